@@ -1,0 +1,88 @@
+// What the rest of Muster knows of the bus. Two implementations, one contract suite.
+// A request that times out means *unknown*: it may have been carried out, or be carried out later.
+import type { Command, Params, ParamSchemas, ParamsOrAny, Topic } from '@muster/protocol'
+import type { z } from 'zod'
+
+/**
+ * Why the bus could not do its part. `no_responders`: nobody serves that subject (the request was
+ * not carried out) · `timeout`: unknown · `disconnected`: not sent, or sent and the connection was
+ * lost (unknown) · `too_large`: refused before sending · `invalid`: what was to be sent, or what came
+ * back, is not what the definition says · `closed`: this connection was closed for good.
+ */
+export type BusErrorCode = 'no_responders' | 'timeout' | 'disconnected' | 'too_large' | 'invalid' | 'closed'
+
+export class BusError extends Error {
+  readonly code: BusErrorCode
+
+  constructor(code: BusErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'BusError'
+    this.code = code
+  }
+}
+
+export interface Subscription {
+  /** Resolves when no handler runs any more. */
+  stop(): Promise<void>
+}
+
+export interface SubscribeOptions {
+  /** Of all subscribers with the same queue name, one gets each message. */
+  readonly queue?: string
+  /** How many messages may wait for the handler; the oldest is dropped beyond that (default 8,192). */
+  readonly maxPending?: number
+}
+
+/** Counts since the connection was made. */
+export interface BusStats {
+  readonly sent: number
+  readonly received: number
+  /** Thrown away because a handler was too slow. */
+  readonly dropped: number
+  /** Thrown away because they were not what the definition says. */
+  readonly malformed: number
+}
+
+export interface Bus {
+  readonly kind: 'local' | 'nats'
+
+  /**
+   * Asks one responder. Throws BusError, or FleetError with the failure of a handler that threw.
+   * Never waits for a lost connection to come back: without one it fails as `disconnected` at once.
+   */
+  request<P extends ParamSchemas, Q extends z.ZodType, R extends z.ZodType>(
+    command: Command<P, Q, R>,
+    to: Params<P>,
+    body: z.input<Q>,
+    options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
+  ): Promise<z.output<R>>
+
+  /** Answers requests, each on its own: a slow one holds up no other. Several servers share the load. */
+  serve<P extends ParamSchemas, Q extends z.ZodType, R extends z.ZodType>(
+    command: Command<P, Q, R>,
+    to: ParamsOrAny<P>,
+    handler: (body: z.output<Q>, to: Params<P>) => Promise<z.input<R>> | z.input<R>,
+  ): Subscription
+
+  /** Fire and forget: lost without a connection or a subscriber. Throws on an invalid or too large message. */
+  publish<P extends ParamSchemas, M extends z.ZodType>(topic: Topic<P, M>, to: Params<P>, message: z.input<M>): void
+
+  /** In order, one at a time; a slow handler holds up no other subscription. A handler that throws is logged. */
+  subscribe<P extends ParamSchemas, M extends z.ZodType>(
+    topic: Topic<P, M>,
+    to: ParamsOrAny<P>,
+    handler: (message: z.output<M>, to: Params<P>) => Promise<void> | void,
+    options?: SubscribeOptions,
+  ): Subscription
+
+  /** A round trip to the server: resolves when everything sent before it has arrived there. */
+  ping(timeoutMs: number): Promise<void>
+
+  isConnected(): boolean
+  /** Called on each change of `isConnected`; returns how to stop. */
+  onConnection(listener: (connected: boolean) => void): () => void
+  stats(): BusStats
+
+  /** Stops taking messages, lets handlers finish (at most 2 s), sends what is buffered, closes. Idempotent. */
+  close(): Promise<void>
+}

@@ -1,0 +1,25 @@
+// Time as a dependency. Durations are measured on the monotonic clock; the wall clock is only for
+// showing and for signatures. What must agree between machines uses the database's time instead.
+import { setTimeout as delay } from 'node:timers/promises'
+
+export interface Clock {
+  /** Wall clock, milliseconds since the epoch. */
+  now(): number
+  /** Milliseconds since some fixed moment; never goes back, never jumps. */
+  monotonic(): number
+  /** Ends early, by throwing the signal's reason, when the signal aborts. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  sleep: async (ms, signal) => {
+    try {
+      await delay(ms, undefined, signal === undefined ? {} : { signal })
+    } catch (error) {
+      signal?.throwIfAborted()
+      throw error
+    }
+  },
+}

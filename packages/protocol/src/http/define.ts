@@ -1,0 +1,42 @@
+// How a route of the HTTP API is defined: once, for the controller that serves it, the clients that
+// call it, and the OpenAPI page that describes it. A route without an `access` does not compile:
+// nothing is reachable by accident.
+import type { z } from 'zod'
+
+/**
+ * Who may call: `open` anyone · `inference` any key that may infer (on a loopback host: anyone) ·
+ * `metrics` read keys (on a loopback host: anyone) · `read` keys that may look · `admin` keys that may
+ * change · `node` a worker that signs with its key.
+ */
+export type Access = 'open' | 'inference' | 'metrics' | 'read' | 'admin' | 'node'
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+export interface Route<
+  P extends z.ZodType = z.ZodType,
+  Q extends z.ZodType = z.ZodType,
+  B extends z.ZodType = z.ZodType,
+  R extends z.ZodType = z.ZodType,
+> {
+  readonly method: Method
+  /** `:name` marks a parameter. */
+  readonly path: string
+  readonly access: Access
+  readonly summary: string
+  readonly params?: P
+  readonly query?: Q
+  readonly body?: B
+  /** The body of the answer; left out where it is not JSON (`produces` then names its type). */
+  readonly response?: R
+  readonly produces?: string
+  /** The status of success; 200 unless told. A handler may choose another listed here. */
+  readonly status?: 200 | 201 | 202 | 204
+}
+
+export const route = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType>(
+  definition: Route<P, Q, B, R>,
+): Route<P, Q, B, R> => definition
+
+export type ParamsOf<T> = T extends Route<infer P, infer _Q, infer _B, infer _R> ? z.infer<P> : never
+export type QueryOf<T> = T extends Route<infer _P, infer Q, infer _B, infer _R> ? z.infer<Q> : never
+export type BodyOf<T> = T extends Route<infer _P, infer _Q, infer B, infer _R> ? z.infer<B> : never
+export type ResponseOf<T> = T extends Route<infer _P, infer _Q, infer _B, infer R> ? z.infer<R> : never

@@ -1,0 +1,84 @@
+// /api/node: what a worker says for itself, signed with its key.
+import { z } from 'zod'
+import { Incarnation, NodeId, NodeName, PublicKey } from '../ids.ts'
+import { Heartbeat } from '../messages/node.ts'
+import { Resources } from '../messages/resources.ts'
+import { route } from './define.ts'
+import { Labels } from './labels.ts'
+
+/** The headers that carry a worker's signature, and how far its clock may be off. */
+export const signatureHeaders = { key: 'x-muster-key', timestamp: 'x-muster-timestamp', signature: 'x-muster-signature' } as const
+export const maxClockSkewMs = 5 * 60_000
+
+/** What is signed: METHOD, PATH, TIMESTAMP, and the hex sha256 of the raw body, one per line. */
+export const signedText = (request: { method: string; path: string; timestamp: string; bodySha256: string }): string =>
+  `${request.method}\n${request.path}\n${request.timestamp}\n${request.bodySha256}`
+
+export const features = ['async', 'progress', 'upgrade'] as const
+
+export const Registration = z.object({
+  name: NodeName,
+  public_key: PublicKey,
+  node_type: z.preprocess((value) => (value === '' || value === null ? undefined : value), z.enum(['backend', 'agent']).default('backend')),
+  token: z.string().max(512).optional(),
+  version: z.string().max(64).default(''),
+  features: z.array(z.string().max(64)).max(64).default([]),
+  os: z.string().max(32).default(''),
+  arch: z.string().max(32).default(''),
+  capability: z.string().max(64).default('default'),
+  gateway_url: z.union([z.literal(''), z.url({ protocol: /^https?$/ }).max(512)]).default(''),
+  labels: Labels.default({}),
+  resources: Resources.default(() => Resources.parse({})),
+  incarnation: Incarnation,
+})
+export type Registration = z.infer<typeof Registration>
+
+export const Registered = z.object({ id: NodeId, name: z.string(), status: z.string() })
+export type Registered = z.infer<typeof Registered>
+
+/** The settings of the cluster that its workers follow. */
+export const WorkerSettings = z.object({
+  heartbeat_interval_ms: z.number().int().min(10),
+  /** Where controllers answer, so that a worker survives the loss of the one it joined through. */
+  controllers: z.array(z.string()).max(64),
+  allow_source: z.array(z.string()).max(1024).default([]),
+})
+export type WorkerSettings = z.infer<typeof WorkerSettings>
+
+export const Session = z.object({
+  status: z.enum(['pending', 'offline', 'unhealthy', 'draining', 'healthy']),
+  /** Only once approved. `local:` is the bus inside the controller's own process. */
+  bus: z.object({ url: z.string(), credentials: z.string().nullable(), expires_at: z.string().nullable() }).nullable(),
+  gateway_secret: z.string().optional(),
+  settings: WorkerSettings,
+  /** Hand it back as `known`, and the next poll is answered when something differs. */
+  etag: z.string(),
+})
+export type Session = z.infer<typeof Session>
+
+const params = z.object({ id: NodeId })
+
+export const nodeAgentRoutes = {
+  register: route({ method: 'POST', path: '/api/node/register', access: 'node', summary: 'Join, or come back', body: Registration, response: Registered }),
+  session: route({
+    method: 'POST',
+    path: '/api/node/:id/session',
+    access: 'node',
+    summary: 'Long poll (at most 30 s) for approval, the bus and the settings',
+    params,
+    body: z.object({ incarnation: Incarnation.optional(), known: z.string().max(128).optional() }),
+    response: Session,
+  }),
+  heartbeat: route({
+    method: 'POST',
+    path: '/api/node/:id/heartbeat',
+    access: 'node',
+    summary: 'Sign of life of a worker that does not report over the bus',
+    params,
+    body: Heartbeat.extend({ seq: Heartbeat.shape.seq.optional(), node_id: NodeId.optional() }).partial({
+      version: true,
+      resources: true,
+    }),
+    response: z.object({ status: z.string() }),
+  }),
+}

@@ -1,0 +1,92 @@
+// Health, keys, login, events: everything of /api that is not about one resource of the fleet.
+import { z } from 'zod'
+import { route } from './define.ts'
+
+export const Scope = z.enum(['inference', 'read', 'admin'])
+export type Scope = z.infer<typeof Scope>
+
+export const KeyView = z.object({
+  id: z.string(),
+  name: z.string(),
+  scope: Scope,
+  created_at: z.string(),
+  last_used_at: z.string().nullable(),
+})
+export type KeyView = z.infer<typeof KeyView>
+
+const health = z.object({ status: z.enum(['ok', 'unavailable']) })
+
+export const systemRoutes = {
+  healthz: route({ method: 'GET', path: '/healthz', access: 'open', summary: 'The process lives', response: health }),
+  readyz: route({ method: 'GET', path: '/readyz', access: 'open', summary: 'Database and bus work', response: health }),
+  version: route({ method: 'GET', path: '/version', access: 'open', summary: 'The version', response: z.object({ version: z.string() }) }),
+  metrics: route({ method: 'GET', path: '/metrics', access: 'metrics', summary: 'Prometheus metrics', produces: 'text/plain' }),
+  openapi: route({ method: 'GET', path: '/api/openapi.json', access: 'read', summary: 'This page', produces: 'application/json' }),
+  events: route({
+    method: 'GET',
+    path: '/api/events',
+    access: 'read',
+    summary: 'Server-sent events: the current object of whatever changes',
+    produces: 'text/event-stream',
+  }),
+  status: route({
+    method: 'GET',
+    path: '/api/status',
+    access: 'read',
+    summary: 'The cluster at a glance',
+    response: z.object({
+      version: z.string(),
+      controllers: z.array(z.object({ id: z.string(), url: z.string(), version: z.string(), started_at: z.string(), last_seen_at: z.string() })),
+      database: z.object({ version: z.string(), now: z.string() }),
+      bus: z.object({ kind: z.enum(['local', 'nats']), connected: z.boolean() }),
+      nodes: z.record(z.string(), z.number()),
+    }),
+  }),
+}
+
+export const keyRoutes = {
+  list: route({ method: 'GET', path: '/api/keys', access: 'admin', summary: 'Keys, without their secrets', response: z.object({ keys: z.array(KeyView) }) }),
+  create: route({
+    method: 'POST',
+    path: '/api/keys',
+    access: 'admin',
+    summary: 'Make a key; it is shown once',
+    body: z.object({ name: z.string().min(1).max(255), scope: Scope }),
+    response: KeyView.extend({ key: z.string() }),
+    status: 201,
+  }),
+  remove: route({ method: 'DELETE', path: '/api/keys/:id', access: 'admin', summary: 'Revoke a key', params: z.object({ id: z.string().max(64) }), status: 204 }),
+}
+
+export const loginRoutes = {
+  createLink: route({
+    method: 'POST',
+    path: '/api/login-links',
+    access: 'admin',
+    summary: 'A link that logs a browser in, once',
+    response: z.object({ url: z.string(), expires_at: z.string() }),
+    status: 201,
+  }),
+  login: route({
+    method: 'GET',
+    path: '/login',
+    access: 'open',
+    summary: 'Exchange the link for a cookie',
+    query: z.object({ token: z.string().max(256) }),
+    produces: 'text/html',
+  }),
+  logout: route({ method: 'POST', path: '/api/logout', access: 'read', summary: 'Forget the cookie', status: 204 }),
+}
+
+export const openAiRoutes = {
+  models: route({
+    method: 'GET',
+    path: '/v1/models',
+    access: 'inference',
+    summary: 'Models that can be asked',
+    response: z.object({
+      object: z.literal('list'),
+      data: z.array(z.object({ id: z.string(), object: z.literal('model'), created: z.number(), owned_by: z.string() })),
+    }),
+  }),
+}

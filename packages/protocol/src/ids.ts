@@ -1,0 +1,49 @@
+// The names that travel between processes. Each is validated where it enters and branded, so that
+// nothing unvalidated can become part of a subject, a path or a query. Never sanitised: a name that
+// does not fit is refused (sanitising makes two names one).
+import { z } from 'zod'
+
+export const NodeId = z.string().regex(/^[a-z0-9-]{1,63}$/, 'a node id is 1–63 characters of a–z, 0–9 and -').brand('NodeId')
+export type NodeId = z.infer<typeof NodeId>
+
+/** A label for people: not unique, proves nothing, never part of a subject or a path. */
+export const NodeName = z
+  .string()
+  .min(1)
+  .max(255)
+  .regex(/^[^\p{C}\p{Zl}\p{Zp}]+$/u, 'a node name is 1–255 printable characters')
+  .brand('NodeName')
+export type NodeName = z.infer<typeof NodeName>
+
+export const BackendName = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$/, 'a backend name is 1–128 characters of A–Z, a–z, 0–9 and . _ + -')
+  .brand('BackendName')
+export type BackendName = z.infer<typeof BackendName>
+
+export const ModelName = z
+  .string()
+  .regex(
+    /^(?!.*(?:\.\.|\/\/))[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$/,
+    'a model name is 1–200 characters of A–Z, a–z, 0–9 and . _ : @ / + -, without .. and //',
+  )
+  .brand('ModelName')
+export type ModelName = z.infer<typeof ModelName>
+
+const token = /^[A-Za-z0-9_-]{1,64}$/
+export const OperationId = z.string().regex(token, 'an operation id is 1–64 characters of A–Z, a–z, 0–9, _ and -').brand('OperationId')
+export type OperationId = z.infer<typeof OperationId>
+
+export const ReplicaId = z.string().regex(token, 'a replica id is 1–64 characters of A–Z, a–z, 0–9, _ and -').brand('ReplicaId')
+export type ReplicaId = z.infer<typeof ReplicaId>
+
+/** Made anew each time a worker process starts; tells a restarted worker from a second copy of it. */
+export const Incarnation = z.string().regex(token, 'an incarnation is 1–64 characters of A–Z, a–z, 0–9, _ and -').brand('Incarnation')
+export type Incarnation = z.infer<typeof Incarnation>
+
+/** An nkey *user* public key: what a node is. Its checksum is verified where the key is used. */
+export const PublicKey = z.string().regex(/^U[A-Z2-7]{55}$/, 'a public key is an nkey user key: U and 55 base32 characters').brand('PublicKey')
+export type PublicKey = z.infer<typeof PublicKey>
+
+export const Digest = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'a digest is sha256: and 64 lower-case hex digits').brand('Digest')
+export type Digest = z.infer<typeof Digest>

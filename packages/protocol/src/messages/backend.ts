@@ -1,0 +1,73 @@
+// Commands about the backends of a node.
+import { z } from 'zod'
+import { Failure } from '../failure.ts'
+import { BackendName, Digest, ModelName, NodeId, OperationId } from '../ids.ts'
+import { command, topic } from './define.ts'
+
+const params = { node: NodeId }
+const generation = z.number().int().min(0)
+
+/** With `async` the answer means accepted, never done; without it the answer comes at the end. */
+export const CommandReply = z.union([
+  z.object({ accepted: z.literal(true) }),
+  z.object({ accepted: z.literal(false), failure: Failure }),
+  z.object({ success: z.boolean(), error: z.string().max(8192).optional(), address: z.string().max(1024).optional() }),
+])
+export type CommandReply = z.infer<typeof CommandReply>
+
+const identified = {
+  op_id: OperationId.optional(),
+  generation: generation.optional(),
+  epoch: generation.optional(),
+  async: z.boolean().optional(),
+}
+const sourced = {
+  backend: BackendName,
+  uri: z.string().max(2048).optional(),
+  digest: Digest.optional(),
+  name: BackendName.optional(),
+  alias: BackendName.optional(),
+}
+
+export const InstallBackend = z.object({
+  ...sourced,
+  ...identified,
+  exact: z.boolean().optional(),
+  model_id: ModelName.optional(),
+  replica_index: z.number().int().min(0).max(4096).optional(),
+  /** JSON text of galleries, as the original sends it. Honoured only behind `--accept-wire-galleries`. */
+  backend_galleries: z.string().max(262_144).optional(),
+  force: z.boolean().optional(),
+})
+export type InstallBackend = z.infer<typeof InstallBackend>
+
+export const UpgradeBackend = z.object({ ...sourced, ...identified, strategy: z.enum(['rolling', 'recreate']).optional() })
+export type UpgradeBackend = z.infer<typeof UpgradeBackend>
+
+export const DeleteBackend = z.object({ backend: BackendName, ...identified })
+export type DeleteBackend = z.infer<typeof DeleteBackend>
+
+export const InstalledBackend = z.object({
+  name: BackendName,
+  is_system: z.boolean().default(false),
+  is_meta: z.boolean().default(false),
+  installed_at: z.string().max(64).default(''),
+  gallery_url: z.string().max(2048).default(''),
+  version: z.string().max(256).default(''),
+  uri: z.string().max(2048).default(''),
+  digest: z.string().max(128).default(''),
+})
+export type InstalledBackend = z.infer<typeof InstalledBackend>
+
+export const BackendList = z.object({ backends: z.array(InstalledBackend).max(4096), error: z.string().max(8192).optional() })
+export type BackendList = z.infer<typeof BackendList>
+
+export const backendInstall = command({ subject: 'nodes.{node}.backend.install', params, request: InstallBackend, reply: CommandReply })
+export const backendUpgrade = command({ subject: 'nodes.{node}.backend.upgrade', params, request: UpgradeBackend, reply: CommandReply })
+export const backendDelete = command({ subject: 'nodes.{node}.backend.delete', params, request: DeleteBackend, reply: CommandReply })
+export const backendList = command({ subject: 'nodes.{node}.backend.list', params, request: z.object({}), reply: BackendList })
+export const backendStop = topic({
+  subject: 'nodes.{node}.backend.stop',
+  params,
+  message: z.object({ backend: BackendName.optional(), force: z.boolean().optional() }),
+})

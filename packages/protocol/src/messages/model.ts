@@ -1,0 +1,57 @@
+// Commands about the models of a node.
+import { z } from 'zod'
+import { BackendName, Digest, ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'
+import { CommandReply } from './backend.ts'
+import { command } from './define.ts'
+
+const params = { node: NodeId }
+
+export const ModelFile = z.object({
+  uri: z.string().max(2048),
+  filename: z.string().min(1).max(1024),
+  sha256: z.string().regex(/^[0-9a-f]{64}$/).optional(),
+})
+export type ModelFile = z.infer<typeof ModelFile>
+
+export const LoadModel = z.object({
+  model: ModelName,
+  revision: z.string().max(128),
+  replica_id: ReplicaId,
+  backend: BackendName,
+  digest: Digest.optional(),
+  config: z.record(z.string(), z.unknown()),
+  files: z.array(ModelFile).max(1024),
+  op_id: OperationId.optional(),
+  epoch: z.number().int().min(0).optional(),
+})
+export type LoadModel = z.infer<typeof LoadModel>
+
+export const RunningModels = z.object({
+  replicas: z
+    .array(
+      z.object({
+        replica_id: ReplicaId,
+        model: ModelName,
+        revision: z.string().max(128),
+        state: z.enum(['starting', 'ready', 'draining', 'exited']),
+        in_flight: z.number().int().min(0),
+      }),
+    )
+    .max(4096),
+})
+export type RunningModels = z.infer<typeof RunningModels>
+
+export const modelLoad = command({ subject: 'nodes.{node}.model.load', params, request: LoadModel, reply: CommandReply })
+export const modelUnload = command({
+  subject: 'nodes.{node}.model.unload',
+  params,
+  request: z.object({ replica_id: ReplicaId, force: z.boolean().optional() }),
+  reply: CommandReply,
+})
+export const modelDelete = command({
+  subject: 'nodes.{node}.model.delete',
+  params,
+  request: z.object({ model: ModelName }),
+  reply: CommandReply,
+})
+export const modelsRunning = command({ subject: 'nodes.{node}.models.running', params, request: z.object({}), reply: RunningModels })

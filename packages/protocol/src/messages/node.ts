@@ -1,0 +1,60 @@
+// A node's own signs of life: heartbeat, events, and being told to stop.
+import { z } from 'zod'
+import { BackendName, Digest, Incarnation, ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'
+import { BackendList } from './backend.ts'
+import { topic } from './define.ts'
+import { OpStatusReply, Phase } from './op.ts'
+import { Resources } from './resources.ts'
+
+export const Heartbeat = z.object({
+  node_id: NodeId,
+  incarnation: Incarnation,
+  seq: z.number().int().min(0),
+  version: z.string().max(64),
+  resources: Resources,
+  in_flight: z.number().int().min(0).max(1_000_000).default(0),
+  ops: z.array(OperationId).max(4096).default([]),
+})
+export type Heartbeat = z.infer<typeof Heartbeat>
+
+const stamp = { incarnation: Incarnation, seq: z.number().int().min(0) }
+const replica = { replica_id: ReplicaId, model: ModelName, revision: z.string().max(128), backend_digest: Digest.nullable().default(null) }
+
+export const NodeEvent = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('op.result'), ...stamp, ...OpStatusReply.shape }),
+  z.object({ type: z.literal('inventory'), ...stamp, ...BackendList.shape }),
+  z.object({ type: z.literal('replica.ready'), ...stamp, ...replica }),
+  z.object({
+    type: z.literal('replica.exited'),
+    ...stamp,
+    ...replica,
+    exit_code: z.number().int().optional(),
+    signal: z.string().max(32).optional(),
+    last_lines: z.array(z.string().max(4096)).max(100).optional(),
+  }),
+  z.object({ type: z.literal('leaving'), ...stamp }),
+])
+export type NodeEvent = z.infer<typeof NodeEvent>
+
+const params = { node: NodeId }
+export const heartbeat = topic({ subject: 'nodes.{node}.heartbeat', params, message: Heartbeat })
+export const nodeEvents = topic({ subject: 'nodes.{node}.events', params, message: NodeEvent })
+export const nodeStop = topic({ subject: 'nodes.{node}.stop', params, message: z.object({}) })
+
+export const Progress = z.object({
+  op_id: OperationId,
+  node_id: NodeId,
+  backend: BackendName,
+  file_name: z.string().max(1024).default(''),
+  current: z.number().int().min(0),
+  total: z.number().int().min(0),
+  percentage: z.number().min(0).max(100),
+  phase: Phase.nullable().default(null),
+  seq: z.number().int().min(0).optional(),
+})
+export type Progress = z.infer<typeof Progress>
+export const progress = topic({
+  subject: 'nodes.{node}.backend.install.{op}.progress',
+  params: { node: NodeId, op: OperationId },
+  message: Progress,
+})

@@ -1,0 +1,78 @@
+// What a node is seen as. The status is never stored: it is derived from facts, so it cannot be
+// latched wrong. Facts and who owns their transitions:
+//   approved    an administrator (approve); bound to the key, nothing else sets it
+//   draining    an administrator (drain, resume); survives silence
+//   liveness    heartbeats (→ present), the worker's goodbye (→ left), and the silence sweep of a
+//               controller that was attentive all the while (→ silent → gone)
+//   answering   the outcome of commands: no responders (→ no), any answer (→ yes). A heartbeat over
+//               HTTP proves that the process lives, not that commands reach it (→ unproven)
+import { unreachable } from '../failure.ts'
+
+export type Liveness = 'new' | 'present' | 'silent' | 'gone' | 'left'
+export type Answering = 'yes' | 'unproven' | 'no'
+export type NodeStatus = 'pending' | 'offline' | 'unhealthy' | 'draining' | 'healthy'
+
+export type Pulse = Readonly<{ liveness: Liveness; answering: Answering }>
+
+export type PulseEvent =
+  | { type: 'heartbeat'; via: 'bus' | 'http' }
+  | { type: 'answered' }
+  | { type: 'no_responders' }
+  | { type: 'leaving' }
+  | { type: 'silent_for_timeout' }
+  | { type: 'silent_for_offline' }
+
+export function step(pulse: Pulse, event: PulseEvent): Pulse {
+  switch (event.type) {
+    case 'heartbeat':
+      if (event.via === 'bus') return { liveness: 'present', answering: pulse.answering === 'no' ? 'no' : 'yes' }
+      return pulse.liveness === 'present' || pulse.answering === 'no'
+        ? { ...pulse, liveness: 'present' }
+        : { liveness: 'present', answering: 'unproven' }
+    case 'answered':
+      return { liveness: 'present', answering: 'yes' }
+    case 'no_responders':
+      return { ...pulse, answering: 'no' }
+    case 'leaving':
+      return { ...pulse, liveness: 'left' }
+    case 'silent_for_timeout':
+      return pulse.liveness === 'present' ? { ...pulse, liveness: 'silent' } : pulse
+    case 'silent_for_offline':
+      return pulse.liveness === 'left' ? pulse : { ...pulse, liveness: 'gone' }
+    default:
+      return unreachable(event)
+  }
+}
+
+export type NodeFacts = Readonly<{ approved: boolean; draining: boolean; lastSeenAt: string | null }> & Pulse
+
+export function nodeStatus(node: NodeFacts): { status: NodeStatus; reason: string } {
+  const since = node.lastSeenAt === null ? 'it was never heard' : `last heard ${node.lastSeenAt}`
+  if (!node.approved) return { status: 'pending', reason: 'waits for an administrator to approve it' }
+  switch (node.liveness) {
+    case 'left':
+      return { status: 'offline', reason: `the worker was stopped and said goodbye; ${since}` }
+    case 'gone':
+      return { status: 'offline', reason: `silent for longer than the offline limit; ${since}` }
+    case 'silent':
+      return { status: 'unhealthy', reason: `no heartbeat for longer than the node timeout; ${since}` }
+    case 'new':
+      return { status: 'unhealthy', reason: 'approved, and has not reported over the bus yet' }
+    case 'present':
+      break
+    default:
+      return unreachable(node.liveness)
+  }
+  switch (node.answering) {
+    case 'no':
+      return { status: 'unhealthy', reason: 'not answering commands: nothing listens on its command subjects' }
+    case 'unproven':
+      return { status: 'unhealthy', reason: 'reports over HTTP, and has not answered a command yet' }
+    case 'yes':
+      break
+    default:
+      return unreachable(node.answering)
+  }
+  if (node.draining) return { status: 'draining', reason: 'an administrator drained it: it gets no new work' }
+  return { status: 'healthy', reason: 'heartbeats arrive' }
+}
