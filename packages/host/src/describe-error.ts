@@ -1,0 +1,35 @@
+// What a log says about an error: its message, code, stack and cause, and nothing else that hangs on
+// it (errors of HTTP clients and databases carry headers, passwords and rows).
+import { FleetError } from '@muster/protocol'
+
+export interface DescribedError {
+  readonly message: string
+  readonly code?: string | number
+  readonly stack?: string
+  readonly cause?: DescribedError
+}
+
+/** A chain of causes can be a circle; nobody reads further than this. */
+const maxCauses = 5
+
+export function describeError(error: Error, causesLeft = maxCauses): DescribedError {
+  const code = codeOf(error)
+  return {
+    message: messageOf(error),
+    ...(code === undefined ? {} : { code }),
+    ...(error.stack === undefined ? {} : { stack: error.stack }),
+    ...(error.cause instanceof Error && causesLeft > 0 ? { cause: describeError(error.cause, causesLeft - 1) } : {}),
+  }
+}
+
+/** A connection tried over several addresses fails with an empty message and one error for each. */
+function messageOf(error: Error): string {
+  if (error.message !== '') return error.message
+  if (error instanceof AggregateError) return error.errors.map((each: unknown) => (each instanceof Error ? messageOf(each) : String(each))).join('; ')
+  return error.name
+}
+
+function codeOf(error: Error): string | number | undefined {
+  const code = error instanceof FleetError ? error.failure.code : 'code' in error ? error.code : undefined
+  return typeof code === 'string' || typeof code === 'number' ? code : undefined
+}

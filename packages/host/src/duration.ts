@@ -1,0 +1,28 @@
+// Durations as people write them: 500ms, 30s, 15m, 24h, 30d, also 1.5h and 1h30m.
+const unitMs = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const
+
+/** A hundred years: what is longer is a mistake, and would lead to dates that don't exist. */
+const maxMs = 36_500 * unitMs.d
+
+const part = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
+const whole = /^(?:0|(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+)$/
+const accepted = 'use a number and a unit, as in 500ms, 30s, 15m, 24h or 30d'
+
+/** In whole milliseconds; only a written zero gives 0. */
+export function parseDuration(text: string): number {
+  if (/^-\s*[\d.]/.test(text)) throw new Error(`"${text}" is negative: ${accepted}`)
+  if (!whole.test(text)) throw new Error(`"${text}" is not a duration: ${accepted}`)
+  let exact = 0
+  for (const [, amount, unit] of text.matchAll(part)) {
+    if (unit !== undefined && unit in unitMs) exact += Number(amount) * unitMs[unit as keyof typeof unitMs]
+  }
+  if (exact > maxMs) throw new Error(`"${text}" is longer than a hundred years: ${accepted}`)
+  return exact === 0 ? 0 : Math.max(1, Math.round(exact))
+}
+
+/** In the largest unit that leaves nothing over, so that `parseDuration` gives the same again. */
+export function formatDuration(ms: number): string {
+  if (ms === 0) return '0s'
+  for (const [unit, size] of Object.entries(unitMs)) if (ms % size === 0) return `${ms / size}${unit}`
+  return `${ms}ms`
+}

@@ -1,0 +1,24 @@
+// Ids, secrets, and how secrets are kept: as hashes, compared without telling how far they agree.
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
+
+const alphabet = 'abcdefghijklmnopqrstuvwxyz234567'
+
+/** 100 random bits; fits every id of the protocol, also with a prefix (`op-…`). */
+export function newId(prefix?: string): string {
+  const id = Array.from(randomBytes(20), (byte) => alphabet[byte & 31]).join('')
+  return prefix === undefined ? id : `${prefix}-${id}`
+}
+
+/** 256 random bits; the prefix tells people and secret scanners what they look at (`muster_admin_…`). */
+export function newSecret(prefix: string): string {
+  return `${prefix}_${randomBytes(32).toString('base64url')}`
+}
+
+export function sha256Hex(data: string | Uint8Array): string {
+  return hash('sha256', data, 'hex')
+}
+
+export function equalHashes(a: string, b: string): boolean {
+  const [left, right] = [Buffer.from(a), Buffer.from(b)]
+  return left.length === right.length && timingSafeEqual(left, right)
+}

@@ -1,0 +1,23 @@
+import { format, inspect } from 'node:util'
+import { expect, it } from 'vitest'
+import { Secret } from './secret.ts'
+
+const secret = new Secret('canary')
+
+it('gives its value to whoever asks for it', () => {
+  expect(secret.reveal()).toBe('canary')
+})
+
+it.each([
+  ['template', `${secret}`],
+  ['concatenation', 'a' + String(secret)],
+  ['join', [secret, secret].join()],
+  ['JSON', JSON.stringify({ secret })],
+  ['inspect', inspect({ secret }, { showHidden: true, depth: null })],
+  ['format', format('%s %o %j', secret, secret, secret)],
+  ['copy', JSON.stringify({ ...secret })],
+  ['clone', inspect(structuredClone(secret))],
+  ['error', String(new Error('bad', { cause: secret }).stack)],
+])('SEC26 is not shown by %s', (_how, shown) => {
+  expect(shown).not.toContain('canary')
+})
