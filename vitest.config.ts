@@ -1,0 +1,29 @@
+// Unit tests share nothing and need nothing; integration tests (*.int.test.ts) share one PostgreSQL server and may
+// start processes; simulations (*.sim.test.ts) run many seeds. They run in this order, so that what is quick fails first.
+import { defineConfig } from 'vitest/config'
+
+const everyTest = ['packages/*/{src,test}/**/*.test.{ts,tsx}', 'scripts/**/*.test.ts']
+const integration = 'packages/**/*.int.test.{ts,tsx}'
+const simulation = 'packages/**/*.sim.test.ts'
+
+export default defineConfig({
+  test: {
+    pool: 'forks',
+    maxWorkers: 2,
+    projects: [
+      { extends: true, test: { name: 'unit', include: everyTest, exclude: [integration, simulation], sequence: { groupOrder: 0 } } },
+      {
+        extends: true,
+        test: {
+          name: 'int',
+          include: [integration],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+          globalSetup: 'packages/testkit/src/global-setup.ts',
+          sequence: { groupOrder: 1 },
+        },
+      },
+      { extends: true, test: { name: 'sim', include: [simulation], testTimeout: 60_000, sequence: { groupOrder: 2 } } },
+    ],
+  },
+})
