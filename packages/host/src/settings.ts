@@ -1,0 +1,120 @@
+// Settings as tables: flag > environment > configuration file > default. The definitions make the
+// command line's options and the documentation too, so that the three can't differ.
+import { readFileSync } from 'node:fs'
+import type { Setting } from './setting-kinds.ts'
+import { SettingsError } from './settings-error.ts'
+import { readSettingsFile, type FileEntry, type SettingsFile } from './settings-file.ts'
+
+export type Settings = Readonly<Record<string, Setting<unknown>>>
+export type SettingsOf<S extends Settings> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never }
+
+export interface SettingsSources {
+  /** By flag name, without dashes. */
+  readonly flags: Readonly<Record<string, string | readonly string[] | boolean | undefined>>
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly file?: SettingsFile
+  /** Reads what `MUSTER_<FLAG>_FILE` names. */
+  readonly readFile?: (path: string) => string
+}
+
+export function defineSettings<const S extends Settings>(settings: S): S {
+  const taken = new Set<string>()
+  for (const { flag, aliases } of Object.values(settings)) {
+    if (!/^[a-z][a-z0-9-]*$/.test(flag)) throw new Error(`"${flag}" is not a name for a flag`)
+    for (const name of [environmentName(flag), ...aliases]) {
+      if (taken.has(name)) throw new Error(`two settings read ${name}`)
+      taken.add(name)
+    }
+  }
+  return settings
+}
+
+export function environmentName(flag: string): string {
+  return `MUSTER_${flag.toUpperCase().replaceAll('-', '_')}`
+}
+
+export function resolveSettings<S extends Settings>(settings: S, sources: SettingsSources): SettingsOf<S> {
+  const flags = Object.values(settings).map(({ flag }) => flag)
+  const entries = sources.file === undefined ? new Map<string, FileEntry>() : readSettingsFile(sources.file, flags)
+  const values = Object.entries(settings).map(([name, setting]) => [name, resolve(setting, sources, entries.get(setting.flag))] as const)
+  // Each value was made by the setting of its name, which is what SettingsOf says; fromEntries can't know.
+  return Object.freeze(Object.fromEntries(values)) as SettingsOf<S>
+}
+
+/** What a source says, before its kind has read it. */
+type Given = Readonly<{ from: string; values: readonly string[] }>
+
+function resolve(setting: Setting<unknown>, sources: SettingsSources, entry: FileEntry | undefined): unknown {
+  const given = fromFlag(setting, sources) ?? fromEnvironment(setting, sources) ?? fromFile(setting, entry)
+  if (given === null) return setting.default
+  try {
+    return setting.parse(given.values)
+  } catch (error) {
+    throw refusal(setting, given.from, error instanceof Error ? error.message : String(error))
+  }
+}
+
+function fromFlag(setting: Setting<unknown>, { flags }: SettingsSources): Given | null {
+  const value = flags[setting.flag]
+  const from = 'the command line'
+  if (value === undefined) return null
+  if (!setting.allowFlag) {
+    const name = environmentName(setting.flag)
+    throw refusal(setting, from, `everybody on this machine can read a secret there; set ${name} or ${name}_FILE instead`)
+  }
+  if (typeof value !== 'boolean') return { from, values: typeof value === 'string' ? separate(setting, value) : value.flatMap((each) => separate(setting, each)) }
+  if (setting.kind !== 'bool') throw refusal(setting, from, 'it needs a value')
+  return { from, values: [String(value)] }
+}
+
+/** A repeatable flag needs no separator, so only a map's (`--labels a=1,b=2`) has one: a list's values may hold commas. */
+function separate(setting: Setting<unknown>, value: string): readonly string[] {
+  return setting.kind === 'map' ? split(value) : [value]
+}
+
+function fromEnvironment(setting: Setting<unknown>, { env, readFile = readText }: SettingsSources): Given | null {
+  const isSecret = setting.kind === 'secret'
+  const name = environmentName(setting.flag)
+  const path = isSecret ? env[`${name}_FILE`] : undefined
+  if (path !== undefined) {
+    if (env[name] !== undefined) throw refusal(setting, `${name}_FILE`, `${name} is set too; keep one of them`)
+    return { from: `${name}_FILE`, values: [readSecret(setting, path, readFile)] }
+  }
+  // An empty variable is how a shell or a compose file leaves one out; an empty secret is a mistake that must not pass.
+  const from = [name, ...setting.aliases].find((each) => env[each] !== undefined && (isSecret || env[each] !== ''))
+  return from === undefined ? null : { from, values: splitIfMany(setting, env[from] ?? '') }
+}
+
+function fromFile(setting: Setting<unknown>, entry: FileEntry | undefined): Given | null {
+  if (entry === undefined) return null
+  const { from, value } = entry
+  if (typeof value === 'string') return { from, values: splitIfMany(setting, value) }
+  if (!isMany(setting)) throw refusal(setting, from, 'it takes one value, not several')
+  return { from, values: value }
+}
+
+const isMany = ({ kind }: Setting<unknown>): boolean => kind === 'list' || kind === 'map'
+
+const splitIfMany = (setting: Setting<unknown>, value: string): readonly string[] => (isMany(setting) ? split(value) : [value])
+
+function split(text: string): readonly string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+}
+
+const readText = (path: string): string => readFileSync(path, 'utf8')
+
+function readSecret(setting: Setting<unknown>, path: string, readFile: (path: string) => string): string {
+  try {
+    return readFile(path).replace(/[\r\n]+$/, '')
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw refusal(setting, `${environmentName(setting.flag)}_FILE`, `can't read "${path}": ${reason}`)
+  }
+}
+
+function refusal({ flag }: Setting<unknown>, from: string, problem: string): SettingsError {
+  return new SettingsError(`--${flag} (from ${from}): ${problem}`)
+}
