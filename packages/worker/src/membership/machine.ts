@@ -1,0 +1,102 @@
+// What a worker is to its cluster. Pure: the loop asks the controller, and this says what the answer
+// makes of the worker. Who owns each transition:
+//   registering → registered   the controller knows the key (and gave or confirmed the node id)
+//   registered → pending       the first session says: not approved
+//   … → joined                 a session carries a bus: an administrator approved the node
+//   joined → pending           a session carries none any more
+//   … → registering            the row was deleted, and there is a token to join with again
+//   … → ended                  final: told to stop, deleted, taken over, or refused
+// What can pass (unreachable, overloaded, a proxy's nonsense) never ends a worker and never takes its
+// bus away: it stays what it is, counts the failure and asks again.
+import { unreachable, type NodeId, type Session } from '@muster/protocol'
+
+/** `attempt` counts failures in a row; `retryAfterMs` is what the controller asked to be left alone for. */
+type Asking = Readonly<{ attempt: number; retryAfterMs: number | null }>
+
+export type Membership =
+  /** `nodeId` is what the controllers called this key before; null on a first join. */
+  | (Asking & { readonly state: 'registering'; readonly nodeId: NodeId | null })
+  | (Asking & { readonly state: 'registered'; readonly nodeId: NodeId })
+  | (Asking & { readonly state: 'pending'; readonly nodeId: NodeId; readonly session: Session })
+  | (Asking & { readonly state: 'joined'; readonly nodeId: NodeId; readonly session: Session & { bus: NonNullable<Session['bus']> } })
+  | Ended
+
+export type Ended = Readonly<{ state: 'ended'; reason: 'stopped' | 'deleted' | 'superseded' | 'refused'; code: number; message: string }>
+
+export type Refusal = Readonly<{ type: 'refused'; status: number; code: string; message: string; retryAfterMs: number | null }>
+
+export type MembershipEvent =
+  | { readonly type: 'registered'; readonly nodeId: NodeId }
+  | { readonly type: 'session'; readonly session: Session }
+  | Refusal
+  | { readonly type: 'unreachable'; readonly retryAfterMs: number | null }
+  | { readonly type: 'stop'; readonly message: string }
+
+export type JoinFacts = Readonly<{ hasToken: boolean; controllerUrl: string }>
+
+export const begin = (nodeId: NodeId | null): Membership => ({ state: 'registering', nodeId, ...fresh })
+
+const fresh: Asking = { attempt: 0, retryAfterMs: null }
+
+/** Null: not legal here; the caller logs and drops. */
+export function step(now: Membership, event: MembershipEvent, facts: JoinFacts): Membership | null {
+  if (now.state === 'ended') return null
+  switch (event.type) {
+    case 'registered':
+      return now.state === 'registering' ? { state: 'registered', nodeId: event.nodeId, ...fresh } : null
+    case 'session':
+      return now.state === 'registering' ? null : withSession(now.nodeId, event.session)
+    case 'unreachable':
+      return again(now, event.retryAfterMs)
+    case 'refused':
+      return now.state === 'registering' ? refusedToRegister(now, event, facts) : refusedASession(now, event, facts)
+    case 'stop':
+      return { state: 'ended', reason: 'stopped', code: 0, message: event.message }
+    default:
+      return unreachable(event)
+  }
+}
+
+function withSession(nodeId: NodeId, session: Session): Membership {
+  const { bus } = session
+  return bus === null ? { state: 'pending', nodeId, session, ...fresh } : { state: 'joined', nodeId, session: { ...session, bus }, ...fresh }
+}
+
+function again<T extends Asking>(now: T, retryAfterMs: number | null): T {
+  return { ...now, attempt: now.attempt + 1, retryAfterMs }
+}
+
+function refusedToRegister(now: Extract<Membership, { state: 'registering' }>, refusal: Refusal, facts: JoinFacts): Membership {
+  const final = endedByConflict(refusal)
+  if (final !== null) return final
+  if (mayPass(refusal)) return again(now, refusal.retryAfterMs)
+  if (refusal.status === 401 && !aboutSignature(refusal)) {
+    const who = now.nodeId === null ? 'this worker' : `this worker any more (it was node ${now.nodeId})`
+    const token = facts.hasToken ? `the join token is not accepted (${refusal.code})` : 'joining needs the join token'
+    return refused(`${facts.controllerUrl} does not know ${who}, and ${token}. ${howToJoin(facts)}`)
+  }
+  // The very first answer tells a mistyped URL from a controller. Later a strange answer is somebody in
+  // between having a bad day, and no reason for a whole fleet to stop.
+  return now.nodeId === null ? refused(`${facts.controllerUrl} refused this worker: ${refusal.message} (${refusal.status} ${refusal.code})`) : again(now, refusal.retryAfterMs)
+}
+
+function refusedASession(now: Exclude<Membership, Ended | { state: 'registering' }>, refusal: Refusal, facts: JoinFacts): Membership {
+  if (refusal.status === 404) {
+    if (facts.hasToken) return begin(null)
+    const message = `node ${now.nodeId} was removed from the cluster by an administrator. ${howToJoin(facts)}`
+    return { state: 'ended', reason: 'deleted', code: 1, message }
+  }
+  return endedByConflict(refusal) ?? again(now, refusal.retryAfterMs)
+}
+
+function endedByConflict(refusal: Refusal): Ended | null {
+  if (refusal.status !== 409) return null
+  if (refusal.code === 'bus_is_local') return refused(refusal.message)
+  if (refusal.code !== 'superseded') return null
+  return { state: 'ended', reason: 'superseded', code: 1, message: `another process took over as this node: ${refusal.message}` }
+}
+
+const mayPass = ({ status }: Refusal): boolean => status >= 500 || status === 408 || status === 425 || status === 429
+const aboutSignature = ({ code }: Refusal): boolean => code === 'bad_signature' || code === 'clock_skew'
+const refused = (message: string): Ended => ({ state: 'ended', reason: 'refused', code: 1, message })
+const howToJoin = ({ controllerUrl }: JoinFacts): string => `To join run: muster worker --join ${controllerUrl} --token <join token>`

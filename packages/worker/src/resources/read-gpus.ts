@@ -1,0 +1,81 @@
+// Every GPU of this machine that a backend could use. Who may use it is decided by device files,
+// not by what the kernel lists: in a container the host's cards are listed without being usable.
+import { readDrmCards } from './drm-cards.ts'
+import type { Gpu } from './gpu.ts'
+import type { HostFiles } from './host-files.ts'
+import { cudaMajor, nvidiaSmi, parseNvidiaProcVersion, parseNvidiaSmi } from './nvidia-smi.ts'
+import { parseRocmSmi, rocmSmi } from './rocm-smi.ts'
+import type { RunTool } from './run-tool.ts'
+import { readTegra } from './tegra.ts'
+
+export type GpuReading = Readonly<{
+  gpus: readonly Gpu[]
+  /** The newest CUDA that the driver runs; null without one. */
+  cudaMajor: number | null
+  /** ROCm's kernel interface is there. */
+  kfd: boolean
+  /** A Vulkan driver for real hardware is installed. */
+  vulkan: boolean
+  /** Tools that are installed and gave no answer: figures may be missing that were there before. */
+  failures: readonly string[]
+}>
+
+export type GpuSources = Readonly<{ files: HostFiles; run: RunTool; os: NodeJS.Platform; arch: string }>
+
+const none: GpuReading = { gpus: [], cudaMajor: null, kfd: false, vulkan: false, failures: [] }
+
+export async function readGpus(sources: GpuSources): Promise<GpuReading> {
+  const { files, os, arch } = sources
+  if (os === 'darwin' && arch === 'arm64') {
+    return { ...none, gpus: [{ vendor: 'apple', name: 'Apple silicon', totalBytes: null, freeBytes: null, unified: true }] }
+  }
+  if (os !== 'linux') return none
+  const [cards, render, kfd] = await Promise.all([readDrmCards(files), hasRenderNode(files), files.exists('/dev/kfd')])
+  const [nvidia, amd, vulkan] = await Promise.all([
+    readNvidia(sources, cards),
+    kfd || render ? readAmd(sources, cards) : { gpus: [], failures: [] },
+    render ? hasVulkanDriver(files) : false,
+  ])
+  return {
+    gpus: [...nvidia.gpus, ...amd.gpus, ...(render ? cards.filter((card) => card.vendor === 'intel') : [])],
+    cudaMajor: nvidia.cudaMajor,
+    kfd,
+    vulkan,
+    failures: [...nvidia.failures, ...amd.failures],
+  }
+}
+
+async function readNvidia({ files, run }: GpuSources, cards: readonly Gpu[]): Promise<Pick<GpuReading, 'gpus' | 'cudaMajor' | 'failures'>> {
+  const [outcome, tegra] = await Promise.all([run(nvidiaSmi), readTegra(files)])
+  const failures = outcome.kind === 'failed' ? [outcome.reason] : []
+  const said = parseNvidiaSmi(outcome.kind === 'ok' ? outcome.stdout : '')
+  if (said.gpus.length > 0) {
+    const gpus = tegra === null ? said.gpus : said.gpus.map((gpu) => ({ ...gpu, unified: gpu.totalBytes === null }))
+    return { gpus, cudaMajor: tegra?.cudaMajor ?? cudaMajor(said.driver), failures }
+  }
+  const unseen: Gpu = { vendor: 'nvidia', name: 'NVIDIA GPU', totalBytes: null, freeBytes: null, unified: false }
+  if (tegra !== null) return { gpus: [{ ...unseen, name: 'Tegra', unified: true }], cudaMajor: tegra.cudaMajor, failures }
+  // nvidia-smi is missing or stuck, yet the driver works: what it can't say is unknown, and the card is still there.
+  if (!(await files.exists('/dev/nvidiactl'))) return { gpus: [], cudaMajor: null, failures }
+  const listed = cards.filter((card) => card.vendor === 'nvidia')
+  const driver = parseNvidiaProcVersion((await files.read('/proc/driver/nvidia/version')) ?? '')
+  return { gpus: listed.length > 0 ? listed : [unseen], cudaMajor: cudaMajor(driver), failures }
+}
+
+/** The kernel's own figures cost nothing; rocm-smi starts a Python each time and is asked only without them. */
+async function readAmd({ run }: GpuSources, cards: readonly Gpu[]): Promise<Pick<GpuReading, 'gpus' | 'failures'>> {
+  const listed = cards.filter((card) => card.vendor === 'amd')
+  if (listed.length > 0 && listed.every((card) => card.totalBytes !== null)) return { gpus: listed, failures: [] }
+  const outcome = await run(rocmSmi)
+  const said = parseRocmSmi(outcome.kind === 'ok' ? outcome.stdout : '')
+  return { gpus: said.length > 0 ? said : listed, failures: outcome.kind === 'failed' ? [outcome.reason] : [] }
+}
+
+const hasRenderNode = async (files: HostFiles): Promise<boolean> =>
+  (await files.list('/dev/dri')).some((entry) => /^renderD\d+$/.test(entry))
+
+/** lavapipe (`lvp_icd…`) is a Vulkan in software: slower than a backend's own CPU build. */
+async function hasVulkanDriver(files: HostFiles): Promise<boolean> {
+  const drivers = await Promise.all(['/usr/share/vulkan/icd.d', '/etc/vulkan/icd.d'].map((directory) => files.list(directory)))
+  return drivers.flat().some((file) => file.endsWith('.json') && !file.startsWith('lvp_'))
+}

@@ -1,0 +1,74 @@
+// Runs a vendor's tool and gives its output, or says why not; never throws and never waits long.
+// nvidia-smi hangs when a driver is stuck, sometimes so that not even SIGKILL ends it: while one
+// still runs, the same program is not started again, so they can't pile up.
+import { spawn, type ChildProcess } from 'node:child_process'
+
+export type Tool = Readonly<{ program: string; args: readonly string[] }>
+export type ToolOutcome =
+  | { readonly kind: 'ok'; readonly stdout: string }
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'failed'; readonly reason: string }
+export type RunTool = (tool: Tool) => Promise<ToolOutcome>
+
+export type StartTool = (tool: Tool) => ChildProcess
+
+/** Tools see no secrets: settings may be in the environment. */
+export const startTool =
+  (env: Readonly<Record<string, string | undefined>>): StartTool =>
+  ({ program, args }) =>
+    spawn(program, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('MUSTER_'))), LC_ALL: 'C' },
+    })
+
+const largestOutput = 1_000_000
+
+export function createToolRunner({ start, timeoutMs }: { start: StartTool; timeoutMs: number }): RunTool {
+  const alive = new Set<string>()
+  return (tool) => {
+    if (alive.has(tool.program)) return Promise.resolve({ kind: 'failed', reason: `${tool.program} hangs since an earlier run` })
+    alive.add(tool.program)
+    const child = start(tool)
+    child.once('exit', () => alive.delete(tool.program))
+    return outcomeOf(child, { program: tool.program, timeoutMs, onNeverStarted: () => alive.delete(tool.program) })
+  }
+}
+
+type Watch = { program: string; timeoutMs: number; onNeverStarted: () => void }
+
+function outcomeOf(child: ChildProcess, watch: Watch): Promise<ToolOutcome> {
+  const { program } = watch
+  return new Promise((resolve) => {
+    let stdout = ''
+    let stderr = ''
+    const settle = (outcome: ToolOutcome): void => {
+      clearTimeout(timer)
+      resolve(outcome)
+    }
+    const giveUp = (reason: string): void => {
+      child.kill('SIGKILL')
+      // What can't be killed must not keep this process from ending either.
+      child.stdout?.destroy()
+      child.stderr?.destroy()
+      child.unref()
+      settle({ kind: 'failed', reason })
+    }
+    const timer = setTimeout(() => giveUp(`${program} did not answer within ${watch.timeoutMs} ms`), watch.timeoutMs)
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text
+      if (stdout.length > largestOutput) giveUp(`${program} printed more than ${largestOutput} characters`)
+    })
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      stderr = (stderr + text).slice(-500)
+    })
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      if (child.pid === undefined) watch.onNeverStarted()
+      settle(error.code === 'ENOENT' ? { kind: 'absent' } : { kind: 'failed', reason: `${program}: ${error.message}` })
+    })
+    child.once('close', (code, signal) => {
+      if (code === 0) return settle({ kind: 'ok', stdout })
+      const said = (stderr.trim() || stdout.trim()).slice(0, 500)
+      settle({ kind: 'failed', reason: `${program} ended with ${signal ?? `exit code ${code}`}${said === '' ? '' : `: ${said}`}` })
+    })
+  })
+}
