@@ -15,6 +15,7 @@ export const NodeView = z.object({
   draining: z.boolean(),
   labels: z.record(z.string(), z.string()),
   resources: Resources,
+  vram_budget: z.string().nullable(),
   version: z.string(),
   os: z.string(),
   arch: z.string(),

@@ -4,8 +4,8 @@
 //   draining    an administrator (drain, resume); survives silence
 //   liveness    heartbeats (→ present), the worker's goodbye (→ left), and the silence sweep of a
 //               controller that was attentive all the while (→ silent → gone)
-//   answering   the outcome of commands: no responders (→ no), any answer (→ yes). A heartbeat over
-//               HTTP proves that the process lives, not that commands reach it (→ unproven)
+//   answering   the outcome of commands: no responders (→ no), any answer (→ yes). A node that is back
+//               over HTTP only, or restarted after it met no responders, has to prove it (→ unproven)
 import { unreachable } from '../failure.ts'
 
 export type Liveness = 'new' | 'present' | 'silent' | 'gone' | 'left'
@@ -15,20 +15,21 @@ export type NodeStatus = 'pending' | 'offline' | 'unhealthy' | 'draining' | 'hea
 export type Pulse = Readonly<{ liveness: Liveness; answering: Answering }>
 
 export type PulseEvent =
-  | { type: 'heartbeat'; via: 'bus' | 'http' }
+  | { type: 'heartbeat'; via: 'bus' | 'http'; isNewIncarnation: boolean }
   | { type: 'answered' }
   | { type: 'no_responders' }
   | { type: 'leaving' }
   | { type: 'silent_for_timeout' }
   | { type: 'silent_for_offline' }
 
+/** `store/pulses.ts` says the same in SQL, for thousands of nodes at once; a test compares the two. */
 export function step(pulse: Pulse, event: PulseEvent): Pulse {
   switch (event.type) {
-    case 'heartbeat':
-      if (event.via === 'bus') return { liveness: 'present', answering: pulse.answering === 'no' ? 'no' : 'yes' }
-      return pulse.liveness === 'present' || pulse.answering === 'no'
-        ? { ...pulse, liveness: 'present' }
-        : { liveness: 'present', answering: 'unproven' }
+    case 'heartbeat': {
+      const isBack = event.via === 'http' && pulse.liveness !== 'present'
+      const isRestarted = event.isNewIncarnation && pulse.answering === 'no'
+      return { liveness: 'present', answering: isBack || isRestarted ? 'unproven' : pulse.answering }
+    }
     case 'answered':
       return { liveness: 'present', answering: 'yes' }
     case 'no_responders':
@@ -67,7 +68,7 @@ export function nodeStatus(node: NodeFacts): { status: NodeStatus; reason: strin
     case 'no':
       return { status: 'unhealthy', reason: 'not answering commands: nothing listens on its command subjects' }
     case 'unproven':
-      return { status: 'unhealthy', reason: 'reports over HTTP, and has not answered a command yet' }
+      return { status: 'unhealthy', reason: 'reports, and has yet to answer a command' }
     case 'yes':
       break
     default:

@@ -1,0 +1,27 @@
+// Who may do what. Pure.
+import { unreachable, type Access } from '@muster/protocol'
+import type { Principal } from './principal.ts'
+
+export type Listener = Readonly<{ isLoopback: boolean; requireApiKey: boolean }>
+export type Verdict = 'yes' | 'unauthenticated' | 'forbidden'
+
+export function may(principal: Principal, access: Exclude<Access, 'node'>, listener: Listener): Verdict {
+  const scopes = (...allowed: readonly string[]): Verdict =>
+    principal.kind === 'nobody' ? 'unauthenticated' : allowed.includes(principal.scope) ? 'yes' : 'forbidden'
+  switch (access) {
+    case 'open':
+      return 'yes'
+    case 'inference':
+      if (principal.kind === 'nobody' && listener.isLoopback && !listener.requireApiKey) return 'yes'
+      return scopes('inference', 'admin')
+    case 'metrics':
+      if (principal.kind === 'nobody' && listener.isLoopback) return 'yes'
+      return scopes('read', 'admin')
+    case 'read':
+      return scopes('read', 'admin')
+    case 'admin':
+      return scopes('admin')
+    default:
+      return unreachable(access)
+  }
+}

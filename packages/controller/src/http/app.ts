@@ -1,0 +1,137 @@
+// The way of every request: limits → host → who → may → parse → handler → answer. No decisions of ours.
+import { newId, type Clock, type Log, type SignedRequest, type Verified } from '@muster/host'
+import { maxClockSkewMs, type PublicKey, type Route } from '@muster/protocol'
+import type { HttpBindings } from '@hono/node-server'
+import { Hono, type Context } from 'hono'
+import { may, type Listener } from '../auth/may.ts'
+import { doesCookieCount, isFromElsewhere, isHostAllowed, type Provenance } from '../auth/origin.ts'
+import type { Principal, PrincipalFinder } from '../auth/principal.ts'
+import { readJson, readRaw } from './body.ts'
+import { sessionCookieOf } from './cookie.ts'
+import { Answer, type Call, type Endpoint } from './endpoint.ts'
+import { errorBody, HttpError, toHttpError } from './http-error.ts'
+
+export interface AppDeps {
+  readonly endpoints: readonly Endpoint[]
+  readonly principals: PrincipalFinder
+  readonly listener: Listener & { readonly publicHost: string | null }
+  readonly verifyRequest: (request: SignedRequest) => Verified
+  /** False until the database is migrated: there is nothing to answer from yet. */
+  readonly isStarted: () => boolean
+  readonly clock: Clock
+  readonly log: Log
+  readonly onAnswer: (call: { route: string; method: string; status: number; ms: number }) => void
+}
+type Env = { Bindings: HttpBindings; Variables: { requestId: string } }
+
+export function createApp(deps: AppDeps): Hono<Env> {
+  const app = new Hono<Env>()
+  for (const endpoint of deps.endpoints) app.on(endpoint.route.method, endpoint.route.path, (c) => serve(c, endpoint, deps))
+  app.all('*', (c) => {
+    const known = deps.endpoints.filter((e) => matchesPath(e.route.path, c.req.path)).map((e) => e.route.method)
+    if (known.length > 0) {
+      throw new HttpError(405, 'method_not_allowed', `${c.req.path} takes ${known.join(', ')}, not ${c.req.method}`, { headers: { allow: known.join(', ') } })
+    }
+    throw new HttpError(404, 'not_found', `there is nothing at ${c.req.path}; the API is described at /api/openapi.json`)
+  })
+  app.onError((error, c) => renderError(c, error, deps.log))
+  return app
+}
+
+const matchesPath = (pattern: string, path: string): boolean => new RegExp(`^${pattern.replace(/:\w+/g, '[^/]+')}$`).test(path)
+
+async function serve(c: Context<Env>, endpoint: Endpoint, deps: AppDeps): Promise<Response> {
+  const began = deps.clock.monotonic()
+  c.set('requestId', newId())
+  let response: Response
+  try {
+    response = await answer(c, endpoint, deps)
+  } catch (error) {
+    response = renderError(c, error, deps.log)
+  }
+  deps.onAnswer({ route: endpoint.route.path, method: endpoint.route.method, status: response.status, ms: deps.clock.monotonic() - began })
+  return response
+}
+
+async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDeps): Promise<Response> {
+  const provenance = checkHost(c, deps)
+  if (route.access !== 'open' && !deps.isStarted()) {
+    throw new HttpError(503, 'starting', 'this controller is starting and waits for its database', { headers: { 'retry-after': '1' } })
+  }
+  const caller = route.access === 'node' ? await verifyNode(c, deps) : await authorize(c, route, { provenance, deps })
+  const call: Call<Route> = {
+    params: route.params?.parse(c.req.param()),
+    query: route.query?.parse(c.req.query()),
+    body: route.body?.parse(caller.raw === null ? await readJson(c.req.raw) : await readJson(caller.raw)),
+    principal: caller.principal,
+    nodeKey: caller.nodeKey,
+    headers: c.req.raw.headers,
+    remoteAddress: c.env.incoming.socket.remoteAddress ?? '',
+    signal: c.req.raw.signal,
+  }
+  const given = await handle(call)
+  if (given instanceof Response) return given
+  const { status, body, headers } = given instanceof Answer ? given : new Answer(route.status ?? 200, given)
+  const all = { ...headers, 'x-request-id': c.get('requestId'), 'cache-control': 'no-store' }
+  return body === undefined ? new Response(null, { status: status === 200 ? 204 : status, headers: all }) : Response.json(body, { status, headers: all })
+}
+
+function checkHost(c: Context<Env>, deps: AppDeps): Provenance {
+  const host = c.req.header('host')
+  if (!isHostAllowed(host, deps.listener)) {
+    throw new HttpError(403, 'host_not_allowed', `this controller listens on a loopback address and does not answer for the host ${JSON.stringify(host ?? '')}; use 127.0.0.1 or localhost, or start it with --public-url`)
+  }
+  return { method: c.req.method, host: host ?? '', origin: c.req.header('origin'), fetchSite: c.req.header('sec-fetch-site') }
+}
+
+interface Caller {
+  readonly principal: Principal
+  readonly nodeKey: PublicKey | null
+  /** The body, where it had to be read to check its signature. */
+  readonly raw: Uint8Array | null
+}
+
+async function authorize(c: Context<Env>, route: Route, { provenance, deps }: { provenance: Provenance; deps: AppDeps }): Promise<Caller> {
+  if (route.access === 'node') throw new Error('node routes are verified by signature')
+  if (route.access === 'open') return { principal: { kind: 'nobody' }, nodeKey: null, raw: null }
+  const principal = await findPrincipal(c, provenance, deps)
+  const verdict = may(principal, route.access, deps.listener)
+  if (verdict === 'unauthenticated') {
+    throw new HttpError(401, 'unauthorized', 'this needs a key: send "Authorization: Bearer <key>" (the first admin key is in <data-dir>/admin.key)', { headers: { 'www-authenticate': 'Bearer' } })
+  }
+  if (verdict === 'forbidden') throw new HttpError(403, 'forbidden', `this key may not do that: it needs the scope ${route.access === 'inference' ? 'inference' : route.access}`)
+  if (principal.kind === 'nobody' && isFromElsewhere(provenance)) {
+    throw new HttpError(403, 'origin_not_allowed', `a page of ${provenance.origin ?? 'another site'} may not call this controller`)
+  }
+  return { principal, nodeKey: null, raw: null }
+}
+
+async function findPrincipal(c: Context<Env>, provenance: Provenance, deps: AppDeps): Promise<Principal> {
+  const authorization = c.req.header('authorization')
+  if (authorization !== undefined) {
+    const key = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
+    const principal = key === undefined ? null : await deps.principals.byKey(key)
+    if (principal === null) throw new HttpError(401, 'unauthorized', 'this key is not known here, or was revoked', { headers: { 'www-authenticate': 'Bearer' } })
+    return principal
+  }
+  const cookie = sessionCookieOf(c.req.header('cookie'))
+  if (cookie !== null && doesCookieCount(provenance)) return (await deps.principals.byCookie(cookie)) ?? { kind: 'nobody' }
+  return { kind: 'nobody' }
+}
+
+async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): Promise<Caller> {
+  const raw = await readRaw(c.req.raw)
+  const { method = '', url = '', headers } = c.env.incoming
+  const now = new Date(clock.now())
+  const verified = verifyRequest({ method, path: url, body: raw, headers, now })
+  if (verified.ok) return { principal: { kind: 'nobody' }, nodeKey: verified.publicKey, raw }
+  const details = { now: now.toISOString(), max_skew_ms: maxClockSkewMs }
+  throw new HttpError(401, verified.code, verified.message, verified.code === 'clock_skew' ? { details } : {})
+}
+
+function renderError(c: Context<Env>, thrown: unknown, log: Log): Response {
+  const error = toHttpError(thrown)
+  const requestId = c.get('requestId') ?? newId()
+  if (error.status >= 500) log[error.code === 'internal' ? 'error' : 'warn']('request failed', { requestId, method: c.req.method, path: c.req.path, status: error.status, error: error.cause ?? error })
+  return Response.json(errorBody(c.req.path, error), { status: error.status, headers: { ...error.headers, 'x-request-id': requestId, 'cache-control': 'no-store' } })
+}

@@ -1,0 +1,38 @@
+// Reading a request's body: bounded, and refused before it is read where its length is known.
+import { HttpError } from './http-error.ts'
+
+const maxBodyBytes = 8 * 2 ** 20
+
+export async function readRaw(request: Request): Promise<Uint8Array> {
+  const announced = Number(request.headers.get('content-length') ?? 0)
+  if (announced > maxBodyBytes) throw tooLarge()
+  if (request.body === null) return new Uint8Array()
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of request.body) {
+    size += chunk.byteLength
+    if (size > maxBodyBytes) throw tooLarge()
+    chunks.push(chunk)
+  }
+  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
+}
+
+/** An empty body is an empty object: `curl -X POST` without one is fine where nothing is required. */
+export async function readJson(source: Request | Uint8Array): Promise<unknown> {
+  if (source instanceof Request && source.body !== null) {
+    const type = source.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? ''
+    if (type !== 'application/json' && source.headers.get('content-length') !== '0') {
+      throw new HttpError(415, 'unsupported_media_type', `send JSON with "Content-Type: application/json", not ${JSON.stringify(type)}`)
+    }
+  }
+  const raw = source instanceof Request ? await readRaw(source) : source
+  if (raw.byteLength === 0) return {}
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(raw)) as unknown
+  } catch (error) {
+    throw new HttpError(400, 'invalid', `the body is not JSON: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+const tooLarge = (): HttpError =>
+  new HttpError(413, 'too_large', `the body is larger than ${maxBodyBytes} bytes`, { headers: { connection: 'close' } })

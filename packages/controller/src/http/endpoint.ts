@@ -1,0 +1,42 @@
+// A route and what serves it. Handlers get parsed input and give back a body; app.ts does the rest.
+import type { BodyOf, ParamsOf, PublicKey, QueryOf, ResponseOf, Route } from '@muster/protocol'
+import type { Principal } from '../auth/principal.ts'
+
+export interface Call<R> {
+  readonly params: ParamsOf<R>
+  readonly query: QueryOf<R>
+  readonly body: BodyOf<R>
+  readonly principal: Principal
+  /** Proven by signature; on `node` routes only. */
+  readonly nodeKey: PublicKey | null
+  readonly headers: Headers
+  readonly remoteAddress: string
+  /** Aborted when the caller goes away. */
+  readonly signal: AbortSignal
+}
+
+/** For a status other than the route's own, or more headers. */
+export class Answer<T> {
+  readonly status: number
+  readonly body: T
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(status: number, body: T, headers: Readonly<Record<string, string>> = {}) {
+    this.status = status
+    this.body = body
+    this.headers = headers
+  }
+}
+
+export type Handler<R> = (call: Call<R>) => Promise<ResponseOf<R> | Answer<ResponseOf<R>> | Response | void>
+
+export interface Endpoint {
+  readonly route: Route
+  readonly handle: (call: Call<Route>) => Promise<unknown>
+}
+
+export function endpoint<R extends Route>(route: R, handle: Handler<R>): Endpoint {
+  // The one place where the types of one route meet the table of all routes.
+  return { route, handle: handle as unknown as Endpoint['handle'] }
+}
+

@@ -1,0 +1,67 @@
+// Errors of the API: what they look like to a caller, and how anything thrown becomes one.
+import { BusError } from '@muster/bus'
+import { FleetError, type FailureCode } from '@muster/protocol'
+import { z } from 'zod'
+
+export class HttpError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly details: Record<string, unknown> | undefined
+  readonly headers: Readonly<Record<string, string>>
+
+  constructor(status: number, code: string, message: string, more?: { details?: Record<string, unknown>; headers?: Record<string, string>; cause?: unknown }) {
+    super(message, more?.cause === undefined ? undefined : { cause: more.cause })
+    this.name = 'HttpError'
+    this.status = status
+    this.code = code
+    this.details = more?.details
+    this.headers = more?.headers ?? {}
+  }
+}
+
+const statusOf: Readonly<Record<FailureCode, number>> = {
+  invalid: 400,
+  not_found: 404,
+  conflict: 409,
+  superseded: 409,
+  incompatible: 409,
+  unavailable: 503,
+  timeout: 503,
+  no_capacity: 503,
+  disk_full: 503,
+  integrity: 500,
+  cancelled: 409,
+  internal: 500,
+}
+
+/** Every 503 says when to come back. */
+const retryAfter = { 'retry-after': '2' }
+
+export function toHttpError(error: unknown): HttpError {
+  if (error instanceof HttpError) return error
+  if (error instanceof z.ZodError) return invalidInput(error)
+  if (error instanceof FleetError) {
+    const status = statusOf[error.failure.code]
+    return new HttpError(status, error.failure.code, error.failure.message, { headers: status === 503 ? retryAfter : {}, cause: error })
+  }
+  if (error instanceof BusError) return new HttpError(503, 'bus_unavailable', error.message, { headers: retryAfter, cause: error })
+  return new HttpError(500, 'internal', 'something went wrong inside the controller; its log has the cause under this request id', { cause: error })
+}
+
+function invalidInput(error: z.ZodError): HttpError {
+  const issues = error.issues.slice(0, 20).map((issue) => ({ path: issue.path.join('.'), message: issue.message }))
+  const first = issues[0]
+  const where = first === undefined || first.path === '' ? '' : `${first.path}: `
+  return new HttpError(400, 'invalid', `${where}${first?.message ?? 'the request is not valid'}`, { details: { issues } })
+}
+
+export const notFound = (what: string): HttpError => new HttpError(404, 'not_found', what)
+
+/** The body of an error: OpenAI's envelope below /v1, ours elsewhere. */
+export function errorBody(path: string, error: HttpError): object {
+  if (path.startsWith('/v1/') || path === '/v1') {
+    const type = error.status < 500 ? 'invalid_request_error' : 'server_error'
+    return { error: { message: error.message, type, param: null, code: error.code } }
+  }
+  return { error: { code: error.code, message: error.message, ...(error.details === undefined ? {} : { details: error.details }) } }
+}

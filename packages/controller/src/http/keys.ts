@@ -1,0 +1,22 @@
+// /api/keys: who may call.
+import { newId, newSecret, sha256Hex } from '@muster/host'
+import { keyRoutes as routes } from '@muster/protocol'
+import type { AccessStore } from '../store/access.ts'
+import { endpoint, type Endpoint } from './endpoint.ts'
+import { HttpError, notFound } from './http-error.ts'
+
+export function keyEndpoints({ access }: { access: AccessStore }): Endpoint[] {
+  return [
+    endpoint(routes.list, async () => ({ keys: await access.listKeys() })),
+    endpoint(routes.create, async ({ body }) => {
+      const key = newSecret(`muster_${body.scope}`)
+      const view = await access.insertKey({ id: newId(), name: body.name, scope: body.scope, secretSha256: sha256Hex(key) })
+      return { ...view, key }
+    }),
+    endpoint(routes.remove, async ({ params }) => {
+      const removed = await access.removeKey(params.id)
+      if (removed === null) throw notFound(`there is no key ${params.id}; GET /api/keys lists them`)
+      if (!removed) throw new HttpError(409, 'last_admin_key', `key ${params.id} is the last admin key; make another one first`)
+    }),
+  ]
+}

@@ -1,0 +1,72 @@
+// /api/nodes: the fleet, for administrators.
+import { nodeRoutes as routes, type NodeId, type NodeView } from '@muster/protocol'
+import { effectiveLabels, patchLabels, replaceLabels, type Overrides } from '../nodes/labels.ts'
+import { viewOf } from '../nodes/view.ts'
+import type { NodeRecord, NodeStore } from '../store/nodes.ts'
+import type { Principal } from '../auth/principal.ts'
+import { endpoint, type Endpoint } from './endpoint.ts'
+import { HttpError, notFound } from './http-error.ts'
+
+const noSuchNode = (id: NodeId): HttpError => notFound(`there is no node ${id}; GET /api/nodes lists them`)
+const nameOf = (principal: Principal): string => (principal.kind === 'key' ? `key ${principal.name}` : principal.kind)
+
+export function nodeEndpoints({ nodes }: { nodes: NodeStore }): Endpoint[] {
+  async function get(id: NodeId): Promise<NodeRecord> {
+    const node = await nodes.find(id)
+    if (node === null) throw noSuchNode(id)
+    return node
+  }
+  const view = async (id: NodeId): Promise<NodeView> => viewOf(await get(id))
+
+  async function editLabels(id: NodeId, edit: (node: NodeRecord) => Overrides): Promise<{ labels: Record<string, string> }> {
+    const node = await nodes.editLabels(id, (before) => {
+      const overrides = edit(before)
+      const count = Object.keys(effectiveLabels({ ...before, labelOverrides: overrides })).length
+      if (count > 128) throw new HttpError(400, 'invalid', `node ${id} would have ${count} labels; at most 128 are kept`)
+      return overrides
+    })
+    if (node === null) throw noSuchNode(id)
+    return { labels: effectiveLabels(node) }
+  }
+
+  return [
+    endpoint(routes.list, async () => ({ nodes: (await nodes.list()).map(viewOf) })),
+    endpoint(routes.get, async ({ params }) => await view(params.id)),
+    endpoint(routes.approve, async ({ params, principal }) => {
+      await get(params.id)
+      await nodes.approve(params.id, nameOf(principal))
+      return await view(params.id)
+    }),
+    endpoint(routes.drain, async ({ params }) => {
+      await nodes.setDraining(params.id, true)
+      return await view(params.id)
+    }),
+    endpoint(routes.resume, async ({ params }) => {
+      await nodes.setDraining(params.id, false)
+      return await view(params.id)
+    }),
+    endpoint(routes.remove, async ({ params }) => {
+      // The worker learns it from its session, which is waiting for news of this very row.
+      if (!(await nodes.remove(params.id))) throw noSuchNode(params.id)
+    }),
+    endpoint(routes.labels, async ({ params }) => ({ labels: effectiveLabels(await get(params.id)) })),
+    endpoint(routes.putLabels, async ({ params, body }) => await editLabels(params.id, (node) => replaceLabels(node, body))),
+    endpoint(routes.patchLabels, async ({ params, body }) => await editLabels(params.id, (node) => patchLabels(node, body))),
+    endpoint(routes.deleteLabel, async ({ params }) => {
+      if (!(params.key in effectiveLabels(await get(params.id)))) throw notFound(`node ${params.id} has no label ${params.key}`)
+      return await editLabels(params.id, (node) => patchLabels(node, { [params.key]: null }))
+    }),
+    endpoint(routes.putVramBudget, async ({ params, body }) => {
+      await nodes.setVramBudget(params.id, body.value)
+      return await view(params.id)
+    }),
+    endpoint(routes.deleteVramBudget, async ({ params }) => {
+      await nodes.setVramBudget(params.id, null)
+      return await view(params.id)
+    }),
+    endpoint(routes.backends, async ({ params }) => {
+      const node = await get(params.id)
+      return { backends: node.nodeType === 'agent' ? [] : [...node.inventory] }
+    }),
+  ]
+}

@@ -1,0 +1,47 @@
+// Health, version, metrics, status, and the page that describes them all.
+import type { Bus } from '@muster/bus'
+import { version } from '@muster/host'
+import { openAiRoutes, systemRoutes as routes } from '@muster/protocol'
+import type { Registry } from 'prom-client'
+import { statusOf } from '../nodes/view.ts'
+import type { ControllerStore } from '../store/controllers.ts'
+import type { NodeStore } from '../store/nodes.ts'
+import { Answer, endpoint, type Endpoint } from './endpoint.ts'
+
+/** A controller that did not report for this long does not run any more. */
+const liveWithinMs = 15_000
+
+export interface SystemDeps {
+  readonly isReady: () => boolean
+  readonly bus: Bus
+  readonly nodes: NodeStore
+  readonly controllers: ControllerStore
+  readonly metrics: { readonly registry: Registry; readonly refresh: () => Promise<void> }
+  readonly openApi: () => object
+}
+
+export function systemEndpoints(deps: SystemDeps): Endpoint[] {
+  return [
+    endpoint(routes.healthz, async () => ({ status: 'ok' as const })),
+    endpoint(routes.readyz, async () =>
+      deps.isReady() ? { status: 'ok' as const } : new Answer(503, { status: 'unavailable' as const }, { 'retry-after': '1' }),
+    ),
+    endpoint(routes.version, async () => ({ version })),
+    endpoint(routes.metrics, async () => {
+      await deps.metrics.refresh()
+      return new Response(await deps.metrics.registry.metrics(), { headers: { 'content-type': deps.metrics.registry.contentType } })
+    }),
+    endpoint(routes.openapi, async () => Response.json(deps.openApi())),
+    endpoint(routes.status, async () => {
+      const [database, controllers, nodes] = await Promise.all([deps.controllers.databaseInfo(), deps.controllers.listLive(liveWithinMs), deps.nodes.list()])
+      const counts: Record<string, number> = {}
+      for (const node of nodes) {
+        const { status } = statusOf(node)
+        counts[status] = (counts[status] ?? 0) + 1
+      }
+      return { version, controllers, database, bus: { kind: deps.bus.kind, connected: deps.bus.isConnected() }, nodes: counts }
+    }),
+    // Nothing serves a model yet, so the truthful list is empty.
+    endpoint(openAiRoutes.models, async () => ({ object: 'list' as const, data: [] })),
+  ]
+}

@@ -1,0 +1,44 @@
+// Whether a controller may judge silence. It may only when it listened all the while: a stalled bus,
+// a stalled database, a stalled process or a clock that jumped looks exactly like every node dying
+// at once. Pure; times are monotonic milliseconds.
+
+export type Attention = Readonly<{
+  /** Since when everything worked without a break; null: it does not work now. */
+  since: number | null
+  lastProbeAt: number
+  /** The database's clock minus ours, at the last probe that reached it. */
+  databaseOffsetMs: number | null
+}>
+
+export type Probe = Readonly<{
+  at: number
+  busAnswered: boolean
+  /** The database's time; null when it did not answer. */
+  databaseNowMs: number | null
+}>
+
+export type AttentionLimits = Readonly<{
+  /** Probes further apart than this: the process itself stood still. */
+  maxGapMs: number
+  /** The database's clock ran differently from ours by more than this: it was set. */
+  maxClockJumpMs: number
+}>
+
+export const inattentive = (at: number): Attention => ({ since: null, lastProbeAt: at, databaseOffsetMs: null })
+
+export function attend(before: Attention, probe: Probe, limits: AttentionLimits): Attention {
+  const databaseOffsetMs = probe.databaseNowMs === null ? before.databaseOffsetMs : probe.databaseNowMs - probe.at
+  const jumped =
+    databaseOffsetMs !== null &&
+    before.databaseOffsetMs !== null &&
+    Math.abs(databaseOffsetMs - before.databaseOffsetMs) > limits.maxClockJumpMs
+  const stood = probe.at - before.lastProbeAt > limits.maxGapMs
+  const works = probe.busAnswered && probe.databaseNowMs !== null
+  const since = !works ? null : before.since === null || stood || jumped ? probe.at : before.since
+  return { since, lastProbeAt: probe.at, databaseOffsetMs }
+}
+
+/** One node timeout after things began to work: by then every living node has reported again. */
+export function mayJudge(attention: Attention, limits: { now: number; nodeTimeoutMs: number }): boolean {
+  return attention.since !== null && limits.now - attention.since > limits.nodeTimeoutMs
+}

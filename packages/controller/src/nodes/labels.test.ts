@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest'
+import { effectiveLabels, patchLabels, replaceLabels, type LabelSources } from './labels.ts'
+
+const node = (changes: Partial<LabelSources> = {}): LabelSources => ({
+  name: 'gpu-1',
+  os: 'linux',
+  arch: 'x64',
+  resources: { gpu_vendor: 'nvidia', total_vram: 80 * 2 ** 30 },
+  reportedLabels: { rack: 'a', zone: 'eu' },
+  labelOverrides: {},
+  ...changes,
+})
+const automatic = { 'gpu.vendor': 'nvidia', 'gpu.vram': '80GB', 'node.arch': 'x64', 'node.name': 'gpu-1', 'node.os': 'linux' }
+
+describe('labels', () => {
+  it('are what Muster knows, over what an administrator set, over what the worker brings', () => {
+    const labels = effectiveLabels(node({ reportedLabels: { rack: 'a', 'node.os': 'lie' }, labelOverrides: { rack: 'b', 'node.name': 'lie' } }))
+    expect(labels).toEqual({ ...automatic, rack: 'b' })
+  })
+  it('say nothing of a GPU that is not there', () => {
+    expect(Object.keys(effectiveLabels(node({ resources: { gpu_vendor: null, total_vram: null }, reportedLabels: {} })))).toEqual([
+      'node.arch',
+      'node.name',
+      'node.os',
+    ])
+  })
+  it('can be replaced as a whole, also those that the worker brings', () => {
+    const labelOverrides = replaceLabels(node(), { team: 'x' })
+    expect(effectiveLabels(node({ labelOverrides }))).toEqual({ ...automatic, team: 'x' })
+  })
+  it('can be changed one by one; null takes away, and leaves no trace where there was nothing', () => {
+    const labelOverrides = patchLabels(node({ labelOverrides: { team: 'x' } }), { team: null, rack: null, zone: 'us' })
+    expect(labelOverrides).toEqual({ rack: null, zone: 'us' })
+    expect(effectiveLabels(node({ labelOverrides }))).toEqual({ ...automatic, zone: 'us' })
+  })
+})

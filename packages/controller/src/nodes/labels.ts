@@ -1,0 +1,45 @@
+// Which labels a node has. Pure. Precedence: what Muster knows, over what an administrator set, over
+// what the worker brings.
+import type { Resources } from '@muster/protocol'
+
+export interface LabelSources {
+  readonly name: string
+  readonly os: string
+  readonly arch: string
+  readonly resources: Pick<Resources, 'gpu_vendor' | 'total_vram'>
+  readonly reportedLabels: Readonly<Record<string, string>>
+  readonly labelOverrides: Readonly<Record<string, string | null>>
+}
+export type Overrides = Record<string, string | null>
+
+const gibibyte = 2 ** 30
+
+function automatic(node: LabelSources): Record<string, string> {
+  const labels: Record<string, string> = { 'node.name': node.name, 'node.os': node.os, 'node.arch': node.arch }
+  if (node.resources.gpu_vendor !== null) labels['gpu.vendor'] = node.resources.gpu_vendor
+  if (node.resources.total_vram !== null && node.resources.total_vram > 0) {
+    labels['gpu.vram'] = `${Math.round(node.resources.total_vram / gibibyte)}GB`
+  }
+  return labels
+}
+
+export function effectiveLabels(node: LabelSources): Record<string, string> {
+  const labels: Record<string, string> = { ...node.reportedLabels }
+  for (const [key, value] of Object.entries(node.labelOverrides)) {
+    if (value === null) delete labels[key]
+    else labels[key] = value
+  }
+  return Object.fromEntries(Object.entries({ ...labels, ...automatic(node) }).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** Overrides after which the node has these labels and no others. */
+export function replaceLabels(node: LabelSources, wanted: Readonly<Record<string, string>>): Overrides {
+  const takenAway = Object.keys(node.reportedLabels).filter((key) => !(key in wanted))
+  return { ...wanted, ...Object.fromEntries(takenAway.map((key) => [key, null])) }
+}
+
+/** Overrides after a change of some labels. A null is kept only where there is something to take away. */
+export function patchLabels(node: LabelSources, patch: Readonly<Record<string, string | null>>): Overrides {
+  const merged = { ...node.labelOverrides, ...patch }
+  return Object.fromEntries(Object.entries(merged).filter(([key, value]) => value !== null || key in node.reportedLabels))
+}

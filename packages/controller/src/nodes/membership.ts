@@ -1,0 +1,92 @@
+// How a machine becomes a node, and learns what it needs: registration and the session.
+// A node is its key. The token buys a place in the queue; only an administrator lets it in.
+import { newId, sha256Hex, type Log } from '@muster/host'
+import { NodeId, type PublicKey, type Registration, type Session, type WorkerSettings } from '@muster/protocol'
+import type { ChangeFeed } from '../events/feed.ts'
+import type { AccessStore } from '../store/access.ts'
+import type { NodeRecord, NodeStore } from '../store/nodes.ts'
+import { statusOf } from './view.ts'
+
+/** More machines than that waiting for approval are a mistake or an attack. */
+const maxPending = 10_000
+const longestPollMs = 30_000
+
+export type Registering =
+  | { outcome: 'joined' | 'returned'; node: NodeRecord }
+  | { outcome: 'bus_is_local' | 'wrong_token' | 'too_many_pending' }
+
+export type SessionOutcome = { outcome: 'ok'; session: Session } | { outcome: 'unknown' | 'superseded' }
+
+export interface MembershipDeps {
+  readonly nodes: NodeStore
+  readonly access: AccessStore
+  readonly feed: ChangeFeed
+  readonly log: Log
+  readonly autoApprove: boolean
+  /** Keys of workers that run in this very process: known before they register. */
+  readonly isOwnWorker: (key: PublicKey) => boolean
+  readonly bus: { readonly kind: 'local' | 'nats'; readonly url: string }
+  readonly workerSettings: () => Promise<WorkerSettings>
+}
+export type Membership = ReturnType<typeof createMembership>
+
+export function createMembership(deps: MembershipDeps) {
+  const { nodes, access, feed, log } = deps
+
+  async function insert(registration: Registration): Promise<NodeId | null> {
+    const approvedBy = deps.isOwnWorker(registration.public_key) ? 'this process' : deps.autoApprove ? '--auto-approve' : null
+    const id = await nodes.insert(NodeId.parse(newId('n')), registration, approvedBy)
+    if (id !== null) log.info('a node joined', { node: id, name: registration.name, approved: approvedBy !== null })
+    return id
+  }
+
+  async function register(registration: Registration): Promise<Registering> {
+    if (deps.bus.kind === 'local' && !deps.isOwnWorker(registration.public_key)) return { outcome: 'bus_is_local' }
+    // Twice: of two registrations of one new key at once, the second finds the first one's row.
+    for (let round = 0; round < 2; round += 1) {
+      const known = await nodes.refresh(registration)
+      if (known !== null) return await found(known, 'returned')
+      if (!deps.isOwnWorker(registration.public_key)) {
+        const isInvited = registration.token !== undefined && (await access.hasJoinToken(sha256Hex(registration.token)))
+        if (!isInvited) return { outcome: 'wrong_token' }
+        if ((await nodes.countPending()) >= maxPending) return { outcome: 'too_many_pending' }
+      }
+      const added = await insert(registration)
+      if (added !== null) return await found(added, 'joined')
+    }
+    throw new Error(`the key ${registration.public_key} is registered and deleted again and again`)
+  }
+
+  async function found(id: NodeId, outcome: 'joined' | 'returned'): Promise<Registering> {
+    const node = await nodes.find(id)
+    if (node === null) throw new Error(`node ${id} was deleted while it registered`)
+    return { outcome, node }
+  }
+
+  async function sessionOf(node: NodeRecord): Promise<Session> {
+    const bus = node.approvedAt === null ? null : { url: deps.bus.url, credentials: null, expires_at: null }
+    const settings = await deps.workerSettings()
+    // What a worker must react to. Its status is not: the worker itself is what changes that.
+    const etag = sha256Hex(JSON.stringify([node.approvedAt !== null, bus, settings])).slice(0, 32)
+    return { status: statusOf(node).status, bus, settings, etag }
+  }
+
+  return {
+    register,
+
+    /** Answers when there is something new to say, at the latest after 30 s. */
+    async session(id: NodeId, key: PublicKey, poll: { incarnation?: string | undefined; known?: string | undefined; signal: AbortSignal }): Promise<SessionOutcome> {
+      const deadline = AbortSignal.any([poll.signal, AbortSignal.timeout(longestPollMs)])
+      for (;;) {
+        using watch = feed.watch({ kind: 'node', id })
+        const node = await nodes.find(id)
+        if (node === null || node.publicKey !== key) return { outcome: 'unknown' }
+        if (poll.incarnation !== undefined && poll.incarnation !== node.incarnation) return { outcome: 'superseded' }
+        const session = await sessionOf(node)
+        const isNews = poll.known === undefined ? session.bus !== null : session.etag !== poll.known
+        if (isNews || deadline.aborted) return { outcome: 'ok', session }
+        await watch.changed(longestPollMs, deadline)
+      }
+    },
+  }
+}

@@ -1,0 +1,45 @@
+// Asking a node for its inventory, and drawing the conclusion: an answer proves that commands reach
+// it, no responders proves the opposite, and a timeout proves nothing.
+import { BusError, type Bus } from '@muster/bus'
+import type { Log } from '@muster/host'
+import { backendList, type NodeId } from '@muster/protocol'
+import type { NodeStore } from '../store/nodes.ts'
+import type { PulseStore } from '../store/pulses.ts'
+
+const askTimeoutMs = 5_000
+/** Proof is asked for soon and again; a node that answers nothing is asked rarely, or its status would flap. */
+const pace = { unprovenMs: 5_000, unansweredMs: 60_000, limit: 64 }
+
+export function createProber(deps: { bus: Bus; nodes: NodeStore; pulses: PulseStore; log: Log }) {
+  const { bus, nodes, pulses, log } = deps
+  const underway = new Set<Promise<void>>()
+
+  async function ask(node: NodeId): Promise<void> {
+    try {
+      const { backends } = await bus.request(backendList, { node }, {}, { timeoutMs: askTimeoutMs })
+      await nodes.setInventory(node, backends)
+      await pulses.recordAnswered(node)
+    } catch (error) {
+      if (error instanceof BusError && error.code === 'no_responders') await pulses.recordNoResponders(node)
+      else log.warn('a node did not answer its probe', { node, error })
+    }
+  }
+
+  return {
+    ask,
+
+    /** Sends the due probes and returns: one node that takes its time holds up nobody. */
+    async probeUnproven(): Promise<void> {
+      for (const node of await pulses.takeUnproven(pace)) {
+        const probe = ask(node)
+          .catch((error: unknown) => log.warn('the outcome of a probe could not be recorded', { node, error }))
+          .finally(() => underway.delete(probe))
+        underway.add(probe)
+      }
+    },
+
+    async settle(): Promise<void> {
+      await Promise.all(underway)
+    },
+  }
+}

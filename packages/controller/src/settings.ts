@@ -1,0 +1,32 @@
+// Every setting of a controller. The command line, the environment, the file and the docs are made from it.
+import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
+
+/** A secret that can be guessed is none. */
+const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
+const isUrl = (value: string): string | null => (value === '' || URL.canParse(value) ? null : `"${value}" is not a URL`)
+
+export const controllerSettings = defineSettings({
+  host: string({ flag: 'host', default: '127.0.0.1', help: 'address to listen on' }),
+  port: int({ flag: 'port', default: 8080, min: 0, max: 65_535, help: 'port to listen on (0: any free one)' }),
+  publicUrl: string({ flag: 'public-url', check: isUrl, default: '', help: 'URL under which browsers and workers reach this controller (default: http://HOST:PORT)' }),
+  databaseUrl: secret({ flag: 'database-url', allowFlag: true, help: 'PostgreSQL 15 to 18 (default: an embedded server)' }),
+  natsUrl: string({ flag: 'nats-url', check: isUrl, default: '', help: 'NATS server of the cluster (default of "up": a bus inside the process)' }),
+  workerNatsUrl: string({ flag: 'worker-nats-url', check: isUrl, default: '', help: 'NATS URL that workers are told (default: --nats-url)' }),
+  adminKey: secret({ flag: 'admin-key', check: isLong, help: 'an admin key of your own; otherwise one is made at the first start' }),
+  joinToken: secret({ flag: 'join-token', check: isLong, help: 'a join token of your own; otherwise one is made at the first start' }),
+  requireApiKey: bool({ flag: 'require-api-key', default: false, help: 'ask for a key on /v1 also on a loopback host' }),
+  autoApprove: bool({ flag: 'auto-approve', default: false, help: 'approve every node that joins with the token' }),
+  heartbeatInterval: duration({ flag: 'heartbeat-interval', default: '5s', help: 'how often workers report' }),
+  nodeTimeout: duration({ flag: 'node-timeout', default: '15s', help: 'silence after which a node is unhealthy' }),
+  nodeOfflineAfter: duration({ flag: 'node-offline-after', default: '10m', help: 'silence after which a node is offline' }),
+  allowSource: list({ flag: 'allow-source', help: 'private host[:port] or CIDR that backends, galleries and models may come from; repeatable' }),
+})
+export type ControllerSettings = SettingsOf<typeof controllerSettings>
+
+/** What one setting alone can't say. */
+export function checkSettings(settings: ControllerSettings): void {
+  if (settings.nodeTimeout < 2 * settings.heartbeatInterval) {
+    throw new SettingsError('--node-timeout must be at least twice --heartbeat-interval: one lost heartbeat is no death')
+  }
+  if (settings.nodeOfflineAfter < settings.nodeTimeout) throw new SettingsError('--node-offline-after must not be shorter than --node-timeout')
+}

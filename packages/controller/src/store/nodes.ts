@@ -1,0 +1,195 @@
+// Every query about what nodes are and what administrators said of them. How they are: pulses.ts.
+import { InstalledBackend, NodeId, PublicKey, Resources, type Answering, type Liveness, type Registration } from '@muster/protocol'
+import { sql, type Kysely } from 'kysely'
+import { z } from 'zod'
+import type { Database } from './tables.ts'
+
+export interface NodeRecord {
+  readonly id: NodeId
+  readonly publicKey: PublicKey
+  readonly name: string
+  readonly nodeType: 'backend' | 'agent'
+  readonly version: string
+  readonly features: readonly string[]
+  readonly os: string
+  readonly arch: string
+  readonly capability: string
+  readonly gatewayUrl: string
+  readonly reportedLabels: Readonly<Record<string, string>>
+  readonly labelOverrides: Readonly<Record<string, string | null>>
+  readonly vramBudget: string | null
+  readonly draining: boolean
+  readonly incarnation: string
+  readonly inventory: readonly InstalledBackend[]
+  readonly createdAt: string
+  readonly approvedAt: string | null
+  readonly liveness: Liveness
+  readonly answering: Answering
+  readonly lastSeenAt: string | null
+  readonly resources: Resources
+  readonly inFlight: number
+}
+
+const StoredLabels = z.record(z.string(), z.string())
+const StoredOverrides = z.record(z.string(), z.string().nullable())
+const StoredInventory = z.array(InstalledBackend)
+
+const select = (db: Kysely<Database>) =>
+  db
+    .selectFrom('nodes')
+    .innerJoin('node_pulses', 'node_pulses.node_id', 'nodes.id')
+    .selectAll('nodes')
+    .select(['liveness', 'answering', 'last_seen_at', 'resources', 'in_flight'])
+
+type Row = Awaited<ReturnType<ReturnType<typeof select>['executeTakeFirstOrThrow']>>
+
+const fromRow = (row: Row): NodeRecord => ({
+  id: NodeId.parse(row.id),
+  publicKey: PublicKey.parse(row.public_key),
+  name: row.name,
+  nodeType: row.node_type,
+  version: row.version,
+  features: row.features,
+  os: row.os,
+  arch: row.arch,
+  capability: row.capability,
+  gatewayUrl: row.gateway_url,
+  reportedLabels: StoredLabels.parse(row.reported_labels),
+  labelOverrides: StoredOverrides.parse(row.label_overrides),
+  vramBudget: row.vram_budget,
+  draining: row.draining,
+  incarnation: row.incarnation,
+  inventory: StoredInventory.parse(row.inventory),
+  createdAt: row.created_at,
+  approvedAt: row.approved_at,
+  liveness: row.liveness,
+  answering: row.answering,
+  lastSeenAt: row.last_seen_at,
+  resources: Resources.parse(row.resources),
+  inFlight: row.in_flight,
+})
+
+/** What a registration says of the machine; the rest of the row is not the worker's to write. */
+const reported = (registration: Registration) => ({
+  name: registration.name,
+  node_type: registration.node_type,
+  version: registration.version,
+  features: registration.features,
+  os: registration.os,
+  arch: registration.arch,
+  capability: registration.capability,
+  gateway_url: registration.gateway_url,
+  reported_labels: JSON.stringify(registration.labels),
+  incarnation: registration.incarnation,
+})
+
+export type NodeStore = ReturnType<typeof createNodeStore>
+
+export function createNodeStore(db: Kysely<Database>) {
+  const find = async (id: NodeId): Promise<NodeRecord | null> => {
+    const row = await select(db).where('nodes.id', '=', id).executeTakeFirst()
+    return row === undefined ? null : fromRow(row)
+  }
+
+  return {
+    find,
+
+    async findByKey(publicKey: PublicKey): Promise<NodeRecord | null> {
+      const row = await select(db).where('public_key', '=', publicKey).executeTakeFirst()
+      return row === undefined ? null : fromRow(row)
+    },
+
+    async list(): Promise<NodeRecord[]> {
+      return (await select(db).orderBy('name').orderBy('nodes.id').execute()).map(fromRow)
+    },
+
+    async listByIds(ids: readonly string[]): Promise<NodeRecord[]> {
+      if (ids.length === 0) return []
+      return (await select(db).where('nodes.id', 'in', ids).execute()).map(fromRow)
+    },
+
+    async countPending(): Promise<number> {
+      const row = await db
+        .selectFrom('nodes')
+        .where('approved_at', 'is', null)
+        .select((e) => e.fn.countAll<number>().as('pending'))
+        .executeTakeFirstOrThrow()
+      return Number(row.pending)
+    },
+
+    /** A known key comes back: its row says what it reports now. Null when the key is unknown. */
+    async refresh(registration: Registration): Promise<NodeId | null> {
+      const row = await db
+        .updateTable('nodes')
+        .set(reported(registration))
+        .where('public_key', '=', registration.public_key)
+        .returning('id')
+        .executeTakeFirst()
+      return row === undefined ? null : NodeId.parse(row.id)
+    },
+
+    /** A new key: a new row. Null when the same key was registered meanwhile (then: refresh). */
+    async insert(id: NodeId, registration: Registration, approvedBy: string | null): Promise<NodeId | null> {
+      return await db.transaction().execute(async (tx) => {
+        const row = await tx
+          .insertInto('nodes')
+          .values({
+            id,
+            public_key: registration.public_key,
+            ...reported(registration),
+            approved_by: approvedBy,
+            approved_at: approvedBy === null ? null : sql<string>`now()`,
+          })
+          .onConflict((conflict) => conflict.column('public_key').doNothing())
+          .returning('id')
+          .executeTakeFirst()
+        if (row === undefined) return null
+        await tx
+          .insertInto('node_pulses')
+          .values({ node_id: id, resources: JSON.stringify(registration.resources) })
+          .execute()
+        return id
+      })
+    },
+
+    /** True when this call approved it; an approved node stays as it is. */
+    async approve(id: NodeId, by: string): Promise<boolean> {
+      const result = await db
+        .updateTable('nodes')
+        .set({ approved_at: sql<string>`now()`, approved_by: by })
+        .where('id', '=', id)
+        .where('approved_at', 'is', null)
+        .executeTakeFirst()
+      return result.numUpdatedRows > 0n
+    },
+
+    async setDraining(id: NodeId, draining: boolean): Promise<void> {
+      await db.updateTable('nodes').set({ draining }).where('id', '=', id).where('draining', '<>', draining).execute()
+    },
+
+    async setVramBudget(id: NodeId, budget: string | null): Promise<void> {
+      await db.updateTable('nodes').set({ vram_budget: budget }).where('id', '=', id).execute()
+    },
+
+    async setInventory(id: NodeId, inventory: readonly InstalledBackend[]): Promise<void> {
+      const value = JSON.stringify(inventory)
+      await sql`update nodes set inventory = ${value}::jsonb where id = ${id} and inventory <> ${value}::jsonb`.execute(db)
+    },
+
+    /** Reads and writes the labels under the row's lock, so that two edits at once both count. */
+    async editLabels(id: NodeId, edit: (node: NodeRecord) => Record<string, string | null>): Promise<NodeRecord | null> {
+      return await db.transaction().execute(async (tx) => {
+        const row = await select(tx).where('nodes.id', '=', id).forUpdate('nodes').executeTakeFirst()
+        if (row === undefined) return null
+        const overrides = edit(fromRow(row))
+        await tx.updateTable('nodes').set({ label_overrides: JSON.stringify(overrides) }).where('id', '=', id).execute()
+        return fromRow({ ...row, label_overrides: overrides })
+      })
+    },
+
+    async remove(id: NodeId): Promise<boolean> {
+      const result = await db.deleteFrom('nodes').where('id', '=', id).executeTakeFirst()
+      return result.numDeletedRows > 0n
+    },
+  }
+}
