@@ -1,0 +1,94 @@
+// Which Muster process uses a server's home. Holders stand in numbered files; the one with the highest number counts. Whoever finds it
+// dead creates the next number, which only one can. Numbers never go back (a released claim stays as `released`), so a process that was
+// paused between looking and creating can't take what others held and released meanwhile. A plain lock file can't be taken over safely:
+// two that find it stale delete each other's new one.
+import { mkdir, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isAlive, ownIdentity } from '@muster/host'
+import { z } from 'zod'
+import { createPrivateFile, readIfThere, writePrivateFile } from './private-file.ts'
+
+const Identity = z.object({ pid: z.number().int(), started: z.string(), boot: z.string() })
+
+const Holder = z.object({
+  released: z.boolean(),
+  muster: Identity,
+  /** The server that it started last, to find it again when Muster died without stopping it. */
+  server: Identity.nullable(),
+})
+type Holder = z.infer<typeof Holder>
+
+export interface Claim {
+  /** The server that the last holder left behind, if it got so far as to note it. */
+  readonly previousServer: Holder['server']
+  noteServer(server: NonNullable<Holder['server']>): Promise<void>
+  release(): Promise<void>
+}
+
+export class InUse extends Error {
+  readonly pid: number
+
+  constructor(dataDir: string, pid: number) {
+    super(
+      pid === process.pid
+        ? `the database of ${dataDir} is already in use by this very process`
+        : `the data directory ${dataDir} is in use by the Muster process with pid ${pid}. Stop that one first, or choose another --data-dir`,
+    )
+    this.name = 'InUse'
+    this.pid = pid
+  }
+}
+
+/** Throws InUse while the holder lives. */
+export async function claimHome({ dir, dataDir }: { dir: string; dataDir: string }): Promise<Claim> {
+  const holders = join(dir, 'holders')
+  await mkdir(holders, { recursive: true, mode: 0o700 })
+  for (;;) {
+    const last = await lastHolder(holders)
+    if (last.holder !== null && !last.holder.released && isAlive(last.holder.muster)) throw new InUse(dataDir, last.holder.muster.pid)
+
+    const mine: Holder = { released: false, muster: ownIdentity(), server: last.holder?.server ?? null }
+    const number = last.number + 1
+    if (!(await createPrivateFile(join(holders, nameOf(number)), JSON.stringify(mine)))) continue
+    if ((await lastHolder(holders)).number !== number) {
+      await rm(join(holders, nameOf(number)), { force: true })
+      continue
+    }
+    await removeBelow(holders, number)
+    return claimOf(join(holders, nameOf(number)), mine)
+  }
+}
+
+function claimOf(path: string, mine: Holder): Claim {
+  let current = mine
+  const write = async (next: Holder): Promise<void> => {
+    current = next
+    await writePrivateFile(path, JSON.stringify(next))
+  }
+  return {
+    previousServer: mine.server,
+    noteServer: (server) => write({ ...current, server }),
+    release: () => write({ ...current, released: true }),
+  }
+}
+
+async function lastHolder(holders: string): Promise<{ number: number; holder: Holder | null }> {
+  const numbers = await numbersIn(holders)
+  const number = Math.max(0, ...numbers)
+  if (number === 0) return { number, holder: null }
+  const text = await readIfThere(join(holders, nameOf(number)))
+  // It was overtaken and removed after we listed it.
+  return text === null ? lastHolder(holders) : { number, holder: Holder.parse(JSON.parse(text)) }
+}
+
+async function removeBelow(holders: string, number: number): Promise<void> {
+  for (const lower of await numbersIn(holders)) if (lower < number) await rm(join(holders, nameOf(lower)), { force: true })
+}
+
+async function numbersIn(holders: string): Promise<number[]> {
+  return (await readdir(holders)).flatMap((name) => /^(\d+)\.json$/.exec(name)?.slice(1).map(Number) ?? [])
+}
+
+function nameOf(number: number): string {
+  return `${number}.json`
+}

@@ -1,0 +1,137 @@
+// The embedded database: a real PostgreSQL server of one data directory, reachable through a unix socket only, that lives as long as
+// this Muster process. See home.ts for where its files are and claim.ts for who may use them.
+import { mkdir, realpath } from 'node:fs/promises'
+import { join } from 'node:path'
+import { newSecret, type Clock, type Log } from '@muster/host'
+import { Client } from 'pg'
+import { keepLogBounded } from './bounded-log.ts'
+import { claimHome, type Claim } from './claim.ts'
+import { databaseName, isCluster, makeCluster, removeHalfMade, superuser } from './cluster.ts'
+import { defaultSystemBase, openHome, type ServerHome } from './home.ts'
+import { keepRunning } from './keep-running.ts'
+import { stopOrphan } from './postmaster.ts'
+import { createPrivateFile, readIfThere } from './private-file.ts'
+import { providePrograms, removeOtherPrograms } from './programs.ts'
+import { startServer, type ServerPlan, type ServerProcess } from './server-process.ts'
+import { serverSettings } from './settings.ts'
+import { makeSocketDir, port } from './socket-dir.ts'
+
+export type EmbeddedConnection = Readonly<{ host: string; port: number; user: string; database: string; password: string }>
+
+export interface EmbeddedPostgres {
+  readonly connection: EmbeddedConnection
+  readonly serverVersion: string
+  /** Of the server's first process as it is now: a server that died is replaced. */
+  readonly pid: number
+  stop(): Promise<void>
+}
+
+export interface EmbeddedOptions {
+  readonly dataDir: string
+  readonly clock: Clock
+  readonly log: Log
+  /** Gives up the start. */
+  readonly signal?: AbortSignal
+  /** Where root keeps the files of servers. */
+  readonly systemBase?: string
+}
+
+/** A killed server's children, which hold its memory, need a moment to notice. */
+const patienceAfterCrashMs = 10_000
+
+export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
+  const { log, systemBase = defaultSystemBase } = options
+  await mkdir(options.dataDir, { recursive: true, mode: 0o700 })
+  const dataDir = await realpath(options.dataDir)
+  const home = await openHome({ dataDir, systemBase, log })
+  const claim = await claimHome({ dir: home.dir, dataDir })
+  try {
+    return await startIn(home, claim, options)
+  } catch (error) {
+    await claim.release()
+    throw error
+  }
+}
+
+async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: EmbeddedOptions): Promise<EmbeddedPostgres> {
+  const clusterDir = join(home.dir, 'data')
+  await stopOrphan({ clusterDir, noted: claim.previousServer, deps: { clock, log } })
+  await removeHalfMade(home.dir, clock)
+  const programs = await providePrograms(home.dir, log)
+  const password = await providePassword(join(home.privateDir, 'password'))
+  const cancel = signal === undefined ? {} : { signal }
+  if (!(await isCluster(clusterDir, home.user))) await makeCluster({ dir: home.dir, serverDir: programs.dir, user: home.user, password, ...cancel })
+
+  const socket = await makeSocketDir(home.dir, home.user)
+  const logFile = join(home.privateDir, 'postgres.log')
+  const settings = serverSettings({ socketDir: socket.path, major: programs.major })
+  const program = { path: join(programs.dir, 'bin', 'postgres'), args: ['-D', clusterDir, ...settings], user: home.user }
+  const start = (stop?: AbortSignal): Promise<ServerProcess> =>
+    startAfterCrash({ program, clusterDir, logFile, clock, log, onSpawn: (server) => claim.noteServer(server), ...(stop === undefined ? {} : { signal: stop }) })
+
+  const first = await start(signal)
+  const kept = keepRunning(first, { start, clock, log })
+  const logBound = new AbortController()
+  const bounding = keepLogBounded({ path: logFile, clock, signal: logBound.signal })
+  const stop = async (): Promise<void> => {
+    await kept.stop()
+    logBound.abort()
+    await bounding
+    await socket.remove()
+    await claim.release()
+  }
+  try {
+    const connection = { host: socket.path, port, user: superuser, database: databaseName, password }
+    const serverVersion = await askVersion(connection)
+    await removeOtherPrograms(home.dir, programs)
+    log.info('embedded database started', { version: serverVersion, path: home.dir, pid: first.identity.pid })
+    return {
+      connection,
+      serverVersion,
+      get pid() {
+        return kept.current.identity.pid
+      },
+      stop: onlyOnce(stop),
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** Tries again for a while when the last server did not end in good order. */
+async function startAfterCrash(plan: ServerPlan): Promise<ServerProcess> {
+  const { clusterDir, clock, signal } = plan
+  const deadline = clock.monotonic() + patienceAfterCrashMs
+  const hasCrashed = (await readIfThere(join(clusterDir, 'postmaster.pid'))) !== null
+  for (;;) {
+    if (hasCrashed) await stopOrphan({ clusterDir, noted: null, deps: plan })
+    try {
+      return await startServer(plan)
+    } catch (error) {
+      if (!hasCrashed || signal?.aborted === true || clock.monotonic() > deadline) throw error
+      await clock.sleep(100, signal)
+    }
+  }
+}
+
+async function providePassword(path: string): Promise<string> {
+  await createPrivateFile(path, newSecret('muster_postgres'))
+  return (await readIfThere(path)) ?? providePassword(path)
+}
+
+async function askVersion(connection: EmbeddedConnection): Promise<string> {
+  const client = new Client({ ...connection, connectionTimeoutMillis: 10_000 })
+  await client.connect()
+  try {
+    const result = await client.query<{ version: string }>("select current_setting('server_version') as version")
+    return result.rows[0]?.version ?? 'unknown'
+  } finally {
+    await client.end()
+  }
+}
+
+function onlyOnce(stop: () => Promise<void>): () => Promise<void> {
+  let stopped: Promise<void> | null = null
+  return () => (stopped ??= stop())
+}

@@ -1,0 +1,118 @@
+// Where the embedded server lives. As an ordinary user: in <data-dir>/postgres. As root the server's user is another one, which can
+// search neither the data directory (0700) nor, perhaps, what is above it: then everything is below a root-owned directory of the
+// system that it can search, and <data-dir>/postgres/location.json says which. The names there are random, so that a data directory
+// that was deleted and made anew never meets the database of the old one.
+import { chmod, lstat, mkdir, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { newId, type Log } from '@muster/host'
+import { z } from 'zod'
+import { createPrivateFile, readIfThere, writePrivateFile } from './private-file.ts'
+import { serverUser, type ServerUser } from './server-user.ts'
+
+export type ServerHome = Readonly<{
+  /** Below <data-dir>: what only Muster reads (the password, the log). */
+  privateDir: string
+  /** The programs, the cluster and the socket; searchable for the server's user. */
+  dir: string
+  /** Null: the same as Muster's. */
+  user: ServerUser | null
+}>
+
+export const defaultSystemBase = '/var/lib/muster-postgres'
+
+const Location = z.object({ id: z.string().regex(/^[a-z0-9]{8,64}$/) })
+const Owner = z.object({ data_dir: z.string() })
+
+/** `dataDir` is there and free of symbolic links. */
+export async function openHome({ dataDir, systemBase, log }: { dataDir: string; systemBase: string; log: Log }): Promise<ServerHome> {
+  const privateDir = join(dataDir, 'postgres')
+  await mkdir(privateDir, { recursive: true, mode: 0o700 })
+  const location = await readIfThere(join(privateDir, 'location.json'))
+  const user = serverUser()
+  if (user === null) {
+    if (location !== null) throw new Error(`the data directory ${dataDir} was made by root and can only be used by root`)
+    return { privateDir, dir: privateDir, user }
+  }
+  if (location !== null) return { privateDir, dir: await reopen({ dataDir, systemBase, id: Location.parse(JSON.parse(location)).id }), user }
+
+  const owner = await ownerOf(join(privateDir, 'data'))
+  if (owner !== null) throw new Error(`the database in ${privateDir} belongs to the user with the number ${owner}: start Muster as that user`)
+  return { privateDir, dir: await makeNew({ dataDir, systemBase, log }), user }
+}
+
+async function makeNew({ dataDir, systemBase, log }: { dataDir: string; systemBase: string; log: Log }): Promise<string> {
+  await makeBase(systemBase)
+  for (const id of await readdir(systemBase)) {
+    const owner = await readOwner(join(systemBase, id))
+    if (owner === dataDir) log.warn('an earlier data directory of this name left its database behind', { path: join(systemBase, id), dataDir })
+  }
+  const id = newId()
+  const dir = join(systemBase, id)
+  await makeSearchable(dir)
+  await writeOwner(dir, dataDir)
+  if (await createPrivateFile(join(dataDir, 'postgres', 'location.json'), JSON.stringify({ id }))) return dir
+  // Another process that starts on the same data directory was first.
+  await rm(dir, { recursive: true })
+  return (await openHome({ dataDir, systemBase, log })).dir
+}
+
+async function reopen({ dataDir, systemBase, id }: { dataDir: string; systemBase: string; id: string }): Promise<string> {
+  const dir = join(systemBase, id)
+  const owner = await readOwner(dir)
+  // An empty database here would look like a loss of everything: in a container only the data directory may have been kept.
+  if (owner === null) {
+    throw new Error(
+      `the database of ${dataDir} was in ${dir}, which is gone. Bring that directory back (in a container: keep ${systemBase} on a volume, ` +
+        `or run Muster as an ordinary user), or remove ${join(dataDir, 'postgres')} to begin with an empty database`,
+    )
+  }
+  if (owner === dataDir) return dir
+  const other = await readIfThere(join(owner, 'postgres', 'location.json'))
+  if (other !== null && Location.safeParse(JSON.parse(other)).data?.id === id) {
+    throw new Error(
+      `${dataDir} is a copy of ${owner}, and both would use the database in ${dir}. Remove ${join(dataDir, 'postgres')} to begin with an ` +
+        `empty database, or remove ${join(owner, 'postgres')} if ${owner} is no longer used`,
+    )
+  }
+  await writeOwner(dir, dataDir)
+  return dir
+}
+
+async function makeBase(systemBase: string): Promise<void> {
+  try {
+    await makeSearchable(systemBase)
+    const base = await lstat(systemBase)
+    if (!base.isDirectory() || base.uid !== 0 || (base.mode & 0o022) !== 0) {
+      throw new Error('it must be a directory that belongs to root and that nobody else can write to')
+    }
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new Error(
+      `the embedded database can't use ${systemBase}: ${reason}. Make that directory writable for root, start Muster as an ordinary user, ` +
+        'or give it a database with --database-url',
+      { cause: error },
+    )
+  }
+}
+
+/** Everybody may go through it, only root may list or change it, whatever the umask is. */
+async function makeSearchable(dir: string): Promise<void> {
+  const made = await mkdir(dir, { recursive: true, mode: 0o711 })
+  if (made !== undefined) await chmod(dir, 0o711)
+}
+
+async function readOwner(dir: string): Promise<string | null> {
+  const text = await readIfThere(join(dir, 'owner.json'))
+  return text === null ? null : Owner.parse(JSON.parse(text)).data_dir
+}
+
+async function writeOwner(dir: string, dataDir: string): Promise<void> {
+  await writePrivateFile(join(dir, 'owner.json'), JSON.stringify({ data_dir: dataDir }))
+}
+
+async function ownerOf(path: string): Promise<number | null> {
+  return lstat(path).then(
+    (stats) => stats.uid,
+    () => null,
+  )
+}

@@ -1,0 +1,118 @@
+// Brings the schema forward, never back. Any number of controllers may start at once on one database: a session lock lets one at a time
+// through, and each migration is committed together with the row that says so, so one that is killed half-way leaves nothing.
+//
+// Not kysely's Migrator: it refuses a database with migrations it does not know, which is what every older controller meets while a
+// cluster is upgraded; it does not notice that a released file was changed; and what has to happen once after migrating
+// (`afterwards`) would not be under its lock.
+import type { Log } from '@muster/host'
+import type { Pool, PoolClient } from 'pg'
+import { readMigrations, type Migration } from './migration-files.ts'
+
+export interface MigrateOptions {
+  readonly pool: Pool
+  /** Of NNNN_name.sql files. */
+  readonly directory: string
+  readonly log: Log
+  /** Runs after the last migration, under the same lock: one controller at a time. */
+  readonly afterwards?: (client: PoolClient) => Promise<void>
+  /** Gives up, also while waiting for another controller's migrations. */
+  readonly signal?: AbortSignal
+}
+
+type Applied = Readonly<{ version: number; name: string; checksum: string }>
+
+/** 'muster' as a number: advisory locks are numbers, shared by everything in the same database. */
+const lockNumber = 0x6d_75_73_74_65_72
+/** pg has no way to say "no limit" for one query once the pool has a limit; this is the longest that timers can be. */
+const noTimeoutMs = 2_147_483_647
+
+export async function migrate({ pool, directory, log, afterwards, signal }: MigrateOptions): Promise<void> {
+  signal?.throwIfAborted()
+  const migrations = await readMigrations(directory)
+  const client = await pool.connect()
+  // Ending the connection is what ends a wait for the lock, and it rolls back and unlocks whatever was under way.
+  let isReleased = false
+  const close = (): void => {
+    if (!isReleased) client.release(true)
+    isReleased = true
+  }
+  signal?.addEventListener('abort', close)
+  try {
+    await withoutLimits(client, 'set statement_timeout = 0')
+    await withoutLimits(client, 'set lock_timeout = 0')
+    await withoutLimits(client, 'set idle_in_transaction_session_timeout = 0')
+    await lock(client, log)
+    await bringForward(client, { migrations, log })
+    await afterwards?.(client)
+  } catch (error) {
+    signal?.throwIfAborted()
+    throw error
+  } finally {
+    signal?.removeEventListener('abort', close)
+    // Never back into the pool: this session has other limits than the pool's, and holds the lock.
+    close()
+  }
+}
+
+async function lock(client: PoolClient, log: Log): Promise<void> {
+  const attempt = await client.query<{ locked: boolean }>('select pg_try_advisory_lock($1) as locked', [lockNumber])
+  if (attempt.rows[0]?.locked === true) return
+  log.info('waiting for another controller that migrates the database')
+  await withoutLimits(client, `select pg_advisory_lock(${lockNumber})`)
+}
+
+async function bringForward(client: PoolClient, { migrations, log }: { migrations: readonly Migration[]; log: Log }): Promise<void> {
+  await client.query(`
+    create table if not exists schema_migrations (
+      version integer primary key,
+      name text not null,
+      checksum text not null,
+      applied_at timestamptz not null default now()
+    )`)
+  const { rows: applied } = await client.query<Applied>('select version, name, checksum from schema_migrations order by version')
+  verify(applied, migrations)
+  if (applied.length > migrations.length) {
+    log.info('the database is newer than this controller', { known: migrations.length, applied: applied.length })
+  }
+  for (const migration of migrations.slice(applied.length)) {
+    await apply(client, migration)
+    log.info('database migrated', { version: migration.version, name: migration.name })
+  }
+}
+
+function verify(applied: readonly Applied[], migrations: readonly Migration[]): void {
+  for (const [index, row] of applied.entries()) {
+    if (row.version !== index + 1) throw new Error(`the database lacks migration ${index + 1} but has ${row.version}: schema_migrations was changed by hand`)
+    const known = migrations[index]
+    if (known !== undefined && known.checksum !== row.checksum) {
+      throw new Error(
+        `migration ${row.version} (${row.name}) was applied to this database with another content than ${known.name} has now. ` +
+          'Released migrations are never changed: restore the file, or use the Muster version that this database was made with',
+      )
+    }
+  }
+}
+
+async function apply(client: PoolClient, { version, name, checksum, sql }: Migration): Promise<void> {
+  await client.query('begin')
+  try {
+    const before = await transactionId(client)
+    await withoutLimits(client, sql)
+    if ((await transactionId(client)) !== before) throw new Error('it ends its own transaction, so it could be applied by half')
+    await client.query('insert into schema_migrations (version, name, checksum) values ($1, $2, $3)', [version, name, checksum])
+    await client.query('commit')
+  } catch (error) {
+    await client.query('rollback').catch(() => {}) // The connection may be what failed.
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new Error(`migration ${version} (${name}) failed: ${reason}`, { cause: error })
+  }
+}
+
+async function transactionId(client: PoolClient): Promise<string | undefined> {
+  return (await client.query<{ id: string }>('select pg_current_xact_id()::text as id')).rows[0]?.id
+}
+
+async function withoutLimits(client: PoolClient, sql: string): Promise<void> {
+  const query = { text: sql, query_timeout: noTimeoutMs } // Known to pg, not to its types.
+  await client.query(query)
+}

@@ -1,0 +1,57 @@
+// A database of its own for a test file, copied from a template in some 50 ms. Templates are made by whoever needs one first.
+import { createHash } from 'node:crypto'
+import { newId } from '@muster/host'
+import { inject } from 'vitest'
+import { administer } from './postgres.ts'
+
+export interface Template {
+  /** Changes with the content: a template of this name is used as it is. */
+  readonly name: string
+  /** Fills an empty database; leaves no connection open. */
+  readonly prepare: (url: string) => Promise<void>
+}
+
+export interface TestDatabase extends AsyncDisposable {
+  readonly name: string
+  readonly url: string
+  /** Not necessary: it goes with the server. */
+  drop(): Promise<void>
+}
+
+export interface TestDatabaseOptions {
+  /** The shared server's unless told. */
+  readonly serverUrl?: string
+  /** Without one the database is empty. */
+  readonly template?: Template
+}
+
+export async function createTestDatabase({ serverUrl = inject('postgresUrl'), template }: TestDatabaseOptions = {}): Promise<TestDatabase> {
+  const from = template === undefined ? null : await provideTemplate(serverUrl, template)
+  const name = `test_${newId()}`
+  await administer(serverUrl, (client) => client.query(`create database ${name}${from === null ? '' : ` template ${from}`}`))
+  const drop = async (): Promise<void> => {
+    await administer(serverUrl, (client) => client.query(`drop database if exists ${name} with (force)`))
+  }
+  return { name, url: onDatabase(serverUrl, name), drop, [Symbol.asyncDispose]: drop }
+}
+
+/** Test files run in several processes at once: a lock makes one of them build it, and it gets its name when it is whole. */
+async function provideTemplate(serverUrl: string, { name, prepare }: Template): Promise<string> {
+  const template = `template_${createHash('sha256').update(name).digest('hex').slice(0, 32)}`
+  await administer(serverUrl, async (client) => {
+    await client.query('select pg_advisory_lock(hashtext($1))', [template])
+    const found = await client.query('select from pg_database where datname = $1', [template])
+    if (found.rowCount !== 0) return
+    const draft = `draft_${newId()}`
+    await client.query(`create database ${draft}`)
+    await prepare(onDatabase(serverUrl, draft))
+    await client.query(`alter database ${draft} rename to ${template}`)
+  })
+  return template
+}
+
+function onDatabase(serverUrl: string, name: string): string {
+  const url = new URL(serverUrl)
+  url.pathname = `/${name}`
+  return url.href
+}
