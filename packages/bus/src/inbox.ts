@@ -1,0 +1,102 @@
+// The bounded queue between the bus and one slow handler: in order, one at a time. Whoever is too
+// slow loses its oldest messages (the newest say more); nobody else notices.
+
+export interface Inbox<T> {
+  /** Never calls the handler itself: that happens in a later turn of the event loop. */
+  push(item: T, size: number): void
+  /** What waits is thrown away; resolves when the handler does not run any more. */
+  stop(): Promise<void>
+}
+
+export interface InboxOptions<T> {
+  readonly maxPending: number
+  /** In the unit of `size`: many large messages must not fill the memory either. */
+  readonly maxPendingSize: number
+  /** Must not throw. */
+  readonly handle: (item: T) => Promise<void> | void
+  readonly onDropped: () => void
+  /** Once for each time the handler falls behind. */
+  readonly onBurst: () => void
+}
+
+/** After so many messages in one go the other work of the process gets its turn. */
+const messagesPerTurn = 256
+
+export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
+  const queue = createQueue<T>()
+  const idle: (() => void)[] = []
+  let isRunning = false
+  let isStopped = false
+  let isBurst = false
+
+  const dropOldest = (): void => {
+    queue.take()
+    options.onDropped()
+    if (!isBurst) options.onBurst()
+    isBurst = true
+  }
+
+  const run = async (): Promise<void> => {
+    for (let handled = 1; !isStopped; handled += 1) {
+      const item = queue.take()
+      if (item === undefined) break
+      const running = options.handle(item)
+      if (running !== undefined) await running
+      if (handled % messagesPerTurn === 0) await new Promise(setImmediate)
+    }
+    isRunning = false
+    isBurst = false
+    for (const resolve of idle.splice(0)) resolve()
+  }
+
+  return {
+    push(item, size) {
+      if (isStopped) return
+      queue.add(item, size)
+      while (queue.length() > 1 && (queue.length() > options.maxPending || queue.size() > options.maxPendingSize)) dropOldest()
+      if (isRunning) return
+      isRunning = true
+      setImmediate(() => void run())
+    },
+    async stop() {
+      isStopped = true
+      queue.clear()
+      if (isRunning) await new Promise<void>((resolve) => idle.push(resolve))
+    },
+  }
+}
+
+/** An array with a moving head: `shift` would copy the whole queue for each message. */
+function createQueue<T>() {
+  let entries: ({ readonly item: T; readonly size: number } | undefined)[] = []
+  let head = 0
+  let size = 0
+  return {
+    length: () => entries.length - head,
+    size: () => size,
+    add(item: T, itemSize: number): void {
+      entries.push({ item, size: itemSize })
+      size += itemSize
+    },
+    take(): T | undefined {
+      const entry = entries[head]
+      if (entry === undefined) return undefined
+      entries[head] = undefined
+      head += 1
+      size -= entry.size
+      if (head === entries.length) {
+        entries.length = 0
+        head = 0
+      } else if (head > 4096) {
+        entries = entries.slice(head)
+        head = 0
+      }
+      return entry.item
+    },
+    clear(): void {
+      entries = []
+      head = 0
+      size = 0
+    },
+  }
+}

@@ -1,0 +1,6 @@
+export { BusError } from './bus.ts'
+export type { Bus, BusErrorCode, BusStats, SubscribeOptions, Subscription } from './bus.ts'
+export { createLocalHub } from './local/hub.ts'
+export type { LocalHub, LocalHubOptions } from './local/hub.ts'
+export { connectNats } from './nats/connect-nats.ts'
+export type { NatsCredentials, NatsOptions } from './nats/connect-nats.ts'

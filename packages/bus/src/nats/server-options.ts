@@ -1,0 +1,46 @@
+// From our settings to the client's: where the servers are, and who we are.
+import { jwtAuthenticator, usernamePasswordAuthenticator, tokenAuthenticator } from '@nats-io/transport-node'
+import type { Authenticator, TlsOptions } from '@nats-io/transport-node'
+import type { NatsOptions } from './connect-nats.ts'
+
+export interface ServerOptions {
+  readonly servers: string[]
+  readonly tls?: TlsOptions
+  readonly authenticator?: Authenticator
+}
+
+const schemes = ['nats:', 'tls:']
+
+export function serversOf(list: string): ServerOptions {
+  const urls = list.split(',').map((text) => parseUrl(text.trim()))
+  const [first] = urls
+  if (first === undefined) throw new Error('a NATS URL is needed')
+  return {
+    servers: urls.map((url) => `${url.hostname}:${url.port || '4222'}`),
+    ...(urls.some((url) => url.protocol === 'tls:') ? { tls: {} } : {}),
+    ...(first.username === '' ? {} : { authenticator: urlAuthenticator(first) }),
+  }
+}
+
+/** Asks for the credentials anew at each connection. */
+export function credentialsAuthenticator(credentials: NonNullable<NatsOptions['credentials']>): Authenticator {
+  return (nonce) => {
+    const { jwt, seed } = typeof credentials === 'function' ? credentials() : credentials
+    return jwtAuthenticator(jwt, new TextEncoder().encode(seed))(nonce)
+  }
+}
+
+function parseUrl(text: string): URL {
+  const url = URL.parse(text.includes('://') ? text : `nats://${text}`)
+  // The text may carry a password: it is not repeated.
+  if (url === null || url.hostname === '' || !schemes.includes(url.protocol)) {
+    throw new Error('a NATS URL looks like nats://host:4222 or tls://host:4222')
+  }
+  return url
+}
+
+/** `user:password@`, or `token@`, as in other NATS clients. */
+function urlAuthenticator({ username, password }: URL): Authenticator {
+  const user = decodeURIComponent(username)
+  return password === '' ? tokenAuthenticator(user) : usernamePasswordAuthenticator(user, decodeURIComponent(password))
+}
