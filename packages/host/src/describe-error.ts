@@ -1,6 +1,7 @@
 // What a log says about an error: its message, code, stack and cause, and nothing else that hangs on
 // it (errors of HTTP clients and databases carry headers, passwords and rows).
 import { FleetError } from '@muster/protocol'
+import { errorCode } from './error-code.ts'
 
 export interface DescribedError {
   readonly message: string
@@ -13,7 +14,7 @@ export interface DescribedError {
 const maxCauses = 5
 
 export function describeError(error: Error, causesLeft = maxCauses): DescribedError {
-  const code = codeOf(error)
+  const code = error instanceof FleetError ? error.failure.code : errorCode(error)
   return {
     message: messageOf(error),
     ...(code === undefined ? {} : { code }),
@@ -25,11 +26,7 @@ export function describeError(error: Error, causesLeft = maxCauses): DescribedEr
 /** A connection tried over several addresses fails with an empty message and one error for each. */
 function messageOf(error: Error): string {
   if (error.message !== '') return error.message
-  if (error instanceof AggregateError) return error.errors.map((each: unknown) => (each instanceof Error ? messageOf(each) : String(each))).join('; ')
+  if (error instanceof AggregateError)
+    return error.errors.map((each: unknown) => (each instanceof Error ? messageOf(each) : String(each))).join('; ')
   return error.name
-}
-
-function codeOf(error: Error): string | number | undefined {
-  const code = error instanceof FleetError ? error.failure.code : 'code' in error ? error.code : undefined
-  return typeof code === 'string' || typeof code === 'number' ? code : undefined
 }

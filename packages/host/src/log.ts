@@ -37,8 +37,8 @@ export function createLog({ level, format, stream, clock = systemClock }: LogOpt
   )
   // Bound fields are merged here and not by pino, which would write a key twice that a message sets again.
   const withFields = (bound: Fields): Log => {
-    const at = (level: LogLevel) => (message: string, fields?: Fields) => {
-      if (logger.isLevelEnabled(level)) logger[level](plain({ ...bound, ...fields }), message)
+    const at = (own: LogLevel) => (message: string, fields?: Fields) => {
+      if (logger.isLevelEnabled(own)) logger[own](plain({ ...bound, ...fields }), message)
     }
     return {
       debug: at('debug'),
@@ -57,6 +57,9 @@ const ownKeys: ReadonlySet<string> = new Set(['level', 'time', 'msg'])
 
 function plain(fields: Fields): Record<string, unknown> {
   return Object.fromEntries(
-    Object.entries(fields).map(([key, value]) => [ownKeys.has(key) ? `_${key}` : key, value instanceof Error ? describeError(value) : value]),
+    Object.entries(fields).map(([key, value]) => [
+      ownKeys.has(key) ? `_${key}` : key,
+      value instanceof Error ? describeError(value) : value,
+    ]),
   )
 }

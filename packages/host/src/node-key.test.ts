@@ -26,7 +26,12 @@ describe('a node key', () => {
     ['empty', ''],
     ['not base32', 'SU'.padEnd(58, '1')],
     ['cut', createNodeKey().seed.reveal().slice(0, -1)],
-    ['with one wrong letter', createNodeKey().seed.reveal().replace(/.(?=.{20}$)/, (letter) => (letter === 'A' ? 'B' : 'A'))],
+    [
+      'with one wrong letter',
+      createNodeKey()
+        .seed.reveal()
+        .replace(/.(?=.{20}$)/, (letter) => (letter === 'A' ? 'B' : 'A')),
+    ],
     ['of an account', new TextDecoder().decode(createAccount().getSeed())],
     ['a public key', createNodeKey().publicKey],
   ])('is not made from a seed that is %s', (_what, seed) => {

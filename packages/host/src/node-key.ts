@@ -22,7 +22,8 @@ export function createNodeKey(): NodeKey {
 
 export function nodeKeyFromSeed(seed: string | Secret): NodeKey {
   const text = (typeof seed === 'string' ? seed : seed.reveal()).trim()
-  if (decodeUserSeed(text) === null) throw new Error('the seed of the node key is damaged: an nkey user seed begins with SU and has 58 characters')
+  if (decodeUserSeed(text) === null)
+    throw new Error('the seed of the node key is damaged: an nkey user seed begins with SU and has 58 characters')
   const pair = fromSeed(new TextEncoder().encode(text))
   return { publicKey: PublicKey.parse(pair.getPublicKey()), seed: new Secret(text) }
 }

@@ -30,8 +30,8 @@ function stacksOf(error: DescribedError): string[] {
 }
 
 function show(value: unknown): string {
-  if (typeof value === 'string') return /^[^\s"=\p{C}]+$/u.test(value) ? value : text(JSON.stringify(value))
-  return typeof value === 'object' ? text(JSON.stringify(value)) : String(value)
+  const isWord = typeof value === 'string' && /^[^\s"=\p{C}]+$/u.test(value)
+  return isWord ? value : text(JSON.stringify(value))
 }
 
 /** Control characters (a terminal obeys them) become their escapes. */

@@ -21,7 +21,11 @@ export type Verified = { ok: true; publicKey: PublicKey } | { ok: false; code: '
 export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: number } = {}): (request: SignedRequest) => Verified {
   const keyOf = createKeyCache(maxKeys)
   return ({ method, path, body, headers, now }) => {
-    const [key, timestamp, signature] = [headers[signatureHeaders.key], headers[signatureHeaders.timestamp], headers[signatureHeaders.signature]]
+    const [key, timestamp, signature] = [
+      headers[signatureHeaders.key],
+      headers[signatureHeaders.timestamp],
+      headers[signatureHeaders.signature],
+    ]
     if (typeof key !== 'string' || typeof timestamp !== 'string' || typeof signature !== 'string') {
       return bad(`a worker's request carries ${Object.values(signatureHeaders).join(', ')}, each once`)
     }
@@ -44,7 +48,11 @@ function judgeTime(timestamp: string, now: Date): Verified | null {
   const signedAt = rfc3339.test(timestamp) ? Date.parse(timestamp) : Number.NaN
   if (Number.isNaN(signedAt)) return bad(`${signatureHeaders.timestamp} is not an RFC 3339 time`)
   if (Math.abs(signedAt - now.getTime()) <= maxClockSkewMs) return null
-  return { ok: false, code: 'clock_skew', message: `signed at ${timestamp}, but it is ${now.toISOString()} here: the clocks are more than 5 minutes apart` }
+  return {
+    ok: false,
+    code: 'clock_skew',
+    message: `signed at ${timestamp}, but it is ${now.toISOString()} here: the clocks are more than 5 minutes apart`,
+  }
 }
 
 function bad(message: string): Verified {

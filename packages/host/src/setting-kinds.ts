@@ -1,6 +1,6 @@
 // The kinds of settings: how each reads text, and what it accepts. Where the text comes from is
 // settings.ts' business.
-import { formatDuration, parseDuration } from './duration.ts'
+import { parseDuration } from './duration.ts'
 import { Secret } from './secret.ts'
 
 export type SettingKind = 'string' | 'choice' | 'int' | 'bool' | 'duration' | 'list' | 'map' | 'secret'
@@ -32,7 +32,7 @@ export interface Definition<V> {
 export function string(definition: Definition<string> & { default: string }): Setting<string>
 export function string(definition: Definition<string>): Setting<string | undefined>
 export function string(definition: Definition<string> & { default?: string }): Setting<string | undefined> {
-  return setting(definition, { kind: 'string', default: definition.default, defaultText: definition.default ?? '', parse: (values) => only(values) })
+  return setting(definition, { kind: 'string', default: definition.default, defaultText: definition.default ?? '', parse: only })
 }
 
 type ChoiceDefinition<V extends string> = Definition<V> & { values: readonly V[] }
@@ -86,12 +86,17 @@ export function duration(definition: Definition<number>): Setting<number | undef
 export function duration(definition: Definition<number> & { default?: string }): Setting<number | undefined> {
   const standard = definition.default === undefined ? undefined : parseDuration(definition.default)
   const parse = (values: readonly string[]): number | undefined => parseDuration(only(values)) || standard
-  return setting(definition, { kind: 'duration', default: standard, defaultText: standard === undefined ? '' : formatDuration(standard), parse })
+  return setting(definition, { kind: 'duration', default: standard, defaultText: definition.default ?? '', parse })
 }
 
 export function list(definition: Definition<readonly string[]> & { default?: readonly string[] }): Setting<readonly string[]> {
   const standard = Object.freeze([...(definition.default ?? [])])
-  return setting(definition, { kind: 'list', default: standard, defaultText: standard.join(','), parse: (values) => Object.freeze([...values]) })
+  return setting(definition, {
+    kind: 'list',
+    default: standard,
+    defaultText: standard.join(','),
+    parse: (values) => Object.freeze([...values]),
+  })
 }
 
 type StringMap = Readonly<Record<string, string>>
@@ -109,7 +114,10 @@ export function secret(definition: Definition<Secret> & { allowFlag?: boolean })
     if (text === '') throw new Error('it is empty: give a value, or leave it out')
     return new Secret(text)
   }
-  return { ...setting(definition, { kind: 'secret', default: undefined, defaultText: '', parse }), allowFlag: definition.allowFlag ?? false }
+  return {
+    ...setting(definition, { kind: 'secret', default: undefined, defaultText: '', parse }),
+    allowFlag: definition.allowFlag ?? false,
+  }
 }
 
 function setting<V, T extends V | undefined>(

@@ -49,8 +49,7 @@ function valueOf(node: unknown): string | readonly string[] | null {
 }
 
 function textOf(node: unknown): string | null {
-  if (!isScalar(node) || node.value === null) return null
-  return node.source ?? String(node.value)
+  return isScalar(node) && node.value !== null ? (node.source ?? null) : null
 }
 
 const join = (key: string | null, value: string | null): string | null => (key === null || value === null ? null : `${key}=${value}`)

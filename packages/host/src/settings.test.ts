@@ -1,5 +1,5 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
-import { Secret } from './secret.ts'
+import type { Secret } from './secret.ts'
 import { bool, choice, duration, int, list, map, secret, string } from './setting-kinds.ts'
 import { defineSettings, resolveSettings, type SettingsSources } from './settings.ts'
 
@@ -95,7 +95,10 @@ describe('kinds', () => {
   })
 
   it('duration takes 0 as the default', () => {
-    expect(resolve({ flags: { 'node-timeout': '0', wait: '0s' }, ...file('node-timeout: 1h') })).toMatchObject({ nodeTimeout: 15_000, wait: undefined })
+    expect(resolve({ flags: { 'node-timeout': '0', wait: '0s' }, ...file('node-timeout: 1h') })).toMatchObject({
+      nodeTimeout: 15_000,
+      wait: undefined,
+    })
   })
 
   it('list is a repeated flag, a variable with commas, a list of YAML', () => {
@@ -112,7 +115,12 @@ describe('kinds', () => {
     expect(resolve({ flags: { labels: ['zone=a,gpu.count=2', 'eq=x=y,none='] } }).labels).toEqual(want)
     expect(resolve({ env: { MUSTER_LABELS: 'zone=a, gpu.count=2, eq=x=y, none=' } }).labels).toEqual(want)
     expect(resolve(file('labels:\n  zone: a\n  gpu.count: 2\n  eq: x=y\n  none: ""')).labels).toEqual(want)
-    expect(resolve(file('labels: { a: "1,2", __proto__: x }')).labels).toEqual(Object.fromEntries([['a', '1,2'], ['__proto__', 'x']]))
+    expect(resolve(file('labels: { a: "1,2", __proto__: x }')).labels).toEqual(
+      Object.fromEntries([
+        ['a', '1,2'],
+        ['__proto__', 'x'],
+      ]),
+    )
   })
 
   it('values are frozen', () => {
@@ -146,7 +154,11 @@ describe('secrets', () => {
     ['SEC1 an empty variable', { env: { MUSTER_TOKEN: '' } }, '--token (from MUSTER_TOKEN): it is empty'],
     ['SEC1 an empty flag', { flags: { token: '' } }, '--token (from the command line): it is empty'],
     ['SEC1 an empty file', { env: { MUSTER_TOKEN_FILE: '/empty' }, readFile: () => '\n' }, '--token (from MUSTER_TOKEN_FILE): it is empty'],
-    ['a missing file', { env: { MUSTER_TOKEN_FILE: '/none' }, readFile }, `--token (from MUSTER_TOKEN_FILE): can't read "/none": ENOENT: no such file`],
+    [
+      'a missing file',
+      { env: { MUSTER_TOKEN_FILE: '/none' }, readFile },
+      `--token (from MUSTER_TOKEN_FILE): can't read "/none": ENOENT: no such file`,
+    ],
     ['both ways at once', { env: { MUSTER_TOKEN_FILE: '/run/key', MUSTER_TOKEN: 'x' }, readFile }, 'MUSTER_TOKEN is set too'],
   ])('%s is refused', (_what, sources, message) => {
     expect(() => resolve(sources)).toThrow(message)
@@ -171,7 +183,10 @@ describe('a bad value is refused with flag, source and what is accepted', () => 
     [{ flags: { port: ['1', '2'] } }, '--port (from the command line): it takes exactly one value'],
     [file('port: [1]'), '--port (from /etc/muster.yaml:1): it takes one value, not several'],
     [{ env: { MUSTER_NODE_TIMEOUT: '-5s' } }, '--node-timeout (from MUSTER_NODE_TIMEOUT): "-5s" is negative: use a number and a unit'],
-    [{ env: { LOCALAI_NATS_BACKEND_INSTALL_TIMEOUT: 'x' } }, '--backend-install-timeout (from LOCALAI_NATS_BACKEND_INSTALL_TIMEOUT): "x" is not a duration'],
+    [
+      { env: { LOCALAI_NATS_BACKEND_INSTALL_TIMEOUT: 'x' } },
+      '--backend-install-timeout (from LOCALAI_NATS_BACKEND_INSTALL_TIMEOUT): "x" is not a duration',
+    ],
     [file('node-timeout: 15'), '--node-timeout (from /etc/muster.yaml:1): "15" is not a duration: use a number and a unit, as in 500ms'],
     [{ env: { MUSTER_AUTO_APPROVE: 'maybe' } }, '--auto-approve (from MUSTER_AUTO_APPROVE): "maybe" is neither true nor false'],
     [{ flags: { 'log-format': 'xml' } }, '--log-format (from the command line): "xml" is not one of text, json'],
@@ -201,7 +216,11 @@ describe('the configuration file', () => {
   })
 
   it.each([
-    ['an unknown key', 'port: 1\n\nnode_timeot: 15s', '/etc/muster.yaml:3: unknown key "node_timeot"; the closest known key is node-timeout'],
+    [
+      'an unknown key',
+      'port: 1\n\nnode_timeot: 15s',
+      '/etc/muster.yaml:3: unknown key "node_timeot"; the closest known key is node-timeout',
+    ],
     ['a key twice', 'port: 1\nport: 2', '/etc/muster.yaml:2: Map keys must be unique'],
     ['broken YAML', 'port: 1\nhost: "a\nname: canary', /^\/etc\/muster\.yaml:3: Missing closing "quote/],
     ['a list', '- port', '/etc/muster.yaml:1: the file holds no settings of the form key: value'],
@@ -211,7 +230,9 @@ describe('the configuration file', () => {
     ['a key that is no text', '? [a]\n: 1', '/etc/muster.yaml:1: unknown key ""'],
   ])('is refused with %s, in one line', (_what, text, message) => {
     expect(() => resolve(file(text))).toThrow(message)
-    expect(() => resolve(file(text))).toThrow(expect.objectContaining({ name: 'SettingsError', message: expect.not.stringContaining('\n') }))
+    expect(() => resolve(file(text))).toThrow(
+      expect.objectContaining({ name: 'SettingsError', message: expect.not.stringContaining('\n') }),
+    )
   })
 })
 
@@ -227,7 +248,9 @@ describe('definitions', () => {
   it('can not share a flag or a variable', () => {
     const one = string({ flag: 'a-b', help: '' })
     expect(() => defineSettings({ one, two: one })).toThrow('two settings read MUSTER_A_B')
-    expect(() => defineSettings({ one, two: string({ flag: 'c', help: '', aliases: ['MUSTER_A_B'] }) })).toThrow('two settings read MUSTER_A_B')
+    expect(() => defineSettings({ one, two: string({ flag: 'c', help: '', aliases: ['MUSTER_A_B'] }) })).toThrow(
+      'two settings read MUSTER_A_B',
+    )
     expect(() => defineSettings({ one: string({ flag: '--a', help: '' }) })).toThrow('"--a" is not a name for a flag')
   })
 })

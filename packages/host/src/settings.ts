@@ -62,7 +62,8 @@ function fromFlag(setting: Setting<unknown>, { flags }: SettingsSources): Given 
     const name = environmentName(setting.flag)
     throw refusal(setting, from, `everybody on this machine can read a secret there; set ${name} or ${name}_FILE instead`)
   }
-  if (typeof value !== 'boolean') return { from, values: typeof value === 'string' ? separate(setting, value) : value.flatMap((each) => separate(setting, each)) }
+  if (typeof value !== 'boolean')
+    return { from, values: typeof value === 'string' ? separate(setting, value) : value.flatMap((each) => separate(setting, each)) }
   if (setting.kind !== 'bool') throw refusal(setting, from, 'it needs a value')
   return { from, values: [String(value)] }
 }

@@ -1,0 +1,120 @@
+// The directory where a process keeps what must survive it: closed to others, used by one process per
+// role, written so that a crash leaves no half of anything.
+import { chmod, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
+import { dirname, join, resolve, sep } from 'node:path'
+import { FleetError } from '@muster/protocol'
+import { systemClock, type Clock } from './clock.ts'
+import { errorCode } from './error-code.ts'
+import { takeRoleLock } from './role-lock.ts'
+import { Secret } from './secret.ts'
+import { isTemporary, writeFileAtomic } from './write-file-atomic.ts'
+
+export interface DataDir extends AsyncDisposable {
+  readonly root: string
+  /** Names may have slashes, and never lead out of the directory. */
+  path(name: string): string
+  /** Null when there is no such file. */
+  readFile(name: string): Promise<string | null>
+  writeFile(name: string, data: string | Uint8Array): Promise<void>
+  /** Readable by its owner alone. */
+  writeSecret(name: string, value: string | Secret): Promise<void>
+  /** Lets another process have it. */
+  release(): Promise<void>
+}
+
+export interface DataDirOptions {
+  readonly path: string
+  /** `controller`, `worker`: processes of different roles may share a directory. */
+  readonly role: string
+  readonly clock?: Clock
+  readonly signal?: AbortSignal
+}
+
+export function defaultDataDir({
+  env,
+  isRoot,
+  home,
+}: {
+  env: Readonly<Record<string, string | undefined>>
+  isRoot: boolean
+  home: string
+}): string {
+  return env.MUSTER_DATA_DIR || (isRoot ? '/var/lib/muster' : join(home, '.local/share/muster'))
+}
+
+export async function openDataDir({ path: given, role, clock = systemClock, signal }: DataDirOptions): Promise<DataDir> {
+  const root = resolve(given)
+  await prepare(root)
+  const locks = join(root, 'locks')
+  await mkdir(locks, { recursive: true, mode: 0o700 })
+  for (const directory of [root, locks]) await removeLeftovers(directory, clock.now())
+  const lock = await takeRoleLock({ directory: locks, role, clock, ...(signal === undefined ? {} : { signal }) })
+  if (!lock.held) {
+    const holder = lock.holderPid === null ? 'another process' : `process ${lock.holderPid}`
+    throw refusal(
+      'conflict',
+      `the data directory ${root} is in use by ${holder} (${role}): stop that, or choose another directory with --data-dir`,
+    )
+  }
+
+  const path = (name: string): string => {
+    const full = resolve(root, name)
+    if (!full.startsWith(root + sep)) throw new Error(`"${name}" leads out of the data directory`)
+    return full
+  }
+  const write = async (name: string, data: string | Uint8Array, mode: number): Promise<void> => {
+    const file = path(name)
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    await writeFileAtomic(file, data, { mode })
+  }
+  return {
+    root,
+    path,
+    readFile: async (name) => readFile(path(name), 'utf8').catch(nullWhenAbsent),
+    writeFile: (name, data) => write(name, data, 0o644),
+    writeSecret: (name, value) => write(name, value instanceof Secret ? value.reveal() : value, 0o600),
+    release: lock.release,
+    [Symbol.asyncDispose]: lock.release,
+  }
+}
+
+async function prepare(root: string): Promise<void> {
+  try {
+    await mkdir(root, { recursive: true, mode: 0o700 })
+    const { mode, uid } = await stat(root)
+    if (uid !== process.getuid?.() || (mode & 0o777) === 0o700) return
+    if (!(await isOursToClose(root))) {
+      const problem = `${root} is open to other users and holds files that are not Muster's`
+      throw refusal('invalid', `${problem}: choose an empty directory with --data-dir, or close this one with chmod 700`)
+    }
+    await chmod(root, 0o700)
+  } catch (error) {
+    if (error instanceof FleetError) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw refusal('invalid', `can't use ${root} as the data directory: ${reason}`, { cause: error })
+  }
+}
+
+/** Closing somebody's home, /tmp or / because of a mistyped flag would do harm. */
+async function isOursToClose(root: string): Promise<boolean> {
+  const names = (await readdir(root)).filter((name) => name !== 'lost+found')
+  return names.length === 0 || names.includes('locks') || names.includes('muster.yaml')
+}
+
+/** What a crash left half written. The age spares what another process is writing now. */
+async function removeLeftovers(directory: string, now: number): Promise<void> {
+  for (const name of (await readdir(directory)).filter(isTemporary)) {
+    const path = join(directory, name)
+    const found = await stat(path).catch(nullWhenAbsent)
+    if (found !== null && Math.abs(now - found.mtimeMs) > 60_000) await rm(path, { force: true })
+  }
+}
+
+function nullWhenAbsent(error: unknown): null {
+  if (errorCode(error) === 'ENOENT') return null
+  throw error
+}
+
+function refusal(code: 'conflict' | 'invalid', message: string, options?: ErrorOptions): FleetError {
+  return new FleetError({ code, retry: 'never', message }, options)
+}

@@ -1,0 +1,120 @@
+// One process at a time for a role in a directory, without a lock of the kernel (Node has none).
+//
+// Each starter puts up a claim, a file of its own that holds its identity, and only then looks at the
+// others. Of two claims that exist at once at least one starter sees the other's, and whoever sees a
+// live rival does not hold the lock: so there are never two holders. The later-born yields at once, the
+// other waits a moment for it to go, so that of starters that all saw each other exactly one remains.
+// A claim whose process is dead (`kill -9`, a reboot) is removed by whoever finds it.
+import { link, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock } from './clock.ts'
+import { errorCode } from './error-code.ts'
+import { isAlive, ownIdentity, type ProcessIdentity } from './process-identity.ts'
+import { temporaryName } from './write-file-atomic.ts'
+
+const patienceMs = 1000
+const pollMs = 20
+/** A claim appears whole, so an unreadable one is damage; unless it is this young, when nothing is sure. */
+const unreadableGraceMs = 2000
+
+export type RoleLock = { held: true; release(): Promise<void> } | { held: false; holderPid: number | null }
+
+export interface RoleLockOptions {
+  readonly directory: string
+  /** Without dots. */
+  readonly role: string
+  readonly clock: Clock
+  readonly signal?: AbortSignal
+}
+
+export async function takeRoleLock({ directory, role, clock, signal }: RoleLockOptions): Promise<RoleLock> {
+  const own = ownIdentity()
+  const claim = join(directory, claimName(role, own))
+  if (!(await putUp(claim, own))) return { held: false, holderPid: own.pid }
+  const release = (): Promise<void> => rm(claim, { force: true })
+  try {
+    const deadline = clock.monotonic() + patienceMs
+    for (;;) {
+      const rivals = await liveRivals({ directory, role, own, now: clock.now() })
+      if (rivals.length === 0) return { held: true, release }
+      const known = rivals.filter((rival) => rival !== null)
+      if (known.some((rival) => isBornBefore(rival, own)) || clock.monotonic() >= deadline) {
+        await release()
+        return { held: false, holderPid: known[0]?.pid ?? null }
+      }
+      await clock.sleep(pollMs, signal)
+    }
+  } catch (error) {
+    await release()
+    throw error
+  }
+}
+
+/** Unique to the process: two starters never touch the same file, and a name never comes back. */
+function claimName(role: string, { pid, started, boot }: ProcessIdentity): string {
+  return `${role}.${pid}-${`${started}-${boot}`.replaceAll(/[^A-Za-z0-9]+/g, '-')}.json`
+}
+
+/** False when this very process has put up the same claim before. */
+async function putUp(claim: string, own: ProcessIdentity): Promise<boolean> {
+  const temporary = temporaryName(claim)
+  await writeFile(temporary, JSON.stringify(own), { flag: 'wx', mode: 0o600 })
+  try {
+    await link(temporary, claim)
+    return true
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return false
+    throw error
+  } finally {
+    await rm(temporary, { force: true })
+  }
+}
+
+/** Null stands for one that can't be read yet. */
+async function liveRivals(look: {
+  directory: string
+  role: string
+  own: ProcessIdentity
+  now: number
+}): Promise<(ProcessIdentity | null)[]> {
+  const ownName = claimName(look.role, look.own)
+  const names = (await readdir(look.directory)).filter(
+    (name) => name.startsWith(`${look.role}.`) && name.endsWith('.json') && name !== ownName,
+  )
+  const rivals = await Promise.all(
+    names.map(async (name) => {
+      const path = join(look.directory, name)
+      const rival = await readClaim(path, look.now)
+      if (rival === 'dead') await rm(path, { force: true })
+      return rival
+    }),
+  )
+  return rivals.filter((rival) => rival !== 'dead')
+}
+
+async function readClaim(path: string, now: number): Promise<ProcessIdentity | null | 'dead'> {
+  try {
+    const identity = parseIdentity(await readFile(path, 'utf8'))
+    if (identity !== null) return isAlive(identity) ? identity : 'dead'
+    // In both directions: the clock may have been set back since.
+    return Math.abs(now - (await stat(path)).mtimeMs) < unreadableGraceMs ? null : 'dead'
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return 'dead'
+    throw error
+  }
+}
+
+function parseIdentity(text: string): ProcessIdentity | null {
+  try {
+    const { pid, started, boot }: Record<string, unknown> = JSON.parse(text)
+    return typeof pid === 'number' && typeof started === 'string' && typeof boot === 'string' ? { pid, started, boot } : null
+  } catch {
+    return null
+  }
+}
+
+/** Start times are whole numbers in text on Linux; elsewhere any order does that all agree on. */
+function isBornBefore(a: ProcessIdentity, b: ProcessIdentity): boolean {
+  if (a.started.length !== b.started.length) return a.started.length < b.started.length
+  return a.started === b.started ? a.pid < b.pid : a.started < b.started
+}
