@@ -17,7 +17,10 @@ const isRunning = (pid: number): boolean => {
 describe('createProcesses', () => {
   it('runs children with the Node of this repository and without the settings of the developer', async () => {
     process.env['MUSTER_PORT'] = '1'
-    const child = await processes.start('node', { args: ['-p', '[process.version, process.env.MUSTER_PORT, process.env.GIVEN]'], env: { GIVEN: 'yes' } })
+    const child = await processes.start('node', {
+      args: ['-p', '[process.version, process.env.MUSTER_PORT, process.env.GIVEN]'],
+      env: { GIVEN: 'yes' },
+    })
     expect(await child.exited).toEqual({ code: 0, signal: null })
     expect(child.stdout()).toMatch(/^\[ 'v(2[4-9]|[3-9]\d)\..*', undefined, 'yes' \]/)
   })
@@ -40,7 +43,10 @@ describe('createProcesses', () => {
   })
 
   it('kills a process that ignores SIGTERM, and says so', async () => {
-    const child = await createProcesses().start('sh', { args: ['-c', 'trap "" TERM; echo deaf; while :; do sleep 1; done'], stopTimeoutMs: 100 })
+    const child = await createProcesses().start('sh', {
+      args: ['-c', 'trap "" TERM; echo deaf; while :; do sleep 1; done'],
+      stopTimeoutMs: 100,
+    })
     await child.waitForOutput(/deaf/)
     await expect(child.stop()).rejects.toThrow(/did not end within 100 ms of SIGTERM: sh .*\ndeaf/s)
     expect(isRunning(child.pid)).toBe(false)

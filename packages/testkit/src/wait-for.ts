@@ -32,7 +32,12 @@ async function ask<T>(condition: () => T | Promise<T>, remainingMs: number): Pro
   const done = new AbortController()
   const hung = delay(Math.max(remainingMs, 1), { hung: true } as const, { signal: done.signal })
   try {
-    return await Promise.race([Promise.resolve().then(condition).then((value) => ({ value })), hung])
+    return await Promise.race([
+      Promise.resolve()
+        .then(condition)
+        .then((value) => ({ value })),
+      hung,
+    ])
   } catch (error) {
     return { error }
   } finally {

@@ -1,0 +1,119 @@
+// Who may import whom. The one place where it is written down; import-direction.ts enforces it.
+// All entries that match a file apply to it. Tests are free.
+
+export interface Direction {
+  /** Files the entry is about, as globs from the root of the repository. */
+  readonly from: readonly string[]
+  readonly except?: readonly string[]
+  /** Imports it forbids. Files are globs from the root, packages are named as in the import. */
+  readonly never?: readonly string[]
+  /** Imports from outside the package that it allows; all others are forbidden. */
+  readonly only?: readonly string[]
+  /** Ends the sentence "… may not be imported here: …". */
+  readonly because: string
+}
+
+export const tests = ['**/*.test.{ts,tsx}', '**/*.suite.ts', 'packages/*/test/**']
+
+/** Files that decide and do nothing else; .oxlintrc.json says what else is not for them. */
+const pure = ['packages/protocol/src/states/**', 'packages/*/src/**/{decide,choose,machine,step}.ts']
+
+export const directions: readonly Direction[] = [
+  {
+    from: ['packages/protocol/src/**'],
+    only: ['zod'],
+    because: 'protocol is what two processes agree on; it runs in the browser too, so it is zod and nothing else',
+  },
+  {
+    from: pure,
+    only: ['zod', '@muster/protocol'],
+    because: 'this file decides and does nothing else, so that it can be tested as a table; hand it what it needs as values',
+  },
+  {
+    from: ['packages/host/src/**'],
+    never: ['@muster/!(protocol)'],
+    because: 'host is below everything that runs on a machine; it knows protocol only',
+  },
+  {
+    from: ['packages/bus/src/**'],
+    never: ['@muster/!(protocol|host)'],
+    because: 'the bus carries messages and knows neither who sends them nor who acts on them',
+  },
+  {
+    from: ['packages/**'],
+    except: ['packages/bus/src/nats/**', 'packages/testkit/**'],
+    never: ['@nats-io/!(nkeys)'],
+    because: 'only bus/src/nats speaks NATS; everything else uses the Bus interface, which has a second implementation',
+  },
+  {
+    from: ['packages/**'],
+    except: ['packages/bus/src/nats/**', 'packages/host/src/**', 'packages/testkit/**'],
+    never: ['@nats-io/nkeys'],
+    because: 'keys are made and checked in host',
+  },
+  {
+    from: ['packages/worker/src/**'],
+    never: ['@muster/!(protocol|host|bus)', '{pg,kysely}{,/**}'],
+    because: 'a worker must not be able to reach the database; it learns everything by joining',
+  },
+  {
+    from: ['packages/controller/src/**'],
+    never: ['@muster/!(protocol|host|bus)'],
+    because: 'a controller talks to workers over the bus and to clients over HTTP, never in its own process',
+  },
+  {
+    from: ['packages/**'],
+    except: ['packages/controller/src/{store,postgres}/**', 'packages/testkit/**'],
+    never: ['{pg,kysely}{,/**}'],
+    because: 'every query stands in controller/src/store, so that what the database promises can be read in one place',
+  },
+  {
+    from: ['packages/controller/src/{store,postgres}/**'],
+    never: ['packages/controller/src/!(store|postgres)/**', '@muster/bus'],
+    because: 'the store is at the bottom: it knows rows, not who asks for them',
+  },
+  {
+    from: ['packages/controller/src/!(http)/**'],
+    never: ['packages/controller/src/http/**', '{hono,@hono/*}{,/**}'],
+    because: 'http is at the top: what it calls must work without a request',
+  },
+  {
+    from: ['packages/*/src/**'],
+    except: ['packages/*/src/{main,index}.ts'],
+    never: ['packages/*/src/{main,index}.ts'],
+    because: "main and index are a package's outside; inside it, import the file that has what you need",
+  },
+  {
+    from: ['packages/cli/src/**'],
+    except: ['packages/cli/src/commands/{up,controller,worker}.ts'],
+    never: ['@muster/!(protocol|host)'],
+    because: 'a client command must start fast and need nothing but the HTTP API; up, controller and worker load the rest when they run',
+  },
+  {
+    from: ['packages/web/src/**'],
+    never: ['@muster/!(protocol)', 'node:{*,*/**}'],
+    because: 'the web app runs in a browser and knows the HTTP API only',
+  },
+  {
+    from: ['packages/**', 'scripts/**', 'bench/**'],
+    except: ['packages/testkit/**', 'bench/**'],
+    never: ['@muster/testkit'],
+    because: 'what ships knows nothing of tests',
+  },
+  {
+    from: ['packages/**'],
+    except: [
+      'packages/controller/src/postgres/**',
+      'packages/host/src/process-identity.ts',
+      'packages/worker/src/{supervisor,resources}/**',
+      'packages/testkit/**',
+    ],
+    never: ['node:child_process'],
+    because: 'programs are started in few places, each of which knows how to end them again',
+  },
+  {
+    from: ['**'],
+    never: ['node:process'],
+    because: 'use the global `process`, for which there are rules of their own',
+  },
+]

@@ -1,0 +1,48 @@
+// The real servers and the browser that tests run against come from Debian. Where we may, we install them.
+import { spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { environment, seconds } from './environment.ts'
+
+/** Each is the name of the program and of its package. */
+const needed = ['nats-server', 'docker-registry', 'chromium']
+
+/** False, after saying what is missing and how to get it, if the tests can't run. */
+export async function ensureTestTools(): Promise<boolean> {
+  const missing = findMissing()
+  if (missing.length === 0) return true
+  const prefix = rootPrefix()
+  if (prefix !== null && existsSync('/usr/bin/apt-get')) install(missing, prefix)
+  const still = findMissing()
+  if (still.length === 0) return true
+  console.error(`The tests need ${still.join(', ')}. Install with:\n  sudo apt-get install --no-install-recommends ${still.join(' ')}`)
+  return false
+}
+
+function findMissing(): string[] {
+  const directories = (environment['PATH'] ?? '').split(delimiter)
+  return needed.filter((program) => !directories.some((directory) => isExecutable(join(directory, program))))
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** How to run a command as root without a password; null if there is no way. */
+function rootPrefix(): string[] | null {
+  if (process.getuid?.() === 0) return []
+  return spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0 ? ['sudo', '-n'] : null
+}
+
+function install(packages: readonly string[], prefix: readonly string[]): void {
+  console.log(`installing ${packages.join(', ')} (apt-get) …`)
+  const started = performance.now()
+  const [program = 'sh', ...args] = [...prefix, 'sh', join(import.meta.dirname, 'apt-install.sh'), ...packages]
+  const { status } = spawnSync(program, args, { stdio: ['ignore', 'inherit', 'inherit'] })
+  if (status === 0) console.log(`installed in ${seconds(performance.now() - started)}`)
+}
