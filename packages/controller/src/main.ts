@@ -61,7 +61,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   const { settings, log, clock } = deps
   const stopping = new AbortController()
   const database = await openDatabase({ url: settings.databaseUrl, dataDir: deps.dataDir, log, clock })
-  const bus = connectBus(deps)
+  const bus = await connectBus(deps)
   const store = createStore(database.db)
   const parts = assemble({ ...deps, bus, store, database, stopping: stopping.signal })
 
@@ -95,9 +95,9 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   }
 }
 
-function connectBus({ settings, localHub, log, clock }: ControllerDeps): Bus {
+async function connectBus({ settings, localHub, log, clock }: ControllerDeps): Promise<Bus> {
   if (settings.natsUrl === '' && localHub !== undefined) return localHub.connect()
-  return connectNats({ url: settings.natsUrl, name: 'muster controller', log, clock })
+  return await connectNats({ url: settings.natsUrl, name: 'muster controller', inboxPrefix: `_INBOX_${newId()}`, log, clock })
 }
 
 interface Parts extends ControllerDeps {

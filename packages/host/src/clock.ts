@@ -11,11 +11,15 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
+/** Timers can't be longer; a longer one would end at once. */
+const longestTimerMs = 2 ** 31 - 1
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   sleep: async (ms, signal) => {
     try {
+      for (; ms > longestTimerMs; ms -= longestTimerMs) await delay(longestTimerMs, undefined, signal === undefined ? {} : { signal })
       await delay(ms, undefined, signal === undefined ? {} : { signal })
     } catch (error) {
       signal?.throwIfAborted()

@@ -2,6 +2,7 @@
 import { BusError } from '@muster/bus'
 import { FleetError, type FailureCode } from '@muster/protocol'
 import { z } from 'zod'
+import { isUnavailable, toFleetError } from '../store/translate-error.ts'
 
 export class HttpError extends Error {
   readonly status: number
@@ -40,6 +41,9 @@ const retryAfter = { 'retry-after': '2' }
 export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error
   if (error instanceof z.ZodError) return invalidInput(error)
+  if (isUnavailable(error)) {
+    return new HttpError(503, 'database_unavailable', toFleetError(error).failure.message, { headers: retryAfter, cause: error })
+  }
   if (error instanceof FleetError) {
     const status = statusOf[error.failure.code]
     return new HttpError(status, error.failure.code, error.failure.message, { headers: status === 503 ? retryAfter : {}, cause: error })
@@ -49,11 +53,14 @@ export function toHttpError(error: unknown): HttpError {
 }
 
 function invalidInput(error: z.ZodError): HttpError {
-  const issues = error.issues.slice(0, 20).map((issue) => ({ path: issue.path.join('.'), message: issue.message }))
+  const issues = error.issues.slice(0, 20).map((issue) => ({ path: issue.path.join('.'), message: messageOf(issue) }))
   const first = issues[0]
   const where = first === undefined || first.path === '' ? '' : `${first.path}: `
   return new HttpError(400, 'invalid', `${where}${first?.message ?? 'the request is not valid'}`, { details: { issues } })
 }
+
+/** What is wrong with a key says more than that it is wrong. */
+const messageOf = (issue: z.core.$ZodIssue): string => (issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message)
 
 export const notFound = (what: string): HttpError => new HttpError(404, 'not_found', what)
 

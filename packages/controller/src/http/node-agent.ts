@@ -47,11 +47,9 @@ export function nodeAgentEndpoints({ membership, nodes, pulse, joinFailures }: N
     }),
     endpoint(routes.session, async (call) => {
       const result = await membership.session(call.params.id, keyOf(call), { ...call.body, signal: call.signal })
+      if (result.outcome === 'ok') return result.session
       if (result.outcome === 'unknown') throw unknownNode()
-      if (result.outcome === 'superseded') {
-        throw new HttpError(409, 'superseded', 'another worker process with this key registered after this one and now speaks for the node; stop one of the two (a copied data directory needs a key of its own: remove node.key in the copy)')
-      }
-      return result.session
+      throw new HttpError(409, 'superseded', 'another worker process with this key registered after this one and now speaks for the node; stop one of the two (a copied data directory needs a key of its own: remove node.key in the copy)')
     }),
     endpoint(routes.heartbeat, async (call) => {
       const node = await nodes.find(call.params.id)

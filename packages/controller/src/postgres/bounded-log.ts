@@ -15,27 +15,19 @@ export async function keepLogBounded({ path, clock, signal }: { path: string; cl
 
 /** Keeps the newest part. What the server writes between the read and the cut is lost: a line or two of a log. */
 export async function cutLog(path: string): Promise<void> {
-  const file = await open(path, 'a+', 0o600)
-  try {
-    const { size } = await file.stat()
-    if (size <= cutAboveBytes) return
-    const newest = await readEnd(file, { size, bytes: keptBytes })
-    await file.truncate(0)
-    await file.write(newest.subarray(newest.indexOf(0x0a) + 1))
-  } finally {
-    await file.close()
-  }
+  await using file = await open(path, 'a+', 0o600)
+  const { size } = await file.stat()
+  if (size <= cutAboveBytes) return
+  const newest = await readEnd(file, { size, bytes: keptBytes })
+  await file.truncate(0)
+  await file.write(newest.subarray(newest.indexOf(0x0a) + 1))
 }
 
 /** What was written after `from`, at most the last 4 kB of it. */
 export async function readLogSince(path: string, from: number): Promise<string> {
-  const file = await open(path, 'r')
-  try {
-    const { size } = await file.stat()
-    return (await readEnd(file, { size, bytes: Math.min(4096, Math.max(0, size - from)) })).toString('utf8').trim()
-  } finally {
-    await file.close()
-  }
+  await using file = await open(path, 'r')
+  const { size } = await file.stat()
+  return (await readEnd(file, { size, bytes: Math.min(4096, Math.max(0, size - from)) })).toString('utf8').trim()
 }
 
 async function readEnd(file: Awaited<ReturnType<typeof open>>, { size, bytes }: { size: number; bytes: number }): Promise<Buffer> {

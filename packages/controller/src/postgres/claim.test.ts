@@ -4,8 +4,9 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { identifyProcess } from '@muster/host'
+import { failureOf } from '@muster/protocol'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { claimHome, InUse } from './claim.ts'
+import { claimHome } from './claim.ts'
 
 let dir: string
 beforeEach(() => {
@@ -26,9 +27,8 @@ async function deadProcess() {
 
 it('refuses a second holder while the first lives, and names it', async () => {
   await claim()
-  const refusal = await claim().catch((error: unknown) => error)
-  expect(refusal).toBeInstanceOf(InUse)
-  expect(refusal).toMatchObject({ pid: process.pid })
+  const failure = await claim().catch(failureOf)
+  expect(failure).toMatchObject({ code: 'conflict', message: expect.stringContaining(`/data is in use by the Muster process with pid ${process.pid}`) as unknown })
 })
 
 it('can be taken again after it was released, with a higher number', async () => {
@@ -51,9 +51,7 @@ it('gives a stale claim to exactly one of many that want it at once', async () =
   writeFileSync(join(dir, 'holders', '9.json'), JSON.stringify({ released: false, muster, server: null }))
   const results = await Promise.allSettled(Array.from({ length: 20 }, claim))
   expect(results.filter((result) => result.status === 'fulfilled')).toHaveLength(1)
-  expect(results.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))).toSatisfy((reasons: unknown[]) =>
-    reasons.every((reason) => reason instanceof InUse),
-  )
+  expect(results.flatMap((result) => (result.status === 'rejected' ? [failureOf(result.reason).code] : []))).toEqual(Array(19).fill('conflict'))
   expect(readdirSync(join(dir, 'holders'))).toEqual(['10.json'])
 })
 

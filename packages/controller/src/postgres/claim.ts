@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { isAlive, ownIdentity } from '@muster/host'
 import { z } from 'zod'
 import { createPrivateFile, readIfThere, writePrivateFile } from './private-file.ts'
+import { refusal } from './refusal.ts'
 
 const Identity = z.object({ pid: z.number().int(), started: z.string(), boot: z.string() })
 
@@ -25,27 +26,17 @@ export interface Claim {
   release(): Promise<void>
 }
 
-export class InUse extends Error {
-  readonly pid: number
-
-  constructor(dataDir: string, pid: number) {
-    super(
-      pid === process.pid
-        ? `the database of ${dataDir} is already in use by this very process`
-        : `the data directory ${dataDir} is in use by the Muster process with pid ${pid}. Stop that one first, or choose another --data-dir`,
-    )
-    this.name = 'InUse'
-    this.pid = pid
-  }
-}
-
-/** Throws InUse while the holder lives. */
+/** Throws a FleetError (conflict) with the holder's pid while the holder lives. */
 export async function claimHome({ dir, dataDir }: { dir: string; dataDir: string }): Promise<Claim> {
   const holders = join(dir, 'holders')
   await mkdir(holders, { recursive: true, mode: 0o700 })
   for (;;) {
     const last = await lastHolder(holders)
-    if (last.holder !== null && !last.holder.released && isAlive(last.holder.muster)) throw new InUse(dataDir, last.holder.muster.pid)
+    if (last.holder !== null && !last.holder.released && isAlive(last.holder.muster)) {
+      const { pid } = last.holder.muster
+      const message = `the database of the data directory ${dataDir} is in use by the Muster process with pid ${pid}`
+      throw refusal('conflict', `${message}: stop that one first, or choose another --data-dir`)
+    }
 
     const mine: Holder = { released: false, muster: ownIdentity(), server: last.holder?.server ?? null }
     const number = last.number + 1

@@ -61,12 +61,8 @@ async function makeLinks(nativeDir: string, to: string): Promise<void> {
 }
 
 async function syncFile(path: string): Promise<void> {
-  const file = await open(path, 'r')
-  try {
-    await file.sync()
-  } finally {
-    await file.close()
-  }
+  await using file = await open(path, 'r')
+  await file.sync()
 }
 
 // There are a thousand small files: one by one is slow, all at once exhausts file descriptors.

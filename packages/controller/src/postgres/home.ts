@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { newId, type Log } from '@muster/host'
 import { z } from 'zod'
 import { createPrivateFile, readIfThere, writePrivateFile } from './private-file.ts'
+import { refusal } from './refusal.ts'
 import { serverUser, type ServerUser } from './server-user.ts'
 
 export type ServerHome = Readonly<{
@@ -30,13 +31,13 @@ export async function openHome({ dataDir, systemBase, log }: { dataDir: string; 
   const location = await readIfThere(join(privateDir, 'location.json'))
   const user = serverUser()
   if (user === null) {
-    if (location !== null) throw new Error(`the data directory ${dataDir} was made by root and can only be used by root`)
+    if (location !== null) throw refusal('conflict', `the data directory ${dataDir} was made by root and can only be used by root`)
     return { privateDir, dir: privateDir, user }
   }
   if (location !== null) return { privateDir, dir: await reopen({ dataDir, systemBase, id: Location.parse(JSON.parse(location)).id }), user }
 
   const owner = await ownerOf(join(privateDir, 'data'))
-  if (owner !== null) throw new Error(`the database in ${privateDir} belongs to the user with the number ${owner}: start Muster as that user`)
+  if (owner !== null) throw refusal('conflict', `the database in ${privateDir} belongs to the user with the number ${owner}: start Muster as that user`)
   return { privateDir, dir: await makeNew({ dataDir, systemBase, log }), user }
 }
 
@@ -61,7 +62,8 @@ async function reopen({ dataDir, systemBase, id }: { dataDir: string; systemBase
   const owner = await readOwner(dir)
   // An empty database here would look like a loss of everything: in a container only the data directory may have been kept.
   if (owner === null) {
-    throw new Error(
+    throw refusal(
+      'not_found',
       `the database of ${dataDir} was in ${dir}, which is gone. Bring that directory back (in a container: keep ${systemBase} on a volume, ` +
         `or run Muster as an ordinary user), or remove ${join(dataDir, 'postgres')} to begin with an empty database`,
     )
@@ -69,7 +71,8 @@ async function reopen({ dataDir, systemBase, id }: { dataDir: string; systemBase
   if (owner === dataDir) return dir
   const other = await readIfThere(join(owner, 'postgres', 'location.json'))
   if (other !== null && Location.safeParse(JSON.parse(other)).data?.id === id) {
-    throw new Error(
+    throw refusal(
+      'conflict',
       `${dataDir} is a copy of ${owner}, and both would use the database in ${dir}. Remove ${join(dataDir, 'postgres')} to begin with an ` +
         `empty database, or remove ${join(owner, 'postgres')} if ${owner} is no longer used`,
     )
@@ -87,10 +90,11 @@ async function makeBase(systemBase: string): Promise<void> {
     }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new Error(
+    throw refusal(
+      'unavailable',
       `the embedded database can't use ${systemBase}: ${reason}. Make that directory writable for root, start Muster as an ordinary user, ` +
         'or give it a database with --database-url',
-      { cause: error },
+      error,
     )
   }
 }

@@ -1,7 +1,7 @@
 // The first process of a server, seen from outside: which one it is, and how it is ended.
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { identifyProcess, isAlive, type Clock, type Log, type ProcessIdentity } from '@muster/host'
+import { errorCode, identifyProcess, isAlive, type Clock, type Log, type ProcessIdentity } from '@muster/host'
 import { readIfThere } from './private-file.ts'
 import { listProcesses, worksOn } from './process-table.ts'
 
@@ -69,7 +69,7 @@ function send(to: ProcessIdentity, signal: NodeJS.Signals): void {
   try {
     process.kill(to.pid, signal)
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
+    if (errorCode(error) !== 'ESRCH') throw error
   }
 }
 

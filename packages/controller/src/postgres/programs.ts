@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Log } from '@muster/host'
 import { copyServer, removePartialCopies } from './copy-server.ts'
 import { readIfThere } from './private-file.ts'
+import { refusal } from './refusal.ts'
 import { embeddedPackageName, findServerPackage, majorOf } from './server-package.ts'
 
 const prefix = 'server-'
@@ -28,7 +29,8 @@ export async function providePrograms(home: string, log: Log): Promise<Programs>
     log.info('the database keeps the server that made it', { version: kept })
     return { dir: join(home, prefix + kept), major: cluster }
   }
-  throw new Error(
+  throw refusal(
+    'incompatible',
     available === null
       ? `there is no embedded database for ${process.platform} on ${process.arch} (the npm package ${embeddedPackageName} is not installed): ` +
           'give Muster a PostgreSQL 15 to 18 with --database-url'

@@ -2,6 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { basename } from 'node:path'
+import { refusal } from './refusal.ts'
 import type { ServerUser } from './server-user.ts'
 
 export interface Program {
@@ -23,7 +24,7 @@ export async function startProgram({ path, args, user }: Program, stdio: 'pipe' 
   } catch (error) {
     const as = user === null ? '' : ` as the user with the number ${user.uid}`
     const reason = error instanceof Error ? error.message : String(error)
-    throw new Error(`can't run ${path}${as}: ${reason}. Start Muster as an ordinary user, or give it a database with --database-url`, { cause: error })
+    throw refusal('unavailable', `can't run ${path}${as}: ${reason}. Start Muster as an ordinary user, or give it a database with --database-url`, error)
   }
   return child
 }

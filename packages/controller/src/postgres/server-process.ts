@@ -30,22 +30,18 @@ const remarkableMs = 5_000
 
 export async function startServer(plan: ServerPlan): Promise<ServerProcess> {
   plan.signal?.throwIfAborted()
-  const logFile = await open(plan.logFile, 'a', 0o600)
+  await using logFile = await open(plan.logFile, 'a', 0o600)
+  const { size } = await logFile.stat()
+  const child = await startProgram(plan.program, ['ignore', logFile.fd, logFile.fd])
+  const server = watch(child, plan)
   try {
-    const { size } = await logFile.stat()
-    const child = await startProgram(plan.program, ['ignore', logFile.fd, logFile.fd])
-    const server = watch(child, plan)
-    try {
-      await plan.onSpawn(server.identity)
-      await untilReady(server, { plan, logSize: size })
-    } catch (error) {
-      await server.stop()
-      throw error
-    }
-    return server
-  } finally {
-    await logFile.close()
+    await plan.onSpawn(server.identity)
+    await untilReady(server, { plan, logSize: size })
+  } catch (error) {
+    await server.stop()
+    throw error
   }
+  return server
 }
 
 function watch(child: ChildProcess, { clock, log }: ServerPlan): ServerProcess {

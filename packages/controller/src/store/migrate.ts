@@ -21,6 +21,8 @@ export interface MigrateOptions {
 
 type Applied = Readonly<{ version: number; name: string; checksum: string }>
 
+/** The last one is there from PostgreSQL 17 on. */
+const limits = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout']
 /** 'muster' as a number: advisory locks are numbers, shared by everything in the same database. */
 const lockNumber = 0x6d_75_73_74_65_72
 /** pg has no way to say "no limit" for one query once the pool has a limit; this is the longest that timers can be. */
@@ -38,9 +40,7 @@ export async function migrate({ pool, directory, log, afterwards, signal }: Migr
   }
   signal?.addEventListener('abort', close)
   try {
-    await withoutLimits(client, 'set statement_timeout = 0')
-    await withoutLimits(client, 'set lock_timeout = 0')
-    await withoutLimits(client, 'set idle_in_transaction_session_timeout = 0')
+    await client.query(`select set_config(name, '0', false) from pg_settings where name = any ($1)`, [limits])
     await lock(client, log)
     await bringForward(client, { migrations, log })
     await afterwards?.(client)

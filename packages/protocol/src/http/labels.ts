@@ -12,8 +12,7 @@ export const LabelKey = z
   )
 export const LabelValue = z
   .string()
-  .max(255)
-  .regex(/^[^\p{C}\p{Zl}\p{Zp}]*$/u, 'a label value is at most 255 printable characters')
+  .regex(/^[^\p{C}\p{Zl}\p{Zp}]{0,255}$/u, 'a label value is at most 255 printable characters')
 
 const settable = LabelKey.refine((key) => !automaticLabels.some((automatic) => automatic === key), {
   error: (issue) => `${String(issue.input)} is set by Muster itself and can't be changed`,

@@ -1,0 +1,150 @@
+// The connection to PostgreSQL: a pool whose every wait has an end, kysely over it, and LISTEN beside it.
+import { systemClock, type Clock, type Log, type Secret } from '@muster/host'
+import { Kysely, PostgresDialect, type PostgresPool } from 'kysely'
+import { Client, Pool, type ClientBase, type ClientConfig } from 'pg'
+import { startListener, type Listener, type ListenOptions } from './listen.ts'
+import { isClientTimeout } from './translate-error.ts'
+import { valueParsers } from './value-parsers.ts'
+
+export interface Limits {
+  readonly connections: number
+  /** To get a connection, free or new. */
+  readonly acquireMs: number
+  readonly lockMs: number
+  readonly statementMs: number
+  /** When the server itself has stopped answering; longer than the server's own limit, whose error says more. */
+  readonly answerMs: number
+  readonly idleInTransactionMs: number
+  /** Events settle by age on the strength of this (events/checkpoint.ts). PostgreSQL 17 and newer. */
+  readonly transactionMs: number
+}
+
+export const defaultLimits: Limits = {
+  connections: 10,
+  acquireMs: 2_000,
+  lockMs: 3_000,
+  statementMs: 5_000,
+  answerMs: 6_000,
+  idleInTransactionMs: 8_000,
+  transactionMs: 20_000,
+}
+
+export type DatabaseAddress = Readonly<{ host: string; port: number; user: string; database: string; password: Secret }>
+
+export interface ConnectOptions {
+  /** A URL, or the embedded server's address. */
+  readonly to: { readonly url: string } | { readonly connection: DatabaseAddress }
+  /** Shown in pg_stat_activity. */
+  readonly applicationName: string
+  readonly log: Log
+  readonly clock?: Clock
+  readonly random?: () => number
+  readonly limits?: Partial<Limits>
+}
+
+export interface ConnectedDatabase<Tables> {
+  readonly db: Kysely<Tables>
+  readonly pool: Pool
+  listen(options: ListenOptions): Listener
+  /** Resolves when every connection is closed. */
+  close(): Promise<void>
+}
+
+/** Connects when the first query comes, so it never fails; whether the database is there is for a query to find out. */
+export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): ConnectedDatabase<Tables> {
+  const { applicationName, log, clock = systemClock, random = Math.random } = options
+  const limit = { ...defaultLimits, ...options.limits }
+  const config: ClientConfig = {
+    ...('url' in to ? { connectionString: to.url } : { ...to.connection, password: to.connection.password.reveal() }),
+    application_name: applicationName,
+    connectionTimeoutMillis: limit.acquireMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    types: valueParsers,
+  }
+  // The pool waits for what it returns, though its types don't say so.
+  const onConnect: (client: ClientBase) => unknown = (client) => setLimits(client, limit)
+  const pool = new Pool({ ...config, max: limit.connections, query_timeout: limit.answerMs, onConnect })
+  const open = trackConnections(pool, log)
+  const listeners = new Set<Listener>()
+  const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: withoutStuckConnections(pool) }) })
+  return {
+    db,
+    pool,
+    listen: (channel) => {
+      const listener = startListener({ newClient: () => new Client(config), clock, random, log }, channel)
+      listeners.add(listener)
+      return listener
+    },
+    close: async () => {
+      await Promise.all([...listeners].map((each) => each.stop()))
+      await db.destroy()
+      await open.allClosed()
+    },
+  }
+}
+
+// A statement instead of connection parameters: poolers in front of PostgreSQL refuse those that they do not know, and so does
+// PostgreSQL before version 17 with the last one.
+async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
+  const settings = {
+    TimeZone: 'UTC',
+    lock_timeout: `${limit.lockMs}`,
+    statement_timeout: `${limit.statementMs}`,
+    idle_in_transaction_session_timeout: `${limit.idleInTransactionMs}`,
+    transaction_timeout: `${limit.transactionMs}`,
+  }
+  const query = {
+    text: 'select set_config(s.name, given.value, false) from json_each_text($1) given join pg_settings s on lower(s.name) = lower(given.key)',
+    values: [JSON.stringify(settings)],
+    query_timeout: limit.acquireMs, // Known to pg, not to its types.
+  }
+  await client.query(query)
+}
+
+// An 'error' event that nobody listens to ends the process, and pg emits one whenever a connection drops, also for connections that
+// are in use. Whoever uses one learns of it from the query.
+function trackConnections(pool: Pool, log: Log): { allClosed(): Promise<void> } {
+  const open = new Set<ClientBase>()
+  let onEmpty = (): void => {}
+  pool.on('error', (error) => log.warn('lost an idle connection to the database', { error }))
+  pool.on('connect', (client) => {
+    open.add(client)
+    client.on('error', (error) => log.debug('lost a connection to the database', { error }))
+  })
+  pool.on('remove', (client) => {
+    open.delete(client)
+    if (open.size === 0) onEmpty()
+  })
+  return {
+    // The pool calls itself ended when it has told its connections to close, not when they have.
+    allClosed: () =>
+      new Promise((resolve) => {
+        onEmpty = resolve
+        if (open.size === 0) resolve()
+      }),
+  }
+}
+
+// kysely gives a connection back to the pool after a query that timed out here, though it still waits for that answer: the next
+// query would stand behind it. Such a connection is closed instead (D5).
+function withoutStuckConnections(pool: Pool): PostgresPool {
+  return {
+    options: pool.options,
+    end: () => pool.end(),
+    connect: async () => {
+      const client = await pool.connect()
+      let stuckBy: Error | null = null
+      const query = async (sql: string, parameters: readonly unknown[]) => {
+        if (stuckBy !== null) throw stuckBy
+        try {
+          return await client.query(sql, [...parameters])
+        } catch (error) {
+          if (error instanceof Error && isClientTimeout(error)) stuckBy = error
+          throw error
+        }
+      }
+      return Object.assign(Object.create(client), { query, release: (destroy?: boolean) => client.release(destroy === true || stuckBy !== null) })
+    },
+  }
+}

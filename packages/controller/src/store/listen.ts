@@ -1,0 +1,84 @@
+// Hears NOTIFY on a connection of its own, for ever: a lost connection is made again (D11). What was said meanwhile is lost, so
+// whoever listens is woken after each new connection too and must look for itself; and it must look now and then anyway.
+import { backoffMs, type Clock, type Log } from '@muster/host'
+import { escapeIdentifier, type Client } from 'pg'
+
+export interface ListenOptions {
+  readonly channel: string
+  /** Null: the connection is new, something may have been missed. */
+  readonly onNotify: (payload: string | null) => void
+  readonly onLost?: () => void
+}
+
+export interface Listener {
+  stop(): Promise<void>
+}
+
+export interface ListenDeps {
+  /** Not connected yet. */
+  readonly newClient: () => Client
+  readonly clock: Clock
+  readonly random: () => number
+  readonly log: Log
+}
+
+/** A connection that died without a word is noticed by asking. */
+const [askEveryMs, answerWithinMs] = [15_000, 5_000]
+
+export function startListener(deps: ListenDeps, options: ListenOptions): Listener {
+  const stopping = new AbortController()
+  const running = listenForEver(deps, options, stopping.signal)
+  return {
+    stop: async () => {
+      stopping.abort()
+      await running
+    },
+  }
+}
+
+async function listenForEver(deps: ListenDeps, options: ListenOptions, signal: AbortSignal): Promise<void> {
+  const { clock, random, log } = deps
+  for (let failures = 1; !signal.aborted; failures += 1) {
+    const error = await listenOnce(deps, options, {
+      signal,
+      onListening: () => {
+        failures = 0
+        options.onNotify(null)
+      },
+    })
+    if (signal.aborted) return
+    log.warn('lost the connection that hears of changes', { channel: options.channel, error })
+    options.onLost?.()
+    await clock.sleep(backoffMs(failures + 1, { baseMs: 100, maxMs: 2_000, jitter: 0.2, random }), signal).catch(() => {})
+  }
+}
+
+/** Until the connection is lost, and why. */
+async function listenOnce(
+  { newClient, clock }: ListenDeps,
+  { channel, onNotify }: ListenOptions,
+  { signal, onListening }: { signal: AbortSignal; onListening: () => void },
+): Promise<unknown> {
+  const client = newClient()
+  const lost = new AbortController()
+  const lose = (error: unknown): void => lost.abort(error)
+  client.on('error', lose)
+  client.on('end', () => lose(new Error('the connection ended')))
+  client.on('notification', (message) => onNotify(message.payload ?? ''))
+  const ending = AbortSignal.any([signal, lost.signal])
+  try {
+    await client.connect()
+    await client.query(`listen ${escapeIdentifier(channel)}`)
+    onListening()
+    while (!ending.aborted) {
+      await clock.sleep(askEveryMs, ending)
+      const question = { text: 'select 1', query_timeout: answerWithinMs } // Known to pg, not to its types.
+      await client.query(question)
+    }
+    return ending.reason
+  } catch (error) {
+    return error
+  } finally {
+    await client.end().catch(() => {})
+  }
+}

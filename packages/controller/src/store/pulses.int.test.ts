@@ -1,0 +1,107 @@
+// The statements about pulses do what protocol/states/node.ts says, for every state and event, on a real database.
+import { fileURLToPath } from 'node:url'
+import { silentLog, systemClock } from '@muster/host'
+import { step, type Answering, type Liveness, type PulseEvent } from '@muster/protocol'
+import { createTestDatabase } from '@muster/testkit'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { connectDatabase } from './connect.ts'
+import { migrate } from './migrate.ts'
+import { createPulseStore, type Beat } from './pulses.ts'
+import type { Database } from './tables.ts'
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>
+let connection: ReturnType<typeof connectDatabase<Database>>
+let pulses: ReturnType<typeof createPulseStore>
+
+beforeAll(async () => {
+  database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
+  connection = connectDatabase<Database>({ to: { url: database.url }, clock: systemClock, log: silentLog, applicationName: 'test' })
+  await migrate({ pool: connection.pool, directory: fileURLToPath(new URL('./migrations', import.meta.url)), log: silentLog })
+  pulses = createPulseStore(connection.db)
+})
+afterAll(async () => {
+  await connection.close()
+  await database.drop()
+})
+
+const livenesses: Liveness[] = ['new', 'present', 'silent', 'gone', 'left']
+const answerings: Answering[] = ['yes', 'unproven', 'no']
+const id = 'n-1' as never
+
+async function put(pulse: { liveness: Liveness; answering: Answering; seenSecondsAgo?: number; incarnation?: string; seq?: number }): Promise<void> {
+  await sql`delete from nodes`.execute(connection.db)
+  await sql`
+    insert into nodes (id, public_key, name, node_type, version, features, os, arch, capability, gateway_url, reported_labels, incarnation, approved_at, approved_by)
+    values ('n-1', ${`U${'A'.repeat(55)}`}, 'n', 'backend', '', '{}', '', '', '', '', '{}', 'second', now() - interval '1 day', 'test')`.execute(connection.db)
+  await sql`
+    insert into node_pulses (node_id, liveness, answering, last_seen_at, incarnation, seq, resources)
+    values ('n-1', ${pulse.liveness}, ${pulse.answering}, now() - make_interval(secs => ${pulse.seenSecondsAgo ?? 0}), ${pulse.incarnation ?? 'second'}, ${pulse.seq ?? 5}, '{}')`.execute(connection.db)
+}
+async function get(): Promise<{ liveness: string; answering: string; last_seen_at: string | null; in_flight: number }> {
+  return await connection.db.selectFrom('node_pulses').select(['liveness', 'answering', 'last_seen_at', 'in_flight']).executeTakeFirstOrThrow()
+}
+const beat = (changes: Partial<Beat> & { incarnation?: string; seq?: number | null } = {}): Beat => ({
+  via: changes.via ?? 'bus',
+  ageMs: changes.ageMs ?? 0,
+  heartbeat: { node_id: id, incarnation: (changes.incarnation ?? 'second') as never, seq: changes.seq === undefined ? 6 : changes.seq, in_flight: 3, resources: '{"cpus":4}' },
+})
+const limits = { nodeTimeoutMs: 15_000, offlineAfterMs: 600_000 }
+
+const cases: [PulseEvent, () => Promise<unknown>, Partial<Parameters<typeof put>[0]>][] = [
+  [{ type: 'heartbeat', via: 'bus', isNewIncarnation: false }, () => pulses.recordBeats([beat()]), {}],
+  [{ type: 'heartbeat', via: 'bus', isNewIncarnation: true }, () => pulses.recordBeats([beat()]), { incarnation: 'first' }],
+  [{ type: 'heartbeat', via: 'http', isNewIncarnation: false }, () => pulses.recordBeats([beat({ via: 'http', seq: null })]), {}],
+  [{ type: 'heartbeat', via: 'http', isNewIncarnation: true }, () => pulses.recordBeats([beat({ via: 'http', seq: null })]), { incarnation: 'first' }],
+  [{ type: 'answered' }, () => pulses.recordAnswered(id), {}],
+  [{ type: 'no_responders' }, () => pulses.recordNoResponders(id), {}],
+  [{ type: 'leaving' }, () => pulses.recordLeaving(id, 'second'), {}],
+  [{ type: 'silent_for_timeout' }, () => pulses.sweep(limits, true), { seenSecondsAgo: 16 }],
+  [{ type: 'silent_for_offline' }, () => pulses.sweep(limits, true), { seenSecondsAgo: 601 }],
+]
+
+describe.each(cases)('%o', (event, apply, situation) => {
+  const states = livenesses.flatMap((liveness) => answerings.map((answering) => ({ liveness, answering })))
+  it.each(states)('in $liveness/$answering does what step() says', async (state) => {
+    await put({ ...state, ...situation })
+    await apply()
+    const { liveness, answering } = await get()
+    expect({ liveness, answering }).toEqual(step(state, event))
+  })
+})
+
+describe('a batch of heartbeats', () => {
+  it.each<[string, Beat]>([
+    ['of another process than the one registered', beat({ incarnation: 'first' })],
+    ['that is older than what is known', beat({ seq: 4 })],
+    ['that is known already', beat({ seq: 5 })],
+  ])('ignores one %s', async (_, ignored) => {
+    await put({ liveness: 'silent', answering: 'yes' })
+    expect(await pulses.recordBeats([ignored])).toBe(0)
+    expect((await get()).liveness).toBe('silent')
+  })
+
+  it('counts a heartbeat from when it arrived, not from when it was written, and never back', async () => {
+    await put({ liveness: 'present', answering: 'yes', seenSecondsAgo: 60 })
+    await pulses.recordBeats([beat({ ageMs: 10_000 })])
+    const age = Date.now() - Date.parse((await get()).last_seen_at ?? '')
+    expect(age).toBeGreaterThan(9_000)
+    expect(age).toBeLessThan(15_000)
+    await pulses.recordBeats([beat({ ageMs: 30_000, seq: 7 })])
+    expect(Date.now() - Date.parse((await get()).last_seen_at ?? '')).toBeLessThan(15_000)
+  })
+
+  it('judges nobody when it may not judge, and tells the time all the same', async () => {
+    await put({ liveness: 'present', answering: 'yes', seenSecondsAgo: 999 })
+    const { nowMs, judged } = await pulses.sweep(limits, false)
+    expect(judged).toBe(0)
+    expect(Math.abs(nowMs - Date.now())).toBeLessThan(5_000)
+    expect((await get()).liveness).toBe('present')
+  })
+
+  it('two controllers that write overlapping batches at once neither deadlock nor count twice', async () => {
+    await put({ liveness: 'present', answering: 'yes' })
+    const written = await Promise.all(Array.from({ length: 8 }, () => pulses.recordBeats([beat({ seq: 9 })])))
+    expect(written.reduce((sum, count) => sum + count, 0)).toBe(1)
+  })
+})

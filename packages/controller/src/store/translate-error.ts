@@ -1,0 +1,64 @@
+// What an error of pg means to Muster. Only here are its codes and texts read.
+import { FleetError, failureOf } from '@muster/protocol'
+
+/** Of PostgreSQL: https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const unavailable: readonly [pattern: RegExp, meaning: string][] = [
+  [/^08...$/, 'the connection to the database was lost'],
+  [/^57P0[1-5]$/, 'the database is shutting down, starting or dropped the connection'],
+  [/^53100$/, 'the disk of the database is full'],
+  [/^53...$/, 'the database has no room for another connection or query'],
+  [/^(57014|55P03)$/, 'the database took too long'],
+  [/^25P0[34]$/, 'the transaction took too long'],
+  [/^25006$/, 'the database does not take writes at the moment'],
+  [/^58...$/, 'the database has trouble with its files'],
+  [/^(40001|40P01)$/, 'the database was asked for conflicting things at once'],
+  [/^(ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ETIMEDOUT)$/, 'the database can not be reached'],
+  [/^(ECONNRESET|EPIPE|ENOTCONN)$/, 'the connection to the database was lost'],
+]
+
+/** pg gives these errors no code. */
+const unavailableTexts: readonly [text: string, meaning: string][] = [
+  ['timeout exceeded when trying to connect', 'all connections to the database are in use'],
+  ['Connection terminated due to connection timeout', 'the database does not answer'],
+  ['timeout expired', 'the database does not answer'],
+  ['Query read timeout', 'the database took too long'],
+  ['Connection terminated', 'the connection to the database was lost'],
+  ['Client has encountered a connection error and is not queryable', 'the connection to the database was lost'],
+  ['Client was closed and is not queryable', 'the connection to the database was lost'],
+  ['Postgres connection has been discarded', 'the connection to the database was lost'],
+]
+
+/** The client gave up; the connection still waits for the answer and must not be used for anything else. */
+export function isClientTimeout(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Query read timeout'
+}
+
+/** Two transactions were in each other's way; the same one may succeed when tried again. */
+export function isConflict(error: unknown): boolean {
+  return ['40001', '40P01'].includes(codeOf(error))
+}
+
+/** Nothing is wrong with what was asked: the database could not do it now. A commit may have happened all the same. */
+export function isUnavailable(error: unknown): boolean {
+  return meaningOf(error) !== null || (error instanceof FleetError && error.failure.code === 'unavailable')
+}
+
+/** Anything else than the database being unavailable is a bug of ours, and says so. */
+export function toFleetError(error: unknown): FleetError {
+  if (error instanceof FleetError) return error
+  const meaning = meaningOf(error)
+  if (meaning === null) return new FleetError(failureOf(error), { cause: error })
+  return new FleetError({ code: 'unavailable', retry: 'backoff', message: `${meaning}; try again in a moment` }, { cause: error })
+}
+
+function meaningOf(error: unknown): string | null {
+  if (!(error instanceof Error)) return null
+  const code = codeOf(error)
+  const byCode = unavailable.find(([pattern]) => pattern.test(code))
+  const byText = unavailableTexts.find(([text]) => error.message.startsWith(text))
+  return byCode?.[1] ?? byText?.[1] ?? null
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
+}

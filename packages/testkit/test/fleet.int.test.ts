@@ -1,0 +1,126 @@
+// Two controllers, one PostgreSQL, one NATS, workers that come and go: real processes, real signals.
+import { adminKey, createProcesses, createTestDatabase, joinToken, makeTempDir, nodesOf, startCluster, startNats, waitFor, type ApiClient, type SeenNode } from '@muster/testkit'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+
+const processes = createProcesses()
+let cluster: Awaited<ReturnType<typeof startCluster>>
+let apis: ApiClient[] = []
+const endings: (() => Promise<unknown>)[] = [() => processes.stopAll()]
+
+beforeAll(async () => {
+  const nats = await startNats()
+  const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
+  const directory = await makeTempDir()
+  endings.push(() => nats.stop(), () => database.drop(), () => directory.remove())
+  cluster = await startCluster({ processes, directory: directory.path, databaseUrl: database.url, natsUrl: nats.url, controllers: 2 })
+  apis = cluster.controllers.map((controller) => controller.api)
+})
+afterAll(async () => {
+  for (const end of endings) await end()
+})
+
+const [first, second] = [() => apis[0] as ApiClient, () => apis[1] as ApiClient]
+const seen = async (api: ApiClient, name: string): Promise<SeenNode | undefined> => (await nodesOf(api)).find((node) => node.name === name)
+const untilStatus = async (name: string, status: string, timeoutMs = 10_000): Promise<SeenNode> => {
+  await waitFor(async () => (await Promise.all(apis.map((api) => seen(api, name)))).every((node) => node?.status === status), {
+    what: `${name} to be ${status} on every controller`,
+    timeoutMs,
+  })
+  return (await seen(first(), name)) as SeenNode
+}
+
+describe('a fleet', () => {
+  it('forms: three workers join, one is approved over HTTP, one by the command line, and both controllers show the same', async () => {
+    const workers = ['alpha', 'beta', 'gamma']
+    await Promise.all(workers.map((name, i) => cluster.startWorker({ name, join: apis[i % 2]?.url ?? '', token: joinToken })))
+    const [alpha, beta] = await Promise.all(workers.map((name) => untilStatus(name, 'pending', 20_000)))
+
+    expect((await second().post(`/api/nodes/${alpha?.id}/approve`)).status).toBe(200)
+    const cli = await processes.muster(['nodes', 'approve', 'beta'], { env: { MUSTER_URL: first().url, MUSTER_ADMIN_KEY: adminKey } })
+    expect(await cli.exited, cli.output()).toMatchObject({ code: 0 })
+    await untilStatus('alpha', 'healthy')
+    await untilStatus('beta', 'healthy')
+    expect((await seen(second(), 'gamma'))?.status).toBe('pending')
+    expect(beta?.id).toMatch(/^[a-z0-9-]{1,63}$/)
+
+    const facts = async (api: ApiClient) => (await nodesOf(api)).map(({ id, name, status, status_reason }) => ({ id, name, status, status_reason }))
+    expect(await facts(first())).toEqual(await facts(second()))
+  })
+
+  it('misses a worker that was killed: not before the node timeout since its last heartbeat, and within 20 s', async () => {
+    const worker = await cluster.startWorker({ name: 'delta', join: first().url, token: joinToken })
+    const { id } = await untilStatus('delta', 'pending')
+    await first().post(`/api/nodes/${id}/approve`)
+    await untilStatus('delta', 'healthy')
+
+    worker.kill('SIGKILL')
+    const killedAt = Date.now()
+    await worker.exited
+    const gone = await untilStatus('delta', 'unhealthy', 22_000)
+    expect(Date.now() - killedAt).toBeLessThan(20_000)
+    expect(Date.now() - Date.parse(gone.last_seen_at ?? '')).toBeGreaterThan(15_000)
+    expect(gone.status_reason).toMatch(/no heartbeat/)
+
+    const back = Date.now()
+    await cluster.startWorker({ name: 'delta', join: second().url })
+    const again = await untilStatus('delta', 'healthy')
+    expect(Date.now() - back).toBeLessThan(5_000)
+    expect(again.id).toBe(id)
+  }, 60_000)
+
+  it('knows a goodbye: a worker that is stopped is offline at once, and returns without approval', async () => {
+    const worker = await cluster.startWorker({ name: 'epsilon', join: first().url, token: joinToken })
+    const { id } = await untilStatus('epsilon', 'pending')
+    await second().post(`/api/nodes/${id}/approve`)
+    await untilStatus('epsilon', 'healthy')
+    expect(await worker.stop()).toMatchObject({ code: 0 })
+    expect((await untilStatus('epsilon', 'offline')).status_reason).toMatch(/goodbye/)
+    await cluster.startWorker({ name: 'epsilon', join: first().url })
+    expect((await untilStatus('epsilon', 'healthy')).id).toBe(id)
+  })
+
+  it('keeps a drain through silence and restart', async () => {
+    const { id } = await untilStatus('alpha', 'healthy')
+    await first().post(`/api/nodes/${id}/drain`)
+    await untilStatus('alpha', 'draining')
+    await second().post(`/api/nodes/${id}/resume`)
+    await untilStatus('alpha', 'healthy')
+  })
+
+  it('W23 forgets a deleted node: with a token it joins as a new pending one, without it ends and says what to run', async () => {
+    const withToken = await cluster.startWorker({ name: 'zeta', join: first().url, token: joinToken })
+    const { id } = await untilStatus('zeta', 'pending')
+    await first().post(`/api/nodes/${id}/approve`)
+    await untilStatus('zeta', 'healthy')
+    expect((await second().delete(`/api/nodes/${id}`)).status).toBe(204)
+    expect((await untilStatus('zeta', 'pending')).id).not.toBe(id)
+    await withToken.stop()
+
+    const fresh = (await seen(first(), 'zeta')) as SeenNode
+    await first().post(`/api/nodes/${fresh.id}/approve`)
+    const withoutToken = await cluster.startWorker({ name: 'zeta', join: first().url })
+    await untilStatus('zeta', 'healthy')
+    await first().delete(`/api/nodes/${fresh.id}`)
+    expect(await withoutToken.exited).toMatchObject({ code: 1 })
+    expect(withoutToken.output()).toMatch(/muster worker --join .* --token/)
+  })
+
+  it('takes agent nodes, which have no backends', async () => {
+    await cluster.startWorker({ name: 'eta', join: first().url, token: joinToken, args: ['--type', 'agent', '--labels', 'team=red,rack=7'] })
+    const { id } = await untilStatus('eta', 'pending')
+    await first().post(`/api/nodes/${id}/approve`)
+    await untilStatus('eta', 'healthy')
+    const { body } = await first().get(`/api/nodes/${id}`)
+    expect(body).toMatchObject({ node_type: 'agent', labels: { team: 'red', rack: '7', 'node.name': 'eta', 'node.os': 'linux' } })
+    expect((await first().get(`/api/nodes/${id}/backends`)).body).toEqual({ backends: [] })
+  })
+
+  it('refuses a second worker on the same data directory, naming the process that holds it', async () => {
+    const twin = await cluster.startWorker({ name: 'theta', join: first().url, token: joinToken })
+    await untilStatus('theta', 'pending')
+    const second = await cluster.startWorker({ name: 'theta', join: first().url })
+    expect(await second.exited).toMatchObject({ code: 1 })
+    expect(second.output()).toMatch(new RegExp(`in use.*${twin.pid}|${twin.pid}.*in use`, 's'))
+    expect(twin.hasExited()).toBe(false)
+  })
+})
