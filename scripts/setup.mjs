@@ -78,11 +78,12 @@ async function install() {
   const flags = ['--ignore-scripts', '--include=dev', '--include=optional', '--no-audit', '--no-fund', '--loglevel=error']
   const npm = npmCommand()
   const child = spawn(npm.program, [...npm.args, 'ci', ...flags], { cwd: root, env: npm.env, stdio: ['ignore', 'ignore', 'inherit'] })
+  // If this process is killed, npm goes on: the lock is held until both are gone.
+  if (child.pid !== undefined) appendFileSync(lockFile, `\n${identify(child.pid)}`)
   const stop = (signal) => child.kill(signal)
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
   for (const signal of signals) process.on(signal, stop)
   const outcome = await new Promise((resolve) => {
-    child.on('spawn', () => appendFileSync(lockFile, `\n${identify(child.pid)}`))
     child.on('error', (error) => resolve(error.message))
     child.on('exit', (code, signal) => resolve(code === 0 ? null : `npm ci ended with ${signal ?? `exit code ${code}`}`))
   })
@@ -129,6 +130,7 @@ async function withLock(work) {
 function tryLink(own) {
   try {
     linkSync(own, lockFile)
+    rmSync(own)
     return true
   } catch (error) {
     if (error.code === 'EEXIST') return false
@@ -165,7 +167,8 @@ function identify(pid) {
 function startTime(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' ? 'ended' : fields[19]
   } catch {
     return 'unknown'
   }
@@ -184,7 +187,7 @@ function isAlive(identity) {
 async function main() {
   if (isInstalled() && existsSync(nodeLink)) return
   await withLock(async () => {
-    if (!isInstalled()) await install()
+    if (!isInstalled() || !existsSync(nodeLink)) await install()
     ensureNode()
   })
 }

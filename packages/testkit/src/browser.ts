@@ -1,12 +1,13 @@
 // A real browser (Debian's chromium) that can reach nothing but this machine.
 import { existsSync } from 'node:fs'
-import { chromium } from 'playwright-core'
 import type { Browser } from 'playwright-core'
 
 const executablePath = '/usr/bin/chromium'
 
 export async function openBrowser(): Promise<Browser> {
   if (!existsSync(executablePath)) throw new Error(`browser tests need ${executablePath}: apt-get install chromium`)
+  // Loaded here: most tests import this package and few need a browser.
+  const { chromium } = await import('playwright-core')
   return chromium.launch({ executablePath, headless: true, args: [...flags(), ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])] })
 }
 

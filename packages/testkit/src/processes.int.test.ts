@@ -1,3 +1,4 @@
+import { identifyProcess } from '@muster/host'
 import { afterAll, describe, expect, it } from 'vitest'
 import { createProcesses } from './processes.ts'
 import { waitFor } from './wait-for.ts'
@@ -5,14 +6,7 @@ import { waitFor } from './wait-for.ts'
 const processes = createProcesses()
 afterAll(() => processes.stopAll())
 
-const isRunning = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch {
-    return false
-  }
-}
+const isRunning = (pid: number): boolean => identifyProcess(pid) !== null
 
 describe('createProcesses', () => {
   it('runs children with the Node of this repository and without the settings of the developer', async () => {
