@@ -59,7 +59,7 @@ export async function startTestPostgres({ version = 18, durability = 'none', lis
     shared_buffers: '64MB',
     max_connections: 200,
     timezone: 'UTC',
-    ...(durability === 'none' ? { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' } : {}),
+    ...(durability === 'none' ? { fsync: 'off', full_page_writes: 'off' } : {}),
   }
   const args = ['-D', join(dir, 'data'), ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])]
   let server = await startServer(dir, args)

@@ -1,7 +1,7 @@
 // The connection to PostgreSQL: a pool whose every wait has an end, kysely over it, and LISTEN beside it.
 import { systemClock, type Clock, type Log, type Secret } from '@muster/host'
 import { Kysely, PostgresDialect, type PostgresPool } from 'kysely'
-import { Client, Pool, type ClientBase, type ClientConfig } from 'pg'
+import { Client, Pool, type ClientBase, type ClientConfig, type PoolClient } from 'pg'
 import { startListener, type Listener, type ListenOptions } from './listen.ts'
 import { isClientTimeout } from './translate-error.ts'
 import { valueParsers } from './value-parsers.ts'
@@ -46,7 +46,7 @@ export interface ConnectedDatabase<Tables> {
   readonly db: Kysely<Tables>
   readonly pool: Pool
   listen(options: ListenOptions): Listener
-  /** Resolves when every connection is closed. */
+  /** Lets what runs come to its end, as long as an answer may take; resolves when every connection is closed. */
   close(): Promise<void>
 }
 
@@ -78,8 +78,13 @@ export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): Con
     },
     close: async () => {
       await Promise.all([...listeners].map((each) => each.stop()))
-      await db.destroy()
-      await open.allClosed()
+      void db.destroy()
+      const isClosed = open.allClosed()
+      const enough = new AbortController()
+      await Promise.race([isClosed, clock.sleep(limit.answerMs, enough.signal).catch(() => {})])
+      enough.abort()
+      open.closeRest()
+      await isClosed
     },
   }
 }
@@ -104,8 +109,8 @@ async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
 
 // An 'error' event that nobody listens to ends the process, and pg emits one whenever a connection drops, also for connections that
 // are in use. Whoever uses one learns of it from the query.
-function trackConnections(pool: Pool, log: Log): { allClosed(): Promise<void> } {
-  const open = new Set<ClientBase>()
+function trackConnections(pool: Pool, log: Log): { allClosed(): Promise<void>; closeRest(): void } {
+  const open = new Set<PoolClient>()
   let onEmpty = (): void => {}
   pool.on('error', (error) => log.warn('lost an idle connection to the database', { error }))
   pool.on('connect', (client) => {
@@ -123,6 +128,10 @@ function trackConnections(pool: Pool, log: Log): { allClosed(): Promise<void> } 
         onEmpty = resolve
         if (open.size === 0) resolve()
       }),
+    closeRest: () => {
+      if (open.size > 0) log.warn('closing connections to the database that are still in use', { connections: open.size })
+      for (const client of open) client.release(true)
+    },
   }
 }
 

@@ -1,4 +1,5 @@
 // What an error of pg means to Muster. Only here are its codes and texts read.
+import { errorCode } from '@muster/host'
 import { FleetError, failureOf } from '@muster/protocol'
 
 /** Of PostgreSQL: https://www.postgresql.org/docs/current/errcodes-appendix.html */
@@ -51,14 +52,15 @@ export function toFleetError(error: unknown): FleetError {
   return new FleetError({ code: 'unavailable', retry: 'backoff', message: `${meaning}; try again in a moment` }, { cause: error })
 }
 
-function meaningOf(error: unknown): string | null {
-  if (!(error instanceof Error)) return null
+/** Also of what an error was wrapped around, to say what was being done. */
+function meaningOf(error: unknown, depth = 0): string | null {
+  if (!(error instanceof Error) || depth > 5) return null
   const code = codeOf(error)
   const byCode = unavailable.find(([pattern]) => pattern.test(code))
   const byText = unavailableTexts.find(([text]) => error.message.startsWith(text))
-  return byCode?.[1] ?? byText?.[1] ?? null
+  return byCode?.[1] ?? byText?.[1] ?? meaningOf(error.cause, depth + 1)
 }
 
 function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
+  return String(errorCode(error) ?? '')
 }

@@ -1,0 +1,51 @@
+import { FleetError } from '@muster/protocol'
+import { expect, it } from 'vitest'
+import { isConflict, isUnavailable, toFleetError } from './translate-error.ts'
+
+const withCode = (code: string): Error => Object.assign(new Error('text'), { code })
+
+it.each([
+  ...['08000', '08006', '57P01', '57P02', '57P03', '57P05', '53100', '53200', '53300', '57014', '55P03', '25P03', '25P04', '25006', '58030'],
+  ...['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN', 'ENOTFOUND', 'EHOSTUNREACH', '40001', '40P01'],
+])('takes %s for the database being unavailable', (code) => {
+  expect(isUnavailable(withCode(code))).toBe(true)
+  expect(toFleetError(withCode(code)).failure).toMatchObject({ code: 'unavailable', retry: 'backoff' })
+})
+
+it.each(['23505', '42P01', '22P02', '28P01', '3D000', 'EACCES'])('takes %s for something else', (code) => {
+  expect(isUnavailable(withCode(code))).toBe(false)
+  expect(toFleetError(withCode(code)).failure.code).toBe('internal')
+})
+
+it.each([
+  'Query read timeout',
+  'timeout exceeded when trying to connect',
+  'timeout expired',
+  'Connection terminated',
+  'Connection terminated unexpectedly',
+  'Connection terminated due to connection timeout',
+  'Client has encountered a connection error and is not queryable',
+])('knows what pg says without a code: %s', (message) => {
+  expect(isUnavailable(new Error(message))).toBe(true)
+})
+
+it('D7 says that the disk is full', () => {
+  expect(toFleetError(withCode('53100')).failure.message).toContain('disk of the database is full')
+})
+
+it('finds the reason under what was said of it', () => {
+  expect(isUnavailable(new Error('migration 7 failed', { cause: withCode('57P01') }))).toBe(true)
+  const circle = new Error('round')
+  circle.cause = circle
+  expect(isUnavailable(circle)).toBe(false)
+})
+
+it('leaves a failure that was translated before as it is', () => {
+  const error = new FleetError({ code: 'conflict', retry: 'never', message: 'taken' })
+  expect(toFleetError(error)).toBe(error)
+  expect(isUnavailable(toFleetError(withCode('57P01')))).toBe(true)
+})
+
+it('takes only deadlocks and serialization failures for conflicts', () => {
+  expect(['40001', '40P01', '23505', '57014'].map((code) => isConflict(withCode(code)))).toEqual([true, true, false, false])
+})
