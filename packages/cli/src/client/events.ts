@@ -1,0 +1,70 @@
+// Follows GET /api/events for as long as the caller reads: reconnects by itself, with
+// `Last-Event-ID`, and says when it did, because a caller must then read the current state again
+// (events wake, they are not the truth).
+import type { IncomingMessage } from 'node:http'
+import { systemRoutes } from '@muster/protocol'
+import type { Clock } from '@muster/host'
+import { CliError } from '../cli-error.ts'
+import type { ApiClient } from './api-client.ts'
+import { createSseParser, type ServerEvent } from './sse-parser.ts'
+
+export type StreamItem =
+  | { readonly kind: 'connected' }
+  | { readonly kind: 'event'; readonly event: ServerEvent }
+  /** The connection is gone; the next item is `connected`, or the iteration throws. */
+  | { readonly kind: 'lost'; readonly reason: string }
+
+export interface FollowOptions {
+  readonly api: Pick<ApiClient, 'open'>
+  readonly clock: Clock
+  readonly signal: AbortSignal
+  /** No byte for this long means the connection is dead: three of the server's pings (15 s) missed. */
+  readonly silenceMs?: number
+}
+
+const retryDelayMs = (failures: number): number => Math.min(500 * 2 ** failures, 10_000)
+
+/** Ends when the signal aborts. Throws when the first connection fails, or when the server refuses a later one. */
+export async function* followEvents({ api, clock, signal, silenceMs = 45_000 }: FollowOptions): AsyncGenerator<StreamItem, void, void> {
+  let lastEventId = ''
+  let failures = 0
+  let wasConnected = false
+  while (!signal.aborted) {
+    try {
+      const response = await api.open(systemRoutes.events, { headers: headersFor(lastEventId), signal })
+      wasConnected = true
+      yield { kind: 'connected' }
+      for await (const event of eventsOf(response, { lastEventId, silenceMs })) {
+        failures = 0
+        lastEventId = event.lastEventId
+        yield { kind: 'event', event }
+      }
+      yield { kind: 'lost', reason: 'the controller closed the connection' }
+    } catch (error) {
+      if (signal.aborted) return
+      if (!wasConnected || isFinal(error)) throw error
+      yield { kind: 'lost', reason: error instanceof Error ? error.message : String(error) }
+    }
+    await clock.sleep(retryDelayMs(failures), signal).catch(() => undefined)
+    failures += 1
+  }
+}
+
+const headersFor = (lastEventId: string): Record<string, string> => ({
+  accept: 'text/event-stream',
+  ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }),
+})
+
+async function* eventsOf(response: IncomingMessage, { lastEventId, silenceMs }: { lastEventId: string; silenceMs: number }): AsyncGenerator<ServerEvent, void, void> {
+  const parser = createSseParser(lastEventId)
+  response.setEncoding('utf8')
+  response.setTimeout(silenceMs, () => response.destroy(new Error(`nothing was heard for ${silenceMs / 1000} s`)))
+  try {
+    for await (const chunk of response) yield* parser.push(String(chunk))
+  } finally {
+    response.destroy()
+  }
+}
+
+/** What trying again can't heal: another key or address is needed. An unreachable or busy server may come back. */
+const isFinal = (error: unknown): boolean => error instanceof CliError && error.status !== null && error.status < 500 && error.status !== 429

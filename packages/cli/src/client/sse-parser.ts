@@ -1,0 +1,54 @@
+// Pure: server-sent events out of text that arrives in pieces (WHATWG HTML, "event stream
+// interpretation"). Keeps what is not finished until the next piece.
+export interface ServerEvent {
+  readonly type: string
+  readonly data: string
+  /** The id to resume after. Stays what it was when an event carries none. */
+  readonly lastEventId: string
+}
+
+export interface SseParser {
+  push(text: string): ServerEvent[]
+}
+
+/** More than any event of ours has; a stream without line breaks must not fill the memory. */
+const maxBufferedChars = 16 * 1024 * 1024
+
+export function createSseParser(lastEventId: string): SseParser {
+  let rest = ''
+  let atStart = true
+  let type = ''
+  let data: string[] = []
+  let id = lastEventId
+
+  function takeLine(line: string): ServerEvent | null {
+    if (line === '') return dispatch()
+    const colon = line.indexOf(':')
+    if (colon === 0) return null
+    const field = colon < 0 ? line : line.slice(0, colon)
+    const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '')
+    if (field === 'event') type = value
+    if (field === 'data') data.push(value)
+    if (field === 'id' && !value.includes('\0')) id = value
+    return null
+  }
+
+  function dispatch(): ServerEvent | null {
+    const event = data.length === 0 ? null : { type: type || 'message', data: data.join('\n'), lastEventId: id }
+    type = ''
+    data = []
+    return event
+  }
+
+  return {
+    push: (text) => {
+      rest += atStart ? text.replace(/^\uFEFF/, '') : text
+      atStart = atStart && text === ''
+      if (rest.length > maxBufferedChars) throw new Error('an event of the stream is too long')
+      // A CR at the very end may be half of a CRLF: leave it for the next piece.
+      const lines = rest.split(/\r\n|\n|\r(?!$)/)
+      rest = lines.pop() ?? ''
+      return lines.map(takeLine).filter((event) => event !== null)
+    },
+  }
+}

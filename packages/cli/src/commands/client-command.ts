@@ -1,0 +1,44 @@
+// The frame of every command that talks to a controller: finds the server and the key, gives the
+// command a client and a printer.
+import type { Command } from 'commander'
+import { type ApiClient, createApiClient } from '../client/api-client.ts'
+import { resolveTarget } from '../client/target.ts'
+import { dataDirOf } from '../data-dir-option.ts'
+import { createPrinter, type Printer } from '../output/printer.ts'
+import type { Shell } from '../shell.ts'
+import { clientOptions, type CommandDefinition, defineCommand, givenOptions } from './define-command.ts'
+
+export interface ClientCall {
+  readonly shell: Shell
+  readonly api: ApiClient
+  readonly print: Printer
+  /** The arguments that are not options, in their order. */
+  readonly words: readonly string[]
+  option(name: string): string | undefined
+  flag(name: string): boolean
+}
+
+export interface ClientCommandDefinition extends CommandDefinition {
+  run(call: ClientCall): Promise<void>
+}
+
+export function clientCommand(parent: Command, shell: Shell, definition: ClientCommandDefinition): Command {
+  const command = defineCommand(parent, { ...definition, options: [...(definition.options ?? []), ...clientOptions()] })
+  return command.action(async () => {
+    const options = givenOptions(command)
+    const text = (name: string): string | undefined => {
+      const value = options[name]
+      return typeof value === 'string' ? value : undefined
+    }
+    const dataDir = dataDirOf(options['dataDir'], shell.env)
+    const target = resolveTarget({ url: text('url'), dataDir, env: shell.env })
+    await definition.run({
+      shell,
+      api: createApiClient({ target, userAgent: `muster/${shell.version}` }),
+      print: createPrinter(shell.terminal, text('output') === 'json' ? 'json' : 'text'),
+      words: command.args,
+      option: text,
+      flag: (name) => options[name] === true,
+    })
+  })
+}

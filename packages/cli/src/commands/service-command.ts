@@ -1,0 +1,50 @@
+// The frame of the commands that serve until they are stopped: reads the settings, opens the log on
+// stderr, and runs the service. What they need is loaded when one of them is chosen.
+import type { Command } from 'commander'
+import { createLog, type Log, type Settings, type SettingsOf } from '@muster/host'
+import type { Service } from '../serve/run-service.ts'
+import type { Shell } from '../shell.ts'
+import { type CommandDefinition, defineCommand, givenOptions, placeOptions } from './define-command.ts'
+
+export interface ServiceStart<S extends Settings> {
+  readonly shell: Shell
+  readonly settings: SettingsOf<S>
+  readonly dataDir: string
+  readonly log: Log
+  readonly signal: AbortSignal
+}
+
+export interface ServiceCommandDefinition<S extends Settings> extends CommandDefinition {
+  settings(): Promise<S>
+  /** Settings of other commands that may stand in the same configuration file. */
+  others(): Promise<readonly Settings[]>
+  /** Settings that are given as arguments instead of flags, in their order: `join URL`. */
+  readonly argumentFlags?: readonly string[]
+  start(start: ServiceStart<S>): Promise<Service>
+}
+
+export function serviceCommand<S extends Settings>(parent: Command, shell: Shell, definition: ServiceCommandDefinition<S>): Command {
+  const command = defineCommand(parent, { ...definition, options: placeOptions() })
+  const { argumentFlags = [] } = definition
+  command.prepare = async () => {
+    const [{ settingOption }, { logSettings }] = await Promise.all([import('../settings/setting-options.ts'), import('../settings/log-settings.ts')])
+    const settings = [...Object.values(await definition.settings()), ...Object.values(logSettings)]
+    for (const setting of settings) if (!argumentFlags.includes(setting.flag)) command.addOption(settingOption(setting))
+  }
+  return command.action(async () => {
+    shell.outliveReader()
+    const values = { ...givenOptions(command), ...Object.fromEntries(argumentFlags.map((flag, at) => [flag, command.args[at]])) }
+    const { settings, dataDir, log } = await prepareService(definition, { shell, values })
+    const { runService } = await import('../serve/run-service.ts')
+    await runService({ log, clock: shell.clock, exit: (code) => process.exit(code), start: (signal) => definition.start({ shell, settings, dataDir, log, signal }) })
+  })
+}
+
+async function prepareService<S extends Settings>(definition: ServiceCommandDefinition<S>, { shell: { env }, values }: { shell: Shell; values: Readonly<Record<string, unknown>> }) {
+  const [{ loadSettings }, { logSettings }] = await Promise.all([import('../settings/load-settings.ts'), import('../settings/log-settings.ts')])
+  const own = await definition.settings()
+  const others = definition.others
+  const { settings: logging } = await loadSettings(logSettings, { values, env, others: async () => [own, ...(await others())] })
+  const { settings, dataDir } = await loadSettings(own, { values, env, others: async () => [logSettings, ...(await others())] })
+  return { settings, dataDir, log: createLog({ level: logging.logLevel, format: logging.logFormat, stream: process.stderr }) }
+}

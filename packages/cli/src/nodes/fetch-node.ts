@@ -1,0 +1,11 @@
+// The node that an argument names, asked from the server.
+import { nodeRoutes, type NodeView } from '@muster/protocol'
+import type { ApiClient } from '../client/api-client.ts'
+import { findByName } from '../find-by-name.ts'
+
+export const nodeArgument = ['<node>', 'its id, or its name if only one node has it'] as const
+
+export async function fetchNode(api: ApiClient, wanted: string | undefined): Promise<NodeView> {
+  const { body } = await api.call(nodeRoutes.list)
+  return findByName('node', body.nodes, wanted ?? '')
+}

@@ -1,0 +1,26 @@
+// The two streams a command writes to, and what the reader of the first one can show.
+export interface Terminal {
+  out(text: string): void
+  err(text: string): void
+  /** Cells per line when stdout is a terminal; null when it is a file or a pipe. */
+  readonly width: number | null
+  readonly colours: { readonly out: boolean; readonly err: boolean }
+}
+
+export interface OutputStream {
+  write(text: string): unknown
+  readonly isTTY?: boolean
+  readonly columns?: number
+}
+
+export function createTerminal(streams: { stdout: OutputStream; stderr: OutputStream; env: Readonly<Record<string, string | undefined>> }): Terminal {
+  const { stdout, stderr, env } = streams
+  // https://no-color.org: present and not empty.
+  const allowed = (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
+  return {
+    out: (text) => void stdout.write(`${text}\n`),
+    err: (text) => void stderr.write(`${text}\n`),
+    width: stdout.isTTY === true ? Math.max(40, stdout.columns ?? 80) : null,
+    colours: { out: allowed && stdout.isTTY === true, err: allowed && stderr.isTTY === true },
+  }
+}

@@ -1,0 +1,42 @@
+// The tree of commands.
+import type { Command } from 'commander'
+import { addSharedOptions, HelpfulCommand } from './commands/define-command.ts'
+import { controller } from './commands/controller.ts'
+import { doctor } from './commands/doctor.ts'
+import { keys } from './commands/keys.ts'
+import { loginLink } from './commands/login-link.ts'
+import { nodes } from './commands/nodes.ts'
+import { status } from './commands/status.ts'
+import { up } from './commands/up.ts'
+import { join, worker } from './commands/worker.ts'
+import type { Shell } from './shell.ts'
+
+export function createProgram(shell: Shell): Command {
+  const { terminal } = shell
+  const program = new HelpfulCommand('muster')
+    .description('One OpenAI-compatible endpoint over all your machines.')
+    .version(shell.version)
+    .enablePositionalOptions()
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => terminal.out(text.replace(/\n$/, '')),
+      writeErr: (text) => terminal.err(text.replace(/\n$/, '')),
+      getOutHelpWidth: () => terminal.width ?? 80,
+      getErrHelpWidth: () => terminal.width ?? 80,
+    })
+    .addHelpText('after', '\nOn one machine: `muster up`. `muster help COMMAND` explains a command.')
+  addSharedOptions(program)
+  program.hook('preSubcommand', async (_, chosen) => {
+    if (chosen instanceof HelpfulCommand) await chosen.prepare()
+  })
+  // Commander's own would show a command's help before it was prepared.
+  program
+    .helpCommand(false)
+    .command('help [command...]', { hidden: true })
+    .action(async (words: string[]) => void (await program.parseAsync([...words, '--help'], { from: 'user' })))
+  program.commandsGroup('Run:')
+  for (const define of [up, controller, worker, join]) define(program, shell)
+  program.commandsGroup('Use:')
+  for (const define of [status, nodes, keys, loginLink, doctor]) define(program, shell)
+  return program
+}

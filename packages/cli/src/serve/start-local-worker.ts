@@ -1,0 +1,67 @@
+// A worker inside the process of `muster up`. It joins over HTTP like any other; what differs is that
+// the controller knows its key beforehand, and that it may use the bus of this process.
+import type { LocalHub } from '@muster/bus'
+import { type Clock, type Log, openDataDir, resolveSettings } from '@muster/host'
+import { FleetError } from '@muster/protocol'
+import type { Worker } from '@muster/worker'
+
+export interface LocalWorkerStart {
+  readonly name: string
+  readonly dataDir: string
+  /** The controller, as this machine reaches it. */
+  readonly url: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly localHub: LocalHub | undefined
+  /** Told its public key before it registers. */
+  readonly trust: (publicKey: string) => void
+  readonly log: Log
+  readonly clock: Clock
+}
+
+export interface LocalWorker {
+  /** When it takes commands; rejects when it ended before. */
+  readonly joined: Promise<void>
+  stop(): Promise<void>
+}
+
+export async function startLocalWorker({ name, url, env, localHub, trust, log, clock, ...start }: LocalWorkerStart): Promise<LocalWorker> {
+  const { connectNatsBus, loadNodeKey, startWorker, workerSettings } = await import('@muster/worker')
+  const dataDir = await openDataDir({ path: start.dataDir, role: 'worker', clock })
+  let worker: Worker
+  const connected = Promise.withResolvers<void>()
+  try {
+    const key = await loadNodeKey(dataDir)
+    trust(key.publicKey)
+    const overNats = connectNatsBus({ key, clock, log })
+    worker = await startWorker({
+      // Nothing of the environment: it is the controller's (`MUSTER_NAME` for N workers would be one name for all).
+      settings: resolveSettings(workerSettings, { flags: { join: url, name, 'gateway-listen': '127.0.0.1' }, env: {} }),
+      dataDir,
+      env,
+      clock,
+      log,
+      connectBus: async (target) => {
+        const bus = target.url.startsWith('local:') && localHub !== undefined ? localHub.connect() : await overNats(target)
+        connected.resolve()
+        return bus
+      },
+    })
+  } catch (error) {
+    await dataDir.release()
+    throw error
+  }
+  const ended = worker.ended.then(({ message }) => {
+    log.warn('a worker of this process ended', { name, reason: message })
+    throw new FleetError({ code: 'unavailable', retry: 'never', message: `the worker ${name} ended: ${message}` })
+  })
+  const joined = Promise.race([connected.promise, ended])
+  // Later ends are told by the log alone: the controller and the other workers go on.
+  joined.catch(() => undefined)
+  return {
+    joined,
+    stop: async () => {
+      await worker.stop()
+      await dataDir.release()
+    },
+  }
+}

@@ -1,0 +1,41 @@
+// The settings of a process: command line, environment, configuration file.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { errorCode, resolveSettings, type Settings, type SettingsFile, type SettingsOf } from '@muster/host'
+import { usageError } from '../cli-error.ts'
+import type { OptionValues } from '../commands/define-command.ts'
+import { dataDirOf } from '../data-dir-option.ts'
+import { flagsGiven } from './setting-options.ts'
+
+export interface LoadOptions {
+  readonly values: OptionValues
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Settings of other commands, whose keys may stand in the same file. Asked for only when there is one. */
+  readonly others: () => Promise<readonly Settings[]>
+}
+
+export interface LoadedSettings<S extends Settings> {
+  readonly dataDir: string
+  readonly settings: SettingsOf<S>
+}
+
+export async function loadSettings<S extends Settings>(definitions: S, { values, env, others }: LoadOptions): Promise<LoadedSettings<S>> {
+  const dataDir = dataDirOf(values['dataDir'], env)
+  const file = readConfigFile({ given: values['config'] ?? env['MUSTER_CONFIG'], dataDir })
+  const alsoKnown = file === null ? [] : (await others()).flatMap((each) => Object.values(each).map((setting) => setting.flag))
+  const settings = resolveSettings(definitions, { flags: flagsGiven(definitions, values), env, ...(file === null ? {} : { file: { ...file, alsoKnown } }) })
+  return { dataDir, settings }
+}
+
+/** A file that was asked for must be there; the usual one may be missing. */
+function readConfigFile({ given, dataDir }: { given: unknown; dataDir: string }): SettingsFile | null {
+  const asked = typeof given === 'string' && given !== ''
+  const path = asked ? given : join(dataDir, 'muster.yaml')
+  try {
+    return { path, text: readFileSync(path, 'utf8') }
+  } catch (error) {
+    const code = errorCode(error)
+    if (!asked && (code === 'ENOENT' || code === 'ENOTDIR')) return null
+    throw usageError(`can't read the configuration file ${path}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}

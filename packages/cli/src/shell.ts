@@ -1,0 +1,14 @@
+// What a command gets from the world around it.
+import type { Clock } from '@muster/host'
+import type { Terminal } from './output/terminal.ts'
+
+export interface Shell {
+  readonly terminal: Terminal
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly clock: Clock
+  readonly version: string
+  /** From now on the process goes on when nobody reads its output any more: it serves others. */
+  outliveReader(): void
+  /** The command has said what went wrong; the process ends with 1. */
+  fail(): void
+}

@@ -1,0 +1,231 @@
+// The client commands as a user runs them: a process, its streams and its exit code, against a
+// scripted controller.
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { keyRoutes, loginRoutes, nodeRoutes, systemRoutes } from '@muster/protocol'
+import { createProcesses, freePort, makeTempDir, type TempDir } from '@muster/testkit'
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { adminKey, nodeView, type ScriptedController, startScriptedController } from './scripted-controller.ts'
+
+const processes = createProcesses()
+let controller: ScriptedController
+let dataDir: TempDir
+
+beforeEach(async () => {
+  controller = await startScriptedController()
+  dataDir = await makeTempDir('cli')
+  await writeFile(join(dataDir.path, 'endpoint'), `${controller.url}\n`)
+  await writeFile(join(dataDir.path, 'admin.key'), `${adminKey}\n`)
+})
+afterEach(async () => {
+  await controller[Symbol.asyncDispose]()
+  await dataDir.remove()
+})
+afterAll(() => processes.stopAll())
+
+async function muster(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const run = await processes.muster(args, { env: { MUSTER_DATA_DIR: dataDir.path, ...env } })
+  const { code } = await run.exited
+  return { code, stdout: run.stdout(), stderr: run.stderr() }
+}
+
+const two = () => [nodeView(), nodeView({ id: 'node-bbbbbbbbbbbbbbbbbbbb', name: 'gpu-2', status: 'pending', status_reason: 'waits for an administrator to approve it' })]
+
+describe('finding the server', () => {
+  it('needs no arguments on the machine of the controller', async () => {
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    expect(await muster(['nodes', 'ls'])).toMatchObject({ code: 0, stdout: expect.stringContaining('gpu-1') as string })
+    expect(controller.asked[0]?.headers['authorization']).toBe(`Bearer ${adminKey}`)
+  })
+
+  it('takes another server and key from the environment, also without a data directory', async () => {
+    controller.answer(nodeRoutes.list, { nodes: [] })
+    const result = await muster(['nodes', 'ls'], { MUSTER_DATA_DIR: join(dataDir.path, 'none'), MUSTER_URL: controller.url, MUSTER_ADMIN_KEY: 'other-key' })
+    expect(result).toMatchObject({ code: 0, stdout: '' })
+    expect(controller.asked[0]?.headers['authorization']).toBe('Bearer other-key')
+  })
+
+  it('takes its options before and after the name of the command', async () => {
+    controller.answer(nodeRoutes.list, { nodes: [] })
+    const empty = { MUSTER_DATA_DIR: join(dataDir.path, 'none') }
+    for (const args of [['--url', controller.url, '-o', 'json', 'nodes', 'ls'], ['nodes', '--url', controller.url, 'ls', '-o', 'json'], ['nodes', 'ls', '-o', 'json', `--url=${controller.url}`]])
+      expect(JSON.parse((await muster(args, empty)).stdout)).toEqual({ nodes: [] })
+  })
+
+  it('says the URL, where it came from and what to run when nothing listens', async () => {
+    const url = `http://127.0.0.1:${await freePort()}`
+    const result = await muster(['status', '--url', url])
+    expect(result).toMatchObject({ code: 1, stdout: '' })
+    expect(result.stderr).toContain(`nothing listens at ${url} (--url)`)
+    expect(result.stderr).toContain('muster up')
+    expect(result.stderr).not.toMatch(/\n\s+at /)
+  })
+
+  it('says how to give a key when the server wants one, and shows none', async () => {
+    controller.refuse(nodeRoutes.list, 401, { code: 'unauthorized', message: 'this key is not known' })
+    const result = await muster(['nodes', 'ls'])
+    expect(result.code).toBe(1)
+    expect(result.stderr).toContain('this key is not known (unauthorized)')
+    expect(result.stderr).toContain('MUSTER_ADMIN_KEY')
+    expect(result.stderr).not.toContain(adminKey)
+  })
+
+  it('tells an answer of another program, and of another version, from an error of the controller', async () => {
+    controller.reply(nodeRoutes.list, (_, response) => void response.writeHead(404, { 'content-type': 'text/html' }).end('<h1>nginx</h1>'))
+    expect((await muster(['nodes', 'ls'])).stderr).toContain('is not a Muster controller')
+    controller.reply(nodeRoutes.list, (_, response) => void response.writeHead(200, { 'content-type': 'application/json' }).end('{"nodes":[{"id":1}]}'))
+    expect((await muster(['nodes', 'ls'])).stderr).toContain('is not what this version expects')
+  })
+})
+
+describe('nodes', () => {
+  it('lists a plain table of at most 80 columns', async () => {
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    const { stdout, stderr } = await muster(['nodes', 'ls'])
+    const [heading, ...rows] = stdout.trimEnd().split('\n')
+    expect(heading).toMatch(/^NAME +ID +STATUS +CAPABILITY +ACTIVE +SEEN$/)
+    expect(rows).toHaveLength(2)
+    expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80)
+    expect(stderr).toContain('waiting for approval: gpu-2')
+  })
+
+  it('prints with -o json what the API answered, unknown fields too, and nothing else', async () => {
+    const nodes = two()
+    controller.answer(nodeRoutes.list, { nodes }, { added_later: true })
+    const { stdout, stderr } = await muster(['nodes', 'ls', '-o', 'json'])
+    expect(JSON.parse(stdout)).toEqual({ nodes, added_later: true })
+    expect(stderr).toBe('')
+  })
+
+  it('filters by status, in both formats', async () => {
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    expect((await muster(['nodes', 'ls', '--status', 'pending'])).stdout).not.toContain('gpu-1')
+    expect(JSON.parse((await muster(['nodes', 'ls', '--status', 'pending', '-o', 'json'])).stdout)).toMatchObject({ nodes: [{ name: 'gpu-2' }] })
+    expect(await muster(['nodes', 'ls', '--status', 'broken'])).toMatchObject({ code: 2, stdout: '' })
+  })
+
+  it('SEC29 lets no node write to the terminal by its name', async () => {
+    controller.answer(nodeRoutes.list, { nodes: [nodeView({ name: 'evil\u001b[2J\u009b31m\nfake-row' })] })
+    const { stdout } = await muster(['nodes', 'ls'])
+    expect(stdout).toContain('evil fake-row')
+    expect(stdout.split('\n')).toHaveLength(3)
+    expect(stdout).toMatch(/^[\x20-\x7e\n]*$/)
+  })
+
+  it('shows one, found by its name', async () => {
+    const [node = nodeView()] = two()
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    controller.answer(nodeRoutes.get, node)
+    expect((await muster(['nodes', 'show', 'gpu-1'])).stdout).toMatch(/Status +healthy: heartbeats arrive/)
+    expect(JSON.parse((await muster(['nodes', 'show', 'gpu-1', '-o', 'json'])).stdout)).toEqual(node)
+  })
+
+  it.each([
+    ['approve', nodeRoutes.approve],
+    ['drain', nodeRoutes.drain],
+    ['resume', nodeRoutes.resume],
+  ])('%ss the node that its name means, and says how it is now', async (name, route) => {
+    const [, second = nodeView()] = two()
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    controller.answer(route, { ...second, status: 'draining' })
+    expect(await muster(['nodes', name, 'gpu-2'])).toMatchObject({ code: 0, stdout: expect.stringContaining(`gpu-2 (${second.id}) is draining`) as string })
+    expect(controller.asked.at(-1)).toMatchObject({ method: 'POST', path: `/api/nodes/${second.id}/${name}` })
+  })
+
+  it('refuses a name that two nodes have, lists their ids, and does nothing', async () => {
+    controller.answer(nodeRoutes.list, { nodes: two().map((node) => ({ ...node, name: 'gpu' })) })
+    const result = await muster(['nodes', 'rm', 'gpu'])
+    expect(result).toMatchObject({ code: 2, stdout: '' })
+    for (const node of two()) expect(result.stderr).toContain(node.id)
+    expect(controller.asked.map(({ method }) => method)).toEqual(['GET'])
+  })
+
+  it('removes one, with nothing on stdout for -o json, since the API answers nothing', async () => {
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    controller.answer(nodeRoutes.remove, undefined)
+    expect(await muster(['nodes', 'rm', 'gpu-1'])).toMatchObject({ code: 0, stdout: expect.stringContaining('is removed') as string })
+    expect(await muster(['nodes', 'rm', 'gpu-1', '-o', 'json'])).toMatchObject({ code: 0, stdout: '', stderr: '' })
+  })
+
+  it('sets and takes away labels in one request', async () => {
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    controller.answer(nodeRoutes.patchLabels, { labels: { rack: 'b2' } })
+    expect(await muster(['nodes', 'label', 'gpu-1', 'rack=b2', 'tier-'])).toMatchObject({ code: 0, stdout: 'rack=b2\n' })
+    expect(controller.asked.at(-1)).toMatchObject({ method: 'PATCH', body: { rack: 'b2', tier: null } })
+  })
+
+  it('asks nobody about a label that can be seen to be wrong', async () => {
+    expect(await muster(['nodes', 'label', 'gpu-1', 'rack'])).toMatchObject({ code: 2 })
+    expect(controller.asked).toEqual([])
+  })
+})
+
+describe('keys, login-link, status', () => {
+  const key = { id: 'key-1', name: 'ci', scope: 'inference' as const, created_at: '2030-01-01T00:00:00Z', last_used_at: null }
+
+  it('makes a key and shows it once', async () => {
+    controller.answer(keyRoutes.create, { ...key, key: 'muster_key_x' })
+    expect((await muster(['keys', 'create', '--name', 'ci', '--scope', 'inference'])).stdout).toMatch(/Key +muster_key_x/)
+    expect(controller.asked.at(-1)?.body).toEqual({ name: 'ci', scope: 'inference' })
+  })
+
+  it.each([[['--name', 'ci']], [['--scope', 'read']], [['--name', 'ci', '--scope', 'root']], [['--name', '', '--scope', 'read']]])('makes none with %j: that is wrong usage', async (args) => {
+    expect(await muster(['keys', 'create', ...args])).toMatchObject({ code: 2, stdout: '' })
+    expect(controller.asked).toEqual([])
+  })
+
+  it('lists and revokes by name', async () => {
+    controller.answer(keyRoutes.list, { keys: [key] })
+    controller.answer(keyRoutes.remove, undefined)
+    expect((await muster(['keys', 'ls'])).stdout).toMatch(/ci +key-1 +inference/)
+    expect((await muster(['keys', 'rm', 'ci'])).stdout).toBe('ci (key-1) is revoked\n')
+    expect(controller.asked.at(-1)).toMatchObject({ method: 'DELETE', path: '/api/keys/key-1' })
+  })
+
+  it('prints the login link alone on stdout, so that it can be passed on', async () => {
+    controller.answer(loginRoutes.createLink, { url: 'http://h/login?token=t', expires_at: '2030-01-01T00:00:00Z' })
+    expect(await muster(['login-link'])).toMatchObject({ stdout: 'http://h/login?token=t\n', stderr: expect.stringContaining('works once') as string })
+  })
+
+  it('opens the status with a sentence', async () => {
+    controller.answer(systemRoutes.status, {
+      version: '0.1.0',
+      controllers: [{ id: 'c-1', url: controller.url, version: '0.1.0', started_at: '2030-01-01T00:00:00Z', last_seen_at: '2030-01-01T00:00:00Z' }],
+      database: { version: '18.4', now: '2030-01-01T00:00:00Z' },
+      bus: { kind: 'local', connected: true },
+      nodes: { healthy: 4, unhealthy: 1, offline: 0 },
+    })
+    expect((await muster(['status'])).stdout).toMatch(/^5 nodes: 4 healthy, 1 unhealthy\.\n/)
+  })
+})
+
+describe('usage', () => {
+  it.each([[[]], [['--help']], [['help']], [['nodes']], [['nodes', 'ls', '--help']], [['help', 'nodes', 'ls']]])('answers %j with help on stdout and 0', async (args) => {
+    expect(await muster(args)).toMatchObject({ code: 0, stdout: expect.stringContaining('Usage: muster') as string, stderr: '' })
+  })
+
+  it.each([
+    [['node'], /Did you mean nodes\?/],
+    [['nodes', 'lss'], /Did you mean ls\?/],
+    [['nodes', 'ls', '--statsu', 'x'], /Did you mean --status\?/],
+    [['nodes', 'drain'], /missing required argument 'node'/],
+    [['nodes', 'ls', 'x'], /too many arguments/],
+    [['nodes', 'ls', '-o', 'yaml'], /Allowed choices are text, json/],
+  ])('answers %j with 2 and what is meant', async (args, message) => {
+    expect(await muster(args)).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(message) as string })
+  })
+
+  it('ends quietly when its reader has seen enough', async () => {
+    controller.answer(nodeRoutes.list, { nodes: Array.from({ length: 3000 }, (_, at) => nodeView({ id: `node-${at}`, name: 'x'.repeat(200) })) })
+    const main = join(import.meta.dirname, '..', 'src', 'main.ts')
+    const run = await processes.start('bash', { args: ['-c', `set -o pipefail; '${process.execPath}' '${main}' nodes ls | head -n 1`], env: { MUSTER_DATA_DIR: dataDir.path } })
+    expect(await run.exited).toMatchObject({ code: 0 })
+    expect(run.stderr()).toBe('')
+    expect(run.stdout()).toMatch(/^NAME/)
+  })
+
+  it('does not take a data directory that it may not read for an empty one', async () => {
+    await mkdir(join(dataDir.path, 'odd', 'endpoint'), { recursive: true })
+    expect(await muster(['nodes', 'ls', '--data-dir', join(dataDir.path, 'odd')])).toMatchObject({ code: 1, stderr: expect.stringContaining("can't read") as string })
+  })
+})
