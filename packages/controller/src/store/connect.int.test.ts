@@ -17,10 +17,10 @@ let opened: ConnectedDatabase<Tables>[]
 
 beforeAll(async () => {
   postgres = await startTestPostgres()
+  url = postgres.url()
 })
 afterAll(() => postgres.stop())
-beforeEach(async () => {
-  url = postgres.url(await postgres.createDatabase())
+beforeEach(() => {
   opened = []
 })
 afterEach(() => Promise.all(opened.map((each) => each.close())))
@@ -33,6 +33,7 @@ function connect(limits: Partial<Limits> = {}): ConnectedDatabase<Tables> {
 
 async function withNotes(limits?: Partial<Limits>): Promise<ConnectedDatabase<Tables>> {
   const connected = connect(limits)
+  await sql`drop table if exists note`.execute(connected.db)
   await sql`create table note (id int primary key, text text not null)`.execute(connected.db)
   await connected.db.insertInto('note').values([{ id: 1, text: 'a' }, { id: 2, text: 'b' }]).execute()
   return connected
@@ -140,19 +141,24 @@ describe('failures', () => {
 
   it('D5 a server process that stops answering is given up by the client, and its connection is not used again', async () => {
     const connected = connect({ connections: 1, answerMs: 300 })
+    const stopped: number[] = []
+    const stop = (pid: number): void => {
+      stopped.push(pid)
+      process.kill(pid, 'SIGSTOP')
+    }
     const stuck = await ownPid(connected)
-    process.kill(stuck, 'SIGSTOP')
     try {
+      stop(stuck)
       expect(await failing(ownPid(connected))).toSatisfy(isUnavailable)
       expect(await ownPid(connected)).not.toBe(stuck)
       const inTransaction = connected.db.transaction().execute(async (tx) => {
-        process.kill(await ownPid({ ...connected, db: tx }), 'SIGSTOP')
+        stop(await ownPid({ ...connected, db: tx }))
         await ownPid({ ...connected, db: tx })
       })
       expect(await failing(inTransaction)).toSatisfy(isUnavailable)
       expect(await ownPid(connected)).toBeGreaterThan(0)
     } finally {
-      await postgres.restart()
+      for (const pid of stopped) process.kill(pid, 'SIGCONT')
     }
   })
 
@@ -204,6 +210,26 @@ describe('failures', () => {
     await Promise.all([inOrder(1, 2), inOrder(2, 1)])
     expect(conflicts).toBe(1)
     expect(await db.selectFrom('note').select('text').orderBy('id').execute()).toEqual([{ text: 'a11' }, { text: 'b22' }])
+  })
+})
+
+describe('close', () => {
+  it('waits until every connection is gone', async () => {
+    const connected = await withNotes()
+    await Promise.all([ownPid(connected), ownPid(connected), connected.pool.query('select 1')])
+    const watcher = connect()
+    await connected.close()
+    opened.splice(opened.indexOf(connected), 1)
+    const others = sql`select from pg_stat_activity where application_name = 'a test' and pid <> pg_backend_pid()`
+    await waitFor(async () => (await others.execute(watcher.db)).rows.length === 0, { what: 'the server to see it too' })
+  })
+
+  it('does not wait for ever for a connection that nobody gives back', async () => {
+    const connected = connect({ answerMs: 100 })
+    const kept = await connected.pool.connect()
+    await connected.close()
+    opened.splice(opened.indexOf(connected), 1)
+    expect(await failing(kept.query('select 1'))).toSatisfy(isUnavailable)
   })
 })
 

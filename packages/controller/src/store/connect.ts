@@ -1,7 +1,7 @@
 // The connection to PostgreSQL: a pool whose every wait has an end, kysely over it, and LISTEN beside it.
 import { systemClock, type Clock, type Log, type Secret } from '@muster/host'
 import { Kysely, PostgresDialect, type PostgresPool } from 'kysely'
-import { Client, Pool, type ClientBase, type ClientConfig, type PoolClient } from 'pg'
+import { Client, Pool, type ClientBase, type ClientConfig } from 'pg'
 import { startListener, type Listener, type ListenOptions } from './listen.ts'
 import { isClientTimeout } from './translate-error.ts'
 import { valueParsers } from './value-parsers.ts'
@@ -65,7 +65,7 @@ export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): Con
   // The pool waits for what it returns, though its types don't say so.
   const onConnect: (client: ClientBase) => unknown = (client) => setLimits(client, limit)
   const pool = new Pool({ ...config, max: limit.connections, query_timeout: limit.answerMs, onConnect })
-  const open = trackConnections(pool, log)
+  const connections = trackConnections(pool, log)
   const listeners = new Set<Listener>()
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: withoutStuckConnections(pool) }) })
   return {
@@ -78,13 +78,12 @@ export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): Con
     },
     close: async () => {
       await Promise.all([...listeners].map((each) => each.stop()))
-      void db.destroy()
-      const isClosed = open.allClosed()
-      const enough = new AbortController()
-      await Promise.race([isClosed, clock.sleep(limit.answerMs, enough.signal).catch(() => {})])
-      enough.abort()
-      open.closeRest()
-      await isClosed
+      await db.destroy()
+      // It ends only when every connection was given back; those that never are get closed below.
+      pool.end().catch((error: unknown) => log.error('the pool was closed twice', { error }))
+      const done = new AbortController()
+      await connections.closed(clock.sleep(limit.answerMs, done.signal).catch(() => {}))
+      done.abort()
     },
   }
 }
@@ -109,28 +108,26 @@ async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
 
 // An 'error' event that nobody listens to ends the process, and pg emits one whenever a connection drops, also for connections that
 // are in use. Whoever uses one learns of it from the query.
-function trackConnections(pool: Pool, log: Log): { allClosed(): Promise<void>; closeRest(): void } {
-  const open = new Set<PoolClient>()
-  let onEmpty = (): void => {}
+function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void>): Promise<void> } {
+  const open = new Map<ClientBase, Promise<void>>()
   pool.on('error', (error) => log.warn('lost an idle connection to the database', { error }))
   pool.on('connect', (client) => {
-    open.add(client)
     client.on('error', (error) => log.debug('lost a connection to the database', { error }))
-  })
-  pool.on('remove', (client) => {
-    open.delete(client)
-    if (open.size === 0) onEmpty()
+    const ended = Promise.withResolvers<void>()
+    open.set(client, ended.promise)
+    client.on('end', () => {
+      open.delete(client)
+      ended.resolve()
+    })
   })
   return {
     // The pool calls itself ended when it has told its connections to close, not when they have.
-    allClosed: () =>
-      new Promise((resolve) => {
-        onEmpty = resolve
-        if (open.size === 0) resolve()
-      }),
-    closeRest: () => {
+    closed: async (patience) => {
+      const all = Promise.all(open.values())
+      await Promise.race([all, patience])
       if (open.size > 0) log.warn('closing connections to the database that are still in use', { connections: open.size })
-      for (const client of open) client.release(true)
+      for (const client of open.keys()) if (client instanceof Client) await client.end()
+      await all
     },
   }
 }
@@ -140,7 +137,7 @@ function trackConnections(pool: Pool, log: Log): { allClosed(): Promise<void>; c
 function withoutStuckConnections(pool: Pool): PostgresPool {
   return {
     options: pool.options,
-    end: () => pool.end(),
+    end: async () => {}, // `close` does that: kysely would wait for what is never given back.
     connect: async () => {
       const client = await pool.connect()
       let stuckBy: Error | null = null

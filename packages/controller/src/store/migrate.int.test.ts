@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { silentLog, type Log } from '@muster/host'
 import { createTestDatabase, waitFor } from '@muster/testkit'
 import { Pool } from 'pg'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest'
 import { migrate } from './migrate.ts'
 
 let directory: string
@@ -14,7 +14,7 @@ let url: string
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'muster-migrations-'))
   pools = []
-  url = (await createTestDatabase()).url
+  url = (await createTestDatabase({ serverUrl: inject('postgresUrl') })).url
 })
 afterEach(async () => {
   await Promise.all(pools.map((each) => each.end()))
