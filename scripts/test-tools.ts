@@ -8,7 +8,7 @@ import { environment, seconds } from './environment.ts'
 const needed = ['nats-server', 'docker-registry', 'chromium']
 
 /** False, after saying what is missing and how to get it, if the tests can't run. */
-export async function ensureTestTools(): Promise<boolean> {
+export function ensureTestTools(): boolean {
   const missing = findMissing()
   if (missing.length === 0) return true
   const prefix = rootPrefix()

@@ -1,13 +1,13 @@
 // `npm test`: the tools the tests need, then everything `npm run check` looks at, then all tests.
 // Arguments go to vitest (`npm test -- packages/bus`); then only those tests run.
 import { spawn } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { runChecks } from './check.ts'
 import { environment, root, seconds } from './environment.ts'
 import { ensureTestTools } from './test-tools.ts'
 
-const reportFile = join(root, '.cache', 'test-report.json')
 const slowestShown = 15
 
 /** The part of vitest's JSON report that is used here. */
@@ -26,31 +26,36 @@ interface FileResult {
 const started = performance.now()
 const chosen = process.argv.slice(2)
 
-if (!(await ensureTestTools())) process.exit(1)
+if (!ensureTestTools()) process.exit(1)
 const failedChecks = chosen.length === 0 ? await runChecks() : []
-const exitCode = await runVitest(chosen)
-const counts = summarise(readReport())
-console.log(
-  `\n${failedChecks.length === 0 ? '' : `failed checks: ${failedChecks.join(', ')}\n`}total: ${seconds(performance.now() - started)}`,
-)
+const { exitCode, report } = await runVitest(chosen)
+const counts = summarise(report)
+console.log(`\ntotal: ${seconds(performance.now() - started)}`)
+if (failedChecks.length > 0) console.log(`failed checks: ${failedChecks.join(', ')}`)
+if (exitCode !== 0 && counts.failed === 0) console.log('vitest failed outside of any test, see above')
 if (counts.passed + counts.failed === 0) console.log('no test was run')
 console.log(`${counts.passed} passed, ${counts.failed} failed${counts.skipped === 0 ? '' : `, ${counts.skipped} skipped`}`)
 const isGood = exitCode === 0 && failedChecks.length === 0 && counts.failed === 0 && counts.passed > 0
 process.exitCode = isGood ? 0 : 1
 
-async function runVitest(args: readonly string[]): Promise<number | null> {
-  mkdirSync(join(root, '.cache'), { recursive: true })
-  rmSync(reportFile, { force: true })
+async function runVitest(args: readonly string[]): Promise<{ exitCode: number | null; report: Report }> {
+  const directory = mkdtempSync(join(tmpdir(), 'muster-report-'))
+  const reportFile = join(directory, 'report.json')
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${reportFile}`]
   const child = spawn('vitest', ['run', ...reporters, ...args], { cwd: root, env: environment, stdio: 'inherit' })
   // Ctrl-C reaches vitest too, which then reports how far it got; this process waits for that.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))
-  return new Promise((resolve, reject) => child.on('error', reject).on('close', resolve))
+  try {
+    const code = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve))
+    return { exitCode: code, report: readReport(reportFile) }
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
 }
 
-function readReport(): Report {
+function readReport(file: string): Report {
   try {
-    return JSON.parse(readFileSync(reportFile, 'utf8'))
+    return JSON.parse(readFileSync(file, 'utf8'))
   } catch {
     return { testResults: [] }
   }
