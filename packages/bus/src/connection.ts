@@ -11,7 +11,7 @@ import { Requests } from './requests.ts'
 import type { RequestLimits } from './requests.ts'
 import { createResponder } from './responder.ts'
 import type { Answer } from './responder.ts'
-import { sparse } from './sparse.ts'
+import { Tally } from './tally.ts'
 import type { StartTimer } from './timer.ts'
 import type { OutgoingPacket, Packet, Wire, WireEvents } from './wire.ts'
 
@@ -38,8 +38,7 @@ export class BusConnection implements Bus {
   readonly #requests: Requests
   readonly #subscriptions = new Set<Subscription>()
   readonly #listeners = new Set<(connected: boolean) => void>()
-  readonly #counts = { sent: 0, received: 0, dropped: 0, malformed: 0 }
-  readonly #logLost: () => void
+  readonly #tally: Tally
   #isConnected = false
   #closing: Promise<void> | null = null
   #isClosed = false
@@ -49,14 +48,14 @@ export class BusConnection implements Bus {
     this.#log = log
     this.#startTimer = startTimer
     this.#requests = new Requests(startTimer)
-    this.#logLost = sparse((lost) => log.warn('message lost: no connection to the bus', { lost }))
+    this.#tally = new Tally(log)
     this.#wire = open({
       connected: (isConnected) => this.#onConnected(isConnected),
       refused: (subject, reason) => this.#requests.failSubject(subject, new BusError('invalid', reason)),
     })
     const { inbox } = this.#wire
     this.#wire.listen(`${inbox}.*`, null, (packet) => {
-      this.#counts.received += 1
+      this.#tally.received += 1
       this.#requests.answer(packet.subject.slice(inbox.length + 1), packet)
     })
   }
@@ -82,7 +81,7 @@ export class BusConnection implements Bus {
     try {
       return decodeAnswer(command.reply, subject, packet)
     } catch (error) {
-      if (error instanceof BusError && error.code === 'invalid') this.#counts.malformed += 1
+      if (error instanceof BusError && error.code === 'invalid') this.#tally.malformed += 1
       throw error
     }
   }
@@ -94,7 +93,7 @@ export class BusConnection implements Bus {
   ): Subscription {
     const subject = this.#subjectToHear(command, to)
     const readParams = paramsReader(command, to)
-    const malformed = this.#malformedOn(subject)
+    const malformed = this.#tally.malformedOn(subject)
     const work = async (request: Packet): Promise<Answer> => {
       try {
         const params = readParams(request.subject)
@@ -117,7 +116,7 @@ export class BusConnection implements Bus {
       onNoReply: () => malformed('a request without a reply subject'),
     })
     const listener = this.#wire.listen(subject, serveQueue, (request) => {
-      this.#counts.received += 1
+      this.#tally.received += 1
       responder.accept(request)
     })
     return this.#own(async () => {
@@ -139,7 +138,7 @@ export class BusConnection implements Bus {
   ): Subscription {
     const subject = this.#subjectToHear(topic, to)
     const readParams = paramsReader(topic, to)
-    const malformed = this.#malformedOn(subject)
+    const malformed = this.#tally.malformedOn(subject)
     const inbox = createInbox<Packet>({
       maxPending: maxPending ?? defaultMaxPending,
       maxPendingSize,
@@ -150,11 +149,12 @@ export class BusConnection implements Bus {
         if (params === null) return malformed('not a subject of this topic')
         return this.#guard(subject, () => handler(message.value, params))
       },
-      onDropped: () => (this.#counts.dropped += 1),
-      onBurst: () => this.#log.warn('messages dropped: their handler is too slow', { subject, maxPending: maxPending ?? defaultMaxPending }),
+      onDropped: () => (this.#tally.dropped += 1),
+      onBurst: () =>
+        this.#log.warn('messages dropped: their handler is too slow', { subject, maxPending: maxPending ?? defaultMaxPending }),
     })
     const listener = this.#wire.listen(subject, queue ?? null, (packet) => {
-      this.#counts.received += 1
+      this.#tally.received += 1
       inbox.push(packet, packet.text?.length ?? 0)
     })
     return this.#own(async () => {
@@ -166,7 +166,9 @@ export class BusConnection implements Bus {
   async ping(timeoutMs: number): Promise<void> {
     if (this.#isClosed) throw new BusError('closed', 'the bus was closed')
     const timeout = Promise.withResolvers<never>()
-    const cancel = this.#startTimer(timeoutMs, () => timeout.reject(new BusError('timeout', `the bus did not answer within ${timeoutMs} ms`)))
+    const cancel = this.#startTimer(timeoutMs, () =>
+      timeout.reject(new BusError('timeout', `the bus did not answer within ${timeoutMs} ms`)),
+    )
     try {
       await Promise.race([this.#wire.ping(), timeout.promise])
     } finally {
@@ -186,7 +188,7 @@ export class BusConnection implements Bus {
   }
 
   stats(): BusStats {
-    return { ...this.#counts }
+    return this.#tally.stats()
   }
 
   close(): Promise<void> {
@@ -230,29 +232,23 @@ export class BusConnection implements Bus {
 
   #answer(replyTo: string, answer: Answer): void {
     const text = answer.ok ? answer.text : encodeFailure(answer.failure)
-    this.#sendOrLose({ subject: replyTo, text, reply: null, kind: answer.ok ? 'message' : 'failure' })
+    try {
+      this.#sendOrLose({ subject: replyTo, text, reply: null, kind: answer.ok ? 'message' : 'failure' })
+    } catch (error) {
+      // Larger than this server takes. The asker should learn of it, if that can be said at all.
+      this.#log.error('reply not sent', { subject: replyTo, error })
+      if (answer.ok) this.#answer(replyTo, { ok: false, failure: failureOf(error) })
+    }
   }
 
   #sendOrLose(packet: OutgoingPacket): void {
-    if (this.#send(packet)) return
-    this.#counts.dropped += 1
-    this.#logLost()
+    if (!this.#send(packet)) this.#tally.lose()
   }
 
   #send(packet: OutgoingPacket): boolean {
     if (this.#isClosed || !this.#wire.send(packet)) return false
-    this.#counts.sent += 1
+    this.#tally.sent += 1
     return true
-  }
-
-  #malformedOn(subject: string): (reason: string) => void {
-    let last = ''
-    const say = sparse((count) => this.#log.warn('message dropped: not what it should be', { subject, reason: last, count }))
-    return (reason) => {
-      last = reason
-      this.#counts.malformed += 1
-      say()
-    }
   }
 
   #guard(subject: string, handle: () => Promise<void> | void): Promise<void> | void {
@@ -270,7 +266,7 @@ export class BusConnection implements Bus {
     if (!isConnected) {
       this.#requests.failAll((subject) => new BusError('disconnected', `the connection was lost while ${subject} was awaited`))
     }
-    for (const listener of [...this.#listeners]) this.#guard('connection', () => listener(isConnected))
+    for (const listener of [...this.#listeners]) void this.#guard('connection', () => listener(isConnected))
   }
 }
 

@@ -21,9 +21,15 @@ export interface ResponderOptions {
 }
 
 export function createResponder({ maxInFlight, work, send, onNoReply }: ResponderOptions): Responder {
+  const accepted: { readonly request: Packet; readonly replyTo: string }[] = []
   const idle: (() => void)[] = []
   let inFlight = 0
 
+  // Together, in a later turn: a sender in this process is never re-entered, and the replies of quick
+  // handlers leave in one write.
+  const runAccepted = (): void => {
+    for (const { request, replyTo } of accepted.splice(0)) void run(request, replyTo)
+  }
   const run = async (request: Packet, replyTo: string): Promise<void> => {
     send(replyTo, await work(request))
     inFlight -= 1
@@ -39,8 +45,7 @@ export function createResponder({ maxInFlight, work, send, onNoReply }: Responde
         return send(replyTo, { ok: false, failure: { code: 'unavailable', retry: 'backoff', message } })
       }
       inFlight += 1
-      // Later, so that a sender in this process is never re-entered.
-      setImmediate(() => void run(request, replyTo))
+      if (accepted.push({ request, replyTo }) === 1) setImmediate(runAccepted)
     },
     async settled() {
       if (inFlight > 0) await new Promise<void>((resolve) => idle.push(resolve))

@@ -67,6 +67,7 @@ export function createLocalHub({ log, clock }: LocalHubOptions): LocalHub {
       },
       async ping() {
         if (!isUp) throw new BusError('disconnected', 'no connection to the bus')
+        await new Promise(setImmediate)
       },
       async close() {
         isOpen = false

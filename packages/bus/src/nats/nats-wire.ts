@@ -1,6 +1,12 @@
 // One connection to a NATS server, kept up for ever. The client library restores a lost socket with
 // its subscriptions; this file makes the first connection, and a new one when the library gave up.
-import { connect, InvalidArgumentError, PermissionViolationError, UserAuthenticationExpiredError, AuthorizationError } from '@nats-io/transport-node'
+import {
+  connect,
+  InvalidArgumentError,
+  PermissionViolationError,
+  UserAuthenticationExpiredError,
+  AuthorizationError,
+} from '@nats-io/transport-node'
 import type { NatsConnection, Status, Subscription } from '@nats-io/transport-node'
 import { randomUUID } from 'node:crypto'
 import { BusError } from '../bus.ts'
@@ -161,7 +167,13 @@ export class NatsWire implements Wire {
         return
       case 'error':
         return this.#onError(status.error)
-      default:
+      case 'close':
+      case 'forceReconnect':
+      case 'ldm':
+      case 'ping':
+      case 'reconnecting':
+      case 'slowConsumer':
+      case 'update':
         return
     }
   }
