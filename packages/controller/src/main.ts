@@ -147,7 +147,7 @@ function assemble(parts: Parts) {
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
     ...keyEndpoints({ access: store.access }),
     ...loginEndpoints({ access: store.access, principals, url: () => url }),
-    ...eventEndpoints({ hub, clock, stopping }),
+    ...eventEndpoints({ hub, clock }),
     ...webEndpoints(webDirectory),
   ]
   endpoints.push(
@@ -168,6 +168,7 @@ function assemble(parts: Parts) {
     listener: { isLoopback: isLoopbackHost(settings.host), requireApiKey: settings.requireApiKey, publicHost },
     verifyRequest: createRequestVerifier(),
     isStarted: () => isStarted,
+    stopping,
     clock,
     log,
     onAnswer: ({ route, method, status, ms }) => metrics.requests.observe({ route, method, status }, ms / 1000),

@@ -18,6 +18,8 @@ export interface AppDeps {
   readonly verifyRequest: (request: SignedRequest) => Verified
   /** False until the database is migrated: there is nothing to answer from yet. */
   readonly isStarted: () => boolean
+  /** Ends what waits: long polls are answered, event streams closed. */
+  readonly stopping: AbortSignal
   readonly clock: Clock
   readonly log: Log
   readonly onAnswer: (call: { route: string; method: string; status: number; ms: number }) => void
@@ -67,7 +69,7 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
     nodeKey: caller.nodeKey,
     headers: c.req.raw.headers,
     remoteAddress: c.env.incoming.socket.remoteAddress ?? '',
-    signal: c.req.raw.signal,
+    signal: AbortSignal.any([c.req.raw.signal, deps.stopping]),
   }
   const given = await handle(call)
   if (given instanceof Response) return given
@@ -132,6 +134,9 @@ async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): P
 function renderError(c: Context<Env>, thrown: unknown, log: Log): Response {
   const error = toHttpError(thrown)
   const requestId = c.get('requestId') ?? newId()
-  if (error.status >= 500) log[error.code === 'internal' ? 'error' : 'warn']('request failed', { requestId, method: c.req.method, path: c.req.path, status: error.status, error: error.cause ?? error })
+  // A bug is news each time; that the database is away is told once by those who wait for it, not with every request.
+  const fields = { requestId, method: c.req.method, path: c.req.path, status: error.status, error: error.cause ?? error }
+  if (error.code === 'internal') log.error('request failed', fields)
+  else if (error.status >= 500) log.debug('request refused', fields)
   return Response.json(errorBody(c.req.path, error), { status: error.status, headers: { ...error.headers, 'x-request-id': requestId, 'cache-control': 'no-store' } })
 }

@@ -10,14 +10,14 @@ const pingEveryMs = 15_000
 const maxListeners = 1_000
 const encoder = new TextEncoder()
 
-export function eventEndpoints(deps: { hub: EventHub; clock: Clock; stopping: AbortSignal }): Endpoint[] {
+export function eventEndpoints(deps: { hub: EventHub; clock: Clock }): Endpoint[] {
   return [
     endpoint(routes.events, async (call) => {
       if (deps.hub.listenerCount() >= maxListeners) {
         throw new HttpError(503, 'too_many_listeners', `${maxListeners} listeners follow this controller already`, { headers: { 'retry-after': '10' } })
       }
       const last = call.headers.get('last-event-id')
-      const stream = openStream({ ...deps, signal: AbortSignal.any([call.signal, deps.stopping]), last })
+      const stream = openStream({ ...deps, signal: call.signal, last })
       return new Response(stream, {
         headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
       })

@@ -13,7 +13,7 @@ export interface HttpServer {
 
 /** Ten seconds for the headers, a minute for the whole request; long polls and event streams are answers, not requests. */
 const limits = { headersTimeout: 10_000, requestTimeout: 60_000, keepAliveTimeout: 75_000, maxHeaderSize: 16 * 1024 }
-const graceMs = 5_000
+const graceMs = 4_000
 
 export async function startServer(options: { fetch: Hono<never>['fetch'] | ((request: Request, env: never) => unknown); host: string; port: number; log: Log }): Promise<HttpServer> {
   const listener = getRequestListener(options.fetch as Parameters<typeof getRequestListener>[0], { overrideGlobalObjects: false })
@@ -42,8 +42,10 @@ async function listen(server: Server, { host, port }: { host: string; port: numb
 async function close(server: Server): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   server.close(() => resolve())
-  server.closeIdleConnections()
+  // A kept-alive connection becomes idle only when its last answer is out.
+  const idle = setInterval(() => server.closeIdleConnections(), 50)
   const forced = setTimeout(() => server.closeAllConnections(), graceMs)
   await promise
+  clearInterval(idle)
   clearTimeout(forced)
 }

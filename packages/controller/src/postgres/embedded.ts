@@ -12,6 +12,7 @@ import { keepRunning } from './keep-running.ts'
 import { stopOrphan } from './postmaster.ts'
 import { createPrivateFile, readIfThere } from './private-file.ts'
 import { providePrograms, removeOtherPrograms } from './programs.ts'
+import { embeddedPackageName, findServerPackage } from './server-package.ts'
 import { startServer, type ServerPlan, type ServerProcess } from './server-process.ts'
 import { serverSettings } from './settings.ts'
 import { makeSocketDir, port } from './socket-dir.ts'
@@ -57,7 +58,7 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
   const clusterDir = join(home.dir, 'data')
   await stopOrphan({ clusterDir, noted: claim.previousServer, deps: { clock, log } })
   await removeHalfMade(home.dir, clock)
-  const programs = await providePrograms(home.dir, log)
+  const programs = await providePrograms({ home: home.dir, available: findServerPackage(embeddedPackageName, import.meta.filename), log })
   const password = await providePassword(join(home.privateDir, 'password'))
   const cancel = signal === undefined ? {} : { signal }
   if (!(await isCluster(clusterDir, home.user))) await makeCluster({ dir: home.dir, serverDir: programs.dir, user: home.user, password, ...cancel })

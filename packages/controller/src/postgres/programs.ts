@@ -6,17 +6,23 @@ import type { Log } from '@muster/host'
 import { copyServer, removePartialCopies } from './copy-server.ts'
 import { readIfThere } from './private-file.ts'
 import { refusal } from './refusal.ts'
-import { embeddedPackageName, findServerPackage, majorOf } from './server-package.ts'
+import { embeddedPackageName, majorOf, type ServerPackage } from './server-package.ts'
 
 const prefix = 'server-'
 
 export type Programs = Readonly<{ dir: string; major: number }>
 
-export async function providePrograms(home: string, log: Log): Promise<Programs> {
+export interface ProgramsOptions {
+  readonly home: string
+  /** The installed package, if there is one. */
+  readonly available: ServerPackage | null
+  readonly log: Log
+}
+
+export async function providePrograms({ home, available, log }: ProgramsOptions): Promise<Programs> {
   await removePartialCopies(home)
   const clusterVersion = await readIfThere(join(home, 'data', 'PG_VERSION'))
   const cluster = clusterVersion === null ? null : majorOf(clusterVersion)
-  const available = findServerPackage(embeddedPackageName, import.meta.filename)
 
   if (available !== null && (cluster === null || cluster === available.major)) {
     const dir = join(home, prefix + available.version)
