@@ -1,0 +1,104 @@
+// GET /api/events on two controllers of one database: what happens through one is heard on the other.
+import { connect } from 'node:net'
+import { createNodeCaller, createTestDatabase, joinToken, makeTempDir, readEvents, startNats, startTestController, waitFor, adminKey, type TestController } from '@muster/testkit'
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+
+let [a, b]: [TestController, TestController] = [undefined as never, undefined as never]
+let databaseUrl = ''
+const endings: (() => Promise<unknown>)[] = []
+
+beforeAll(async () => {
+  const nats = await startNats()
+  const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
+  databaseUrl = database.url
+  const directories = [await makeTempDir(), await makeTempDir()]
+  const start = (directory: string) => startTestController({ directory, databaseUrl, flags: { 'nats-url': nats.url } })
+  ;[a, b] = await Promise.all([start(directories[0]?.path ?? ''), start(directories[1]?.path ?? '')])
+  endings.push(() => a.stop(), () => b.stop(), () => nats.stop(), () => database.drop(), ...directories.map((directory) => () => directory.remove()))
+})
+afterAll(async () => {
+  for (const end of endings) await end()
+})
+
+const join = async (name: string): Promise<string> => String((await createNodeCaller(a.url).register({ name, token: joinToken })).body['id'])
+const count = async (sql: string): Promise<number> => {
+  const client = new Client({ connectionString: databaseUrl })
+  await client.connect()
+  const { rows } = await client.query<{ n: string }>(sql)
+  await client.end()
+  return Number(rows[0]?.n)
+}
+
+describe('events', () => {
+  it('B7 tell on every controller, within a second, the whole object that changed', async () => {
+    await using reader = await readEvents(b.api)
+    const id = await join('alpha')
+    const joined = await reader.until('the new node', (event) => event.data['id'] === id)
+    expect(joined).toMatchObject({ event: 'node', id: expect.stringMatching(/^\d+$/), data: { name: 'alpha', status: 'pending' } })
+    const began = Date.now()
+    await a.api.post(`/api/nodes/${id}/approve`)
+    await reader.until('its approval', (event) => event.data['id'] === id && event.data['approved_at'] !== null)
+    expect(Date.now() - began).toBeLessThan(1_000)
+    expect(joined.data).toEqual({ ...(await b.api.get(`/api/nodes/${id}`)).body, status: 'pending', status_reason: expect.any(String), approved_at: null })
+    await a.api.delete(`/api/nodes/${id}`)
+    expect((await reader.until('its end', (event) => event.data['deleted'] === true)).data).toEqual({ id, deleted: true })
+  })
+
+  it('are made up for on any controller: everything that changed since the last id, as it is now', async () => {
+    const reader = await readEvents(a.api)
+    const before = await join('kept')
+    await reader.until('the first', (event) => event.data['id'] === before)
+    await reader.close()
+    const [gone, changed] = [await join('gone'), await join('changed')]
+    await a.api.delete(`/api/nodes/${gone}`)
+    for (const value of ['1', '2', '3']) await a.api.patch(`/api/nodes/${changed}/labels`, { round: value })
+
+    await using again = await readEvents(b.api, { lastEventId: reader.lastId() ?? '' })
+    await again.until('the changed one', (event) => event.data['id'] === changed)
+    await again.until('the deleted one', (event) => event.data['id'] === gone)
+    expect(again.events.filter((event) => event.data['id'] === changed)).toHaveLength(1)
+    expect(again.events.find((event) => event.data['id'] === changed)?.data['labels']).toMatchObject({ round: '3' })
+    expect(again.events.find((event) => event.data['id'] === gone)?.data).toEqual({ id: gone, deleted: true })
+  })
+
+  it.each([
+    ['of a future that never was', '999999999'],
+    ['that is no number', 'abc'],
+  ])('begin anew for an id %s', async (_, lastEventId) => {
+    await using reader = await readEvents(a.api, { lastEventId })
+    expect((await reader.until('a reset', (event) => event.event === 'reset')).id).toMatch(/^\d+$/)
+  })
+
+  it('begin anew when what was deleted since is no longer known', async () => {
+    await using reader = await readEvents(a.api)
+    const first = reader.lastId() ?? ''
+    const id = await join('forgotten')
+    await a.api.delete(`/api/nodes/${id}`)
+    await reader.until('the end', (event) => event.data['deleted'] === true && event.data['id'] === id)
+    // As after an hour.
+    await count(`with old as (update changes set at = now() - interval '2 hours' where deleted returning 1) select count(*) as n from old`)
+    await count(`with gone as (delete from changes where deleted returning seq), floor as (update change_floor set seq = (select max(seq) from gone) returning 1) select count(*) as n from floor`)
+    await using again = await readEvents(b.api, { lastEventId: first })
+    await again.until('a reset', (event) => event.event === 'reset')
+  })
+
+  it('B13 to a listener that does not read are bounded: it gets the newest state, not a backlog', async () => {
+    const id = await join('busy')
+    const { hostname, port } = new URL(b.url)
+    const socket = connect(Number(port), hostname)
+    socket.pause()
+    socket.write(`GET /api/events HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${adminKey}\r\n\r\n`)
+    await waitFor(async () => /muster_event_listeners [1-9]/.test((await b.api.get('/metrics')).text), { what: 'the listener to be counted' })
+    const filler = 'x'.repeat(200)
+    for (let round = 0; round < 100; round += 1) await a.api.patch(`/api/nodes/${id}/labels`, Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`l${i}`, `${round} ${filler}`])))
+    const before = process.memoryUsage().rss
+    let text = ''
+    socket.on('data', (chunk) => (text += String(chunk)))
+    socket.resume()
+    await waitFor(() => text.includes(`"l0":"99 ${filler}"`), { what: 'the newest state' })
+    expect(process.memoryUsage().rss - before).toBeLessThan(200e6)
+    socket.destroy()
+    await waitFor(async () => /muster_event_listeners 0/.test((await b.api.get('/metrics')).text), { what: 'the listener to be forgotten' })
+  })
+})
