@@ -22,7 +22,7 @@ const events = {
   registered: { type: 'registered', nodeId: 'node-2' as NodeId },
   waiting: { type: 'session', session: waiting },
   approved: { type: 'session', session: approved },
-  unreachable: { type: 'unreachable', retryAfterMs: null },
+  unreachable: { type: 'unreachable', reason: 'closed', retryAfterMs: null },
   overloaded: refusal(503, 'unavailable', 3000),
   limited: refusal(429, 'too_many_failures', 9000),
   broken: refusal(500, 'internal'),

@@ -29,7 +29,7 @@ export type MembershipEvent =
   | { readonly type: 'registered'; readonly nodeId: NodeId }
   | { readonly type: 'session'; readonly session: Session }
   | Refusal
-  | { readonly type: 'unreachable'; readonly retryAfterMs: number | null }
+  | { readonly type: 'unreachable'; readonly reason: string; readonly retryAfterMs: number | null }
   | { readonly type: 'stop'; readonly message: string }
 
 export type JoinFacts = Readonly<{ hasToken: boolean; controllerUrl: string }>

@@ -11,7 +11,7 @@ const vendors: Readonly<Record<string, GpuVendor>> = { '0x10de': 'nvidia', '0x10
  * 00:02.0, are left out: there is one in almost every machine, and no backend is built for them.
  */
 export async function readDrmCards(files: HostFiles): Promise<readonly Gpu[]> {
-  const cards = (await files.list(root)).filter((entry) => /^card\d+$/.test(entry)).sort()
+  const cards = (await files.list(root)).filter((entry) => /^card\d+$/.test(entry)).toSorted()
   const found = await Promise.all(cards.map((card) => readCard(files, card)))
   return found.filter((card) => card !== null)
 }

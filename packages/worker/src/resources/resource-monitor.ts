@@ -37,9 +37,9 @@ const staleAfterMs = 60_000
 export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
   const { files, runtime, dataDir, forcedCapability, clock, log, signal } = deps
   const loop = { clock, log, signal }
-  const machine = keepFresh({ ...loop, what: 'memory', everyMs: 5_000, read: () => readMachine({ files, runtime }) })
+  const machine = keepFresh({ ...loop, what: 'memory', everyMs: 10_000, read: () => readMachine({ files, runtime }) })
   const disk = keepFresh({ ...loop, what: 'disk', everyMs: 10_000, read: () => files.space(dataDir) })
-  const gpus = keepFresh({ ...loop, what: 'gpus', everyMs: 15_000, read: completeGpuReading(deps) })
+  const gpus = keepFresh({ ...loop, what: 'gpus', everyMs: 20_000, read: completeGpuReading(deps) })
   const smallestGpuBytes = forcedCapability === null ? smallestUsefulBytes : 0
 
   const readings = () => ({

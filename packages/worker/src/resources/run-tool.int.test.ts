@@ -1,10 +1,11 @@
 import { EventEmitter } from 'node:events'
 import type { ChildProcess } from 'node:child_process'
+import { systemClock } from '@muster/host'
 import { describe, expect, it } from 'vitest'
 import { createToolRunner, startTool } from './run-tool.ts'
 
 const shell = (script: string) => ({ program: '/bin/sh', args: ['-c', script] })
-const real = (timeoutMs: number) => createToolRunner({ start: startTool({ PATH: '/usr/bin:/bin', MUSTER_TOKEN: 'canary', HOME: '/h' }), timeoutMs })
+const real = (timeoutMs: number) => createToolRunner({ start: startTool({ PATH: '/usr/bin:/bin', MUSTER_TOKEN: 'canary', HOME: '/h' }), timeoutMs, clock: systemClock })
 
 describe('a tool', () => {
   it('gives what it printed', async () => {
@@ -38,6 +39,7 @@ it('F16 a tool that not even SIGKILL ends is not started a second time until it 
   const started: FakeChild[] = []
   const run = createToolRunner({
     timeoutMs: 10,
+    clock: systemClock,
     start: () => {
       const child = new FakeChild()
       started.push(child)

@@ -2,6 +2,7 @@
 // nvidia-smi hangs when a driver is stuck, sometimes so that not even SIGKILL ends it: while one
 // still runs, the same program is not started again, so they can't pile up.
 import { spawn, type ChildProcess } from 'node:child_process'
+import type { Clock } from '@muster/host'
 
 export type Tool = Readonly<{ program: string; args: readonly string[] }>
 export type ToolOutcome =
@@ -22,15 +23,24 @@ export const startTool =
     })
 
 const largestOutput = 1_000_000
+/** What is not installed is hardly installed a moment later, and looking for it is not free. */
+const absentForMs = 10 * 60_000
 
-export function createToolRunner({ start, timeoutMs }: { start: StartTool; timeoutMs: number }): RunTool {
+export type ToolRunnerDeps = Readonly<{ start: StartTool; timeoutMs: number; clock: Clock }>
+
+export function createToolRunner({ start, timeoutMs, clock }: ToolRunnerDeps): RunTool {
   const alive = new Set<string>()
-  return (tool) => {
-    if (alive.has(tool.program)) return Promise.resolve({ kind: 'failed', reason: `${tool.program} hangs since an earlier run` })
-    alive.add(tool.program)
+  const absentSince = new Map<string, number>()
+  return async (tool) => {
+    const { program } = tool
+    if (alive.has(program)) return { kind: 'failed', reason: `${program} hangs since an earlier run` }
+    if (clock.monotonic() - (absentSince.get(program) ?? -Infinity) < absentForMs) return { kind: 'absent' }
+    alive.add(program)
     const child = start(tool)
-    child.once('exit', () => alive.delete(tool.program))
-    return outcomeOf(child, { program: tool.program, timeoutMs, onNeverStarted: () => alive.delete(tool.program) })
+    child.once('exit', () => alive.delete(program))
+    const outcome = await outcomeOf(child, { program, timeoutMs, onNeverStarted: () => alive.delete(program) })
+    if (outcome.kind === 'absent') absentSince.set(program, clock.monotonic())
+    return outcome
   }
 }
 

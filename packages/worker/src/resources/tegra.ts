@@ -19,4 +19,4 @@ export function parseTegraRelease(text: string): number | null {
 }
 
 /** A list of NUL-terminated names, e.g. `nvidia,p3737-0000+p3701-0005`, `nvidia,tegra234`. */
-export const isTegraCompatible = (text: string): boolean => text.split('\0').some((name) => /^nvidia,tegra/.test(name.trim()))
+export const isTegraCompatible = (text: string): boolean => text.split('\0').some((name) => name.trim().startsWith('nvidia,tegra'))

@@ -1,0 +1,6 @@
+// nodes.<id>.backend.list: what is installed here.
+import { backendList } from '@muster/protocol'
+import type { ServeCommand } from './command.ts'
+
+export const serveBackendList: ServeCommand = ({ bus, nodeId, inventory }) =>
+  bus.serve(backendList, { node: nodeId }, async () => ({ backends: [...(await inventory.list())] }))

@@ -1,0 +1,7 @@
+export type { BusTarget, ConnectBus } from './bus-link.ts'
+export { connectNatsBus } from './connect-nats-bus.ts'
+export { loadNodeKey } from './identity.ts'
+export { startWorker } from './main.ts'
+export type { Worker, WorkerDeps, WorkerEnd } from './main.ts'
+export { workerSettings } from './settings.ts'
+export type { WorkerSettings } from './settings.ts'

@@ -1,0 +1,142 @@
+// The worker: the only place where its parts are put together. It never ends the process it is in;
+// `ended` says how it came out, and whoever started it decides.
+import { newId, type Clock, type DataDir, type Log, type NodeKey } from '@muster/host'
+import { FleetError, Incarnation, type NodeId, type Session } from '@muster/protocol'
+import { createBusLink, type ConnectBus } from './bus-link.ts'
+import { connectNatsBus } from './connect-nats-bus.ts'
+import { createControllerClient } from './controller-client.ts'
+import { openDoor } from './gateway/open-door.ts'
+import { loadNodeKey } from './identity.ts'
+import { emptyInventory } from './inventory.ts'
+import { begin, type Membership } from './membership/machine.ts'
+import { openNodeMemory, type NodeMemory } from './membership/node-memory.ts'
+import { describeWorker } from './membership/registration.ts'
+import { runMembership } from './membership/run-membership.ts'
+import { tell } from './membership/tell.ts'
+import { createWorkerMetrics } from './metrics.ts'
+import { createPresence } from './presence.ts'
+import { hostFiles } from './resources/host-files.ts'
+import { thisRuntime } from './resources/read-machine.ts'
+import { createResourceMonitor, type ResourceMonitor } from './resources/resource-monitor.ts'
+import { createToolRunner, startTool } from './resources/run-tool.ts'
+import type { WorkerSettings } from './settings.ts'
+
+export type WorkerDeps = Readonly<{
+  settings: WorkerSettings
+  /** Opened with the role `worker`; released by whoever opened it, after `ended`. */
+  dataDir: DataDir
+  /** For the GPU vendors' tools, which are looked for on its PATH. */
+  env?: Readonly<Record<string, string | undefined>>
+  clock: Clock
+  log: Log
+  random?: () => number
+  /** Without it the bus is NATS; `local:` needs one that hands out the in-process bus. */
+  connectBus?: ConnectBus
+  /** Aborting it is the same as `stop`. */
+  signal?: AbortSignal
+}>
+
+export type WorkerEnd = Readonly<{ code: number; message: string }>
+
+export interface Worker {
+  /** Null until a controller gave one. */
+  nodeId(): NodeId | null
+  /** Says goodbye, and resolves when everything is closed. */
+  stop(): Promise<void>
+  /** Never rejects. */
+  readonly ended: Promise<WorkerEnd>
+}
+
+/** GPU tools: a driver that needs longer is stuck, or takes its time for the first call only. */
+const toolTimeoutMs = 5_000
+const defaultHeartbeatMs = 5_000
+const defaultEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' }
+
+/** Throws FleetError when it can't even begin: no controller known, or a damaged key. */
+export async function startWorker(deps: WorkerDeps): Promise<Worker> {
+  const memory = await openNodeMemory({ dataDir: deps.dataDir, join: deps.settings.join, log: deps.log })
+  const key = await loadNodeKey(deps.dataDir)
+  const stopping = new AbortController()
+  const stop = (message: string): void => stopping.abort(message)
+  const onAbort = (): void => stop('told to stop')
+  if (deps.signal?.aborted) onAbort()
+  deps.signal?.addEventListener('abort', onAbort, { once: true })
+
+  const ended = live({ ...deps, memory, key, stop, signal: stopping.signal })
+    .catch((error: unknown): WorkerEnd => {
+      if (stopping.signal.aborted && error === stopping.signal.reason) return { code: 0, message: String(error) }
+      if (error instanceof FleetError) return { code: 1, message: error.message }
+      deps.log.error('the worker failed', { error })
+      return { code: 1, message: `the worker failed: ${error instanceof Error ? error.message : String(error)}` }
+    })
+    .finally(() => deps.signal?.removeEventListener('abort', onAbort))
+  return {
+    nodeId: () => memory.record().id,
+    stop: async () => {
+      stop('told to stop')
+      await ended
+    },
+    ended,
+  }
+}
+
+type Life = WorkerDeps & Readonly<{ memory: NodeMemory; key: NodeKey; stop: (message: string) => void; signal: AbortSignal }>
+
+async function live(deps: Life): Promise<WorkerEnd> {
+  const ending = new AbortController()
+  try {
+    return await join(deps, startMonitor(deps, AbortSignal.any([deps.signal, ending.signal])))
+  } finally {
+    ending.abort()
+  }
+}
+
+async function join(deps: Life, monitor: ResourceMonitor): Promise<WorkerEnd> {
+  const { settings, memory, key, clock, log, signal, random = Math.random } = deps
+  const incarnation = Incarnation.parse(newId())
+  let now: Membership | null = null
+  let session: Session | null = null
+  const metrics = createWorkerMetrics({ resources: monitor.resources, isBusConnected: () => link.isConnected() })
+  const attach = createPresence({
+    nodeType: settings.type,
+    incarnation,
+    inventory: emptyInventory,
+    activity: () => ({ inFlight: 0, ops: [] }),
+    resources: monitor.resources,
+    heartbeatIntervalMs: () => session?.settings.heartbeat_interval_ms ?? defaultHeartbeatMs,
+    requestStop: deps.stop,
+    metrics,
+    random,
+    clock,
+    log,
+  })
+  const link = createBusLink({ connectBus: deps.connectBus ?? connectNatsBus({ key, clock, log }), attach, log })
+  const become = async (next: Membership, before: Membership | null): Promise<void> => {
+    now = next
+    if ('session' in next) session = next.session
+    tell(log, next, before)
+    await memory.keep(next)
+    if (next.state !== 'ended') link.set(next.state === 'joined' ? { nodeId: next.nodeId, bus: next.session.bus } : null)
+  }
+  const isReady = (): boolean => now?.state === 'joined' && link.isConnected()
+  const secret = (): string | null => session?.gateway_secret ?? null
+  const { gateway, url } = await openDoor({ settings, controllers: memory.controllers(), isReady, secret, metrics, random, clock, log, signal })
+  try {
+    await monitor.ready
+    const client = createControllerClient({ key, urls: memory.controllers, clock, log })
+    const registration = () => describeWorker({ settings, key, incarnation, monitor, gatewayUrl: url, os: thisRuntime.os, arch: thisRuntime.arch })
+    const hasToken = settings.token !== undefined
+    const end = await runMembership({ client, incarnation, hasToken, registration, become, onPolled: metrics.polled, random, clock, log, signal }, begin(memory.record().id))
+    await link.close(end.reason === 'stopped')
+    return { code: end.code, message: end.message }
+  } finally {
+    await link.close(false)
+    await gateway.close()
+  }
+}
+
+function startMonitor({ settings, dataDir, env = defaultEnv, clock, log }: Life, signal: AbortSignal): ResourceMonitor {
+  const run = createToolRunner({ start: startTool(env), timeoutMs: toolTimeoutMs, clock })
+  const forcedCapability = settings.capability ?? null
+  return createResourceMonitor({ dataDir: dataDir.root, files: hostFiles, run, runtime: thisRuntime, forcedCapability, clock, log, signal })
+}

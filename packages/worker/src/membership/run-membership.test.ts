@@ -1,0 +1,121 @@
+import { Incarnation, NodeId, type Session } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import { createManualClock } from '../../test/manual-clock.ts'
+import { recordingLog } from '../../test/recording-log.ts'
+import type { Answer, ControllerClient } from '../controller-client.ts'
+import { begin, type Membership } from './machine.ts'
+import { runMembership } from './run-membership.ts'
+
+const nodeId = NodeId.parse('n-1')
+const session = (etag: string, bus: Session['bus'] = null): Answer<Session> => ({
+  kind: 'ok',
+  body: { status: 'pending', bus, settings: { heartbeat_interval_ms: 1, controllers: [], allow_source: [] }, etag },
+})
+const registered: Answer<unknown> = { kind: 'ok', body: { id: nodeId, name: 'a', status: 'pending' } }
+const unreachable: Answer<never> = { kind: 'unreachable', url: 'http://c', reason: 'closed', retryAfterMs: null }
+const refused = (status: number, code: string, retryAfterMs: number | null = null): Answer<never> => ({ kind: 'refused', status, code, message: code, retryAfterMs })
+
+/** Gives the answers one after the other, and the last one for ever. */
+function world(answers: readonly Answer<unknown>[], { tookMs = 0 } = {}) {
+  const clock = createManualClock()
+  const stopping = new AbortController()
+  const asked: { path: string; body: unknown; at: number }[] = []
+  const states: string[] = []
+  const client: ControllerClient = {
+    current: () => 'http://c',
+    call: async (route, { body, signal }) => {
+      signal.throwIfAborted()
+      asked.push({ path: route.path, body, at: clock.monotonic() })
+      const answer = answers[Math.min(asked.length, answers.length) - 1]
+      if (tookMs > 0) await clock.sleep(tookMs, signal)
+      return answer as never
+    },
+  }
+  const log = recordingLog()
+  const ended = runMembership(
+    {
+      client,
+      incarnation: Incarnation.parse('i'),
+      hasToken: false,
+      registration: () => ({ name: 'a', public_key: 'U', incarnation: 'i' }),
+      become: async (now: Membership) => void states.push(now.state),
+      onPolled: () => undefined,
+      random: () => 0.5,
+      clock,
+      log,
+      signal: stopping.signal,
+    },
+    begin(null),
+  )
+  return { clock, asked, states, log, ended, stop: () => stopping.abort('enough') }
+}
+
+describe('the pace of asking', () => {
+  it('C2 backs off to at most 5 s while nobody answers, and never gives up', async () => {
+    const { clock, asked, stop, ended } = world([unreachable])
+    await clock.advance(3_600_000)
+    const waits = asked.slice(1).map(({ at }, index) => at - (asked[index]?.at ?? 0))
+    expect(waits.slice(0, 7)).toEqual([200, 400, 800, 1600, 3200, 4000, 4000])
+    expect(Math.max(...waits)).toBeLessThanOrEqual(5000)
+    expect(asked.length).toBeGreaterThan(800)
+    stop()
+    expect(await ended).toEqual({ state: 'ended', reason: 'stopped', code: 0, message: 'enough' })
+  })
+
+  it('leaves a controller alone for as long as it asks, with a little more so that not all come at once', async () => {
+    const { clock, asked, stop } = world([refused(503, 'unavailable', 8000), registered, session('a')], { tookMs: 0 })
+    await clock.advance(20_000)
+    expect(asked[1]?.at).toBe(9000)
+    stop()
+  })
+
+  it('asks at once after an answer that changed something, and slowly when nothing does', async () => {
+    const { clock, asked, stop } = world([registered, session('a'), session('b'), session('b')])
+    await clock.advance(2500)
+    expect(asked.map(({ at }) => at)).toEqual([0, 0, 0, 0, 1000, 2000])
+    stop()
+  })
+
+  it('does not pause after a poll that waited', async () => {
+    const { clock, asked, stop } = world([registered, session('a')], { tookMs: 30_000 })
+    await clock.advance(95_000)
+    expect(asked.map(({ at }) => at)).toEqual([0, 30_000, 60_000, 90_000])
+    stop()
+  })
+})
+
+describe('asking', () => {
+  it('hands back what it knows', async () => {
+    const { clock, asked, stop } = world([registered, session('a'), session('b')])
+    await clock.advance(0)
+    expect(asked.slice(1, 4).map(({ body }) => body)).toEqual([{ incarnation: 'i' }, { incarnation: 'i', known: 'a' }, { incarnation: 'i', known: 'b' }])
+    stop()
+  })
+
+  it('complains once about what lasts, and says when it is over', async () => {
+    const { clock, log, stop } = world([unreachable, unreachable, unreachable, registered, session('a')])
+    await clock.advance(10_000)
+    expect(log.lines.map(({ level }) => level)).toEqual(['warn', 'info'])
+    stop()
+  })
+
+  it('stops in the middle of a poll', async () => {
+    const { clock, ended, stop } = world([registered, session('a')], { tookMs: 30_000 })
+    await clock.advance(31_000)
+    stop()
+    expect(await ended).toMatchObject({ reason: 'stopped' })
+  })
+
+  it('ends with what a controller refused', async () => {
+    const { ended, states } = world([refused(401, 'wrong_token')])
+    expect(await ended).toMatchObject({ reason: 'refused', code: 1 })
+    expect(states).toEqual(['registering', 'ended'])
+  })
+})
+
+it('logs nothing when all goes well', async () => {
+  const { clock, log, stop } = world([registered, session('a')])
+  await clock.advance(0)
+  expect(log.lines).toEqual([])
+  stop()
+})

@@ -1,0 +1,23 @@
+// What the log says of a worker's life in its cluster: each turn once.
+import type { Log } from '@muster/host'
+import { unreachable } from '@muster/protocol'
+import type { Membership } from './machine.ts'
+
+export function tell(log: Log, now: Membership, before: Membership | null): void {
+  if (now.state === before?.state) return
+  switch (now.state) {
+    case 'registering':
+      if (before !== null) log.warn('this node was removed from the cluster; joining again as a new one')
+      return
+    case 'registered':
+      return log.info('registered', { node_id: now.nodeId })
+    case 'pending':
+      return log.info('this node waits until an administrator approves it', { node_id: now.nodeId, run: `muster nodes approve ${now.nodeId}` })
+    case 'joined':
+      return log.info('joined the cluster', { node_id: now.nodeId, bus: now.session.bus.url.replace(/\/\/[^@/]*@/, '//***@') })
+    case 'ended':
+      return now.code === 0 ? log.info('ending', { reason: now.message }) : log.error('ending', { reason: now.message })
+    default:
+      return unreachable(now)
+  }
+}

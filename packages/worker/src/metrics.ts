@@ -1,0 +1,61 @@
+// What a worker counts and shows. One registry per worker: several may live in one process.
+import { version } from '@muster/host'
+import type { Resources } from '@muster/protocol'
+import { Counter, Gauge, Registry } from 'prom-client'
+
+export type PollOutcome = 'ok' | 'refused' | 'unreachable'
+
+export interface WorkerMetrics {
+  heartbeatSent(): void
+  busReconnected(): void
+  polled(outcome: PollOutcome): void
+  render(): Promise<string>
+  readonly contentType: string
+}
+
+export type MetricSources = Readonly<{ resources: () => Resources; isBusConnected: () => boolean }>
+
+const figures = ['cpus', 'total_ram', 'available_ram', 'total_vram', 'available_vram', 'total_disk', 'available_disk'] as const
+
+export function createWorkerMetrics({ resources, isBusConnected }: MetricSources): WorkerMetrics {
+  const registry = new Registry()
+  const counter = (name: string, help: string, labelNames: string[] = []) => {
+    const made = new Counter({ name: `muster_worker_${name}`, help, labelNames, registers: [] })
+    registry.registerMetric(made)
+    return made
+  }
+  const gauge = (name: string, collect: (gauge: Gauge) => void, { help, labelNames }: { help: string; labelNames: string[] }): void =>
+    registry.registerMetric(
+      new Gauge({
+        name: `muster_worker_${name}`,
+        help,
+        labelNames,
+        registers: [],
+        collect() {
+          collect(this)
+        },
+      }),
+    )
+  const heartbeats = counter('heartbeats_total', 'Heartbeats sent over the bus')
+  const reconnects = counter('bus_reconnects_total', 'Times the bus came back after it was lost')
+  const polls = counter('session_polls_total', 'Session polls by what came of them', ['outcome'])
+  gauge('info', (info) => info.set({ version }, 1), { help: 'The version', labelNames: ['version'] })
+  gauge('bus_connected', (connected) => connected.set(isBusConnected() ? 1 : 0), { help: '1 while the bus is connected', labelNames: [] })
+  for (const figure of figures) {
+    const show = (shown: Gauge): void => {
+      const { [figure]: value, gpu_vendor } = resources()
+      shown.reset()
+      if (value !== null) shown.set({ gpu_vendor: figure.endsWith('vram') ? (gpu_vendor ?? '') : '' }, value)
+    }
+    // Labelled, since a gauge without a label can't be absent: it shows 0 for what is unknown.
+    const help = `Resources of this machine: ${figure.replace('_', ' ')}; absent while unknown`
+    gauge(figure === 'cpus' ? figure : `${figure}_bytes`, show, { help, labelNames: ['gpu_vendor'] })
+  }
+  return {
+    heartbeatSent: () => heartbeats.inc(),
+    busReconnected: () => reconnects.inc(),
+    polled: (outcome) => polls.inc({ outcome }),
+    render: () => registry.metrics(),
+    contentType: registry.contentType,
+  }
+}

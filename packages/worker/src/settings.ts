@@ -1,0 +1,41 @@
+// The settings of a worker.
+import { defineSettings, choice, map, secret, string, type SettingsOf } from '@muster/host'
+import { Labels, NodeName } from '@muster/protocol'
+import { controllerOrigin } from './controller-urls.ts'
+import { parseListenAddress } from './gateway/listen-address.ts'
+
+export const workerSettings = defineSettings({
+  join: string({
+    flag: 'join',
+    help: 'URL of a controller; needed the first time',
+    check: (url) => (controllerOrigin(url) === null ? `"${url}" is not the URL of a controller: use http://host:port or https://host` : null),
+  }),
+  token: secret({ flag: 'token', allowFlag: true, help: 'the join token; needed the first time' }),
+  name: string({
+    flag: 'name',
+    help: 'what people call this node (default: its host name)',
+    check: (name) => firstProblem(NodeName.safeParse(name)),
+  }),
+  labels: map({ flag: 'labels', help: 'k=v,…: labels of this node, for selectors', check: (labels) => firstProblem(Labels.safeParse(labels)) }),
+  type: choice({ flag: 'type', values: ['backend', 'agent'], default: 'backend', help: 'an agent node joins the cluster but has no backends' }),
+  gatewayListen: string({
+    flag: 'gateway-listen',
+    help: 'address[:port] on which controllers reach this worker (default: the address that leads to the controller, any port)',
+    check: (text) => (parseListenAddress(text) === null ? `"${text}" is not an address: use 10.0.0.5, 10.0.0.5:9000, :9000 or [::1]:9000` : null),
+  }),
+  gatewayUrl: string({
+    flag: 'gateway-url',
+    help: 'URL under which controllers reach this worker, when it is behind a proxy or NAT (default: where it listens)',
+    check: (url) => (/^https?:$/.test(URL.parse(url)?.protocol ?? '') ? null : `"${url}" is not a URL: use http://host:port`),
+  }),
+  capability: string({
+    flag: 'capability',
+    help: 'which builds of backends run here, e.g. nvidia-cuda-12, amd, vulkan, default (default: found out)',
+    check: (text) => (/^[a-z0-9][a-z0-9.-]{0,63}$/.test(text) ? null : `"${text}" is not a capability: 1–64 characters of a–z, 0–9, . and -`),
+  }),
+})
+export type WorkerSettings = SettingsOf<typeof workerSettings>
+
+function firstProblem(result: { success: boolean; error?: { issues: readonly { message: string }[] } }): string | null {
+  return result.success ? null : (result.error?.issues[0]?.message ?? 'it is not valid')
+}
