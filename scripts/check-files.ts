@@ -1,4 +1,5 @@
-// What no linter looks at: traces of one machine in files that go to all of them, and litter.
+// What no linter looks at: litter, traces of one machine in files that go to all of them, and a lock file from which
+// a fresh clone could not be installed though this one works.
 import { globSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './environment.ts'
@@ -7,28 +8,62 @@ const skipped = new Set(['node_modules', '.git', '.cache', 'dist'])
 const binary = /\.(png|jpg|ico|woff2|gguf|gz|tar)$/
 const largestBytes = 1_000_000
 
-const problems: string[] = []
-for (const path of globSync('**/*', { cwd: root, exclude: (name) => skipped.has(name) })) {
-  const file = join(root, path)
-  const size = statSync(file).isFile() ? statSync(file).size : null
-  if (size === 0) problems.push(`${path}: is empty`)
-  if (size === null || size === 0 || size > largestBytes || binary.test(path)) continue
-  problems.push(...tracesOfAMachine(readFileSync(file, 'utf8')).map((trace) => `${path}: ${trace}`))
-}
-problems.push(...downloadAddresses(readFileSync(join(root, 'package-lock.json'), 'utf8')).map((trace) => `package-lock.json: ${trace}`))
+type Dependencies = Readonly<Record<string, string>>
 
+/** What package.json and its entry in package-lock.json have in common. */
+interface Manifest {
+  readonly dependencies?: Dependencies
+  readonly devDependencies?: Dependencies
+  readonly optionalDependencies?: Dependencies
+}
+
+interface Lock {
+  readonly packages: Readonly<Record<string, Manifest & { readonly resolved?: string }>>
+}
+
+const lock: Lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+const problems = [...aboutFiles(), ...aboutManifests(), ...aboutTheLock()]
 for (const problem of problems) console.log(problem)
 process.exitCode = problems.length === 0 ? 0 : 1
 
-/** `/home/me` and the like stand for anybody. */
-function tracesOfAMachine(text: string): string[] {
-  const homes = [...text.matchAll(/\/(?:home|Users)\/(?!me\/|you\/|user\/)[a-z][\w-]*\//g)].map(
-    ([home]) => `names somebody's home directory, ${home}`,
-  )
-  return text.includes(`${root}/`) ? [...homes, `names the directory of this clone, ${root}`] : homes
+function aboutFiles(): string[] {
+  return globSync('**/*', { cwd: root, exclude: (name) => skipped.has(name) }).flatMap((path) => {
+    const file = statSync(join(root, path))
+    if (!file.isFile() || file.size > largestBytes || binary.test(path)) return []
+    if (file.size === 0) return [`${path}: is empty`]
+    return tracesOfAMachine(readFileSync(join(root, path), 'utf8')).map((trace) => `${path}: ${trace}`)
+  })
 }
 
-/** A lock file names packages by version and checksum; where they come from is each machine's own setting. */
-function downloadAddresses(lock: string): string[] {
-  return [...lock.matchAll(/"resolved": "(\w+:\/\/[^"]*)"/g)].map(([, address]) => `names a download address, ${address}`)
+/** `/home/me` and the like stand for anybody; a clone in `/app` says nothing about an `/app` in the text. */
+function tracesOfAMachine(text: string): string[] {
+  const homes = [...text.matchAll(/\/(?:home|Users)\/(?!me\/|you\/|user\/)[a-z][\w-]*\//g)]
+  const traces = homes.map(([home]) => `names somebody's home directory, ${home}`)
+  const isTelling = root.split('/').length > 2
+  return isTelling && text.includes(`${root}/`) ? [...traces, `names the directory of this clone, ${root}`] : traces
+}
+
+function aboutManifests(): string[] {
+  const wanted = ({ dependencies, devDependencies, optionalDependencies }: Manifest): string =>
+    JSON.stringify(
+      [dependencies, devDependencies, optionalDependencies].map((each) =>
+        Object.entries(each ?? {}).toSorted(([a], [b]) => a.localeCompare(b)),
+      ),
+    )
+  return globSync(['package.json', 'packages/*/package.json'], { cwd: root }).flatMap((path) => {
+    const manifest: Manifest = JSON.parse(readFileSync(join(root, path), 'utf8'))
+    const locked = lock.packages[path === 'package.json' ? '' : path.replace('/package.json', '')] ?? {}
+    return wanted(manifest) === wanted(locked) ? [] : [`${path}: asks for other packages than package-lock.json has: run npm install`]
+  })
+}
+
+function aboutTheLock(): string[] {
+  const names = new Set(Object.keys(lock.packages).map((path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)))
+  return Object.entries(lock.packages).flatMap(([path, entry]) => {
+    // Where packages come from is each machine's own setting; version and checksum say which they are.
+    const address = entry.resolved?.includes('://') === true ? [`package-lock.json: ${path} names a download address`] : []
+    // npm leaves out packages for other systems that it could not find, and npm ci then refuses the whole file.
+    const missing = Object.keys(entry.optionalDependencies ?? {}).filter((name) => !names.has(name))
+    return [...address, ...missing.map((name) => `package-lock.json: ${name}, for ${path}, is missing`)]
+  })
 }

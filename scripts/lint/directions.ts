@@ -9,6 +9,8 @@ export interface Direction {
   readonly never?: readonly string[]
   /** Imports from outside the package that it allows; all others are forbidden. */
   readonly only?: readonly string[]
+  /** With `static`, types and `import()` are allowed all the same. */
+  readonly kind?: 'static'
   /** Ends the sentence "… may not be imported here: …". */
   readonly because: string
 }
@@ -85,9 +87,15 @@ export const directions: readonly Direction[] = [
   },
   {
     from: ['packages/cli/src/**'],
-    except: ['packages/cli/src/commands/{up,controller,worker}.ts'],
+    except: ['packages/cli/src/serve/**'],
     never: ['@muster/!(protocol|host)'],
-    because: 'a client command must start fast and need nothing but the HTTP API; up, controller and worker load the rest when they run',
+    because: 'a client command needs nothing but the HTTP API; only serve runs controllers and workers in its own process',
+  },
+  {
+    from: ['packages/cli/src/serve/**'],
+    kind: 'static',
+    never: ['@muster/!(protocol|host)'],
+    because: 'every command loads this file and has to start fast: load what runs a controller or a worker with import(), when it runs',
   },
   {
     from: ['packages/web/src/**'],

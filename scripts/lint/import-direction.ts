@@ -9,13 +9,11 @@ const throughTheIndex = 'packages import each other by name, through the one ind
 const mayLookInside = ['packages/testkit/**', 'scripts/**', 'bench/**']
 const root = join(import.meta.dirname, '..', '..')
 
-interface Literal {
-  readonly type: string
-  readonly value?: unknown
-}
-
 interface ImportNode {
-  readonly source: Literal | null
+  readonly type: string
+  readonly source: { readonly value?: unknown } | null
+  readonly importKind?: string
+  readonly exportKind?: string
 }
 
 interface Context {
@@ -25,18 +23,27 @@ interface Context {
 
 const matchesAny = (path: string, globs: readonly string[]): boolean => globs.some((glob) => matchesGlob(path, glob))
 
-/** Why this file may not import that; null if it may. Both are paths from the root, or the name of a package. */
-export function findObjection(file: string, specifier: string): string | null {
+/** `file` is a path from the root. A static import is one that loads what it names before the file runs. */
+export interface Import {
+  readonly file: string
+  readonly specifier: string
+  readonly isStatic: boolean
+}
+
+/** Why this may not be imported; null if it may. */
+export function findObjection({ file, specifier, isStatic }: Import): string | null {
   const isRelative = specifier.startsWith('.')
   const target = isRelative ? join(dirname(file), specifier).split(sep).join('/') : specifier
   const leaves = packageOf(target) !== packageOf(file)
+  const isTest = matchesAny(file, tests)
   const reachesInside = isRelative ? leaves && packageOf(target) !== null : matchesGlob(target, '@muster/*/**')
-  if (reachesInside && !matchesAny(file, mayLookInside)) return throughTheIndex
-  if (matchesAny(file, tests)) return null
-  const applying = directions.filter(({ from, except = [] }) => matchesAny(file, from) && !matchesAny(file, except))
-  const isForbidden = ({ never = [], only }: Direction): boolean =>
+  if (reachesInside && !matchesAny(file, mayLookInside) && !(isTest && packageOf(target) === 'packages/testkit')) return throughTheIndex
+  if (isTest) return null
+  const applies = ({ from, except = [], kind }: Direction): boolean =>
+    matchesAny(file, from) && !matchesAny(file, except) && (kind === undefined || isStatic)
+  const forbids = ({ never = [], only }: Direction): boolean =>
     matchesAny(target, never) || (only !== undefined && leaves && !matchesAny(target, only))
-  return applying.find(isForbidden)?.because ?? null
+  return directions.find((direction) => applies(direction) && forbids(direction))?.because ?? null
 }
 
 function packageOf(file: string): string | null {
@@ -46,7 +53,9 @@ function packageOf(file: string): string | null {
 function check(context: Context, node: ImportNode): void {
   const specifier = node.source?.value
   if (typeof specifier !== 'string') return
-  const because = findObjection(relative(root, context.filename).split(sep).join('/'), specifier)
+  const file = relative(root, context.filename).split(sep).join('/')
+  const isType = node.type === 'TSImportType' || node.importKind === 'type' || node.exportKind === 'type'
+  const because = findObjection({ file, specifier, isStatic: !isType && node.type !== 'ImportExpression' })
   if (because === null) return
   context.report({ message: `${specifier} may not be imported here: ${because} (scripts/lint/directions.ts).`, node: node.source })
 }

@@ -110,3 +110,25 @@ it('knip finds an export that nobody imports, a file and a dependency that nobod
   expect(stdout).toMatch(/"pino"/)
   expect(stdout).not.toMatch(/"used"/)
 }, 20_000)
+
+it('check-files finds litter, traces of a machine and a lock file that can not be installed', async () => {
+  for (const file of ['check-files.ts', 'environment.ts']) cpSync(join(root, 'scripts', file), join(copy.path, 'scripts', file))
+  plant('empty.txt', '')
+  plant('home.md', `see ${join('/', 'home', 'alice', 'notes')}`)
+  plant('clone.md', `see ${copy.path}/notes`)
+  plant('packages/two/package.json', '{ "dependencies": { "pino": "1.0.0" } }')
+  const address = { 'node_modules/a': { resolved: 'https://registry.example/a.tgz', optionalDependencies: { 'a-linux': '1' } } }
+  plant('package-lock.json', JSON.stringify({ packages: { ...address, 'packages/two': { dependencies: { pino: '2.0.0' } } } }))
+  const { code, stdout } = await run('node', 'scripts/check-files.ts')
+  expect(code).toBe(1)
+  for (const problem of [
+    'empty.txt: is empty',
+    "home.md: names somebody's home directory",
+    'clone.md: names the directory of this clone',
+    'packages/two/package.json: asks for other packages than package-lock.json has',
+    'package-lock.json: node_modules/a names a download address',
+    'package-lock.json: a-linux, for node_modules/a, is missing',
+  ]) {
+    expect(stdout).toContain(problem)
+  }
+}, 20_000)
