@@ -18,14 +18,14 @@ function tidy<T extends AsyncDisposable>(thing: T): T {
 }
 
 /** A cluster with one controller, an ear on its bus, and a directory for a worker. */
-async function world({ token = 'right' as string | null } = {}) {
+async function world({ token = 'right' }: { token?: string | null } = {}) {
   const cluster = createFakeCluster()
   const controller = tidy(await startFakeController(cluster))
   const hub = newHub()
   const directory = tidy(await makeTempDir('worker')).path
   const ear = listen(hub.connect())
   const start = async (options: Partial<TestWorkerOptions> = {}): Promise<TestWorker> =>
-    tidy(await startTestWorker({ directory, join: controller.url, hub, ...(token === null ? {} : { token }), ...options }))
+    tidy(await startTestWorker({ directory, join: controller.url, hub, token, ...options }))
   const approve = (): void => {
     for (const node of cluster.nodes.values()) node.approved = true
     cluster.changed()
@@ -77,15 +77,18 @@ describe('joining', () => {
       resources: { total_ram: expect.any(Number), available_ram: expect.any(Number), total_disk: expect.any(Number), total_vram: null, gpu_vendor: null },
     })
     noteGateway(worker, node.registration.gateway_url)
+    cluster.isImpatient = true
+    cluster.changed()
     await polled(controller, 2)
+    cluster.isImpatient = false
     expect(beats).toEqual([])
     await ready(worker, 503)
     const said = worker.log.lines.filter(({ message }) => message.includes('approves'))
     expect(said).toMatchObject([{ fields: { run: `muster nodes approve ${node.id}` } }])
 
     approve()
-    const first = await oneMore(0)
-    expect(first).toMatchObject({ node_id: node.id, seq: 0, incarnation: node.registration.incarnation, in_flight: 0, ops: [] })
+    await oneMore(0)
+    expect(beats[0]).toMatchObject({ node_id: node.id, seq: 0, incarnation: node.registration.incarnation, in_flight: 0, ops: [] })
     expect(await bus.request(backendList, { node: node.id }, {}, { timeoutMs: 1000 })).toEqual({ backends: [] })
     await ready(worker, 200)
     expect(worker.nodeId()).toBe(node.id)
@@ -148,7 +151,7 @@ describe('a member', () => {
     await all.oneMore()
     if (token !== null) return { ...all, worker, node }
     await worker.stop()
-    const again = await all.start({ token: undefined as never })
+    const again = await all.start({ token: null })
     await all.oneMore()
     return { ...all, worker: again, node }
   }
@@ -170,7 +173,7 @@ describe('a member', () => {
     const { cluster, node, worker, start, beats, oneMore } = await member()
     const before = node.registration.incarnation
     await worker.stop()
-    const again = await start({ token: undefined as never })
+    const again = await start({ token: null })
     expect(await oneMore()).toMatchObject({ node_id: node.id })
     expect(again.nodeId()).toBe(node.id)
     expect(cluster.nodes.size).toBe(1)
@@ -179,10 +182,10 @@ describe('a member', () => {
   })
 
   it('remembers where it joined', async () => {
-    const { worker, directory, hub, oneMore } = await member()
+    const { worker, directory, hub, oneMore, node } = await member()
     await worker.stop()
     tidy(await startTestWorker({ directory, hub }))
-    await oneMore()
+    expect(await oneMore()).toMatchObject({ node_id: node.id })
   })
 
   it('W23 that was deleted joins as a new pending node when it has a token', async () => {
@@ -208,7 +211,7 @@ describe('a member', () => {
     const { node, remove, worker, start } = await member()
     await worker.stop()
     remove(node.id)
-    expect(await (await start({ token: undefined as never })).ended).toMatchObject({ code: 1, message: expect.stringContaining('--token') })
+    expect(await (await start({ token: null })).ended).toMatchObject({ code: 1, message: expect.stringContaining('--token') })
   })
 
   it('C11 of which a copy was started gives way, without a goodbye in its name', async () => {
@@ -269,7 +272,7 @@ describe('a member', () => {
     await oneMore()
     await worker.stop()
 
-    const again = await start({ token: undefined as never, hub })
+    const again = await start({ token: null, hub })
     expect(await oneMore()).toMatchObject({ node_id: node.id })
     expect(again.nodeId()).toBe(node.id)
     expect(second.polls.length).toBeGreaterThan(1)

@@ -1,6 +1,7 @@
 // The settings of a worker.
 import { defineSettings, choice, map, secret, string, type SettingsOf } from '@muster/host'
 import { Labels, NodeName } from '@muster/protocol'
+import type { z } from 'zod'
 import { controllerOrigin } from './controller-urls.ts'
 import { parseListenAddress } from './gateway/listen-address.ts'
 
@@ -14,9 +15,9 @@ export const workerSettings = defineSettings({
   name: string({
     flag: 'name',
     help: 'what people call this node (default: its host name)',
-    check: (name) => firstProblem(NodeName.safeParse(name)),
+    check: (name) => problemOf(NodeName, name),
   }),
-  labels: map({ flag: 'labels', help: 'k=v,…: labels of this node, for selectors', check: (labels) => firstProblem(Labels.safeParse(labels)) }),
+  labels: map({ flag: 'labels', help: 'k=v,…: labels of this node, for selectors', check: (labels) => problemOf(Labels, labels) }),
   type: choice({ flag: 'type', values: ['backend', 'agent'], default: 'backend', help: 'an agent node joins the cluster but has no backends' }),
   gatewayListen: string({
     flag: 'gateway-listen',
@@ -36,6 +37,9 @@ export const workerSettings = defineSettings({
 })
 export type WorkerSettings = SettingsOf<typeof workerSettings>
 
-function firstProblem(result: { success: boolean; error?: { issues: readonly { message: string }[] } }): string | null {
-  return result.success ? null : (result.error?.issues[0]?.message ?? 'it is not valid')
+function problemOf(schema: z.ZodType, value: unknown): string | null {
+  const [issue] = schema.safeParse(value).error?.issues ?? []
+  if (issue === undefined) return null
+  // Of a record's key, zod says only that it is invalid; why is one level deeper.
+  return (issue.code === 'invalid_key' ? issue.issues[0]?.message : undefined) ?? issue.message
 }

@@ -2,7 +2,7 @@
 // real signature check, and a hand on what it answers. It keeps its rows in memory.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
-import { createRequestVerifier, newId } from '@muster/host'
+import { createRequestVerifier, newId, sha256Hex } from '@muster/host'
 import { NodeId, nodeAgentRoutes, Registration, type Session } from '@muster/protocol'
 
 export interface FakeNode {
@@ -17,6 +17,8 @@ export interface FakeCluster {
   readonly nodes: Map<string, FakeNode>
   bus: NonNullable<Session['bus']>
   settings: Session['settings']
+  /** Polls are answered at once, as after their half minute. */
+  isImpatient: boolean
   /** Wakes the polls that wait; the answer is read anew. */
   changed(): void
 }
@@ -45,6 +47,7 @@ export function createFakeCluster({ token = 'right', busUrl = 'local:' } = {}): 
     token,
     nodes: new Map(),
     bus: { url: busUrl, credentials: null, expires_at: null },
+    isImpatient: false,
     settings: { heartbeat_interval_ms: 50, controllers: [], allow_source: [] },
     changed: () => listeners.forEach((listener) => listener()),
     onChange: (listener) => {
@@ -145,13 +148,12 @@ async function session({ cluster, state, json, key, request, signal }: Asked, id
       ...(node.approved ? { gateway_secret: 'gateway-secret' } : {}),
       settings: cluster.settings,
     }
-    const etag = JSON.stringify(current).length + ':' + newHash(JSON.stringify(current))
-    if (etag !== known) return { status: 200, body: { ...current, etag } }
+    const etag = sha256Hex(JSON.stringify(current))
+    const isNews = known === undefined ? current.bus !== null : etag !== known
+    if (isNews || cluster.isImpatient) return { status: 200, body: { ...current, etag } }
     await nextChange(cluster, AbortSignal.any([signal, closed(request)]))
   }
 }
-
-const newHash = (text: string): string => [...text].reduce((hash, char) => (hash * 31 + char.charCodeAt(0)) >>> 0, 7).toString(36)
 
 function closed(request: IncomingMessage): AbortSignal {
   const controller = new AbortController()

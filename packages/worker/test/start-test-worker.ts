@@ -12,7 +12,8 @@ export interface TestWorker extends Worker, AsyncDisposable {
 export type TestWorkerOptions = Readonly<{
   directory: string
   join?: string
-  token?: string
+  /** Null: none. */
+  token?: string | null
   flags?: Record<string, string>
   hub?: LocalHub
   clock?: Clock
@@ -20,7 +21,7 @@ export type TestWorkerOptions = Readonly<{
 }>
 
 export async function startTestWorker({ directory, join, token, flags = {}, hub, clock = systemClock, env }: TestWorkerOptions): Promise<TestWorker> {
-  const settings = resolveSettings(workerSettings, { flags: { join, token, name: 'tester', 'gateway-listen': '127.0.0.1:0', ...flags }, env: {} })
+  const settings = resolveSettings(workerSettings, { flags: { join, token: token ?? undefined, name: 'tester', 'gateway-listen': '127.0.0.1:0', ...flags }, env: {} })
   const dataDir = await openDataDir({ path: directory, role: 'worker' })
   const log = recordingLog()
   const local: Partial<WorkerDeps> = hub === undefined ? {} : { connectBus: async () => hub.connect() }
@@ -28,7 +29,10 @@ export async function startTestWorker({ directory, join, token, flags = {}, hub,
     await dataDir.release()
     throw error
   })
-  const ended = worker.ended.finally(() => dataDir.release())
+  const ended = worker.ended.then(async (end) => {
+    await dataDir.release()
+    return end
+  })
   const stop = async (): Promise<void> => {
     await worker.stop()
     await ended

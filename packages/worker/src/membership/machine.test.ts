@@ -11,7 +11,7 @@ const asking = { attempt: 0, retryAfterMs: null }
 
 const firstJoin: Membership = { state: 'registering', nodeId: null, ...asking }
 const returning: Membership = { state: 'registering', nodeId: id, ...asking }
-const registered: Membership = { state: 'registered', nodeId: id, ...asking }
+const registered: Membership = { state: 'registered', nodeId: id, isApproved: false, ...asking }
 const pending: Membership = { state: 'pending', nodeId: id, session: waiting, ...asking }
 const joined: Membership = { state: 'joined', nodeId: id, session: approved, ...asking }
 const ended: Membership = { state: 'ended', reason: 'stopped', code: 0, message: '' }
@@ -19,7 +19,7 @@ const states = { firstJoin, returning, registered, pending, joined, ended }
 
 const refusal = (status: number, code: string, retryAfterMs: number | null = null): Refusal => ({ type: 'refused', status, code, message: `because ${code}`, retryAfterMs })
 const events = {
-  registered: { type: 'registered', nodeId: 'node-2' as NodeId },
+  registered: { type: 'registered', nodeId: 'node-2' as NodeId, isApproved: true },
   waiting: { type: 'session', session: waiting },
   approved: { type: 'session', session: approved },
   unreachable: { type: 'unreachable', reason: 'closed', retryAfterMs: null },
@@ -98,7 +98,7 @@ describe('what it keeps', () => {
     expect(begin(id)).toEqual(returning)
   })
   it('takes the id that the controller says, also when it was another one before', () => {
-    expect(step(returning, events.registered, { hasToken: false, controllerUrl: 'http://c' })).toMatchObject({ nodeId: 'node-2' })
+    expect(step(returning, events.registered, { hasToken: false, controllerUrl: 'http://c' })).toMatchObject({ nodeId: 'node-2', isApproved: true })
   })
   it('exits with 1 and says what to run when it was deleted', () => {
     expect(step(joined, events.gone, { hasToken: false, controllerUrl: 'http://c:8080' })).toMatchObject({

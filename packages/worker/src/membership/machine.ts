@@ -16,7 +16,7 @@ type Asking = Readonly<{ attempt: number; retryAfterMs: number | null }>
 export type Membership =
   /** `nodeId` is what the controllers called this key before; null on a first join. */
   | (Asking & { readonly state: 'registering'; readonly nodeId: NodeId | null })
-  | (Asking & { readonly state: 'registered'; readonly nodeId: NodeId })
+  | (Asking & { readonly state: 'registered'; readonly nodeId: NodeId; readonly isApproved: boolean })
   | (Asking & { readonly state: 'pending'; readonly nodeId: NodeId; readonly session: Session })
   | (Asking & { readonly state: 'joined'; readonly nodeId: NodeId; readonly session: Session & { bus: NonNullable<Session['bus']> } })
   | Ended
@@ -26,7 +26,7 @@ export type Ended = Readonly<{ state: 'ended'; reason: 'stopped' | 'deleted' | '
 export type Refusal = Readonly<{ type: 'refused'; status: number; code: string; message: string; retryAfterMs: number | null }>
 
 export type MembershipEvent =
-  | { readonly type: 'registered'; readonly nodeId: NodeId }
+  | { readonly type: 'registered'; readonly nodeId: NodeId; readonly isApproved: boolean }
   | { readonly type: 'session'; readonly session: Session }
   | Refusal
   | { readonly type: 'unreachable'; readonly reason: string; readonly retryAfterMs: number | null }
@@ -43,7 +43,7 @@ export function step(now: Membership, event: MembershipEvent, facts: JoinFacts):
   if (now.state === 'ended') return null
   switch (event.type) {
     case 'registered':
-      return now.state === 'registering' ? { state: 'registered', nodeId: event.nodeId, ...fresh } : null
+      return now.state === 'registering' ? { state: 'registered', nodeId: event.nodeId, isApproved: event.isApproved, ...fresh } : null
     case 'session':
       return now.state === 'registering' ? null : withSession(now.nodeId, event.session)
     case 'unreachable':

@@ -55,7 +55,7 @@ async function ask(deps: MembershipDeps, now: Exclude<Membership, Ended>): Promi
   const { client, signal, incarnation } = deps
   if (now.state === 'registering') {
     const answer = await client.call(nodeAgentRoutes.register, { body: deps.registration(), timeoutMs: registerTimeoutMs, signal })
-    return answer.kind === 'ok' ? { type: 'registered', nodeId: answer.body.id } : failed(answer)
+    return answer.kind === 'ok' ? { type: 'registered', nodeId: answer.body.id, isApproved: answer.body.status !== 'pending' } : failed(answer)
   }
   const known = now.state === 'registered' ? {} : { known: now.session.etag }
   const answer = await client.call(nodeAgentRoutes.session, {

@@ -1,6 +1,6 @@
 // What the log says of a worker's life in its cluster: each turn once.
 import type { Log } from '@muster/host'
-import { unreachable } from '@muster/protocol'
+import { unreachable, type NodeId } from '@muster/protocol'
 import type { Membership } from './machine.ts'
 
 export function tell(log: Log, now: Membership, before: Membership | null): void {
@@ -10,9 +10,11 @@ export function tell(log: Log, now: Membership, before: Membership | null): void
       if (before !== null) log.warn('this node was removed from the cluster; joining again as a new one')
       return
     case 'registered':
-      return log.info('registered', { node_id: now.nodeId })
+      log.info('registered', { node_id: now.nodeId })
+      // Said here already: the first session of a node that is not approved may take half a minute.
+      return now.isApproved ? undefined : tellOfApproval(log, now.nodeId)
     case 'pending':
-      return log.info('this node waits until an administrator approves it', { node_id: now.nodeId, run: `muster nodes approve ${now.nodeId}` })
+      return before?.state === 'registered' && !before.isApproved ? undefined : tellOfApproval(log, now.nodeId)
     case 'joined':
       return log.info('joined the cluster', { node_id: now.nodeId, bus: now.session.bus.url.replace(/\/\/[^@/]*@/, '//***@') })
     case 'ended':
@@ -21,3 +23,6 @@ export function tell(log: Log, now: Membership, before: Membership | null): void
       return unreachable(now)
   }
 }
+
+const tellOfApproval = (log: Log, nodeId: NodeId): void =>
+  log.info('this node waits until an administrator approves it', { node_id: nodeId, run: `muster nodes approve ${nodeId}` })

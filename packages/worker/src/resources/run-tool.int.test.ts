@@ -1,6 +1,9 @@
-import { EventEmitter } from 'node:events'
 import type { ChildProcess } from 'node:child_process'
-import { systemClock } from '@muster/host'
+import { EventEmitter } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { identifyProcess, systemClock } from '@muster/host'
+import { makeTempDir } from '@muster/testkit'
 import { describe, expect, it } from 'vitest'
 import { createToolRunner, startTool } from './run-tool.ts'
 
@@ -28,40 +31,34 @@ describe('a tool', () => {
     expect(await real(5000)(shell('yes'))).toMatchObject({ kind: 'failed', reason: expect.stringContaining('more than') })
   })
 
-  it('that hangs is ended, with what it started holding the pipes open, and may be run again', async () => {
-    const run = real(50)
-    expect(await run(shell('sleep 1000'))).toMatchObject({ kind: 'failed', reason: expect.stringContaining('50 ms') })
+  it('that hangs is ended with all that it started, and may be run again', async () => {
+    await using directory = await makeTempDir('tool')
+    const run = real(200)
+    const file = join(directory.path, 'pid')
+    expect(await run(shell(`sleep 1000 & echo $! > ${file}; wait`))).toMatchObject({ kind: 'failed', reason: expect.stringContaining('200 ms') })
+    const pid = Number(await readFile(file, 'utf8'))
+    await expect.poll(() => identifyProcess(pid)).toBeNull()
     await expect.poll(() => run(shell('echo back')), { interval: 5 }).toEqual({ kind: 'ok', stdout: 'back\n' })
   })
 })
 
 it('F16 a tool that not even SIGKILL ends is not started a second time until it is gone', async () => {
-  const started: FakeChild[] = []
+  const started: EventEmitter[] = []
+  let kills = 0
   const run = createToolRunner({
     timeoutMs: 10,
     clock: systemClock,
     start: () => {
-      const child = new FakeChild()
+      const child = Object.assign(new EventEmitter(), { stdout: null, stderr: null, unref: () => undefined })
       started.push(child)
-      return child as unknown as ChildProcess
+      return { child: child as unknown as ChildProcess, kill: () => (kills += 1) }
     },
   })
   expect(await run(shell(''))).toMatchObject({ kind: 'failed' })
   expect(await run(shell(''))).toEqual({ kind: 'failed', reason: '/bin/sh hangs since an earlier run' })
   expect(started).toHaveLength(1)
-  expect(started[0]?.killed).toEqual(['SIGKILL'])
+  expect(kills).toBe(1)
   started[0]?.emit('exit', null, 'SIGKILL')
   void run(shell(''))
   expect(started).toHaveLength(2)
 })
-
-class FakeChild extends EventEmitter {
-  readonly pid = 1
-  readonly stdout = null
-  readonly stderr = null
-  readonly killed: string[] = []
-  kill(signal: string): void {
-    this.killed.push(signal)
-  }
-  unref(): void {}
-}

@@ -2,7 +2,7 @@
 // nvidia-smi hangs when a driver is stuck, sometimes so that not even SIGKILL ends it: while one
 // still runs, the same program is not started again, so they can't pile up.
 import { spawn, type ChildProcess } from 'node:child_process'
-import type { Clock } from '@muster/host'
+import { errorCode, type Clock } from '@muster/host'
 
 export type Tool = Readonly<{ program: string; args: readonly string[] }>
 export type ToolOutcome =
@@ -11,16 +11,31 @@ export type ToolOutcome =
   | { readonly kind: 'failed'; readonly reason: string }
 export type RunTool = (tool: Tool) => Promise<ToolOutcome>
 
-export type StartTool = (tool: Tool) => ChildProcess
+export type RunningTool = Readonly<{ child: ChildProcess; kill: () => void }>
+export type StartTool = (tool: Tool) => RunningTool
 
 /** Tools see no secrets: settings may be in the environment. */
 export const startTool =
   (env: Readonly<Record<string, string | undefined>>): StartTool =>
-  ({ program, args }) =>
-    spawn(program, args, {
+  ({ program, args }) => {
+    const child = spawn(program, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('MUSTER_'))), LC_ALL: 'C' },
+      // A group of its own, so that what a wrapper script started goes with it.
+      detached: true,
     })
+    return { child, kill: () => killGroup(child) }
+  }
+
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch (error) {
+    // It ended a moment ago.
+    if (errorCode(error) !== 'ESRCH') throw error
+  }
+}
 
 const largestOutput = 1_000_000
 /** What is not installed is hardly installed a moment later, and looking for it is not free. */
@@ -36,9 +51,9 @@ export function createToolRunner({ start, timeoutMs, clock }: ToolRunnerDeps): R
     if (alive.has(program)) return { kind: 'failed', reason: `${program} hangs since an earlier run` }
     if (clock.monotonic() - (absentSince.get(program) ?? -Infinity) < absentForMs) return { kind: 'absent' }
     alive.add(program)
-    const child = start(tool)
-    child.once('exit', () => alive.delete(program))
-    const outcome = await outcomeOf(child, { program, timeoutMs, onNeverStarted: () => alive.delete(program) })
+    const running = start(tool)
+    running.child.once('exit', () => alive.delete(program))
+    const outcome = await outcomeOf(running, { program, timeoutMs, onNeverStarted: () => alive.delete(program) })
     if (outcome.kind === 'absent') absentSince.set(program, clock.monotonic())
     return outcome
   }
@@ -46,7 +61,7 @@ export function createToolRunner({ start, timeoutMs, clock }: ToolRunnerDeps): R
 
 type Watch = { program: string; timeoutMs: number; onNeverStarted: () => void }
 
-function outcomeOf(child: ChildProcess, watch: Watch): Promise<ToolOutcome> {
+function outcomeOf({ child, kill }: RunningTool, watch: Watch): Promise<ToolOutcome> {
   const { program } = watch
   return new Promise((resolve) => {
     let stdout = ''
@@ -56,7 +71,7 @@ function outcomeOf(child: ChildProcess, watch: Watch): Promise<ToolOutcome> {
       resolve(outcome)
     }
     const giveUp = (reason: string): void => {
-      child.kill('SIGKILL')
+      kill()
       // What can't be killed must not keep this process from ending either.
       child.stdout?.destroy()
       child.stderr?.destroy()

@@ -1,0 +1,30 @@
+import { NodeId, type Session } from '@muster/protocol'
+import { expect, it } from 'vitest'
+import { recordingLog } from '../../test/recording-log.ts'
+import { begin, type Membership } from './machine.ts'
+import { tell } from './tell.ts'
+
+const nodeId = NodeId.parse('n-1')
+const asking = { attempt: 0, retryAfterMs: null }
+const session: Session = { status: 'pending', bus: null, settings: { heartbeat_interval_ms: 1, controllers: [], allow_source: [] }, etag: '' }
+const registered = (isApproved: boolean): Membership => ({ state: 'registered', nodeId, isApproved, ...asking })
+const pending: Membership = { state: 'pending', nodeId, session, ...asking }
+const joined: Membership = { state: 'joined', nodeId, session: { ...session, bus: { url: 'nats://user:secret@h:4222', credentials: null, expires_at: null } }, ...asking }
+
+it.each<[string, Membership[], number]>([
+  ['once while it waits', [begin(null), registered(false), pending, { ...pending, attempt: 3 }, pending], 1],
+  ['not when it comes back approved', [begin(nodeId), registered(true), joined], 0],
+  ['when its approval was taken back', [begin(nodeId), registered(true), joined, pending], 1],
+])('asks for approval %s', (_, life, want) => {
+  const log = recordingLog()
+  life.forEach((now, index) => tell(log, now, life[index - 1] ?? null))
+  const said = log.lines.filter(({ fields }) => fields['run'] === 'muster nodes approve n-1')
+  expect(said).toHaveLength(want)
+})
+
+it('shows no password of the bus', () => {
+  const log = recordingLog()
+  tell(log, joined, pending)
+  expect(JSON.stringify(log.lines)).toContain('nats://***@h:4222')
+  expect(JSON.stringify(log.lines)).not.toContain('secret')
+})

@@ -1,0 +1,36 @@
+import { resolveSettings, type SettingsSources } from '@muster/host'
+import { describe, expect, it } from 'vitest'
+import { workerSettings } from './settings.ts'
+
+const resolve = (flags: SettingsSources['flags'], env: SettingsSources['env'] = {}) => resolveSettings(workerSettings, { flags, env })
+
+describe('the settings of a worker', () => {
+  it('have sensible defaults', () => {
+    expect(resolve({})).toEqual({ join: undefined, token: undefined, name: undefined, labels: {}, type: 'backend', gatewayListen: undefined, gatewayUrl: undefined, capability: undefined })
+  })
+
+  it('take what a command line gives', () => {
+    const given = resolve({ join: 'http://c:8080', token: 'secret', labels: 'a=1,b=2', type: 'agent', 'gateway-listen': '10.0.0.5:0', 'gateway-url': 'https://w.example', capability: 'nvidia-cuda-12' })
+    expect(given).toMatchObject({ join: 'http://c:8080', labels: { a: '1', b: '2' }, type: 'agent', capability: 'nvidia-cuda-12' })
+    expect(given.token?.reveal()).toBe('secret')
+    expect(JSON.stringify(given)).not.toContain('secret')
+  })
+
+  it('take the token from the environment', () => {
+    expect(resolve({}, { MUSTER_TOKEN: 't' }).token?.reveal()).toBe('t')
+  })
+
+  it.each([
+    ['join', 'c:8080', 'http://host:port'],
+    ['join', 'http://c/path', 'http://host:port'],
+    ['name', 'a\u0000b', 'printable'],
+    ['labels', '-x=1', 'label key'],
+    ['labels', 'node.name=me', 'set by Muster itself'],
+    ['type', 'gpu', 'backend, agent'],
+    ['gateway-listen', 'http://x', '10.0.0.5:9000'],
+    ['gateway-url', 'ftp://x', 'http://host:port'],
+    ['capability', 'CUDA 12', 'a capability'],
+  ])('refuse --%s %j, and say what is accepted', (flag, value, want) => {
+    expect(() => resolve({ [flag]: value })).toThrow(new RegExp(`--${flag} .*${want}`))
+  })
+})
