@@ -59,7 +59,15 @@ export const InstalledBackend = z.object({
 })
 export type InstalledBackend = z.infer<typeof InstalledBackend>
 
-export const BackendList = z.object({ backends: z.array(InstalledBackend).max(4096), error: z.string().max(8192).optional() })
+export const BackendList = z.object({
+  /** The original writes an empty list, and one it could not read, as null. */
+  backends: z
+    .array(InstalledBackend)
+    .max(4096)
+    .nullable()
+    .transform((list) => list ?? []),
+  error: z.string().max(8192).optional(),
+})
 export type BackendList = z.infer<typeof BackendList>
 
 export const backendInstall = command({ subject: 'nodes.{node}.backend.install', params, request: InstallBackend, reply: CommandReply })

@@ -46,8 +46,9 @@ export const Progress = z.object({
   node_id: NodeId,
   backend: BackendName,
   file_name: z.string().max(1024).default(''),
-  current: z.number().int().min(0),
-  total: z.number().int().min(0),
+  /** Bytes; 0 when unknown. The original sends text for people ("412 MB"), or nothing. */
+  current: z.number().int().min(0).catch(0),
+  total: z.number().int().min(0).catch(0),
   percentage: z.number().min(0).max(100),
   phase: Phase.nullable().default(null),
   seq: z.number().int().min(0).optional(),
