@@ -22,7 +22,7 @@ export class BusError extends Error {
 }
 
 export interface Subscription {
-  /** Resolves when no handler runs any more. */
+  /** Resolves when no handler runs any more; so a handler must not wait for it. What waits for `subscribe`'s handler is thrown away. */
   stop(): Promise<void>
 }
 
@@ -37,7 +37,7 @@ export interface SubscribeOptions {
 export interface BusStats {
   readonly sent: number
   readonly received: number
-  /** Thrown away because a handler was too slow. */
+  /** Thrown away because a handler was too slow, or because there was no connection to send them on. */
   readonly dropped: number
   /** Thrown away because they were not what the definition says. */
   readonly malformed: number
