@@ -23,4 +23,5 @@ export class CliError extends Error {
   }
 }
 
-export const usageError = (message: string, hint?: string): CliError => new CliError(message, hint === undefined ? { exitCode: 2 } : { exitCode: 2, hint })
+export const usageError = (message: string, hint?: string): CliError =>
+  new CliError(message, hint === undefined ? { exitCode: 2 } : { exitCode: 2, hint })

@@ -14,7 +14,12 @@ export function findByName<T extends Named>(kind: string, items: readonly T[], w
   const byName = items.filter((item) => item.name === wanted)
   const [only, ...others] = byName
   const shown = plainText(wanted)
-  if (only === undefined) throw new CliError(`no ${kind} has the id or name ${JSON.stringify(shown)}`, { hint: `\`muster ${kind}s ls\` lists all` })
-  if (others.length > 0) throw usageError(`${byName.length} ${kind}s are called ${JSON.stringify(shown)}: name one by its id`, byName.map((item) => item.id).join('\n'))
+  if (only === undefined)
+    throw new CliError(`no ${kind} has the id or name ${JSON.stringify(shown)}`, { hint: `\`muster ${kind}s ls\` lists all` })
+  if (others.length > 0)
+    throw usageError(
+      `${byName.length} ${kind}s are called ${JSON.stringify(shown)}: name one by its id`,
+      byName.map((item) => item.id).join('\n'),
+    )
   return only
 }

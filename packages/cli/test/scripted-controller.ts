@@ -36,7 +36,11 @@ export async function startScriptedController(): Promise<ScriptedController> {
   const asked: Asked[] = []
   const followers = new Set<ServerResponse>()
 
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => void serve(request, response))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const path = new URL(request.url ?? '/', 'http://x').pathname
     const entry: Asked = { method: request.method ?? '', path, headers: request.headers, body: await jsonOf(request) }
     asked.push(entry)
@@ -44,9 +48,7 @@ export async function startScriptedController(): Promise<ScriptedController> {
     const found = replies.findLast(({ route }) => route.method === entry.method && matches(route.path, path))
     if (found === undefined) return send(response, 404, { error: { code: 'not_found', message: `${path} is not scripted` } })
     found.reply(entry, response)
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  }
 
   function follow(response: ServerResponse): void {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -63,12 +65,17 @@ export async function startScriptedController(): Promise<ScriptedController> {
     asked,
     answer: (route, body, extra = {}) => {
       route.response?.parse(body)
-      replies.push({ route, reply: (_, response) => send(response, route.status ?? 200, route.response === undefined ? undefined : { ...(body as object), ...extra }) })
+      replies.push({
+        route,
+        reply: (_, response) =>
+          send(response, route.status ?? 200, route.response === undefined ? undefined : { ...(body as object), ...extra }),
+      })
     },
     refuse: (route, status, error) => void replies.push({ route, reply: (_, response) => send(response, status, { error }) }),
     reply: (route, reply) => void replies.push({ route, reply }),
     emit: ({ type, id, data }) => {
-      for (const response of followers) response.write(`event: ${type}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`)
+      for (const response of followers)
+        response.write(`event: ${type}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`)
     },
     followers: () => followers.size,
     dropFollowers,

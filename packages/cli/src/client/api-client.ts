@@ -32,12 +32,21 @@ const timeoutMs = 30_000
 export function createApiClient({ target, userAgent }: { target: Target; userAgent: string }): ApiClient {
   const baseHeaders = { 'user-agent': userAgent, ...(target.key === null ? {} : { authorization: `Bearer ${target.key.reveal()}` }) }
 
-  async function send(route: Route, input: { params?: unknown; query?: unknown; body?: unknown }): Promise<{ response: IncomingMessage; text: string }> {
+  async function send(
+    route: Route,
+    input: { params?: unknown; query?: unknown; body?: unknown },
+  ): Promise<{ response: IncomingMessage; text: string }> {
     const body = input.body === undefined ? undefined : JSON.stringify(input.body)
     const headers = { ...baseHeaders, accept: 'application/json', ...(body === undefined ? {} : { 'content-type': 'application/json' }) }
     const signal = AbortSignal.timeout(timeoutMs)
     try {
-      const response = await openRequest({ method: route.method, url: routeUrl(target.url, route, input), headers, signal, ...(body === undefined ? {} : { body }) })
+      const response = await openRequest({
+        method: route.method,
+        url: routeUrl(target.url, route, input),
+        headers,
+        signal,
+        ...(body === undefined ? {} : { body }),
+      })
       return { response, text: await readText(response) }
     } catch (error) {
       throw explainUnreachable(signal.aborted ? signal.reason : error, target, timeoutMs)
@@ -54,7 +63,12 @@ export function createApiClient({ target, userAgent }: { target: Target; userAge
     open: async (route, { headers, signal }) => {
       let response: IncomingMessage
       try {
-        response = await openRequest({ method: route.method, url: routeUrl(target.url, route, {}), headers: { ...baseHeaders, ...headers }, signal })
+        response = await openRequest({
+          method: route.method,
+          url: routeUrl(target.url, route, {}),
+          headers: { ...baseHeaders, ...headers },
+          signal,
+        })
       } catch (error) {
         signal.throwIfAborted()
         throw explainUnreachable(error, target, timeoutMs)
@@ -65,7 +79,8 @@ export function createApiClient({ target, userAgent }: { target: Target; userAge
   }
 }
 
-const isSuccess = (response: IncomingMessage): boolean => response.statusCode !== undefined && response.statusCode >= 200 && response.statusCode < 300
+const isSuccess = (response: IncomingMessage): boolean =>
+  response.statusCode !== undefined && response.statusCode >= 200 && response.statusCode < 300
 
 const refusalOf = (response: IncomingMessage, text: string): Parameters<typeof explainRefusal>[0] => ({
   status: response.statusCode ?? 0,
@@ -81,7 +96,10 @@ function parseAnswer<T extends Route>(route: T, text: string, target: Target): A
   if (parsed === undefined || parsed.success) return { body: parsed?.data as ResponseOf<T>, raw }
   const issue = parsed.error.issues[0]
   const where = issue === undefined ? '' : `: ${[...issue.path.map(String), issue.message].join(' ')}`
-  throw new CliError(`the answer of ${target.url.origin} to ${route.method} ${route.path} is not what this version expects${plainText(where)}`, {
-    hint: 'compare `muster --version` with the version that `muster doctor` shows for the controller',
-  })
+  throw new CliError(
+    `the answer of ${target.url.origin} to ${route.method} ${route.path} is not what this version expects${plainText(where)}`,
+    {
+      hint: 'compare `muster --version` with the version that `muster doctor` shows for the controller',
+    },
+  )
 }

@@ -55,7 +55,10 @@ const headersFor = (lastEventId: string): Record<string, string> => ({
   ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }),
 })
 
-async function* eventsOf(response: IncomingMessage, { lastEventId, silenceMs }: { lastEventId: string; silenceMs: number }): AsyncGenerator<ServerEvent, void, void> {
+async function* eventsOf(
+  response: IncomingMessage,
+  { lastEventId, silenceMs }: { lastEventId: string; silenceMs: number },
+): AsyncGenerator<ServerEvent, void, void> {
   const parser = createSseParser(lastEventId)
   response.setEncoding('utf8')
   response.setTimeout(silenceMs, () => response.destroy(new Error(`nothing was heard for ${silenceMs / 1000} s`)))
@@ -67,4 +70,5 @@ async function* eventsOf(response: IncomingMessage, { lastEventId, silenceMs }: 
 }
 
 /** What trying again can't heal: another key or address is needed. An unreachable or busy server may come back. */
-const isFinal = (error: unknown): boolean => error instanceof CliError && error.status !== null && error.status < 500 && error.status !== 429
+const isFinal = (error: unknown): boolean =>
+  error instanceof CliError && error.status !== null && error.status < 500 && error.status !== 429

@@ -3,15 +3,32 @@ import { describe, expect, it } from 'vitest'
 import { explainRefusal, explainUnreachable, type Refusal } from './explain-failure.ts'
 import type { Target } from './target.ts'
 
-const target = (some: Partial<Target> = {}): Target => ({ url: new URL('http://h:1'), urlFrom: '/d/endpoint', key: new Secret('canary'), keyFrom: '/d/admin.key', ...some })
-const refusal = (some: Partial<Refusal> = {}): Refusal => ({ status: 404, contentType: 'application/json', location: null, text: '', ...some })
+const target = (some: Partial<Target> = {}): Target => ({
+  url: new URL('http://h:1'),
+  urlFrom: '/d/endpoint',
+  key: new Secret('canary'),
+  keyFrom: '/d/admin.key',
+  ...some,
+})
+const refusal = (some: Partial<Refusal> = {}): Refusal => ({
+  status: 404,
+  contentType: 'application/json',
+  location: null,
+  text: '',
+  ...some,
+})
 const failed = (code: string): Error => Object.assign(new Error(`connect ${code}`), { code })
 const envelope = (code: string, message: string): string => JSON.stringify({ error: { code, message } })
 
 describe('explainUnreachable', () => {
   it.each<[string, unknown, RegExp, RegExp]>([
     ['a closed port', failed('ECONNREFUSED'), /nothing listens at http:\/\/h:1 \(\/d\/endpoint\)/, /muster up/],
-    ['a closed port on all addresses of a host', new AggregateError([failed('ECONNREFUSED'), failed('ECONNREFUSED')]), /nothing listens/, /muster up/],
+    [
+      'a closed port on all addresses of a host',
+      new AggregateError([failed('ECONNREFUSED'), failed('ECONNREFUSED')]),
+      /nothing listens/,
+      /muster up/,
+    ],
     ['an unknown host', failed('ENOTFOUND'), /host name .* not known/, /--url/],
     ['a server that does not answer', new DOMException('x', 'TimeoutError'), /within 30 s/, /muster doctor/],
     ['anything else', failed('ECONNRESET'), /can't reach .*ECONNRESET/, /muster doctor/],
@@ -25,7 +42,12 @@ describe('explainUnreachable', () => {
 
 describe('explainRefusal', () => {
   it('shows the sentence and the code of the server', () =>
-    expect(explainRefusal(refusal({ text: envelope('not_found', 'no node has this id') }), target())).toMatchObject({ message: 'no node has this id', code: 'not_found', status: 404, hint: null }))
+    expect(explainRefusal(refusal({ text: envelope('not_found', 'no node has this id') }), target())).toMatchObject({
+      message: 'no node has this id',
+      code: 'not_found',
+      status: 404,
+      hint: null,
+    }))
 
   it.each([
     ['no key was sent', 401, null, /set MUSTER_ADMIN_KEY/],
@@ -38,10 +60,13 @@ describe('explainRefusal', () => {
   })
 
   it('says that something else than a controller answers', () =>
-    expect(explainRefusal(refusal({ contentType: 'text/html', text: '<html>' }), target()).message).toBe('what answers at http://h:1 (/d/endpoint) is not a Muster controller: HTTP 404, text/html'))
+    expect(explainRefusal(refusal({ contentType: 'text/html', text: '<html>' }), target()).message).toBe(
+      'what answers at http://h:1 (/d/endpoint) is not a Muster controller: HTTP 404, text/html',
+    ))
 
   it('says where a redirect leads and does not follow it', () =>
     expect(explainRefusal(refusal({ status: 301, location: 'https://h/' }), target()).message).toContain('redirects to https://h/'))
 
-  it('passes on nothing that a terminal obeys', () => expect(explainRefusal(refusal({ text: envelope('x', 'node \u001b[2Jevil') }), target()).message).toBe('node evil'))
+  it('passes on nothing that a terminal obeys', () =>
+    expect(explainRefusal(refusal({ text: envelope('x', 'node \u001b[2Jevil') }), target()).message).toBe('node evil'))
 })

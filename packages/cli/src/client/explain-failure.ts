@@ -7,23 +7,23 @@ import type { Target } from './target.ts'
 
 /** The request never got an answer. */
 export function explainUnreachable(error: unknown, target: Target, timeoutMs: number): CliError {
-  const from = `(${target.urlFrom})`
-  const at = `${target.url.origin} ${from}`
+  const at = `${target.url.origin} (${target.urlFrom})`
   const code = codeOf(error)
   const say = (message: string, hint: string): CliError => new CliError(message, { hint, cause: error })
   if (error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError'))
     return say(`the controller at ${at} did not answer within ${timeoutMs / 1000} s`, 'look at its log, or ask `muster doctor`')
-  switch (code) {
-    case 'ECONNREFUSED':
-      return say(`nothing listens at ${at}`, 'start a controller there with `muster up` or `muster controller`, or name another one with --url or MUSTER_URL')
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return say(`the host name of ${at} is not known here`, 'check the name, or give another one with --url or MUSTER_URL')
-    default: {
-      const reason = error instanceof Error && error.message !== '' ? error.message : String(code ?? error)
-      return say(`can't reach the controller at ${at}: ${plainText(reason)}`, 'check the address and the network; `muster doctor` tries each step')
-    }
-  }
+  if (code === 'ECONNREFUSED')
+    return say(
+      `nothing listens at ${at}`,
+      'start a controller there with `muster up` or `muster controller`, or name another one with --url or MUSTER_URL',
+    )
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return say(`the host name of ${at} is not known here`, 'check the name, or give another one with --url or MUSTER_URL')
+  const reason = error instanceof Error && error.message !== '' ? error.message : String(code ?? error)
+  return say(
+    `can't reach the controller at ${at}: ${plainText(reason)}`,
+    'check the address and the network; `muster doctor` tries each step',
+  )
 }
 
 export interface Refusal {
@@ -36,24 +36,32 @@ export interface Refusal {
 /** The request was answered, and not with success. */
 export function explainRefusal(refusal: Refusal, target: Target): CliError {
   if (refusal.status >= 300 && refusal.status < 400)
-    return new CliError(`${target.url.origin} redirects to ${plainText(refusal.location ?? 'elsewhere')}, and keys are not sent after redirects`, {
-      status: refusal.status,
-      hint: 'give the final address with --url or MUSTER_URL',
-    })
+    return new CliError(
+      `${target.url.origin} redirects to ${plainText(refusal.location ?? 'elsewhere')}, and keys are not sent after redirects`,
+      {
+        status: refusal.status,
+        hint: 'give the final address with --url or MUSTER_URL',
+      },
+    )
   const parsed = ApiError.safeParse(parseJson(refusal.text))
   if (!parsed.success)
-    return new CliError(`what answers at ${target.url.origin} (${target.urlFrom}) is not a Muster controller: HTTP ${refusal.status}, ${plainText(refusal.contentType) || 'no content type'}`, {
-      status: refusal.status,
-      hint: 'check the address, or the proxy in front of it',
-    })
+    return new CliError(
+      `what answers at ${target.url.origin} (${target.urlFrom}) is not a Muster controller: HTTP ${refusal.status}, ${plainText(refusal.contentType) || 'no content type'}`,
+      {
+        status: refusal.status,
+        hint: 'check the address, or the proxy in front of it',
+      },
+    )
   const { code, message } = parsed.data.error
   const hint = keyHint(refusal.status, target)
   return new CliError(plainText(message), { code: plainText(code), status: refusal.status, ...(hint === null ? {} : { hint }) })
 }
 
 function keyHint(status: number, target: Target): string | null {
-  if (status === 401 && target.key === null) return `no key was sent: set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE (there is no ${target.keyFrom})`
-  if (status === 401 || status === 403) return `the key came from ${target.keyFrom}: set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE to use another one`
+  if (status === 401 && target.key === null)
+    return `no key was sent: set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE (there is no ${target.keyFrom})`
+  if (status === 401 || status === 403)
+    return `the key came from ${target.keyFrom}: set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE to use another one`
   return null
 }
 

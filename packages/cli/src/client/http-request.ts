@@ -15,7 +15,10 @@ export interface HttpRequest {
 export function openRequest(request: HttpRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const open = request.url.protocol === 'https:' ? requestHttps : requestHttp
-    const headers = { ...request.headers, ...(request.body === undefined ? {} : { 'content-length': String(Buffer.byteLength(request.body)) }) }
+    const headers = {
+      ...request.headers,
+      ...(request.body === undefined ? {} : { 'content-length': String(Buffer.byteLength(request.body)) }),
+    }
     const outgoing = open(request.url, { method: request.method, headers, signal: request.signal, agent: false })
     outgoing.on('response', resolve)
     outgoing.on('error', reject)

@@ -16,7 +16,7 @@ export function routeUrl(base: URL, route: Pick<Route, 'path'>, input: { params?
   url.search = ''
   url.hash = ''
   for (const [name, value] of Object.entries(asValues(input.query))) {
-    if (value !== undefined && value !== null) url.searchParams.append(name, String(value))
+    if (value !== undefined && value !== null) url.searchParams.append(name, typeof value === 'string' ? value : JSON.stringify(value))
   }
   return url
 }

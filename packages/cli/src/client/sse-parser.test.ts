@@ -11,13 +11,21 @@ const event = (some: Partial<ServerEvent>): ServerEvent => ({ type: 'message', d
 describe('createSseParser', () => {
   it.each<[string, string[], ServerEvent[]]>([
     ['reads type, data and id', ['event: node\nid: 7\ndata: {"a":1}\n\n'], [event({ type: 'node', data: '{"a":1}', lastEventId: '7' })]],
-    ['keeps the last id for events without one', ['id: 7\ndata: a\n\ndata: b\n\n'], [event({ data: 'a', lastEventId: '7' }), event({ data: 'b', lastEventId: '7' })]],
+    [
+      'keeps the last id for events without one',
+      ['id: 7\ndata: a\n\ndata: b\n\n'],
+      [event({ data: 'a', lastEventId: '7' }), event({ data: 'b', lastEventId: '7' })],
+    ],
     ['joins lines of data', ['data: a\ndata: b\n\n'], [event({ data: 'a\nb' })]],
     ['takes one blank after the colon, not two', ['data:  a\n\n'], [event({ data: ' a' })]],
     ['passes over comments and unknown fields', [': ping\nfoo: bar\ndata: a\n\n'], [event({ data: 'a' })]],
     ['gives nothing for an event without data', ['event: node\nid: 8\n\n'], []],
     ['waits for the end of an event', ['data: a\n'], []],
-    ['understands CRLF and CR', ['data: a\r\n\r\ndata: b\r\rdata: c\n\n'], [event({ data: 'a' }), event({ data: 'b' }), event({ data: 'c' })]],
+    [
+      'understands CRLF and CR',
+      ['data: a\r\n\r\ndata: b\r\rdata: c\n\n'],
+      [event({ data: 'a' }), event({ data: 'b' }), event({ data: 'c' })],
+    ],
     ['understands a CRLF that arrives in halves', ['data: a\r', '\n\r', '\n'], [event({ data: 'a' })]],
     ['passes over a byte order mark', ['\uFEFFdata: a\n\n'], [event({ data: 'a' })]],
   ])('%s', (_, pieces, want) => expect(parse(...pieces)).toEqual(want))

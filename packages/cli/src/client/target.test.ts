@@ -45,7 +45,8 @@ describe('resolveTarget', () => {
     expect(resolve({})).toMatchObject({ key: 'k-file', keyFrom: file })
   })
 
-  it('goes on without a key where there is none', () => expect(resolve({ url: 'http://h:1' })).toMatchObject({ key: null, keyFrom: join(dataDir, 'admin.key') }))
+  it('goes on without a key where there is none', () =>
+    expect(resolve({ url: 'http://h:1' })).toMatchObject({ key: null, keyFrom: join(dataDir, 'admin.key') }))
 
   it('says what to run when no controller is known', () => {
     expect(refusal({})).toBeInstanceOf(CliError)
@@ -62,5 +63,6 @@ describe('resolveTarget', () => {
     ['a key file that is not there', { url: 'http://h', env: { MUSTER_ADMIN_KEY_FILE: '/nowhere/key' } }],
   ])('refuses %s as wrong usage', (_, some) => expect(refusal(some)).toMatchObject({ name: 'CliError', exitCode: 2 }))
 
-  it('J8 shows no key in a message about it', () => expect(String(refusal({ url: 'http://h', env: { MUSTER_ADMIN_KEY: 'canary key' } }))).not.toContain('canary'))
+  it('J8 shows no key in a message about it', () =>
+    expect(String(refusal({ url: 'http://h', env: { MUSTER_ADMIN_KEY: 'canary key' } }))).not.toContain('canary'))
 })

@@ -40,7 +40,8 @@ function resolveUrl({ url, dataDir, env }: TargetOptions): Pick<Target, 'url' | 
 function resolveKey({ dataDir, env }: TargetOptions): Pick<Target, 'key' | 'keyFrom'> {
   const given = env['MUSTER_ADMIN_KEY']
   const named = env['MUSTER_ADMIN_KEY_FILE']
-  if (given !== undefined && named !== undefined) throw usageError('MUSTER_ADMIN_KEY and MUSTER_ADMIN_KEY_FILE are both set: keep one of them')
+  if (given !== undefined && named !== undefined)
+    throw usageError('MUSTER_ADMIN_KEY and MUSTER_ADMIN_KEY_FILE are both set: keep one of them')
   if (given !== undefined) return { key: headerSafe(given.trim(), 'MUSTER_ADMIN_KEY'), keyFrom: 'MUSTER_ADMIN_KEY' }
   if (named !== undefined) {
     const key = readIfThere(named)

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { usageError } from '../cli-error.ts'
 import type { Shell } from '../shell.ts'
-import { loadControllerSettings, loadWorkerSettings } from './load-definitions.ts'
+import { loadControllerSettings, loadWorkerSettings } from '../serve/load-definitions.ts'
 import { serviceCommand } from './service-command.ts'
 
 export const controller = (parent: Command, shell: Shell): Command =>
@@ -13,8 +13,10 @@ export const controller = (parent: Command, shell: Shell): Command =>
     settings: loadControllerSettings,
     others: async () => [await loadWorkerSettings()],
     start: async ({ shell: { env, version, clock, terminal }, settings, ...start }) => {
-      if (settings.databaseUrl === undefined) throw usageError('--database-url is missing (or MUSTER_DATABASE_URL)', 'on one machine, `muster up` brings its own database')
-      if (settings.natsUrl === '') throw usageError('--nats-url is missing (or MUSTER_NATS_URL)', 'on one machine, `muster up` brings its own bus')
+      if (settings.databaseUrl === undefined)
+        throw usageError('--database-url is missing (or MUSTER_DATABASE_URL)', 'on one machine, `muster up` brings its own database')
+      if (settings.natsUrl === '')
+        throw usageError('--nats-url is missing (or MUSTER_NATS_URL)', 'on one machine, `muster up` brings its own bus')
       const { startUp } = await import('../serve/start-up.ts')
       return startUp({ ...start, settings: { ...settings, workers: 0 }, env, version, clock, say: terminal.out })
     },

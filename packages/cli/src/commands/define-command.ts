@@ -33,7 +33,8 @@ export function defineCommand(parent: Command, definition: CommandDefinition): H
   command.description([`${definition.summary}.`, ...(definition.details === undefined ? [] : ['', definition.details])].join('\n'))
   for (const [flags, meaning] of definition.arguments ?? []) command.argument(flags, meaning)
   for (const option of definition.options ?? []) command.addOption(option)
-  if (definition.examples !== undefined) command.addHelpText('after', `\nExamples:\n${definition.examples.map((line) => `  $ ${line}`).join('\n')}`)
+  if (definition.examples !== undefined)
+    command.addHelpText('after', `\nExamples:\n${definition.examples.map((line) => `  $ ${line}`).join('\n')}`)
   return command
 }
 
@@ -48,7 +49,10 @@ export function addSharedOptions(command: Command, options: readonly Option[] = 
 }
 
 export const placeOptions = (): Option[] => [
-  new Option('--data-dir <dir>', 'where Muster keeps its files (default: $MUSTER_DATA_DIR, else /var/lib/muster as root, else ~/.local/share/muster)'),
+  new Option(
+    '--data-dir <dir>',
+    'where Muster keeps its files (default: $MUSTER_DATA_DIR, else /var/lib/muster as root, else ~/.local/share/muster)',
+  ),
   new Option('--config <file>', 'the configuration file (default: <data-dir>/muster.yaml)'),
 ]
 

@@ -12,7 +12,9 @@ export const keysCreate = (parent: Command, shell: Shell): Command =>
     summary: 'Make a key; it is shown once',
     options: [
       new Option('--name <name>', 'what the key is for').makeOptionMandatory(),
-      new Option('--scope <scope>', 'inference: use models · read: look at everything · admin: change everything').choices(Scope.options).makeOptionMandatory(),
+      new Option('--scope <scope>', 'inference: use models · read: look at everything · admin: change everything')
+        .choices(Scope.options)
+        .makeOptionMandatory(),
     ],
     examples: ['muster keys create --name ci --scope inference', 'KEY=$(muster keys create --name ci --scope read -o json | jq -r .key)'],
     run: async ({ api, print, option }) => {

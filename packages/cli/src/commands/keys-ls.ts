@@ -20,7 +20,8 @@ export const keysLs = (parent: Command, shell: Shell): Command =>
     summary: 'List the keys, without their secrets',
     run: async ({ api, print }) => {
       const { raw, body } = await api.call(keyRoutes.list)
-      if (print.format === 'text' && body.keys.length === 0) return print.remark('no keys: `muster keys create --name NAME --scope inference` makes one')
+      if (print.format === 'text' && body.keys.length === 0)
+        return print.remark('no keys: `muster keys create --name NAME --scope inference` makes one')
       print.result(raw, () => renderTable(keyColumns(shell.clock.now()), body.keys, print.width))
     },
   })

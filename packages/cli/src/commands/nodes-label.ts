@@ -18,7 +18,10 @@ export const nodesLabel = (parent: Command, shell: Shell): Command =>
       const patch = parseLabelArguments(labels)
       const node = await fetchNode(api, wanted)
       const params = { id: node.id }
-      const { raw, body } = labels.length === 0 ? await api.call(nodeRoutes.labels, { params }) : await api.call(nodeRoutes.patchLabels, { params, body: patch })
+      const { raw, body } =
+        labels.length === 0
+          ? await api.call(nodeRoutes.labels, { params })
+          : await api.call(nodeRoutes.patchLabels, { params, body: patch })
       print.result(raw, () => labelLines(body.labels).map(plainText).join('\n'))
     },
   })

@@ -10,7 +10,8 @@ export const nodesRm = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'rm',
     summary: 'Forget a node and its key',
-    details: 'Its open operations are cancelled. The worker is told, stops what it serves and keeps its files; to come back it needs a join token and a new approval.',
+    details:
+      'Its open operations are cancelled. The worker is told, stops what it serves and keeps its files; to come back it needs a join token and a new approval.',
     arguments: [nodeArgument],
     examples: ['muster nodes rm gpu-1'],
     run: async ({ api, print, words: [wanted] }) => {

@@ -27,7 +27,10 @@ export function serviceCommand<S extends Settings>(parent: Command, shell: Shell
   const command = defineCommand(parent, { ...definition, options: placeOptions() })
   const { argumentFlags = [] } = definition
   command.prepare = async () => {
-    const [{ settingOption }, { logSettings }] = await Promise.all([import('../settings/setting-options.ts'), import('../settings/log-settings.ts')])
+    const [{ settingOption }, { logSettings }] = await Promise.all([
+      import('../settings/setting-options.ts'),
+      import('../settings/log-settings.ts'),
+    ])
     const settings = [...Object.values(await definition.settings()), ...Object.values(logSettings)]
     for (const setting of settings) if (!argumentFlags.includes(setting.flag)) command.addOption(settingOption(setting))
   }
@@ -36,12 +39,23 @@ export function serviceCommand<S extends Settings>(parent: Command, shell: Shell
     const values = { ...givenOptions(command), ...Object.fromEntries(argumentFlags.map((flag, at) => [flag, command.args[at]])) }
     const { settings, dataDir, log } = await prepareService(definition, { shell, values })
     const { runService } = await import('../serve/run-service.ts')
-    await runService({ log, clock: shell.clock, exit: (code) => process.exit(code), start: (signal) => definition.start({ shell, settings, dataDir, log, signal }) })
+    await runService({
+      log,
+      clock: shell.clock,
+      exit: (code) => process.exit(code),
+      start: (signal) => definition.start({ shell, settings, dataDir, log, signal }),
+    })
   })
 }
 
-async function prepareService<S extends Settings>(definition: ServiceCommandDefinition<S>, { shell: { env }, values }: { shell: Shell; values: Readonly<Record<string, unknown>> }) {
-  const [{ loadSettings }, { logSettings }] = await Promise.all([import('../settings/load-settings.ts'), import('../settings/log-settings.ts')])
+async function prepareService<S extends Settings>(
+  definition: ServiceCommandDefinition<S>,
+  { shell: { env }, values }: { shell: Shell; values: Readonly<Record<string, unknown>> },
+) {
+  const [{ loadSettings }, { logSettings }] = await Promise.all([
+    import('../settings/load-settings.ts'),
+    import('../settings/log-settings.ts'),
+  ])
   const own = await definition.settings()
   const others = definition.others
   const { settings: logging } = await loadSettings(logSettings, { values, env, others: async () => [own, ...(await others())] })

@@ -19,7 +19,7 @@ export const status = (parent: Command, shell: Shell): Command =>
     },
   })
 
-export function renderStatus(body: Status, at: { url: string; now: number; width: number | null }): string {
+function renderStatus(body: Status, at: { url: string; now: number; width: number | null }): string {
   const columns: Column<Status['controllers'][number]>[] = [
     { heading: 'CONTROLLER', cell: (controller) => controller.id, shrinks: true },
     { heading: 'URL', cell: (controller) => controller.url },
@@ -45,6 +45,6 @@ function nodesSentence(counts: Readonly<Record<string, number>>): string {
   const some = Object.entries(counts).filter(([, count]) => count > 0)
   const total = some.reduce((sum, [, count]) => sum + count, 0)
   if (total === 0) return 'No nodes yet.'
-  const parts = some.sort(([, a], [, b]) => b - a).map(([name, count]) => `${count} ${plainText(name)}`)
+  const parts = some.toSorted(([, a], [, b]) => b - a).map(([name, count]) => `${count} ${plainText(name)}`)
   return `${total} ${total === 1 ? 'node' : 'nodes'}: ${parts.join(', ')}.`
 }

@@ -2,14 +2,15 @@
 import type { Command } from 'commander'
 import { defineSettings, int } from '@muster/host'
 import type { Shell } from '../shell.ts'
-import { loadControllerSettings, loadWorkerSettings } from './load-definitions.ts'
+import { loadControllerSettings, loadWorkerSettings } from '../serve/load-definitions.ts'
 import { serviceCommand } from './service-command.ts'
 
 export const up = (parent: Command, shell: Shell): Command =>
   serviceCommand(parent, shell, {
     name: 'up',
     summary: 'Run everything on this machine: a controller and its workers',
-    details: 'Needs no other service: the database is embedded and the bus is in the process, unless --database-url and --nats-url name others.',
+    details:
+      'Needs no other service: the database is embedded and the bus is in the process, unless --database-url and --nats-url name others.',
     examples: ['muster up', 'muster up --workers 2 --port 9000', 'muster up --host 0.0.0.0 --nats-url nats://10.0.0.1:4222'],
     settings: async () =>
       defineSettings({

@@ -1,7 +1,7 @@
 // `muster worker --join URL` and `muster join URL`: a worker on this machine.
 import type { Command } from 'commander'
 import type { Shell } from '../shell.ts'
-import { loadControllerSettings, loadWorkerSettings } from './load-definitions.ts'
+import { loadControllerSettings, loadWorkerSettings } from '../serve/load-definitions.ts'
 import { serviceCommand, type ServiceCommandDefinition } from './service-command.ts'
 
 type Definition = ServiceCommandDefinition<Awaited<ReturnType<typeof loadWorkerSettings>>>

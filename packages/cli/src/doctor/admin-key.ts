@@ -28,6 +28,10 @@ export const adminKeyCheck = (known: KnownTarget): Check => ({
     if (known.target === null) return ok('not tried: no controller is known')
     const { target } = known
     const finding = target.key === null ? null : await askHttp(target, keyRoutes.list.path, signal)
-    return judgeAdminKey({ keyFrom: target.keyFrom, hasKey: target.key !== null, status: finding?.answered === true ? finding.status : null })
+    return judgeAdminKey({
+      keyFrom: target.keyFrom,
+      hasKey: target.key !== null,
+      status: finding?.answered === true ? finding.status : null,
+    })
   },
 })

@@ -24,7 +24,11 @@ export function askSocket({ to, say, isWhole, signal }: SocketQuestion): Promise
       socket.destroy()
       resolve(finding)
     }
-    limit.addEventListener('abort', () => end({ answered: false, connected, reason: connected ? 'no answer within 4 s' : 'no connection within 4 s' }), { once: true })
+    limit.addEventListener(
+      'abort',
+      () => end({ answered: false, connected, reason: connected ? 'no answer within 4 s' : 'no connection within 4 s' }),
+      { once: true },
+    )
     socket.on('connect', () => {
       connected = true
       if (say !== null) socket.write(say)

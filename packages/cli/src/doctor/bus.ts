@@ -11,8 +11,11 @@ export function judgeBusOfController(finding: HttpFinding | null): Verdict | nul
   const status = systemRoutes.status.response?.safeParse(finding.json)
   if (status?.success !== true) return null
   const { kind, connected } = status.data.bus
-  if (!connected) return fail('the controller has no connection to NATS', 'check that nats-server runs, and the controller\'s --nats-url and credentials')
-  return ok(kind === 'local' ? 'in-process, works (workers on other machines need NATS: --nats-url)' : 'the controller is connected to NATS')
+  if (!connected)
+    return fail('the controller has no connection to NATS', "check that nats-server runs, and the controller's --nats-url and credentials")
+  return ok(
+    kind === 'local' ? 'in-process, works (workers on other machines need NATS: --nats-url)' : 'the controller is connected to NATS',
+  )
 }
 
 export const busCheck = ({ known, natsUrl }: { known: KnownTarget; natsUrl: string | undefined }): Check => ({

@@ -18,12 +18,18 @@ export interface ControllerFacts {
 export function judgeController(facts: ControllerFacts): Verdict {
   const { health, ready, version } = facts
   if (!health.answered) {
-    if (!facts.asked && health.refused) return warn(`none runs at ${facts.url}, where the last one did`, 'start it with `muster up` or `muster controller`')
+    if (!facts.asked && health.refused)
+      return warn(`none runs at ${facts.url}, where the last one did`, 'start it with `muster up` or `muster controller`')
     return fail(health.reason, 'check the address and that the controller runs')
   }
   const theirs = version.answered ? versionIn(version.json) : null
-  if (health.status !== 200 || theirs === null) return fail(`what answers at ${facts.url} is not a Muster controller (HTTP ${health.status})`, 'check --url, or the proxy in front of it')
-  if (!ready.answered || ready.status !== 200) return fail(`${facts.url} lives but is not ready`, 'its database or its bus does not work: see those checks and its log')
+  if (health.status !== 200 || theirs === null)
+    return fail(
+      `what answers at ${facts.url} is not a Muster controller (HTTP ${health.status})`,
+      'check --url, or the proxy in front of it',
+    )
+  if (!ready.answered || ready.status !== 200)
+    return fail(`${facts.url} lives but is not ready`, 'its database or its bus does not work: see those checks and its log')
   const found = `${facts.url} is ready, version ${plainText(theirs)}`
   if (theirs !== facts.ownVersion) return warn(`${found}; this command is ${facts.ownVersion}`, 'use the same version on both sides')
   return ok(found)
@@ -35,7 +41,9 @@ export const controllerCheck = (known: KnownTarget, ownVersion: string): Check =
     if (known.target === null) return warn(known.reason, 'start one with `muster up`, or name one with --url or MUSTER_URL')
     const { target } = known
     const [health, ready, version] = await Promise.all(
-      [systemRoutes.healthz, systemRoutes.readyz, systemRoutes.version].map((route) => askHttp({ ...target, key: null }, route.path, signal)),
+      [systemRoutes.healthz, systemRoutes.readyz, systemRoutes.version].map((route) =>
+        askHttp({ ...target, key: null }, route.path, signal),
+      ),
     )
     if (health === undefined || ready === undefined || version === undefined) throw new Error('three questions have three answers')
     return judgeController({ url: target.url.origin, asked: known.asked, health, ready, version, ownVersion })

@@ -27,16 +27,21 @@ export function judgeDataDir(facts: DataDirFacts): Verdict {
   const elsewhere = 'choose another one with --data-dir or MUSTER_DATA_DIR'
   switch (facts.state) {
     case 'missing':
-      return facts.canBeMade ? ok(`${path} is not there yet: the first start makes it`) : fail(`${path} is not there and can't be made by this user`, elsewhere)
+      return facts.canBeMade
+        ? ok(`${path} is not there yet: the first start makes it`)
+        : fail(`${path} is not there and can't be made by this user`, elsewhere)
     case 'not_a_directory':
       return fail(`${path} is not a directory`, elsewhere)
     case 'there': {
-      if (facts.uid !== facts.ownUid && facts.ownUid !== 0) return fail(`${path} belongs to another user (uid ${facts.uid})`, `run as that user, or ${elsewhere}`)
+      if (facts.uid !== facts.ownUid && facts.ownUid !== 0)
+        return fail(`${path} belongs to another user (uid ${facts.uid})`, `run as that user, or ${elsewhere}`)
       if (!facts.writable) return fail(`${path} can't be written to`, `check its mount and its mode, or ${elsewhere}`)
       const use = facts.users.map(({ role, pid }) => `the ${role} (process ${pid})`).join(' and ')
       const found = use === '' ? path : `${path}, used by ${use}`
-      if ((facts.mode & 0o077) !== 0) return warn(`${found}; others can enter it (mode ${facts.mode.toString(8).padStart(4, '0')})`, `it holds keys: chmod 700 ${path}`)
-      if (facts.uid !== facts.ownUid) return warn(`${found}; it belongs to uid ${facts.uid}, and you are root`, 'run as that user, so that no file in it becomes root\'s')
+      if ((facts.mode & 0o077) !== 0)
+        return warn(`${found}; others can enter it (mode ${facts.mode.toString(8).padStart(4, '0')})`, `it holds keys: chmod 700 ${path}`)
+      if (facts.uid !== facts.ownUid)
+        return warn(`${found}; it belongs to uid ${facts.uid}, and you are root`, "run as that user, so that no file in it becomes root's")
       return ok(found)
     }
   }
@@ -48,7 +53,15 @@ async function lookAt(path: string): Promise<DataDirFacts> {
   const found = await stat(path).catch(() => null)
   if (found === null) return { path, state: 'missing', canBeMade: await isWritable(await nearestExisting(path)) }
   if (!found.isDirectory()) return { path, state: 'not_a_directory' }
-  return { path, state: 'there', mode: found.mode & 0o7777, uid: found.uid, ownUid: process.getuid?.() ?? found.uid, writable: await isWritable(path), users: await liveUsers(path) }
+  return {
+    path,
+    state: 'there',
+    mode: found.mode & 0o7777,
+    uid: found.uid,
+    ownUid: process.getuid?.() ?? found.uid,
+    writable: await isWritable(path),
+    users: await liveUsers(path),
+  }
 }
 
 const isWritable = (path: string): Promise<boolean> =>

@@ -20,7 +20,15 @@ export function judgeDatabaseOfController(finding: HttpFinding | null): Verdict 
   return ok(`the controller uses PostgreSQL ${version}`)
 }
 
-export const databaseCheck = ({ known, databaseUrl, dataDir }: { known: KnownTarget; databaseUrl: string | undefined; dataDir: string }): Check => ({
+export const databaseCheck = ({
+  known,
+  databaseUrl,
+  dataDir,
+}: {
+  known: KnownTarget
+  databaseUrl: string | undefined
+  dataDir: string
+}): Check => ({
   name: 'database',
   run: async (signal) => {
     const told = judgeDatabaseOfController(known.target === null ? null : await askHttp(known.target, systemRoutes.status.path, signal))

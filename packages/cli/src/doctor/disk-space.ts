@@ -9,7 +9,8 @@ const warnBelow = 5e9
 
 export function judgeDiskSpace(freeBytes: number, path: string): Verdict {
   const found = `${formatBytes(freeBytes)} free at ${path}`
-  if (freeBytes < failBelow) return fail(found, 'free at least 1 GB, or choose another --data-dir: databases stop and downloads fail on a full disk')
+  if (freeBytes < failBelow)
+    return fail(found, 'free at least 1 GB, or choose another --data-dir: databases stop and downloads fail on a full disk')
   if (freeBytes < warnBelow) return warn(found, 'engines and models take several GB each: make room, or choose another --data-dir')
   return ok(found)
 }

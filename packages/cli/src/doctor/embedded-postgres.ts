@@ -15,9 +15,13 @@ export interface EmbeddedFacts {
 
 export function judgeEmbedded({ home, holder, server }: EmbeddedFacts): Verdict {
   if (home === null) return ok('embedded: not made yet, the first start of `muster up` makes it')
-  if (holder?.alive === true) return ok(`embedded: used by the Muster process ${holder.pid}${server?.alive === true ? `, server ${server.pid}` : ''}`)
+  if (holder?.alive === true)
+    return ok(`embedded: used by the Muster process ${holder.pid}${server?.alive === true ? `, server ${server.pid}` : ''}`)
   if (server?.alive === true)
-    return warn(`embedded: the server ${server.pid} still runs, and the Muster that started it is gone`, 'the next `muster up` stops and recovers it; nothing is lost')
+    return warn(
+      `embedded: the server ${server.pid} still runs, and the Muster that started it is gone`,
+      'the next `muster up` stops and recovers it; nothing is lost',
+    )
   return ok(`embedded: in ${home}, stopped`)
 }
 

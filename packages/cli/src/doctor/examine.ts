@@ -1,7 +1,7 @@
 // All that `muster doctor` looks at, with the settings it would start with.
 import { resolveSettings } from '@muster/host'
 import type { OptionValues } from '../commands/define-command.ts'
-import { loadControllerSettings, loadWorkerSettings } from '../commands/load-definitions.ts'
+import { loadControllerSettings, loadWorkerSettings } from '../serve/load-definitions.ts'
 import { dataDirOf } from '../data-dir-option.ts'
 import { loadSettings, type LoadOptions } from '../settings/load-settings.ts'
 import type { Shell } from '../shell.ts'
@@ -51,6 +51,7 @@ async function readSettings(options: LoadOptions) {
   try {
     return { settings: (await loadSettings(definitions, options)).settings, problem: null }
   } catch (problem) {
+    if (!(problem instanceof Error)) throw problem
     return { settings: resolveSettings(definitions, { flags: {}, env: {} }), problem }
   }
 }

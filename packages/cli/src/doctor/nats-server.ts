@@ -12,7 +12,8 @@ const leastPayload = 1024 * 1024
 
 /** `url` without user and password, as it is shown. */
 export function judgeNatsServer(url: string, finding: SocketFinding): Verdict {
-  if (!finding.answered) return fail(`${url} does not answer as a NATS server: ${finding.reason}`, 'start nats-server there, or correct --nats-url')
+  if (!finding.answered)
+    return fail(`${url} does not answer as a NATS server: ${finding.reason}`, 'start nats-server there, or correct --nats-url')
   const info = parseInfo(finding.data.toString('utf8'))
   if (info === null) return fail(`what answers at ${url} is not a NATS server`, 'correct --nats-url')
   const found = `${url} is nats-server ${plainText(info.version)}, messages up to ${formatBytes(info.maxPayload)}`

@@ -5,7 +5,9 @@ const needed = 24
 
 export function judgeNodeVersion(version: string): Verdict {
   const major = Number(/^v?(\d+)\./.exec(version)?.[1])
-  return major >= needed ? ok(version) : fail(`${version} is too old`, `use Node ${needed} or newer; in a clone, \`npm run -s muster --\` brings its own`)
+  return major >= needed
+    ? ok(version)
+    : fail(`${version} is too old`, `use Node ${needed} or newer; in a clone, \`npm run -s muster --\` brings its own`)
 }
 
 export const nodeVersionCheck = (): Check => ({ name: 'node', run: async () => judgeNodeVersion(process.versions.node) })

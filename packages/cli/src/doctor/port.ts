@@ -33,9 +33,15 @@ export const portCheck = ({ host, port }: { host: string; port: number }): Check
 })
 
 /** An address that stands for all of them is asked through one of them. */
-const reachable = (host: string): string => (host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host)
+const reachable = (host: string): string =>
+  host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
 
-const states: Readonly<Record<string, PortState>> = { EADDRINUSE: 'in_use', EACCES: 'forbidden', EADDRNOTAVAIL: 'no_such_address', ENOTFOUND: 'no_such_address' }
+const states: Readonly<Record<string, PortState>> = {
+  EADDRINUSE: 'in_use',
+  EACCES: 'forbidden',
+  EADDRNOTAVAIL: 'no_such_address',
+  ENOTFOUND: 'no_such_address',
+}
 
 function tryToListen(at: { host: string; port: number }): Promise<PortState> {
   return new Promise((resolve) => {

@@ -16,7 +16,11 @@ export function judgePostgresServer(at: string, finding: SocketFinding): Verdict
 
 export async function examinePostgres(databaseUrl: string, signal: AbortSignal): Promise<Verdict> {
   const place = placeOf(databaseUrl)
-  if (place === null) return fail('--database-url is not a PostgreSQL URL', 'write it as postgres://user@host:5432/database, with the password in MUSTER_DATABASE_URL')
+  if (place === null)
+    return fail(
+      '--database-url is not a PostgreSQL URL',
+      'write it as postgres://user@host:5432/database, with the password in MUSTER_DATABASE_URL',
+    )
   return judgePostgresServer(place.shown, await askSocket({ to: place.to, say: sslRequest, isWhole: (data) => data.length > 0, signal }))
 }
 

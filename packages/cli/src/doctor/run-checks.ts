@@ -20,7 +20,10 @@ async function runOne(check: Check, { clock, timeoutMs }: { clock: Clock; timeou
     try {
       return await check.run(late.signal)
     } catch (error) {
-      return fail(`the check itself failed: ${error instanceof Error ? error.message : String(error)}`, 'this is a bug, or a very unusual machine: please report it')
+      return fail(
+        `the check itself failed: ${error instanceof Error ? error.message : String(error)}`,
+        'this is a bug, or a very unusual machine: please report it',
+      )
     }
   }
   try {

@@ -45,5 +45,5 @@ export function renderNode(node: NodeView, now: number): string {
 
 export const labelLines = (labels: Readonly<Record<string, string>>): string[] =>
   Object.entries(labels)
-    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([key, value]) => `${key}=${value}`)

@@ -33,9 +33,14 @@ function createView({ api, shell, print, option }: ClientCall): View {
   let layout: TableLayout<NodeView> | null = null
 
   // The age of a node changes all the time; only the other columns count as a change.
-  const fingerprint = (node: NodeView): string => nodeColumns(0).filter((column) => column.heading !== 'SEEN').map((column) => column.cell(node)).join('\0')
+  const fingerprint = (node: NodeView): string =>
+    nodeColumns(0)
+      .filter((column) => column.heading !== 'SEEN')
+      .map((column) => column.cell(node))
+      .join('\0')
   const lineOf = (node: NodeView): string => layOutLike(node).line(node)
-  const layOutLike = (node: NodeView): TableLayout<NodeView> => (layout ??= layOutTable(nodeColumns(shell.clock.now()), [node], print.width))
+  const layOutLike = (node: NodeView): TableLayout<NodeView> =>
+    (layout ??= layOutTable(nodeColumns(shell.clock.now()), [node], print.width))
 
   function show(node: NodeView, raw: unknown): void {
     if (status !== undefined && node.status !== status) return hide(node.id, raw)
@@ -69,7 +74,8 @@ function createView({ api, shell, print, option }: ClientCall): View {
     const raw = parseJson(event.data)
     const node = NodeView.safeParse(raw)
     if (node.success) return show(node.data, raw)
-    if (typeof raw === 'object' && raw !== null && 'deleted' in raw && raw.deleted === true && 'id' in raw && typeof raw.id === 'string') hide(raw.id, raw)
+    if (typeof raw === 'object' && raw !== null && 'deleted' in raw && raw.deleted === true && 'id' in raw && typeof raw.id === 'string')
+      hide(raw.id, raw)
   }
 
   return { reload, apply }

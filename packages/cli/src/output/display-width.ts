@@ -3,7 +3,8 @@
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' })
 
 // East Asian wide and full-width blocks, and what is drawn as a picture.
-const wide = /[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE4F\uFF00-\uFF60\uFFE0-\uFFE6]|\p{Emoji_Presentation}|\uFE0F|[\u{20000}-\u{3FFFD}]/u
+const wide =
+  /[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE4F\uFF00-\uFF60\uFFE0-\uFFE6]|\p{Emoji_Presentation}|\uFE0F|[\u{20000}-\u{3FFFD}]/u
 
 const cells = (grapheme: string): number => (wide.test(grapheme) ? 2 : 1)
 

@@ -11,6 +11,7 @@ export function plainText(text: string): string {
 
 /** The same value for a JSON parser, and nothing in it that a terminal would obey (JSON itself escapes only C0). */
 export function plainJson(value: unknown, indent?: number): string {
-  const units = (text: string): string => Array.from({ length: text.length }, (_, at) => `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`).join('')
+  const units = (text: string): string =>
+    Array.from({ length: text.length }, (_, at) => `\\u${text.charCodeAt(at).toString(16).padStart(4, '0')}`).join('')
   return (JSON.stringify(value, null, indent) ?? 'null').replace(/[^\P{C}\n]|[\p{Zl}\p{Zp}]/gu, units)
 }

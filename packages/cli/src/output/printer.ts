@@ -15,10 +15,12 @@ export interface Printer {
 }
 
 export function createPrinter(terminal: Terminal, format: 'text' | 'json'): Printer {
-  const print = (indent: number | undefined) => (raw: unknown, text: () => string): void => {
-    if (format === 'text') terminal.out(text())
-    else if (raw !== undefined) terminal.out(plainJson(raw, indent))
-  }
+  const print =
+    (indent: number | undefined) =>
+    (raw: unknown, text: () => string): void => {
+      if (format === 'text') terminal.out(text())
+      else if (raw !== undefined) terminal.out(plainJson(raw, indent))
+    }
   return {
     format,
     width: terminal.width,

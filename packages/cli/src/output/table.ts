@@ -26,7 +26,11 @@ export function layOutTable<Row>(columns: readonly Column<Row>[], rows: readonly
   const all = [columns.map((column) => column.heading), ...rows.map(texts)]
   const natural = columns.map((_, at) => Math.max(...all.map((cells) => displayWidth(cells[at] ?? ''))))
   const widths = width === null ? natural : fitColumns(natural, columns, width)
-  const line = (cells: readonly string[]): string => cells.map((cell, at) => padCell(cell, widths[at] ?? 0, columns[at]?.align)).join(' '.repeat(gap)).trimEnd()
+  const line = (cells: readonly string[]): string =>
+    cells
+      .map((cell, at) => padCell(cell, widths[at] ?? 0, columns[at]?.align))
+      .join(' '.repeat(gap))
+      .trimEnd()
   return { heading: () => line(columns.map((column) => column.heading)), line: (row) => line(texts(row)) }
 
   function padCell(cell: string, cellWidth: number, align: 'left' | 'right' = 'left'): string {
@@ -44,7 +48,9 @@ export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly
 /** Takes cells from the widest column that may shrink, again and again, until all fit or none can give. */
 function fitColumns<Row>(natural: readonly number[], columns: readonly Column<Row>[], width: number): number[] {
   const widths = [...natural]
-  const least = columns.map((column, at) => (column.shrinks === true ? Math.min(natural[at] ?? 0, Math.max(narrowest, column.heading.length)) : (natural[at] ?? 0)))
+  const least = columns.map((column, at) =>
+    column.shrinks === true ? Math.min(natural[at] ?? 0, Math.max(narrowest, column.heading.length)) : (natural[at] ?? 0),
+  )
   const total = (): number => widths.reduce((sum, one) => sum + one, gap * (widths.length - 1))
   while (total() > width) {
     const shrinkable = widths.map((one, at) => (one > (least[at] ?? 0) ? one : -1))

@@ -13,7 +13,11 @@ export interface OutputStream {
   readonly columns?: number
 }
 
-export function createTerminal(streams: { stdout: OutputStream; stderr: OutputStream; env: Readonly<Record<string, string | undefined>> }): Terminal {
+export function createTerminal(streams: {
+  stdout: OutputStream
+  stderr: OutputStream
+  env: Readonly<Record<string, string | undefined>>
+}): Terminal {
   const { stdout, stderr, env } = streams
   // https://no-color.org: present and not empty.
   const allowed = (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'

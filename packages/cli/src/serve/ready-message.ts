@@ -29,7 +29,16 @@ export function readyMessage(facts: ReadyFacts): string {
     ['Try', curlLine(facts)],
     ['Data', facts.dataDir],
   ]
-  return ['', `Muster ${facts.version} is running${workers}.`, '', ...rows.map(row), ...secretLines(facts), '', ...joinLines(facts), ''].join('\n')
+  return [
+    '',
+    `Muster ${facts.version} is running${workers}.`,
+    '',
+    ...rows.map(row),
+    ...secretLines(facts),
+    '',
+    ...joinLines(facts),
+    '',
+  ].join('\n')
 }
 
 const row = ([heading, value]: readonly [string, string]): string => `  ${heading.padEnd(10)}  ${value}`
@@ -47,7 +56,9 @@ function secretLines({ made, adminKey, joinToken }: ReadyFacts): string[] {
 }
 
 const secretLine = (heading: string, made: Secret | null, place: SecretPlace): string[] =>
-  made === null ? [] : [row([heading, `${made.reveal()}   (shown once${place !== null && 'file' in place ? `; kept in ${place.file}` : ''})`])]
+  made === null
+    ? []
+    : [row([heading, `${made.reveal()}   (shown once${place !== null && 'file' in place ? `; kept in ${place.file}` : ''})`])]
 
 function joinLines({ bus, url, localUrl, joinToken }: ReadyFacts): string[] {
   const where = joinToken === null ? '' : ` (the token is in ${'file' in joinToken ? joinToken.file : joinToken.variable})`

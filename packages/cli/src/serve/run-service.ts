@@ -66,7 +66,8 @@ function listen({ log, exit }: ServiceProcess, end: (ending: 'signal' | 'bug') =
     end('bug')
   }
   process.on('SIGINT', onSignal).on('SIGTERM', onSignal).on('uncaughtException', onBug).on('unhandledRejection', onBug)
-  const forget = (): void => void process.off('SIGINT', onSignal).off('SIGTERM', onSignal).off('uncaughtException', onBug).off('unhandledRejection', onBug)
+  const forget = (): void =>
+    void process.off('SIGINT', onSignal).off('SIGTERM', onSignal).off('uncaughtException', onBug).off('unhandledRejection', onBug)
   return { [Symbol.dispose]: forget }
 }
 

@@ -25,7 +25,10 @@ export interface RunningController {
 }
 
 /** What has to be undone is left on `stack`, also when it fails half way. */
-export async function startControllerOn(stack: AsyncDisposableStack, { dataDir: path, signal, ...deps }: ControllerStart): Promise<RunningController> {
+export async function startControllerOn(
+  stack: AsyncDisposableStack,
+  { dataDir: path, signal, ...deps }: ControllerStart,
+): Promise<RunningController> {
   const { checkSettings, startController } = await import('@muster/controller')
   checkSettings(deps.settings)
   const dataDir = stack.use(await openDataDir({ path, role: 'controller', clock: deps.clock, signal }))
@@ -37,7 +40,17 @@ export async function startControllerOn(stack: AsyncDisposableStack, { dataDir: 
 }
 
 /** Where on this machine a secret of the cluster can be read: what was given counts before what an earlier start has left. */
-export async function placeOfSecret({ name, given, file, env }: { name: string; given: Secret | undefined; file: string; env: Readonly<Record<string, string | undefined>> }): Promise<SecretPlace> {
+export async function placeOfSecret({
+  name,
+  given,
+  file,
+  env,
+}: {
+  name: string
+  given: Secret | undefined
+  file: string
+  env: Readonly<Record<string, string | undefined>>
+}): Promise<SecretPlace> {
   if (env[name] !== undefined) return { variable: name }
   const named = env[`${name}_FILE`]
   if (named !== undefined) return { file: named }
@@ -48,4 +61,7 @@ export async function placeOfSecret({ name, given, file, env }: { name: string; 
   )
 }
 
-export const secretFiles = (dataDir: string): { adminKey: string; joinToken: string } => ({ adminKey: join(dataDir, 'admin.key'), joinToken: join(dataDir, 'join.token') })
+export const secretFiles = (dataDir: string): { adminKey: string; joinToken: string } => ({
+  adminKey: join(dataDir, 'admin.key'),
+  joinToken: join(dataDir, 'join.token'),
+})

@@ -50,16 +50,18 @@ export async function startLocalWorker({ name, url, env, localHub, trust, log, c
     await dataDir.release()
     throw error
   }
+  let isStopping = false
   const ended = worker.ended.then(({ message }) => {
-    log.warn('a worker of this process ended', { name, reason: message })
+    if (!isStopping) log.warn('a worker of this process ended; the rest goes on', { reason: message })
     throw new FleetError({ code: 'unavailable', retry: 'never', message: `the worker ${name} ended: ${message}` })
   })
   const joined = Promise.race([connected.promise, ended])
-  // Later ends are told by the log alone: the controller and the other workers go on.
+  // Nobody may be waiting: what happens after it joined is told by the log alone.
   joined.catch(() => undefined)
   return {
     joined,
     stop: async () => {
+      isStopping = true
       await worker.stop()
       await dataDir.release()
     },

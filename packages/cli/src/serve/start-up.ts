@@ -37,7 +37,18 @@ export async function startUp(start: UpStart): Promise<Service> {
     signal.throwIfAborted()
     const name = settings.workers === 1 ? hostname() : `${hostname()}-${number}`
     const dataDir = join(running.dataDir, 'workers', String(number))
-    workers.push(await startLocalWorker({ name, dataDir, url, env, localHub, trust: (key) => ownKeys.add(key), log: log.child({ worker: name }), clock }))
+    workers.push(
+      await startLocalWorker({
+        name,
+        dataDir,
+        url,
+        env,
+        localHub,
+        trust: (key) => ownKeys.add(key),
+        log: log.child({ worker: name }),
+        clock,
+      }),
+    )
   }
   await abortable(Promise.all(workers.map((worker) => worker.joined)), signal)
 

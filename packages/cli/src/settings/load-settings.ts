@@ -23,7 +23,11 @@ export async function loadSettings<S extends Settings>(definitions: S, { values,
   const dataDir = dataDirOf(values['dataDir'], env)
   const file = readConfigFile({ given: values['config'] ?? env['MUSTER_CONFIG'], dataDir })
   const alsoKnown = file === null ? [] : (await others()).flatMap((each) => Object.values(each).map((setting) => setting.flag))
-  const settings = resolveSettings(definitions, { flags: flagsGiven(definitions, values), env, ...(file === null ? {} : { file: { ...file, alsoKnown } }) })
+  const settings = resolveSettings(definitions, {
+    flags: flagsGiven(definitions, values),
+    env,
+    ...(file === null ? {} : { file: { ...file, alsoKnown } }),
+  })
   return { dataDir, settings }
 }
 

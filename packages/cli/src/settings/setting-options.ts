@@ -18,7 +18,8 @@ const placeholders: Readonly<Record<Setting<unknown>['kind'], string>> = {
 export function settingOption(setting: Setting<unknown>): Option {
   const help = setting.defaultText === '' ? setting.help : `${setting.help} (default: ${setting.defaultText})`
   const option = new Option(`--${setting.flag} ${placeholders[setting.kind]}`, help)
-  if (setting.kind === 'list' || setting.kind === 'map') option.argParser((value: string, before: readonly string[] | undefined) => [...(before ?? []), value])
+  if (setting.kind === 'list' || setting.kind === 'map')
+    option.argParser((value: string, before: readonly string[] | undefined) => [...(before ?? []), value])
   // Known, so that giving one is refused with the reason and the way to do it.
   if (!setting.allowFlag) option.hideHelp()
   return option

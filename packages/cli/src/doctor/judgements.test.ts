@@ -1,0 +1,235 @@
+// What the doctor makes of what it finds, one table per check.
+import { describe, expect, it } from 'vitest'
+import { CliError } from '../cli-error.ts'
+import { judgeAdminKey } from './admin-key.ts'
+import type { HttpFinding } from './ask-http.ts'
+import type { SocketFinding } from './ask-socket.ts'
+import { judgeBusOfController } from './bus.ts'
+import { judgeClockSkew } from './clock-skew.ts'
+import { type ControllerFacts, judgeController } from './controller.ts'
+import { type DataDirFacts, judgeDataDir } from './data-dir.ts'
+import { judgeDatabaseOfController } from './database.ts'
+import { judgeDiskSpace } from './disk-space.ts'
+import { judgeEmbedded } from './embedded-postgres.ts'
+import { judgeNatsServer } from './nats-server.ts'
+import { judgeNodeVersion } from './node-version.ts'
+import { judgePort, type PortState } from './port.ts'
+import { judgePostgresServer, placeOf } from './postgres-server.ts'
+import { judgeSettings } from './settings.ts'
+import type { Level } from './verdict.ts'
+
+const answered = (status: number, json: unknown = {}): HttpFinding => ({ answered: true, status, json, date: null })
+const refused: HttpFinding = { answered: false, reason: 'nothing listens at http://h:1', refused: true }
+const hung: HttpFinding = { answered: false, reason: 'no answer', refused: false }
+
+describe('node', () => {
+  it.each<[string, Level]>([
+    ['24.0.0', 'ok'],
+    ['26.1.0', 'ok'],
+    ['22.18.0', 'fail'],
+    ['rubbish', 'fail'],
+  ])('%s is %s', (version, level) => expect(judgeNodeVersion(version).level).toBe(level))
+})
+
+describe('settings', () => {
+  it('is fine without a problem', () => expect(judgeSettings(null).level).toBe('ok'))
+  it('shows a bad setting', () => expect(judgeSettings(new CliError('--port: no'))).toMatchObject({ level: 'fail', found: '--port: no' }))
+  it('does not hide a bug', () => expect(() => judgeSettings(new TypeError('x'))).toThrow('x'))
+})
+
+describe('data dir', () => {
+  type There = Extract<DataDirFacts, { state: 'there' }>
+  const there = (some: Partial<There> = {}): DataDirFacts => ({
+    path: '/d',
+    state: 'there',
+    mode: 0o700,
+    uid: 1000,
+    ownUid: 1000,
+    writable: true,
+    users: [],
+    ...some,
+  })
+  it.each<[string, DataDirFacts, Level, RegExp]>([
+    ['a closed directory of our own', there(), 'ok', /^\/d$/],
+    [
+      'one in use',
+      there({
+        users: [
+          { role: 'controller', pid: 7 },
+          { role: 'worker', pid: 8 },
+        ],
+      }),
+      'ok',
+      /the controller \(process 7\) and the worker \(process 8\)/,
+    ],
+    ['one that does not exist yet', { path: '/d', state: 'missing', canBeMade: true }, 'ok', /first start makes it/],
+    ['one that can not be made', { path: '/d', state: 'missing', canBeMade: false }, 'fail', /can't be made/],
+    ['a file', { path: '/d', state: 'not_a_directory' }, 'fail', /not a directory/],
+    ['one that others can enter', there({ mode: 0o755 }), 'warn', /mode 0755/],
+    ['one that belongs to somebody else', there({ uid: 1 }), 'fail', /another user \(uid 1\)/],
+    ['one that belongs to somebody else, seen by root', there({ uid: 1, ownUid: 0 }), 'warn', /you are root/],
+    ['one on a read-only mount', there({ writable: false }), 'fail', /can't be written/],
+  ])('%s', (_, facts, level, found) => {
+    const verdict = judgeDataDir(facts)
+    expect(verdict.level).toBe(level)
+    expect(verdict.found).toMatch(found)
+  })
+})
+
+describe('disk', () => {
+  it.each<[number, Level]>([
+    [999_999_999, 'fail'],
+    [1e9, 'warn'],
+    [4_999_999_999, 'warn'],
+    [5e9, 'ok'],
+  ])('%d bytes free are %s', (free, level) => expect(judgeDiskSpace(free, '/d').level).toBe(level))
+})
+
+describe('port', () => {
+  it.each<[PortState, string | null, Level]>([
+    ['free', null, 'ok'],
+    ['in_use', '0.1.0', 'ok'],
+    ['in_use', null, 'fail'],
+    ['forbidden', null, 'fail'],
+    ['no_such_address', null, 'fail'],
+    ['unusable', null, 'fail'],
+  ])('%s, held by a Muster of version %s, is %s', (state, musterVersion, level) =>
+    expect(judgePort({ host: '127.0.0.1', port: 8080, state, musterVersion }).level).toBe(level),
+  )
+})
+
+describe('controller', () => {
+  const facts = (some: Partial<ControllerFacts> = {}): ControllerFacts => ({
+    url: 'http://h:1',
+    asked: false,
+    health: answered(200),
+    ready: answered(200),
+    version: answered(200, { version: '1.2.3' }),
+    ownVersion: '1.2.3',
+    ...some,
+  })
+  it.each<[string, Partial<ControllerFacts>, Level, RegExp]>([
+    ['answers, ready, of our version', {}, 'ok', /ready, version 1.2.3/],
+    ['is of another version', { ownVersion: '1.2.4' }, 'warn', /this command is 1.2.4/],
+    ['lives and is not ready', { ready: answered(503) }, 'fail', /not ready/],
+    ['is another program', { health: answered(404), version: answered(404) }, 'fail', /not a Muster controller/],
+    ['is another program that likes every path', { version: answered(200, 'hello') }, 'fail', /not a Muster controller/],
+    ['was stopped on this machine', { health: refused, ready: refused, version: refused }, 'warn', /where the last one did/],
+    ['was named and is not there', { asked: true, health: refused, ready: refused, version: refused }, 'fail', /nothing listens/],
+    ['hangs', { health: hung, ready: hung, version: hung }, 'fail', /no answer/],
+  ])('%s', (_, some, level, found) => {
+    const verdict = judgeController(facts(some))
+    expect(verdict.level).toBe(level)
+    expect(verdict.found).toMatch(found)
+  })
+})
+
+const status = (some: { database?: string; bus?: object } = {}): HttpFinding =>
+  answered(200, {
+    version: '0.1.0',
+    controllers: [],
+    database: { version: some.database ?? '18.4', now: '2030-01-01T00:00:00Z' },
+    bus: { kind: 'nats', connected: true, ...some.bus },
+    nodes: {},
+  })
+
+describe('database and bus, as the controller sees them', () => {
+  it.each<[string, HttpFinding | null, Level | undefined]>([
+    ['nothing without a controller', null, undefined],
+    ['nothing from one that does not answer', refused, undefined],
+    ['nothing from one that refuses the key', answered(401, { error: {} }), undefined],
+    ['PostgreSQL 15 is fine', status({ database: '15.18' }), 'ok'],
+    ['PostgreSQL 14 is too old', status({ database: '14.2 (Debian)' }), 'fail'],
+  ])('database: %s', (_, finding, level) => expect(judgeDatabaseOfController(finding)?.level).toBe(level))
+
+  it.each<[string, HttpFinding | null, Level | undefined]>([
+    ['nothing without a controller', null, undefined],
+    ['nothing from one that does not answer', hung, undefined],
+    ['connected to NATS', status(), 'ok'],
+    ['in-process', status({ bus: { kind: 'local' } }), 'ok'],
+    ['cut off', status({ bus: { connected: false } }), 'fail'],
+  ])('bus: %s', (_, finding, level) => expect(judgeBusOfController(finding)?.level).toBe(level))
+})
+
+describe('embedded database', () => {
+  const alive = { pid: 7, alive: true }
+  const dead = { pid: 7, alive: false }
+  it.each<[string, Parameters<typeof judgeEmbedded>[0], Level, RegExp]>([
+    ['not made yet', { home: null, holder: null, server: null }, 'ok', /not made yet/],
+    ['in use', { home: '/h', holder: alive, server: { pid: 8, alive: true } }, 'ok', /process 7, server 8/],
+    ['starting', { home: '/h', holder: alive, server: null }, 'ok', /process 7$/],
+    ['stopped in order', { home: '/h', holder: null, server: null }, 'ok', /stopped/],
+    ['killed together with its server', { home: '/h', holder: dead, server: dead }, 'ok', /stopped/],
+    ['orphaned', { home: '/h', holder: dead, server: alive }, 'warn', /server 7 still runs/],
+  ])('%s', (_, facts, level, found) => {
+    const verdict = judgeEmbedded(facts)
+    expect(verdict.level).toBe(level)
+    expect(verdict.found).toMatch(found)
+  })
+})
+
+describe('a PostgreSQL server', () => {
+  const heard = (text: string): SocketFinding => ({ answered: true, data: Buffer.from(text) })
+  it.each<[string, SocketFinding, Level]>([
+    ['offers encryption', heard('S'), 'ok'],
+    ['offers none', heard('N'), 'ok'],
+    ['is a web server', heard('HTTP/1.1 400'), 'fail'],
+    ['is silent', { answered: false, connected: true, reason: 'no answer within 4 s' }, 'fail'],
+    ['is not there', { answered: false, connected: false, reason: 'ECONNREFUSED' }, 'fail'],
+  ])('%s', (_, finding, level) => expect(judgePostgresServer('h:5432', finding).level).toBe(level))
+
+  it.each([
+    ['postgres://user:canary@db:5433/muster', 'db:5433'],
+    ['postgresql://db/muster', 'db:5432'],
+    ['postgres:///muster?host=/run/postgresql', '/run/postgresql/.s.PGSQL.5432'],
+    ['postgres://user:canary@%2Frun%2Fpg:5433/muster', '/run/pg/.s.PGSQL.5433'],
+    ['postgres://[::1]:5432/muster', '[::1]:5432'],
+    ['mysql://db/muster', undefined],
+    ['db', undefined],
+  ])('J8 %s is at %s, and no password is shown', (url, shown) => expect(placeOf(url)?.shown).toBe(shown))
+})
+
+describe('a NATS server', () => {
+  const info = (some: object = {}): SocketFinding => ({
+    answered: true,
+    data: Buffer.from(`INFO ${JSON.stringify({ version: '2.9.10', max_payload: 1_048_576, ...some })} \r\n`),
+  })
+  it.each<[string, SocketFinding, Level]>([
+    ['of the oldest version', info(), 'ok'],
+    ['of a newer one', info({ version: '2.10.0-beta' }), 'ok'],
+    ['of a major version to come', info({ version: '3.0.0' }), 'ok'],
+    ['too old', info({ version: '2.8.4' }), 'fail'],
+    ['with too small messages', info({ max_payload: 65_536 }), 'warn'],
+    ['that is none', { answered: true, data: Buffer.from('SSH-2.0\r\n') }, 'fail'],
+    ['that says nothing of itself', { answered: true, data: Buffer.from('INFO {}\r\n') }, 'fail'],
+    ['that is not there', { answered: false, connected: false, reason: 'ECONNREFUSED' }, 'fail'],
+  ])('%s', (_, finding, level) => expect(judgeNatsServer('nats://h:4222', finding).level).toBe(level))
+})
+
+describe('clock', () => {
+  it.each<[number, Level]>([
+    [0, 'ok'],
+    [5000, 'ok'],
+    [-5000, 'ok'],
+    [5001, 'warn'],
+    [-300_000, 'warn'],
+    [300_001, 'fail'],
+    [-300_001, 'fail'],
+  ])('%d ms off is %s', (offMs, level) => expect(judgeClockSkew({ offMs, whose: 'the database' }).level).toBe(level))
+
+  it('says in which direction', () => {
+    expect(judgeClockSkew({ offMs: 60_000, whose: 'the database' }).found).toBe('this machine is 1m ahead of the database')
+    expect(judgeClockSkew({ offMs: -60_000, whose: 'the database' }).found).toBe('this machine is 1m behind the database')
+  })
+})
+
+describe('admin key', () => {
+  it.each<[string, boolean, number | null, Level]>([
+    ['works', true, 200, 'ok'],
+    ['is unknown', true, 401, 'fail'],
+    ['may only read', true, 403, 'warn'],
+    ['could not be tried', true, 503, 'warn'],
+    ['was not tried', true, null, 'ok'],
+    ['is missing', false, null, 'warn'],
+  ])('%s', (_, hasKey, answer, level) => expect(judgeAdminKey({ keyFrom: '/d/admin.key', hasKey, status: answer }).level).toBe(level))
+})

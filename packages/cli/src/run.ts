@@ -1,0 +1,25 @@
+// Runs one command in this process and turns its end into an exit code. No decisions here.
+import { systemClock, version } from '@muster/host'
+import { createTerminal } from './output/terminal.ts'
+import { createProgram } from './program.ts'
+import { exitCodeOf, reportError } from './report-error.ts'
+
+export async function run(env: Readonly<Record<string, string | undefined>>): Promise<void> {
+  const terminal = createTerminal({ stdout: process.stdout, stderr: process.stderr, env })
+  let outlivesItsReader = false
+  // `muster nodes ls | head`: the reader has seen enough, and that is no failure.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+      if (!outlivesItsReader) process.exit(0)
+    })
+  }
+  const outliveReader = (): void => void (outlivesItsReader = true)
+  const fail = (): void => void (process.exitCode = 1)
+  try {
+    await createProgram({ terminal, env, clock: systemClock, version, outliveReader, fail }).parseAsync()
+  } catch (error) {
+    reportError(error, terminal)
+    process.exitCode = exitCodeOf(error)
+  }
+}

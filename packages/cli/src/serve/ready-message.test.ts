@@ -1,0 +1,68 @@
+import { execFileSync } from 'node:child_process'
+import { Secret } from '@muster/host'
+import { describe, expect, it } from 'vitest'
+import { type ReadyFacts, readyMessage, shellWord } from './ready-message.ts'
+
+const facts = (some: Partial<ReadyFacts> = {}): ReadyFacts => ({
+  version: '0.1.0',
+  url: 'http://127.0.0.1:8080',
+  localUrl: 'http://127.0.0.1:8080',
+  dataDir: '/data',
+  loginLink: 'http://127.0.0.1:8080/login?token=t',
+  workers: 1,
+  bus: 'local',
+  adminKey: { file: '/data/admin.key' },
+  joinToken: { file: '/data/join.token' },
+  made: { adminKey: null, joinToken: null },
+  ...some,
+})
+const curlOf = (some: Partial<ReadyFacts>): string => /curl .*/.exec(readyMessage(facts(some)))?.[0] ?? ''
+
+describe('readyMessage', () => {
+  it('shows the login link, the API and the data', () => {
+    const text = readyMessage(facts())
+    for (const part of ['is running with 1 worker.', 'http://127.0.0.1:8080/login?token=t', 'http://127.0.0.1:8080/v1', '/data'])
+      expect(text).toContain(part)
+  })
+
+  it.each<[string, Partial<ReadyFacts>, string]>([
+    ['reads the key from its file', {}, 'curl -H "Authorization: Bearer $(cat /data/admin.key)" http://127.0.0.1:8080/api/nodes'],
+    [
+      'reads it from a file with blanks in its name',
+      { adminKey: { file: '/my data/admin.key' } },
+      'curl -H "Authorization: Bearer $(cat \'/my data/admin.key\')" http://127.0.0.1:8080/api/nodes',
+    ],
+    [
+      'reads it from the environment',
+      { adminKey: { variable: 'MUSTER_ADMIN_KEY' } },
+      'curl -H "Authorization: Bearer $MUSTER_ADMIN_KEY" http://127.0.0.1:8080/api/nodes',
+    ],
+    ['needs none where there is none', { adminKey: null }, 'curl http://127.0.0.1:8080/version'],
+    [
+      'asks this machine, not the proxy in front of it',
+      { url: 'https://muster.example', adminKey: null },
+      'curl http://127.0.0.1:8080/version',
+    ],
+  ])('has a curl that %s', (_, some, want) => expect(curlOf(some)).toBe(want))
+
+  it('shows the secrets of the first start, and none later', () => {
+    const made = { adminKey: new Secret('muster_admin_x'), joinToken: new Secret('muster_join_x') }
+    const first = readyMessage(facts({ made }))
+    expect(first).toMatch(/Admin key +muster_admin_x .*shown once; kept in \/data\/admin.key/)
+    expect(first).toMatch(/Join token +muster_join_x /)
+    expect(readyMessage(facts())).not.toContain('shown once')
+  })
+
+  it('says what other machines need, by the bus', () => {
+    expect(readyMessage(facts())).toContain('muster up --host 0.0.0.0 --nats-url nats://HOST:4222')
+    const onNats = readyMessage(facts({ bus: 'nats', url: 'https://muster.example' }))
+    expect(onNats).toContain('muster join https://muster.example --token TOKEN (the token is in /data/join.token)')
+    expect(onNats).not.toContain('nats://HOST')
+  })
+})
+
+describe('shellWord', () => {
+  it.each(['/plain/path', "/it's here", '/a b', '/$(touch x)`y`', '/ü"\\'])('gives a shell back %s', (text) =>
+    expect(execFileSync('sh', ['-c', `printf %s "$(printf %s ${shellWord(text)})"`], { encoding: 'utf8' })).toBe(text),
+  )
+})

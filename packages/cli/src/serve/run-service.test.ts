@@ -1,0 +1,128 @@
+import { type Clock, type Fields, type Log, silentLog } from '@muster/host'
+import { FleetError } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import { runService, type Service } from './run-service.ts'
+
+const never = new Promise<never>(() => undefined)
+/** Waits are only over when they are given up: nothing here is ever too late. */
+const patient: Clock = {
+  now: () => 0,
+  monotonic: () => 0,
+  sleep: (_, signal) => new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(new Error('given up')))),
+}
+const impatient: Clock = { ...patient, sleep: async () => undefined }
+
+function setUp(some: { clock?: Clock; service?: Partial<Service> } = {}) {
+  const happened: string[] = []
+  const logged: { message: string; fields: Fields | undefined }[] = []
+  const log: Log = { ...silentLog, error: (message, fields) => void logged.push({ message, fields }) }
+  const started = Promise.withResolvers<void>()
+  const run = runService({
+    log,
+    clock: some.clock ?? patient,
+    exit: (code) => void happened.push(`exit ${code}`),
+    start: async () => {
+      started.resolve()
+      return { ended: never, stop: async () => void happened.push('stopped'), ...some.service }
+    },
+  })
+  return { run, happened, logged, started: started.promise }
+}
+
+const listeners = (): number[] =>
+  ['SIGINT', 'SIGTERM', 'uncaughtException', 'unhandledRejection'].map((name) => process.listenerCount(name))
+
+describe('runService', () => {
+  it.each(['SIGINT', 'SIGTERM'] as const)('stops in order on %s and leaves no listener', async (signal) => {
+    const before = listeners()
+    const { run, happened, started } = setUp()
+    await started
+    process.emit(signal, signal)
+    await run
+    expect(happened).toEqual(['stopped'])
+    expect(listeners()).toEqual(before)
+  })
+
+  it('ends at once when it is told twice', async () => {
+    const stopping = Promise.withResolvers<void>()
+    const { run, happened, started } = setUp({ service: { stop: () => stopping.promise } })
+    await started
+    process.emit('SIGINT', 'SIGINT')
+    process.emit('SIGINT', 'SIGINT')
+    expect(happened).toEqual(['exit 1'])
+    stopping.resolve()
+    await run
+  })
+
+  it('ends without a service that does not stop in time', async () => {
+    const { run, happened, logged, started } = setUp({ clock: impatient, service: { stop: () => never } })
+    await started
+    process.emit('SIGTERM', 'SIGTERM')
+    await run
+    expect(happened).toEqual(['exit 1'])
+    expect(logged).toMatchObject([{ fields: { limitMs: 10_000 } }])
+  })
+
+  it('stops what was still starting when the signal came', async () => {
+    const happened: string[] = []
+    const running = Promise.withResolvers<Service>()
+    let signal: AbortSignal | undefined
+    const start = (given: AbortSignal): Promise<Service> => {
+      signal = given
+      return running.promise
+    }
+    const run = runService({ log: silentLog, clock: patient, exit: (code) => void happened.push(`exit ${code}`), start })
+    process.emit('SIGTERM', 'SIGTERM')
+    expect(signal?.aborted).toBe(true)
+    running.resolve({ ended: never, stop: async () => void happened.push('stopped') })
+    await run
+    expect(happened).toEqual(['stopped'])
+  })
+
+  it('takes a start that gave up because of the signal for a stop, not for a failure', async () => {
+    const start = (signal: AbortSignal): Promise<Service> =>
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('gave up'))))
+    const run = runService({ log: silentLog, clock: patient, exit: () => undefined, start })
+    process.emit('SIGTERM', 'SIGTERM')
+    await expect(run).resolves.toBeUndefined()
+  })
+
+  it.each<[string, (bug: Error) => boolean]>([
+    ['an exception that nobody caught', (bug) => process.emit('uncaughtException', bug)],
+    ['a rejection that nobody handled', (bug) => process.emit('unhandledRejection', bug, never)],
+  ])('logs %s as a bug, tries to stop, and ends with 1', async (_, strike) => {
+    const { run, happened, logged, started } = setUp()
+    await started
+    const bug = new Error('a bug')
+    strike(bug)
+    await run
+    expect(happened).toEqual(['stopped', 'exit 1'])
+    expect(logged).toEqual([{ message: 'this is a bug in muster', fields: { error: bug } }])
+  })
+
+  it('tells why it could not start, in a sentence', async () => {
+    const run = (error: unknown) =>
+      runService({ log: silentLog, clock: patient, exit: () => undefined, start: () => Promise.reject(error) })
+    await expect(run(new Error('the disk is full'))).rejects.toMatchObject({
+      name: 'CliError',
+      exitCode: 1,
+      message: 'could not start: the disk is full',
+    })
+    const failure = new FleetError({ code: 'conflict', retry: 'never', message: 'in use' })
+    await expect(run(failure)).rejects.toBe(failure)
+    const bug = new TypeError('x is not a function')
+    await expect(run(bug)).rejects.toBe(bug)
+  })
+
+  it('stops the rest and tells why when it had to end by itself', async () => {
+    const { run, happened } = setUp({ service: { ended: Promise.reject(new Error('removed')) } })
+    await expect(run).rejects.toThrow('removed')
+    expect(happened).toEqual(['stopped'])
+  })
+
+  it('is done when it ended by itself, in order', async () => {
+    const { run, happened } = setUp({ service: { ended: Promise.resolve() } })
+    await run
+    expect(happened).toEqual(['stopped'])
+  })
+})

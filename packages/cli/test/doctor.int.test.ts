@@ -1,0 +1,111 @@
+// `muster doctor` as a user runs it: before the first start, beside a controller, and with servers that
+// are not there.
+import { chmod, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { version } from '@muster/host'
+import { keyRoutes, systemRoutes } from '@muster/protocol'
+import { createProcesses, freePort, makeTempDir, type TempDir } from '@muster/testkit'
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type ScriptedController, startScriptedController } from './scripted-controller.ts'
+
+const processes = createProcesses()
+let dataDir: TempDir
+let controller: ScriptedController
+beforeEach(async () => {
+  dataDir = await makeTempDir('doctor')
+  controller = await startScriptedController()
+})
+afterEach(async () => {
+  await controller[Symbol.asyncDispose]()
+  await dataDir.remove()
+})
+afterAll(() => processes.stopAll())
+
+interface Report {
+  readonly ok: boolean
+  readonly checks: ReadonlyArray<{ name: string; level: string; found: string }>
+}
+
+async function doctor(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
+  const port = ['--port', String(await freePort())]
+  const run = await processes.muster(['doctor', '-o', 'json', ...port, ...args], { env: { MUSTER_DATA_DIR: dataDir.path, ...env } })
+  const { code } = await run.exited
+  expect(run.stderr()).toBe('')
+  const report = JSON.parse(run.stdout()) as Report
+  return { code, report, check: (name: string) => report.checks.find((check) => check.name === name) }
+}
+
+function scriptHealthy(): void {
+  controller.answer(systemRoutes.healthz, { status: 'ok' })
+  controller.answer(systemRoutes.readyz, { status: 'ok' })
+  controller.answer(systemRoutes.version, { version })
+  controller.answer(keyRoutes.list, { keys: [] })
+  controller.answer(systemRoutes.status, {
+    version,
+    controllers: [],
+    database: { version: '18.4', now: new Date().toISOString() },
+    bus: { kind: 'nats', connected: true },
+    nodes: {},
+  })
+}
+
+describe('doctor', () => {
+  it('finds nothing wrong with a machine on which nothing was started yet', async () => {
+    const { code, report, check } = await doctor()
+    expect(report.checks.filter(({ level }) => level === 'fail')).toEqual([])
+    expect(code).toBe(0)
+    expect(check('controller')).toMatchObject({ level: 'warn' })
+    expect(check('database')?.found).toContain('not made yet')
+  })
+
+  it('asks the controller, and tries the key', async () => {
+    scriptHealthy()
+    await writeFile(join(dataDir.path, 'endpoint'), controller.url)
+    await writeFile(join(dataDir.path, 'admin.key'), 'k')
+    const { code, report } = await doctor()
+    expect(report.checks.filter(({ level }) => level !== 'ok')).toEqual([])
+    expect({ code, ok: report.ok }).toEqual({ code: 0, ok: true })
+  })
+
+  it('tells of each thing that is wrong, does not stop at the first, and ends with 1', async () => {
+    await chmod(dataDir.path, 0o755)
+    await writeFile(join(dataDir.path, 'muster.yaml'), 'prot: 9000\n')
+    const nobody = await freePort()
+    const { code, report, check } = await doctor(['--url', `http://127.0.0.1:${nobody}`], {
+      MUSTER_NATS_URL: `nats://127.0.0.1:${nobody}`,
+      MUSTER_ADMIN_KEY: 'k',
+    })
+    expect(check('settings')?.found).toMatch(/muster.yaml:1: unknown key "prot"; the closest known key is port/)
+    expect(check('data dir')?.level).toBe('warn')
+    expect(check('controller')?.level).toBe('fail')
+    expect({ code, ok: report.ok }).toEqual({ code: 1, ok: false })
+  })
+
+  it('looks at a NATS and a PostgreSQL itself while no controller runs, and shows no password', async () => {
+    const nats = await processes.start('nats-server', { args: ['-a', '127.0.0.1', '-p', '-1'] })
+    const [, port] = await nats.waitForOutput(/Listening for client connections on 127\.0\.0\.1:(\d+)/)
+    const { check, report } = await doctor(['--nats-url', `nats://user:canary@127.0.0.1:${port}`], {
+      MUSTER_DATABASE_URL: `postgres://user:canary@127.0.0.1:${port}/muster`,
+    })
+    expect(check('bus')).toMatchObject({ level: 'ok', found: expect.stringContaining('nats-server 2.') as string })
+    expect(check('database')).toMatchObject({ level: 'fail', found: expect.stringContaining('is not PostgreSQL') as string })
+    expect(JSON.stringify(report)).not.toContain('canary')
+    await nats.stop()
+  })
+
+  it('tells a port that another program holds from one that a controller holds', async () => {
+    const port = new URL(controller.url).port
+    expect((await doctor(['--port', port])).check('port')?.level).toBe('fail')
+    controller.answer(systemRoutes.version, { version })
+    expect((await doctor(['--port', port])).check('port')?.level).toBe('ok')
+  })
+
+  it('hangs on no server that accepts and says nothing', async () => {
+    controller.reply(systemRoutes.healthz, () => undefined)
+    controller.reply(systemRoutes.readyz, () => undefined)
+    controller.reply(systemRoutes.version, () => undefined)
+    controller.reply(systemRoutes.status, () => undefined)
+    const { check } = await doctor(['--url', controller.url])
+    expect(check('controller')).toMatchObject({ level: 'fail', found: expect.stringContaining('did not answer within 4 s') as string })
+  })
+})

@@ -1,0 +1,28 @@
+// The command line without a process of its own, where many small cases matter and starting one for
+// each would only cost time: all but main.ts is the same.
+import { systemClock } from '@muster/host'
+import { createTerminal } from '../src/output/terminal.ts'
+import { createProgram } from '../src/program.ts'
+import { exitCodeOf, reportError } from '../src/report-error.ts'
+
+export interface Result {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export async function runInProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Result> {
+  const text = { stdout: '', stderr: '' }
+  const stream = (name: keyof typeof text) => ({ write: (more: string) => (text[name] += more) })
+  const terminal = createTerminal({ stdout: stream('stdout'), stderr: stream('stderr'), env })
+  let code = 0
+  const fail = (): void => void (code = 1)
+  try {
+    const program = createProgram({ terminal, env, clock: systemClock, version: '0.0.0-test', outliveReader: () => undefined, fail })
+    await program.parseAsync(args, { from: 'user' })
+  } catch (error) {
+    reportError(error, terminal)
+    code = exitCodeOf(error)
+  }
+  return { code, ...text }
+}
