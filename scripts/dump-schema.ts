@@ -16,7 +16,11 @@ try {
   await chmod(dir, 0o711) // As root, the server is another user and has to get through.
   const options = { dataDir: join(dir, 'data'), systemBase: join(dir, 'system'), clock: systemClock, log: silentLog }
   const postgres = await startEmbedded(options)
-  const { pool, close } = connectDatabase({ to: { connection: { ...postgres.connection, password: new Secret(postgres.connection.password) } }, applicationName: 'dump-schema', log: silentLog })
+  const { pool, close } = connectDatabase({
+    to: { connection: { ...postgres.connection, password: new Secret(postgres.connection.password) } },
+    applicationName: 'dump-schema',
+    log: silentLog,
+  })
   try {
     await migrate({ pool, directory: join(store, 'migrations'), log: silentLog })
     await writeFile(join(store, 'schema.sql'), await dumpSchema(pool))

@@ -43,7 +43,11 @@ const prefix = 'muster-test-postgres-'
 const user = 'muster'
 const Owner = z.object({ pid: z.number(), started: z.string(), boot: z.string() })
 
-export async function startTestPostgres({ version = 18, durability = 'none', listen = 'socket' }: TestPostgresOptions = {}): Promise<TestPostgres> {
+export async function startTestPostgres({
+  version = 18,
+  durability = 'none',
+  listen = 'socket',
+}: TestPostgresOptions = {}): Promise<TestPostgres> {
   await removeAbandoned()
   const dir = await mkdtemp(join(tmpdir(), prefix))
   await chmod(dir, 0o711)
@@ -133,7 +137,12 @@ const wrapper = '"$@" </dev/null & server=$!; cat >/dev/null; kill -QUIT $server
 async function startServer(dir: string, args: readonly string[]): Promise<RunningServer> {
   const log = await open(join(dir, 'postgres.log'), 'a')
   const program = [join(dir, 'server', 'bin', 'postgres'), ...args]
-  const child = spawn('/bin/sh', ['-c', wrapper, 'sh', ...program], { cwd: '/', stdio: ['pipe', log.fd, log.fd], detached: true, ...serverUser() })
+  const child = spawn('/bin/sh', ['-c', wrapper, 'sh', ...program], {
+    cwd: '/',
+    stdio: ['pipe', log.fd, log.fd],
+    detached: true,
+    ...serverUser(),
+  })
   await once(child, 'spawn')
   await log.close()
   try {

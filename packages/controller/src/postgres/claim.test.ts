@@ -28,7 +28,10 @@ async function deadProcess() {
 it('refuses a second holder while the first lives, and names it', async () => {
   await claim()
   const failure = await claim().catch(failureOf)
-  expect(failure).toMatchObject({ code: 'conflict', message: expect.stringContaining(`/data is in use by the Muster process with pid ${process.pid}`) as unknown })
+  expect(failure).toMatchObject({
+    code: 'conflict',
+    message: expect.stringContaining(`/data is in use by the Muster process with pid ${process.pid}`) as unknown,
+  })
 })
 
 it('can be taken again after it was released, with a higher number', async () => {
@@ -51,7 +54,9 @@ it('gives a stale claim to exactly one of many that want it at once', async () =
   writeFileSync(join(dir, 'holders', '9.json'), JSON.stringify({ released: false, muster, server: null }))
   const results = await Promise.allSettled(Array.from({ length: 20 }, claim))
   expect(results.filter((result) => result.status === 'fulfilled')).toHaveLength(1)
-  expect(results.flatMap((result) => (result.status === 'rejected' ? [failureOf(result.reason).code] : []))).toEqual(Array(19).fill('conflict'))
+  expect(results.flatMap((result) => (result.status === 'rejected' ? [failureOf(result.reason).code] : []))).toEqual(
+    Array(19).fill('conflict'),
+  )
   expect(readdirSync(join(dir, 'holders'))).toEqual(['10.json'])
 })
 

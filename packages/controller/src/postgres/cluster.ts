@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Clock } from '@muster/host'
 import { stopInitialisers } from './postmaster.ts'
 import { syncDirectory } from './private-file.ts'
+import { refusal } from './refusal.ts'
 import { runProgram } from './run-program.ts'
 import type { ServerUser } from './server-user.ts'
 
@@ -21,6 +22,9 @@ export interface ClusterPlan {
 }
 
 export async function makeCluster({ dir, serverDir, user, password, signal }: ClusterPlan): Promise<void> {
+  // initdb puts its own path between double quotes into a shell command.
+  if (/["$`\\\n]/.test(dir))
+    throw refusal('invalid', `PostgreSQL can't live in ${dir}: choose a --data-dir without " $ \` and \\ in its path`)
   const work = await mkdtemp(join(dir, 'init-'))
   const [data, passwordFile] = [join(work, 'data'), join(work, 'password')]
   const cancel = signal === undefined ? {} : { signal }

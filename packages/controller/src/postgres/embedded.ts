@@ -61,14 +61,23 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
   const programs = await providePrograms({ home: home.dir, available: findServerPackage(embeddedPackageName, import.meta.filename), log })
   const password = await providePassword(join(home.privateDir, 'password'))
   const cancel = signal === undefined ? {} : { signal }
-  if (!(await isCluster(clusterDir, home.user))) await makeCluster({ dir: home.dir, serverDir: programs.dir, user: home.user, password, ...cancel })
+  if (!(await isCluster(clusterDir, home.user)))
+    await makeCluster({ dir: home.dir, serverDir: programs.dir, user: home.user, password, ...cancel })
 
   const socket = await makeSocketDir(home.dir, home.user)
   const logFile = join(home.privateDir, 'postgres.log')
   const settings = serverSettings({ socketDir: socket.path, major: programs.major })
   const program = { path: join(programs.dir, 'bin', 'postgres'), args: ['-D', clusterDir, ...settings], user: home.user }
   const start = (stop?: AbortSignal): Promise<ServerProcess> =>
-    startAfterCrash({ program, clusterDir, logFile, clock, log, onSpawn: (server) => claim.noteServer(server), ...(stop === undefined ? {} : { signal: stop }) })
+    startAfterCrash({
+      program,
+      clusterDir,
+      logFile,
+      clock,
+      log,
+      onSpawn: (server) => claim.noteServer(server),
+      ...(stop === undefined ? {} : { signal: stop }),
+    })
 
   const first = await start(signal)
   const kept = keepRunning(first, { start, clock, log })

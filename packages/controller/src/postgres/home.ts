@@ -34,10 +34,12 @@ export async function openHome({ dataDir, systemBase, log }: { dataDir: string; 
     if (location !== null) throw refusal('conflict', `the data directory ${dataDir} was made by root and can only be used by root`)
     return { privateDir, dir: privateDir, user }
   }
-  if (location !== null) return { privateDir, dir: await reopen({ dataDir, systemBase, id: Location.parse(JSON.parse(location)).id }), user }
+  if (location !== null)
+    return { privateDir, dir: await reopen({ dataDir, systemBase, id: Location.parse(JSON.parse(location)).id }), user }
 
   const owner = await ownerOf(join(privateDir, 'data'))
-  if (owner !== null) throw refusal('conflict', `the database in ${privateDir} belongs to the user with the number ${owner}: start Muster as that user`)
+  if (owner !== null)
+    throw refusal('conflict', `the database in ${privateDir} belongs to the user with the number ${owner}: start Muster as that user`)
   return { privateDir, dir: await makeNew({ dataDir, systemBase, log }), user }
 }
 
@@ -45,7 +47,8 @@ async function makeNew({ dataDir, systemBase, log }: { dataDir: string; systemBa
   await makeBase(systemBase)
   for (const id of await readdir(systemBase)) {
     const owner = await readOwner(join(systemBase, id))
-    if (owner === dataDir) log.warn('an earlier data directory of this name left its database behind', { path: join(systemBase, id), dataDir })
+    if (owner === dataDir)
+      log.warn('an earlier data directory of this name left its database behind', { path: join(systemBase, id), dataDir })
   }
   const id = newId()
   const dir = join(systemBase, id)

@@ -20,7 +20,15 @@ export async function isReady(clusterDir: string, pid: number): Promise<boolean>
  * Ends what a Muster that died left running on this cluster: nothing of it may be alive when the next server starts.
  * `noted` is the server that the dead Muster wrote down; it may have died before it could.
  */
-export async function stopOrphan({ clusterDir, noted, deps }: { clusterDir: string; noted: ProcessIdentity | null; deps: StopDeps }): Promise<void> {
+export async function stopOrphan({
+  clusterDir,
+  noted,
+  deps,
+}: {
+  clusterDir: string
+  noted: ProcessIdentity | null
+  deps: StopDeps
+}): Promise<void> {
   if (noted !== null && isAlive(noted)) {
     deps.log.warn('stopping the database server that a Muster process left behind', { pid: noted.pid })
     await stopPostmaster(noted, deps)
@@ -28,20 +36,21 @@ export async function stopOrphan({ clusterDir, noted, deps }: { clusterDir: stri
   const pidFile = join(clusterDir, 'postmaster.pid')
   const pid = Number.parseInt((await readIfThere(pidFile)) ?? '', 10)
   const found = Number.isInteger(pid) ? identifyProcess(pid) : null
-  if (found === null) return
-  if (worksOn(listProcesses().find((each) => each.pid === pid)?.args ?? [], clusterDir)) {
+  if (found !== null && worksOn(listProcesses().find((each) => each.pid === pid)?.args ?? [], clusterDir)) {
     deps.log.warn('stopping the database server that a Muster process left behind', { pid })
     await stopPostmaster(found, deps)
-    return
   }
-  // PostgreSQL refuses to start while the pid in this file belongs to any process of the same user, whatever its program is.
-  deps.log.info('the pid of the last database server belongs to another program now', { pid })
-  await rm(pidFile, { force: true })
+  // PostgreSQL refuses to start while the pid in this file belongs to any process of the same user: to another program, or to a
+  // server that has ended and that nobody has waited for. Whether children of that server still run, it knows from their memory.
+  if (isTaken(pid)) await rm(pidFile, { force: true })
 }
 
 /** Fast shutdown, then immediate shutdown (recovers at the next start), then kill. */
 export async function stopPostmaster(server: ProcessIdentity, deps: StopDeps): Promise<void> {
-  for (const [signal, patienceMs] of [['SIGINT', 10_000], ['SIGQUIT', 5_000]] as const) {
+  for (const [signal, patienceMs] of [
+    ['SIGINT', 10_000],
+    ['SIGQUIT', 5_000],
+  ] as const) {
     send(server, signal)
     if (await hasEnded(server, patienceMs, deps.clock)) return
     deps.log.warn('the database server does not stop', { pid: server.pid, signal })
@@ -62,6 +71,14 @@ export async function stopInitialisers(dir: string, clock: Clock): Promise<void>
 
 export function childrenOf(pid: number): ProcessIdentity[] {
   return listProcesses().flatMap((each) => (each.parent === pid ? (identifyProcess(each.pid) ?? []) : []))
+}
+
+function isTaken(pid: number): boolean {
+  try {
+    return Number.isInteger(pid) && process.kill(pid, 0)
+  } catch {
+    return false
+  }
 }
 
 function send(to: ProcessIdentity, signal: NodeJS.Signals): void {

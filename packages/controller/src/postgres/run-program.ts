@@ -24,7 +24,11 @@ export async function startProgram({ path, args, user }: Program, stdio: 'pipe' 
   } catch (error) {
     const as = user === null ? '' : ` as the user with the number ${user.uid}`
     const reason = error instanceof Error ? error.message : String(error)
-    throw refusal('unavailable', `can't run ${path}${as}: ${reason}. Start Muster as an ordinary user, or give it a database with --database-url`, error)
+    throw refusal(
+      'unavailable',
+      `can't run ${path}${as}: ${reason}. Start Muster as an ordinary user, or give it a database with --database-url`,
+      error,
+    )
   }
   return child
 }
@@ -49,5 +53,6 @@ export async function runProgram(program: Program, { input = '', signal }: { inp
     signal?.removeEventListener('abort', kill)
   }
   signal?.throwIfAborted()
-  if (child.exitCode !== 0) throw new Error(`${basename(program.path)} failed (${child.signalCode ?? `exit code ${child.exitCode}`}): ${printed.trim()}`)
+  if (child.exitCode !== 0)
+    throw new Error(`${basename(program.path)} failed (${child.signalCode ?? `exit code ${child.exitCode}`}): ${printed.trim()}`)
 }

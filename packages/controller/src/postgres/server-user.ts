@@ -11,7 +11,9 @@ export function serverUser(): ServerUser | null {
 function nobody(): ServerUser {
   const unmapped = { uid: 65534, gid: 65534 }
   try {
-    const line = readFileSync('/etc/passwd', 'utf8').split('\n').find((each) => each.startsWith('nobody:'))
+    const line = readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .find((each) => each.startsWith('nobody:'))
     const [, , uid, gid] = line?.split(':') ?? []
     const found = { uid: Number(uid), gid: Number(gid) }
     // macOS writes -2 for it, which is the same user as an unsigned number.

@@ -11,7 +11,10 @@ export type Timestamp = ColumnType<string, string | Date, string | Date>
 
 /** It has a default: leave it out when inserting, or not. */
 export type Defaulted<T> =
-  T extends ColumnType<infer Read, infer Insert, infer Update> ? ColumnType<Read, Insert | undefined, Update> : ColumnType<T, T | undefined, T>
+  T extends ColumnType<infer Read, infer Insert, infer Update>
+    ? ColumnType<Read, Insert | undefined, Update>
+    : ColumnType<T, T | undefined, T>
 
 /** The database alone writes it. */
-export type Computed<T> = T extends ColumnType<infer Read, infer _Insert, infer _Update> ? ColumnType<Read, never, never> : ColumnType<T, never, never>
+export type Computed<T> =
+  T extends ColumnType<infer Read, infer _Insert, infer _Update> ? ColumnType<Read, never, never> : ColumnType<T, never, never>

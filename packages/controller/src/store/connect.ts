@@ -150,7 +150,10 @@ function withoutStuckConnections(pool: Pool): PostgresPool {
           throw error
         }
       }
-      return Object.assign(Object.create(client), { query, release: (destroy?: boolean) => client.release(destroy === true || stuckBy !== null) })
+      return Object.assign(Object.create(client), {
+        query,
+        release: (destroy?: boolean) => client.release(destroy === true || stuckBy !== null),
+      })
     },
   }
 }

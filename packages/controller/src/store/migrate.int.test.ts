@@ -44,7 +44,10 @@ describe('migrate', () => {
     await write('0002_second.sql', 'alter table a add y int default 7; insert into a values (2);')
     await run()
     await run()
-    expect(await rows('select * from a order by x')).toEqual([{ x: 1, y: 7 }, { x: 2, y: 7 }])
+    expect(await rows('select * from a order by x')).toEqual([
+      { x: 1, y: 7 },
+      { x: 2, y: 7 },
+    ])
     expect(await rows('select version, name from schema_migrations order by version')).toEqual([
       { version: 1, name: 'first' },
       { version: 2, name: 'second' },
@@ -70,7 +73,10 @@ describe('migrate', () => {
 
   it('A25 a migration whose session is killed in the middle leaves nothing, and the next start completes it', async () => {
     await write('0001_ok.sql', 'create table a (x int);')
-    await write('0002_killed.sql', 'create table b (x int); insert into a values (1); select pg_sleep(60) /* middle */; insert into b values (1);')
+    await write(
+      '0002_killed.sql',
+      'create table b (x int); insert into a values (1); select pg_sleep(60) /* middle */; insert into b values (1);',
+    )
     const outcome = run().catch((error: unknown) => error)
     await waitFor(() => terminate('/* middle */'), { what: 'the migration to be in the middle' })
     expect(await outcome).toMatchObject({ message: expect.stringMatching(/^migration 2 \(killed\) failed/) as unknown })
@@ -85,11 +91,16 @@ describe('migrate', () => {
     await write('0001_slow.sql', 'create table a (x int); select pg_sleep(0.5) /* first */;')
     const first = run()
     first.catch(() => {})
-    await waitFor(async () => (await rows("select from pg_stat_activity where query like '%/* first */%' and wait_event = 'PgSleep'")).length, {
-      what: 'the first to migrate',
-    })
+    await waitFor(
+      async () => (await rows("select from pg_stat_activity where query like '%/* first */%' and wait_event = 'PgSleep'")).length,
+      {
+        what: 'the first to migrate',
+      },
+    )
     const second = run()
-    await waitFor(async () => (await rows("select from pg_locks where locktype = 'advisory' and not granted")).length, { what: 'the second to wait' })
+    await waitFor(async () => (await rows("select from pg_locks where locktype = 'advisory' and not granted")).length, {
+      what: 'the second to wait',
+    })
     await terminate('/* first */')
     await expect(first).rejects.toThrow()
     await second
@@ -133,7 +144,9 @@ describe('migrate', () => {
     await holder.query('select pg_advisory_lock(120351215609202)')
     const giveUp = new AbortController()
     const outcome = migrate({ pool: newPool(), directory, log: silentLog, signal: giveUp.signal }).catch((error: unknown) => error)
-    await waitFor(async () => (await rows("select from pg_locks where locktype = 'advisory' and not granted")).length, { what: 'it to wait' })
+    await waitFor(async () => (await rows("select from pg_locks where locktype = 'advisory' and not granted")).length, {
+      what: 'it to wait',
+    })
     giveUp.abort(new Error('enough'))
     expect(await outcome).toMatchObject({ message: 'enough' })
     holder.release()

@@ -82,7 +82,8 @@ async function bringForward(client: PoolClient, { migrations, log }: { migration
 
 function verify(applied: readonly Applied[], migrations: readonly Migration[]): void {
   for (const [index, row] of applied.entries()) {
-    if (row.version !== index + 1) throw new Error(`the database lacks migration ${index + 1} but has ${row.version}: schema_migrations was changed by hand`)
+    if (row.version !== index + 1)
+      throw new Error(`the database lacks migration ${index + 1} but has ${row.version}: schema_migrations was changed by hand`)
     const known = migrations[index]
     if (known !== undefined && known.checksum !== row.checksum) {
       throw new Error(

@@ -11,9 +11,11 @@ export async function readMigrations(directory: string): Promise<readonly Migrat
   return Promise.all(
     files.map(async (file, index) => {
       const [, digits, name] = /^(\d{4})_([a-z0-9_]+)\.sql$/.exec(file) ?? []
-      if (digits === undefined || name === undefined) throw new Error(`${join(directory, file)}: a migration is named like 0007_what_it_does.sql`)
+      if (digits === undefined || name === undefined)
+        throw new Error(`${join(directory, file)}: a migration is named like 0007_what_it_does.sql`)
       const version = Number(digits)
-      if (version !== index + 1) throw new Error(`${join(directory, file)}: the next migration has the number ${String(index + 1).padStart(4, '0')}`)
+      if (version !== index + 1)
+        throw new Error(`${join(directory, file)}: the next migration has the number ${String(index + 1).padStart(4, '0')}`)
       const sql = await readFile(join(directory, file), 'utf8')
       return { version, name, checksum: createHash('sha256').update(sql).digest('hex'), sql }
     }),

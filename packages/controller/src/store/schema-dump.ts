@@ -2,8 +2,9 @@
 // whatever the order in which it was made. There is no pg_dump among the embedded programs, and its output differs between versions.
 import type { Pool } from 'pg'
 
-/** Lower case SQL that nearly could be run; views, rules and grants are not part of it because the schema has none. */
+/** SQL that nearly could be run. Throws when the schema has something that it does not know. */
 export async function dumpSchema(pool: Pool): Promise<string> {
+  await refuseUnknown(pool)
   const parts = await Promise.all([sequences, tables, indexes, functions, triggers].map((part) => part(pool)))
   return `${parts.flat().join('\n\n')}\n`
 }
@@ -12,6 +13,17 @@ type Row = Readonly<Record<string, string>>
 
 async function read(pool: Pool, sql: string): Promise<readonly Row[]> {
   return (await pool.query<Row>(sql)).rows
+}
+
+async function refuseUnknown(pool: Pool): Promise<void> {
+  const rows = await read(
+    pool,
+    `select relname::text as name from pg_class where relnamespace = 'public'::regnamespace and relkind in ('v', 'm', 'f', 'p')
+     union all select typname::text from pg_type where typnamespace = 'public'::regnamespace and typtype in ('e', 'd', 'r')
+     union all select extname::text from pg_extension where extname <> 'plpgsql'
+     order by 1`,
+  )
+  if (rows.length > 0) throw new Error(`schema-dump.ts has to learn about ${rows.map(({ name }) => name).join(', ')}`)
 }
 
 // Those behind identity columns are part of the column.
@@ -31,7 +43,7 @@ async function tables(pool: Pool): Promise<string[]> {
     pool,
     `select c.relname::text as name, case c.relpersistence when 'u' then 'unlogged ' else '' end as persistence,
             coalesce(array_to_string(c.reloptions, ', '), '') as options
-     from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') order by 1`,
+     from pg_class c where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' order by 1`,
   )
   const [columnsOf, constraintsOf] = await Promise.all([columns(pool), constraints(pool)])
   return found.map(({ name = '', persistence, options }) => {
@@ -50,7 +62,7 @@ async function columns(pool: Pool): Promise<Map<string, string[]>> {
                else ' default ' || pg_get_expr(d.adbin, d.adrelid) end as line
      from pg_attribute a join pg_class c on c.oid = a.attrelid
      left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
-     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attnum > 0 and not a.attisdropped
+     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
      order by c.relname, a.attnum`,
   )
   return byTable(rows)

@@ -28,6 +28,8 @@ const lineWidth = 140
 
 export async function generateTableTypes(pool: Pool): Promise<string> {
   const columns = await readColumns(pool)
+  const odd = columns.find(({ table, name }) => !/^[a-z][a-z0-9_]*$/.test(table) || !/^[a-z][a-z0-9_]*$/.test(name))
+  if (odd !== undefined) throw new Error(`${odd.table}.${odd.name}: names are snake_case`)
   const tables = Map.groupBy(columns, (column) => column.table)
   const interfaces = [...tables].map(
     ([table, own]) => `export interface ${interfaceName(table)} {\n${own.map((column) => `  ${property(column)}`).join('\n')}\n}`,
@@ -47,20 +49,22 @@ async function readColumns(pool: Pool): Promise<readonly Column[]> {
       array(select pg_get_constraintdef(k.oid) from pg_constraint k
             where k.conrelid = c.oid and k.contype = 'c' and k.conkey = array[a.attnum] order by k.conname) as checks
     from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_type t on t.oid = a.atttypid
-    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and a.attnum > 0 and not a.attisdropped
+    where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
     order by c.relname, a.attnum`)
   return result.rows
 }
 
-function property(column: Column): string {
-  const end = column.nullable ? ' | null' : ''
-  const wrap = (type: string): string => {
-    if (column.source === 'computed') return `Computed<${type}>${end}`
-    return column.source === 'defaulted' ? `Defaulted<${type}${end}>` : `${type}${end}`
-  }
-  const line = `${column.name}: ${wrap(valueType(column))}`
-  if (line.length + 2 <= lineWidth || column.source !== 'given') return line
-  return `${column.name}:\n${[...literalsOf(column), ...(column.nullable ? ['null'] : [])].map((literal) => `    | ${literal}`).join('\n')}`
+/** Laid out as oxfmt would. */
+export function property(column: Column): string {
+  const wrapper = { given: null, defaulted: 'Defaulted', computed: 'Computed' }[column.source]
+  const cases = [valueType(column), ...(column.nullable ? ['null'] : [])].join(' | ')
+  const line = `${column.name}: ${wrapper === null ? cases : `${wrapper}<${cases}>`}`
+  if (line.length + 2 <= lineWidth) return line
+  const lines = cases
+    .split(' | ')
+    .map((each) => `    | ${each}`)
+    .join('\n')
+  return wrapper === null ? `${column.name}:\n${lines}` : `${column.name}: ${wrapper}<\n${lines}\n  >`
 }
 
 function valueType(column: Column): string {
@@ -99,5 +103,8 @@ function quote(text: string): string {
 }
 
 function interfaceName(table: string): string {
-  return `${table.split('_').map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('')}Table`
+  return `${table
+    .split('_')
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join('')}Table`
 }

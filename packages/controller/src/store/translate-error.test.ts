@@ -5,7 +5,23 @@ import { isConflict, isUnavailable, toFleetError } from './translate-error.ts'
 const withCode = (code: string): Error => Object.assign(new Error('text'), { code })
 
 it.each([
-  ...['08000', '08006', '57P01', '57P02', '57P03', '57P05', '53100', '53200', '53300', '57014', '55P03', '25P03', '25P04', '25006', '58030'],
+  ...[
+    '08000',
+    '08006',
+    '57P01',
+    '57P02',
+    '57P03',
+    '57P05',
+    '53100',
+    '53200',
+    '53300',
+    '57014',
+    '55P03',
+    '25P03',
+    '25P04',
+    '25006',
+    '58030',
+  ],
   ...['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN', 'ENOTFOUND', 'EHOSTUNREACH', '40001', '40P01'],
 ])('takes %s for the database being unavailable', (code) => {
   expect(isUnavailable(withCode(code))).toBe(true)

@@ -25,7 +25,12 @@ type Parser = (text: string) => unknown
 const arrayOf =
   (parse: Parser): Parser =>
   (text) =>
-    text === '{}' ? [] : text.slice(1, -1).split(',').map((each) => (each === 'NULL' ? null : parse(each.replaceAll('"', ''))))
+    text === '{}'
+      ? []
+      : text
+          .slice(1, -1)
+          .split(',')
+          .map((each) => (each === 'NULL' ? null : parse(each.replaceAll('"', ''))))
 
 const asText: Parser = (text) => text
 
