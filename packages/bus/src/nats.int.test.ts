@@ -198,7 +198,7 @@ describe('connectNats to a server that takes less than 1 MiB', () => {
 // Each has a server of its own.
 describe.concurrent('connectNats while NATS is not well', () => {
   it('C2 starts while NATS is down, says so, and is connected soon after it comes', async () => {
-    const server = await startNats()
+    await using server = await startNats()
     await server.kill('SIGKILL')
     const log = recordingLog()
     const bus = await open(server.url, log)
@@ -220,11 +220,10 @@ describe.concurrent('connectNats while NATS is not well', () => {
     await waitFor(() => seen.length > 0, { what: 'the message' })
     expect(seen).toEqual([2])
     await bus.close()
-    await server.stop()
   })
 
   it('closes at once while it was never connected', async () => {
-    const server = await startNats()
+    await using server = await startNats()
     await server.stop()
     const bus = await open(server.url)
     const since = performance.now()
@@ -233,7 +232,7 @@ describe.concurrent('connectNats while NATS is not well', () => {
   })
 
   it('C1 is back within two seconds after each of ten kills, and requests work again', async () => {
-    const server = await startNats()
+    await using server = await startNats()
     const [asker, worker] = await Promise.all([connected(server.url), connected(server.url)])
     const node = newNode()
     worker.serve(opStatus, { node }, (body) => ({ ...body, state: 'running' as const }))
@@ -247,11 +246,10 @@ describe.concurrent('connectNats while NATS is not well', () => {
     }
     expect(back.toSorted((a, b) => a - b)[5], 'the median in ms').toBeLessThan(2000)
     await Promise.all([asker.close(), worker.close()])
-    await server.stop()
   })
 
   it('C6 with a frozen server ping and requests fail at their deadline, and all is well when it goes on', async () => {
-    const server = await startNats()
+    await using server = await startNats()
     const [asker, worker] = await Promise.all([connected(server.url), connected(server.url)])
     const node = newNode()
     worker.serve(opStatus, { node }, (body) => ({ ...body, state: 'running' as const }))
@@ -268,22 +266,20 @@ describe.concurrent('connectNats while NATS is not well', () => {
     await asker.ping(5000)
     expect(await asker.request(opStatus, { node }, { op_id }, soon)).toMatchObject({ state: 'running' })
     await Promise.all([asker.close(), worker.close()])
-    await server.stop()
   })
 
   it('C6 closes in time although the server is frozen', async () => {
-    const server = await startNats()
+    await using server = await startNats()
     const bus = await connected(server.url)
     bus.serve(opStatus, { node: NodeId.parse('n') }, (body) => ({ ...body, state: 'running' as const }))
     await server.kill('SIGSTOP')
     const since = performance.now()
     await bus.close()
     expect(performance.now() - since).toBeLessThan(8000)
-    await server.stop()
   })
 
   it('C3 notices a server that went silent within 15 s, also with a full socket, and does not hang in it', async () => {
-    const server = await startNats()
+    await using server = await startNats()
     const bus = await connected(server.url)
     const node = newNode()
     await server.kill('SIGSTOP')
@@ -294,7 +290,6 @@ describe.concurrent('connectNats while NATS is not well', () => {
     await server.restart()
     await waitFor(() => bus.isConnected(), { what: 'the connection to be back', timeoutMs: 7000 })
     await bus.close()
-    await server.stop()
   })
 })
 
