@@ -1,7 +1,15 @@
 import { expect, it } from 'vitest'
 import { detectCapability, type CapabilityFacts } from './capability.ts'
 
-const facts = (over: Partial<CapabilityFacts>): CapabilityFacts => ({ os: 'linux', arch: 'x64', gpuVendor: null, cudaMajor: null, kfd: false, vulkan: false, ...over })
+const facts = (over: Partial<CapabilityFacts>): CapabilityFacts => ({
+  os: 'linux',
+  arch: 'x64',
+  gpuVendor: null,
+  cudaMajor: null,
+  kfd: false,
+  vulkan: false,
+  ...over,
+})
 
 it.each<[string, Partial<CapabilityFacts>, string]>([
   ['no GPU', {}, 'default'],

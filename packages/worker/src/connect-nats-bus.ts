@@ -9,7 +9,11 @@ export const connectNatsBus =
   ({ key, clock, log }: { key: NodeKey; clock: Clock; log: Log }): ConnectBus =>
   async ({ nodeId, url, credentials }) => {
     if (url.startsWith('local:')) {
-      throw new FleetError({ code: 'unavailable', retry: 'never', message: "the controller's bus is inside its own process and can't be reached from this one" })
+      throw new FleetError({
+        code: 'unavailable',
+        retry: 'never',
+        message: "the controller's bus is inside its own process and can't be reached from this one",
+      })
     }
     return connectNats({
       url,

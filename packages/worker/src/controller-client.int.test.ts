@@ -38,18 +38,27 @@ const error = (status: number, code: string, more: Partial<Reply> & { details?: 
 const registered: Reply = { status: 200, body: '{"id":"n-1","name":"a","status":"pending"}' }
 const nobody = 'http://127.0.0.1:1'
 
-const client = (urls: readonly [string, ...string[]], log = silentLog) => createControllerClient({ key: createNodeKey(), urls: () => urls, clock: systemClock, log })
+const client = (urls: readonly [string, ...string[]], log = silentLog) =>
+  createControllerClient({ key: createNodeKey(), urls: () => urls, clock: systemClock, log })
 const call = { body: {}, timeoutMs: 2000, signal: new AbortController().signal }
 
 describe('an answer', () => {
   it.each<[string, Reply, object]>([
     ['is what it says', registered, { kind: 'ok', body: { id: 'n-1' } }],
     ['is a refusal with its reason', error(409, 'superseded'), { kind: 'refused', status: 409, code: 'superseded', message: 'why' }],
-    ['says when to come back', error(503, 'unavailable', { headers: { 'retry-after': '7' } }), { kind: 'refused', status: 503, retryAfterMs: 7000 }],
+    [
+      'says when to come back',
+      error(503, 'unavailable', { headers: { 'retry-after': '7' } }),
+      { kind: 'refused', status: 503, retryAfterMs: 7000 },
+    ],
     ['that is no controller’s is none', { status: 404, body: 'not here' }, { kind: 'unreachable', retryAfterMs: null }],
     ['of a wrong shape is none', { status: 200, body: '{"id":"N 1"}' }, { kind: 'unreachable' }],
     ['that sends us elsewhere is none', { status: 307, body: '', headers: { location: 'http://127.0.0.1:9/' } }, { kind: 'unreachable' }],
-    ['larger than 1 MB is none', { status: 200, body: 'x'.repeat(1_000_001) }, { kind: 'unreachable', reason: expect.stringContaining('larger') }],
+    [
+      'larger than 1 MB is none',
+      { status: 200, body: 'x'.repeat(1_000_001) },
+      { kind: 'unreachable', reason: expect.stringContaining('larger') },
+    ],
   ])('%s', async (_, reply, want) => {
     const { url } = await serve(() => reply)
     expect(await client([url]).call(nodeAgentRoutes.register, call)).toMatchObject(want)
@@ -57,7 +66,10 @@ describe('an answer', () => {
 
   it('that does not come in time is none', async () => {
     const { url } = await serve(() => null)
-    expect(await client([url]).call(nodeAgentRoutes.register, { ...call, timeoutMs: 30 })).toMatchObject({ kind: 'unreachable', reason: 'no answer within 30 ms' })
+    expect(await client([url]).call(nodeAgentRoutes.register, { ...call, timeoutMs: 30 })).toMatchObject({
+      kind: 'unreachable',
+      reason: 'no answer within 30 ms',
+    })
   })
 
   it('is not waited for after an abort', async () => {
@@ -72,7 +84,11 @@ describe('an answer', () => {
 
 describe('the next controller', () => {
   it('is asked when one can’t be reached, can’t do its part, or is none; and kept while it works', async () => {
-    for (const broken of [nobody, (await serve(() => error(503, 'unavailable'))).url, (await serve(() => ({ status: 200, body: 'hello' }))).url]) {
+    for (const broken of [
+      nobody,
+      (await serve(() => error(503, 'unavailable'))).url,
+      (await serve(() => ({ status: 200, body: 'hello' }))).url,
+    ]) {
       const good = await serve(() => registered)
       const asking = client([broken, good.url])
       expect((await asking.call(nodeAgentRoutes.register, call)).kind).not.toBe('ok')
@@ -94,7 +110,9 @@ describe('a clock that is off', () => {
   it('is corrected by what the controller says, once for all', async () => {
     const theirs = Date.now() - 7_200_000
     const { url, asked } = await serve(({ timestamp }) =>
-      Math.abs(Date.parse(timestamp) - theirs) > 60_000 ? error(401, 'clock_skew', { details: { now: new Date(theirs).toISOString() } }) : registered,
+      Math.abs(Date.parse(timestamp) - theirs) > 60_000
+        ? error(401, 'clock_skew', { details: { now: new Date(theirs).toISOString() } })
+        : registered,
     )
     const log = recordingLog()
     const asking = client([url], log)

@@ -21,9 +21,12 @@ describe('knownControllers', () => {
   it('begins with the one that was named, each once', () => {
     expect(knownControllers('http://a:1', ['http://b:2', 'http://a:1', 'http://b:2/'])).toEqual(['http://a:1', 'http://b:2'])
   })
-  it.each(['http://127.0.0.1:8080', 'http://localhost:8080', 'http://[::1]:8080', 'http://0.0.0.0:8080'])('leaves out %s for those who joined from afar', (url) => {
-    expect(knownControllers('http://10.0.0.1:8080', [url])).toEqual(['http://10.0.0.1:8080'])
-  })
+  it.each(['http://127.0.0.1:8080', 'http://localhost:8080', 'http://[::1]:8080', 'http://0.0.0.0:8080'])(
+    'leaves out %s for those who joined from afar',
+    (url) => {
+      expect(knownControllers('http://10.0.0.1:8080', [url])).toEqual(['http://10.0.0.1:8080'])
+    },
+  )
   it('keeps loopback addresses for those who joined through one', () => {
     expect(knownControllers('http://127.0.0.1:1', ['http://localhost:2'])).toEqual(['http://127.0.0.1:1', 'http://localhost:2'])
   })

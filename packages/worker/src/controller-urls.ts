@@ -22,5 +22,11 @@ export function knownControllers(join: string, told: readonly string[]): readonl
 
 function isLoopback(origin: string): boolean {
   const { hostname } = new URL(origin)
-  return hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || hostname.startsWith('127.') || hostname === '0.0.0.0'
+  return (
+    hostname === 'localhost' ||
+    hostname.endsWith('.localhost') ||
+    hostname === '[::1]' ||
+    hostname.startsWith('127.') ||
+    hostname === '0.0.0.0'
+  )
 }

@@ -42,7 +42,14 @@ describe('a heartbeat', () => {
 
   it('says what the node is and does', async () => {
     const { heard } = await world()
-    expect(heard[0]?.beat).toMatchObject({ node_id: 'n-1', incarnation: 'i-1', seq: 0, in_flight: 3, ops: [], resources: { cpus: 4, total_vram: null } })
+    expect(heard[0]?.beat).toMatchObject({
+      node_id: 'n-1',
+      incarnation: 'i-1',
+      seq: 0,
+      in_flight: 3,
+      ops: [],
+      resources: { cpus: 4, total_vram: null },
+    })
   })
 
   it('C1 comes at once when the bus is back, and not while it is away', async () => {

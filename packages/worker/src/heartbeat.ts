@@ -37,7 +37,15 @@ export function startHeartbeat(deps: HeartbeatDeps): Beating {
     try {
       const { inFlight, ops } = deps.activity()
       const { nodeId, incarnation } = deps
-      const beatNow = { node_id: nodeId, incarnation, seq: deps.nextSeq(), version, resources: deps.resources(), in_flight: inFlight, ops: [...ops] }
+      const beatNow = {
+        node_id: nodeId,
+        incarnation,
+        seq: deps.nextSeq(),
+        version,
+        resources: deps.resources(),
+        in_flight: inFlight,
+        ops: [...ops],
+      }
       bus.publish(heartbeat, { node: nodeId }, beatNow)
       deps.onSent()
     } catch (error) {

@@ -120,13 +120,27 @@ async function join(deps: Life, monitor: ResourceMonitor): Promise<WorkerEnd> {
   }
   const isReady = (): boolean => now?.state === 'joined' && link.isConnected()
   const secret = (): string | null => session?.gateway_secret ?? null
-  const { gateway, url } = await openDoor({ settings, controllers: memory.controllers(), isReady, secret, metrics, random, clock, log, signal })
+  const { gateway, url } = await openDoor({
+    settings,
+    controllers: memory.controllers(),
+    isReady,
+    secret,
+    metrics,
+    random,
+    clock,
+    log,
+    signal,
+  })
   try {
     await monitor.ready
     const client = createControllerClient({ key, urls: memory.controllers, clock, log })
-    const registration = () => describeWorker({ settings, key, incarnation, monitor, gatewayUrl: url, os: thisRuntime.os, arch: thisRuntime.arch })
+    const registration = () =>
+      describeWorker({ settings, key, incarnation, monitor, gatewayUrl: url, os: thisRuntime.os, arch: thisRuntime.arch })
     const hasToken = settings.token !== undefined
-    const end = await runMembership({ client, incarnation, hasToken, registration, become, onPolled: metrics.polled, random, clock, log, signal }, begin(memory.record().id))
+    const end = await runMembership(
+      { client, incarnation, hasToken, registration, become, onPolled: metrics.polled, random, clock, log, signal },
+      begin(memory.record().id),
+    )
     await link.close(end.reason === 'stopped')
     return { code: end.code, message: end.message }
   } finally {

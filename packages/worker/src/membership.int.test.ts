@@ -51,8 +51,10 @@ function listen(bus: Bus) {
 
 const pendingNode = ({ nodes }: ReturnType<typeof createFakeCluster>) =>
   waitFor(() => [...nodes.values()][0], { what: 'a node to register' })
-const polled = (controller: FakeController, count: number) => waitFor(() => controller.polls.length >= count, { what: `${count} session polls` })
-const ready = (worker: TestWorker, status: number) => waitFor(async () => (await fetch(`${gatewayOf(worker)}/readyz`)).status === status, { what: `readyz to be ${status}` })
+const polled = (controller: FakeController, count: number) =>
+  waitFor(() => controller.polls.length >= count, { what: `${count} session polls` })
+const ready = (worker: TestWorker, status: number) =>
+  waitFor(async () => (await fetch(`${gatewayOf(worker)}/readyz`)).status === status, { what: `readyz to be ${status}` })
 const gateways = new WeakMap<TestWorker, string>()
 function gatewayOf(worker: TestWorker): string {
   const url = gateways.get(worker)
@@ -74,7 +76,13 @@ describe('joining', () => {
       capability: 'default',
       labels: { rack: '7', team: 'red' },
       gateway_url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
-      resources: { total_ram: expect.any(Number), available_ram: expect.any(Number), total_disk: expect.any(Number), total_vram: null, gpu_vendor: null },
+      resources: {
+        total_ram: expect.any(Number),
+        available_ram: expect.any(Number),
+        total_disk: expect.any(Number),
+        total_vram: null,
+        gpu_vendor: null,
+      },
     })
     noteGateway(worker, node.registration.gateway_url)
     cluster.isImpatient = true
@@ -102,10 +110,16 @@ describe('joining', () => {
   })
 
   it('is over, with what to run, when the token is wrong or missing', async () => {
-    for (const [token, want] of [['wrong', 'is not accepted'], [null, 'needs the join token']] as const) {
+    for (const [token, want] of [
+      ['wrong', 'is not accepted'],
+      [null, 'needs the join token'],
+    ] as const) {
       const { start, controller } = await world({ token })
       const worker = await start()
-      expect(await worker.ended).toEqual({ code: 1, message: expect.stringMatching(new RegExp(`${want}.*muster worker --join ${controller.url} --token`)) })
+      expect(await worker.ended).toEqual({
+        code: 1,
+        message: expect.stringMatching(new RegExp(`${want}.*muster worker --join ${controller.url} --token`)),
+      })
     }
   })
 
@@ -266,7 +280,9 @@ describe('a member', () => {
     const second = tidy(await startFakeController(cluster))
     cluster.settings = { ...cluster.settings, controllers: [controller.url, second.url] }
     cluster.changed()
-    await waitFor(async () => (await readFile(join(directory, 'node.json'), 'utf8')).includes(second.url), { what: 'the second controller to be known' })
+    await waitFor(async () => (await readFile(join(directory, 'node.json'), 'utf8')).includes(second.url), {
+      what: 'the second controller to be known',
+    })
     await controller.stop()
     await polled(second, 1)
     await oneMore()
@@ -344,7 +360,9 @@ describe('over a real NATS', () => {
     expect(await ask(bus, id)).toEqual({ backends: [] })
 
     await nats.kill('SIGKILL')
-    await waitFor(() => worker.log.lines.some(({ message }) => message.startsWith('lost the connection')), { what: 'the loss to be noticed' })
+    await waitFor(() => worker.log.lines.some(({ message }) => message.startsWith('lost the connection')), {
+      what: 'the loss to be noticed',
+    })
     await nats.restart()
     await ear.oneMore()
     expect(await waitFor(() => ask(bus, id), { what: 'an answer' })).toEqual({ backends: [] })

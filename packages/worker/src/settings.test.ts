@@ -6,11 +6,28 @@ const resolve = (flags: SettingsSources['flags'], env: SettingsSources['env'] = 
 
 describe('the settings of a worker', () => {
   it('have sensible defaults', () => {
-    expect(resolve({})).toEqual({ join: undefined, token: undefined, name: undefined, labels: {}, type: 'backend', gatewayListen: undefined, gatewayUrl: undefined, capability: undefined })
+    expect(resolve({})).toEqual({
+      join: undefined,
+      token: undefined,
+      name: undefined,
+      labels: {},
+      type: 'backend',
+      gatewayListen: undefined,
+      gatewayUrl: undefined,
+      capability: undefined,
+    })
   })
 
   it('take what a command line gives', () => {
-    const given = resolve({ join: 'http://c:8080', token: 'secret', labels: 'a=1,b=2', type: 'agent', 'gateway-listen': '10.0.0.5:0', 'gateway-url': 'https://w.example', capability: 'nvidia-cuda-12' })
+    const given = resolve({
+      join: 'http://c:8080',
+      token: 'secret',
+      labels: 'a=1,b=2',
+      type: 'agent',
+      'gateway-listen': '10.0.0.5:0',
+      'gateway-url': 'https://w.example',
+      capability: 'nvidia-cuda-12',
+    })
     expect(given).toMatchObject({ join: 'http://c:8080', labels: { a: '1', b: '2' }, type: 'agent', capability: 'nvidia-cuda-12' })
     expect(given.token?.reveal()).toBe('secret')
     expect(JSON.stringify(given)).not.toContain('secret')

@@ -9,7 +9,8 @@ export const workerSettings = defineSettings({
   join: string({
     flag: 'join',
     help: 'URL of a controller; needed the first time',
-    check: (url) => (controllerOrigin(url) === null ? `"${url}" is not the URL of a controller: use http://host:port or https://host` : null),
+    check: (url) =>
+      controllerOrigin(url) === null ? `"${url}" is not the URL of a controller: use http://host:port or https://host` : null,
   }),
   token: secret({ flag: 'token', allowFlag: true, help: 'the join token; needed the first time' }),
   name: string({
@@ -18,11 +19,17 @@ export const workerSettings = defineSettings({
     check: (name) => problemOf(NodeName, name),
   }),
   labels: map({ flag: 'labels', help: 'k=v,…: labels of this node, for selectors', check: (labels) => problemOf(Labels, labels) }),
-  type: choice({ flag: 'type', values: ['backend', 'agent'], default: 'backend', help: 'an agent node joins the cluster but has no backends' }),
+  type: choice({
+    flag: 'type',
+    values: ['backend', 'agent'],
+    default: 'backend',
+    help: 'an agent node joins the cluster but has no backends',
+  }),
   gatewayListen: string({
     flag: 'gateway-listen',
     help: 'address[:port] on which controllers reach this worker (default: the address that leads to the controller, any port)',
-    check: (text) => (parseListenAddress(text) === null ? `"${text}" is not an address: use 10.0.0.5, 10.0.0.5:9000, :9000 or [::1]:9000` : null),
+    check: (text) =>
+      parseListenAddress(text) === null ? `"${text}" is not an address: use 10.0.0.5, 10.0.0.5:9000, :9000 or [::1]:9000` : null,
   }),
   gatewayUrl: string({
     flag: 'gateway-url',
@@ -32,7 +39,8 @@ export const workerSettings = defineSettings({
   capability: string({
     flag: 'capability',
     help: 'which builds of backends run here, e.g. nvidia-cuda-12, amd, vulkan, default (default: found out)',
-    check: (text) => (/^[a-z0-9][a-z0-9.-]{0,63}$/.test(text) ? null : `"${text}" is not a capability: 1–64 characters of a–z, 0–9, . and -`),
+    check: (text) =>
+      /^[a-z0-9][a-z0-9.-]{0,63}$/.test(text) ? null : `"${text}" is not a capability: 1–64 characters of a–z, 0–9, . and -`,
   }),
 })
 export type WorkerSettings = SettingsOf<typeof workerSettings>

@@ -41,7 +41,9 @@ export interface FakeController extends AsyncDisposable {
   stop(): Promise<void>
 }
 
-export function createFakeCluster({ token = 'right', busUrl = 'local:' } = {}): FakeCluster & { onChange(listener: () => void): () => void } {
+export function createFakeCluster({ token = 'right', busUrl = 'local:' } = {}): FakeCluster & {
+  onChange(listener: () => void): () => void
+} {
   const listeners = new Set<() => void>()
   return {
     token,
@@ -67,7 +69,10 @@ export const apiError = (status: number, code: string, details?: object): Answer
 export async function startFakeController(cluster: Cluster, port = 0): Promise<FakeController> {
   const verify = createRequestVerifier()
   const stopping = new AbortController()
-  const state = { polls: [], requests: [], intercept: null, now: () => new Date() } as Pick<FakeController, 'polls' | 'requests' | 'intercept' | 'now'>
+  const state = { polls: [], requests: [], intercept: null, now: () => new Date() } as Pick<
+    FakeController,
+    'polls' | 'requests' | 'intercept' | 'now'
+  >
 
   const handle = async (request: IncomingMessage): Promise<Answer> => {
     const chunks: Buffer[] = []
@@ -132,7 +137,10 @@ function register({ cluster, json, key }: Asked): Answer {
   node.registrations += 1
   cluster.nodes.set(node.id, node)
   cluster.changed()
-  return { status: known === undefined ? 201 : 200, body: { id: node.id, name: registration.name, status: node.approved ? 'unhealthy' : 'pending' } }
+  return {
+    status: known === undefined ? 201 : 200,
+    body: { id: node.id, name: registration.name, status: node.approved ? 'unhealthy' : 'pending' },
+  }
 }
 
 async function session({ cluster, state, json, key, request, signal }: Asked, id: string): Promise<Answer> {

@@ -12,7 +12,9 @@ export function fakeFiles({ files = {}, links = {}, space }: FakeFiles): HostFil
   return {
     read: async (path) => files[path] ?? null,
     list: async (directory) => [
-      ...new Set(paths.filter((path) => path.startsWith(`${directory}/`)).map((path) => path.slice(directory.length + 1).split('/')[0] ?? '')),
+      ...new Set(
+        paths.filter((path) => path.startsWith(`${directory}/`)).map((path) => path.slice(directory.length + 1).split('/')[0] ?? ''),
+      ),
     ],
     link: async (path) => links[path] ?? null,
     exists: async (path) => path in files,

@@ -20,15 +20,28 @@ export type TestWorkerOptions = Readonly<{
   env?: Record<string, string>
 }>
 
-export async function startTestWorker({ directory, join, token, flags = {}, hub, clock = systemClock, env }: TestWorkerOptions): Promise<TestWorker> {
-  const settings = resolveSettings(workerSettings, { flags: { join, token: token ?? undefined, name: 'tester', 'gateway-listen': '127.0.0.1:0', ...flags }, env: {} })
+export async function startTestWorker({
+  directory,
+  join,
+  token,
+  flags = {},
+  hub,
+  clock = systemClock,
+  env,
+}: TestWorkerOptions): Promise<TestWorker> {
+  const settings = resolveSettings(workerSettings, {
+    flags: { join, token: token ?? undefined, name: 'tester', 'gateway-listen': '127.0.0.1:0', ...flags },
+    env: {},
+  })
   const dataDir = await openDataDir({ path: directory, role: 'worker' })
   const log = recordingLog()
   const local: Partial<WorkerDeps> = hub === undefined ? {} : { connectBus: async () => hub.connect() }
-  const worker = await startWorker({ settings, dataDir, clock, log, ...(env === undefined ? {} : { env }), ...local }).catch(async (error: unknown) => {
-    await dataDir.release()
-    throw error
-  })
+  const worker = await startWorker({ settings, dataDir, clock, log, ...(env === undefined ? {} : { env }), ...local }).catch(
+    async (error: unknown) => {
+      await dataDir.release()
+      throw error
+    },
+  )
   const ended = worker.ended.then(async (end) => {
     await dataDir.release()
     return end

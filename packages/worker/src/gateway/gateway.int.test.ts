@@ -14,7 +14,10 @@ afterEach(async () => {
 })
 
 let isReady = false
-const metrics = createWorkerMetrics({ resources: () => Resources.parse({ total_ram: 1024, gpu_vendor: 'nvidia', total_vram: 77 }), isBusConnected: () => isReady })
+const metrics = createWorkerMetrics({
+  resources: () => Resources.parse({ total_ram: 1024, gpu_vendor: 'nvidia', total_vram: 77 }),
+  isBusConnected: () => isReady,
+})
 const deps = { isReady: () => isReady, secret: () => 'sesame', metrics }
 
 async function open(host = '127.0.0.1'): Promise<{ gateway: Gateway; url: string }> {
@@ -22,7 +25,9 @@ async function open(host = '127.0.0.1'): Promise<{ gateway: Gateway; url: string
   opened.push(gateway)
   return { gateway, url: `http://${host === '0.0.0.0' ? '127.0.0.1' : host}:${gateway.port}` }
 }
-const outward = Object.values(networkInterfaces()).flat().find((each) => each?.family === 'IPv4' && !each.internal)?.address
+const outward = Object.values(networkInterfaces())
+  .flat()
+  .find((each) => each?.family === 'IPv4' && !each.internal)?.address
 
 describe('the gateway', () => {
   it('says that it lives, and whether it is ready', async () => {
@@ -114,7 +119,9 @@ describe('where it opens', () => {
 
   it('is refused, naming the flag, when the port is taken', async () => {
     const { gateway } = await open()
-    await expect(urlOf({ settings: { gatewayListen: `127.0.0.1:${gateway.port}`, gatewayUrl: undefined } })).rejects.toThrow(/--gateway-listen.*EADDRINUSE/)
+    await expect(urlOf({ settings: { gatewayListen: `127.0.0.1:${gateway.port}`, gatewayUrl: undefined } })).rejects.toThrow(
+      /--gateway-listen.*EADDRINUSE/,
+    )
   })
 
   it.skipIf(outward === undefined)('is an outward address for a controller elsewhere', async () => {

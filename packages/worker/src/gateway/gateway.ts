@@ -22,9 +22,12 @@ export interface Gateway {
 
 /** Throws when it can't listen there. */
 export async function openGateway(deps: GatewayDeps): Promise<Gateway> {
-  const server = createServer({ maxHeaderSize: 16_384, headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 10_000 }, (request, response) => {
-    answer(deps, request, response).catch(() => response.destroy())
-  })
+  const server = createServer(
+    { maxHeaderSize: 16_384, headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 10_000 },
+    (request, response) => {
+      answer(deps, request, response).catch(() => response.destroy())
+    },
+  )
   server.maxHeadersCount = 100
   server.listen(deps.port, deps.host)
   await once(server, 'listening')
@@ -56,7 +59,9 @@ async function answer(deps: GatewayDeps, request: IncomingMessage, response: Ser
       return json(response, 200, { version })
     case '/metrics':
       if (!mayReadMetrics(deps, request)) {
-        return json(response, 401, { error: { code: 'unauthorized', message: 'metrics are open on a loopback address; elsewhere they need the gateway secret' } })
+        return json(response, 401, {
+          error: { code: 'unauthorized', message: 'metrics are open on a loopback address; elsewhere they need the gateway secret' },
+        })
       }
       response.writeHead(200, { 'content-type': deps.metrics.contentType })
       response.end(await deps.metrics.render())

@@ -24,7 +24,10 @@ export async function openDoor(deps: DoorDeps): Promise<Door> {
   const host = wanted.host ?? (await findRoute(deps))
   const gateway = await openGateway({ ...deps, host, port: wanted.port }).catch((error: unknown) => {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new FleetError({ code: 'invalid', retry: 'never', message: `the gateway can't listen on ${host}:${wanted.port} (--gateway-listen): ${reason}` }, { cause: error })
+    throw new FleetError(
+      { code: 'invalid', retry: 'never', message: `the gateway can't listen on ${host}:${wanted.port} (--gateway-listen): ${reason}` },
+      { cause: error },
+    )
   })
   try {
     // Nobody can call 0.0.0.0; the address that leads to the controllers is the one they can answer to.

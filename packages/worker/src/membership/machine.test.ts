@@ -17,7 +17,13 @@ const joined: Membership = { state: 'joined', nodeId: id, session: approved, ...
 const ended: Membership = { state: 'ended', reason: 'stopped', code: 0, message: '' }
 const states = { firstJoin, returning, registered, pending, joined, ended }
 
-const refusal = (status: number, code: string, retryAfterMs: number | null = null): Refusal => ({ type: 'refused', status, code, message: `because ${code}`, retryAfterMs })
+const refusal = (status: number, code: string, retryAfterMs: number | null = null): Refusal => ({
+  type: 'refused',
+  status,
+  code,
+  message: `because ${code}`,
+  retryAfterMs,
+})
 const events = {
   registered: { type: 'registered', nodeId: 'node-2' as NodeId, isApproved: true },
   waiting: { type: 'session', session: waiting },
@@ -37,11 +43,28 @@ const events = {
   stop: { type: 'stop', message: 'told to' },
 } as const satisfies Record<string, MembershipEvent>
 
-type Outcome = 'illegal' | 'again' | 'registering anew' | 'registered' | 'pending' | 'joined' | 'stopped' | 'deleted' | 'superseded' | 'refused'
+type Outcome =
+  | 'illegal'
+  | 'again'
+  | 'registering anew'
+  | 'registered'
+  | 'pending'
+  | 'joined'
+  | 'stopped'
+  | 'deleted'
+  | 'superseded'
+  | 'refused'
 
 /** What the controller's answer makes of a worker that has no token, in every state. */
 const table: Record<keyof typeof events, Record<keyof typeof states, Outcome>> = {
-  registered: { firstJoin: 'registered', returning: 'registered', registered: 'illegal', pending: 'illegal', joined: 'illegal', ended: 'illegal' },
+  registered: {
+    firstJoin: 'registered',
+    returning: 'registered',
+    registered: 'illegal',
+    pending: 'illegal',
+    joined: 'illegal',
+    ended: 'illegal',
+  },
   waiting: { firstJoin: 'illegal', returning: 'illegal', registered: 'pending', pending: 'pending', joined: 'pending', ended: 'illegal' },
   approved: { firstJoin: 'illegal', returning: 'illegal', registered: 'joined', pending: 'joined', joined: 'joined', ended: 'illegal' },
   unreachable: { firstJoin: 'again', returning: 'again', registered: 'again', pending: 'again', joined: 'again', ended: 'illegal' },
@@ -54,7 +77,14 @@ const table: Record<keyof typeof events, Record<keyof typeof states, Outcome>> =
   forbidden: { firstJoin: 'refused', returning: 'again', registered: 'again', pending: 'again', joined: 'again', ended: 'illegal' },
   gone: { firstJoin: 'refused', returning: 'again', registered: 'deleted', pending: 'deleted', joined: 'deleted', ended: 'illegal' },
   local: { firstJoin: 'refused', returning: 'refused', registered: 'refused', pending: 'refused', joined: 'refused', ended: 'illegal' },
-  superseded: { firstJoin: 'superseded', returning: 'superseded', registered: 'superseded', pending: 'superseded', joined: 'superseded', ended: 'illegal' },
+  superseded: {
+    firstJoin: 'superseded',
+    returning: 'superseded',
+    registered: 'superseded',
+    pending: 'superseded',
+    joined: 'superseded',
+    ended: 'illegal',
+  },
   conflict: { firstJoin: 'refused', returning: 'again', registered: 'again', pending: 'again', joined: 'again', ended: 'illegal' },
   stop: { firstJoin: 'stopped', returning: 'stopped', registered: 'stopped', pending: 'stopped', joined: 'stopped', ended: 'illegal' },
 }
@@ -98,7 +128,10 @@ describe('what it keeps', () => {
     expect(begin(id)).toEqual(returning)
   })
   it('takes the id that the controller says, also when it was another one before', () => {
-    expect(step(returning, events.registered, { hasToken: false, controllerUrl: 'http://c' })).toMatchObject({ nodeId: 'node-2', isApproved: true })
+    expect(step(returning, events.registered, { hasToken: false, controllerUrl: 'http://c' })).toMatchObject({
+      nodeId: 'node-2',
+      isApproved: true,
+    })
   })
   it('exits with 1 and says what to run when it was deleted', () => {
     expect(step(joined, events.gone, { hasToken: false, controllerUrl: 'http://c:8080' })).toMatchObject({
@@ -107,15 +140,23 @@ describe('what it keeps', () => {
     })
   })
   it('passes on what the controller says about its bus', () => {
-    expect(step(firstJoin, events.local, { hasToken: true, controllerUrl: 'http://c' })).toMatchObject({ code: 1, message: 'because bus_is_local' })
+    expect(step(firstJoin, events.local, { hasToken: true, controllerUrl: 'http://c' })).toMatchObject({
+      code: 1,
+      message: 'because bus_is_local',
+    })
   })
   it.each([
     [false, 'joining needs the join token'],
     [true, 'the join token is not accepted'],
   ])('says which token trouble it is (token given: %s)', (hasToken, want) => {
-    expect(step(firstJoin, events.wrongToken, { hasToken, controllerUrl: 'http://c' })).toMatchObject({ code: 1, message: expect.stringContaining(want) })
+    expect(step(firstJoin, events.wrongToken, { hasToken, controllerUrl: 'http://c' })).toMatchObject({
+      code: 1,
+      message: expect.stringContaining(want),
+    })
   })
   it('forgets its failures with the first answer', () => {
-    expect(step({ ...joined, attempt: 7, retryAfterMs: 5 }, events.approved, { hasToken: false, controllerUrl: 'http://c' })).toEqual(joined)
+    expect(step({ ...joined, attempt: 7, retryAfterMs: 5 }, events.approved, { hasToken: false, controllerUrl: 'http://c' })).toEqual(
+      joined,
+    )
   })
 })

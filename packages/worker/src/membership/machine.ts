@@ -59,7 +59,9 @@ export function step(now: Membership, event: MembershipEvent, facts: JoinFacts):
 
 function withSession(nodeId: NodeId, session: Session): Membership {
   const { bus } = session
-  return bus === null ? { state: 'pending', nodeId, session, ...fresh } : { state: 'joined', nodeId, session: { ...session, bus }, ...fresh }
+  return bus === null
+    ? { state: 'pending', nodeId, session, ...fresh }
+    : { state: 'joined', nodeId, session: { ...session, bus }, ...fresh }
 }
 
 function again<T extends Asking>(now: T, retryAfterMs: number | null): T {
@@ -77,7 +79,9 @@ function refusedToRegister(now: Extract<Membership, { state: 'registering' }>, r
   }
   // The very first answer tells a mistyped URL from a controller. Later a strange answer is somebody in
   // between having a bad day, and no reason for a whole fleet to stop.
-  return now.nodeId === null ? refused(`${facts.controllerUrl} refused this worker: ${refusal.message} (${refusal.status} ${refusal.code})`) : again(now, refusal.retryAfterMs)
+  return now.nodeId === null
+    ? refused(`${facts.controllerUrl} refused this worker: ${refusal.message} (${refusal.status} ${refusal.code})`)
+    : again(now, refusal.retryAfterMs)
 }
 
 function refusedASession(now: Exclude<Membership, Ended | { state: 'registering' }>, refusal: Refusal, facts: JoinFacts): Membership {

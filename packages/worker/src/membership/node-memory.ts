@@ -11,7 +11,15 @@ export interface NodeMemory {
   keep(now: Membership): Promise<void>
 }
 
-export async function openNodeMemory({ dataDir, join: given, log }: { dataDir: DataDir; join: string | undefined; log: Log }): Promise<NodeMemory> {
+export async function openNodeMemory({
+  dataDir,
+  join: given,
+  log,
+}: {
+  dataDir: DataDir
+  join: string | undefined
+  log: Log
+}): Promise<NodeMemory> {
   const stored = await readNodeRecord(dataDir, log)
   const join = given === undefined ? stored?.join : controllerOrigin(given)
   if (join === undefined || join === null) {
@@ -22,7 +30,11 @@ export async function openNodeMemory({ dataDir, join: given, log }: { dataDir: D
     record: () => record,
     controllers: () => knownControllers(join, record.controllers),
     async keep(now) {
-      const next: NodeRecord = { ...record, ...('session' in now ? { controllers: now.session.settings.controllers } : {}), id: idOf(now, record) }
+      const next: NodeRecord = {
+        ...record,
+        ...('session' in now ? { controllers: now.session.settings.controllers } : {}),
+        id: idOf(now, record),
+      }
       if (JSON.stringify(next) === JSON.stringify(record)) return
       record = next
       // It is learnt again after a restart: not worth stopping for.

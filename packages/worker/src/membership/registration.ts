@@ -16,7 +16,15 @@ export type RegistrationFacts = Readonly<{
   arch: string
 }>
 
-export function describeWorker({ settings, key, incarnation, monitor, gatewayUrl, os, arch }: RegistrationFacts): z.input<typeof Registration> {
+export function describeWorker({
+  settings,
+  key,
+  incarnation,
+  monitor,
+  gatewayUrl,
+  os,
+  arch,
+}: RegistrationFacts): z.input<typeof Registration> {
   return {
     name: settings.name ?? hostname(),
     public_key: key.publicKey,

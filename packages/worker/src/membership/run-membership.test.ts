@@ -13,7 +13,13 @@ const session = (etag: string, bus: Session['bus'] = null): Answer<Session> => (
 })
 const registered: Answer<unknown> = { kind: 'ok', body: { id: nodeId, name: 'a', status: 'pending' } }
 const unreachable: Answer<never> = { kind: 'unreachable', url: 'http://c', reason: 'closed', retryAfterMs: null }
-const refused = (status: number, code: string, retryAfterMs: number | null = null): Answer<never> => ({ kind: 'refused', status, code, message: code, retryAfterMs })
+const refused = (status: number, code: string, retryAfterMs: number | null = null): Answer<never> => ({
+  kind: 'refused',
+  status,
+  code,
+  message: code,
+  retryAfterMs,
+})
 
 /** Gives the answers one after the other, and the last one for ever. */
 function world(answers: readonly Answer<unknown>[], { tookMs = 0 } = {}) {
@@ -88,7 +94,11 @@ describe('asking', () => {
   it('hands back what it knows', async () => {
     const { clock, asked, stop } = world([registered, session('a'), session('b')])
     await clock.advance(0)
-    expect(asked.slice(1, 4).map(({ body }) => body)).toEqual([{ incarnation: 'i' }, { incarnation: 'i', known: 'a' }, { incarnation: 'i', known: 'b' }])
+    expect(asked.slice(1, 4).map(({ body }) => body)).toEqual([
+      { incarnation: 'i' },
+      { incarnation: 'i', known: 'a' },
+      { incarnation: 'i', known: 'b' },
+    ])
     stop()
   })
 

@@ -39,7 +39,9 @@ export async function runMembership(deps: MembershipDeps, initial: Membership): 
     const before: Exclude<Membership, Ended> = now
     const facts: JoinFacts = { hasToken, controllerUrl: client.current() }
     const askedAt = clock.monotonic()
-    const event = signal.aborted ? stopped(signal) : await ask(deps, before).catch((error: unknown) => (signal.aborted ? stopped(signal) : Promise.reject(error)))
+    const event = signal.aborted
+      ? stopped(signal)
+      : await ask(deps, before).catch((error: unknown) => (signal.aborted ? stopped(signal) : Promise.reject(error)))
     const next = step(before, event, facts)
     if (next === null) throw new Error(`a worker that is ${before.state} can't be told ${event.type}`)
     now = next
@@ -55,7 +57,9 @@ async function ask(deps: MembershipDeps, now: Exclude<Membership, Ended>): Promi
   const { client, signal, incarnation } = deps
   if (now.state === 'registering') {
     const answer = await client.call(nodeAgentRoutes.register, { body: deps.registration(), timeoutMs: registerTimeoutMs, signal })
-    return answer.kind === 'ok' ? { type: 'registered', nodeId: answer.body.id, isApproved: answer.body.status !== 'pending' } : failed(answer)
+    return answer.kind === 'ok'
+      ? { type: 'registered', nodeId: answer.body.id, isApproved: answer.body.status !== 'pending' }
+      : failed(answer)
   }
   const known = now.state === 'registered' ? {} : { known: now.session.etag }
   const answer = await client.call(nodeAgentRoutes.session, {
@@ -101,7 +105,8 @@ function pauseMs({ before, now, tookMs, random }: Pace): number {
 function createComplaints(log: Log): (event: MembershipEvent) => void {
   let last = ''
   return (event) => {
-    const reason = event.type === 'unreachable' ? event.reason : event.type === 'refused' ? `${event.status} ${event.code}: ${event.message}` : ''
+    const reason =
+      event.type === 'unreachable' ? event.reason : event.type === 'refused' ? `${event.status} ${event.code}: ${event.message}` : ''
     if (reason === last) return
     if (reason !== '') log.warn('a controller gave no answer to go on with; trying on', { reason })
     else if (event.type !== 'stop') log.info('the controllers answer again')

@@ -6,10 +6,20 @@ import { tell } from './tell.ts'
 
 const nodeId = NodeId.parse('n-1')
 const asking = { attempt: 0, retryAfterMs: null }
-const session: Session = { status: 'pending', bus: null, settings: { heartbeat_interval_ms: 1, controllers: [], allow_source: [] }, etag: '' }
+const session: Session = {
+  status: 'pending',
+  bus: null,
+  settings: { heartbeat_interval_ms: 1, controllers: [], allow_source: [] },
+  etag: '',
+}
 const registered = (isApproved: boolean): Membership => ({ state: 'registered', nodeId, isApproved, ...asking })
 const pending: Membership = { state: 'pending', nodeId, session, ...asking }
-const joined: Membership = { state: 'joined', nodeId, session: { ...session, bus: { url: 'nats://user:secret@h:4222', credentials: null, expires_at: null } }, ...asking }
+const joined: Membership = {
+  state: 'joined',
+  nodeId,
+  session: { ...session, bus: { url: 'nats://user:secret@h:4222', credentials: null, expires_at: null } },
+  ...asking,
+}
 
 it.each<[string, Membership[], number]>([
   ['once while it waits', [begin(null), registered(false), pending, { ...pending, attempt: 3 }, pending], 1],

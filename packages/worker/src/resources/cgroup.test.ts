@@ -18,7 +18,11 @@ describe('readCgroupLimits', () => {
     ],
     [
       'version 2 without limits',
-      { '/proc/self/cgroup': '0::/a.slice', '/sys/fs/cgroup/a.slice/cpu.max': 'max 100000\n', '/sys/fs/cgroup/a.slice/memory.max': 'max\n' },
+      {
+        '/proc/self/cgroup': '0::/a.slice',
+        '/sys/fs/cgroup/a.slice/cpu.max': 'max 100000\n',
+        '/sys/fs/cgroup/a.slice/memory.max': 'max\n',
+      },
       [null, null, null],
     ],
     [

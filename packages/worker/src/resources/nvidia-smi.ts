@@ -35,7 +35,8 @@ function describe(row: { total: string | undefined; used: string | undefined; fr
   })
   const totalBytes = saneTotal(total)
   // `free` leaves out what the driver keeps for itself; the difference to `used` does not.
-  const freeBytes = saneFree(free, totalBytes) ?? (totalBytes === null || used === undefined ? null : saneFree(totalBytes - used, totalBytes))
+  const freeBytes =
+    saneFree(free, totalBytes) ?? (totalBytes === null || used === undefined ? null : saneFree(totalBytes - used, totalBytes))
   return { vendor: 'nvidia', name: row.name, totalBytes, freeBytes, unified: totalBytes === null && sharesMemory.test(row.name) }
 }
 

@@ -12,9 +12,18 @@ const read = ({ tools = {}, os = 'linux', arch = 'x64', ...host }: Given): Promi
 
 const said = (stdout: string): ToolOutcome => ({ kind: 'ok', stdout })
 const stuck: ToolOutcome = { kind: 'failed', reason: 'nvidia-smi did not answer' }
-const gpu = (vendor: Gpu['vendor'], name: string, over: Partial<Gpu> = {}): Gpu => ({ vendor, name, totalBytes: null, freeBytes: null, unified: false, ...over })
+const gpu = (vendor: Gpu['vendor'], name: string, over: Partial<Gpu> = {}): Gpu => ({
+  vendor,
+  name,
+  totalBytes: null,
+  freeBytes: null,
+  unified: false,
+  ...over,
+})
 const drm = (card: number, vendor: string, more: Record<string, string> = {}) =>
-  Object.fromEntries(Object.entries({ vendor: `${vendor}\n`, ...more }).map(([file, text]) => [`/sys/class/drm/card${card}/device/${file}`, text]))
+  Object.fromEntries(
+    Object.entries({ vendor: `${vendor}\n`, ...more }).map(([file, text]) => [`/sys/class/drm/card${card}/device/${file}`, text]),
+  )
 const render = { '/dev/dri/renderD128': '' }
 
 it.each<[string, Given, Want]>([
@@ -29,11 +38,19 @@ it.each<[string, Given, Want]>([
     'NVIDIA whose tool hangs: there, with unknown memory',
     {
       tools: { 'nvidia-smi': stuck },
-      files: { ...drm(0, '0x10de'), '/dev/nvidiactl': '', '/proc/driver/nvidia/version': 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sat\n' },
+      files: {
+        ...drm(0, '0x10de'),
+        '/dev/nvidiactl': '',
+        '/proc/driver/nvidia/version': 'NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sat\n',
+      },
     },
     { gpus: [gpu('nvidia', 'card0')], cudaMajor: 13, failures: ['nvidia-smi did not answer'] },
   ],
-  ['NVIDIA without its tool and without a display device', { files: { '/dev/nvidiactl': '' } }, { gpus: [gpu('nvidia', 'NVIDIA GPU')], cudaMajor: null }],
+  [
+    'NVIDIA without its tool and without a display device',
+    { files: { '/dev/nvidiactl': '' } },
+    { gpus: [gpu('nvidia', 'NVIDIA GPU')], cudaMajor: null },
+  ],
   ['a container that sees the host’s NVIDIA card but may not use it', { files: drm(0, '0x10de') }, { gpus: [] }],
   [
     'Jetson without nvidia-smi',
@@ -61,17 +78,31 @@ it.each<[string, Given, Want]>([
   ],
   [
     'AMD by rocm-smi, where the kernel gives no figures',
-    { tools: { 'rocm-smi': said('{"card0": {"VRAM Total Memory (B)": "500", "VRAM Total Used Memory (B)": "100"}}') }, files: { ...drm(0, '0x1002'), '/dev/kfd': '' } },
+    {
+      tools: { 'rocm-smi': said('{"card0": {"VRAM Total Memory (B)": "500", "VRAM Total Used Memory (B)": "100"}}') },
+      files: { ...drm(0, '0x1002'), '/dev/kfd': '' },
+    },
     { gpus: [gpu('amd', 'card0', { totalBytes: 500, freeBytes: 400 })] },
   ],
   ['AMD that nothing is known of', { files: { ...drm(0, '0x1002'), '/dev/kfd': '' } }, { gpus: [gpu('amd', 'card0')] }],
-  ['Intel’s integrated graphics: none', { files: { ...drm(0, '0x8086'), ...render }, links: { '/sys/class/drm/card0/device': '../../../0000:00:02.0' } }, { gpus: [] }],
+  [
+    'Intel’s integrated graphics: none',
+    { files: { ...drm(0, '0x8086'), ...render }, links: { '/sys/class/drm/card0/device': '../../../0000:00:02.0' } },
+    { gpus: [] },
+  ],
   [
     'an Intel card, its memory unknown',
-    { files: { ...drm(0, '0x8086'), ...drm(1, '0x8086'), ...render }, links: { '/sys/class/drm/card0/device': '../../../0000:00:02.0', '/sys/class/drm/card1/device': '../../../0000:03:00.0' } },
+    {
+      files: { ...drm(0, '0x8086'), ...drm(1, '0x8086'), ...render },
+      links: { '/sys/class/drm/card0/device': '../../../0000:00:02.0', '/sys/class/drm/card1/device': '../../../0000:03:00.0' },
+    },
     { gpus: [gpu('intel', 'card1')] },
   ],
-  ['a Vulkan driver', { files: { ...drm(0, '0x1002'), ...render, '/usr/share/vulkan/icd.d/radeon_icd.x86_64.json': '{}' } }, { vulkan: true, kfd: false }],
+  [
+    'a Vulkan driver',
+    { files: { ...drm(0, '0x1002'), ...render, '/usr/share/vulkan/icd.d/radeon_icd.x86_64.json': '{}' } },
+    { vulkan: true, kfd: false },
+  ],
   ['Vulkan in software: none', { files: { ...render, '/usr/share/vulkan/icd.d/lvp_icd.x86_64.json': '{}' } }, { vulkan: false }],
   ['Apple silicon', { os: 'darwin', arch: 'arm64' }, { gpus: [gpu('apple', 'Apple silicon', { unified: true })] }],
   ['an Intel Mac', { os: 'darwin', arch: 'x64' }, { gpus: [] }],

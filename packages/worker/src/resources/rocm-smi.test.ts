@@ -1,7 +1,13 @@
 import { expect, it } from 'vitest'
 import { parseRocmSmi } from './rocm-smi.ts'
 
-const card = (name: string, totalBytes: number | null, freeBytes: number | null) => ({ vendor: 'amd', name, totalBytes, freeBytes, unified: false })
+const card = (name: string, totalBytes: number | null, freeBytes: number | null) => ({
+  vendor: 'amd',
+  name,
+  totalBytes,
+  freeBytes,
+  unified: false,
+})
 
 it.each([
   [
@@ -14,8 +20,16 @@ it.each([
     'WARNING: AMD GPU device(s) is/are in a low-power state. Check power control/runtime_status\n\n{"card0": {"VRAM Total Memory (B)": "8573157376", "VRAM Total Used Memory (B)": "7573157376"}}\n',
     [card('card0', 8573157376, 1000000000)],
   ],
-  ['F16 figures that are missing or no numbers', '{"card0": {"VRAM Total Memory (B)": "N/A"}, "card1": {}}', [card('card0', null, null), card('card1', null, null)]],
-  ['F16 more used than there is', '{"card0": {"VRAM Total Memory (B)": "100", "VRAM Total Used Memory (B)": "200"}}', [card('card0', 100, null)]],
+  [
+    'F16 figures that are missing or no numbers',
+    '{"card0": {"VRAM Total Memory (B)": "N/A"}, "card1": {}}',
+    [card('card0', null, null), card('card1', null, null)],
+  ],
+  [
+    'F16 more used than there is',
+    '{"card0": {"VRAM Total Memory (B)": "100", "VRAM Total Used Memory (B)": "200"}}',
+    [card('card0', 100, null)],
+  ],
   ['what is no card', '{"system": {"Driver version": "6.7.0"}, "card0": "broken"}', []],
   ['an error', 'ERROR:root:Driver not initialized (amdgpu not found in modules)\n', []],
   ['JSON that is no object', '[1, 2]', []],

@@ -8,7 +8,8 @@ import { describe, expect, it } from 'vitest'
 import { createToolRunner, startTool } from './run-tool.ts'
 
 const shell = (script: string) => ({ program: '/bin/sh', args: ['-c', script] })
-const real = (timeoutMs: number) => createToolRunner({ start: startTool({ PATH: '/usr/bin:/bin', MUSTER_TOKEN: 'canary', HOME: '/h' }), timeoutMs, clock: systemClock })
+const real = (timeoutMs: number) =>
+  createToolRunner({ start: startTool({ PATH: '/usr/bin:/bin', MUSTER_TOKEN: 'canary', HOME: '/h' }), timeoutMs, clock: systemClock })
 
 describe('a tool', () => {
   it('gives what it printed', async () => {
@@ -20,7 +21,10 @@ describe('a tool', () => {
   })
 
   it('that fails says why', async () => {
-    expect(await real(5000)(shell('echo no driver >&2; exit 9'))).toEqual({ kind: 'failed', reason: '/bin/sh ended with exit code 9: no driver' })
+    expect(await real(5000)(shell('echo no driver >&2; exit 9'))).toEqual({
+      kind: 'failed',
+      reason: '/bin/sh ended with exit code 9: no driver',
+    })
   })
 
   it('sees no secret of the environment', async () => {
@@ -35,7 +39,10 @@ describe('a tool', () => {
     await using directory = await makeTempDir('tool')
     const run = real(200)
     const file = join(directory.path, 'pid')
-    expect(await run(shell(`sleep 1000 & echo $! > ${file}; wait`))).toMatchObject({ kind: 'failed', reason: expect.stringContaining('200 ms') })
+    expect(await run(shell(`sleep 1000 & echo $! > ${file}; wait`))).toMatchObject({
+      kind: 'failed',
+      reason: expect.stringContaining('200 ms'),
+    })
     const pid = Number(await readFile(file, 'utf8'))
     await expect.poll(() => identifyProcess(pid)).toBeNull()
     await expect.poll(() => run(shell('echo back')), { interval: 5 }).toEqual({ kind: 'ok', stdout: 'back\n' })

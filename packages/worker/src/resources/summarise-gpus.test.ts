@@ -3,7 +3,14 @@ import type { Gpu } from './gpu.ts'
 import { smallestUsefulBytes, summariseGpus } from './summarise-gpus.ts'
 
 const GiB = 2 ** 30
-const gpu = (over: Partial<Gpu>): Gpu => ({ vendor: 'nvidia', name: '', totalBytes: 24 * GiB, freeBytes: 20 * GiB, unified: false, ...over })
+const gpu = (over: Partial<Gpu>): Gpu => ({
+  vendor: 'nvidia',
+  name: '',
+  totalBytes: 24 * GiB,
+  freeBytes: 20 * GiB,
+  unified: false,
+  ...over,
+})
 const memory = { totalBytes: 64 * GiB, availableBytes: 60 * GiB }
 const summary = (vendor: string | null, total: number | null, available: number | null, unified = false) => ({
   vendor,
@@ -16,13 +23,25 @@ it.each<[string, Gpu[], ReturnType<typeof summary>]>([
   ['no GPU: unknown, not zero', [], summary(null, null, null)],
   ['one', [gpu({})], summary('nvidia', 24, 20)],
   ['several of a kind: their sum', [gpu({}), gpu({ totalBytes: 8 * GiB, freeBytes: 8 * GiB })], summary('nvidia', 32, 28)],
-  ['two vendors: only the one whose builds are installed', [gpu({ vendor: 'amd' }), gpu({ totalBytes: 8 * GiB, freeBytes: 8 * GiB })], summary('nvidia', 8, 8)],
-  ['a processor’s own graphics beside a real card', [gpu({ vendor: 'amd', totalBytes: 16 * GiB }), gpu({ vendor: 'amd', totalBytes: GiB / 2 })], summary('amd', 16, 20)],
+  [
+    'two vendors: only the one whose builds are installed',
+    [gpu({ vendor: 'amd' }), gpu({ totalBytes: 8 * GiB, freeBytes: 8 * GiB })],
+    summary('nvidia', 8, 8),
+  ],
+  [
+    'a processor’s own graphics beside a real card',
+    [gpu({ vendor: 'amd', totalBytes: 16 * GiB }), gpu({ vendor: 'amd', totalBytes: GiB / 2 })],
+    summary('amd', 16, 20),
+  ],
   ['only a processor’s own graphics: none', [gpu({ vendor: 'amd', totalBytes: GiB / 2 })], summary(null, null, null)],
   ['F16 one of two unknown: what is known', [gpu({}), gpu({ totalBytes: null, freeBytes: null })], summary('nvidia', 24, 20)],
   ['F16 all unknown: unknown', [gpu({ totalBytes: null, freeBytes: null })], summary('nvidia', null, null)],
   ['shared memory repeats the machine’s', [gpu({ totalBytes: null, freeBytes: null, unified: true })], summary('nvidia', 64, 60, true)],
-  ['a card beside a chip with shared memory: the card', [gpu({ totalBytes: null, freeBytes: null, unified: true }), gpu({})], summary('nvidia', 24, 20)],
+  [
+    'a card beside a chip with shared memory: the card',
+    [gpu({ totalBytes: null, freeBytes: null, unified: true }), gpu({})],
+    summary('nvidia', 24, 20),
+  ],
 ])('%s', (_, gpus, want) => {
   expect(summariseGpus(gpus, memory, smallestUsefulBytes)).toEqual(want)
 })

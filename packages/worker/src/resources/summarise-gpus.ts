@@ -19,7 +19,12 @@ export function summariseGpus(gpus: readonly Gpu[], memory: Memory, smallestByte
   if (vendor === undefined) return { vendor: null, totalBytes: null, availableBytes: null, unified: false }
   const chosen = usable.filter((gpu) => gpu.vendor === vendor)
   if (chosen.every((gpu) => gpu.unified)) return { vendor, ...memory, unified: true }
-  return { vendor, totalBytes: sum(chosen.map((gpu) => gpu.totalBytes)), availableBytes: sum(chosen.map((gpu) => gpu.freeBytes)), unified: false }
+  return {
+    vendor,
+    totalBytes: sum(chosen.map((gpu) => gpu.totalBytes)),
+    availableBytes: sum(chosen.map((gpu) => gpu.freeBytes)),
+    unified: false,
+  }
 }
 
 /** Cards that say nothing count for nothing: too little is safe to promise, too much is not. */
