@@ -22,4 +22,6 @@ export async function run(env: Readonly<Record<string, string | undefined>>): Pr
     reportError(error, terminal)
     process.exitCode = exitCodeOf(error)
   }
+  // The command is over: a handle that a service forgot, or a disk that never answers, must not keep the process.
+  setTimeout(() => process.exit(), 1000).unref()
 }

@@ -1,14 +1,15 @@
-// Everything on one machine: a controller and its workers in this process, with an embedded database
-// and an in-process bus unless others are named.
+// A controller and its own workers in this process: all of `muster up`, and, without workers, all of
+// `muster controller`. The database is embedded and the bus in-process unless others are named.
 import { hostname } from 'node:os'
 import { join } from 'node:path'
+import type { LocalHub } from '@muster/bus'
 import type { ControllerSettings } from '@muster/controller'
 import type { Clock, Log } from '@muster/host'
-import { abortable } from './abortable.ts'
+import { usageError } from '../cli-error.ts'
 import { localUrl } from './local-url.ts'
 import { readyMessage } from './ready-message.ts'
 import type { Service } from './run-service.ts'
-import { placeOfSecret, secretFiles, startControllerOn } from './start-controller.ts'
+import { placeOfSecret, type RunningController, secretFiles, startControllerOn } from './start-controller.ts'
 import { type LocalWorker, startLocalWorker } from './start-local-worker.ts'
 
 export interface UpStart {
@@ -22,53 +23,68 @@ export interface UpStart {
   readonly say: (text: string) => void
 }
 
+type Running = RunningController & { readonly localUrl: string; readonly localHub: LocalHub | undefined; readonly ownKeys: Set<string> }
+
+const joinWithinMs = 30_000
+
 export async function startUp(start: UpStart): Promise<Service> {
-  const { settings, env, log, clock, signal } = start
+  const { publicUrl, port } = start.settings
+  if (publicUrl !== '' && port === 0) throw usageError('--port 0 takes any free port, and what --public-url names must lead to a known one')
   await using stack = new AsyncDisposableStack()
   const { createLocalHub } = await import('@muster/bus')
-  const localHub = settings.natsUrl === '' ? createLocalHub({ log }) : undefined
+  const localHub = start.settings.natsUrl === '' ? createLocalHub({ log: start.log }) : undefined
   const ownKeys = new Set<string>()
-  const running = await startControllerOn(stack, { ...start, ...(localHub === undefined ? {} : { localHub }), ownWorkers: () => ownKeys })
+  const controller = await startControllerOn(stack, {
+    ...start,
+    ...(localHub === undefined ? {} : { localHub }),
+    ownWorkers: () => ownKeys,
+  })
+  const running = { ...controller, localUrl: reachedHere(controller.controller.url, start.settings), localHub, ownKeys }
+  await startWorkersOn(stack, running, start)
+  start.say(await describeReady(running, start))
+  // The last one first: workers say goodbye while the controller still hears them, the database goes at the end.
+  const owned = stack.move()
+  return { ended: new Promise(() => undefined), stop: () => owned.disposeAsync() }
+}
 
-  const url = reachedHere(running.controller.url, settings)
+async function startWorkersOn(
+  stack: AsyncDisposableStack,
+  running: Running,
+  { settings, env, log, clock, signal }: UpStart,
+): Promise<void> {
   const workers: LocalWorker[] = []
   stack.defer(async () => void (await Promise.all(workers.map((worker) => worker.stop()))))
   for (let number = 1; number <= settings.workers; number++) {
     signal.throwIfAborted()
     const name = settings.workers === 1 ? hostname() : `${hostname()}-${number}`
     const dataDir = join(running.dataDir, 'workers', String(number))
-    workers.push(
-      await startLocalWorker({
-        name,
-        dataDir,
-        url,
-        env,
-        localHub,
-        trust: (key) => ownKeys.add(key),
-        log: log.child({ worker: name }),
-        clock,
-      }),
-    )
+    const trust = (publicKey: string): void => void running.ownKeys.add(publicKey)
+    const { localUrl: url, localHub } = running
+    workers.push(await startLocalWorker({ name, dataDir, url, env, localHub, trust, log: log.child({ worker: name }), clock }))
   }
-  await abortable(Promise.all(workers.map((worker) => worker.joined)), signal)
+  // One that an administrator refuses never joins; the rest is ready all the same.
+  const done = new AbortController()
+  const late = clock.sleep(joinWithinMs, AbortSignal.any([signal, done.signal])).then(() => log.warn('not all workers have joined yet'))
+  await Promise.race([Promise.all(workers.map((worker) => worker.joined)), late]).finally(() => done.abort())
+}
 
-  const files = secretFiles(running.dataDir)
-  start.say(
-    readyMessage({
-      version: start.version,
-      url: running.controller.url,
-      localUrl: url,
-      dataDir: running.dataDir,
-      loginLink: (await running.controller.createLoginLink()).url,
-      workers: workers.length,
-      bus: localHub === undefined ? 'nats' : 'local',
-      adminKey: await placeOfSecret({ name: 'MUSTER_ADMIN_KEY', given: settings.adminKey, file: files.adminKey, env }),
-      joinToken: await placeOfSecret({ name: 'MUSTER_JOIN_TOKEN', given: settings.joinToken, file: files.joinToken, env }),
-      made: running.made,
-    }),
-  )
-  const owned = stack.move()
-  return { ended: new Promise(() => undefined), stop: () => owned.disposeAsync() }
+async function describeReady(
+  { controller, dataDir, made, localUrl: here, localHub }: Running,
+  { settings, env, version }: UpStart,
+): Promise<string> {
+  const files = secretFiles(dataDir)
+  return readyMessage({
+    version,
+    url: controller.url,
+    localUrl: here,
+    dataDir,
+    loginLink: (await controller.createLoginLink()).url,
+    workers: settings.workers,
+    bus: localHub === undefined ? 'nats' : 'local',
+    adminKey: await placeOfSecret({ name: 'MUSTER_ADMIN_KEY', given: settings.adminKey, file: files.adminKey, env }),
+    joinToken: await placeOfSecret({ name: 'MUSTER_JOIN_TOKEN', given: settings.joinToken, file: files.joinToken, env }),
+    made,
+  })
 }
 
 /** Its own URL tells the port it got; a public one (a proxy's) does not. */
