@@ -1,7 +1,7 @@
 // The only wiring of a controller. Everything is made here and handed on; nothing below reaches for it.
 import { networkInterfaces } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { connectNats, type Bus, type LocalHub } from '@muster/bus'
+import { connectNats, createCredentialIssuer, type Bus, type LocalHub } from '@muster/bus'
 import { createRequestVerifier, newId, version, type Clock, type DataDir, type Log } from '@muster/host'
 import type { PublicKey, WorkerSettings } from '@muster/protocol'
 import { createFailureLimit } from './auth/failure-limit.ts'
@@ -23,6 +23,7 @@ import { startServer } from './http/server.ts'
 import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
+import { createBusCredentials, noCredentials, type BusCredentials } from './nodes/bus-credentials.ts'
 import { createMembership } from './nodes/membership.ts'
 import { createProber } from './nodes/probe.ts'
 import { createPulseLoop } from './nodes/pulse-loop.ts'
@@ -54,6 +55,8 @@ export interface Controller {
 }
 
 const webDirectory = fileURLToPath(new URL('../../web/public', import.meta.url))
+/** Long before its own token of a day ends. */
+const renewOwnEveryMs = 6 * 3_600_000
 /** Workers are told of controllers that reported this recently. */
 const liveWithinMs = 60_000
 
@@ -61,9 +64,9 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   const { settings, log, clock } = deps
   const stopping = new AbortController()
   const database = await openDatabase({ url: settings.databaseUrl, dataDir: deps.dataDir, log, clock })
-  const bus = await connectBus(deps)
+  const { bus, credentials } = await connectBus(deps, stopping.signal)
   const store = createStore(database.db)
-  const parts = assemble({ ...deps, bus, store, database, stopping: stopping.signal })
+  const parts = assemble({ ...deps, bus, credentials, store, database, stopping: stopping.signal })
 
   const server = await startServer({ fetch: parts.app.fetch, host: settings.host, port: settings.port, log }).catch(async (error: unknown) => {
     await bus.close()
@@ -95,13 +98,28 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   }
 }
 
-async function connectBus({ settings, localHub, log, clock }: ControllerDeps): Promise<Bus> {
-  if (settings.natsUrl === '' && localHub !== undefined) return localHub.connect()
-  return await connectNats({ url: settings.natsUrl, name: 'muster controller', inboxPrefix: `_INBOX_${newId()}`, log, clock })
+interface ConnectedBus {
+  readonly bus: Bus
+  readonly credentials: BusCredentials
 }
 
-interface Parts extends ControllerDeps {
-  readonly bus: Bus
+async function connectBus({ settings, localHub, log, clock }: ControllerDeps, stopping: AbortSignal): Promise<ConnectedBus> {
+  if (settings.natsUrl === '' && localHub !== undefined) return { bus: localHub.connect(), credentials: noCredentials }
+  const inboxPrefix = `_INBOX_${newId()}`
+  const options = { url: settings.natsUrl, name: 'muster controller', inboxPrefix, log, clock }
+  if (settings.natsAccountSeed === undefined) return { bus: await connectNats(options), credentials: noCredentials }
+  const issuer = createCredentialIssuer({ accountSeed: settings.natsAccountSeed.reveal(), now: () => clock.now() })
+  let own = await issuer.forController(inboxPrefix)
+  void (async () => {
+    while (!stopping.aborted) {
+      await clock.sleep(renewOwnEveryMs, stopping).catch(() => undefined)
+      own = await issuer.forController(inboxPrefix)
+    }
+  })()
+  return { bus: await connectNats({ ...options, credentials: () => own }), credentials: createBusCredentials({ issuer, clock }) }
+}
+
+interface Parts extends ControllerDeps, ConnectedBus {
   readonly store: Store
   readonly database: OpenDatabase
   readonly stopping: AbortSignal
@@ -134,7 +152,7 @@ function assemble(parts: Parts) {
     log,
     autoApprove: settings.autoApprove,
     isOwnWorker: (key: PublicKey) => parts.ownWorkers?.().has(key) ?? false,
-    bus: { kind: bus.kind, url: bus.kind === 'local' ? 'local:' : settings.workerNatsUrl || settings.natsUrl },
+    bus: { kind: bus.kind, url: bus.kind === 'local' ? 'local:' : settings.workerNatsUrl || settings.natsUrl, credentials: parts.credentials },
     workerSettings: createWorkerSettings(parts),
   })
   const readNodes = async (ids: readonly string[]) => new Map((await store.nodes.listByIds(ids)).map((node) => [node.id as string, viewOf(node)]))

@@ -12,6 +12,7 @@ export const controllerSettings = defineSettings({
   databaseUrl: secret({ flag: 'database-url', allowFlag: true, help: 'PostgreSQL 15 to 18 (default: an embedded server)' }),
   natsUrl: string({ flag: 'nats-url', check: isUrl, default: '', help: 'NATS server of the cluster (default of "up": a bus inside the process)' }),
   workerNatsUrl: string({ flag: 'worker-nats-url', check: isUrl, default: '', help: 'NATS URL that workers are told (default: --nats-url)' }),
+  natsAccountSeed: secret({ flag: 'nats-account-seed', help: 'seed of the NATS account, made by "muster nats-config"; with it every node gets credentials of its own' }),
   adminKey: secret({ flag: 'admin-key', check: isLong, help: 'an admin key of your own; otherwise one is made at the first start' }),
   joinToken: secret({ flag: 'join-token', check: isLong, help: 'a join token of your own; otherwise one is made at the first start' }),
   requireApiKey: bool({ flag: 'require-api-key', default: false, help: 'ask for a key on /v1 also on a loopback host' }),

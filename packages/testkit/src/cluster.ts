@@ -15,6 +15,7 @@ export interface ClusterOptions {
   readonly natsUrl: string
   readonly controllers: number
   readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
 }
 export interface RunningController {
   readonly api: ApiClient
@@ -53,7 +54,7 @@ export async function startCluster(options: ClusterOptions) {
     const url = `http://127.0.0.1:${port}`
     const process = await processes.muster(
       ['controller', '--port', String(port), '--data-dir', dataDir, '--nats-url', options.natsUrl, ...(options.args ?? [])],
-      { env: { MUSTER_DATABASE_URL: options.databaseUrl, MUSTER_ADMIN_KEY: adminKey, MUSTER_JOIN_TOKEN: joinToken } },
+      { env: { MUSTER_DATABASE_URL: options.databaseUrl, MUSTER_ADMIN_KEY: adminKey, MUSTER_JOIN_TOKEN: joinToken, ...options.env } },
     )
     return { api: createApiClient(url, adminKey), url, dataDir, process }
   }

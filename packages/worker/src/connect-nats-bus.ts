@@ -1,6 +1,6 @@
 // A node's connection to the cluster's NATS. It proves itself with the token that a controller signed
 // for its key; the seed of that key stays here.
-import { connectNats } from '@muster/bus'
+import { connectNats, nodeInboxPrefix } from '@muster/bus'
 import type { Clock, Log, NodeKey } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import type { ConnectBus } from './bus-link.ts'
@@ -19,7 +19,7 @@ export const connectNatsBus =
       url,
       credentials: credentials() === null ? null : () => ({ jwt: credentials() ?? '', seed: key.seed.reveal() }),
       name: `muster worker ${nodeId}`,
-      inboxPrefix: `_INBOX_${nodeId}`,
+      inboxPrefix: nodeInboxPrefix(nodeId),
       clock,
       log,
     })

@@ -5,6 +5,7 @@ import { NodeId, type PublicKey, type Registration, type Session, type WorkerSet
 import type { ChangeFeed } from '../events/feed.ts'
 import type { AccessStore } from '../store/access.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
+import type { BusCredentials } from './bus-credentials.ts'
 import { statusOf } from './view.ts'
 
 /** More machines than that waiting for approval are a mistake or an attack. */
@@ -25,7 +26,7 @@ export interface MembershipDeps {
   readonly autoApprove: boolean
   /** Keys of workers that run in this very process: known before they register. */
   readonly isOwnWorker: (key: PublicKey) => boolean
-  readonly bus: { readonly kind: 'local' | 'nats'; readonly url: string }
+  readonly bus: { readonly kind: 'local' | 'nats'; readonly url: string; readonly credentials: BusCredentials }
   readonly workerSettings: () => Promise<WorkerSettings>
 }
 export type Membership = ReturnType<typeof createMembership>
@@ -64,11 +65,12 @@ export function createMembership(deps: MembershipDeps) {
   }
 
   async function sessionOf(node: NodeRecord): Promise<Session> {
-    const bus = node.approvedAt === null ? null : { url: deps.bus.url, credentials: null, expires_at: null }
+    const { url, credentials } = deps.bus
+    const isApproved = node.approvedAt !== null
     const settings = await deps.workerSettings()
     // What a worker must react to. Its status is not: the worker itself is what changes that.
-    const etag = sha256Hex(JSON.stringify([node.approvedAt !== null, bus, settings])).slice(0, 32)
-    return { status: statusOf(node).status, bus, settings, etag }
+    const etag = sha256Hex(JSON.stringify([isApproved, url, credentials.roundOf(node.id), settings])).slice(0, 32)
+    return { status: statusOf(node).status, bus: isApproved ? { url, ...(await credentials.for(node)) } : null, settings, etag }
   }
 
   return {

@@ -22,3 +22,6 @@ export const conversations: Readonly<Record<string, Command | Topic>> = {
   heartbeat: node.heartbeat,
   events: node.nodeEvents,
 }
+
+/** What nodes say of their own accord; everything else is said to them. */
+export const spokenByNodes: readonly Topic[] = [node.heartbeat, node.nodeEvents, node.progress]
