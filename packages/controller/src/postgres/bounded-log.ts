@@ -1,14 +1,24 @@
 // The server's own log. The server writes to the file itself, never through a pipe: a pipe that Muster does not empty (stopped, busy)
 // would block the server. So that the file stays small, Muster cuts it from time to time; the server appends, wherever the end is.
 import { open } from 'node:fs/promises'
-import type { Clock } from '@muster/host'
+import type { Clock, Log } from '@muster/host'
 
 /** Checked often enough that the file stays below 10 MB unless the server writes more than half a megabyte per second. */
 const [cutAboveBytes, keptBytes, checkEveryMs] = [6_000_000, 2_000_000, 5_000]
 
-export async function keepLogBounded({ path, clock, signal }: { path: string; clock: Clock; signal: AbortSignal }): Promise<void> {
+export async function keepLogBounded({
+  path,
+  clock,
+  log,
+  signal,
+}: {
+  path: string
+  clock: Clock
+  log: Log
+  signal: AbortSignal
+}): Promise<void> {
   while (!signal.aborted) {
-    await cutLog(path)
+    await cutLog(path).catch((error: unknown) => log.warn("can't keep the log of the database server small", { path, error }))
     await clock.sleep(checkEveryMs, signal).catch(() => {})
   }
 }

@@ -21,6 +21,11 @@ export interface ClusterPlan {
   readonly signal?: AbortSignal
 }
 
+interface Alone extends Pick<ClusterPlan, 'serverDir' | 'user' | 'signal'> {
+  readonly data: string
+  readonly sql: string
+}
+
 export async function makeCluster({ dir, serverDir, user, password, signal }: ClusterPlan): Promise<void> {
   // initdb puts its own path between double quotes into a shell command.
   if (/["$`\\\n]/.test(dir))
@@ -37,14 +42,24 @@ export async function makeCluster({ dir, serverDir, user, password, signal }: Cl
     await runProgram({ path: join(serverDir, 'bin', 'initdb'), args: ['-D', data, ...locale, ...access], user }, cancel)
     await rm(passwordFile)
     // Renaming the empty database that is there takes 40 ms; creating another one copies it.
-    const single = { path: join(serverDir, 'bin', 'postgres'), args: ['--single', '-D', data, 'template1'], user }
-    await runProgram(single, { ...cancel, input: `alter database postgres rename to ${databaseName}\n` })
+    await runAlone({ data, serverDir, user, sql: `alter database postgres rename to ${databaseName}`, ...cancel })
 
     await rename(data, join(dir, 'data'))
     await syncDirectory(dir)
   } finally {
-    await rm(work, { recursive: true, force: true })
+    await rm(work, { recursive: true, force: true, maxRetries: 5 })
   }
+}
+
+/** For a cluster whose password was lost: its files are ours, so it can be given another one. */
+export async function setPassword({ dir, serverDir, user, password }: ClusterPlan): Promise<void> {
+  await runAlone({ data: join(dir, 'data'), serverDir, user, sql: `alter user ${superuser} password '${password}'` })
+}
+
+/** One line of SQL in a server without connections. */
+async function runAlone({ data, serverDir, user, sql, signal }: Alone): Promise<void> {
+  const program = { path: join(serverDir, 'bin', 'postgres'), args: ['--single', '-j', '-D', data, 'template1'], user }
+  await runProgram(program, { input: `${sql};\n\n`, ...(signal === undefined ? {} : { signal }) })
 }
 
 /** Removes what was left by a Muster that was killed while it made the cluster; its initdb may still be running. */

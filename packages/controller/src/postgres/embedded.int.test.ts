@@ -115,6 +115,15 @@ describe('an embedded server', () => {
     }
   })
 
+  it('whose password was lost gets another one', async () => {
+    const first = await start()
+    await first.stop()
+    await rm(join(dataDir, 'postgres', 'password'))
+    const { connection } = await start()
+    expect(connection.password).not.toBe(first.connection.password)
+    expect(await ask(connection, 'select x from kept')).toEqual([{ x: 7 }])
+  })
+
   it('of a Muster that was killed is stopped and started anew, with everything that was committed', async () => {
     const muster = spawnMuster()
     const { connection, pid } = await muster.answer()

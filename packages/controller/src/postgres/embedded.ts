@@ -6,12 +6,12 @@ import { newSecret, type Clock, type Log } from '@muster/host'
 import { Client } from 'pg'
 import { keepLogBounded } from './bounded-log.ts'
 import { claimHome, type Claim } from './claim.ts'
-import { databaseName, isCluster, makeCluster, removeHalfMade, superuser } from './cluster.ts'
+import { databaseName, isCluster, makeCluster, removeHalfMade, setPassword, superuser } from './cluster.ts'
 import { defaultSystemBase, openHome, type ServerHome } from './home.ts'
 import { keepRunning } from './keep-running.ts'
 import { stopOrphan } from './postmaster.ts'
-import { createPrivateFile, readIfThere } from './private-file.ts'
-import { providePrograms, removeOtherPrograms } from './programs.ts'
+import { readIfThere, writePrivateFile } from './private-file.ts'
+import { providePrograms, removeOtherPrograms, type Programs } from './programs.ts'
 import { embeddedPackageName, findServerPackage } from './server-package.ts'
 import { startServer, type ServerPlan, type ServerProcess } from './server-process.ts'
 import { serverSettings } from './settings.ts'
@@ -59,11 +59,7 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
   await stopOrphan({ clusterDir, noted: claim.previousServer, deps: { clock, log } })
   await removeHalfMade(home.dir, clock)
   const programs = await providePrograms({ home: home.dir, available: findServerPackage(embeddedPackageName, import.meta.filename), log })
-  const password = await providePassword(join(home.privateDir, 'password'))
-  const cancel = signal === undefined ? {} : { signal }
-  if (!(await isCluster(clusterDir, home.user)))
-    await makeCluster({ dir: home.dir, serverDir: programs.dir, user: home.user, password, ...cancel })
-
+  const password = await provideCluster(home, { programs, ...(signal === undefined ? {} : { signal }) })
   const socket = await makeSocketDir(home.dir, home.user)
   const logFile = join(home.privateDir, 'postgres.log')
   const settings = serverSettings({ socketDir: socket.path, major: programs.major })
@@ -82,7 +78,7 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
   const first = await start(signal)
   const kept = keepRunning(first, { start, clock, log })
   const logBound = new AbortController()
-  const bounding = keepLogBounded({ path: logFile, clock, signal: logBound.signal })
+  const bounding = keepLogBounded({ path: logFile, clock, log, signal: logBound.signal })
   const stop = async (): Promise<void> => {
     await kept.stop()
     logBound.abort()
@@ -125,13 +121,25 @@ async function startAfterCrash(plan: ServerPlan): Promise<ServerProcess> {
   }
 }
 
-async function providePassword(path: string): Promise<string> {
-  await createPrivateFile(path, newSecret('muster_postgres'))
-  return (await readIfThere(path)) ?? providePassword(path)
+/** Makes it unless it is there; returns its password. */
+async function provideCluster(home: ServerHome, { programs, signal }: { programs: Programs; signal?: AbortSignal }): Promise<string> {
+  const passwordFile = join(home.privateDir, 'password')
+  const known = await readIfThere(passwordFile)
+  const password = known ?? newSecret('muster_postgres')
+  const plan = { dir: home.dir, serverDir: programs.dir, user: home.user, password, ...(signal === undefined ? {} : { signal }) }
+  if (!(await isCluster(join(home.dir, 'data'), home.user))) {
+    if (known === null) await writePrivateFile(passwordFile, password)
+    await makeCluster(plan)
+  } else if (known === null) {
+    await setPassword(plan)
+    await writePrivateFile(passwordFile, password)
+  }
+  return password
 }
 
 async function askVersion(connection: EmbeddedConnection): Promise<string> {
   const client = new Client({ ...connection, connectionTimeoutMillis: 10_000 })
+  client.on('error', () => {}) // The query fails with it.
   await client.connect()
   try {
     const result = await client.query<{ version: string }>("select current_setting('server_version') as version")

@@ -1,5 +1,5 @@
 // Replaces a server that died by itself (killed, out of memory) for as long as Muster lives. Clients only see their connections drop.
-import { backoffMs, type Clock, type Log } from '@muster/host'
+import { backoffMs, isAlive, type Clock, type Log } from '@muster/host'
 import type { ServerProcess } from './server-process.ts'
 
 export interface KeptServer {
@@ -25,11 +25,7 @@ export function keepRunning(first: ServerProcess, { start, clock, log }: KeepDep
 
   // A Muster that throws itself out still takes its server along; one that is killed leaves it to the next start.
   const onExit = (): void => {
-    try {
-      process.kill(current.identity.pid, 'SIGINT')
-    } catch {
-      // It has ended.
-    }
+    if (isAlive(current.identity)) process.kill(current.identity.pid, 'SIGINT')
   }
   process.on('exit', onExit)
 

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { silentLog, systemClock } from '@muster/host'
 import { startTestPostgres, waitFor, type TestPostgres } from '@muster/testkit'
 import { sql } from 'kysely'
@@ -272,6 +274,36 @@ describe('close', () => {
     await connected.close()
     opened.splice(opened.indexOf(connected), 1)
     expect(await failing(kept.query('select 1'))).toSatisfy(isUnavailable)
+  })
+})
+
+describe('a network that swallows everything', () => {
+  it('does not hold up queries, the listener or closing', async () => {
+    await using tcp = await startTestPostgres({ listen: 'tcp' })
+    const address = new URL(tcp.url())
+    const serverPort = Number(address.port)
+    const sockets: Socket[] = []
+    const proxy = createServer((near) => {
+      const far = createConnection(serverPort, address.hostname)
+      sockets.push(near, far)
+      for (const each of [near, far]) each.on('error', () => {})
+      near.pipe(far).pipe(near)
+    }).listen(0, '127.0.0.1')
+    await once(proxy, 'listening')
+    address.port = String((proxy.address() as AddressInfo).port)
+    const connected = connectDatabase({ to: { url: address.href }, applicationName: 'a test', log: silentLog, limits: { answerMs: 300 } })
+    let wakes = 0
+    connected.listen({ channel: 'c', onNotify: () => void (wakes += 1) })
+    await connected.pool.query('select 1')
+    await waitFor(() => wakes === 1, { what: 'the listener' })
+
+    for (const each of sockets) each.unpipe().pause()
+    const begin = performance.now()
+    expect(await failing(sql`select 1`.execute(connected.db))).toSatisfy(isUnavailable)
+    await connected.close()
+    expect(performance.now() - begin).toBeLessThan(4_000)
+    for (const each of sockets) each.destroy()
+    proxy.close()
   })
 })
 

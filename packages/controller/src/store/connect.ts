@@ -126,7 +126,7 @@ function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void
       const all = Promise.all(open.values())
       await Promise.race([all, patience])
       if (open.size > 0) log.warn('closing connections to the database that are still in use', { connections: open.size })
-      for (const client of open.keys()) if (client instanceof Client) await client.end()
+      for (const client of open.keys()) if (client instanceof Client) client.connection.stream.destroy()
       await all
     },
   }

@@ -23,7 +23,7 @@ export interface ListenDeps {
 }
 
 /** A connection that died without a word is noticed by asking. */
-const [askEveryMs, answerWithinMs] = [15_000, 5_000]
+const [askEveryMs, answerWithinMs, goodbyeMs] = [15_000, 5_000, 500]
 
 export function startListener(deps: ListenDeps, options: ListenOptions): Listener {
   const stopping = new AbortController()
@@ -53,6 +53,14 @@ async function listenForEver(deps: ListenDeps, options: ListenOptions, signal: A
   }
 }
 
+/** In good order when the server answers. */
+async function closeClient(client: Client, clock: Clock): Promise<void> {
+  const done = new AbortController()
+  await Promise.race([client.end(), clock.sleep(goodbyeMs, done.signal).catch(() => {})])
+  done.abort()
+  client.connection.stream.destroy()
+}
+
 /** Until the connection is lost, and why. */
 async function listenOnce(
   { newClient, clock }: ListenDeps,
@@ -79,6 +87,6 @@ async function listenOnce(
   } catch (error) {
     return error
   } finally {
-    await client.end().catch(() => {})
+    await closeClient(client, clock)
   }
 }
