@@ -254,7 +254,9 @@ export class BusConnection implements Bus {
   #guard(subject: string, handle: () => Promise<void> | void): Promise<void> | void {
     const failed = (error: unknown): void => this.#log.error('message handler failed', { subject, error })
     try {
-      return handle()?.catch(failed)
+      // What is typed to return nothing may return anything: `(connected) => connected && wake()`.
+      const result: unknown = handle()
+      if (result instanceof Promise) return result.catch(failed)
     } catch (error) {
       failed(error)
     }

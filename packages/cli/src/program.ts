@@ -5,6 +5,7 @@ import { controller } from './commands/controller.ts'
 import { doctor } from './commands/doctor.ts'
 import { keys } from './commands/keys.ts'
 import { loginLink } from './commands/login-link.ts'
+import { natsConfig } from './commands/nats-config.ts'
 import { nodes } from './commands/nodes.ts'
 import { status } from './commands/status.ts'
 import { up } from './commands/up.ts'
@@ -35,7 +36,7 @@ export function createProgram(shell: Shell): Command {
     .command('help [command...]', { hidden: true })
     .action(async (words: string[]) => void (await program.parseAsync([...words, '--help'], { from: 'user' })))
   program.commandsGroup('Run:')
-  for (const define of [up, controller, worker, join]) define(program, shell)
+  for (const define of [up, controller, worker, join, natsConfig]) define(program, shell)
   program.commandsGroup('Use:')
   for (const define of [status, nodes, keys, loginLink, doctor]) define(program, shell)
   return program

@@ -1,0 +1,34 @@
+// `muster nats-config` makes a server that works: a real one, with a real controller on it.
+import { readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createProcesses, createTestDatabase, makeTempDir, startCluster, startNats } from '@muster/testkit'
+import { afterAll, expect, inject, it } from 'vitest'
+import { runInProcess } from './run-in-process.ts'
+
+const processes = createProcesses()
+afterAll(() => processes.stopAll())
+
+it('writes a configuration and a seed on which a cluster runs, and replaces neither', async () => {
+  await using directory = await makeTempDir('nats')
+  const made = await runInProcess(['nats-config', '--out', directory.path, '-o', 'json'], {})
+  expect(made.code).toBe(0)
+  const { config, seed } = JSON.parse(made.stdout) as { config: string; seed: string }
+  expect((await stat(seed)).mode & 0o777).toBe(0o600)
+  expect(await readFile(seed, 'utf8')).toMatch(/^SA[A-Z2-7]{56}\n$/)
+
+  const again = await runInProcess(['nats-config', '--out', directory.path], {})
+  expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('is there already') as string })
+
+  await using nats = await startNats({ args: ['-c', config] })
+  await using database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
+  const cluster = await startCluster({
+    processes,
+    directory: join(directory.path),
+    databaseUrl: database.url,
+    natsUrl: nats.url,
+    controllers: 1,
+    env: { MUSTER_NATS_ACCOUNT_SEED_FILE: seed },
+  })
+  expect((await cluster.controllers[0]?.api.get('/readyz'))?.status).toBe(200)
+  await processes.stopAll()
+})
