@@ -69,7 +69,7 @@ export async function stopInitialisers(dir: string, clock: Clock): Promise<void>
   for (const each of running) await hasEnded(each, 5_000, clock)
 }
 
-export function childrenOf(pid: number): ProcessIdentity[] {
+function childrenOf(pid: number): ProcessIdentity[] {
   return listProcesses().flatMap((each) => (each.parent === pid ? (identifyProcess(each.pid) ?? []) : []))
 }
 

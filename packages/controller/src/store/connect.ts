@@ -19,7 +19,7 @@ export interface Limits {
   readonly transactionMs: number
 }
 
-export const defaultLimits: Limits = {
+const defaultLimits: Limits = {
   connections: 10,
   acquireMs: 2_000,
   lockMs: 3_000,
