@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { identifyProcess, silentLog, systemClock, type Clock } from '@muster/host'
+import { identifyProcess, silentLog, systemClock, type Clock, type Log } from '@muster/host'
 import { waitFor } from '@muster/testkit'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -35,7 +35,10 @@ afterEach(async () => {
 })
 afterAll(() => rm(top, { recursive: true, force: true, maxRetries: 5 }))
 
-async function start(dir = dataDir, options: { signal?: AbortSignal; clock?: Clock; systemBase?: string } = {}): Promise<EmbeddedPostgres> {
+async function start(
+  dir = dataDir,
+  options: { signal?: AbortSignal; clock?: Clock; log?: Log; systemBase?: string } = {},
+): Promise<EmbeddedPostgres> {
   const postgres = await startEmbedded({ dataDir: dir, systemBase, clock: systemClock, log: silentLog, ...options })
   running.push(postgres)
   return postgres
@@ -275,7 +278,9 @@ describe.runIf(isRoot)('as root, the files of an embedded server', () => {
     await first.stop()
     const oldHome = await homeOf()
     await rm(dataDir, { recursive: true })
-    const { connection } = await start()
+    const left: unknown[] = []
+    const { connection } = await start(dataDir, { log: { ...silentLog, warn: (message, fields) => left.push(message, fields) } })
+    expect(left).toEqual([expect.stringContaining('left its database behind'), { path: oldHome }])
     expect(await homeOf()).not.toBe(oldHome)
     expect(await messageOf(ask(connection, 'select * from of_the_old_one'))).toContain('does not exist')
   })

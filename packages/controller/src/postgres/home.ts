@@ -45,10 +45,13 @@ export async function openHome({ dataDir, systemBase, log }: { dataDir: string; 
 
 async function makeNew({ dataDir, systemBase, log }: { dataDir: string; systemBase: string; log: Log }): Promise<string> {
   await makeBase(systemBase)
-  for (const id of await readdir(systemBase)) {
-    const owner = await readOwner(join(systemBase, id))
+  // Never removed without being asked: the data directory may be on a disk that is not mounted at the moment.
+  for (const path of (await readdir(systemBase)).map((id) => join(systemBase, id))) {
+    const owner = await readOwner(path)
     if (owner === dataDir)
-      log.warn('an earlier data directory of this name left its database behind', { path: join(systemBase, id), dataDir })
+      log.warn('an earlier data directory of this name left its database behind; remove it if nobody needs it', { path })
+    else if (owner !== null && (await ownerOf(owner)) === null)
+      log.info('a database was left behind by a data directory that is gone', { path, dataDir: owner })
   }
   const id = newId()
   const dir = join(systemBase, id)
