@@ -1,8 +1,20 @@
 // What a fleet costs one controller at rest: N nodes that heartbeat every 5 s and hold their sessions, on a real
 // PostgreSQL and a real nats-server, for a minute. CPU by the kernel's count, statements by PostgreSQL's.
 import { join } from 'node:path'
-import { adminKey, createApiClient, createProcesses, createTestDatabase, joinToken, makeTempDir, nodesOf, startCluster, startNats, startTestPostgres, waitFor } from '@muster/testkit'
-import { Client } from 'pg'
+import {
+  adminKey,
+  administer,
+  createApiClient,
+  createProcesses,
+  createTestDatabase,
+  joinToken,
+  makeTempDir,
+  nodesOf,
+  startCluster,
+  startNats,
+  startTestPostgres,
+  waitFor,
+} from '@muster/testkit'
 import { costOf, costOfFamily } from './process-cost.ts'
 
 const measureMs = Number(process.env['BENCH_SECONDS'] ?? 60) * 1_000
@@ -25,11 +37,28 @@ async function measure(nodes: number): Promise<Row> {
   await using postgres = await startTestPostgres({ durability: 'disk' })
   await using database = await createTestDatabase({ serverUrl: postgres.url() })
   try {
-    const cluster = await startCluster({ processes, directory: directory.path, databaseUrl: database.url, natsUrl: nats.url, controllers: 1, args: ['--auto-approve'] })
+    const cluster = await startCluster({
+      processes,
+      directory: directory.path,
+      databaseUrl: database.url,
+      natsUrl: nats.url,
+      controllers: 1,
+      args: ['--auto-approve'],
+    })
     const [controller] = cluster.controllers
     if (controller === undefined) throw new Error('one controller was asked for')
     const fleet = await processes.start('node', {
-      args: [join(import.meta.dirname, 'simulated-fleet.ts'), '--url', controller.url, '--nats', nats.url, '--count', String(nodes), '--interval', '5000'],
+      args: [
+        join(import.meta.dirname, 'simulated-fleet.ts'),
+        '--url',
+        controller.url,
+        '--nats',
+        nats.url,
+        '--count',
+        String(nodes),
+        '--interval',
+        '5000',
+      ],
       env: { MUSTER_JOIN_TOKEN: joinToken },
     })
     await fleet.waitForOutput(/joined/, 300_000)
@@ -37,13 +66,15 @@ async function measure(nodes: number): Promise<Row> {
     const healthy = async (): Promise<number> => (await nodesOf(api)).filter((node) => node.status === 'healthy').length
     await waitFor(async () => (await healthy()) === nodes, { what: 'all nodes to be healthy', timeoutMs: 60_000 })
 
-    const client = new Client({ connectionString: database.url })
-    await client.connect()
-    const before = { controller: costOf(controller.process.pid), postgres: costOfFamily(postgres.pid), counts: await countsOf(client), at: performance.now() }
+    const before = {
+      controller: costOf(controller.process.pid),
+      postgres: costOfFamily(postgres.pid),
+      counts: await countsOf(database.url),
+      at: performance.now(),
+    }
     await new Promise((resolve) => setTimeout(resolve, measureMs))
     const seconds = (performance.now() - before.at) / 1_000
-    const after = { controller: costOf(controller.process.pid), postgres: costOfFamily(postgres.pid), counts: await countsOf(client) }
-    await client.end()
+    const after = { controller: costOf(controller.process.pid), postgres: costOfFamily(postgres.pid), counts: await countsOf(database.url) }
     const percent = (used: number): string => ((100 * used) / seconds).toFixed(1)
     return {
       nodes,
@@ -59,14 +90,12 @@ async function measure(nodes: number): Promise<Row> {
   }
 }
 
-/** Outside of transactions every statement is one; the controller at rest opens none. */
-async function countsOf(client: Client): Promise<{ transactions: number; updated: number }> {
-  await client.query('select pg_stat_clear_snapshot(), pg_stat_force_next_flush()')
-  const result = await client.query<{ transactions: string; updated: string }>(
-    'select xact_commit + xact_rollback as transactions, tup_updated as updated from pg_stat_database where datname = current_database()',
-  )
-  const row = result.rows[0]
-  return { transactions: Number(row?.transactions), updated: Number(row?.updated) }
+/** Outside of transactions every statement is one; a controller at rest opens none. */
+async function countsOf(url: string): Promise<{ transactions: number; updated: number }> {
+  const query =
+    'select xact_commit + xact_rollback as transactions, tup_updated as updated from pg_stat_database where datname = current_database()'
+  const { rows } = await administer(url, (client) => client.query<{ transactions: string; updated: string }>(query))
+  return { transactions: Number(rows[0]?.transactions), updated: Number(rows[0]?.updated) }
 }
 
 const rows: Row[] = []

@@ -22,10 +22,12 @@ export function costOfFamily(pid: number): Cost {
   const own = costOf(pid)
   const fields = statOf(pid)
   const ended = (Number(fields[13]) + Number(fields[14])) / ticksPerSecond
-  return children.map((child) => costOf(Number(child))).reduce((sum, each) => ({ cpuSeconds: sum.cpuSeconds + each.cpuSeconds, rssBytes: sum.rssBytes + each.rssBytes }), {
-    cpuSeconds: own.cpuSeconds + ended,
-    rssBytes: own.rssBytes,
-  })
+  return children
+    .map((child) => costOf(Number(child)))
+    .reduce((sum, each) => ({ cpuSeconds: sum.cpuSeconds + each.cpuSeconds, rssBytes: sum.rssBytes + each.rssBytes }), {
+      cpuSeconds: own.cpuSeconds + ended,
+      rssBytes: own.rssBytes,
+    })
 }
 
 function parentOf(pid: number): number | null {

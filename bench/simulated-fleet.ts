@@ -7,15 +7,27 @@ import { connectNats } from '@muster/bus'
 import { createNodeKey, newId, signRequest, silentLog, systemClock, type NodeKey } from '@muster/host'
 import { heartbeat, Incarnation, NodeId } from '@muster/protocol'
 
-const { values } = parseArgs({ options: { url: { type: 'string' }, nats: { type: 'string' }, count: { type: 'string' }, interval: { type: 'string' } } })
+const { values } = parseArgs({
+  options: { url: { type: 'string' }, nats: { type: 'string' }, count: { type: 'string' }, interval: { type: 'string' } },
+})
 const [count, intervalMs] = [Number(values.count), Number(values.interval)]
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity })
-const bus = await connectNats({ url: values.nats ?? '', name: 'simulated fleet', inboxPrefix: '_INBOX_bench', log: silentLog, clock: systemClock })
+const bus = await connectNats({
+  url: values.nats ?? '',
+  name: 'simulated fleet',
+  inboxPrefix: '_INBOX_bench',
+  log: silentLog,
+  clock: systemClock,
+})
 
 function post(key: NodeKey, path: string, body: object): Promise<{ status: number; body: Record<string, unknown> }> {
   const raw = Buffer.from(JSON.stringify(body))
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; body: Record<string, unknown> }>()
-  const headers = { ...signRequest(key, { method: 'POST', path, body: raw, now: new Date() }), 'content-type': 'application/json', 'content-length': raw.byteLength }
+  const headers = {
+    ...signRequest(key, { method: 'POST', path, body: raw, now: new Date() }),
+    'content-type': 'application/json',
+    'content-length': raw.byteLength,
+  }
   const call = request(`${values.url}${path}`, { method: 'POST', agent, headers }, (response) => {
     let text = ''
     response.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
@@ -25,18 +37,49 @@ function post(key: NodeKey, path: string, body: object): Promise<{ status: numbe
   return promise
 }
 
-const resources = { cpus: 64, total_ram: 2 ** 39, available_ram: 2 ** 38, total_vram: 2 ** 36, available_vram: 2 ** 35, total_disk: 2 ** 42, available_disk: 2 ** 41, gpu_vendor: 'nvidia' }
+const resources = {
+  cpus: 64,
+  total_ram: 2 ** 39,
+  available_ram: 2 ** 38,
+  total_vram: 2 ** 36,
+  available_vram: 2 ** 35,
+  total_disk: 2 ** 42,
+  available_disk: 2 ** 41,
+  gpu_vendor: 'nvidia',
+}
 
 async function live(index: number): Promise<void> {
   const key = createNodeKey()
   const incarnation = Incarnation.parse(newId())
-  const registration = { name: `node-${index}`, public_key: key.publicKey, version: '0', features: ['async'], os: 'linux', arch: 'amd64', incarnation, resources, token: process.env['MUSTER_JOIN_TOKEN'] }
+  const registration = {
+    name: `node-${index}`,
+    public_key: key.publicKey,
+    version: '0',
+    features: ['async'],
+    os: 'linux',
+    arch: 'amd64',
+    incarnation,
+    resources,
+    token: process.env['MUSTER_JOIN_TOKEN'],
+  }
   const registered = await post(key, '/api/node/register', registration)
   const id = NodeId.parse(registered.body['id'])
   void holdSession(key, id, incarnation)
   let seq = 0
   const beat = (): void =>
-    bus.publish(heartbeat, { node: id }, { node_id: id, incarnation, seq: (seq += 1), version: '0', resources: { ...resources, available_ram: 2 ** 38 - seq * 4096 }, in_flight: seq % 7, ops: [] })
+    bus.publish(
+      heartbeat,
+      { node: id },
+      {
+        node_id: id,
+        incarnation,
+        seq: (seq += 1),
+        version: '0',
+        resources: { ...resources, available_ram: 2 ** 38 - seq * 4096 },
+        in_flight: seq % 7,
+        ops: [],
+      },
+    )
   setTimeout(() => {
     beat()
     setInterval(beat, intervalMs)
@@ -44,7 +87,7 @@ async function live(index: number): Promise<void> {
 }
 
 async function holdSession(key: NodeKey, id: NodeId, incarnation: string): Promise<void> {
-  for (let known: unknown; ; ) {
+  for (let known: unknown; ;) {
     const answer = await post(key, `/api/node/${id}/session`, { incarnation, ...(known === undefined ? {} : { known }) }).catch(() => null)
     known = answer?.body['etag']
   }

@@ -1,7 +1,20 @@
 // How long `npm start` takes on a warm clone until /readyz is 200 and its node is healthy, first start and later
 // starts; and what an idle controller and an idle worker hold in memory, each in a process of its own.
 import { join } from 'node:path'
-import { adminKey, createApiClient, createProcesses, createTestDatabase, freePort, joinToken, makeTempDir, nodesOf, startCluster, startNats, startTestPostgres, waitFor } from '@muster/testkit'
+import {
+  adminKey,
+  createApiClient,
+  createProcesses,
+  createTestDatabase,
+  freePort,
+  joinToken,
+  makeTempDir,
+  nodesOf,
+  startCluster,
+  startNats,
+  startTestPostgres,
+  waitFor,
+} from '@muster/testkit'
 import { readFile } from 'node:fs/promises'
 import { costOf } from './process-cost.ts'
 
@@ -12,7 +25,10 @@ async function startOnce(dataDir: string): Promise<number> {
   await using processes = createProcesses()
   const port = await freePort()
   const began = performance.now()
-  const started = await processes.start('npm', { args: ['start', '--', '--port', String(port), '--data-dir', dataDir], stopTimeoutMs: 20_000 })
+  const started = await processes.start('npm', {
+    args: ['start', '--', '--port', String(port), '--data-dir', dataDir],
+    stopTimeoutMs: 20_000,
+  })
   const isUp = async (): Promise<boolean> => {
     if (started.hasExited()) throw new Error(started.output())
     const key = (await readFile(join(dataDir, 'admin.key'), 'utf8')).trim()
@@ -40,7 +56,14 @@ async function idleMemory(): Promise<{ controller: number; worker: number }> {
   await using nats = await startNats()
   await using postgres = await startTestPostgres()
   await using database = await createTestDatabase({ serverUrl: postgres.url() })
-  const cluster = await startCluster({ processes, directory: directory.path, databaseUrl: database.url, natsUrl: nats.url, controllers: 1, args: ['--auto-approve'] })
+  const cluster = await startCluster({
+    processes,
+    directory: directory.path,
+    databaseUrl: database.url,
+    natsUrl: nats.url,
+    controllers: 1,
+    args: ['--auto-approve'],
+  })
   const [controller] = cluster.controllers
   if (controller === undefined) throw new Error('one controller was asked for')
   const worker = await cluster.startWorker({ name: 'idle', join: controller.url, token: joinToken })

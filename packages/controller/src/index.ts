@@ -1,2 +1,3 @@
-export { startController, type Controller, type ControllerDeps } from './main.ts'
+export type { ControllerDeps } from './assemble.ts'
+export { startController, type Controller } from './main.ts'
 export { checkSettings, controllerSettings, type ControllerSettings } from './settings.ts'

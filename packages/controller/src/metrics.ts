@@ -1,5 +1,10 @@
 // What a controller counts. One registry per controller, so that two in one process don't mix.
+import type { Bus } from '@muster/bus'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { statusOf } from './nodes/view.ts'
+import type { NodeStore } from './store/nodes.ts'
+
+const statuses = ['pending', 'offline', 'unhealthy', 'draining', 'healthy']
 
 export type Metrics = ReturnType<typeof createMetrics>
 
@@ -17,10 +22,24 @@ export function createMetrics() {
       registers,
     }),
     beats: new Counter({ name: 'muster_heartbeats_total', help: 'Heartbeats taken into a batch', registers }),
-    attentive: new Gauge({ name: 'muster_attentive', help: '1 while bus and database work without a break, so that silence counts', registers }),
+    attentive: new Gauge({
+      name: 'muster_attentive',
+      help: '1 while bus and database work without a break, so that silence counts',
+      registers,
+    }),
     busConnected: new Gauge({ name: 'muster_bus_connected', help: '1 while the bus is connected', registers }),
     busMessages: new Gauge({ name: 'muster_bus_messages', help: 'Messages since the start', labelNames: ['outcome'], registers }),
     nodes: new Gauge({ name: 'muster_nodes', help: 'Nodes by status', labelNames: ['status'], registers }),
     listeners: new Gauge({ name: 'muster_event_listeners', help: 'Open event streams', registers }),
   }
+}
+
+/** What is known elsewhere and only looked up when somebody asks. */
+export async function refreshMetrics(metrics: Metrics, now: { bus: Bus; nodes: NodeStore; listeners: number }): Promise<void> {
+  for (const [outcome, count] of Object.entries(now.bus.stats())) metrics.busMessages.set({ outcome }, Number(count))
+  metrics.busConnected.set(now.bus.isConnected() ? 1 : 0)
+  metrics.listeners.set(now.listeners)
+  metrics.nodes.reset()
+  for (const status of statuses) metrics.nodes.set({ status }, 0)
+  for (const node of await now.nodes.list()) metrics.nodes.inc({ status: statusOf(node).status })
 }

@@ -8,11 +8,29 @@ const isUrl = (value: string): string | null => (value === '' || URL.canParse(va
 export const controllerSettings = defineSettings({
   host: string({ flag: 'host', default: '127.0.0.1', help: 'address to listen on' }),
   port: int({ flag: 'port', default: 8080, min: 0, max: 65_535, help: 'port to listen on (0: any free one)' }),
-  publicUrl: string({ flag: 'public-url', check: isUrl, default: '', help: 'URL under which browsers and workers reach this controller (default: http://HOST:PORT)' }),
+  publicUrl: string({
+    flag: 'public-url',
+    check: isUrl,
+    default: '',
+    help: 'URL under which browsers and workers reach this controller (default: http://HOST:PORT)',
+  }),
   databaseUrl: secret({ flag: 'database-url', allowFlag: true, help: 'PostgreSQL 15 to 18 (default: an embedded server)' }),
-  natsUrl: string({ flag: 'nats-url', check: isUrl, default: '', help: 'NATS server of the cluster (default of "up": a bus inside the process)' }),
-  workerNatsUrl: string({ flag: 'worker-nats-url', check: isUrl, default: '', help: 'NATS URL that workers are told (default: --nats-url)' }),
-  natsAccountSeed: secret({ flag: 'nats-account-seed', help: 'seed of the NATS account, made by "muster nats-config"; with it every node gets credentials of its own' }),
+  natsUrl: string({
+    flag: 'nats-url',
+    check: isUrl,
+    default: '',
+    help: 'NATS server of the cluster (default of "up": a bus inside the process)',
+  }),
+  workerNatsUrl: string({
+    flag: 'worker-nats-url',
+    check: isUrl,
+    default: '',
+    help: 'NATS URL that workers are told (default: --nats-url)',
+  }),
+  natsAccountSeed: secret({
+    flag: 'nats-account-seed',
+    help: 'seed of the NATS account, made by "muster nats-config"; with it every node gets credentials of its own',
+  }),
   adminKey: secret({ flag: 'admin-key', check: isLong, help: 'an admin key of your own; otherwise one is made at the first start' }),
   joinToken: secret({ flag: 'join-token', check: isLong, help: 'a join token of your own; otherwise one is made at the first start' }),
   requireApiKey: bool({ flag: 'require-api-key', default: false, help: 'ask for a key on /v1 also on a loopback host' }),
@@ -20,7 +38,10 @@ export const controllerSettings = defineSettings({
   heartbeatInterval: duration({ flag: 'heartbeat-interval', default: '5s', help: 'how often workers report' }),
   nodeTimeout: duration({ flag: 'node-timeout', default: '15s', help: 'silence after which a node is unhealthy' }),
   nodeOfflineAfter: duration({ flag: 'node-offline-after', default: '10m', help: 'silence after which a node is offline' }),
-  allowSource: list({ flag: 'allow-source', help: 'private host[:port] or CIDR that backends, galleries and models may come from; repeatable' }),
+  allowSource: list({
+    flag: 'allow-source',
+    help: 'private host[:port] or CIDR that backends, galleries and models may come from; repeatable',
+  }),
 })
 export type ControllerSettings = SettingsOf<typeof controllerSettings>
 
@@ -29,5 +50,6 @@ export function checkSettings(settings: ControllerSettings): void {
   if (settings.nodeTimeout < 2 * settings.heartbeatInterval) {
     throw new SettingsError('--node-timeout must be at least twice --heartbeat-interval: one lost heartbeat is no death')
   }
-  if (settings.nodeOfflineAfter < settings.nodeTimeout) throw new SettingsError('--node-offline-after must not be shorter than --node-timeout')
+  if (settings.nodeOfflineAfter < settings.nodeTimeout)
+    throw new SettingsError('--node-offline-after must not be shorter than --node-timeout')
 }

@@ -3,7 +3,10 @@
 // does not fit is refused (sanitising makes two names one).
 import { z } from 'zod'
 
-export const NodeId = z.string().regex(/^[a-z0-9-]{1,63}$/, 'a node id is 1–63 characters of a–z, 0–9 and -').brand('NodeId')
+export const NodeId = z
+  .string()
+  .regex(/^[a-z0-9-]{1,63}$/, 'a node id is 1–63 characters of a–z, 0–9 and -')
+  .brand('NodeId')
 export type NodeId = z.infer<typeof NodeId>
 
 /** A label for people: not unique, proves nothing, never part of a subject or a path. */
@@ -42,8 +45,14 @@ export const Incarnation = z.string().regex(token, 'an incarnation is 1–64 cha
 export type Incarnation = z.infer<typeof Incarnation>
 
 /** An nkey *user* public key: what a node is. Its checksum is verified where the key is used. */
-export const PublicKey = z.string().regex(/^U[A-Z2-7]{55}$/, 'a public key is an nkey user key: U and 55 base32 characters').brand('PublicKey')
+export const PublicKey = z
+  .string()
+  .regex(/^U[A-Z2-7]{55}$/, 'a public key is an nkey user key: U and 55 base32 characters')
+  .brand('PublicKey')
 export type PublicKey = z.infer<typeof PublicKey>
 
-export const Digest = z.string().regex(/^sha256:[0-9a-f]{64}$/, 'a digest is sha256: and 64 lower-case hex digits').brand('Digest')
+export const Digest = z
+  .string()
+  .regex(/^sha256:[0-9a-f]{64}$/, 'a digest is sha256: and 64 lower-case hex digits')
+  .brand('Digest')
 export type Digest = z.infer<typeof Digest>

@@ -2,7 +2,16 @@
 import { createLocalHub } from '@muster/bus'
 import { createNodeKey, silentLog } from '@muster/host'
 import { backendList, heartbeat, nodeEvents, NodeId } from '@muster/protocol'
-import { createNodeCaller, createTestDatabase, joinToken, makeTempDir, startNats, startTestController, waitFor, type TestController } from '@muster/testkit'
+import {
+  createNodeCaller,
+  createTestDatabase,
+  joinToken,
+  makeTempDir,
+  startNats,
+  startTestController,
+  waitFor,
+  type TestController,
+} from '@muster/testkit'
 import { connectNats } from '@muster/bus'
 import { systemClock } from '@muster/host'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
@@ -15,16 +24,36 @@ beforeAll(async () => {
   const nats = await startNats()
   const directory = await makeTempDir()
   const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
-  cluster = await startTestController({ directory: directory.path, databaseUrl: database.url, flags: { 'nats-url': nats.url, 'node-timeout': '1s', 'heartbeat-interval': '200ms', 'node-offline-after': '2s' } })
+  cluster = await startTestController({
+    directory: directory.path,
+    databaseUrl: database.url,
+    flags: { 'nats-url': nats.url, 'node-timeout': '1s', 'heartbeat-interval': '200ms', 'node-offline-after': '2s' },
+  })
   bus = await connectNats({ url: nats.url, name: 'test', log: silentLog, clock: systemClock, inboxPrefix: '_INBOX_test' })
-  endings.push(() => bus.close(), () => cluster.stop(), () => nats.stop(), () => database.drop(), () => directory.remove())
+  endings.push(
+    () => bus.close(),
+    () => cluster.stop(),
+    () => nats.stop(),
+    () => database.drop(),
+    () => directory.remove(),
+  )
 })
 afterAll(async () => {
   for (const end of endings) await end()
 })
 
 const statusOf = async (id: string): Promise<string> => String((await cluster.api.get(`/api/nodes/${id}`)).body['status'])
-const until = (id: string, status: string): Promise<unknown> => waitFor(async () => (await statusOf(id)) === status, { what: `${id} to be ${status}` })
+const until = (id: string, status: string): Promise<unknown> =>
+  waitFor(async () => (await statusOf(id)) === status, { what: `${id} to be ${status}` })
+/** Reports at each look, as a living worker would, so that a slow machine does not make it silent in between. */
+const untilHealthy = (id: NodeId, incarnation: string): Promise<unknown> =>
+  waitFor(
+    async () => {
+      beat(id, incarnation)
+      return (await statusOf(id)) === 'healthy'
+    },
+    { what: `${id} to be healthy` },
+  )
 const join = async (name: string) => {
   const node = createNodeCaller(cluster.url)
   const answer = await node.register({ name, token: joinToken })
@@ -33,7 +62,7 @@ const join = async (name: string) => {
 }
 let seq = 0
 const beat = (id: NodeId, incarnation: string): void =>
-  bus.publish(heartbeat, { node: id }, { node_id: id, incarnation, seq: (seq += 1), version: '0', resources: {}, in_flight: 0, ops: [] } as never)
+  bus.publish(heartbeat, { node: id }, { node_id: id, incarnation, seq: (seq += 1), version: '0', resources: {}, in_flight: 0, ops: [] })
 
 describe('a pending node', () => {
   it('X2 does not become healthy by heartbeats, over the bus or over HTTP, nor by a stale heartbeat that went offline', async () => {
@@ -43,15 +72,13 @@ describe('a pending node', () => {
     // A second node, approved, shows that heartbeats sent before its own were taken in.
     const witness = await join('witness')
     await cluster.api.post(`/api/nodes/${witness.id}/approve`)
-    beat(witness.id, witness.node.incarnation)
-    await until(witness.id, 'healthy')
+    await untilHealthy(witness.id, witness.node.incarnation)
     expect(await statusOf(id)).toBe('pending')
     // Silence turns the witness offline; the pending one stays what it is, and so it does after it reports again.
     await until(witness.id, 'offline')
     expect(await statusOf(id)).toBe('pending')
     beat(id, node.incarnation)
-    beat(witness.id, witness.node.incarnation)
-    await until(witness.id, 'healthy')
+    await untilHealthy(witness.id, witness.node.incarnation)
     expect(await statusOf(id)).toBe('pending')
   })
 
@@ -86,8 +113,7 @@ describe('a pending node', () => {
     await node.post(`/api/node/${id}/heartbeat`, { incarnation: node.incarnation })
     const witness = await join('witness-2')
     await cluster.api.post(`/api/nodes/${witness.id}/approve`)
-    beat(witness.id, witness.node.incarnation)
-    await until(witness.id, 'healthy')
+    await untilHealthy(witness.id, witness.node.incarnation)
     expect(await statusOf(id)).toBe('pending')
     await serving.stop()
   })
@@ -97,18 +123,22 @@ describe('identity', () => {
   it('X3 a known name with another key is a new pending node, and the victim is untouched', async () => {
     const victim = await join('victim')
     await cluster.api.post(`/api/nodes/${victim.id}/approve`)
-    beat(victim.id, victim.node.incarnation)
-    await until(victim.id, 'healthy')
+    await untilHealthy(victim.id, victim.node.incarnation)
     const thief = await join('victim')
     expect(thief.id).not.toBe(victim.id)
     expect(await statusOf(thief.id)).toBe('pending')
-    expect(await statusOf(victim.id)).toBe('healthy')
+    await untilHealthy(victim.id, victim.node.incarnation)
   })
 
   it('X4 a foreign public key without its signature is refused', async () => {
     const victim = await join('owner')
     const thief = createNodeCaller(cluster.url)
-    const stolen = await thief.post('/api/node/register', { name: 'owner', public_key: victim.node.key.publicKey, incarnation: 'x', token: joinToken })
+    const stolen = await thief.post('/api/node/register', {
+      name: 'owner',
+      public_key: victim.node.key.publicKey,
+      incarnation: 'x',
+      token: joinToken,
+    })
     expect(stolen).toMatchObject({ status: 401, body: { error: { code: 'bad_signature' } } })
     expect((await thief.post(`/api/node/${victim.id}/session`, {})).status).toBe(404)
     expect((await thief.post(`/api/node/${victim.id}/heartbeat`, { incarnation: 'x' })).status).toBe(404)
@@ -127,9 +157,17 @@ describe('identity', () => {
     const key = createNodeKey()
     const { signRequest } = await import('@muster/host')
     const raw = JSON.stringify({ name: 'n', public_key: key.publicKey, incarnation: 'x' })
-    const headers = signRequest(key, { method: 'POST', path: '/api/node/register', body: Buffer.from(raw), now: new Date(Date.now() - 600_000) })
+    const headers = signRequest(key, {
+      method: 'POST',
+      path: '/api/node/register',
+      body: Buffer.from(raw),
+      now: new Date(Date.now() - 600_000),
+    })
     const answer = await cluster.api.call('POST', '/api/node/register', { raw, headers })
-    expect(answer).toMatchObject({ status: 401, body: { error: { code: 'clock_skew', details: { now: expect.stringMatching(/^\d{4}-/) } } } })
+    expect(answer).toMatchObject({
+      status: 401,
+      body: { error: { code: 'clock_skew', details: { now: expect.stringMatching(/^\d{4}-/) } } },
+    })
   })
 
   it('I12 what an older process with the same key says is dropped, and its session tells it', async () => {
@@ -137,17 +175,18 @@ describe('identity', () => {
     await cluster.api.post(`/api/nodes/${id}/approve`)
     const newer = createNodeCaller(cluster.url, older.key)
     await newer.register({ name: 'twice' })
-    beat(id, newer.incarnation)
-    await until(id, 'healthy')
+    await untilHealthy(id, newer.incarnation)
     bus.publish(nodeEvents, { node: id }, { type: 'leaving', incarnation: older.incarnation, seq: 1 } as never)
-    expect(await older.post(`/api/node/${id}/session`, { incarnation: older.incarnation })).toMatchObject({ status: 409, body: { error: { code: 'superseded' } } })
+    expect(await older.post(`/api/node/${id}/session`, { incarnation: older.incarnation })).toMatchObject({
+      status: 409,
+      body: { error: { code: 'superseded' } },
+    })
     bus.publish(nodeEvents, { node: id }, { type: 'leaving', incarnation: newer.incarnation, seq: 1 } as never)
     await until(id, 'offline')
     beat(id, older.incarnation)
     const witness = await join('witness-3')
     await cluster.api.post(`/api/nodes/${witness.id}/approve`)
-    beat(witness.id, witness.node.incarnation)
-    await until(witness.id, 'healthy')
+    await untilHealthy(witness.id, witness.node.incarnation)
     expect(await statusOf(id)).toBe('offline')
   })
 })
@@ -158,13 +197,18 @@ describe('a legacy worker, which heartbeats over HTTP', () => {
     await cluster.api.post(`/api/nodes/${id}/approve`)
     const report = () => node.post(`/api/node/${id}/heartbeat`, { incarnation: node.incarnation, resources: { cpus: 4 } })
     await report()
-    await waitFor(async () => String((await cluster.api.get(`/api/nodes/${id}`)).body['status_reason']).includes('not answering'), { what: 'no responders to be noticed' })
+    await waitFor(async () => String((await cluster.api.get(`/api/nodes/${id}`)).body['status_reason']).includes('not answering'), {
+      what: 'no responders to be noticed',
+    })
     expect(await statusOf(id)).toBe('unhealthy')
 
     const serving = bus.serve(backendList, { node: id }, () => ({ backends: [{ name: 'llama-cpp' }] }))
     await until(id, 'offline') // silent meanwhile
     await report()
-    await waitFor(async () => (await report(), (await statusOf(id)) === 'healthy'), { what: 'the answer to make it healthy', timeoutMs: 15_000 })
+    await waitFor(async () => (await report(), (await statusOf(id)) === 'healthy'), {
+      what: 'the answer to make it healthy',
+      timeoutMs: 15_000,
+    })
     expect((await cluster.api.get(`/api/nodes/${id}/backends`)).body).toMatchObject({ backends: [{ name: 'llama-cpp' }] })
     await serving.stop()
   })
@@ -174,7 +218,11 @@ describe('a bus inside the process', () => {
   it('lets no foreign worker in, and tells it what to run', async () => {
     const directory = await makeTempDir()
     const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
-    await using alone = await startTestController({ directory: directory.path, databaseUrl: database.url, hub: createLocalHub({ log: silentLog }) })
+    await using alone = await startTestController({
+      directory: directory.path,
+      databaseUrl: database.url,
+      hub: createLocalHub({ log: silentLog }),
+    })
     const answer = await createNodeCaller(alone.url).register({ token: joinToken })
     expect(answer).toMatchObject({ status: 409, body: { error: { code: 'bus_is_local', message: expect.stringMatching(/--nats-url/) } } })
     await alone.stop()

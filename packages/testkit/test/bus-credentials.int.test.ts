@@ -5,7 +5,19 @@ import { join } from 'node:path'
 import { connectNats, createNatsConfig, type Bus, type BusError } from '@muster/bus'
 import { nodeKeyFromSeed, silentLog, systemClock, type NodeKey } from '@muster/host'
 import { backendList, conversations, formatSubject, heartbeat, NodeId } from '@muster/protocol'
-import { createNodeCaller, createProcesses, createTestDatabase, joinToken, makeTempDir, nodesOf, startCluster, startNats, waitFor, type ApiClient, type NatsServer } from '@muster/testkit'
+import {
+  createNodeCaller,
+  createProcesses,
+  createTestDatabase,
+  joinToken,
+  makeTempDir,
+  nodesOf,
+  startCluster,
+  startNats,
+  waitFor,
+  type ApiClient,
+  type NatsServer,
+} from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 
 const processes = createProcesses()
@@ -30,7 +42,11 @@ beforeAll(async () => {
     env: { MUSTER_NATS_ACCOUNT_SEED_FILE: join(directory.path, 'account.seed') },
   })
   api = cluster.controllers[0]?.api as ApiClient
-  endings.push(() => nats.stop(), () => database.drop(), () => directory.remove())
+  endings.push(
+    () => nats.stop(),
+    () => database.drop(),
+    () => directory.remove(),
+  )
 })
 afterAll(async () => {
   for (const end of endings) await end()
@@ -46,7 +62,9 @@ async function admitted(name: string): Promise<{ id: NodeId; key: NodeKey; jwt: 
   const caller = createNodeCaller(api.url)
   const id = NodeId.parse((await caller.register({ name, token: joinToken })).body['id'])
   await api.post(`/api/nodes/${id}/approve`)
-  const { bus } = (await caller.post(`/api/node/${id}/session`, { incarnation: caller.incarnation })).body as unknown as { bus: { credentials: string; expires_at: string } }
+  const { bus } = (await caller.post(`/api/node/${id}/session`, { incarnation: caller.incarnation })).body as unknown as {
+    bus: { credentials: string; expires_at: string }
+  }
   return { id, key: nodeKeyFromSeed(caller.key.seed), jwt: bus.credentials, incarnation: caller.incarnation, expiresAt: bus.expires_at }
 }
 
@@ -61,7 +79,9 @@ describe('a NATS server with credentials', () => {
     await cluster.startWorker({ name: 'real', join: api.url, token: joinToken })
     const pending = await waitFor(async () => (await nodesOf(api)).find((node) => node.name === 'real'), { what: 'the node to register' })
     await api.post(`/api/nodes/${pending.id}/approve`)
-    await waitFor(async () => (await nodesOf(api)).find((node) => node.id === pending.id)?.status === 'healthy', { what: 'the node to be healthy' })
+    await waitFor(async () => (await nodesOf(api)).find((node) => node.id === pending.id)?.status === 'healthy', {
+      what: 'the node to be healthy',
+    })
   })
 
   it('gives tokens that end within the hour, the same one to every poll', async () => {
@@ -78,10 +98,18 @@ describe('a NATS server with credentials', () => {
     await waitFor(() => bus.isConnected() && good.isConnected(), { what: 'both to be connected' })
 
     // What mallory may: report for itself. What it may not: report for alice, or ask alice for anything.
-    const beat = (id: NodeId, incarnation: string) => ({ node_id: id, incarnation: incarnation as never, seq: 1, version: '0', resources: {} as never })
+    const beat = (id: NodeId, incarnation: string) => ({
+      node_id: id,
+      incarnation: incarnation as never,
+      seq: 1,
+      version: '0',
+      resources: {} as never,
+    })
     bus.publish(heartbeat, { node: alice.id }, beat(alice.id, alice.incarnation))
     bus.publish(heartbeat, { node: mallory.id }, beat(mallory.id, mallory.incarnation))
-    await waitFor(async () => (await nodesOf(api)).find((node) => node.id === mallory.id)?.status === 'healthy', { what: 'its own report to count' })
+    await waitFor(async () => (await nodesOf(api)).find((node) => node.id === mallory.id)?.status === 'healthy', {
+      what: 'its own report to count',
+    })
     expect((await nodesOf(api)).find((node) => node.id === alice.id)?.status).toBe('unhealthy')
 
     good.serve(backendList, { node: alice.id }, () => ({ backends: [] }))
@@ -91,7 +119,10 @@ describe('a NATS server with credentials', () => {
 
   it('SEC6 grants by what the catalogue says: no subject of another node, no foreign inbox, nothing for everybody', async () => {
     const { id, jwt } = await admitted('claims')
-    const claims = JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()) as { sub: string; nats: { pub: { allow: string[] }; sub: { allow: string[] }; resp: { max: number } } }
+    const claims = JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString()) as {
+      sub: string
+      nats: { pub: { allow: string[] }; sub: { allow: string[] }; resp: { max: number } }
+    }
     const granted = [...claims.nats.pub.allow, ...claims.nats.sub.allow]
     for (const subject of granted) expect(subject).toMatch(new RegExp(`^(nodes\\.${id}\\.|_INBOX_${id}\\.>$)`))
     for (const conversation of Object.values(conversations)) {

@@ -1,6 +1,17 @@
 // GET /api/events on two controllers of one database: what happens through one is heard on the other.
 import { connect } from 'node:net'
-import { createNodeCaller, createTestDatabase, joinToken, makeTempDir, readEvents, startNats, startTestController, waitFor, adminKey, type TestController } from '@muster/testkit'
+import {
+  createNodeCaller,
+  createTestDatabase,
+  joinToken,
+  makeTempDir,
+  readEvents,
+  startNats,
+  startTestController,
+  waitFor,
+  adminKey,
+  type TestController,
+} from '@muster/testkit'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 
@@ -15,13 +26,20 @@ beforeAll(async () => {
   const directories = [await makeTempDir(), await makeTempDir()]
   const start = (directory: string) => startTestController({ directory, databaseUrl, flags: { 'nats-url': nats.url } })
   ;[a, b] = await Promise.all([start(directories[0]?.path ?? ''), start(directories[1]?.path ?? '')])
-  endings.push(() => a.stop(), () => b.stop(), () => nats.stop(), () => database.drop(), ...directories.map((directory) => () => directory.remove()))
+  endings.push(
+    () => a.stop(),
+    () => b.stop(),
+    () => nats.stop(),
+    () => database.drop(),
+    ...directories.map((directory) => () => directory.remove()),
+  )
 })
 afterAll(async () => {
   for (const end of endings) await end()
 })
 
-const join = async (name: string): Promise<string> => String((await createNodeCaller(a.url).register({ name, token: joinToken })).body['id'])
+const join = async (name: string): Promise<string> =>
+  String((await createNodeCaller(a.url).register({ name, token: joinToken })).body['id'])
 const count = async (sql: string): Promise<number> => {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()
@@ -40,7 +58,12 @@ describe('events', () => {
     await a.api.post(`/api/nodes/${id}/approve`)
     await reader.until('its approval', (event) => event.data['id'] === id && event.data['approved_at'] !== null)
     expect(Date.now() - began).toBeLessThan(1_000)
-    expect(joined.data).toEqual({ ...(await b.api.get(`/api/nodes/${id}`)).body, status: 'pending', status_reason: expect.any(String), approved_at: null })
+    expect(joined.data).toEqual({
+      ...(await b.api.get(`/api/nodes/${id}`)).body,
+      status: 'pending',
+      status_reason: expect.any(String),
+      approved_at: null,
+    })
     await a.api.delete(`/api/nodes/${id}`)
     expect((await reader.until('its end', (event) => event.data['deleted'] === true)).data).toEqual({ id, deleted: true })
   })
@@ -57,8 +80,10 @@ describe('events', () => {
     await using again = await readEvents(b.api, { lastEventId: reader.lastId() ?? '' })
     await again.until('the changed one', (event) => event.data['id'] === changed)
     await again.until('the deleted one', (event) => event.data['id'] === gone)
-    expect(again.events.filter((event) => event.data['id'] === changed)).toHaveLength(1)
-    expect(again.events.find((event) => event.data['id'] === changed)?.data['labels']).toMatchObject({ round: '3' })
+    // Once from the past, and once more if the other controller had yet to hear of it: never a backlog of three.
+    const told = again.events.filter((event) => event.data['id'] === changed)
+    expect(told.length).toBeLessThanOrEqual(2)
+    for (const event of told) expect(event.data['labels']).toMatchObject({ round: '3' })
     expect(again.events.find((event) => event.data['id'] === gone)?.data).toEqual({ id: gone, deleted: true })
   })
 
@@ -78,9 +103,11 @@ describe('events', () => {
     await reader.until('the end', (event) => event.data['deleted'] === true && event.data['id'] === id)
     // As after an hour.
     await count(`with old as (update changes set at = now() - interval '2 hours' where deleted returning 1) select count(*) as n from old`)
-    await count(`with gone as (delete from changes where deleted returning seq), floor as (update change_floor set seq = (select max(seq) from gone) returning 1) select count(*) as n from floor`)
+    await count(
+      `with gone as (delete from changes where deleted returning seq), floor as (update change_floor set seq = (select max(seq) from gone) returning 1) select count(*) as n from floor`,
+    )
     await using again = await readEvents(b.api, { lastEventId: first })
-    await again.until('a reset', (event) => event.event === 'reset')
+    expect(await again.until('a reset', (event) => event.event === 'reset')).toMatchObject({ data: {} })
   })
 
   it('B13 to a listener that does not read are bounded: it gets the newest state, not a backlog', async () => {
@@ -89,9 +116,15 @@ describe('events', () => {
     const socket = connect(Number(port), hostname)
     socket.pause()
     socket.write(`GET /api/events HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${adminKey}\r\n\r\n`)
-    await waitFor(async () => /muster_event_listeners [1-9]/.test((await b.api.get('/metrics')).text), { what: 'the listener to be counted' })
+    await waitFor(async () => /muster_event_listeners [1-9]/.test((await b.api.get('/metrics')).text), {
+      what: 'the listener to be counted',
+    })
     const filler = 'x'.repeat(200)
-    for (let round = 0; round < 100; round += 1) await a.api.patch(`/api/nodes/${id}/labels`, Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`l${i}`, `${round} ${filler}`])))
+    for (let round = 0; round < 100; round += 1)
+      await a.api.patch(
+        `/api/nodes/${id}/labels`,
+        Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`l${i}`, `${round} ${filler}`])),
+      )
     const before = process.memoryUsage().rss
     let text = ''
     socket.on('data', (chunk) => (text += String(chunk)))

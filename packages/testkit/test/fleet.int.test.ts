@@ -1,5 +1,17 @@
 // Two controllers, one PostgreSQL, one NATS, workers that come and go: real processes, real signals.
-import { adminKey, createProcesses, createTestDatabase, joinToken, makeTempDir, nodesOf, startCluster, startNats, waitFor, type ApiClient, type SeenNode } from '@muster/testkit'
+import {
+  adminKey,
+  createProcesses,
+  createTestDatabase,
+  joinToken,
+  makeTempDir,
+  nodesOf,
+  startCluster,
+  startNats,
+  waitFor,
+  type ApiClient,
+  type SeenNode,
+} from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 
 const processes = createProcesses()
@@ -11,7 +23,11 @@ beforeAll(async () => {
   const nats = await startNats()
   const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   const directory = await makeTempDir()
-  endings.push(() => nats.stop(), () => database.drop(), () => directory.remove())
+  endings.push(
+    () => nats.stop(),
+    () => database.drop(),
+    () => directory.remove(),
+  )
   cluster = await startCluster({ processes, directory: directory.path, databaseUrl: database.url, natsUrl: nats.url, controllers: 2 })
   apis = cluster.controllers.map((controller) => controller.api)
 })
@@ -43,7 +59,8 @@ describe('a fleet', () => {
     expect((await seen(second(), 'gamma'))?.status).toBe('pending')
     expect(beta?.id).toMatch(/^[a-z0-9-]{1,63}$/)
 
-    const facts = async (api: ApiClient) => (await nodesOf(api)).map(({ id, name, status, status_reason }) => ({ id, name, status, status_reason }))
+    const facts = async (api: ApiClient) =>
+      (await nodesOf(api)).map(({ id, name, status, status_reason }) => ({ id, name, status, status_reason }))
     expect(await facts(first())).toEqual(await facts(second()))
   })
 
@@ -106,7 +123,12 @@ describe('a fleet', () => {
   })
 
   it('takes agent nodes, which have no backends', async () => {
-    await cluster.startWorker({ name: 'eta', join: first().url, token: joinToken, args: ['--type', 'agent', '--labels', 'team=red,rack=7'] })
+    await cluster.startWorker({
+      name: 'eta',
+      join: first().url,
+      token: joinToken,
+      args: ['--type', 'agent', '--labels', 'team=red,rack=7'],
+    })
     const { id } = await untilStatus('eta', 'pending')
     await first().post(`/api/nodes/${id}/approve`)
     await untilStatus('eta', 'healthy')
@@ -118,9 +140,9 @@ describe('a fleet', () => {
   it('refuses a second worker on the same data directory, naming the process that holds it', async () => {
     const twin = await cluster.startWorker({ name: 'theta', join: first().url, token: joinToken })
     await untilStatus('theta', 'pending')
-    const second = await cluster.startWorker({ name: 'theta', join: first().url })
-    expect(await second.exited).toMatchObject({ code: 1 })
-    expect(second.output()).toMatch(new RegExp(`in use.*${twin.pid}|${twin.pid}.*in use`, 's'))
+    const other = await cluster.startWorker({ name: 'theta', join: first().url })
+    expect(await other.exited).toMatchObject({ code: 1 })
+    expect(other.output()).toMatch(new RegExp(`in use.*${twin.pid}|${twin.pid}.*in use`, 's'))
     expect(twin.hasExited()).toBe(false)
   })
 })

@@ -1,6 +1,17 @@
 // Who may call what, and what happens to input that is wrong.
 import { connect } from 'node:net'
-import { adminKey, createApiClient, createTestDatabase, joinToken, createNodeCaller, makeTempDir, startNats, startTestController, type ApiClient, type TestController } from '@muster/testkit'
+import {
+  adminKey,
+  createApiClient,
+  createTestDatabase,
+  joinToken,
+  createNodeCaller,
+  makeTempDir,
+  startNats,
+  startTestController,
+  type ApiClient,
+  type TestController,
+} from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 
 let cluster: TestController
@@ -11,7 +22,11 @@ beforeAll(async () => {
   const directory = await makeTempDir()
   const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   cluster = await startTestController({ directory: directory.path, databaseUrl: database.url })
-  endings.push(() => cluster.stop(), () => database.drop(), () => directory.remove())
+  endings.push(
+    () => cluster.stop(),
+    () => database.drop(),
+    () => directory.remove(),
+  )
   for (const scope of ['inference', 'read', 'admin']) {
     const { body } = await cluster.api.post('/api/keys', { name: `test ${scope}`, scope })
     keys[scope] = String(body['key'])
@@ -94,7 +109,8 @@ describe('keys', () => {
   it('can not all be removed: the last admin key stays', async () => {
     const { body } = await cluster.api.get('/api/keys')
     const admins = (body['keys'] as unknown as { id: string; scope: string; name: string }[]).filter((key) => key.scope === 'admin')
-    for (const key of admins.filter((key) => key.name !== 'MUSTER_ADMIN_KEY')) expect((await cluster.api.delete(`/api/keys/${key.id}`)).status).toBe(204)
+    for (const { id, name } of admins)
+      if (name !== 'MUSTER_ADMIN_KEY') expect((await cluster.api.delete(`/api/keys/${id}`)).status).toBe(204)
     const last = admins.find((key) => key.name === 'MUSTER_ADMIN_KEY')
     expect(await cluster.api.delete(`/api/keys/${last?.id}`)).toMatchObject({ status: 409, body: { error: { code: 'last_admin_key' } } })
   })
@@ -126,8 +142,10 @@ describe('a browser', () => {
     const session = cookie.split(';')[0] ?? ''
     const anonymous = createApiClient(cluster.url)
     const origin = cluster.url
-    const read = (headers: Record<string, string>) => anonymous.get('/api/nodes', { headers: { cookie: session, ...headers } }).then((a) => a.status)
-    const write = (headers: Record<string, string>) => anonymous.post('/api/login-links', undefined, { headers: { cookie: session, ...headers } }).then((a) => a.status)
+    const read = (headers: Record<string, string>) =>
+      anonymous.get('/api/nodes', { headers: { cookie: session, ...headers } }).then((a) => a.status)
+    const write = (headers: Record<string, string>) =>
+      anonymous.post('/api/login-links', undefined, { headers: { cookie: session, ...headers } }).then((a) => a.status)
     expect(await read({})).toBe(200)
     expect(await read({ origin })).toBe(200)
     expect(await read({ origin: 'http://evil.example' })).toBe(401)
@@ -171,7 +189,12 @@ describe('bad input', () => {
     ['a field of the wrong type', () => call('/api/keys', { body: { name: 5, scope: 'read' } }), 400, 'name'],
     ['an unknown scope', () => call('/api/keys', { body: { name: 'x', scope: 'root' } }), 400, 'scope'],
     ['a body of 20 MB', () => call('/api/keys', { raw: 'x'.repeat(20e6) }), 413, 'too_large'],
-    ['another media type', () => call('/api/keys', { raw: 'a=b', headers: { 'content-type': 'application/x-www-form-urlencoded' } }), 415, 'application/json'],
+    [
+      'another media type',
+      () => call('/api/keys', { raw: 'a=b', headers: { 'content-type': 'application/x-www-form-urlencoded' } }),
+      415,
+      'application/json',
+    ],
     ['an unknown node', () => call('/api/nodes/n-unknown', {}, 'GET'), 404, 'GET /api/nodes'],
     ['an invalid node id', () => call('/api/nodes/No_Such!', {}, 'GET'), 400, 'node id'],
     ['approving an unknown node', () => call('/api/nodes/n-unknown/approve', {}), 404, 'no node n-unknown'],
@@ -211,10 +234,18 @@ describe('bad input', () => {
 
   it.each([
     ['a wrong Host', 'GET /v1/models HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n', '403'],
-    ['a wrong Host with a key', `GET /api/nodes HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer ${adminKey}\r\nConnection: close\r\n\r\n`, '403'],
+    [
+      'a wrong Host with a key',
+      `GET /api/nodes HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer ${adminKey}\r\nConnection: close\r\n\r\n`,
+      '403',
+    ],
     ['no Host', 'GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n', '400'],
     ['G20 two lengths', 'POST /api/keys HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab', '400'],
-    ['G20 a length and chunks', 'POST /api/keys HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', '400'],
+    [
+      'G20 a length and chunks',
+      'POST /api/keys HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      '400',
+    ],
     ['headers of 20 kB', `GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, '431'],
     ['no HTTP at all', 'hello\r\n\r\n', '400'],
   ])('%s', async (_, bytes, status) => {
@@ -233,7 +264,12 @@ beforeAll(async () => {
   const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   const nats = await startNats()
   guarded = await startTestController({ directory: directory.path, databaseUrl: database.url, flags: { 'nats-url': nats.url } })
-  endings.push(() => guarded.stop(), () => nats.stop(), () => database.drop(), () => directory.remove())
+  endings.push(
+    () => guarded.stop(),
+    () => nats.stop(),
+    () => database.drop(),
+    () => directory.remove(),
+  )
 })
 
 describe('health', () => {

@@ -1,6 +1,20 @@
 // What everything stands on goes away and comes back: nobody is called dead for it.
 import { join } from 'node:path'
-import { createProcesses, createTestDatabase, joinToken, makeTempDir, nodesOf, startCluster, startNats, startTestPostgres, waitFor, type ApiClient, type NatsServer, type StartedProcess, type TestPostgres } from '@muster/testkit'
+import {
+  createProcesses,
+  createTestDatabase,
+  joinToken,
+  makeTempDir,
+  nodesOf,
+  startCluster,
+  startNats,
+  startTestPostgres,
+  waitFor,
+  type ApiClient,
+  type NatsServer,
+  type StartedProcess,
+  type TestPostgres,
+} from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 const fleetSize = 50
@@ -16,13 +30,32 @@ beforeAll(async () => {
   const directory = await makeTempDir()
   nats = await startNats()
   postgres = await startTestPostgres({ version: 18, durability: 'disk' })
-  endings.push(() => nats.stop(), () => postgres.stop(), () => directory.remove())
+  endings.push(
+    () => nats.stop(),
+    () => postgres.stop(),
+    () => directory.remove(),
+  )
   const database = await createTestDatabase({ serverUrl: postgres.url('postgres') })
-  const cluster = await startCluster({ processes, directory: directory.path, databaseUrl: database.url, natsUrl: nats.url, controllers: 2, args: ['--auto-approve'] })
+  const cluster = await startCluster({
+    processes,
+    directory: directory.path,
+    databaseUrl: database.url,
+    natsUrl: nats.url,
+    controllers: 2,
+    args: ['--auto-approve'],
+  })
   controllers = cluster.controllers
   apis = controllers.map((controller) => controller.api)
   fleet = await processes.start('node', {
-    args: [join(import.meta.dirname, '../src/many-workers.ts'), '--join', apis[0]?.url ?? '', '--count', String(fleetSize), '--directory', directory.path],
+    args: [
+      join(import.meta.dirname, '../src/many-workers.ts'),
+      '--join',
+      apis[0]?.url ?? '',
+      '--count',
+      String(fleetSize),
+      '--directory',
+      directory.path,
+    ],
     env: { MUSTER_TOKEN: joinToken },
   })
   await waitFor(allHealthy, { what: 'the whole fleet to be healthy', timeoutMs: 40_000 })
@@ -72,7 +105,10 @@ describe(`under ${fleetSize} workers`, () => {
     await until(killedAt + 30_000)
     await nats.restart()
     const back = Date.now()
-    await waitFor(async () => (await allHealthy()) && (await apis[0]?.get('/readyz'))?.status === 200, { what: 'all to be healthy again', timeoutMs: 10_000 })
+    await waitFor(async () => (await allHealthy()) && (await apis[0]?.get('/readyz'))?.status === 200, {
+      what: 'all to be healthy again',
+      timeoutMs: 10_000,
+    })
     // One node timeout later silence counts again: whoever did not come back would be shown now.
     await until(back + 20_000)
     expect(await allHealthy()).toBe(true)
@@ -81,7 +117,7 @@ describe(`under ${fleetSize} workers`, () => {
 
   it('D2 10 s without PostgreSQL marks nobody dead, and all are healthy within 10 s after it returns', async () => {
     const watching = watch()
-    await postgres.kill('SIGKILL')
+    postgres.kill('SIGKILL')
     const killedAt = Date.now()
     await waitFor(async () => (await apis[1]?.get('/api/nodes'))?.status === 503, { what: 'the API to say 503' })
     expect((await apis[1]?.get('/api/nodes'))?.headers.get('retry-after')).toMatch(/^\d+$/)
@@ -89,7 +125,10 @@ describe(`under ${fleetSize} workers`, () => {
     await until(killedAt + 10_000)
     await postgres.restart()
     const back = Date.now()
-    await waitFor(async () => (await allHealthy()) && (await apis[1]?.get('/readyz'))?.status === 200, { what: 'all to be healthy again', timeoutMs: 10_000 })
+    await waitFor(async () => (await allHealthy()) && (await apis[1]?.get('/readyz'))?.status === 200, {
+      what: 'all to be healthy again',
+      timeoutMs: 10_000,
+    })
     await until(back + 20_000)
     expect(await allHealthy()).toBe(true)
     expect(await watching.stop()).toEqual([])

@@ -24,7 +24,7 @@ function sentenceOf(all) {
 }
 
 function render() {
-  const all = [...nodes.values()].sort((a, b) => (a.name + a.id < b.name + b.id ? -1 : 1))
+  const all = [...nodes.values()].toSorted((a, b) => (a.name + a.id < b.name + b.id ? -1 : 1))
   element('sentence').textContent = sentenceOf(all)
   element('nodes').hidden = all.length === 0
   const body = document.createElement('tbody')

@@ -1,8 +1,7 @@
 // The node's sign of life on the bus: at once when the bus is there (again), then at its interval.
 import type { Bus } from '@muster/bus'
-import { version, type Clock, type Log } from '@muster/host'
+import { createWakeable, version, type Clock, type Log } from '@muster/host'
 import { heartbeat, type Incarnation, type NodeId, type OperationId, type Resources } from '@muster/protocol'
-import { createWakeable } from './wakeable.ts'
 
 export type Activity = Readonly<{ inFlight: number; ops: readonly OperationId[] }>
 

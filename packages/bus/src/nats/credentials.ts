@@ -32,7 +32,10 @@ export function createCredentialIssuer(options: { accountSeed: string; now: () =
     },
     async forController(inboxPrefix) {
       const user = createUser()
-      const jwt = await sign(user, 'muster controller', { permissions: controllerPermissions(inboxPrefix), expiresAt: options.now() + controllerTokenMs })
+      const jwt = await sign(user, 'muster controller', {
+        permissions: controllerPermissions(inboxPrefix),
+        expiresAt: options.now() + controllerTokenMs,
+      })
       return { jwt, seed: new TextDecoder().decode(user.getSeed()) }
     },
   }
@@ -51,7 +54,12 @@ function claimsOf({ publish, subscribe }: Permissions) {
 /** A server's configuration that lets in nobody without a token of this account, and the account's seed. */
 export async function createNatsConfig(): Promise<{ config: string; accountSeed: string }> {
   const [operator, account] = [createOperator(), createAccount()]
-  const accountToken = await encodeAccount('muster', account, { limits: { subs: -1, data: -1, payload: -1, imports: 0, exports: 0, wildcards: true, conn: -1, leaf: 0 } as never }, { signer: operator })
+  const accountToken = await encodeAccount(
+    'muster',
+    account,
+    { limits: { subs: -1, data: -1, payload: -1, imports: 0, exports: 0, wildcards: true, conn: -1, leaf: 0 } },
+    { signer: operator },
+  )
   const config = `# A nats-server (2.9 or newer) for Muster: whoever connects needs a token that a controller made.
 # Keep it on a private network, or add a tls { … } block.
 listen: 0.0.0.0:4222

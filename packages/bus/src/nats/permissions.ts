@@ -17,9 +17,15 @@ const [fromNodes, toNodes] = [subjects.filter(isSpokenByNodes), subjects.filter(
 const forNode = (subject: string, node: NodeId | '*'): string => subject.replace('{node}', node).replaceAll(/\{\w+\}/g, '*')
 
 export function controllerPermissions(inboxPrefix: string): Permissions {
-  return { publish: toNodes.map((subject) => forNode(subject, '*')), subscribe: [...fromNodes.map((subject) => forNode(subject, '*')), `${inboxPrefix}.>`] }
+  return {
+    publish: toNodes.map((subject) => forNode(subject, '*')),
+    subscribe: [...fromNodes.map((subject) => forNode(subject, '*')), `${inboxPrefix}.>`],
+  }
 }
 
 export function nodePermissions(node: NodeId, inboxPrefix: string): Permissions {
-  return { publish: fromNodes.map((subject) => forNode(subject, node)), subscribe: [...toNodes.map((subject) => forNode(subject, node)), `${inboxPrefix}.>`] }
+  return {
+    publish: fromNodes.map((subject) => forNode(subject, node)),
+    subscribe: [...toNodes.map((subject) => forNode(subject, node)), `${inboxPrefix}.>`],
+  }
 }

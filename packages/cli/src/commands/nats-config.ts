@@ -14,7 +14,11 @@ export function natsConfig(parent: Command, shell: Shell): Command {
       new Option('--out <dir>', 'where to write them').default('.'),
       new Option('-o, --output <format>', 'json prints the paths of the files').choices(['text', 'json']),
     ],
-    examples: ['muster nats-config --out /etc/muster', 'nats-server -c /etc/muster/nats.conf', 'MUSTER_NATS_ACCOUNT_SEED_FILE=/etc/muster/nats-account.seed muster controller …'],
+    examples: [
+      'muster nats-config --out /etc/muster',
+      'nats-server -c /etc/muster/nats.conf',
+      'MUSTER_NATS_ACCOUNT_SEED_FILE=/etc/muster/nats-account.seed muster controller …',
+    ],
   })
   return command.action(async () => {
     const { writeNatsConfig } = await import('../serve/write-nats-config.ts')

@@ -27,6 +27,8 @@ async function writeNew(path: string, text: string): Promise<void> {
     await file.sync()
   } catch (error) {
     if (errorCode(error) !== 'EEXIST') throw error
-    throw new CliError(`${path} is there already and is not replaced: its nodes could not connect any more`, { hint: 'name another directory with --out' })
+    throw new CliError(`${path} is there already and is not replaced: its nodes could not connect any more`, {
+      hint: 'name another directory with --out',
+    })
   }
 }

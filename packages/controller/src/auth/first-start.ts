@@ -1,5 +1,5 @@
 // The first admin key and join token of a cluster: given by the operator, or made once and shown once.
-import { newId, newSecret, Secret, sha256Hex, type DataDir, type Log } from '@muster/host'
+import { newId, newSecret, Secret, sha256Hex, type DataDir } from '@muster/host'
 import type { AccessStore } from '../store/access.ts'
 
 export interface FirstStart {
@@ -12,7 +12,6 @@ export interface FirstStartDeps {
   readonly access: AccessStore
   readonly dataDir: DataDir
   readonly given: { readonly adminKey: Secret | undefined; readonly joinToken: Secret | undefined }
-  readonly log: Log
 }
 
 /** Call it under the migration lock: of several controllers starting on an empty database, one makes them. */

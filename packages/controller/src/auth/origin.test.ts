@@ -27,7 +27,13 @@ describe('J10 the Host header on a loopback listener', () => {
   })
 })
 
-const from = (changes: Partial<Provenance>): Provenance => ({ method: 'GET', host: '127.0.0.1:8080', origin: undefined, fetchSite: undefined, ...changes })
+const from = (changes: Partial<Provenance>): Provenance => ({
+  method: 'GET',
+  host: '127.0.0.1:8080',
+  origin: undefined,
+  fetchSite: undefined,
+  ...changes,
+})
 const own = 'http://127.0.0.1:8080'
 
 describe('J10 where a request comes from', () => {

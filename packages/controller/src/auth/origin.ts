@@ -11,7 +11,7 @@ export function isLoopbackHost(host: string): boolean {
 }
 
 /** The host of a Host header, without its port; null when it is not one. */
-export function hostOf(header: string | undefined): string | null {
+function hostOf(header: string | undefined): string | null {
   const match = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?$/.exec(header ?? '')
   return match?.[1] ?? null
 }

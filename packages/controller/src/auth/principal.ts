@@ -3,7 +3,9 @@ import { sha256Hex, type Clock } from '@muster/host'
 import type { Scope } from '@muster/protocol'
 import type { AccessStore } from '../store/access.ts'
 
-export type Principal = Readonly<{ kind: 'key'; id: string; name: string; scope: Scope } | { kind: 'browser'; scope: 'admin' } | { kind: 'nobody' }>
+export type Principal = Readonly<
+  { kind: 'key'; id: string; name: string; scope: Scope } | { kind: 'browser'; scope: 'admin' } | { kind: 'nobody' }
+>
 
 /** A revoked key works this much longer at most, on every controller. */
 const cachedForMs = 1_000

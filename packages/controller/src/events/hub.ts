@@ -18,7 +18,12 @@ export type EventListener = (events: readonly Event[]) => void
 export type ObjectReader = (ids: readonly string[]) => Promise<ReadonlyMap<string, object>>
 export type EventHub = ReturnType<typeof createEventHub>
 
-export function createEventHub(deps: { feed: ChangeFeed; changes: ChangeStore; readers: Readonly<Record<string, ObjectReader>>; log: Log }) {
+export function createEventHub(deps: {
+  feed: ChangeFeed
+  changes: ChangeStore
+  readers: Readonly<Record<string, ObjectReader>>
+  log: Log
+}) {
   const listeners = new Set<EventListener>()
 
   async function eventsOf(changes: readonly Change[], cursor: number): Promise<Event[]> {
@@ -59,10 +64,10 @@ export function createEventHub(deps: { feed: ChangeFeed; changes: ChangeStore; r
       const { floor, last } = await deps.changes.bounds()
       if (cursor < floor || cursor > last) return null
       const { changes } = await deps.changes.readSince(cursor)
-      return await eventsOf(changes, Math.max(cursor, deps.feed.cursor() ?? cursor))
+      return await eventsOf(changes, Math.max(cursor, deps.feed.cursor ?? cursor))
     },
 
-    cursor: (): number | null => deps.feed.cursor(),
+    cursor: (): number | null => deps.feed.cursor,
     listenerCount: (): number => listeners.size,
   }
 }

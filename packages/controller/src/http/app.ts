@@ -32,7 +32,9 @@ export function createApp(deps: AppDeps): Hono<Env> {
   app.all('*', (c) => {
     const known = deps.endpoints.filter((e) => matchesPath(e.route.path, c.req.path)).map((e) => e.route.method)
     if (known.length > 0) {
-      throw new HttpError(405, 'method_not_allowed', `${c.req.path} takes ${known.join(', ')}, not ${c.req.method}`, { headers: { allow: known.join(', ') } })
+      throw new HttpError(405, 'method_not_allowed', `${c.req.path} takes ${known.join(', ')}, not ${c.req.method}`, {
+        headers: { allow: known.join(', ') },
+      })
     }
     throw new HttpError(404, 'not_found', `there is nothing at ${c.req.path}; the API is described at /api/openapi.json`)
   })
@@ -75,13 +77,19 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
   if (given instanceof Response) return given
   const { status, body, headers } = given instanceof Answer ? given : new Answer(route.status ?? 200, given)
   const all = { ...headers, 'x-request-id': c.get('requestId'), 'cache-control': 'no-store' }
-  return body === undefined ? new Response(null, { status: status === 200 ? 204 : status, headers: all }) : Response.json(body, { status, headers: all })
+  return body === undefined
+    ? new Response(null, { status: status === 200 ? 204 : status, headers: all })
+    : Response.json(body, { status, headers: all })
 }
 
 function checkHost(c: Context<Env>, deps: AppDeps): Provenance {
   const host = c.req.header('host')
   if (!isHostAllowed(host, deps.listener)) {
-    throw new HttpError(403, 'host_not_allowed', `this controller listens on a loopback address and does not answer for the host ${JSON.stringify(host ?? '')}; use 127.0.0.1 or localhost, or start it with --public-url`)
+    throw new HttpError(
+      403,
+      'host_not_allowed',
+      `this controller listens on a loopback address and does not answer for the host ${JSON.stringify(host ?? '')}; use 127.0.0.1 or localhost, or start it with --public-url`,
+    )
   }
   return { method: c.req.method, host: host ?? '', origin: c.req.header('origin'), fetchSite: c.req.header('sec-fetch-site') }
 }
@@ -99,9 +107,19 @@ async function authorize(c: Context<Env>, route: Route, { provenance, deps }: { 
   const principal = await findPrincipal(c, provenance, deps)
   const verdict = may(principal, route.access, deps.listener)
   if (verdict === 'unauthenticated') {
-    throw new HttpError(401, 'unauthorized', 'this needs a key: send "Authorization: Bearer <key>" (the first admin key is in <data-dir>/admin.key)', { headers: { 'www-authenticate': 'Bearer' } })
+    throw new HttpError(
+      401,
+      'unauthorized',
+      'this needs a key: send "Authorization: Bearer <key>" (the first admin key is in <data-dir>/admin.key)',
+      { headers: { 'www-authenticate': 'Bearer' } },
+    )
   }
-  if (verdict === 'forbidden') throw new HttpError(403, 'forbidden', `this key may not do that: it needs the scope ${route.access === 'inference' ? 'inference' : route.access}`)
+  if (verdict === 'forbidden')
+    throw new HttpError(
+      403,
+      'forbidden',
+      `this key may not do that: it needs the scope ${route.access === 'inference' ? 'inference' : route.access}`,
+    )
   if (principal.kind === 'nobody' && isFromElsewhere(provenance)) {
     throw new HttpError(403, 'origin_not_allowed', `a page of ${provenance.origin ?? 'another site'} may not call this controller`)
   }
@@ -113,7 +131,8 @@ async function findPrincipal(c: Context<Env>, provenance: Provenance, deps: AppD
   if (authorization !== undefined) {
     const key = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
     const principal = key === undefined ? null : await deps.principals.byKey(key)
-    if (principal === null) throw new HttpError(401, 'unauthorized', 'this key is not known here, or was revoked', { headers: { 'www-authenticate': 'Bearer' } })
+    if (principal === null)
+      throw new HttpError(401, 'unauthorized', 'this key is not known here, or was revoked', { headers: { 'www-authenticate': 'Bearer' } })
     return principal
   }
   const cookie = sessionCookieOf(c.req.header('cookie'))
@@ -138,5 +157,8 @@ function renderError(c: Context<Env>, thrown: unknown, log: Log): Response {
   const fields = { requestId, method: c.req.method, path: c.req.path, status: error.status, error: error.cause ?? error }
   if (error.code === 'internal') log.error('request failed', fields)
   else if (error.status >= 500) log.debug('request refused', fields)
-  return Response.json(errorBody(c.req.path, error), { status: error.status, headers: { ...error.headers, 'x-request-id': requestId, 'cache-control': 'no-store' } })
+  return Response.json(errorBody(c.req.path, error), {
+    status: error.status,
+    headers: { ...error.headers, 'x-request-id': requestId, 'cache-control': 'no-store' },
+  })
 }

@@ -36,7 +36,5 @@ export interface Endpoint {
 }
 
 export function endpoint<R extends Route>(route: R, handle: Handler<R>): Endpoint {
-  // The one place where the types of one route meet the table of all routes.
-  return { route, handle: handle as unknown as Endpoint['handle'] }
+  return { route, handle }
 }
-

@@ -14,7 +14,9 @@ export function eventEndpoints(deps: { hub: EventHub; clock: Clock }): Endpoint[
   return [
     endpoint(routes.events, async (call) => {
       if (deps.hub.listenerCount() >= maxListeners) {
-        throw new HttpError(503, 'too_many_listeners', `${maxListeners} listeners follow this controller already`, { headers: { 'retry-after': '10' } })
+        throw new HttpError(503, 'too_many_listeners', `${maxListeners} listeners follow this controller already`, {
+          headers: { 'retry-after': '10' },
+        })
       }
       const last = call.headers.get('last-event-id')
       const stream = openStream({ ...deps, signal: call.signal, last })

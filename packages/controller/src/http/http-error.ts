@@ -10,7 +10,12 @@ export class HttpError extends Error {
   readonly details: Record<string, unknown> | undefined
   readonly headers: Readonly<Record<string, string>>
 
-  constructor(status: number, code: string, message: string, more?: { details?: Record<string, unknown>; headers?: Record<string, string>; cause?: unknown }) {
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    more?: { details?: Record<string, unknown>; headers?: Record<string, string>; cause?: unknown },
+  ) {
     super(message, more?.cause === undefined ? undefined : { cause: more.cause })
     this.name = 'HttpError'
     this.status = status
@@ -49,7 +54,9 @@ export function toHttpError(error: unknown): HttpError {
     return new HttpError(status, error.failure.code, error.failure.message, { headers: status === 503 ? retryAfter : {}, cause: error })
   }
   if (error instanceof BusError) return new HttpError(503, 'bus_unavailable', error.message, { headers: retryAfter, cause: error })
-  return new HttpError(500, 'internal', 'something went wrong inside the controller; its log has the cause under this request id', { cause: error })
+  return new HttpError(500, 'internal', 'something went wrong inside the controller; its log has the cause under this request id', {
+    cause: error,
+  })
 }
 
 function invalidInput(error: z.ZodError): HttpError {
@@ -60,7 +67,8 @@ function invalidInput(error: z.ZodError): HttpError {
 }
 
 /** What is wrong with a key says more than that it is wrong. */
-const messageOf = (issue: z.core.$ZodIssue): string => (issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message)
+const messageOf = (issue: z.core.$ZodIssue): string =>
+  issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message
 
 export const notFound = (what: string): HttpError => new HttpError(404, 'not_found', what)
 

@@ -28,9 +28,17 @@ export function loginEndpoints(deps: LoginDeps): Endpoint[] {
     endpoint(routes.login, async ({ query }) => {
       const session = newSecret('session')
       const isLetIn = await deps.access.useLoginLink({ secretSha256: sha256Hex(query.token), sessionSha256: sha256Hex(session), sessionMs })
-      if (!isLetIn) throw new HttpError(401, 'login_link_used', 'this login link was used already or has expired; run "muster login-link" for a new one')
+      if (!isLetIn)
+        throw new HttpError(
+          401,
+          'login_link_used',
+          'this login link was used already or has expired; run "muster login-link" for a new one',
+        )
       const cookie = setSessionCookie(session, { maxAgeSeconds: sessionMs / 1000, isSecure: deps.url().startsWith('https:') })
-      return new Response(null, { status: 303, headers: { location: '/', 'set-cookie': cookie, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' } })
+      return new Response(null, {
+        status: 303,
+        headers: { location: '/', 'set-cookie': cookie, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' },
+      })
     }),
     endpoint(routes.logout, async ({ headers }) => {
       const secret = sessionCookieOf(headers.get('cookie') ?? undefined)

@@ -1,5 +1,5 @@
 // /api/node: what workers say for themselves. Signed; no key.
-import { Resources, nodeAgentRoutes as routes, type PublicKey } from '@muster/protocol'
+import { Resources, nodeAgentRoutes as routes, type PublicKey, type Registered } from '@muster/protocol'
 import type { FailureLimit } from '../auth/failure-limit.ts'
 import type { Membership } from '../nodes/membership.ts'
 import type { PulseLoop } from '../nodes/pulse-loop.ts'
@@ -15,49 +15,70 @@ export interface NodeAgentDeps {
   readonly joinFailures: FailureLimit
 }
 
+/** Why a machine is not let in, and what its operator can do about it. */
+const refusals = {
+  wrong_token: () =>
+    new HttpError(
+      401,
+      'wrong_token',
+      'this key is not known here, and joining needs the join token: run "muster worker --join URL --token T" (the token is in <data-dir>/join.token of the controller that made it)',
+    ),
+  too_many_pending: () =>
+    new HttpError(429, 'too_many_pending', 'too many nodes wait for approval; approve or remove some first', {
+      headers: { 'retry-after': '60' },
+    }),
+  bus_is_local: () =>
+    new HttpError(
+      409,
+      'bus_is_local',
+      'this controller runs on one machine with its bus inside its own process, so no other machine can join; start nats-server and run it with "muster up --nats-url nats://HOST:4222 --host 0.0.0.0" (or "muster controller --database-url U --nats-url U"), then join again',
+    ),
+  superseded: () =>
+    new HttpError(
+      409,
+      'superseded',
+      'another worker process with this key registered after this one and now speaks for the node; stop one of the two (a copied data directory needs a key of its own: remove node.key in the copy)',
+    ),
+  unknown: () => notFound('this key belongs to no node here: register again (a new node needs the join token)'),
+}
+
 const keyOf = (call: Pick<Call<unknown>, 'nodeKey'>): PublicKey => {
   if (call.nodeKey === null) throw new Error('a node route is served without a verified key')
   return call.nodeKey
 }
-const unknownNode = (): HttpError => notFound('this key belongs to no node here: register again (a new node needs the join token)')
 
-export function nodeAgentEndpoints({ membership, nodes, pulse, joinFailures }: NodeAgentDeps): Endpoint[] {
+export function nodeAgentEndpoints(deps: NodeAgentDeps): Endpoint[] {
+  const { membership, nodes, pulse } = deps
   return [
-    endpoint(routes.register, async (call) => {
-      if (call.body.public_key !== keyOf(call)) {
-        throw new HttpError(401, 'bad_signature', 'the public_key to register is not the key that signed the request')
-      }
-      const wait = joinFailures.waitSeconds(call.remoteAddress)
-      if (wait > 0) throw new HttpError(429, 'too_many_failures', `too many wrong join tokens from this address; try again in ${wait} s`, { headers: { 'retry-after': String(wait) } })
-      const result = await membership.register(call.body)
-      switch (result.outcome) {
-        case 'joined':
-        case 'returned': {
-          const { id, name } = result.node
-          return new Answer(result.outcome === 'joined' ? 201 : 200, { id, name, status: statusOf(result.node).status })
-        }
-        case 'wrong_token':
-          joinFailures.note(call.remoteAddress)
-          throw new HttpError(401, 'wrong_token', 'this key is not known here, and joining needs the join token: run "muster worker --join URL --token T" (the token is in <data-dir>/join.token of the controller that made it)')
-        case 'too_many_pending':
-          throw new HttpError(429, 'too_many_pending', 'too many nodes wait for approval; approve or remove some first', { headers: { 'retry-after': '60' } })
-        case 'bus_is_local':
-          throw new HttpError(409, 'bus_is_local', 'this controller runs on one machine with its bus inside its own process, so no other machine can join; start nats-server and run it with "muster up --nats-url nats://HOST:4222 --host 0.0.0.0" (or "muster controller --database-url U --nats-url U"), then join again')
-      }
-    }),
+    endpoint(routes.register, async (call) => await register(deps, call)),
     endpoint(routes.session, async (call) => {
       const result = await membership.session(call.params.id, keyOf(call), { ...call.body, signal: call.signal })
-      if (result.outcome === 'ok') return result.session
-      if (result.outcome === 'unknown') throw unknownNode()
-      throw new HttpError(409, 'superseded', 'another worker process with this key registered after this one and now speaks for the node; stop one of the two (a copied data directory needs a key of its own: remove node.key in the copy)')
+      if (result.outcome !== 'ok') throw refusals[result.outcome]()
+      return result.session
     }),
     endpoint(routes.heartbeat, async (call) => {
       const node = await nodes.find(call.params.id)
-      if (node === null || node.publicKey !== keyOf(call)) throw unknownNode()
-      const { incarnation, in_flight, resources } = call.body
-      const seq = call.body.seq ?? null
-      pulse.noteHttpBeat({ node_id: node.id, incarnation, in_flight, seq, resources: resources === undefined ? null : Resources.parse(resources) })
+      if (node === null || node.publicKey !== keyOf(call)) throw refusals.unknown()
+      const { incarnation, in_flight, seq = null } = call.body
+      const resources = call.body.resources === undefined ? null : Resources.parse(call.body.resources)
+      pulse.noteHttpBeat({ node_id: node.id, incarnation, in_flight, seq, resources })
       return { status: statusOf(node).status }
     }),
   ]
+}
+
+async function register({ membership, joinFailures }: NodeAgentDeps, call: Call<typeof routes.register>): Promise<Answer<Registered>> {
+  if (call.body.public_key !== keyOf(call)) {
+    throw new HttpError(401, 'bad_signature', 'the public_key to register is not the key that signed the request')
+  }
+  const wait = joinFailures.waitSeconds(call.remoteAddress)
+  if (wait > 0) {
+    const headers = { 'retry-after': String(wait) }
+    throw new HttpError(429, 'too_many_failures', `too many wrong join tokens from this address; try again in ${wait} s`, { headers })
+  }
+  const result = await membership.register(call.body)
+  if (result.outcome === 'wrong_token') joinFailures.note(call.remoteAddress)
+  if (!('node' in result)) throw refusals[result.outcome]()
+  const { id, name } = result.node
+  return new Answer(result.outcome === 'joined' ? 201 : 200, { id, name, status: statusOf(result.node).status })
 }

@@ -12,7 +12,8 @@ const accessSentence: Readonly<Record<Access, string>> = {
   node: 'Signed by a node with its own key.',
 }
 
-const schemaOf = (schema: z.ZodType, io: 'input' | 'output'): object => z.toJSONSchema(schema, { io, unrepresentable: 'any', target: 'draft-2020-12' })
+const schemaOf = (schema: z.ZodType, io: 'input' | 'output'): object =>
+  z.toJSONSchema(schema, { io, unrepresentable: 'any', target: 'draft-2020-12' })
 
 function parametersOf(place: 'path' | 'query', schema: z.ZodType | undefined): object[] {
   if (!(schema instanceof z.ZodObject)) return []
@@ -36,7 +37,9 @@ function operationOf(route: Route): object {
     responses: {
       [String(route.status ?? 200)]: {
         description: 'Done',
-        ...(route.status === 204 ? {} : { content: { [type]: route.response === undefined ? {} : { schema: schemaOf(route.response, 'output') } } }),
+        ...(route.status === 204
+          ? {}
+          : { content: { [type]: route.response === undefined ? {} : { schema: schemaOf(route.response, 'output') } } }),
       },
       default: { description: 'Error', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } },
     },

@@ -15,7 +15,12 @@ export interface HttpServer {
 const limits = { headersTimeout: 10_000, requestTimeout: 60_000, keepAliveTimeout: 75_000, maxHeaderSize: 16 * 1024 }
 const graceMs = 4_000
 
-export async function startServer(options: { fetch: Hono<never>['fetch'] | ((request: Request, env: never) => unknown); host: string; port: number; log: Log }): Promise<HttpServer> {
+export async function startServer(options: {
+  fetch: Hono<never>['fetch'] | ((request: Request, env: never) => unknown)
+  host: string
+  port: number
+  log: Log
+}): Promise<HttpServer> {
   const listener = getRequestListener(options.fetch as Parameters<typeof getRequestListener>[0], { overrideGlobalObjects: false })
   const server = createServer({ ...limits, connectionsCheckingInterval: 2_000 }, (request, response) => void listener(request, response))
   await listen(server, options)
@@ -32,7 +37,12 @@ async function listen(server: Server, { host, port }: { host: string; port: numb
       EACCES: `no permission to listen on port ${port}; choose one above 1023 with --port`,
       EADDRNOTAVAIL: `${host} is no address of this machine; choose one with --host`,
     }
-    reject(new FleetError({ code: 'unavailable', retry: 'never', message: why[error.code ?? ''] ?? `can't listen on ${host}:${port}: ${error.message}` }, { cause: error }))
+    reject(
+      new FleetError(
+        { code: 'unavailable', retry: 'never', message: why[error.code ?? ''] ?? `can't listen on ${host}:${port}: ${error.message}` },
+        { cause: error },
+      ),
+    )
   })
   server.listen({ host, port }, resolve)
   await promise

@@ -33,7 +33,11 @@ export function systemEndpoints(deps: SystemDeps): Endpoint[] {
     }),
     endpoint(routes.openapi, async () => Response.json(deps.openApi())),
     endpoint(routes.status, async () => {
-      const [database, controllers, nodes] = await Promise.all([deps.controllers.databaseInfo(), deps.controllers.listLive(liveWithinMs), deps.nodes.list()])
+      const [database, controllers, nodes] = await Promise.all([
+        deps.controllers.databaseInfo(),
+        deps.controllers.listLive(liveWithinMs),
+        deps.nodes.list(),
+      ])
       const counts: Record<string, number> = {}
       for (const node of nodes) {
         const { status } = statusOf(node)

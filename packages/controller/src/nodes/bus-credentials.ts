@@ -24,7 +24,8 @@ export const noCredentials: BusCredentials = { roundOf: () => 0, for: async () =
 
 export function createBusCredentials({ issuer, clock }: { issuer: CredentialIssuer; clock: Clock }): BusCredentials {
   const kept = new Map<NodeId, { round: number; made: Promise<NodeCredentials> }>()
-  const roundOf = (id: NodeId): number => Math.floor((clock.now() + (Number.parseInt(sha256Hex(id).slice(0, 8), 16) % renewEveryMs)) / renewEveryMs)
+  const roundOf = (id: NodeId): number =>
+    Math.floor((clock.now() + (Number.parseInt(sha256Hex(id).slice(0, 8), 16) % renewEveryMs)) / renewEveryMs)
 
   async function make(node: { id: NodeId; publicKey: PublicKey }): Promise<NodeCredentials> {
     const { token, expiresAt } = await issuer.forNode(node)

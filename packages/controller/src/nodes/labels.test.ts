@@ -14,7 +14,9 @@ const automatic = { 'gpu.vendor': 'nvidia', 'gpu.vram': '80GB', 'node.arch': 'x6
 
 describe('labels', () => {
   it('are what Muster knows, over what an administrator set, over what the worker brings', () => {
-    const labels = effectiveLabels(node({ reportedLabels: { rack: 'a', 'node.os': 'lie' }, labelOverrides: { rack: 'b', 'node.name': 'lie' } }))
+    const labels = effectiveLabels(
+      node({ reportedLabels: { rack: 'a', 'node.os': 'lie' }, labelOverrides: { rack: 'b', 'node.name': 'lie' } }),
+    )
     expect(labels).toEqual({ ...automatic, rack: 'b' })
   })
   it('say nothing of a GPU that is not there', () => {

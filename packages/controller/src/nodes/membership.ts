@@ -77,7 +77,11 @@ export function createMembership(deps: MembershipDeps) {
     register,
 
     /** Answers when there is something new to say, at the latest after 30 s. */
-    async session(id: NodeId, key: PublicKey, poll: { incarnation?: string | undefined; known?: string | undefined; signal: AbortSignal }): Promise<SessionOutcome> {
+    async session(
+      id: NodeId,
+      key: PublicKey,
+      poll: { incarnation?: string | undefined; known?: string | undefined; signal: AbortSignal },
+    ): Promise<SessionOutcome> {
       const deadline = AbortSignal.any([poll.signal, AbortSignal.timeout(longestPollMs)])
       for (;;) {
         using watch = feed.watch({ kind: 'node', id })

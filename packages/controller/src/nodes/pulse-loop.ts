@@ -3,7 +3,7 @@
 // Every controller hears every heartbeat (a queue group would lose those handed to a controller
 // that hangs); the database keeps the first to write it, so N controllers cost N statements, not N rows.
 import type { Bus, Subscription } from '@muster/bus'
-import type { Clock, Log } from '@muster/host'
+import { createWakeable, type Clock, type Log } from '@muster/host'
 import { heartbeat, nodeEvents, type Heartbeat, type NodeId } from '@muster/protocol'
 import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
 import { attend, inattentive, mayJudge, type Attention } from './attention.ts'
@@ -24,99 +24,104 @@ export interface PulseLoopDeps {
   readonly log: Log
   readonly silence: SilenceLimits
   /** Asks nodes that have to answer a command before they count as healthy. */
-  readonly probeUnproven: (signal: AbortSignal) => Promise<void>
-  readonly onTick?: (report: { attention: Attention; beats: number }) => void
+  readonly probeUnproven: () => Promise<void>
+  readonly onTick: (report: { attention: Attention; beats: number }) => void
 }
-export type PulseLoop = ReturnType<typeof createPulseLoop>
 
+type Reported = Omit<Beat['heartbeat'], 'resources'> & { readonly resources: Heartbeat['resources'] | null }
 interface Waiting {
   readonly via: Beat['via']
   readonly arrivedAt: number
   readonly heartbeat: Beat['heartbeat']
 }
 
-export function createPulseLoop(deps: PulseLoopDeps) {
-  const { bus, pulses, clock, log } = deps
-  const waiting = new Map<NodeId, Waiting>()
-  const heard = new Map<NodeId, string>()
-  let attention = inattentive(clock.monotonic())
-  let hurry: (() => void) | null = null
+export class PulseLoop {
+  readonly #deps: PulseLoopDeps
+  readonly #waiting = new Map<NodeId, Waiting>()
+  /** Which process of a node was heard last. */
+  readonly #heard = new Map<NodeId, string>()
+  readonly #hurry: ReturnType<typeof createWakeable>
+  #attention: Attention
 
-  function note(via: Beat['via'], beat: Omit<Beat['heartbeat'], 'resources'> & { resources: Heartbeat['resources'] | null }): void {
-    const resources = beat.resources === null ? null : JSON.stringify(beat.resources)
-    waiting.set(beat.node_id, { via, arrivedAt: clock.monotonic(), heartbeat: { ...beat, resources } })
-    if (heard.get(beat.node_id) !== beat.incarnation) hurry?.()
+  constructor(deps: PulseLoopDeps) {
+    this.#deps = deps
+    this.#hurry = createWakeable(deps.clock)
+    this.#attention = inattentive(deps.clock.monotonic())
   }
 
-  async function flush(): Promise<void> {
-    if (waiting.size === 0) return
-    const batch = [...waiting.values()]
-    const now = clock.monotonic()
-    await pulses.recordBeats(batch.map((beat) => ({ ...beat, ageMs: now - beat.arrivedAt })))
-    // Only what was written is forgotten: what came meanwhile, or could not be written, waits on.
-    for (const beat of batch) {
-      if (waiting.get(beat.heartbeat.node_id) === beat) waiting.delete(beat.heartbeat.node_id)
-      heard.set(beat.heartbeat.node_id, beat.heartbeat.incarnation)
-      if (heard.size > maxHeard) heard.clear()
+  get attention(): Attention {
+    return this.#attention
+  }
+
+  noteHttpBeat(beat: Reported): void {
+    this.#note('http', beat)
+  }
+
+  /** Until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    const subscriptions = this.#subscribe()
+    while (!signal.aborted) {
+      await this.#tick()
+      const isHurried = await this.#hurry.pause(flushEveryMs, signal).catch(() => false)
+      if (isHurried) await this.#deps.clock.sleep(flushFirstAfterMs, signal).catch(() => undefined)
     }
+    await Promise.all(subscriptions.map((subscription) => subscription.stop()))
   }
 
-  async function tick(signal: AbortSignal): Promise<void> {
-    const busAnswered = bus.ping(pingTimeoutMs).then(
-      () => true,
-      () => false,
-    )
-    const beats = waiting.size
-    let databaseNowMs: number | null = null
-    try {
-      await flush()
-      const judge = mayJudge(attention, { now: clock.monotonic(), nodeTimeoutMs: deps.silence.nodeTimeoutMs }) && (await busAnswered)
-      const swept = await pulses.sweep(deps.silence, judge)
-      databaseNowMs = swept.nowMs
-      if (swept.judged > 0) log.warn('nodes fell silent', { count: swept.judged })
-      await deps.probeUnproven(signal)
-    } catch (error) {
-      log.warn('heartbeats could not be recorded', { error, waiting: waiting.size })
-    }
-    attention = attend(attention, { at: clock.monotonic(), busAnswered: await busAnswered, databaseNowMs }, limits)
-    deps.onTick?.({ attention, beats })
-  }
-
-  /** Waits for the next batch, or shorter when a new process reports. */
-  async function pause(signal: AbortSignal): Promise<void> {
-    const hurried = new AbortController()
-    hurry = () => hurried.abort()
-    await clock.sleep(flushEveryMs, AbortSignal.any([signal, hurried.signal])).catch(() => undefined)
-    hurry = null
-    if (hurried.signal.aborted && !signal.aborted) await clock.sleep(flushFirstAfterMs, signal).catch(() => undefined)
-  }
-
-  function subscribe(): Subscription[] {
+  #subscribe(): Subscription[] {
+    const { bus, pulses } = this.#deps
     const everyNode = { node: '*' } as const
     const beats = bus.subscribe(heartbeat, everyNode, (message, { node }) => {
-      if (message.node_id === node) note('bus', message)
+      if (message.node_id === node) this.#note('bus', message)
     })
     const events = bus.subscribe(nodeEvents, everyNode, async (event, { node }) => {
       if (event.type !== 'leaving') return
       // Written before the goodbye, or a heartbeat that still waits would bring the node back.
-      await flush()
+      await this.#flush()
       await pulses.recordLeaving(node, event.incarnation)
     })
     return [beats, events]
   }
 
-  return {
-    noteHttpBeat: (beat: Parameters<typeof note>[1]): void => note('http', beat),
-    attention: (): Attention => attention,
+  #note(via: Beat['via'], beat: Reported): void {
+    const resources = beat.resources === null ? null : JSON.stringify(beat.resources)
+    this.#waiting.set(beat.node_id, { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
+    if (this.#heard.get(beat.node_id) !== beat.incarnation) this.#hurry.wake()
+  }
 
-    /** Runs until aborted. */
-    async run(signal: AbortSignal): Promise<void> {
-      const subscriptions = subscribe()
-      while (!signal.aborted) {
-        await tick(signal)
-        await pause(signal)
-      }
-      await Promise.all(subscriptions.map((subscription) => subscription.stop()))
-    },
+  async #flush(): Promise<void> {
+    if (this.#waiting.size === 0) return
+    const batch = [...this.#waiting.values()]
+    const now = this.#deps.clock.monotonic()
+    await this.#deps.pulses.recordBeats(batch.map((beat) => ({ ...beat, ageMs: now - beat.arrivedAt })))
+    // Only what was written is forgotten: what came meanwhile, or could not be written, waits on.
+    for (const beat of batch) {
+      const { node_id, incarnation } = beat.heartbeat
+      if (this.#waiting.get(node_id) === beat) this.#waiting.delete(node_id)
+      if (this.#heard.size >= maxHeard) this.#heard.clear()
+      this.#heard.set(node_id, incarnation)
+    }
+  }
+
+  async #tick(): Promise<void> {
+    const { bus, pulses, clock, log, silence } = this.#deps
+    const pinging = bus.ping(pingTimeoutMs).then(
+      () => true,
+      () => false,
+    )
+    const beats = this.#waiting.size
+    let databaseNowMs: number | null = null
+    try {
+      await this.#flush()
+      const isFit = mayJudge(this.#attention, { now: clock.monotonic(), nodeTimeoutMs: silence.nodeTimeoutMs }) && (await pinging)
+      const swept = await pulses.sweep(silence, isFit)
+      databaseNowMs = swept.nowMs
+      if (swept.judged > 0) log.warn('nodes fell silent', { count: swept.judged })
+      await this.#deps.probeUnproven()
+    } catch (error) {
+      log.warn('heartbeats could not be recorded; they are kept', { error, waiting: beats })
+    }
+    this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered: await pinging, databaseNowMs }, limits)
+    this.#deps.onTick({ attention: this.#attention, beats })
   }
 }

@@ -3,99 +3,131 @@ import type { KeyView, Scope } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import type { Database } from './tables.ts'
 
-export type AccessStore = ReturnType<typeof createAccessStore>
+export class AccessStore {
+  readonly #db: Kysely<Database>
 
-export function createAccessStore(db: Kysely<Database>) {
-  return {
-    async findKey(secretSha256: string): Promise<{ id: string; name: string; scope: Scope } | null> {
-      const row = await db.selectFrom('api_keys').select(['id', 'name', 'scope']).where('secret_sha256', '=', secretSha256).executeTakeFirst()
-      return row ?? null
-    },
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
 
-    async listKeys(): Promise<KeyView[]> {
-      return await db.selectFrom('api_keys').select(['id', 'name', 'scope', 'created_at', 'last_used_at']).orderBy('created_at').orderBy('id').execute()
-    },
+  async findKey(secretSha256: string): Promise<{ id: string; name: string; scope: Scope } | null> {
+    const row = await this.#db
+      .selectFrom('api_keys')
+      .select(['id', 'name', 'scope'])
+      .where('secret_sha256', '=', secretSha256)
+      .executeTakeFirst()
+    return row ?? null
+  }
 
-    async countKeys(): Promise<number> {
-      const row = await db.selectFrom('api_keys').select((e) => e.fn.countAll<number>().as('keys')).executeTakeFirstOrThrow()
-      return Number(row.keys)
-    },
+  async listKeys(): Promise<KeyView[]> {
+    return await this.#db
+      .selectFrom('api_keys')
+      .select(['id', 'name', 'scope', 'created_at', 'last_used_at'])
+      .orderBy('created_at')
+      .orderBy('id')
+      .execute()
+  }
 
-    /** The key of that secret, as it is if it is there already. */
-    async insertKey(key: { id: string; name: string; scope: Scope; secretSha256: string }): Promise<KeyView> {
-      return await db
-        .insertInto('api_keys')
-        .values({ id: key.id, name: key.name, scope: key.scope, secret_sha256: key.secretSha256 })
-        .onConflict((conflict) => conflict.column('secret_sha256').doUpdateSet({ secret_sha256: key.secretSha256 }))
-        .returning(['id', 'name', 'scope', 'created_at', 'last_used_at'])
-        .executeTakeFirstOrThrow()
-    },
+  async countKeys(): Promise<number> {
+    const row = await this.#db
+      .selectFrom('api_keys')
+      .select((e) => e.fn.countAll<number>().as('keys'))
+      .executeTakeFirstOrThrow()
+    return row.keys
+  }
 
-    /** False when it is the last admin key: nobody could make another. Null when there is no such key. */
-    async removeKey(id: string): Promise<boolean | null> {
-      return await db.transaction().execute(async (tx) => {
-        // All admin keys are locked, or two callers could each remove the other's.
-        const admins = await tx.selectFrom('api_keys').select('id').where('scope', '=', 'admin').orderBy('id').forUpdate().execute()
-        if (admins.length === 1 && admins[0]?.id === id) return false
-        const result = await tx.deleteFrom('api_keys').where('id', '=', id).executeTakeFirst()
-        return result.numDeletedRows > 0n ? true : null
-      })
-    },
+  /** The key of that secret, as it is if it is there already. */
+  async insertKey(key: { id: string; name: string; scope: Scope; secretSha256: string }): Promise<KeyView> {
+    return await this.#db
+      .insertInto('api_keys')
+      .values({ id: key.id, name: key.name, scope: key.scope, secret_sha256: key.secretSha256 })
+      .onConflict((conflict) => conflict.column('secret_sha256').doUpdateSet({ secret_sha256: key.secretSha256 }))
+      .returning(['id', 'name', 'scope', 'created_at', 'last_used_at'])
+      .executeTakeFirstOrThrow()
+  }
 
-    async touchKeys(ids: readonly string[]): Promise<void> {
-      if (ids.length > 0) await db.updateTable('api_keys').set({ last_used_at: sql<string>`now()` }).where('id', 'in', ids).execute()
-    },
+  /** False when it is the last admin key: nobody could make another. Null when there is no such key. */
+  async removeKey(id: string): Promise<boolean | null> {
+    return await this.#db.transaction().execute(async (tx) => {
+      // All admin keys are locked, or two callers could each remove the other's.
+      const admins = await tx.selectFrom('api_keys').select('id').where('scope', '=', 'admin').orderBy('id').forUpdate().execute()
+      if (admins.length === 1 && admins[0]?.id === id) return false
+      const result = await tx.deleteFrom('api_keys').where('id', '=', id).executeTakeFirst()
+      return result.numDeletedRows > 0n ? true : null
+    })
+  }
 
-    async hasJoinToken(secretSha256: string): Promise<boolean> {
-      const row = await db.selectFrom('join_tokens').select('created_at').where('secret_sha256', '=', secretSha256).executeTakeFirst()
-      return row !== undefined
-    },
+  async touchKeys(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0)
+      await this.#db
+        .updateTable('api_keys')
+        .set({ last_used_at: sql<string>`now()` })
+        .where('id', 'in', ids)
+        .execute()
+  }
 
-    async countJoinTokens(): Promise<number> {
-      const row = await db.selectFrom('join_tokens').select((e) => e.fn.countAll<number>().as('tokens')).executeTakeFirstOrThrow()
-      return Number(row.tokens)
-    },
+  async hasJoinToken(secretSha256: string): Promise<boolean> {
+    const row = await this.#db.selectFrom('join_tokens').select('created_at').where('secret_sha256', '=', secretSha256).executeTakeFirst()
+    return row !== undefined
+  }
 
-    async insertJoinToken(secretSha256: string): Promise<void> {
-      await db.insertInto('join_tokens').values({ secret_sha256: secretSha256 }).onConflict((conflict) => conflict.doNothing()).execute()
-    },
+  async countJoinTokens(): Promise<number> {
+    const row = await this.#db
+      .selectFrom('join_tokens')
+      .select((e) => e.fn.countAll<number>().as('tokens'))
+      .executeTakeFirstOrThrow()
+    return row.tokens
+  }
 
-    async insertLoginLink(secretSha256: string, validMs: number): Promise<string> {
-      const row = await db
-        .insertInto('login_links')
-        .values({ secret_sha256: secretSha256, expires_at: sql<string>`now() + make_interval(secs => ${validMs / 1000})` })
-        .returning('expires_at')
-        .executeTakeFirstOrThrow()
-      return row.expires_at
-    },
+  async insertJoinToken(secretSha256: string): Promise<void> {
+    await this.#db
+      .insertInto('join_tokens')
+      .values({ secret_sha256: secretSha256 })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute()
+  }
 
-    /** One statement, so that of two browsers with the same link one gets in. */
-    async useLoginLink(link: { secretSha256: string; sessionSha256: string; sessionMs: number }): Promise<boolean> {
-      const result = await sql`
-        with used as (delete from login_links where secret_sha256 = ${link.secretSha256} and expires_at > now() returning 1),
-          stale as (delete from login_links where expires_at <= now())
-        insert into browser_sessions (secret_sha256, expires_at)
-        select ${link.sessionSha256}, now() + make_interval(secs => ${link.sessionMs / 1000}) from used`.execute(db)
-      return (result.numAffectedRows ?? 0n) > 0n
-    },
+  async insertLoginLink(secretSha256: string, validMs: number): Promise<string> {
+    const row = await this.#db
+      .insertInto('login_links')
+      .values({ secret_sha256: secretSha256, expires_at: sql<string>`now() + make_interval(secs => ${validMs / 1000})` })
+      .returning('expires_at')
+      .executeTakeFirstOrThrow()
+    return row.expires_at
+  }
 
-    async hasSession(secretSha256: string): Promise<boolean> {
-      const row = await db
-        .selectFrom('browser_sessions')
-        .select('created_at')
-        .where('secret_sha256', '=', secretSha256)
-        .where('expires_at', '>', sql<string>`now()`)
-        .executeTakeFirst()
-      return row !== undefined
-    },
+  /** One statement, so that of two browsers with the same link one gets in. */
+  async useLoginLink(link: { secretSha256: string; sessionSha256: string; sessionMs: number }): Promise<boolean> {
+    const result = await sql`
+      with used as (delete from login_links where secret_sha256 = ${link.secretSha256} and expires_at > now() returning 1),
+        stale as (delete from login_links where expires_at <= now())
+      insert into browser_sessions (secret_sha256, expires_at)
+      select ${link.sessionSha256}, now() + make_interval(secs => ${link.sessionMs / 1000}) from used`.execute(this.#db)
+    return (result.numAffectedRows ?? 0n) > 0n
+  }
 
-    async removeSession(secretSha256: string): Promise<void> {
-      await db.deleteFrom('browser_sessions').where('secret_sha256', '=', secretSha256).execute()
-    },
+  async hasSession(secretSha256: string): Promise<boolean> {
+    const row = await this.#db
+      .selectFrom('browser_sessions')
+      .select('created_at')
+      .where('secret_sha256', '=', secretSha256)
+      .where('expires_at', '>', sql<string>`now()`)
+      .executeTakeFirst()
+    return row !== undefined
+  }
 
-    async removeExpired(): Promise<void> {
-      await db.deleteFrom('browser_sessions').where('expires_at', '<=', sql<string>`now()`).execute()
-      await db.deleteFrom('login_links').where('expires_at', '<=', sql<string>`now()`).execute()
-    },
+  async removeSession(secretSha256: string): Promise<void> {
+    await this.#db.deleteFrom('browser_sessions').where('secret_sha256', '=', secretSha256).execute()
+  }
+
+  async removeExpired(): Promise<void> {
+    await this.#db
+      .deleteFrom('browser_sessions')
+      .where('expires_at', '<=', sql<string>`now()`)
+      .execute()
+    await this.#db
+      .deleteFrom('login_links')
+      .where('expires_at', '<=', sql<string>`now()`)
+      .execute()
   }
 }

@@ -10,38 +10,42 @@ export interface ControllerRecord {
   readonly last_seen_at: string
 }
 
-export type ControllerStore = ReturnType<typeof createControllerStore>
+export class ControllerStore {
+  readonly #db: Kysely<Database>
 
-export function createControllerStore(db: Kysely<Database>) {
-  return {
-    async heartbeat(own: { id: string; url: string; version: string }): Promise<void> {
-      await db
-        .insertInto('controllers')
-        .values(own)
-        .onConflict((conflict) => conflict.column('id').doUpdateSet({ last_seen_at: sql<string>`now()`, url: own.url }))
-        .execute()
-      await sql`delete from controllers where last_seen_at < now() - interval '1 hour'`.execute(db)
-    },
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
 
-    async listLive(withinMs: number): Promise<ControllerRecord[]> {
-      return await db
-        .selectFrom('controllers')
-        .selectAll()
-        .where('last_seen_at', '>', sql<string>`now() - make_interval(secs => ${withinMs / 1000})`)
-        .orderBy('started_at')
-        .orderBy('id')
-        .execute()
-    },
+  async heartbeat(own: { id: string; url: string; version: string }): Promise<void> {
+    await this.#db
+      .insertInto('controllers')
+      .values(own)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ last_seen_at: sql<string>`now()`, url: own.url }))
+      .execute()
+    await sql`delete from controllers where last_seen_at < now() - interval '1 hour'`.execute(this.#db)
+  }
 
-    async remove(id: string): Promise<void> {
-      await db.deleteFrom('controllers').where('id', '=', id).execute()
-    },
+  async listLive(withinMs: number): Promise<ControllerRecord[]> {
+    return await this.#db
+      .selectFrom('controllers')
+      .selectAll()
+      .where('last_seen_at', '>', sql<string>`now() - make_interval(secs => ${withinMs / 1000})`)
+      .orderBy('started_at')
+      .orderBy('id')
+      .execute()
+  }
 
-    async databaseInfo(): Promise<{ version: string; now: string }> {
-      const result = await sql<{ version: string; now: string }>`select current_setting('server_version') as version, now() as now`.execute(db)
-      const row = result.rows[0]
-      if (row === undefined) throw new Error('select without from has always one row')
-      return row
-    },
+  async remove(id: string): Promise<void> {
+    await this.#db.deleteFrom('controllers').where('id', '=', id).execute()
+  }
+
+  async databaseInfo(): Promise<{ version: string; now: string }> {
+    const result = await sql<{ version: string; now: string }>`select current_setting('server_version') as version, now() as now`.execute(
+      this.#db,
+    )
+    const row = result.rows[0]
+    if (row === undefined) throw new Error('select without from has always one row')
+    return row
   }
 }

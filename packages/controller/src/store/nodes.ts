@@ -83,113 +83,117 @@ const reported = (registration: Registration) => ({
   incarnation: registration.incarnation,
 })
 
-export type NodeStore = ReturnType<typeof createNodeStore>
+export class NodeStore {
+  readonly #db: Kysely<Database>
 
-export function createNodeStore(db: Kysely<Database>) {
-  const find = async (id: NodeId): Promise<NodeRecord | null> => {
-    const row = await select(db).where('nodes.id', '=', id).executeTakeFirst()
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  async find(id: NodeId): Promise<NodeRecord | null> {
+    const row = await select(this.#db).where('nodes.id', '=', id).executeTakeFirst()
     return row === undefined ? null : fromRow(row)
   }
 
-  return {
-    find,
+  async findByKey(publicKey: PublicKey): Promise<NodeRecord | null> {
+    const row = await select(this.#db).where('public_key', '=', publicKey).executeTakeFirst()
+    return row === undefined ? null : fromRow(row)
+  }
 
-    async findByKey(publicKey: PublicKey): Promise<NodeRecord | null> {
-      const row = await select(db).where('public_key', '=', publicKey).executeTakeFirst()
-      return row === undefined ? null : fromRow(row)
-    },
+  async list(): Promise<NodeRecord[]> {
+    return (await select(this.#db).orderBy('name').orderBy('nodes.id').execute()).map(fromRow)
+  }
 
-    async list(): Promise<NodeRecord[]> {
-      return (await select(db).orderBy('name').orderBy('nodes.id').execute()).map(fromRow)
-    },
+  async listByIds(ids: readonly string[]): Promise<NodeRecord[]> {
+    if (ids.length === 0) return []
+    return (await select(this.#db).where('nodes.id', 'in', ids).execute()).map(fromRow)
+  }
 
-    async listByIds(ids: readonly string[]): Promise<NodeRecord[]> {
-      if (ids.length === 0) return []
-      return (await select(db).where('nodes.id', 'in', ids).execute()).map(fromRow)
-    },
+  async countPending(): Promise<number> {
+    const row = await this.#db
+      .selectFrom('nodes')
+      .where('approved_at', 'is', null)
+      .select((e) => e.fn.countAll<number>().as('pending'))
+      .executeTakeFirstOrThrow()
+    return row.pending
+  }
 
-    async countPending(): Promise<number> {
-      const row = await db
-        .selectFrom('nodes')
-        .where('approved_at', 'is', null)
-        .select((e) => e.fn.countAll<number>().as('pending'))
-        .executeTakeFirstOrThrow()
-      return Number(row.pending)
-    },
+  /** A known key comes back: its row says what it reports now. Null when the key is unknown. */
+  async refresh(registration: Registration): Promise<NodeId | null> {
+    const row = await this.#db
+      .updateTable('nodes')
+      .set(reported(registration))
+      .where('public_key', '=', registration.public_key)
+      .returning('id')
+      .executeTakeFirst()
+    return row === undefined ? null : NodeId.parse(row.id)
+  }
 
-    /** A known key comes back: its row says what it reports now. Null when the key is unknown. */
-    async refresh(registration: Registration): Promise<NodeId | null> {
-      const row = await db
-        .updateTable('nodes')
-        .set(reported(registration))
-        .where('public_key', '=', registration.public_key)
+  /** A new key: a new row. Null when the same key was registered meanwhile (then: refresh). */
+  async insert(id: NodeId, registration: Registration, approvedBy: string | null): Promise<NodeId | null> {
+    return await this.#db.transaction().execute(async (tx) => {
+      const row = await tx
+        .insertInto('nodes')
+        .values({
+          id,
+          public_key: registration.public_key,
+          ...reported(registration),
+          approved_by: approvedBy,
+          approved_at: approvedBy === null ? null : sql<string>`now()`,
+        })
+        .onConflict((conflict) => conflict.column('public_key').doNothing())
         .returning('id')
         .executeTakeFirst()
-      return row === undefined ? null : NodeId.parse(row.id)
-    },
+      if (row === undefined) return null
+      await tx
+        .insertInto('node_pulses')
+        .values({ node_id: id, resources: JSON.stringify(registration.resources) })
+        .execute()
+      return id
+    })
+  }
 
-    /** A new key: a new row. Null when the same key was registered meanwhile (then: refresh). */
-    async insert(id: NodeId, registration: Registration, approvedBy: string | null): Promise<NodeId | null> {
-      return await db.transaction().execute(async (tx) => {
-        const row = await tx
-          .insertInto('nodes')
-          .values({
-            id,
-            public_key: registration.public_key,
-            ...reported(registration),
-            approved_by: approvedBy,
-            approved_at: approvedBy === null ? null : sql<string>`now()`,
-          })
-          .onConflict((conflict) => conflict.column('public_key').doNothing())
-          .returning('id')
-          .executeTakeFirst()
-        if (row === undefined) return null
-        await tx
-          .insertInto('node_pulses')
-          .values({ node_id: id, resources: JSON.stringify(registration.resources) })
-          .execute()
-        return id
-      })
-    },
+  /** True when this call approved it; an approved node stays as it is. */
+  async approve(id: NodeId, by: string): Promise<boolean> {
+    const result = await this.#db
+      .updateTable('nodes')
+      .set({ approved_at: sql<string>`now()`, approved_by: by })
+      .where('id', '=', id)
+      .where('approved_at', 'is', null)
+      .executeTakeFirst()
+    return result.numUpdatedRows > 0n
+  }
 
-    /** True when this call approved it; an approved node stays as it is. */
-    async approve(id: NodeId, by: string): Promise<boolean> {
-      const result = await db
+  async setDraining(id: NodeId, draining: boolean): Promise<void> {
+    await this.#db.updateTable('nodes').set({ draining }).where('id', '=', id).where('draining', '<>', draining).execute()
+  }
+
+  async setVramBudget(id: NodeId, budget: string | null): Promise<void> {
+    await this.#db.updateTable('nodes').set({ vram_budget: budget }).where('id', '=', id).execute()
+  }
+
+  async setInventory(id: NodeId, inventory: readonly InstalledBackend[]): Promise<void> {
+    const value = JSON.stringify(inventory)
+    await sql`update nodes set inventory = ${value}::jsonb where id = ${id} and inventory <> ${value}::jsonb`.execute(this.#db)
+  }
+
+  /** Reads and writes the labels under the row's lock, so that two edits at once both count. */
+  async editLabels(id: NodeId, edit: (node: NodeRecord) => Record<string, string | null>): Promise<NodeRecord | null> {
+    return await this.#db.transaction().execute(async (tx) => {
+      const row = await select(tx).where('nodes.id', '=', id).forUpdate('nodes').executeTakeFirst()
+      if (row === undefined) return null
+      const overrides = edit(fromRow(row))
+      await tx
         .updateTable('nodes')
-        .set({ approved_at: sql<string>`now()`, approved_by: by })
+        .set({ label_overrides: JSON.stringify(overrides) })
         .where('id', '=', id)
-        .where('approved_at', 'is', null)
-        .executeTakeFirst()
-      return result.numUpdatedRows > 0n
-    },
+        .execute()
+      return fromRow({ ...row, label_overrides: overrides })
+    })
+  }
 
-    async setDraining(id: NodeId, draining: boolean): Promise<void> {
-      await db.updateTable('nodes').set({ draining }).where('id', '=', id).where('draining', '<>', draining).execute()
-    },
-
-    async setVramBudget(id: NodeId, budget: string | null): Promise<void> {
-      await db.updateTable('nodes').set({ vram_budget: budget }).where('id', '=', id).execute()
-    },
-
-    async setInventory(id: NodeId, inventory: readonly InstalledBackend[]): Promise<void> {
-      const value = JSON.stringify(inventory)
-      await sql`update nodes set inventory = ${value}::jsonb where id = ${id} and inventory <> ${value}::jsonb`.execute(db)
-    },
-
-    /** Reads and writes the labels under the row's lock, so that two edits at once both count. */
-    async editLabels(id: NodeId, edit: (node: NodeRecord) => Record<string, string | null>): Promise<NodeRecord | null> {
-      return await db.transaction().execute(async (tx) => {
-        const row = await select(tx).where('nodes.id', '=', id).forUpdate('nodes').executeTakeFirst()
-        if (row === undefined) return null
-        const overrides = edit(fromRow(row))
-        await tx.updateTable('nodes').set({ label_overrides: JSON.stringify(overrides) }).where('id', '=', id).execute()
-        return fromRow({ ...row, label_overrides: overrides })
-      })
-    },
-
-    async remove(id: NodeId): Promise<boolean> {
-      const result = await db.deleteFrom('nodes').where('id', '=', id).executeTakeFirst()
-      return result.numDeletedRows > 0n
-    },
+  async remove(id: NodeId): Promise<boolean> {
+    const result = await this.#db.deleteFrom('nodes').where('id', '=', id).executeTakeFirst()
+    return result.numDeletedRows > 0n
   }
 }

@@ -31,7 +31,10 @@ export interface OpenDatabaseOptions {
 
 export async function openDatabase({ url, dataDir, clock, log }: OpenDatabaseOptions): Promise<OpenDatabase> {
   const embedded = url === undefined ? await startEmbedded({ dataDir: dataDir.root, clock, log }) : null
-  const to = embedded === null ? { url: url?.reveal() ?? '' } : { connection: { ...embedded.connection, password: new Secret(embedded.connection.password) } }
+  const to =
+    embedded === null
+      ? { url: url?.reveal() ?? '' }
+      : { connection: { ...embedded.connection, password: new Secret(embedded.connection.password) } }
   const connected = connectDatabase<Database>({ to, applicationName: 'muster controller', clock, log })
 
   return {

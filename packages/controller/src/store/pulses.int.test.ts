@@ -7,18 +7,18 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { connectDatabase } from './connect.ts'
 import { migrate } from './migrate.ts'
-import { createPulseStore, type Beat } from './pulses.ts'
+import { PulseStore, type Beat } from './pulses.ts'
 import type { Database } from './tables.ts'
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>
 let connection: ReturnType<typeof connectDatabase<Database>>
-let pulses: ReturnType<typeof createPulseStore>
+let pulses: PulseStore
 
 beforeAll(async () => {
   database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   connection = connectDatabase<Database>({ to: { url: database.url }, clock: systemClock, log: silentLog, applicationName: 'test' })
   await migrate({ pool: connection.pool, directory: fileURLToPath(new URL('./migrations', import.meta.url)), log: silentLog })
-  pulses = createPulseStore(connection.db)
+  pulses = new PulseStore(connection.db)
 })
 afterAll(async () => {
   await connection.close()
@@ -29,22 +29,41 @@ const livenesses: Liveness[] = ['new', 'present', 'silent', 'gone', 'left']
 const answerings: Answering[] = ['yes', 'unproven', 'no']
 const id = 'n-1' as never
 
-async function put(pulse: { liveness: Liveness; answering: Answering; seenSecondsAgo?: number; incarnation?: string; seq?: number }): Promise<void> {
+async function put(pulse: {
+  liveness: Liveness
+  answering: Answering
+  seenSecondsAgo?: number
+  incarnation?: string
+  seq?: number
+}): Promise<void> {
   await sql`delete from nodes`.execute(connection.db)
   await sql`
     insert into nodes (id, public_key, name, node_type, version, features, os, arch, capability, gateway_url, reported_labels, incarnation, approved_at, approved_by)
-    values ('n-1', ${`U${'A'.repeat(55)}`}, 'n', 'backend', '', '{}', '', '', '', '', '{}', 'second', now() - interval '1 day', 'test')`.execute(connection.db)
+    values ('n-1', ${`U${'A'.repeat(55)}`}, 'n', 'backend', '', '{}', '', '', '', '', '{}', 'second', now() - interval '1 day', 'test')`.execute(
+    connection.db,
+  )
   await sql`
     insert into node_pulses (node_id, liveness, answering, last_seen_at, incarnation, seq, resources)
-    values ('n-1', ${pulse.liveness}, ${pulse.answering}, now() - make_interval(secs => ${pulse.seenSecondsAgo ?? 0}), ${pulse.incarnation ?? 'second'}, ${pulse.seq ?? 5}, '{}')`.execute(connection.db)
+    values ('n-1', ${pulse.liveness}, ${pulse.answering}, now() - make_interval(secs => ${pulse.seenSecondsAgo ?? 0}), ${pulse.incarnation ?? 'second'}, ${pulse.seq ?? 5}, '{}')`.execute(
+    connection.db,
+  )
 }
 async function get(): Promise<{ liveness: string; answering: string; last_seen_at: string | null; in_flight: number }> {
-  return await connection.db.selectFrom('node_pulses').select(['liveness', 'answering', 'last_seen_at', 'in_flight']).executeTakeFirstOrThrow()
+  return await connection.db
+    .selectFrom('node_pulses')
+    .select(['liveness', 'answering', 'last_seen_at', 'in_flight'])
+    .executeTakeFirstOrThrow()
 }
 const beat = (changes: Partial<Beat> & { incarnation?: string; seq?: number | null } = {}): Beat => ({
   via: changes.via ?? 'bus',
   ageMs: changes.ageMs ?? 0,
-  heartbeat: { node_id: id, incarnation: (changes.incarnation ?? 'second') as never, seq: changes.seq === undefined ? 6 : changes.seq, in_flight: 3, resources: '{"cpus":4}' },
+  heartbeat: {
+    node_id: id,
+    incarnation: (changes.incarnation ?? 'second') as never,
+    seq: changes.seq === undefined ? 6 : changes.seq,
+    in_flight: 3,
+    resources: '{"cpus":4}',
+  },
 })
 const limits = { nodeTimeoutMs: 15_000, offlineAfterMs: 600_000 }
 
@@ -52,7 +71,11 @@ const cases: [PulseEvent, () => Promise<unknown>, Partial<Parameters<typeof put>
   [{ type: 'heartbeat', via: 'bus', isNewIncarnation: false }, () => pulses.recordBeats([beat()]), {}],
   [{ type: 'heartbeat', via: 'bus', isNewIncarnation: true }, () => pulses.recordBeats([beat()]), { incarnation: 'first' }],
   [{ type: 'heartbeat', via: 'http', isNewIncarnation: false }, () => pulses.recordBeats([beat({ via: 'http', seq: null })]), {}],
-  [{ type: 'heartbeat', via: 'http', isNewIncarnation: true }, () => pulses.recordBeats([beat({ via: 'http', seq: null })]), { incarnation: 'first' }],
+  [
+    { type: 'heartbeat', via: 'http', isNewIncarnation: true },
+    () => pulses.recordBeats([beat({ via: 'http', seq: null })]),
+    { incarnation: 'first' },
+  ],
   [{ type: 'answered' }, () => pulses.recordAnswered(id), {}],
   [{ type: 'no_responders' }, () => pulses.recordNoResponders(id), {}],
   [{ type: 'leaving' }, () => pulses.recordLeaving(id, 'second'), {}],

@@ -8,7 +8,10 @@ export interface Beat {
   readonly via: 'bus' | 'http'
   /** How long ago it arrived, so that waiting in a batch does not make it younger. */
   readonly ageMs: number
-  readonly heartbeat: Pick<Heartbeat, 'node_id' | 'incarnation' | 'in_flight'> & { readonly seq: number | null; readonly resources: string | null }
+  readonly heartbeat: Pick<Heartbeat, 'node_id' | 'incarnation' | 'in_flight'> & {
+    readonly seq: number | null
+    readonly resources: string | null
+  }
 }
 
 export interface SilenceLimits {
@@ -18,105 +21,107 @@ export interface SilenceLimits {
 
 const column = <T>(beats: readonly Beat[], of: (beat: Beat) => T): T[] => beats.map(of)
 
-export type PulseStore = ReturnType<typeof createPulseStore>
+export class PulseStore {
+  readonly #db: Kysely<Database>
 
-export function createPulseStore(db: Kysely<Database>) {
-  return {
-    /**
-     * Counts a batch of heartbeats in one statement, whatever their number. Those of another process
-     * than the one registered last, and those not newer than what is known (every controller hears
-     * every heartbeat), change nothing. Rows are locked in the order of their ids: batches of two
-     * controllers overlap all the time and must not deadlock. Returns how many rows were written.
-     */
-    async recordBeats(beats: readonly Beat[]): Promise<number> {
-      const result = await sql`
-        with beat as (
-          select * from unnest(
-            ${column(beats, (b) => b.heartbeat.node_id)}::text[], ${column(beats, (b) => b.heartbeat.incarnation)}::text[],
-            ${column(beats, (b) => b.heartbeat.seq)}::bigint[], ${column(beats, (b) => b.ageMs / 1000)}::float8[],
-            ${column(beats, (b) => b.heartbeat.resources)}::text[], ${column(beats, (b) => b.heartbeat.in_flight)}::int[],
-            ${column(beats, (b) => b.via === 'http')}::boolean[]
-          ) as b (node_id, incarnation, seq, age, resources, in_flight, by_http)
-        ), fresh as (
-          select p.node_id, p.liveness, p.answering, p.incarnation is distinct from b.incarnation as restarted
-          from node_pulses p join beat b on b.node_id = p.node_id join nodes n on n.id = p.node_id
-          where n.incarnation = b.incarnation
-            and (p.incarnation is distinct from b.incarnation or b.seq is null or p.seq is null or b.seq > p.seq)
-          order by p.node_id for no key update of p
-        )
-        update node_pulses p set
-          liveness = 'present',
-          answering = case
-            when b.by_http and f.liveness <> 'present' then 'unproven'
-            when f.restarted and f.answering = 'no' then 'unproven'
-            else f.answering end,
-          probed_at = case when b.by_http and f.liveness <> 'present' or f.restarted and f.answering = 'no' then null else p.probed_at end,
-          last_seen_at = greatest(p.last_seen_at, now() - make_interval(secs => b.age)),
-          incarnation = b.incarnation,
-          seq = coalesce(b.seq, case when f.restarted then null else p.seq end),
-          resources = coalesce(b.resources::jsonb, p.resources),
-          in_flight = b.in_flight
-        from fresh f join beat b on b.node_id = f.node_id
-        where p.node_id = f.node_id`.execute(db)
-      return Number(result.numAffectedRows ?? 0n)
-    },
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
 
-    /**
-     * Calls silent what was silent too long, if the caller may `judge`: it listened all the while.
-     * Returns the database's time in any case, by which the caller notices that it jumped.
-     */
-    async sweep(limits: SilenceLimits, judge: boolean): Promise<{ nowMs: number; judged: number }> {
-      const result = await sql<{ now_ms: number; judged: number }>`
-        with judged as (
-          update node_pulses p set liveness = case
-            when coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000}) then 'gone'
-            else 'silent' end
-          from nodes n
-          where ${judge} and n.id = p.node_id and n.approved_at is not null and (
-            (p.liveness = 'present' and p.last_seen_at < now() - make_interval(secs => ${limits.nodeTimeoutMs / 1000}))
-            or (p.liveness in ('new', 'silent')
-              and coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000})))
-          returning 1
-        )
-        select extract(epoch from clock_timestamp()) * 1000 as now_ms, (select count(*) from judged) as judged`.execute(db)
-      const row = result.rows[0]
-      return { nowMs: Number(row?.now_ms), judged: Number(row?.judged) }
-    },
+  /**
+   * Counts a batch of heartbeats in one statement, whatever their number. Those of another process
+   * than the one registered last, and those not newer than what is known (every controller hears
+   * every heartbeat), change nothing. Rows are locked in the order of their ids: batches of two
+   * controllers overlap all the time and must not deadlock. Returns how many rows were written.
+   */
+  async recordBeats(beats: readonly Beat[]): Promise<number> {
+    const result = await sql`
+      with beat as (
+        select * from unnest(
+          ${column(beats, (b) => b.heartbeat.node_id)}::text[], ${column(beats, (b) => b.heartbeat.incarnation)}::text[],
+          ${column(beats, (b) => b.heartbeat.seq)}::bigint[], ${column(beats, (b) => b.ageMs / 1000)}::float8[],
+          ${column(beats, (b) => b.heartbeat.resources)}::text[], ${column(beats, (b) => b.heartbeat.in_flight)}::int[],
+          ${column(beats, (b) => b.via === 'http')}::boolean[]
+        ) as b (node_id, incarnation, seq, age, resources, in_flight, by_http)
+      ), fresh as (
+        select p.node_id, p.liveness, p.answering, p.incarnation is distinct from b.incarnation as restarted
+        from node_pulses p join beat b on b.node_id = p.node_id join nodes n on n.id = p.node_id
+        where n.incarnation = b.incarnation
+          and (p.incarnation is distinct from b.incarnation or b.seq is null or p.seq is null or b.seq > p.seq)
+        order by p.node_id for no key update of p
+      )
+      update node_pulses p set
+        liveness = 'present',
+        answering = case
+          when b.by_http and f.liveness <> 'present' then 'unproven'
+          when f.restarted and f.answering = 'no' then 'unproven'
+          else f.answering end,
+        probed_at = case when b.by_http and f.liveness <> 'present' or f.restarted and f.answering = 'no' then null else p.probed_at end,
+        last_seen_at = greatest(p.last_seen_at, now() - make_interval(secs => b.age)),
+        incarnation = b.incarnation,
+        seq = coalesce(b.seq, case when f.restarted then null else p.seq end),
+        resources = coalesce(b.resources::jsonb, p.resources),
+        in_flight = b.in_flight
+      from fresh f join beat b on b.node_id = f.node_id
+      where p.node_id = f.node_id`.execute(this.#db)
+    return Number(result.numAffectedRows ?? 0n)
+  }
 
-    /** A command was answered: that is proof, and a sign of life. */
-    async recordAnswered(id: NodeId): Promise<void> {
-      await sql`
-        update node_pulses p set answering = 'yes', liveness = 'present', last_seen_at = now()
-        from nodes n where n.id = p.node_id and p.node_id = ${id} and n.approved_at is not null
-          and (p.answering <> 'yes' or p.liveness <> 'present')`.execute(db)
-    },
+  /**
+   * Calls silent what was silent too long, if the caller may `judge`: it listened all the while.
+   * Returns the database's time in any case, by which the caller notices that it jumped.
+   */
+  async sweep(limits: SilenceLimits, judge: boolean): Promise<{ nowMs: number; judged: number }> {
+    const result = await sql<{ now_ms: number; judged: number }>`
+      with judged as (
+        update node_pulses p set liveness = case
+          when coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000}) then 'gone'
+          else 'silent' end
+        from nodes n
+        where ${judge} and n.id = p.node_id and n.approved_at is not null and (
+          (p.liveness = 'present' and p.last_seen_at < now() - make_interval(secs => ${limits.nodeTimeoutMs / 1000}))
+          or (p.liveness in ('new', 'silent')
+            and coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000})))
+        returning 1
+      )
+      select extract(epoch from clock_timestamp()) * 1000 as now_ms, (select count(*) from judged) as judged`.execute(this.#db)
+    const row = result.rows[0]
+    return { nowMs: Number(row?.now_ms), judged: Number(row?.judged) }
+  }
 
-    async recordNoResponders(id: NodeId): Promise<void> {
-      await sql`update node_pulses set answering = 'no', probed_at = now() where node_id = ${id}`.execute(db)
-    },
+  /** A command was answered: that is proof, and a sign of life. */
+  async recordAnswered(id: NodeId): Promise<void> {
+    await sql`
+      update node_pulses p set answering = 'yes', liveness = 'present', last_seen_at = now()
+      from nodes n where n.id = p.node_id and p.node_id = ${id} and n.approved_at is not null
+        and (p.answering <> 'yes' or p.liveness <> 'present')`.execute(this.#db)
+  }
 
-    /** Only the process that speaks for the node may say goodbye for it. */
-    async recordLeaving(id: NodeId, incarnation: string): Promise<void> {
-      await sql`
-        update node_pulses p set liveness = 'left' from nodes n
-        where n.id = p.node_id and p.node_id = ${id} and n.incarnation = ${incarnation} and p.liveness <> 'left'`.execute(db)
-    },
+  async recordNoResponders(id: NodeId): Promise<void> {
+    await sql`update node_pulses set answering = 'no', probed_at = now() where node_id = ${id}`.execute(this.#db)
+  }
 
-    /**
-     * Nodes that report, and have to answer a command before they count as healthy. Taking one
-     * stamps it, so that of several controllers one asks, and nobody asks too often.
-     */
-    async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<NodeId[]> {
-      const result = await sql<{ node_id: NodeId }>`
-        with due as (
-          select p.node_id from node_pulses p join nodes n on n.id = p.node_id
-          where n.approved_at is not null and p.liveness = 'present' and p.answering <> 'yes'
-            and (p.probed_at is null or p.probed_at < now() - make_interval(
-              secs => case p.answering when 'unproven' then ${pace.unprovenMs / 1000}::float8 else ${pace.unansweredMs / 1000}::float8 end))
-          order by p.node_id limit ${pace.limit} for no key update of p skip locked
-        )
-        update node_pulses p set probed_at = now() from due where p.node_id = due.node_id returning p.node_id`.execute(db)
-      return result.rows.map((row) => row.node_id)
-    },
+  /** Only the process that speaks for the node may say goodbye for it. */
+  async recordLeaving(id: NodeId, incarnation: string): Promise<void> {
+    await sql`
+      update node_pulses p set liveness = 'left' from nodes n
+      where n.id = p.node_id and p.node_id = ${id} and n.incarnation = ${incarnation} and p.liveness <> 'left'`.execute(this.#db)
+  }
+
+  /**
+   * Nodes that report, and have to answer a command before they count as healthy. Taking one
+   * stamps it, so that of several controllers one asks, and nobody asks too often.
+   */
+  async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<NodeId[]> {
+    const result = await sql<{ node_id: NodeId }>`
+      with due as (
+        select p.node_id from node_pulses p join nodes n on n.id = p.node_id
+        where n.approved_at is not null and p.liveness = 'present' and p.answering <> 'yes'
+          and (p.probed_at is null or p.probed_at < now() - make_interval(
+            secs => case p.answering when 'unproven' then ${pace.unprovenMs / 1000}::float8 else ${pace.unansweredMs / 1000}::float8 end))
+        order by p.node_id limit ${pace.limit} for no key update of p skip locked
+      )
+      update node_pulses p set probed_at = now() from due where p.node_id = due.node_id returning p.node_id`.execute(this.#db)
+    return result.rows.map((row) => row.node_id)
   }
 }

@@ -10,9 +10,7 @@ export const LabelKey = z
     /^[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?$/,
     'a label key is 1–128 characters of A–Z, a–z, 0–9 and . _ / -, beginning and ending with a letter or digit',
   )
-export const LabelValue = z
-  .string()
-  .regex(/^[^\p{C}\p{Zl}\p{Zp}]{0,255}$/u, 'a label value is at most 255 printable characters')
+export const LabelValue = z.string().regex(/^[^\p{C}\p{Zl}\p{Zp}]{0,255}$/u, 'a label value is at most 255 printable characters')
 
 const settable = LabelKey.refine((key) => !automaticLabels.some((automatic) => automatic === key), {
   error: (issue) => `${String(issue.input)} is set by Muster itself and can't be changed`,

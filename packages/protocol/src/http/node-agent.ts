@@ -59,7 +59,14 @@ export type Session = z.infer<typeof Session>
 const params = z.object({ id: NodeId })
 
 export const nodeAgentRoutes = {
-  register: route({ method: 'POST', path: '/api/node/register', access: 'node', summary: 'Join, or come back', body: Registration, response: Registered }),
+  register: route({
+    method: 'POST',
+    path: '/api/node/register',
+    access: 'node',
+    summary: 'Join, or come back',
+    body: Registration,
+    response: Registered,
+  }),
   session: route({
     method: 'POST',
     path: '/api/node/:id/session',

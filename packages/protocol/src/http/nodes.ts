@@ -37,15 +37,58 @@ const params = z.object({ id: NodeId })
 const labels = z.object({ labels: z.record(z.string(), z.string()) })
 
 export const nodeRoutes = {
-  list: route({ method: 'GET', path: '/api/nodes', access: 'read', summary: 'All nodes', response: z.object({ nodes: z.array(NodeView) }) }),
+  list: route({
+    method: 'GET',
+    path: '/api/nodes',
+    access: 'read',
+    summary: 'All nodes',
+    response: z.object({ nodes: z.array(NodeView) }),
+  }),
   get: route({ method: 'GET', path: '/api/nodes/:id', access: 'read', summary: 'One node', params, response: NodeView }),
-  approve: route({ method: 'POST', path: '/api/nodes/:id/approve', access: 'admin', summary: 'Let a pending node in', params, response: NodeView }),
-  drain: route({ method: 'POST', path: '/api/nodes/:id/drain', access: 'admin', summary: 'Give a node no new work', params, response: NodeView }),
+  approve: route({
+    method: 'POST',
+    path: '/api/nodes/:id/approve',
+    access: 'admin',
+    summary: 'Let a pending node in',
+    params,
+    response: NodeView,
+  }),
+  drain: route({
+    method: 'POST',
+    path: '/api/nodes/:id/drain',
+    access: 'admin',
+    summary: 'Give a node no new work',
+    params,
+    response: NodeView,
+  }),
   resume: route({ method: 'POST', path: '/api/nodes/:id/resume', access: 'admin', summary: 'End a drain', params, response: NodeView }),
   remove: route({ method: 'DELETE', path: '/api/nodes/:id', access: 'admin', summary: 'Forget a node and its key', params, status: 204 }),
-  labels: route({ method: 'GET', path: '/api/nodes/:id/labels', access: 'read', summary: 'Its labels, automatic ones included', params, response: labels }),
-  putLabels: route({ method: 'PUT', path: '/api/nodes/:id/labels', access: 'admin', summary: 'Replace all labels but the automatic ones', params, body: Labels, response: labels }),
-  patchLabels: route({ method: 'PATCH', path: '/api/nodes/:id/labels', access: 'admin', summary: 'Change some labels; null removes one', params, body: LabelPatch, response: labels }),
+  labels: route({
+    method: 'GET',
+    path: '/api/nodes/:id/labels',
+    access: 'read',
+    summary: 'Its labels, automatic ones included',
+    params,
+    response: labels,
+  }),
+  putLabels: route({
+    method: 'PUT',
+    path: '/api/nodes/:id/labels',
+    access: 'admin',
+    summary: 'Replace all labels but the automatic ones',
+    params,
+    body: Labels,
+    response: labels,
+  }),
+  patchLabels: route({
+    method: 'PATCH',
+    path: '/api/nodes/:id/labels',
+    access: 'admin',
+    summary: 'Change some labels; null removes one',
+    params,
+    body: LabelPatch,
+    response: labels,
+  }),
   deleteLabel: route({
     method: 'DELETE',
     path: '/api/nodes/:id/labels/:key',
@@ -60,10 +103,21 @@ export const nodeRoutes = {
     access: 'admin',
     summary: 'Let Muster use only part of the GPU memory: a percentage or a size',
     params,
-    body: z.object({ value: z.string().regex(/^(?:100|[1-9]?\d)%$|^\d{1,7}(?:\.\d+)?\s?(?:[KMGT]i?B|B)$/i, 'a budget is a percentage (80%) or a size (12GB)') }),
+    body: z.object({
+      value: z
+        .string()
+        .regex(/^(?:100|[1-9]?\d)%$|^\d{1,7}(?:\.\d+)?\s?(?:[KMGT]i?B|B)$/i, 'a budget is a percentage (80%) or a size (12GB)'),
+    }),
     response: NodeView,
   }),
-  deleteVramBudget: route({ method: 'DELETE', path: '/api/nodes/:id/vram-budget', access: 'admin', summary: 'Use all of the GPU memory again', params, response: NodeView }),
+  deleteVramBudget: route({
+    method: 'DELETE',
+    path: '/api/nodes/:id/vram-budget',
+    access: 'admin',
+    summary: 'Use all of the GPU memory again',
+    params,
+    response: NodeView,
+  }),
   backends: route({
     method: 'GET',
     path: '/api/nodes/:id/backends',

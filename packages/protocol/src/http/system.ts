@@ -36,7 +36,9 @@ export const systemRoutes = {
     summary: 'The cluster at a glance',
     response: z.object({
       version: z.string(),
-      controllers: z.array(z.object({ id: z.string(), url: z.string(), version: z.string(), started_at: z.string(), last_seen_at: z.string() })),
+      controllers: z.array(
+        z.object({ id: z.string(), url: z.string(), version: z.string(), started_at: z.string(), last_seen_at: z.string() }),
+      ),
       database: z.object({ version: z.string(), now: z.string() }),
       bus: z.object({ kind: z.enum(['local', 'nats']), connected: z.boolean() }),
       nodes: z.record(z.string(), z.number()),
@@ -45,7 +47,13 @@ export const systemRoutes = {
 }
 
 export const keyRoutes = {
-  list: route({ method: 'GET', path: '/api/keys', access: 'admin', summary: 'Keys, without their secrets', response: z.object({ keys: z.array(KeyView) }) }),
+  list: route({
+    method: 'GET',
+    path: '/api/keys',
+    access: 'admin',
+    summary: 'Keys, without their secrets',
+    response: z.object({ keys: z.array(KeyView) }),
+  }),
   create: route({
     method: 'POST',
     path: '/api/keys',
@@ -55,7 +63,14 @@ export const keyRoutes = {
     response: KeyView.extend({ key: z.string() }),
     status: 201,
   }),
-  remove: route({ method: 'DELETE', path: '/api/keys/:id', access: 'admin', summary: 'Revoke a key', params: z.object({ id: z.string().max(64) }), status: 204 }),
+  remove: route({
+    method: 'DELETE',
+    path: '/api/keys/:id',
+    access: 'admin',
+    summary: 'Revoke a key',
+    params: z.object({ id: z.string().max(64) }),
+    status: 204,
+  }),
 }
 
 export const loginRoutes = {

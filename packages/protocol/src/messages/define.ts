@@ -11,8 +11,11 @@ interface Addressed<P extends ParamSchemas> {
   readonly subject: string
   readonly params: P
 }
-export interface Command<P extends ParamSchemas = ParamSchemas, Q extends z.ZodType = z.ZodType, R extends z.ZodType = z.ZodType>
-  extends Addressed<P> {
+export interface Command<
+  P extends ParamSchemas = ParamSchemas,
+  Q extends z.ZodType = z.ZodType,
+  R extends z.ZodType = z.ZodType,
+> extends Addressed<P> {
   readonly kind: 'command'
   readonly request: Q
   readonly reply: R

@@ -9,7 +9,10 @@ const params = { node: NodeId }
 export const ModelFile = z.object({
   uri: z.string().max(2048),
   filename: z.string().min(1).max(1024),
-  sha256: z.string().regex(/^[0-9a-f]{64}$/).optional(),
+  sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional(),
 })
 export type ModelFile = z.infer<typeof ModelFile>
 

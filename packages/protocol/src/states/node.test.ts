@@ -40,19 +40,79 @@ describe('a pulse', () => {
   const beat = (via: 'bus' | 'http', isNewIncarnation = false): PulseEvent => ({ type: 'heartbeat', via, isNewIncarnation })
 
   it.each<[string, Pulse, PulseEvent, Pulse]>([
-    ['a first report makes it present', { liveness: 'new', answering: 'yes' }, beat('bus', true), { liveness: 'present', answering: 'yes' }],
-    ['a report after silence brings it back', { liveness: 'silent', answering: 'yes' }, beat('bus'), { liveness: 'present', answering: 'yes' }],
-    ['a heartbeat alone does not heal what met no responders', { liveness: 'present', answering: 'no' }, beat('bus'), { liveness: 'present', answering: 'no' }],
-    ['a restarted worker gets a chance to prove itself', { liveness: 'left', answering: 'no' }, beat('bus', true), { liveness: 'present', answering: 'unproven' }],
-    ['a restart of a healthy one asks for no proof', { liveness: 'left', answering: 'yes' }, beat('bus', true), { liveness: 'present', answering: 'yes' }],
-    ['over HTTP a node that is back has to prove itself', { liveness: 'gone', answering: 'yes' }, beat('http'), { liveness: 'present', answering: 'unproven' }],
-    ['over HTTP a node that never left stays as it is', { liveness: 'present', answering: 'yes' }, beat('http'), { liveness: 'present', answering: 'yes' }],
-    ['an answer is proof and a sign of life', { liveness: 'silent', answering: 'no' }, { type: 'answered' }, { liveness: 'present', answering: 'yes' }],
-    ['no responders is remembered', { liveness: 'present', answering: 'yes' }, { type: 'no_responders' }, { liveness: 'present', answering: 'no' }],
+    [
+      'a first report makes it present',
+      { liveness: 'new', answering: 'yes' },
+      beat('bus', true),
+      { liveness: 'present', answering: 'yes' },
+    ],
+    [
+      'a report after silence brings it back',
+      { liveness: 'silent', answering: 'yes' },
+      beat('bus'),
+      { liveness: 'present', answering: 'yes' },
+    ],
+    [
+      'a heartbeat alone does not heal what met no responders',
+      { liveness: 'present', answering: 'no' },
+      beat('bus'),
+      { liveness: 'present', answering: 'no' },
+    ],
+    [
+      'a restarted worker gets a chance to prove itself',
+      { liveness: 'left', answering: 'no' },
+      beat('bus', true),
+      { liveness: 'present', answering: 'unproven' },
+    ],
+    [
+      'a restart of a healthy one asks for no proof',
+      { liveness: 'left', answering: 'yes' },
+      beat('bus', true),
+      { liveness: 'present', answering: 'yes' },
+    ],
+    [
+      'over HTTP a node that is back has to prove itself',
+      { liveness: 'gone', answering: 'yes' },
+      beat('http'),
+      { liveness: 'present', answering: 'unproven' },
+    ],
+    [
+      'over HTTP a node that never left stays as it is',
+      { liveness: 'present', answering: 'yes' },
+      beat('http'),
+      { liveness: 'present', answering: 'yes' },
+    ],
+    [
+      'an answer is proof and a sign of life',
+      { liveness: 'silent', answering: 'no' },
+      { type: 'answered' },
+      { liveness: 'present', answering: 'yes' },
+    ],
+    [
+      'no responders is remembered',
+      { liveness: 'present', answering: 'yes' },
+      { type: 'no_responders' },
+      { liveness: 'present', answering: 'no' },
+    ],
     ['a goodbye is remembered', { liveness: 'present', answering: 'no' }, { type: 'leaving' }, { liveness: 'left', answering: 'no' }],
-    ['silence makes a present one silent', { liveness: 'present', answering: 'yes' }, { type: 'silent_for_timeout' }, { liveness: 'silent', answering: 'yes' }],
-    ['silence does not change a goodbye', { liveness: 'left', answering: 'yes' }, { type: 'silent_for_offline' }, { liveness: 'left', answering: 'yes' }],
-    ['long silence makes it gone', { liveness: 'silent', answering: 'yes' }, { type: 'silent_for_offline' }, { liveness: 'gone', answering: 'yes' }],
+    [
+      'silence makes a present one silent',
+      { liveness: 'present', answering: 'yes' },
+      { type: 'silent_for_timeout' },
+      { liveness: 'silent', answering: 'yes' },
+    ],
+    [
+      'silence does not change a goodbye',
+      { liveness: 'left', answering: 'yes' },
+      { type: 'silent_for_offline' },
+      { liveness: 'left', answering: 'yes' },
+    ],
+    [
+      'long silence makes it gone',
+      { liveness: 'silent', answering: 'yes' },
+      { type: 'silent_for_offline' },
+      { liveness: 'gone', answering: 'yes' },
+    ],
   ])('%s', (_, before, event, after) => {
     expect(step(before, event)).toEqual(after)
   })

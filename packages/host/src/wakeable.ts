@@ -1,5 +1,5 @@
 // A pause that somebody else can cut short. A wake that comes before the pause is not lost.
-import type { Clock } from '@muster/host'
+import type { Clock } from './clock.ts'
 
 export interface Wakeable {
   wake(): void

@@ -1,0 +1,143 @@
+// The parts of a controller, put together. Everything is made here and handed on; nothing below reaches for it.
+import type { LocalHub } from '@muster/bus'
+import { createRequestVerifier, newId, version, type Clock, type DataDir, type Log } from '@muster/host'
+import { createFailureLimit } from './auth/failure-limit.ts'
+import { isLoopbackHost } from './auth/origin.ts'
+import { createPrincipalFinder } from './auth/principal.ts'
+import type { ConnectedBus } from './connect-bus.ts'
+import { ChangeFeed } from './events/feed.ts'
+import { createEventHub } from './events/hub.ts'
+import { createHousekeeping } from './housekeeping.ts'
+import { createApp } from './http/app.ts'
+import type { Endpoint } from './http/endpoint.ts'
+import { eventEndpoints } from './http/events.ts'
+import { keyEndpoints } from './http/keys.ts'
+import { loginEndpoints } from './http/login.ts'
+import { nodeAgentEndpoints } from './http/node-agent.ts'
+import { nodeEndpoints } from './http/nodes.ts'
+import { openApiOf } from './http/openapi.ts'
+import { systemEndpoints } from './http/system.ts'
+import { webEndpoints } from './http/web.ts'
+import { createMetrics, refreshMetrics } from './metrics.ts'
+import { createMembership } from './nodes/membership.ts'
+import { createProber } from './nodes/probe.ts'
+import { PulseLoop } from './nodes/pulse-loop.ts'
+import { viewOf } from './nodes/view.ts'
+import type { ControllerSettings } from './settings.ts'
+import type { OpenDatabase } from './store/open-database.ts'
+import type { Store } from './store/store.ts'
+import { createWorkerSettings } from './worker-settings.ts'
+
+export interface ControllerDeps {
+  readonly settings: ControllerSettings
+  readonly dataDir: DataDir
+  readonly log: Log
+  readonly clock: Clock
+  /** The bus inside this process, when there is no --nats-url. */
+  readonly localHub?: LocalHub
+  /** Keys of the workers that run in this process: approved without asking. */
+  readonly ownWorkers?: () => ReadonlySet<string>
+}
+
+export interface Foundation extends ControllerDeps {
+  readonly connected: ConnectedBus
+  readonly database: OpenDatabase
+  readonly store: Store
+  readonly stopping: AbortSignal
+  readonly webDirectory: string
+  /** Known only once the server listens. */
+  readonly url: () => string
+}
+type Parts = ReturnType<typeof createParts>
+
+export function assemble(foundation: Foundation) {
+  const parts = createParts(foundation)
+  let isStarted = false
+  return {
+    app: createHttp(foundation, parts, () => isStarted),
+    isReady: (): boolean => parts.pulse.attention.since !== null,
+
+    /** Until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      isStarted = true
+      const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
+      await Promise.all([parts.feed.run(signal), parts.pulse.run(signal), parts.housekeeping.run(signal)])
+      await Promise.all([parts.prober.settle(), listening.stop()])
+    },
+  }
+}
+
+function createParts(foundation: Foundation) {
+  const { settings, store, connected, clock, log } = foundation
+  const { bus } = connected
+  const metrics = createMetrics()
+  const feed = new ChangeFeed({ changes: store.changes, clock, log })
+  const principals = createPrincipalFinder({ access: store.access, clock })
+  const prober = createProber({ bus, nodes: store.nodes, pulses: store.pulses, log })
+  const pulse = new PulseLoop({
+    bus,
+    pulses: store.pulses,
+    clock,
+    log,
+    silence: { nodeTimeoutMs: settings.nodeTimeout, offlineAfterMs: settings.nodeOfflineAfter },
+    probeUnproven: prober.probeUnproven,
+    onTick: ({ attention, beats }) => {
+      metrics.attentive.set(attention.since === null ? 0 : 1)
+      metrics.beats.inc(beats)
+    },
+  })
+  const membership = createMembership({
+    nodes: store.nodes,
+    access: store.access,
+    feed,
+    log,
+    autoApprove: settings.autoApprove,
+    isOwnWorker: (key) => foundation.ownWorkers?.().has(key) ?? false,
+    bus: { kind: bus.kind, url: connected.url, credentials: connected.credentials },
+    workerSettings: createWorkerSettings({ settings, controllers: store.controllers, clock }),
+  })
+  const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
+    new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
+  const hub = createEventHub({ feed, changes: store.changes, readers: { node: readNodes }, log })
+  const housekeeping = createHousekeeping({ store, principals, own: { id: newId('c'), version, url: foundation.url }, clock, log })
+  return { metrics, feed, principals, prober, pulse, membership, hub, housekeeping }
+}
+
+function createHttp(foundation: Foundation, parts: Parts, isStarted: () => boolean) {
+  const { settings, store, connected, clock, log, stopping, url } = foundation
+  const { metrics, principals, pulse, membership, hub } = parts
+  const endpoints: Endpoint[] = [
+    ...nodeEndpoints({ nodes: store.nodes }),
+    ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
+    ...keyEndpoints({ access: store.access }),
+    ...loginEndpoints({ access: store.access, principals, url }),
+    ...eventEndpoints({ hub, clock }),
+    ...webEndpoints(foundation.webDirectory),
+    ...systemEndpoints({
+      isReady: () => pulse.attention.since !== null,
+      bus: connected.bus,
+      nodes: store.nodes,
+      controllers: store.controllers,
+      metrics: {
+        registry: metrics.registry,
+        refresh: () => refreshMetrics(metrics, { bus: connected.bus, nodes: store.nodes, listeners: hub.listenerCount() }),
+      },
+      openApi: () => openApiOf(endpoints.map((endpoint) => endpoint.route)),
+    }),
+  ]
+  return createApp({
+    endpoints,
+    principals,
+    listener: {
+      isLoopback: isLoopbackHost(settings.host),
+      requireApiKey: settings.requireApiKey,
+      publicHost: settings.publicUrl === '' ? null : new URL(settings.publicUrl).hostname,
+    },
+    verifyRequest: createRequestVerifier(),
+    isStarted,
+    stopping,
+    clock,
+    log,
+    onAnswer: ({ route, method, status, ms }) => metrics.requests.observe({ route, method, status }, ms / 1000),
+  })
+}

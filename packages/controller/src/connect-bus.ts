@@ -1,0 +1,42 @@
+// The controller's own place on the bus, and what nodes need to get onto it.
+import { connectNats, createCredentialIssuer, type Bus, type LocalHub } from '@muster/bus'
+import { newId, type Clock, type Log } from '@muster/host'
+import { createBusCredentials, noCredentials, type BusCredentials } from './nodes/bus-credentials.ts'
+import type { ControllerSettings } from './settings.ts'
+
+/** Long before a controller's token of a day ends. */
+const renewOwnEveryMs = 6 * 3_600_000
+
+export interface ConnectedBus {
+  readonly bus: Bus
+  /** What workers are told. */
+  readonly url: string
+  readonly credentials: BusCredentials
+}
+
+export interface ConnectBusOptions {
+  readonly settings: ControllerSettings
+  readonly localHub?: LocalHub
+  readonly clock: Clock
+  readonly log: Log
+  readonly signal: AbortSignal
+}
+
+export async function connectBus({ settings, localHub, clock, log, signal }: ConnectBusOptions): Promise<ConnectedBus> {
+  if (settings.natsUrl === '' && localHub !== undefined) return { bus: localHub.connect(), url: 'local:', credentials: noCredentials }
+  const inboxPrefix = `_INBOX_${newId()}`
+  const options = { url: settings.natsUrl, name: 'muster controller', inboxPrefix, log, clock }
+  const url = settings.workerNatsUrl || settings.natsUrl
+  if (settings.natsAccountSeed === undefined) return { bus: await connectNats(options), url, credentials: noCredentials }
+
+  const issuer = createCredentialIssuer({ accountSeed: settings.natsAccountSeed.reveal(), now: () => clock.now() })
+  let own = await issuer.forController(inboxPrefix)
+  const renew = async (): Promise<void> => {
+    while (!signal.aborted) {
+      await clock.sleep(renewOwnEveryMs, signal)
+      own = await issuer.forController(inboxPrefix)
+    }
+  }
+  renew().catch(() => undefined) // ends with the controller
+  return { bus: await connectNats({ ...options, credentials: () => own }), url, credentials: createBusCredentials({ issuer, clock }) }
+}
