@@ -67,12 +67,16 @@ export function nodeAgentEndpoints(deps: NodeAgentDeps): Endpoint[] {
   ]
 }
 
-async function register({ membership, joinFailures }: NodeAgentDeps, call: Call<typeof routes.register>): Promise<Answer<Registered>> {
+async function register(
+  { membership, nodes, joinFailures }: NodeAgentDeps,
+  call: Call<typeof routes.register>,
+): Promise<Answer<Registered>> {
   if (call.body.public_key !== keyOf(call)) {
     throw new HttpError(401, 'bad_signature', 'the public_key to register is not the key that signed the request')
   }
+  // Whoever is known needs no token, and does not suffer from somebody guessing behind the same address.
   const wait = joinFailures.waitSeconds(call.remoteAddress)
-  if (wait > 0) {
+  if (wait > 0 && (await nodes.findByKey(call.body.public_key)) === null) {
     const headers = { 'retry-after': String(wait) }
     throw new HttpError(429, 'too_many_failures', `too many wrong join tokens from this address; try again in ${wait} s`, { headers })
   }
