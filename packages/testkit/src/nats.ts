@@ -1,4 +1,5 @@
 // A real nats-server for one test file, on loopback, that can be killed, frozen and restarted.
+import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { freePort } from './free-port.ts'
 import { createProcesses } from './processes.ts'
@@ -50,8 +51,10 @@ export async function startNats({ port: wantedPort, args = [] }: NatsServerOptio
       return server.pid
     },
     async kill(signal) {
-      if (signal === 'SIGKILL' || signal === 'SIGTERM') await end(signal)
-      else server.kill(signal)
+      if (signal === 'SIGKILL' || signal === 'SIGTERM') return await end(signal)
+      server.kill(signal)
+      // A signal arrives when it arrives: a server that is only about to freeze still answers.
+      if (signal === 'SIGSTOP') await waitFor(() => isFrozen(server.pid), { what: 'nats-server to freeze' })
     },
     async restart() {
       await end('SIGKILL')
@@ -61,6 +64,8 @@ export async function startNats({ port: wantedPort, args = [] }: NatsServerOptio
     [Symbol.asyncDispose]: stop,
   }
 }
+
+const isFrozen = (pid: number): boolean => /\) T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
 
 /** The server speaks first. */
 async function greets(port: number): Promise<boolean> {

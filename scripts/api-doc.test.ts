@@ -1,0 +1,10 @@
+import { readFile } from 'node:fs/promises'
+import { describe, expect, it } from 'vitest'
+import { apiPage, renderApiDoc } from './api-doc.ts'
+
+describe('docs/api.md', () => {
+  it('says what the routes and metrics say (otherwise run: node_modules/.bin/node scripts/api-doc.ts)', async () => {
+    const page = await readFile(apiPage, 'utf8')
+    expect(await renderApiDoc(page)).toBe(page)
+  })
+})
