@@ -26,7 +26,7 @@ export async function connectBus({ settings, localHub, clock, log, signal }: Con
   if (settings.natsUrl === '' && localHub !== undefined) return { bus: localHub.connect(), url: 'local:', credentials: noCredentials }
   const inboxPrefix = `_INBOX_${newId()}`
   const options = { url: settings.natsUrl, name: 'muster controller', inboxPrefix, log, clock }
-  const url = settings.workerNatsUrl || settings.natsUrl
+  const url = settings.workerNatsUrl || withoutPassword(settings.natsUrl)
   if (settings.natsAccountSeed === undefined) return { bus: await connectNats(options), url, credentials: noCredentials }
 
   const issuer = createCredentialIssuer({ accountSeed: settings.natsAccountSeed.reveal(), now: () => clock.now() })
@@ -39,4 +39,9 @@ export async function connectBus({ settings, localHub, clock, log, signal }: Con
   }
   renew().catch(() => undefined) // ends with the controller
   return { bus: await connectNats({ ...options, credentials: () => own }), url, credentials: createBusCredentials({ issuer, clock }) }
+}
+
+/** A controller's own password is not for workers; whoever wants them to have one says so with --worker-nats-url. */
+function withoutPassword(urls: string): string {
+  return urls.replaceAll(/\/\/[^/@,]*@/g, '//')
 }

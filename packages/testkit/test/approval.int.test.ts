@@ -98,6 +98,17 @@ describe('a pending node', () => {
     expect(await statusOf(id)).toBe('pending')
   })
 
+  it('is not healthy by approval alone, whatever it reported before', async () => {
+    const { node, id } = await join('early')
+    beat(id, node.incarnation)
+    await waitFor(async () => (await cluster.api.get(`/api/nodes/${id}`)).body['last_seen_at'] !== null, {
+      what: 'the report to be taken in',
+    })
+    const approved = await cluster.api.post(`/api/nodes/${id}/approve`)
+    expect(approved.body).toMatchObject({ status: 'unhealthy', status_reason: expect.stringMatching(/has not reported/) })
+    await untilHealthy(id, node.incarnation)
+  })
+
   it('I13 gets no bus from its session, and gets it within a moment of its approval', async () => {
     const { node, id } = await join('session')
     const polls = node.post(`/api/node/${id}/session`, { incarnation: node.incarnation })

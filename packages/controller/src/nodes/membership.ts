@@ -90,8 +90,8 @@ export function createMembership(deps: MembershipDeps) {
         if (poll.incarnation !== undefined && poll.incarnation !== node.incarnation) return { outcome: 'superseded' }
         const session = await sessionOf(node)
         const isNews = poll.known === undefined ? session.bus !== null : session.etag !== poll.known
-        if (isNews || deadline.aborted) return { outcome: 'ok', session }
-        await watch.changed(longestPollMs, deadline)
+        // Nothing happened in all that time: what was read at its beginning is still true.
+        if (isNews || !(await watch.changed(longestPollMs, deadline))) return { outcome: 'ok', session }
       }
     },
   }

@@ -153,15 +153,16 @@ export class NodeStore {
     })
   }
 
-  /** True when this call approved it; an approved node stays as it is. */
-  async approve(id: NodeId, by: string): Promise<boolean> {
-    const result = await this.#db
-      .updateTable('nodes')
-      .set({ approved_at: sql<string>`now()`, approved_by: by })
-      .where('id', '=', id)
-      .where('approved_at', 'is', null)
-      .executeTakeFirst()
-    return result.numUpdatedRows > 0n
+  /**
+   * An approved node stays as it is. One that was pending begins anew: what it said meanwhile, true or
+   * not, must not make it healthy.
+   */
+  async approve(id: NodeId, by: string): Promise<void> {
+    await sql`
+      with approved as (
+        update nodes set approved_at = now(), approved_by = ${by} where id = ${id} and approved_at is null returning id
+      )
+      update node_pulses p set liveness = 'new', answering = 'yes' from approved where p.node_id = approved.id`.execute(this.#db)
   }
 
   async setDraining(id: NodeId, draining: boolean): Promise<void> {
