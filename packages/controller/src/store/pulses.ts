@@ -44,7 +44,8 @@ export class PulseStore {
           ${column(beats, (b) => b.via === 'http')}::boolean[]
         ) as b (node_id, incarnation, seq, age, resources, in_flight, by_http)
       ), fresh as (
-        select p.node_id, p.liveness, p.answering, p.incarnation is distinct from b.incarnation as restarted
+        select p.node_id, p.liveness, p.answering, p.incarnation is distinct from b.incarnation as restarted,
+            n.node_type <> 'agent' and (b.by_http and p.liveness <> 'present' or p.incarnation is distinct from b.incarnation and p.answering = 'no') as owes_proof
         from node_pulses p join beat b on b.node_id = p.node_id join nodes n on n.id = p.node_id
         where n.incarnation = b.incarnation
           and (p.incarnation is distinct from b.incarnation or b.seq is null or p.seq is null or b.seq > p.seq)

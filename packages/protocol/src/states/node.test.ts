@@ -37,7 +37,12 @@ describe('the status of a node', () => {
 })
 
 describe('a pulse', () => {
-  const beat = (via: 'bus' | 'http', isNewIncarnation = false): PulseEvent => ({ type: 'heartbeat', via, isNewIncarnation })
+  const beat = (via: 'bus' | 'http', isNewIncarnation = false, isAgent = false): PulseEvent => ({
+    type: 'heartbeat',
+    via,
+    isNewIncarnation,
+    isAgent,
+  })
 
   it.each<[string, Pulse, PulseEvent, Pulse]>([
     [
@@ -80,6 +85,12 @@ describe('a pulse', () => {
       'over HTTP a node that never left stays as it is',
       { liveness: 'present', answering: 'yes' },
       beat('http'),
+      { liveness: 'present', answering: 'yes' },
+    ],
+    [
+      'an agent that is back over HTTP owes no proof',
+      { liveness: 'gone', answering: 'yes' },
+      beat('http', true, true),
       { liveness: 'present', answering: 'yes' },
     ],
     [

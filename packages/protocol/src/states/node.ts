@@ -15,7 +15,8 @@ export type NodeStatus = 'pending' | 'offline' | 'unhealthy' | 'draining' | 'hea
 export type Pulse = Readonly<{ liveness: Liveness; answering: Answering }>
 
 export type PulseEvent =
-  | { type: 'heartbeat'; via: 'bus' | 'http'; isNewIncarnation: boolean }
+  /** `isAgent`: an agent node serves no commands, so it owes no proof that it answers them. */
+  | { type: 'heartbeat'; via: 'bus' | 'http'; isNewIncarnation: boolean; isAgent: boolean }
   | { type: 'answered' }
   | { type: 'no_responders' }
   | { type: 'leaving' }
@@ -28,7 +29,8 @@ export function step(pulse: Pulse, event: PulseEvent): Pulse {
     case 'heartbeat': {
       const isBack = event.via === 'http' && pulse.liveness !== 'present'
       const isRestarted = event.isNewIncarnation && pulse.answering === 'no'
-      return { liveness: 'present', answering: isBack || isRestarted ? 'unproven' : pulse.answering }
+      const owesProof = !event.isAgent && (isBack || isRestarted)
+      return { liveness: 'present', answering: owesProof ? 'unproven' : pulse.answering }
     }
     case 'answered':
       return { liveness: 'present', answering: 'yes' }
