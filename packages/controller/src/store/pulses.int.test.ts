@@ -68,11 +68,15 @@ const beat = (changes: Partial<Beat> & { incarnation?: string; seq?: number | nu
 const limits = { nodeTimeoutMs: 15_000, offlineAfterMs: 600_000 }
 
 const cases: [PulseEvent, () => Promise<unknown>, Partial<Parameters<typeof put>[0]>][] = [
-  [{ type: 'heartbeat', via: 'bus', isNewIncarnation: false }, () => pulses.recordBeats([beat()]), {}],
-  [{ type: 'heartbeat', via: 'bus', isNewIncarnation: true }, () => pulses.recordBeats([beat()]), { incarnation: 'first' }],
-  [{ type: 'heartbeat', via: 'http', isNewIncarnation: false }, () => pulses.recordBeats([beat({ via: 'http', seq: null })]), {}],
+  [{ type: 'heartbeat', via: 'bus', isNewIncarnation: false, isAgent: false }, () => pulses.recordBeats([beat()]), {}],
+  [{ type: 'heartbeat', via: 'bus', isNewIncarnation: true, isAgent: false }, () => pulses.recordBeats([beat()]), { incarnation: 'first' }],
   [
-    { type: 'heartbeat', via: 'http', isNewIncarnation: true },
+    { type: 'heartbeat', via: 'http', isNewIncarnation: false, isAgent: false },
+    () => pulses.recordBeats([beat({ via: 'http', seq: null })]),
+    {},
+  ],
+  [
+    { type: 'heartbeat', via: 'http', isNewIncarnation: true, isAgent: false },
     () => pulses.recordBeats([beat({ via: 'http', seq: null })]),
     { incarnation: 'first' },
   ],
@@ -90,6 +94,18 @@ describe.each(cases)('%o', (event, apply, situation) => {
     await apply()
     const { liveness, answering } = await get()
     expect({ liveness, answering }).toEqual(step(state, event))
+  })
+})
+
+describe('an agent node', () => {
+  const event: PulseEvent = { type: 'heartbeat', via: 'http', isNewIncarnation: true, isAgent: true }
+  it('owes no proof that it answers commands, and is never called unanswering', async () => {
+    await put({ liveness: 'gone', answering: 'yes', incarnation: 'first' })
+    await sql`update nodes set node_type = 'agent'`.execute(connection.db)
+    await pulses.recordBeats([beat({ via: 'http', seq: null })])
+    await pulses.recordNoResponders(id)
+    const { liveness, answering } = await get()
+    expect({ liveness, answering }).toEqual(step({ liveness: 'gone', answering: 'yes' }, event))
   })
 })
 

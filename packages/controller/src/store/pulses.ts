@@ -44,8 +44,8 @@ export class PulseStore {
           ${column(beats, (b) => b.via === 'http')}::boolean[]
         ) as b (node_id, incarnation, seq, age, resources, in_flight, by_http)
       ), fresh as (
-        select p.node_id, p.liveness, p.answering, p.incarnation is distinct from b.incarnation as restarted,
-            n.node_type <> 'agent' and (b.by_http and p.liveness <> 'present' or p.incarnation is distinct from b.incarnation and p.answering = 'no') as owes_proof
+        select p.node_id, p.answering, p.incarnation is distinct from b.incarnation as restarted,
+          n.node_type <> 'agent' and (b.by_http and p.liveness <> 'present' or p.incarnation is distinct from b.incarnation and p.answering = 'no') as owes_proof
         from node_pulses p join beat b on b.node_id = p.node_id join nodes n on n.id = p.node_id
         where n.incarnation = b.incarnation
           and (p.incarnation is distinct from b.incarnation or b.seq is null or p.seq is null or b.seq > p.seq)
@@ -53,11 +53,8 @@ export class PulseStore {
       )
       update node_pulses p set
         liveness = 'present',
-        answering = case
-          when b.by_http and f.liveness <> 'present' then 'unproven'
-          when f.restarted and f.answering = 'no' then 'unproven'
-          else f.answering end,
-        probed_at = case when b.by_http and f.liveness <> 'present' or f.restarted and f.answering = 'no' then null else p.probed_at end,
+        answering = case when f.owes_proof then 'unproven' else f.answering end,
+        probed_at = case when f.owes_proof then null else p.probed_at end,
         last_seen_at = greatest(p.last_seen_at, now() - make_interval(secs => b.age)),
         incarnation = b.incarnation,
         seq = coalesce(b.seq, case when f.restarted then null else p.seq end),
@@ -99,7 +96,9 @@ export class PulseStore {
   }
 
   async recordNoResponders(id: NodeId): Promise<void> {
-    await sql`update node_pulses set answering = 'no', probed_at = now() where node_id = ${id}`.execute(this.#db)
+    await sql`
+      update node_pulses p set answering = 'no', probed_at = now() from nodes n
+      where n.id = p.node_id and p.node_id = ${id} and n.node_type <> 'agent'`.execute(this.#db)
   }
 
   /** Only the process that speaks for the node may say goodbye for it. */
