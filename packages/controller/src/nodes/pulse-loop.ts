@@ -78,7 +78,7 @@ export class PulseLoop {
       if (event.type !== 'leaving') return
       // Written before the goodbye, or a heartbeat that still waits would bring the node back.
       await this.#flush()
-      await pulses.recordLeaving(node, event.incarnation)
+      await pulses.recordLeaving(node, event)
     })
     return [beats, events]
   }

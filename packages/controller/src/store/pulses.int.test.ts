@@ -82,7 +82,7 @@ const cases: [PulseEvent, () => Promise<unknown>, Partial<Parameters<typeof put>
   ],
   [{ type: 'answered' }, () => pulses.recordAnswered(id), {}],
   [{ type: 'no_responders' }, () => pulses.recordNoResponders(id), {}],
-  [{ type: 'leaving' }, () => pulses.recordLeaving(id, 'second'), {}],
+  [{ type: 'leaving' }, () => pulses.recordLeaving(id, { incarnation: 'second', seq: 9 }), {}],
   [{ type: 'silent_for_timeout' }, () => pulses.sweep(limits, true), { seenSecondsAgo: 16 }],
   [{ type: 'silent_for_offline' }, () => pulses.sweep(limits, true), { seenSecondsAgo: 601 }],
 ]
@@ -128,6 +128,13 @@ describe('a batch of heartbeats', () => {
     expect(age).toBeLessThan(15_000)
     await pulses.recordBeats([beat({ ageMs: 30_000, seq: 7 })])
     expect(Date.now() - Date.parse((await get()).last_seen_at ?? '')).toBeLessThan(15_000)
+  })
+
+  it('does not bring back who said goodbye after it', async () => {
+    await put({ liveness: 'present', answering: 'yes' })
+    await pulses.recordLeaving(id, { incarnation: 'second', seq: 7 })
+    expect(await pulses.recordBeats([beat({ seq: 6 })])).toBe(0)
+    expect((await get()).liveness).toBe('left')
   })
 
   it('judges nobody when it may not judge, and tells the time all the same', async () => {

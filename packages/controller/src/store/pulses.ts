@@ -101,11 +101,14 @@ export class PulseStore {
       where n.id = p.node_id and p.node_id = ${id} and n.node_type <> 'agent'`.execute(this.#db)
   }
 
-  /** Only the process that speaks for the node may say goodbye for it. */
-  async recordLeaving(id: NodeId, incarnation: string): Promise<void> {
+  /**
+   * Only the process that speaks for the node may say goodbye for it. Its number is kept, so that a
+   * heartbeat from before, still waiting in another controller's batch, does not bring the node back.
+   */
+  async recordLeaving(id: NodeId, goodbye: { incarnation: string; seq: number }): Promise<void> {
     await sql`
-      update node_pulses p set liveness = 'left' from nodes n
-      where n.id = p.node_id and p.node_id = ${id} and n.incarnation = ${incarnation} and p.liveness <> 'left'`.execute(this.#db)
+      update node_pulses p set liveness = 'left', incarnation = ${goodbye.incarnation}, seq = ${goodbye.seq} from nodes n
+      where n.id = p.node_id and p.node_id = ${id} and n.incarnation = ${goodbye.incarnation} and p.liveness <> 'left'`.execute(this.#db)
   }
 
   /**
