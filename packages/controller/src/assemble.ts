@@ -7,6 +7,7 @@ import { createPrincipalFinder } from './auth/principal.ts'
 import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
 import { createEventHub } from './events/hub.ts'
+import { createTicker } from './events/ticker.ts'
 import { createHousekeeping } from './housekeeping.ts'
 import { createApp } from './http/app.ts'
 import type { Endpoint } from './http/endpoint.ts'
@@ -45,8 +46,8 @@ export interface Foundation extends ControllerDeps {
   readonly store: Store
   readonly stopping: AbortSignal
   readonly webDirectory: string
-  /** Known only once the server listens. */
-  readonly url: () => string
+  /** Where browsers and workers reach it. */
+  readonly url: string
 }
 type Parts = ReturnType<typeof createParts>
 
@@ -74,6 +75,10 @@ function createParts(foundation: Foundation) {
   const feed = new ChangeFeed({ changes: store.changes, clock, log })
   const principals = createPrincipalFinder({ access: store.access, clock })
   const prober = createProber({ bus, nodes: store.nodes, pulses: store.pulses, log })
+  const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
+    new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
+  const hub = createEventHub({ feed, changes: store.changes, readers: { node: readNodes }, log })
+  const ticker = createTicker({ hub, clock })
   const pulse = new PulseLoop({
     bus,
     pulses: store.pulses,
@@ -81,9 +86,10 @@ function createParts(foundation: Foundation) {
     log,
     silence: { nodeTimeoutMs: settings.nodeTimeout, offlineAfterMs: settings.nodeOfflineAfter },
     probeUnproven: prober.probeUnproven,
-    onTick: ({ attention, beats }) => {
+    onTick: ({ attention, reported }) => {
       metrics.attentive.set(attention.since === null ? 0 : 1)
-      metrics.beats.inc(beats)
+      metrics.beats.inc(reported.length)
+      ticker.note(reported)
     },
   })
   const membership = createMembership({
@@ -96,9 +102,6 @@ function createParts(foundation: Foundation) {
     bus: { kind: bus.kind, url: connected.url, credentials: connected.credentials },
     workerSettings: createWorkerSettings({ settings, controllers: store.controllers, clock }),
   })
-  const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
-    new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
-  const hub = createEventHub({ feed, changes: store.changes, readers: { node: readNodes }, log })
   const housekeeping = createHousekeeping({ store, principals, own: { id: newId('c'), version, url: foundation.url }, clock, log })
   return { metrics, feed, principals, prober, pulse, membership, hub, housekeeping }
 }
@@ -128,11 +131,7 @@ function createHttp(foundation: Foundation, parts: Parts, isStarted: () => boole
   return createApp({
     endpoints,
     principals,
-    listener: {
-      isLoopback: isLoopbackHost(settings.host),
-      requireApiKey: settings.requireApiKey,
-      publicHost: settings.publicUrl === '' ? null : new URL(settings.publicUrl).hostname,
-    },
+    listener: listenerOf(settings),
     verifyRequest: createRequestVerifier(),
     isStarted,
     stopping,
@@ -140,4 +139,11 @@ function createHttp(foundation: Foundation, parts: Parts, isStarted: () => boole
     log,
     onAnswer: ({ route, method, status, ms }) => metrics.requests.observe({ route, method, status }, ms / 1000),
   })
+}
+
+/** A loopback address behind a proxy (a public URL) is reached by everybody, so it is not open. */
+function listenerOf({ host, publicUrl, requireApiKey }: ControllerSettings) {
+  const publicHost = publicUrl === '' ? null : new URL(publicUrl).hostname
+  const isLoopback = isLoopbackHost(host)
+  return { isLoopback, isOpen: isLoopback && (publicHost === null || isLoopbackHost(publicHost)), requireApiKey, publicHost }
 }

@@ -11,14 +11,14 @@ const rememberDeletedMs = 3_600_000
 export interface HousekeepingDeps {
   readonly store: Store
   readonly principals: PrincipalFinder
-  readonly own: { readonly id: string; readonly version: string; readonly url: () => string }
+  readonly own: { readonly id: string; readonly version: string; readonly url: string }
   readonly clock: Clock
   readonly log: Log
 }
 
 export function createHousekeeping({ store, principals, own, clock, log }: HousekeepingDeps) {
   async function round(count: number): Promise<void> {
-    await store.controllers.heartbeat({ ...own, url: own.url() })
+    await store.controllers.heartbeat(own)
     await store.access.touchKeys(principals.takeUsed())
     if (count % sweepEvery !== 0) return
     await store.access.removeExpired()

@@ -6,7 +6,7 @@ import { assemble, type ControllerDeps } from './assemble.ts'
 import { ensureSecrets, type FirstStart } from './auth/first-start.ts'
 import { connectBus } from './connect-bus.ts'
 import { createLoginLink } from './http/login.ts'
-import { startServer } from './http/server.ts'
+import { claimAddress } from './http/server.ts'
 import { ownUrl } from './own-url.ts'
 import { openDatabase } from './store/open-database.ts'
 import { createStore } from './store/store.ts'
@@ -28,18 +28,19 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   const { settings, dataDir, log, clock } = deps
   const stopping = new AbortController()
   await using undo = new AsyncDisposableStack()
+  // The address first: a port in use is noticed before anything is made. Requests are taken once there is something to answer them.
+  const address = await claimAddress(settings)
+  undo.defer(() => address.release())
+  const url = ownUrl({ ...settings, port: address.port }, networkInterfaces())
   const database = await openDatabase({ url: settings.databaseUrl, dataDir, log, clock })
   undo.defer(() => database.close())
   const connected = await connectBus({ ...deps, signal: stopping.signal })
   undo.defer(() => connected.bus.close())
 
-  let url = ''
   const store = createStore(database.db)
-  const parts = assemble({ ...deps, connected, database, store, webDirectory, stopping: stopping.signal, url: () => url })
-  // It listens before the database is ready: /healthz tells that the process lives, /readyz that it can work.
-  const server = await startServer({ fetch: parts.app.fetch, host: settings.host, port: settings.port, log })
-  undo.defer(() => server.stop())
-  url = ownUrl({ ...settings, port: server.port }, networkInterfaces())
+  const parts = assemble({ ...deps, connected, database, store, webDirectory, stopping: stopping.signal, url })
+  // It answers before the database is ready: /healthz tells that the process lives, /readyz that it can work.
+  address.serve(parts.app.fetch, log)
   await dataDir.writeFile('endpoint', `${url}\n`)
 
   const made = database.prepare({
@@ -53,14 +54,15 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   const owned = undo.move()
   return {
     url,
-    port: server.port,
+    port: address.port,
     made,
     async ready(signal = stopping.signal) {
       while (!parts.isReady()) await clock.sleep(20, signal)
     },
-    createLoginLink: () => createLoginLink({ access: store.access, url: () => url }),
+    createLoginLink: () => createLoginLink({ access: store.access, url }),
     async stop() {
       stopping.abort()
+      await address.release()
       await running.catch(() => undefined)
       await owned.disposeAsync()
     },

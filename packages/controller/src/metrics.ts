@@ -28,7 +28,7 @@ export function createMetrics() {
       registers,
     }),
     busConnected: new Gauge({ name: 'muster_bus_connected', help: '1 while the bus is connected', registers }),
-    busMessages: new Gauge({ name: 'muster_bus_messages', help: 'Messages since the start', labelNames: ['outcome'], registers }),
+    busMessages: new Counter({ name: 'muster_bus_messages_total', help: 'Messages since the start', labelNames: ['outcome'], registers }),
     nodes: new Gauge({ name: 'muster_nodes', help: 'Nodes by status', labelNames: ['status'], registers }),
     listeners: new Gauge({ name: 'muster_event_listeners', help: 'Open event streams', registers }),
   }
@@ -36,7 +36,9 @@ export function createMetrics() {
 
 /** What is known elsewhere and only looked up when somebody asks. */
 export async function refreshMetrics(metrics: Metrics, now: { bus: Bus; nodes: NodeStore; listeners: number }): Promise<void> {
-  for (const [outcome, count] of Object.entries(now.bus.stats())) metrics.busMessages.set({ outcome }, Number(count))
+  // The bus counts them; here they are only shown.
+  metrics.busMessages.reset()
+  for (const [outcome, count] of Object.entries(now.bus.stats())) metrics.busMessages.inc({ outcome }, Number(count))
   metrics.busConnected.set(now.bus.isConnected() ? 1 : 0)
   metrics.listeners.set(now.listeners)
   metrics.nodes.reset()

@@ -4,6 +4,19 @@ import { bool, defineSettings, duration, int, list, secret, SettingsError, strin
 /** A secret that can be guessed is none. */
 const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
 const isUrl = (value: string): string | null => (value === '' || URL.canParse(value) ? null : `"${value}" is not a URL`)
+/** The value may hold a password, so it is not repeated. */
+const isNatsUrl = (value: string): string | null =>
+  value === '' || value.split(',').every((part) => /^(?:nats|tls):\/\/[^\s/]+\/?$/.test(part.trim()))
+    ? null
+    : 'it looks like nats://host:4222, or several of them with commas'
+const isDatabaseUrl = (value: Secret): string | null =>
+  /^postgres(?:ql)?:\/\//.test(value.reveal()) && URL.canParse(value.reveal())
+    ? null
+    : 'it looks like postgres://user:password@host:5432/database'
+const isAccountSeed = (value: Secret): string | null =>
+  /^SA[A-Z2-7]{56}$/.test(value.reveal().trim())
+    ? null
+    : 'it is not the seed of a NATS account (SA and 56 more characters), as "muster nats-config" writes it'
 
 export const controllerSettings = defineSettings({
   host: string({ flag: 'host', default: '127.0.0.1', help: 'address to listen on' }),
@@ -14,21 +27,27 @@ export const controllerSettings = defineSettings({
     default: '',
     help: 'URL under which browsers and workers reach this controller (default: http://HOST:PORT)',
   }),
-  databaseUrl: secret({ flag: 'database-url', allowFlag: true, help: 'PostgreSQL 15 to 18 (default: an embedded server)' }),
+  databaseUrl: secret({
+    flag: 'database-url',
+    check: isDatabaseUrl,
+    allowFlag: true,
+    help: 'PostgreSQL 15 to 18 (default: an embedded server)',
+  }),
   natsUrl: string({
     flag: 'nats-url',
-    check: isUrl,
+    check: isNatsUrl,
     default: '',
     help: 'NATS server of the cluster (default of "up": a bus inside the process)',
   }),
   workerNatsUrl: string({
     flag: 'worker-nats-url',
-    check: isUrl,
+    check: isNatsUrl,
     default: '',
     help: 'NATS URL that workers are told (default: --nats-url)',
   }),
   natsAccountSeed: secret({
     flag: 'nats-account-seed',
+    check: isAccountSeed,
     help: 'seed of the NATS account, made by "muster nats-config"; with it every node gets credentials of its own',
   }),
   adminKey: secret({ flag: 'admin-key', check: isLong, help: 'an admin key of your own; otherwise one is made at the first start' }),

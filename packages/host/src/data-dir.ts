@@ -85,7 +85,7 @@ async function prepare(root: string): Promise<void> {
     if (uid !== process.getuid?.() || (mode & 0o777) === 0o700) return
     if (!(await isOursToClose(root))) {
       const problem = `${root} is open to other users and holds files that are not Muster's`
-      throw refusal('invalid', `${problem}: choose an empty directory with --data-dir, or close this one with chmod 700`)
+      throw refusal('invalid', `${problem}: choose an empty directory, or one of Muster's own, with --data-dir`)
     }
     await chmod(root, 0o700)
   } catch (error) {

@@ -44,7 +44,6 @@ export async function startTestController(options: TestControllerOptions): Promi
     await controller.stop()
     await dataDir.release()
   }
-  const { port } = new URL(controller.url)
-  const url = `http://127.0.0.1:${port}`
+  const url = `http://127.0.0.1:${controller.port}`
   return { controller, url, api: createApiClient(url, adminKey), hub, stop, [Symbol.asyncDispose]: stop }
 }

@@ -110,6 +110,23 @@ describe('events', () => {
     expect(await again.until('a reset', (event) => event.event === 'reset')).toMatchObject({ data: {} })
   })
 
+  it('carry numbers that move, between the stored states and without an id', async () => {
+    const caller = createNodeCaller(a.url)
+    const id = String((await caller.register({ name: 'moving', token: joinToken })).body['id'])
+    await a.api.post(`/api/nodes/${id}/approve`)
+    await using reader = await readEvents(a.api)
+    const report = (seq: number) =>
+      caller.post(`/api/node/${id}/heartbeat`, { incarnation: caller.incarnation, seq, resources: { cpus: seq } })
+    await report(1)
+    await reader.until('a change of state', (event) => event.data['id'] === id && event.id !== null)
+    let seq = 1
+    await waitFor(async () => (await report((seq += 1)), reader.events.some((event) => event.data['id'] === id && event.id === null)), {
+      what: 'a tick',
+    })
+    const tick = reader.events.findLast((event) => event.id === null)
+    expect(Number((tick?.data['resources'] as { cpus: number }).cpus)).toBeGreaterThan(1)
+  })
+
   it('B13 to a listener that does not read are bounded: it gets the newest state, not a backlog', async () => {
     const id = await join('busy')
     const { hostname, port } = new URL(b.url)

@@ -272,6 +272,25 @@ beforeAll(async () => {
   )
 })
 
+describe('behind a proxy', () => {
+  it('a loopback address with a public URL is not open: what everybody reaches needs a key', async () => {
+    const directory = await makeTempDir()
+    const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
+    await using proxied = await startTestController({
+      directory: directory.path,
+      databaseUrl: database.url,
+      flags: { 'public-url': 'https://muster.example' },
+    })
+    expect((await createApiClient(proxied.url).get('/v1/models')).status).toBe(401)
+    expect((await createApiClient(proxied.url).get('/metrics')).status).toBe(401)
+    expect((await createApiClient(proxied.url).get('/healthz')).status).toBe(200)
+    expect((await proxied.api.get('/v1/models')).status).toBe(200)
+    await proxied.stop()
+    await database.drop()
+    await directory.remove()
+  })
+})
+
 describe('health', () => {
   it('answers without a key, and without detail', async () => {
     const open = createApiClient(cluster.url)

@@ -62,7 +62,11 @@ async function load() {
 function follow() {
   const events = new EventSource('/api/events')
   events.addEventListener('open', () => show('live', 'live'))
-  events.addEventListener('error', () => show('reconnecting', 'reconnecting'))
+  events.addEventListener('error', () => {
+    show('reconnecting', 'reconnecting')
+    // The browser gives up when it is refused: the login has ended, or the controller is starting.
+    if (events.readyState === EventSource.CLOSED) setTimeout(start, 2000)
+  })
   events.addEventListener('reset', () => void load())
   events.addEventListener('node', (event) => {
     const node = JSON.parse(event.data)

@@ -34,12 +34,12 @@ async function ensureAdminKey({ access, dataDir, given }: FirstStartDeps): Promi
 
 async function ensureJoinToken({ access, dataDir, given }: FirstStartDeps): Promise<Secret | null> {
   if (given.joinToken !== undefined) {
-    await access.insertJoinToken(sha256Hex(given.joinToken.reveal()))
+    await access.replaceJoinTokens(sha256Hex(given.joinToken.reveal()))
     return null
   }
   if ((await access.countJoinTokens()) > 0) return null
   const secret = newSecret('muster_join')
   await dataDir.writeSecret('join.token', secret)
-  await access.insertJoinToken(sha256Hex(secret))
+  await access.replaceJoinTokens(sha256Hex(secret))
   return new Secret(secret)
 }

@@ -5,8 +5,8 @@ import type { Principal } from './principal.ts'
 
 const key = (scope: 'inference' | 'read' | 'admin'): Principal => ({ kind: 'key', id: 'k', name: 'k', scope })
 const callers: readonly Principal[] = [{ kind: 'nobody' }, key('inference'), key('read'), key('admin'), { kind: 'browser', scope: 'admin' }]
-const loopback = { isLoopback: true, requireApiKey: false }
-const outside = { isLoopback: false, requireApiKey: false }
+const loopback = { isOpen: true, requireApiKey: false }
+const outside = { isOpen: false, requireApiKey: false }
 const y: Verdict = 'yes'
 const u: Verdict = 'unauthenticated'
 const f: Verdict = 'forbidden'
@@ -14,7 +14,7 @@ const f: Verdict = 'forbidden'
 it.each<[Exclude<Access, 'node'>, string, typeof loopback, Verdict[]]>([
   ['open', 'outside', outside, [y, y, y, y, y]],
   ['inference', 'loopback', loopback, [y, y, f, y, y]],
-  ['inference', 'loopback with --require-api-key', { isLoopback: true, requireApiKey: true }, [u, y, f, y, y]],
+  ['inference', 'loopback with --require-api-key', { isOpen: true, requireApiKey: true }, [u, y, f, y, y]],
   ['inference', 'outside', outside, [u, y, f, y, y]],
   ['metrics', 'loopback', loopback, [y, f, y, y, y]],
   ['metrics', 'outside', outside, [u, f, y, y, y]],

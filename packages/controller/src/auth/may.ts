@@ -2,7 +2,8 @@
 import { unreachable, type Access } from '@muster/protocol'
 import type { Principal } from './principal.ts'
 
-export type Listener = Readonly<{ isLoopback: boolean; requireApiKey: boolean }>
+/** `isOpen`: whoever can reach it is on this machine, so reading metrics and asking models needs no key. */
+export type Listener = Readonly<{ isOpen: boolean; requireApiKey: boolean }>
 export type Verdict = 'yes' | 'unauthenticated' | 'forbidden'
 
 export function may(principal: Principal, access: Exclude<Access, 'node'>, listener: Listener): Verdict {
@@ -12,10 +13,10 @@ export function may(principal: Principal, access: Exclude<Access, 'node'>, liste
     case 'open':
       return 'yes'
     case 'inference':
-      if (principal.kind === 'nobody' && listener.isLoopback && !listener.requireApiKey) return 'yes'
+      if (principal.kind === 'nobody' && listener.isOpen && !listener.requireApiKey) return 'yes'
       return scopes('inference', 'admin')
     case 'metrics':
-      if (principal.kind === 'nobody' && listener.isLoopback) return 'yes'
+      if (principal.kind === 'nobody' && listener.isOpen) return 'yes'
       return scopes('read', 'admin')
     case 'read':
       return scopes('read', 'admin')

@@ -1,6 +1,6 @@
 // What changed, as it changes: one reader per controller, woken by the database, that tells everybody
 // who listens. A missed wake costs one poll, never a change.
-import { createWakeable, type Clock, type Log } from '@muster/host'
+import { createTrouble, createWakeable, type Clock, type Log, type Trouble } from '@muster/host'
 import type { Change, ChangeStore } from '../store/changes.ts'
 import { advance, startAt, type Checkpoints } from './checkpoint.ts'
 
@@ -26,6 +26,7 @@ export class ChangeFeed {
   /** Watchers by object: thousands of workers wait for news of themselves alone. */
   readonly #watched = new Map<string, Set<() => void>>()
   readonly #wakeable: ReturnType<typeof createWakeable>
+  readonly #trouble: Trouble
   #checkpoints: Checkpoints | null = null
   /** What was told beyond the settled number, so that reading it again tells nothing twice. */
   #told = new Map<string, number>()
@@ -33,6 +34,7 @@ export class ChangeFeed {
   constructor(deps: { readonly changes: ChangeStore; readonly clock: Clock; readonly log: Log }) {
     this.#deps = deps
     this.#wakeable = createWakeable(deps.clock)
+    this.#trouble = createTrouble({ what: 'changes can not be read', ...deps })
   }
 
   /** Null until the first read: nobody knows yet what there is to be missed. */
@@ -71,7 +73,10 @@ export class ChangeFeed {
   /** Until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.#read().catch((error: unknown) => this.#deps.log.warn('changes could not be read; trying again', { error }))
+      await this.#read().then(
+        () => this.#trouble.over(),
+        (error: unknown) => this.#trouble.failed({ error }),
+      )
       await this.#wakeable.pause(pollEveryMs, signal).catch(() => false)
     }
   }

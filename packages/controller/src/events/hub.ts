@@ -2,7 +2,7 @@
 // who listens. A listener that reads slowly gets the newest state of each object when it gets round to
 // it, never a growing backlog.
 import type { Log } from '@muster/host'
-import type { Change, ChangeStore } from '../store/changes.ts'
+import type { ChangeStore } from '../store/changes.ts'
 import type { ChangeFeed } from './feed.ts'
 
 export interface Event {
@@ -13,6 +13,8 @@ export interface Event {
   readonly cursor: number | null
 }
 export type EventListener = (events: readonly Event[]) => void
+
+type ObjectKey = Readonly<{ kind: string; id: string }>
 
 /** How the objects of one kind are read, all that are asked for at once. */
 export type ObjectReader = (ids: readonly string[]) => Promise<ReadonlyMap<string, object>>
@@ -26,7 +28,7 @@ export function createEventHub(deps: {
 }) {
   const listeners = new Set<EventListener>()
 
-  async function eventsOf(changes: readonly Change[], cursor: number): Promise<Event[]> {
+  async function eventsOf(changes: readonly ObjectKey[], cursor: number | null): Promise<Event[]> {
     const events: Event[] = []
     for (const [kind, ofKind] of Map.groupBy(changes, (change) => change.kind)) {
       const read = deps.readers[kind]
@@ -39,8 +41,8 @@ export function createEventHub(deps: {
 
   // One batch after the other, so that an older state never overtakes a newer one.
   let queue: Promise<void> = Promise.resolve()
-  deps.feed.listen(({ changes, cursor }) => {
-    if (listeners.size === 0) return
+  function tell(changes: readonly ObjectKey[], cursor: number | null): void {
+    if (listeners.size === 0 || changes.length === 0) return
     queue = queue.then(async () => {
       try {
         const events = await eventsOf(changes, cursor)
@@ -51,7 +53,8 @@ export function createEventHub(deps: {
         for (const listener of listeners) listener([])
       }
     })
-  })
+  }
+  deps.feed.listen(({ changes, cursor }) => tell(changes, cursor))
 
   return {
     listen(listener: EventListener): () => void {
@@ -65,6 +68,14 @@ export function createEventHub(deps: {
       if (cursor < floor || cursor > last) return null
       const { changes } = await deps.changes.readSince(cursor)
       return await eventsOf(changes, Math.max(cursor, deps.feed.cursor ?? cursor))
+    },
+
+    /** Sends these objects as they are now, though nothing about them was stored as a change. */
+    tick(kind: string, ids: readonly string[]): void {
+      tell(
+        ids.map((id) => ({ kind, id })),
+        null,
+      )
     },
 
     cursor: (): number | null => deps.feed.cursor,

@@ -14,7 +14,7 @@ import { errorBody, HttpError, toHttpError } from './http-error.ts'
 export interface AppDeps {
   readonly endpoints: readonly Endpoint[]
   readonly principals: PrincipalFinder
-  readonly listener: Listener & { readonly publicHost: string | null }
+  readonly listener: Listener & { readonly isLoopback: boolean; readonly publicHost: string | null }
   readonly verifyRequest: (request: SignedRequest) => Verified
   /** False until the database is migrated: there is nothing to answer from yet. */
   readonly isStarted: () => boolean

@@ -13,13 +13,13 @@ const sessionMs = 7 * 24 * 3_600_000
 export interface LoginDeps {
   readonly access: AccessStore
   readonly principals: PrincipalFinder
-  readonly url: () => string
+  readonly url: string
 }
 
 export async function createLoginLink({ access, url }: Pick<LoginDeps, 'access' | 'url'>): Promise<{ url: string; expires_at: string }> {
   const secret = newSecret('login')
   const expires = await access.insertLoginLink(sha256Hex(secret), linkValidMs)
-  return { url: `${url()}/login?token=${secret}`, expires_at: expires }
+  return { url: `${url}/login?token=${secret}`, expires_at: expires }
 }
 
 export function loginEndpoints(deps: LoginDeps): Endpoint[] {
@@ -34,7 +34,7 @@ export function loginEndpoints(deps: LoginDeps): Endpoint[] {
           'login_link_used',
           'this login link was used already or has expired; run "muster login-link" for a new one',
         )
-      const cookie = setSessionCookie(session, { maxAgeSeconds: sessionMs / 1000, isSecure: deps.url().startsWith('https:') })
+      const cookie = setSessionCookie(session, { maxAgeSeconds: sessionMs / 1000, isSecure: deps.url.startsWith('https:') })
       return new Response(null, {
         status: 303,
         headers: { location: '/', 'set-cookie': cookie, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' },

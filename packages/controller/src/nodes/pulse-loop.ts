@@ -3,7 +3,7 @@
 // Every controller hears every heartbeat (a queue group would lose those handed to a controller
 // that hangs); the database keeps the first to write it, so N controllers cost N statements, not N rows.
 import type { Bus, Subscription } from '@muster/bus'
-import { createWakeable, type Clock, type Log } from '@muster/host'
+import { createTrouble, createWakeable, type Clock, type Log, type Trouble } from '@muster/host'
 import { heartbeat, nodeEvents, type Heartbeat, type NodeId } from '@muster/protocol'
 import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
 import { attend, inattentive, mayJudge, type Attention } from './attention.ts'
@@ -25,7 +25,7 @@ export interface PulseLoopDeps {
   readonly silence: SilenceLimits
   /** Asks nodes that have to answer a command before they count as healthy. */
   readonly probeUnproven: () => Promise<void>
-  readonly onTick: (report: { attention: Attention; beats: number }) => void
+  readonly onTick: (report: { attention: Attention; reported: readonly NodeId[] }) => void
 }
 
 type Reported = Omit<Beat['heartbeat'], 'resources'> & { readonly resources: Heartbeat['resources'] | null }
@@ -41,11 +41,13 @@ export class PulseLoop {
   /** Which process of a node was heard last. */
   readonly #heard = new Map<NodeId, string>()
   readonly #hurry: ReturnType<typeof createWakeable>
+  readonly #trouble: Trouble
   #attention: Attention
 
   constructor(deps: PulseLoopDeps) {
     this.#deps = deps
     this.#hurry = createWakeable(deps.clock)
+    this.#trouble = createTrouble({ what: 'heartbeats can not be recorded, and are kept', ...deps })
     this.#attention = inattentive(deps.clock.monotonic())
   }
 
@@ -109,19 +111,20 @@ export class PulseLoop {
       () => true,
       () => false,
     )
-    const beats = this.#waiting.size
+    const reported = [...this.#waiting.keys()]
     let databaseNowMs: number | null = null
     try {
       await this.#flush()
       const isFit = mayJudge(this.#attention, { now: clock.monotonic(), nodeTimeoutMs: silence.nodeTimeoutMs }) && (await pinging)
       const swept = await pulses.sweep(silence, isFit)
       databaseNowMs = swept.nowMs
-      if (swept.judged > 0) log.warn('nodes fell silent', { count: swept.judged })
+      if (swept.silent.length > 0) log.warn('nodes fell silent', { count: swept.silent.length, nodes: swept.silent.slice(0, 20) })
       await this.#deps.probeUnproven()
+      this.#trouble.over()
     } catch (error) {
-      log.warn('heartbeats could not be recorded; they are kept', { error, waiting: beats })
+      this.#trouble.failed({ error, waiting: reported.length })
     }
     this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered: await pinging, databaseNowMs }, limits)
-    this.#deps.onTick({ attention: this.#attention, beats })
+    this.#deps.onTick({ attention: this.#attention, reported })
   }
 }

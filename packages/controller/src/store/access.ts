@@ -79,7 +79,9 @@ export class AccessStore {
     return row.tokens
   }
 
-  async insertJoinToken(secretSha256: string): Promise<void> {
+  /** From now on this is the only one. */
+  async replaceJoinTokens(secretSha256: string): Promise<void> {
+    await this.#db.deleteFrom('join_tokens').where('secret_sha256', '<>', secretSha256).execute()
     await this.#db
       .insertInto('join_tokens')
       .values({ secret_sha256: secretSha256 })

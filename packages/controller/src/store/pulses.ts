@@ -69,8 +69,8 @@ export class PulseStore {
    * Calls silent what was silent too long, if the caller may `judge`: it listened all the while.
    * Returns the database's time in any case, by which the caller notices that it jumped.
    */
-  async sweep(limits: SilenceLimits, judge: boolean): Promise<{ nowMs: number; judged: number }> {
-    const result = await sql<{ now_ms: number; judged: number }>`
+  async sweep(limits: SilenceLimits, judge: boolean): Promise<{ nowMs: number; silent: string[] }> {
+    const result = await sql<{ now_ms: number; silent: string[] | null }>`
       with judged as (
         update node_pulses p set liveness = case
           when coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000}) then 'gone'
@@ -80,11 +80,11 @@ export class PulseStore {
           (p.liveness = 'present' and p.last_seen_at < now() - make_interval(secs => ${limits.nodeTimeoutMs / 1000}))
           or (p.liveness in ('new', 'silent')
             and coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000})))
-        returning 1
+        returning n.name
       )
-      select extract(epoch from clock_timestamp()) * 1000 as now_ms, (select count(*) from judged) as judged`.execute(this.#db)
+      select extract(epoch from clock_timestamp()) * 1000 as now_ms, (select array_agg(name) from judged) as silent`.execute(this.#db)
     const row = result.rows[0]
-    return { nowMs: Number(row?.now_ms), judged: Number(row?.judged) }
+    return { nowMs: Number(row?.now_ms), silent: row?.silent ?? [] }
   }
 
   /** A command was answered: that is proof, and a sign of life. */

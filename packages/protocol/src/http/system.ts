@@ -21,7 +21,13 @@ export const systemRoutes = {
   readyz: route({ method: 'GET', path: '/readyz', access: 'open', summary: 'Database and bus work', response: health }),
   version: route({ method: 'GET', path: '/version', access: 'open', summary: 'The version', response: z.object({ version: z.string() }) }),
   metrics: route({ method: 'GET', path: '/metrics', access: 'metrics', summary: 'Prometheus metrics', produces: 'text/plain' }),
-  openapi: route({ method: 'GET', path: '/api/openapi.json', access: 'read', summary: 'This page', produces: 'application/json' }),
+  openapi: route({
+    method: 'GET',
+    path: '/api/openapi.json',
+    access: 'read',
+    summary: 'This description of the API',
+    produces: 'application/json',
+  }),
   events: route({
     method: 'GET',
     path: '/api/events',
@@ -87,7 +93,7 @@ export const loginRoutes = {
     path: '/login',
     access: 'open',
     summary: 'Exchange the link for a cookie',
-    query: z.object({ token: z.string().max(256) }),
+    query: z.object({ token: z.string('a login link has a token; run "muster login-link" for one').max(256) }),
     produces: 'text/html',
   }),
   logout: route({ method: 'POST', path: '/api/logout', access: 'read', summary: 'Forget the cookie', status: 204 }),
