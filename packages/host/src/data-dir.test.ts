@@ -53,7 +53,7 @@ describe('opening', () => {
     await writeFile(join(path, 'thesis.tex'), '')
     await chmod(path, 0o755)
     await expect(open()).rejects.toThrow(
-      `${path} is open to other users and holds files that are not Muster's: choose an empty directory with --data-dir`,
+      `${path} is open to other users and holds files that are not Muster's: choose an empty directory, or one of Muster's own, with --data-dir`,
     )
     expect(await modeOf(path)).toBe(0o755)
     expect(await readdir(path)).toEqual(['thesis.tex'])
