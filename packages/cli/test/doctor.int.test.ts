@@ -81,6 +81,11 @@ describe('doctor', () => {
     expect({ code, ok: report.ok }).toEqual({ code: 1, ok: false })
   })
 
+  it('takes a file with keys of every command', async () => {
+    await writeFile(join(dataDir.path, 'muster.yaml'), 'log-level: warn\nworkers: 2\nlabels: { rack: b2 }\nnode-timeout: 20s\n')
+    expect((await doctor()).check('settings')).toMatchObject({ level: 'ok' })
+  })
+
   it('looks at a NATS and a PostgreSQL itself while no controller runs, and shows no password', async () => {
     const nats = await processes.start('nats-server', { args: ['-a', '127.0.0.1', '-p', '-1'] })
     const [, port] = await nats.waitForOutput(/Listening for client connections on 127\.0\.0\.1:(\d+)/)

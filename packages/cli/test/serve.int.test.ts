@@ -53,6 +53,14 @@ describe('a start that is refused', () => {
     expect(code).toBe(2)
   })
 
+  it.each(['up', 'controller', 'worker', 'join http://127.0.0.1:1'])('%s takes a file with keys of every command', async (command) => {
+    const keys = ['log-level: warn', 'log-format: json', 'workers: 2', 'host: 127.0.0.1', 'labels: { rack: b2 }', 'name: gpu-1']
+    await writeFile(join(dataDir.path, 'muster.yaml'), [...keys, 'wrokers: 3'].join('\n'))
+    const { code, stderr } = await muster(command.split(' '))
+    expect(stderr).toContain('muster.yaml:7: unknown key "wrokers"; the closest known key is workers')
+    expect(code).toBe(2)
+  })
+
   it('a worker that knows no controller says what it needs', async () => {
     const { code, stderr } = await muster(['worker'])
     expect(stderr).toMatch(/--join/)

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { usageError } from '../cli-error.ts'
 import type { Shell } from '../shell.ts'
-import { loadControllerSettings, loadWorkerSettings } from '../serve/load-definitions.ts'
+import { loadControllerSettings } from '../serve/load-definitions.ts'
 import { serviceCommand } from './service-command.ts'
 
 export const controller = (parent: Command, shell: Shell): Command =>
@@ -11,7 +11,6 @@ export const controller = (parent: Command, shell: Shell): Command =>
     summary: 'Run one controller of a cluster, on a PostgreSQL and a NATS of your own',
     examples: ['MUSTER_DATABASE_URL=postgres://muster@db/muster muster controller --nats-url nats://bus:4222 --host 0.0.0.0'],
     settings: loadControllerSettings,
-    others: async () => [await loadWorkerSettings()],
     start: async ({ shell: { env, version, clock, terminal }, settings, ...start }) => {
       if (settings.databaseUrl === undefined)
         throw usageError('--database-url is missing (or MUSTER_DATABASE_URL)', 'on one machine, `muster up` brings its own database')

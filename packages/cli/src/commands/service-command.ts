@@ -16,8 +16,6 @@ export interface ServiceStart<S extends Settings> {
 
 export interface ServiceCommandDefinition<S extends Settings> extends CommandDefinition {
   settings(): Promise<S>
-  /** Settings of other commands that may stand in the same configuration file. */
-  others(): Promise<readonly Settings[]>
   /** Settings that are given as arguments instead of flags, in their order: `join URL`. */
   readonly argumentFlags?: readonly string[]
   start(start: ServiceStart<S>): Promise<Service>
@@ -56,9 +54,7 @@ async function prepareService<S extends Settings>(
     import('../settings/load-settings.ts'),
     import('../settings/log-settings.ts'),
   ])
-  const own = await definition.settings()
-  const others = definition.others
-  const { settings: logging } = await loadSettings(logSettings, { values, env, others: async () => [own, ...(await others())] })
-  const { settings, dataDir } = await loadSettings(own, { values, env, others: async () => [logSettings, ...(await others())] })
+  const { settings: logging } = await loadSettings(logSettings, { values, env })
+  const { settings, dataDir } = await loadSettings(await definition.settings(), { values, env })
   return { settings, dataDir, log: createLog({ level: logging.logLevel, format: logging.logFormat, stream: process.stderr }) }
 }

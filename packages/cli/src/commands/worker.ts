@@ -1,14 +1,13 @@
 // `muster worker --join URL` and `muster join URL`: a worker on this machine.
 import type { Command } from 'commander'
 import type { Shell } from '../shell.ts'
-import { loadControllerSettings, loadWorkerSettings } from '../serve/load-definitions.ts'
+import { loadWorkerSettings } from '../serve/load-definitions.ts'
 import { serviceCommand, type ServiceCommandDefinition } from './service-command.ts'
 
 type Definition = ServiceCommandDefinition<Awaited<ReturnType<typeof loadWorkerSettings>>>
 
-const shared: Pick<Definition, 'settings' | 'others' | 'start'> = {
+const shared: Pick<Definition, 'settings' | 'start'> = {
   settings: loadWorkerSettings,
-  others: async () => [await loadControllerSettings()],
   start: async ({ shell: { env, clock }, ...start }) => {
     const { startWorkerService } = await import('../serve/start-worker.ts')
     return startWorkerService({ ...start, env, clock })

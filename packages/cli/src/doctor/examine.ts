@@ -1,7 +1,7 @@
 // All that `muster doctor` looks at, with the settings it would start with.
 import { resolveSettings } from '@muster/host'
 import type { OptionValues } from '../commands/define-command.ts'
-import { loadControllerSettings, loadWorkerSettings } from '../serve/load-definitions.ts'
+import { loadControllerSettings } from '../serve/load-definitions.ts'
 import { dataDirOf } from '../data-dir-option.ts'
 import { loadSettings, type LoadOptions } from '../settings/load-settings.ts'
 import type { Shell } from '../shell.ts'
@@ -29,7 +29,7 @@ export async function examine(values: OptionValues, shell: Shell): Promise<Findi
 async function checksFor(values: OptionValues, shell: Shell): Promise<Check[]> {
   const { env, clock } = shell
   const dataDir = dataDirOf(values['dataDir'], env)
-  const { settings, problem } = await readSettings({ values, env, others: async () => [await loadWorkerSettings()] })
+  const { settings, problem } = await readSettings({ values, env })
   const known = knownTarget({ url: typeof values['url'] === 'string' ? values['url'] : undefined, dataDir, env })
   return [
     nodeVersionCheck(),

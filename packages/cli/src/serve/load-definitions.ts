@@ -1,6 +1,16 @@
 // The settings of controller and worker, loaded when a command needs them: what only talks to a
 // controller starts without either.
-import { defineSettings } from '@muster/host'
+import { defineSettings, type Settings } from '@muster/host'
+import { logSettings } from '../settings/log-settings.ts'
+import { upSettings } from '../settings/up-settings.ts'
+
+/** Of all commands: they share one configuration file. */
+export const loadAllSettings = async (): Promise<readonly Settings[]> => [
+  await loadControllerSettings(),
+  await loadWorkerSettings(),
+  upSettings,
+  logSettings,
+]
 
 export async function loadControllerSettings() {
   const { controllerSettings } = await import('@muster/controller')

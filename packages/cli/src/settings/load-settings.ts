@@ -5,13 +5,12 @@ import { errorCode, resolveSettings, type Settings, type SettingsFile, type Sett
 import { usageError } from '../cli-error.ts'
 import type { OptionValues } from '../commands/define-command.ts'
 import { dataDirOf } from '../data-dir-option.ts'
+import { loadAllSettings } from '../serve/load-definitions.ts'
 import { flagsGiven } from './setting-options.ts'
 
 export interface LoadOptions {
   readonly values: OptionValues
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Settings of other commands, whose keys may stand in the same file. Asked for only when there is one. */
-  readonly others: () => Promise<readonly Settings[]>
 }
 
 export interface LoadedSettings<S extends Settings> {
@@ -19,10 +18,10 @@ export interface LoadedSettings<S extends Settings> {
   readonly settings: SettingsOf<S>
 }
 
-export async function loadSettings<S extends Settings>(definitions: S, { values, env, others }: LoadOptions): Promise<LoadedSettings<S>> {
+export async function loadSettings<S extends Settings>(definitions: S, { values, env }: LoadOptions): Promise<LoadedSettings<S>> {
   const dataDir = dataDirOf(values['dataDir'], env)
   const file = readConfigFile({ given: values['config'] ?? env['MUSTER_CONFIG'], dataDir })
-  const alsoKnown = file === null ? [] : (await others()).flatMap((each) => Object.values(each).map((setting) => setting.flag))
+  const alsoKnown = file === null ? [] : (await loadAllSettings()).flatMap((each) => Object.values(each).map((setting) => setting.flag))
   const settings = resolveSettings(definitions, {
     flags: flagsGiven(definitions, values),
     env,
