@@ -42,6 +42,11 @@ export const directions: readonly Direction[] = [
     because: 'the bus carries messages and knows neither who sends them nor who acts on them',
   },
   {
+    from: ['packages/source/src/**'],
+    never: ['@muster/!(protocol|host)', '{pg,kysely}{,/**}'],
+    because: 'source knows where backends come from, and not who asks: worker, controller and command line all do',
+  },
+  {
     from: ['packages/**'],
     except: ['packages/bus/src/nats/**', 'packages/testkit/**'],
     never: ['@nats-io/!(nkeys)'],
@@ -55,12 +60,12 @@ export const directions: readonly Direction[] = [
   },
   {
     from: ['packages/worker/src/**'],
-    never: ['@muster/!(protocol|host|bus)', '{pg,kysely}{,/**}'],
+    never: ['@muster/!(protocol|host|bus|source)', '{pg,kysely}{,/**}'],
     because: 'a worker must not be able to reach the database; it learns everything by joining',
   },
   {
     from: ['packages/controller/src/**'],
-    never: ['@muster/!(protocol|host|bus)'],
+    never: ['@muster/!(protocol|host|bus|source)'],
     because: 'a controller talks to workers over the bus and to clients over HTTP, never in its own process',
   },
   {
@@ -87,15 +92,15 @@ export const directions: readonly Direction[] = [
   },
   {
     from: ['packages/cli/src/**'],
-    except: ['packages/cli/src/serve/**'],
+    except: ['packages/cli/src/{serve,pack}/**'],
     never: ['@muster/!(protocol|host)'],
-    because: 'a client command needs nothing but the HTTP API; only serve runs controllers and workers in its own process',
+    because: 'a client command needs nothing but the HTTP API; only serve and pack do work in their own process',
   },
   {
-    from: ['packages/cli/src/serve/**'],
+    from: ['packages/cli/src/{serve,pack}/**'],
     kind: 'static',
     never: ['@muster/!(protocol|host)'],
-    because: 'every command loads this file and has to start fast: load what runs a controller or a worker with import(), when it runs',
+    because: 'every command loads this file and has to start fast: load what does the work with import(), when it runs',
   },
   {
     from: ['packages/web/src/**'],

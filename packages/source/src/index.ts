@@ -1,1 +1,10 @@
-export {}
+export * from './gallery/builtin-uri.ts'
+export * from './gallery/choose.ts'
+export * from './gallery/entry.ts'
+export * from './gallery/find-backend.ts'
+export * from './gallery/fits-node.ts'
+export * from './gallery/parse-gallery.ts'
+export * from './gallery/parse-thread.ts'
+export * from './gallery/source-uri.ts'
+export * from './pack/image-layout.ts'
+export * from './pack/pack-directory.ts'

@@ -1,0 +1,39 @@
+// The forms that a source can have, told apart by their scheme alone. What they name is judged by whoever fetches it.
+
+/** Who wrote the uri: somebody elsewhere, or the administrator of this cluster. */
+export type GalleryOrigin = 'remote' | 'local'
+
+export type SourceKind = 'oci' | 'archive' | 'file' | 'builtin'
+
+/** Null: not a source at all. */
+export function sourceKind(uri: string): SourceKind | null {
+  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(uri)?.[1]?.toLowerCase()
+  switch (scheme) {
+    case undefined:
+      // host/name:tag. A word with a colon and nothing like a scheme before it is one too.
+      return /^[a-z0-9][\w.:/@-]*$/i.test(uri) ? 'oci' : null
+    case 'oci':
+      return 'oci'
+    case 'http':
+    case 'https':
+      return 'archive'
+    case 'file':
+      return 'file'
+    case 'builtin':
+      return 'builtin'
+    default:
+      return null
+  }
+}
+
+/** Why a gallery may not say this; null when it may. */
+export function uriProblem(uri: string, origin: GalleryOrigin): string | null {
+  const shown = JSON.stringify(uri.slice(0, 200))
+  // Control characters and spaces end up in requests and logs.
+  if (/[^\x21-\x7e]/.test(uri)) return `${shown} has characters that no source has`
+  const kind = sourceKind(uri)
+  if (kind === null) return `${shown} is not a source: it is oci://…, host/name:tag, https://… or file:///…`
+  if (kind === 'file' && origin === 'remote') return `${shown} names a file of the node, which only a gallery on the machine itself may do`
+  if (kind === 'builtin' && origin === 'remote') return `${shown} names a backend of Muster's own, which only its own gallery may do`
+  return null
+}
