@@ -1,0 +1,24 @@
+// Images from registries.
+import type { Digest } from '@muster/protocol'
+import { openBlob, type OpenedBlob } from './open-blob.ts'
+import type { Platform } from './platform.ts'
+import type { OciReference } from './reference.ts'
+import type { RegistryOptions } from './registry-api.ts'
+import { createRegistryCall } from './registry-call.ts'
+import { resolveImage, type ResolvedImage } from './resolve-image.ts'
+
+export interface OciClient {
+  /** Tag → digest once; index → the manifest of this platform. Every document is checked against its digest. */
+  resolve(reference: OciReference, platform: Platform, signal: AbortSignal): Promise<ResolvedImage>
+  /** From `offset` on if the registry can; otherwise from the beginning, and the answer says so. */
+  openBlob(reference: OciReference, digest: Digest, at: { offset: number; signal: AbortSignal }): Promise<OpenedBlob>
+}
+
+/** Mirrors are references of their own, for the caller to try in order. */
+export function createOciClient(options: RegistryOptions & { readonly random?: () => number }): OciClient {
+  const call = createRegistryCall(options)
+  return {
+    resolve: (reference, platform, signal) => resolveImage(call, { reference, platform, signal }),
+    openBlob: (reference, digest, { offset, signal }) => openBlob(call, { reference, digest, offset, signal }),
+  }
+}

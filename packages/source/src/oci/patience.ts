@@ -1,0 +1,41 @@
+// Trying again what a registry could not do just now.
+import { backoffMs, type Clock, type Log } from '@muster/host'
+import { FleetError, type Failure } from '@muster/protocol'
+
+/** A failure that says itself when to come back. */
+export class Busy extends FleetError {
+  readonly retryAfterMs: number | null
+
+  constructor(failure: Failure, retryAfterMs: number | null) {
+    super(failure)
+    this.name = 'Busy'
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+const attempts = 4
+const backoff = { baseMs: 500, maxMs: 8_000, jitter: 0.25 }
+
+export type Patiently = <T>(work: () => Promise<T>, signal: AbortSignal) => Promise<T>
+
+/**
+ * Only for what is unavailable: whatever is wrong with the content is for the caller, who may know a mirror. Few
+ * attempts for the same reason; who wants more of them keeps a queue.
+ */
+export function createPatience({ clock, log, random }: { clock: Clock; log: Log; random: () => number }): Patiently {
+  return async (work, signal) => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await work()
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!(error instanceof FleetError) || error.failure.code !== 'unavailable' || attempt >= attempts) throw error
+        const asked = error instanceof Busy ? error.retryAfterMs : null
+        // Never sooner than it asked for, and never all at the same moment.
+        const waitMs = asked === null ? backoffMs(attempt, { ...backoff, random }) : Math.round(asked * (1 + 0.1 * random()))
+        log.info('trying again soon', { reason: error.message, attempt, wait_ms: waitMs })
+        await clock.sleep(waitMs, signal)
+      }
+    }
+  }
+}

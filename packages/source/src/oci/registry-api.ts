@@ -1,0 +1,113 @@
+// Requests to a registry's API: finds out whether it speaks https, answers its challenges, remembers both.
+import type { Clock, Log } from '@muster/host'
+import { FleetError } from '@muster/protocol'
+import type { Outbound, OutboundRequest, OutboundResponse } from '../outbound/outbound.ts'
+import { SourceForbidden } from '../outbound/source-forbidden.ts'
+import { speaksNoTls } from '../outbound/speaks-no-tls.ts'
+import { createAuthenticator, type Authorization } from './authenticate.ts'
+import { parseChallenges } from './challenge.ts'
+import type { CredentialSource } from './credentials.ts'
+import type { OciReference } from './reference.ts'
+
+export interface RegistryRequest extends Pick<OutboundRequest, 'headers' | 'signal' | 'limits'> {
+  readonly reference: Pick<OciReference, 'registry' | 'repository'>
+  readonly method?: NonNullable<OutboundRequest['method']>
+  /** Below `/v2/<repository>/`, or a whole URL that the registry gave for an upload, which gets credentials on its own origin only. */
+  readonly path: string | URL
+  /** Called again for each attempt. */
+  readonly body?: () => Uint8Array | AsyncIterable<Uint8Array>
+  readonly access?: 'pull' | 'pull,push'
+}
+
+export interface RegistryApi {
+  /** One attempt, challenges answered. Any status is an answer. */
+  send(request: RegistryRequest): Promise<OutboundResponse>
+}
+
+type Scheme = 'https' | 'http'
+
+/** What people call docker.io has its API elsewhere. */
+const apiHosts: Readonly<Record<string, string>> = { 'docker.io': 'registry-1.docker.io' }
+
+export interface RegistryOptions {
+  readonly outbound: Outbound
+  readonly credentials: CredentialSource
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export function createRegistryApi({ outbound, credentials, clock, log }: RegistryOptions): RegistryApi {
+  const authenticate = createAuthenticator({ outbound, credentials, clock })
+  const schemes = new Map<string, Scheme>()
+  const authorizations = new Map<string, Authorization>()
+
+  const sendTo = (base: URL, request: RegistryRequest, header: string | undefined): Promise<OutboundResponse> => {
+    const { reference, path, method = 'GET', headers, body, signal, limits } = request
+    const url = typeof path === 'string' ? new URL(`/v2/${reference.repository}/${path}`, base) : path
+    return outbound.request({
+      url,
+      method,
+      signal,
+      headers: { ...headers, ...(header === undefined || url.origin !== base.origin ? {} : { authorization: header }) },
+      ...(body === undefined ? {} : { body: body() }),
+      ...(limits === undefined ? {} : { limits }),
+    })
+  }
+
+  const authorised = async (base: URL, request: RegistryRequest): Promise<OutboundResponse> => {
+    const { registry, repository } = request.reference
+    const scope = `repository:${repository}:${request.access ?? 'pull'}`
+    const key = `${base.origin} ${scope}`
+    const known = authorizations.get(key)
+    if (known !== undefined && known.goodUntil <= clock.monotonic()) authorizations.delete(key)
+    const response = await sendTo(base, request, authorizations.get(key)?.header)
+    // A store that the registry redirects to may refuse as well; its challenge is not for our credentials.
+    if (response.status !== 401 || response.url.origin !== base.origin) return response
+    authorizations.delete(key)
+    const challenges = parseChallenges(response.headers['www-authenticate'])
+    const answer = await authenticate(challenges, { registry, url: base, scope, signal: request.signal }).catch((error: unknown) => {
+      response.body.destroy()
+      throw error
+    })
+    if (answer === null) return response
+    response.body.destroy()
+    const second = await sendTo(base, request, answer.header)
+    if (second.status !== 401) authorizations.set(key, answer)
+    return second
+  }
+
+  const at = (registry: string, scheme: Scheme): URL => new URL(`${scheme}://${apiHosts[registry] ?? registry}/`)
+
+  /** Https, unless it is known or found out that there is none, and then plain http, which is open to listed sources only. */
+  return {
+    async send(request) {
+      const { registry } = request.reference
+      const known = schemes.get(registry)
+      try {
+        const response = await authorised(at(registry, known ?? 'https'), request)
+        if (known === undefined) schemes.set(registry, 'https')
+        return response
+      } catch (error) {
+        // What was plain yesterday may have a certificate today.
+        if (known === 'http' && error instanceof FleetError && error.failure.code === 'unavailable') schemes.delete(registry)
+        if (known !== undefined || !speaksNoTls(error)) throw error
+        const response = await authorised(at(registry, 'http'), request).catch((second: unknown) => {
+          throw second instanceof SourceForbidden ? noTls(registry, error) : second
+        })
+        log.info('the registry speaks plain http', { registry })
+        schemes.set(registry, 'http')
+        return response
+      }
+    },
+  }
+}
+
+const noTls = (registry: string, cause: unknown): FleetError =>
+  new FleetError(
+    {
+      code: 'invalid',
+      retry: 'never',
+      message: `source_forbidden: ${registry} does not speak https; to allow plain http: --allow-source ${registry}`,
+    },
+    { cause },
+  )

@@ -1,0 +1,92 @@
+// From a reference to the digests of everything that an image consists of. A tag is asked for once; from then on
+// everything goes by digest.
+import { FleetError, type Digest } from '@muster/protocol'
+import { checkConfigPlatform, chooseManifest } from './choose-manifest.ts'
+import { fetchDocument } from './fetch-document.ts'
+import { parseConfig, parseManifest, type ImageDocument, type Manifest } from './manifest.ts'
+import { acceptedManifests } from './media-types.ts'
+import type { Platform } from './platform.ts'
+import { formatReference, type OciReference } from './reference.ts'
+import type { RegistryCall } from './registry-call.ts'
+
+export type ImageLayer = Readonly<{ digest: Digest; size: number; mediaType: string; diffId: Digest }>
+
+export type ResolvedImage = Readonly<{
+  /** What was asked for, pinned to the digest that it means now. */
+  reference: OciReference
+  /** Of the index, when there was one. */
+  indexDigest?: Digest
+  manifestDigest: Digest
+  manifestBytes: Uint8Array
+  /** In the order in which they are unpacked. The same layer may be there twice. */
+  layers: readonly ImageLayer[]
+  config: Readonly<{ digest: Digest; size: number }>
+  /** Of all layers, each once. */
+  totalBytes: number
+}>
+
+type Asked = Readonly<{ reference: OciReference; platform: Platform; signal: AbortSignal }>
+type Described = Readonly<{ digest: Digest; size: number; mediaType: string }>
+type Fetched = Readonly<{ document: ImageDocument; digest: Digest; bytes: Uint8Array }>
+
+export async function resolveImage(call: RegistryCall, asked: Asked): Promise<ResolvedImage> {
+  const { reference } = asked
+  const { manifest, digest, bytes, indexDigest } = await findManifest(call, asked)
+  const diffIds = await fetchDiffIds(call, { ...asked, manifest })
+  return {
+    reference: { ...reference, digest: indexDigest ?? digest },
+    ...(indexDigest === undefined ? {} : { indexDigest }),
+    manifestDigest: digest,
+    manifestBytes: bytes,
+    layers: withDiffIds(manifest, diffIds),
+    config: { digest: manifest.config.digest, size: manifest.config.size },
+    totalBytes: totalOf(manifest),
+  }
+}
+
+async function findManifest(call: RegistryCall, asked: Asked) {
+  const first = await fetchManifest(call, asked, null)
+  if (first.document.kind === 'manifest') return { manifest: first.document, digest: first.digest, bytes: first.bytes }
+  const what = formatReference(asked.reference)
+  const entry = chooseManifest(first.document.manifests, { platform: asked.platform, what })
+  const { document, digest, bytes } = await fetchManifest(call, asked, entry)
+  // chooseManifest takes images only, and what an entry is called has to be what it is.
+  if (document.kind !== 'manifest')
+    throw new FleetError({ code: 'invalid', retry: 'never', message: `${what} has an index inside an index` })
+  return { manifest: document, digest, bytes, indexDigest: first.digest }
+}
+
+async function fetchManifest(call: RegistryCall, { reference, signal }: Asked, described: Described | null): Promise<Fetched> {
+  const digest = described?.digest ?? reference.digest
+  const what = formatReference({ ...reference, digest })
+  const request = {
+    reference,
+    path: `manifests/${digest ?? reference.tag ?? 'latest'}`,
+    headers: { accept: acceptedManifests },
+    signal,
+  }
+  const wanted = { request, what, ...(digest === null ? {} : { digest }), ...(described === null ? {} : { size: described.size }) }
+  const fetched = await fetchDocument(call, wanted)
+  const called = { what, contentType: fetched.contentType, ...(described === null ? {} : { describedAs: described.mediaType }) }
+  return { document: parseManifest(fetched.bytes, called), digest: fetched.digest, bytes: fetched.bytes }
+}
+
+async function fetchDiffIds(call: RegistryCall, asked: Asked & { readonly manifest: Manifest }): Promise<readonly Digest[]> {
+  const { reference, platform, signal, manifest } = asked
+  const { digest, size } = manifest.config
+  const what = `the config of ${formatReference(reference)}`
+  const { bytes } = await fetchDocument(call, { request: { reference, path: `blobs/${digest}`, signal }, what, digest, size })
+  const config = parseConfig(bytes, { what, layers: manifest.layers.length })
+  checkConfigPlatform(config, { platform, what: formatReference(reference) })
+  return config.rootfs.diff_ids
+}
+
+function withDiffIds(manifest: Manifest, diffIds: readonly Digest[]): ImageLayer[] {
+  return manifest.layers.flatMap(({ digest, size, mediaType }, index) => {
+    const diffId = diffIds[index]
+    return diffId === undefined ? [] : [{ digest, size, mediaType, diffId }]
+  })
+}
+
+const totalOf = ({ layers }: Manifest): number =>
+  [...new Map(layers.map(({ digest, size }) => [digest, size])).values()].reduce((sum, size) => sum + size, 0)

@@ -1,0 +1,102 @@
+// The only way out (docs: --allow-source). Every fetch of a backend, a gallery or a model's file goes through here:
+// resolve the name, check every address, connect to what was checked, and begin again at each redirect.
+import { lookup as systemLookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import { getCACertificates } from 'node:tls'
+import { version, type Clock, type Log } from '@muster/host'
+import { FleetError } from '@muster/protocol'
+import { canonicalName, parseAllowList } from './allow-list.ts'
+import { checkTarget, type Lookup, type Target } from './check-target.ts'
+import { exchange } from './exchange.ts'
+import { parseIpAddress } from './ip-address.ts'
+import type { Outbound, OutboundLimits, OutboundRequest, OutboundResponse } from './outbound.ts'
+import { followRedirect, type Onward } from './follow-redirect.ts'
+import { showUrl, SourceForbidden } from './source-forbidden.ts'
+import { reasonOf } from './watch-body.ts'
+
+export interface OutboundOptions {
+  /** HOST[:PORT] or CIDR each; one that is neither throws. */
+  readonly allow: readonly string[]
+  readonly clock: Clock
+  readonly log: Log
+  /** The system's resolver unless told. */
+  readonly lookup?: Lookup
+  /** Certificates (PEM) to trust beside those that Node trusts. */
+  readonly ca?: readonly string[]
+}
+
+const defaultLimits: OutboundLimits = { headersMs: 30_000, stallMs: 30_000 }
+/** A registry sends to its store, an archive's short address to its long one; more is a loop or a game. */
+const defaultRedirects = 5
+
+export function createOutbound(options: OutboundOptions): Outbound {
+  const allow = parseAllowList(options.allow)
+  const lookup = options.lookup ?? resolveName
+  const ca = options.ca === undefined ? {} : { ca: [...getCACertificates('default'), ...options.ca] }
+
+  const check = async (url: URL, { signal, headersMs }: { signal: AbortSignal; headersMs: number }): Promise<Target> => {
+    const late = new AbortController()
+    const limit = options.clock.sleep(headersMs, late.signal).then(() => {
+      throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${url.hostname} was not resolved within ${headersMs} ms` })
+    })
+    try {
+      return await Promise.race([checkTarget(url, { allow, lookup }), limit, aborted(signal, late.signal)])
+    } finally {
+      late.abort()
+      limit.catch(() => undefined)
+    }
+  }
+
+  const follow = async (request: OutboundRequest): Promise<OutboundResponse> => {
+    const { method = 'GET', body, signal, maxRedirects = defaultRedirects } = request
+    const limits = { ...defaultLimits, ...request.limits }
+    let to: Onward = { url: request.url, headers: { 'user-agent': `muster/${version}`, ...request.headers } }
+    for (let left = maxRedirects; ; left--) {
+      signal.throwIfAborted()
+      const target = await check(to.url, { signal, headersMs: limits.headersMs })
+      const sent = { target, method, headers: to.headers, signal, limits, clock: options.clock, ...ca }
+      const response = await exchange(body === undefined ? sent : { ...sent, body })
+      const next = followRedirect({ ...to, method }, response)
+      if (next === null) return response
+      response.body.destroy()
+      if (left <= 0) throw new SourceForbidden(`${showUrl(request.url)} leads to more than ${maxRedirects} redirects`)
+      options.log.debug('following a redirect', { from: showUrl(to.url), to: showUrl(next.url) })
+      to = next
+    }
+  }
+
+  return {
+    async request(request) {
+      try {
+        return await follow(request)
+      } catch (error) {
+        if (error instanceof SourceForbidden) options.log.warn('a source was refused', { url: showUrl(request.url), reason: error.message })
+        throw error
+      }
+    },
+    isListed(url) {
+      const port = Number(url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : url.port)
+      const name = canonicalName(url)
+      const address = parseIpAddress(name.replace(/^\[(.*)\]$/, '$1'))
+      return address === null ? allow.hasName(name, port) : allow.hasAddress(address, port)
+    },
+  }
+}
+
+async function resolveName(name: string): Promise<string[]> {
+  try {
+    const found = await systemLookup(name, { all: true })
+    return found.map(({ address }) => address).filter((address) => isIP(address) !== 0)
+  } catch (error) {
+    throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${name} could not be resolved` }, { cause: error })
+  }
+}
+
+/** Never resolves; the resolver of the system can't be called off, so nobody waits for it any more. */
+function aborted(signal: AbortSignal, done: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const abort = (): void => reject(reasonOf(signal))
+    signal.addEventListener('abort', abort, { once: true })
+    done.addEventListener('abort', () => signal.removeEventListener('abort', abort), { once: true })
+  })
+}

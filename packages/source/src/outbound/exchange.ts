@@ -1,0 +1,126 @@
+// One request and its answer, to an address that was checked. Each has a connection of its own: a kept one would save a
+// handshake, and would have to be trusted to still be what was checked, and to still be open.
+import { request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { isIP, isIPv6, type LookupFunction } from 'node:net'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { errorCode, type Clock } from '@muster/host'
+import { FleetError } from '@muster/protocol'
+import type { Target } from './check-target.ts'
+import { parseIpAddress } from './ip-address.ts'
+import type { OutboundLimits, OutboundRequest, OutboundResponse } from './outbound.ts'
+import { readAll } from './read-all.ts'
+import { showUrl, SourceForbidden } from './source-forbidden.ts'
+import { reasonOf, watchBody } from './watch-body.ts'
+
+type Exchange = Pick<OutboundRequest, 'method' | 'body' | 'signal'> &
+  Readonly<{ target: Target; headers: Readonly<Record<string, string>>; limits: OutboundLimits; clock: Clock; ca?: readonly string[] }>
+
+export async function exchange(options: Exchange): Promise<OutboundResponse> {
+  const { target, signal, clock, limits } = options
+  const { url } = target
+  const failed = (reason: string, cause?: unknown): FleetError => unavailable(url, reason, cause)
+  const late = new AbortController()
+  const answered = new AbortController()
+  try {
+    const request = open(options, AbortSignal.any([signal, late.signal]))
+    const response = new Promise<IncomingMessage>((resolve, reject) => {
+      request.once('response', resolve).on('error', reject)
+    })
+    // Whatever ends the upload ends the request too, and says so there.
+    response.catch(() => undefined)
+    await sendBody(request, options.body, limits.stallMs)
+    const limit = clock.sleep(limits.headersMs, answered.signal).then(
+      () => late.abort(),
+      () => undefined,
+    )
+    const message = await response.finally(() => answered.abort())
+    await limit
+    return answer(message, watchBody(message, { stallMs: limits.stallMs, clock, signal, failed }), url)
+  } catch (error) {
+    if (signal.aborted) throw reasonOf(signal)
+    if (error instanceof FleetError) throw error
+    throw failed(late.signal.aborted ? `no answer within ${limits.headersMs} ms` : describe(error), error)
+  } finally {
+    answered.abort()
+  }
+}
+
+function open({ target, method = 'GET', headers, body, ca }: Exchange, signal: AbortSignal): ClientRequest {
+  const { url, host, port, addresses } = target
+  const send = url.protocol === 'https:' ? httpsRequest : httpRequest
+  const request = send({
+    method,
+    // For the Host header, the certificate's name and the lookup below; an address is connected to as it is.
+    host,
+    port,
+    path: `${url.pathname}${url.search}`,
+    headers: {
+      'accept-encoding': 'identity',
+      ...headers,
+      ...(body instanceof Uint8Array ? { 'content-length': String(body.byteLength) } : {}),
+    },
+    agent: false,
+    lookup: pinned(addresses),
+    signal,
+    ...(isIP(host) === 0 ? { servername: host } : {}),
+    ...(ca === undefined ? {} : { ca: [...ca] }),
+  })
+  // Nothing but the checked addresses can have been connected to; this would notice if Node ever thought otherwise.
+  request.once('socket', (socket) =>
+    socket.once('connect', () => {
+      if (!addresses.some((address) => isSame(address, socket.remoteAddress ?? '')))
+        request.destroy(new SourceForbidden(`${host} was connected at ${socket.remoteAddress}, which was not checked`))
+    }),
+  )
+  return request
+}
+
+/** Answers with what was looked up and checked before, and asks nobody. */
+function pinned(addresses: readonly string[]): LookupFunction {
+  const all = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }))
+  return (_name, { all: wantsAll }, callback) => {
+    const [first] = all
+    if (first === undefined) callback(new Error('no address'), '', 4)
+    else if (wantsAll) callback(null, all)
+    else callback(null, first.address, first.family)
+  }
+}
+
+function isSame(one: string, other: string): boolean {
+  const [a, b] = [parseIpAddress(one), parseIpAddress(other)]
+  return a !== null && b !== null && a.bits === b.bits && a.value === b.value
+}
+
+async function sendBody(request: ClientRequest, body: OutboundRequest['body'], stallMs: number): Promise<void> {
+  if (body === undefined || body instanceof Uint8Array) return void request.end(body)
+  request.setTimeout(stallMs, () => request.destroy(new Error(`nothing could be sent for ${stallMs} ms`)))
+  // A server may answer before it has read everything and close, and its answer counts then. What fails otherwise
+  // destroys the request, whose error says so.
+  await pipeline(Readable.from(body), request).catch(() => undefined)
+  request.setTimeout(0)
+}
+
+function answer(message: IncomingMessage, body: Readable, url: URL): OutboundResponse {
+  const headers = Object.fromEntries(
+    Object.entries(message.headers).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
+  )
+  const bytes = (maxBytes: number): Promise<Buffer> => readAll(body, { maxBytes, what: showUrl(url) })
+  return {
+    status: message.statusCode ?? 0,
+    headers,
+    url,
+    body,
+    bytes,
+    text: async (maxBytes) => (await bytes(maxBytes)).toString('utf8'),
+  }
+}
+
+const unavailable = (url: URL, reason: string, cause: unknown): FleetError =>
+  new FleetError({ code: 'unavailable', retry: 'backoff', message: `${showUrl(url)}: ${reason}` }, { cause })
+
+function describe(error: unknown): string {
+  if (error instanceof AggregateError && error.errors.length > 0) return describe(error.errors[0])
+  return error instanceof Error ? error.message || String(errorCode(error) ?? error.name) : String(error)
+}
