@@ -7,13 +7,14 @@ import { connectNatsBus } from './connect-nats-bus.ts'
 import { createControllerClient } from './controller-client.ts'
 import { openDoor } from './gateway/open-door.ts'
 import { loadNodeKey } from './identity.ts'
-import { emptyInventory } from './inventory.ts'
 import { begin, type Membership } from './membership/machine.ts'
 import { openNodeMemory, type NodeMemory } from './membership/node-memory.ts'
 import { describeWorker } from './membership/registration.ts'
 import { runMembership } from './membership/run-membership.ts'
 import { tell } from './membership/tell.ts'
 import { createWorkerMetrics } from './metrics.ts'
+import { noInstaller, type Installer, type Step } from './operations/installer.ts'
+import { openOperations, type Operations } from './operations/operations.ts'
 import { createPresence } from './presence.ts'
 import { hostFiles } from './resources/host-files.ts'
 import { thisRuntime } from './resources/read-machine.ts'
@@ -32,6 +33,10 @@ export type WorkerDeps = Readonly<{
   random?: () => number
   /** Without it the bus is NATS; `local:` needs one that hands out the in-process bus. */
   connectBus?: ConnectBus
+  /** Without one nothing can be installed. */
+  installer?: Installer
+  /** Told where each operation stands. */
+  step?: Step
   /** Aborting it is the same as `stop`. */
   signal?: AbortSignal
 }>
@@ -85,13 +90,19 @@ type Life = WorkerDeps & Readonly<{ memory: NodeMemory; key: NodeKey; stop: (mes
 async function live(deps: Life): Promise<WorkerEnd> {
   const ending = new AbortController()
   try {
-    return await join(deps, startMonitor(deps, AbortSignal.any([deps.signal, ending.signal])))
+    const monitor = startMonitor(deps, AbortSignal.any([deps.signal, ending.signal]))
+    const operations = await startOperations(deps)
+    try {
+      return await join(deps, monitor, operations)
+    } finally {
+      await operations.stop()
+    }
   } finally {
     ending.abort()
   }
 }
 
-async function join(deps: Life, monitor: ResourceMonitor): Promise<WorkerEnd> {
+async function join(deps: Life, monitor: ResourceMonitor, operations: Operations): Promise<WorkerEnd> {
   const { settings, memory, key, clock, log, signal, random = Math.random } = deps
   const incarnation = Incarnation.parse(newId())
   let now: Membership | null = null
@@ -100,8 +111,7 @@ async function join(deps: Life, monitor: ResourceMonitor): Promise<WorkerEnd> {
   const attach = createPresence({
     nodeType: settings.type,
     incarnation,
-    inventory: emptyInventory,
-    activity: () => ({ inFlight: 0, ops: [] }),
+    operations,
     resources: monitor.resources,
     heartbeatIntervalMs: () => session?.settings.heartbeat_interval_ms ?? defaultHeartbeatMs,
     requestStop: deps.stop,
@@ -115,6 +125,7 @@ async function join(deps: Life, monitor: ResourceMonitor): Promise<WorkerEnd> {
     now = next
     if ('session' in next) session = next.session
     tell(log, next, before)
+    if (isRemoved(next, before)) operations.forget()
     await memory.keep(next)
     if (next.state !== 'ended') link.set(next.state === 'joined' ? { nodeId: next.nodeId, bus: next.session.bus } : null)
   }
@@ -147,6 +158,16 @@ async function join(deps: Life, monitor: ResourceMonitor): Promise<WorkerEnd> {
     await link.close(false)
     await gateway.close()
   }
+}
+
+/** An administrator deleted the node: what was wished of it is void. */
+function isRemoved(now: Membership, before: Membership | null): boolean {
+  if (now.state === 'ended') return now.reason === 'deleted'
+  return now.state === 'registering' && before !== null && before.state !== 'registering'
+}
+
+function startOperations({ dataDir, installer = noInstaller, step, clock, log }: Life): Promise<Operations> {
+  return openOperations({ path: dataDir.path('operations/journal'), installer, clock, log, ...(step === undefined ? {} : { step }) })
 }
 
 function startMonitor({ settings, dataDir, env = defaultEnv, clock, log }: Life, signal: AbortSignal): ResourceMonitor {

@@ -41,7 +41,8 @@ function listen(bus: Bus) {
   const beats: Heartbeat[] = []
   const events: NodeEvent[] = []
   bus.subscribe(heartbeat, { node: '*' }, (beat) => void beats.push(beat))
-  bus.subscribe(nodeEvents, { node: '*' }, (event) => void events.push(event))
+  // Not what is installed: these tests are about coming and going.
+  bus.subscribe(nodeEvents, { node: '*' }, (event) => void (event.type !== 'inventory' && events.push(event)))
   const oneMore = async (from = beats.length): Promise<Heartbeat> => {
     await waitFor(() => beats.length > from, { what: 'one more heartbeat' })
     return beats.at(-1) as Heartbeat
@@ -179,7 +180,8 @@ describe('a member', () => {
     await polled(controller, polls + 1)
     await oneMore()
     expect(node.registrations).toBe(1)
-    expect(beats.map(({ seq }) => seq)).toEqual(beats.map((_, index) => index))
+    const seqs = beats.map(({ seq }) => seq)
+    expect(seqs).toEqual([...new Set(seqs)].toSorted((a, b) => a - b))
     expect(events).toEqual([])
   })
 

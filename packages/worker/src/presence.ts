@@ -4,15 +4,14 @@ import type { Clock, Log } from '@muster/host'
 import { nodeEvents, type Incarnation, type NodeId, type Resources } from '@muster/protocol'
 import type { Presence } from './bus-link.ts'
 import { serveCommands } from './commands/serve-commands.ts'
-import { startHeartbeat, type Activity } from './heartbeat.ts'
-import type { Inventory } from './inventory.ts'
+import { startHeartbeat } from './heartbeat.ts'
 import type { WorkerMetrics } from './metrics.ts'
+import type { Operations } from './operations/operations.ts'
 
 export type PresenceDeps = Readonly<{
   nodeType: 'backend' | 'agent'
   incarnation: Incarnation
-  inventory: Inventory
-  activity: () => Activity
+  operations: Operations
   resources: () => Resources
   heartbeatIntervalMs: () => number
   requestStop: (message: string) => void
@@ -23,20 +22,35 @@ export type PresenceDeps = Readonly<{
 }>
 
 const farewellMs = 2_000
+const maxOpsInBeat = 4096
 
 export function createPresence(deps: PresenceDeps): (bus: Bus, nodeId: NodeId) => Presence {
-  const { nodeType, incarnation, inventory, requestStop, metrics, log } = deps
+  const { nodeType, incarnation, operations, requestStop, metrics, log } = deps
   // One sequence for beats and events, so that a late beat can't be taken for one after the goodbye.
   let seq = 0
   const nextSeq = (): number => seq++
   return (bus, nodeId) => {
-    const subscriptions = serveCommands(nodeType, { bus, nodeId, inventory, requestStop, log })
+    const leaving = new AbortController()
+    const subscriptions = serveCommands(nodeType, { bus, nodeId, operations, requestStop, log, signal: leaving.signal })
+    const fallSilent = nodeType === 'agent' ? () => undefined : operations.attach({ bus, nodeId, incarnation, nextSeq })
     const unlisten = countReconnects(bus, metrics)
-    const heartbeat = startHeartbeat({ ...deps, bus, nodeId, nextSeq, intervalMs: deps.heartbeatIntervalMs, onSent: metrics.heartbeatSent })
+    const activity = () => ({ inFlight: 0, ops: operations.active().slice(0, maxOpsInBeat) })
+    const heartbeat = startHeartbeat({
+      ...deps,
+      bus,
+      nodeId,
+      nextSeq,
+      activity,
+      intervalMs: deps.heartbeatIntervalMs,
+      onSent: metrics.heartbeatSent,
+    })
     return {
       async stop(farewell) {
         unlisten()
         await heartbeat.stop()
+        // Who waits for the end of an operation gets an answer now, or these subscriptions would never stop.
+        leaving.abort()
+        fallSilent()
         if (farewell && bus.isConnected()) {
           bus.publish(nodeEvents, { node: nodeId }, { type: 'leaving', incarnation, seq: nextSeq() })
           await bus.ping(farewellMs)

@@ -2,5 +2,5 @@
 import { backendList } from '@muster/protocol'
 import type { ServeCommand } from './command.ts'
 
-export const serveBackendList: ServeCommand = ({ bus, nodeId, inventory }) =>
-  bus.serve(backendList, { node: nodeId }, async () => ({ backends: [...(await inventory.list())] }))
+export const serveBackendList: ServeCommand = ({ bus, nodeId, operations }) =>
+  bus.serve(backendList, { node: nodeId }, () => operations.inventory())

@@ -2,14 +2,16 @@
 import type { Bus, Subscription } from '@muster/bus'
 import type { Log } from '@muster/host'
 import type { NodeId } from '@muster/protocol'
-import type { Inventory } from '../inventory.ts'
+import type { Operations } from '../operations/operations.ts'
 
 export type CommandContext = Readonly<{
   bus: Bus
   nodeId: NodeId
-  inventory: Inventory
+  operations: Operations
   requestStop: (message: string) => void
   log: Log
+  /** Aborts when this node leaves the bus: whoever still waits is told. */
+  signal: AbortSignal
 }>
 
 export type ServeCommand = (context: CommandContext) => Subscription

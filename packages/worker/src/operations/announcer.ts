@@ -1,0 +1,71 @@
+// What a node says of its own accord about its operations: how each ended, and what is installed since.
+// Nobody acknowledges events, so each time the bus is there (again) the latest results are said again.
+import type { Bus } from '@muster/bus'
+import type { Log } from '@muster/host'
+import { nodeEvents, type BackendList, type Incarnation, type NodeEvent, type NodeId, type OpStatusReply } from '@muster/protocol'
+
+/** The node's place on the bus while it has one. */
+export type Voice = Readonly<{ bus: Bus; nodeId: NodeId; incarnation: Incarnation; nextSeq: () => number }>
+
+export interface Announcer {
+  /** Returns how to fall silent. */
+  attach(voice: Voice): () => void
+  voice(): Voice | null
+  result(status: OpStatusReply): void
+  inventory(): void
+}
+
+export type AnnouncerDeps = Readonly<{
+  recentResults: () => readonly OpStatusReply[]
+  inventory: () => Promise<BackendList>
+  log: Log
+}>
+
+type Said = NodeEvent extends infer E ? (E extends NodeEvent ? Omit<E, 'incarnation' | 'seq'> : never) : never
+
+export function createAnnouncer({ recentResults, inventory, log }: AnnouncerDeps): Announcer {
+  let voice: Voice | null = null
+  let isReading = false
+  let isStale = false
+
+  const say = (event: Said): void => {
+    if (voice === null || !voice.bus.isConnected()) return
+    try {
+      const { bus, nodeId, incarnation, nextSeq } = voice
+      bus.publish(nodeEvents, { node: nodeId }, { ...event, incarnation, seq: nextSeq() })
+    } catch (error) {
+      log.error('an event was not sent', { type: event.type, error })
+    }
+  }
+  const sayInventory = async (): Promise<void> => {
+    // One reading at a time, so that an older one is never said after a newer.
+    isReading = true
+    while (isStale) {
+      isStale = false
+      say({ type: 'inventory', ...(await inventory()) })
+    }
+    isReading = false
+  }
+  const announcer: Announcer = {
+    voice: () => voice,
+    result: (status) => say({ type: 'op.result', ...status }),
+    inventory() {
+      isStale = true
+      if (!isReading) void sayInventory()
+    },
+    attach(attached) {
+      voice = attached
+      const sayAgain = (): void => {
+        for (const status of recentResults()) announcer.result(status)
+        announcer.inventory()
+      }
+      const unlisten = attached.bus.onConnection((isConnected) => isConnected && sayAgain())
+      if (attached.bus.isConnected()) sayAgain()
+      return () => {
+        unlisten()
+        if (voice === attached) voice = null
+      }
+    },
+  }
+  return announcer
+}

@@ -1,0 +1,127 @@
+// What a worker remembers of the commands it accepted: the journal's entries, put together. Bounded: of
+// what is finished, the newest of each backend (its generation must not be forgotten) and the latest results.
+import type { BackendName, NodeId, OperationId } from '@muster/protocol'
+import type { Entry } from './journal-format.ts'
+import { namesIn, type Order } from './order.ts'
+import { entriesOf, note, type Work } from './work.ts'
+
+export interface Ledger {
+  readonly boot: () => number
+  readonly node: () => NodeId | null
+  apply(entry: Entry): void
+  add(order: Order): Work
+  remove(work: Work): void
+  get(id: number): Work | null
+  byOp(opId: OperationId): Work | null
+  /** Of this backend, in the order of acceptance. */
+  row(backend: BackendName): readonly Work[]
+  /** Concrete names lead to the row of the name that was asked for. */
+  rowNameOf(backend: BackendName): BackendName
+  /** Every name under which work on this backend may meet other work. */
+  namesOf(order: Order): readonly BackendName[]
+  unfinished(): readonly Work[]
+  /** Results of this run and the one before it. */
+  recentResults(): readonly Work[]
+  prune(): void
+  entries(): readonly Entry[]
+  size(): number
+  forget(): void
+}
+
+const keptResults = 64
+const keptBackends = 4096
+const maxJoinedOps = 64
+
+export function createLedger(entries: readonly Entry[]): Ledger {
+  const works = new Map<number, Work>()
+  const ops = new Map<OperationId, Work>()
+  let boot = 0
+  let node: NodeId | null = null
+  let nextId = 0
+
+  const put = (id: number, order: Order): Work => {
+    const work: Work = { id, order, opIds: new Set(), epoch: order.epoch ?? null, calledOff: null, end: null, isStored: false }
+    works.set(id, work)
+    nextId = Math.max(nextId, id + 1)
+    attach(work, order.op_id)
+    return work
+  }
+  const attach = (work: Work, opId: OperationId | undefined): void => {
+    if (opId === undefined || work.opIds.size >= maxJoinedOps) return
+    work.opIds.add(opId)
+    ops.set(opId, work)
+  }
+  const remove = (work: Work): void => {
+    works.delete(work.id)
+    for (const opId of work.opIds) if (ops.get(opId) === work) ops.delete(opId)
+  }
+  const row = (backend: BackendName): Work[] => [...works.values()].filter(({ order }) => order.backend === backend)
+  const apply = (entry: Entry): void => {
+    if (entry.type === 'boot') return void (boot = entry.boot)
+    if (entry.type === 'node') return void (node = entry.node)
+    if (entry.type === 'order') {
+      // A rewritten journal may be followed by lines that were on their way to the old one.
+      if (!works.has(entry.id)) put(entry.id, entry.order).isStored = true
+      return
+    }
+    const work = works.get(entry.id)
+    if (work === undefined) return
+    note(work, entry)
+    if (entry.type === 'join') attach(work, entry.op_id)
+  }
+  for (const entry of entries) apply(entry)
+
+  return {
+    boot: () => boot,
+    node: () => node,
+    apply,
+    add: (order) => put(nextId, order),
+    remove,
+    get: (id) => works.get(id) ?? null,
+    byOp: (opId) => ops.get(opId) ?? null,
+    row,
+    rowNameOf: (backend) => rowNameIn([...works.values()], backend),
+    namesOf: (order) => namesOfAll([order, ...row(order.backend).map((work) => work.order)]),
+    unfinished: () => [...works.values()].filter(({ end }) => end === null),
+    recentResults: () => [...works.values()].filter(({ end }) => end !== null && end.boot >= boot - 1).slice(-keptResults),
+    prune: () => disposable([...works.values()]).forEach(remove),
+    entries: () => [...originOf(boot, node), ...[...works.values()].filter(({ isStored }) => isStored).flatMap(entriesOf)],
+    size: () => works.size,
+    forget() {
+      works.clear()
+      ops.clear()
+      node = null
+    },
+  }
+}
+
+const originOf = (boot: number, node: NodeId | null): Entry[] => [
+  { type: 'boot', boot },
+  ...(node === null ? [] : [{ type: 'node' as const, node }]),
+]
+
+const namesOfAll = (orders: readonly Order[]): BackendName[] => [...new Set(orders.flatMap(namesIn))]
+
+function rowNameIn(works: readonly Work[], backend: BackendName): BackendName {
+  if (works.some(({ order }) => order.backend === backend)) return backend
+  return works.findLast(({ order }) => order.name === backend)?.order.backend ?? backend
+}
+
+/** Finished, not among the latest, and neither the newest of its backend nor the one with its highest generation. */
+function disposable(works: readonly Work[]): Work[] {
+  const needed = new Set(works.filter(({ end }) => end !== null).slice(-keptResults))
+  const newest = new Map<BackendName, Work>()
+  const highest = new Map<BackendName, Work>()
+  for (const work of works) {
+    const { backend, generation } = work.order
+    newest.delete(backend)
+    newest.set(backend, work)
+    if (generation !== undefined && generation >= (highest.get(backend)?.order.generation ?? 0)) highest.set(backend, work)
+  }
+  for (const [backend, work] of [...newest].slice(-keptBackends)) {
+    needed.add(work)
+    const other = highest.get(backend)
+    if (other !== undefined) needed.add(other)
+  }
+  return works.filter((work) => work.end !== null && !needed.has(work))
+}

@@ -1,0 +1,87 @@
+// The operations of one node on a bus, served as a worker serves them, with an ear on what it says.
+import { createLocalHub, type Bus } from '@muster/bus'
+import { silentLog, systemClock, type Clock, type Log } from '@muster/host'
+import { Incarnation, nodeEvents, NodeId, OperationId, progress, type NodeEvent, type OpStatusReply, type Progress } from '@muster/protocol'
+import { makeTempDir, waitFor } from '@muster/testkit'
+import { serveCommands } from '../src/commands/serve-commands.ts'
+import type { Installer, Step } from '../src/operations/installer.ts'
+import { openOperations, type Operations } from '../src/operations/operations.ts'
+
+export const nodeId = NodeId.parse('n-1')
+export const opId = (text: string): OperationId => OperationId.parse(text)
+export const to = { node: nodeId }
+export const soon = { timeoutMs: 10_000 }
+
+export type WorldOptions = Readonly<{
+  installer: Installer
+  clock?: Clock
+  log?: Log
+  step?: Step
+  path?: string
+  /** Two connections to one bus; otherwise one within this process. */
+  connect?: () => Promise<Bus>
+}>
+
+export interface OperationsWorld extends AsyncDisposable {
+  readonly path: string
+  readonly operations: Operations
+  /** The controllers' end of the bus. */
+  readonly bus: Bus
+  readonly events: NodeEvent[]
+  readonly ticks: Progress[]
+  interrupt(): void
+  restore(): void
+  results(): OpStatusReply[]
+  /** The first, or the one after so many. */
+  result(op: string, after?: number): Promise<OpStatusReply>
+  /** As a process that is gone: whatever it was doing is left. */
+  stop(): Promise<void>
+}
+
+export async function startOperations(options: WorldOptions): Promise<OperationsWorld> {
+  const directory = options.path === undefined ? await makeTempDir('operations') : null
+  const path = options.path ?? `${directory?.path}/operations/journal`
+  const { clock = systemClock, log = silentLog, installer, step } = options
+  const hub = createLocalHub({ log: silentLog })
+  const connect = options.connect ?? (async () => hub.connect())
+  const [bus, own] = [await connect(), await connect()]
+  const events: NodeEvent[] = []
+  const ticks: Progress[] = []
+  bus.subscribe(nodeEvents, { node: '*' }, (event) => void events.push(event))
+  bus.subscribe(progress, { node: '*', op: '*' }, (tick) => void ticks.push(tick))
+  await bus.ping(5000)
+  const operations = await openOperations({ path, installer, clock, log, ...(step === undefined ? {} : { step }) })
+  const leaving = new AbortController()
+  let seq = 0
+  const served = serveCommands('backend', { bus: own, nodeId, operations, requestStop: () => undefined, log, signal: leaving.signal })
+  const detach = operations.attach({ bus: own, nodeId, incarnation: Incarnation.parse('i-1'), nextSeq: () => seq++ })
+  await own.ping(5000)
+  const results = (): OpStatusReply[] => events.filter((event) => event.type === 'op.result')
+  let isStopped = false
+  const stop = async (): Promise<void> => {
+    if (isStopped) return
+    isStopped = true
+    leaving.abort()
+    detach()
+    await Promise.all(served.map((subscription) => subscription.stop()))
+    await operations.stop()
+    await own.close()
+  }
+  return {
+    path,
+    operations,
+    bus,
+    events,
+    ticks,
+    interrupt: hub.interrupt,
+    restore: hub.restore,
+    results,
+    result: (op, after = 0) => waitFor(() => results().filter(({ op_id }) => op_id === op)[after], { what: `the result of ${op}` }),
+    stop,
+    async [Symbol.asyncDispose]() {
+      await stop()
+      await bus.close()
+      await directory?.remove()
+    },
+  }
+}
