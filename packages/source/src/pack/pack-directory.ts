@@ -17,7 +17,7 @@ export interface PackOptions {
   readonly layout: string
   /** Under which name the layout lists the image: a tag. */
   readonly refName?: string
-  /** None: one image that says `unknown/unknown` and suits every node. Any: an index with one image for each. */
+  /** None: one image that names no platform and suits every node. Any: an index with one image for each. */
   readonly platforms?: readonly PackPlatform[]
   readonly compression?: Compression
   readonly signal?: AbortSignal
@@ -44,8 +44,8 @@ const mediaTypes = {
   zstd: 'application/vnd.oci.image.layer.v1.tar+zstd',
 } as const
 
-/** What an image says that is not tied to a platform. */
-export const anyPlatform: PackPlatform = { os: 'unknown', architecture: 'unknown' }
+/** What the config of an image says that is for every machine: it must name both, and names none. */
+export const anyPlatform: PackPlatform = { os: '', architecture: '' }
 
 export async function packDirectory(directory: string, options: PackOptions): Promise<PackedImage> {
   const { compression = 'zstd', signal = new AbortController().signal } = options

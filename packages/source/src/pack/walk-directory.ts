@@ -6,7 +6,8 @@ import { join, posix, sep } from 'node:path'
 import { FleetError } from '@muster/protocol'
 import type { TarEntry, TarSource } from './tar-writer.ts'
 
-const limits = { entries: 200_000, pathBytes: 4096, nameBytes: 255, depth: 64 } as const
+/** As a worker has them (worker/src/storage/unpack/unpack-limits.ts). */
+const limits = { bytes: 10 * 1024 ** 3, entries: 200_000, pathBytes: 1024, nameBytes: 255, depth: 64 } as const
 
 interface Walk {
   readonly root: string
@@ -24,6 +25,8 @@ export async function walkDirectory(root: string, signal: AbortSignal): Promise<
   if (!own.isDirectory() && !(await lstat(realRoot)).isDirectory()) throw refusal(`${root} can't be packed: it is not a directory`)
   const walk: Walk = { root: realRoot, realRoot, signal, found: [] }
   await visit(walk, '')
+  const bytes = walk.found.reduce((total, { entry }) => total + entry.sizeBytes, 0)
+  if (bytes > limits.bytes) throw refusal(`${root} has ${bytes} bytes; a worker unpacks at most ${limits.bytes}`)
   return walk.found
 }
 
@@ -44,9 +47,8 @@ function readName(bytes: Buffer, directory: string): string {
   const name = bytes.toString('utf8')
   const shown = JSON.stringify(directory === '' ? name : `${directory}/${name}`)
   if (!Buffer.from(name).equals(bytes)) throw refusal(`the name ${shown} is not UTF-8`)
-  if (/[\p{Cc}\\]/u.test(name)) throw refusal(`the name ${shown} has control characters or backslashes`)
   if (name.startsWith('.wh.')) throw refusal(`the name ${shown} means "deleted" in an image layer`)
-  if (bytes.length > limits.nameBytes || Buffer.byteLength(directory) + bytes.length > limits.pathBytes)
+  if (bytes.length > limits.nameBytes || Buffer.byteLength(directory) + bytes.length + 2 > limits.pathBytes)
     throw refusal(`the name ${shown} is too long`)
   if (directory.split('/').length >= limits.depth) throw refusal(`${shown} is nested deeper than ${limits.depth} directories`)
   return name

@@ -1,0 +1,78 @@
+// A gallery from where its URL says. Whatever is wrong with it is one FleetError that names the gallery.
+import { open } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { FleetError, type Digest } from '@muster/protocol'
+import type { Outbound } from '../outbound/outbound.ts'
+import { parseBuiltinUri } from './builtin-uri.ts'
+import type { Gallery } from './find-backend.ts'
+import { galleryLimits } from './parse-gallery.ts'
+import { parseGalleryBeside } from './parse-thread.ts'
+import type { GalleryOrigin } from './source-uri.ts'
+
+export interface GalleryReaderDeps {
+  readonly outbound: Outbound
+  /** The text of one of Muster's own, by digest; the worker asks a controller for it. */
+  readonly readBuiltin: (digest: Digest, signal: AbortSignal) => Promise<string>
+}
+
+export interface GalleryAddress {
+  readonly name: string
+  /** https:, http: (listed hosts only), file:, github:owner/repo/path[@ref], or builtin://gallery@sha256:… */
+  readonly url: string
+}
+
+export type GalleryReader = ReturnType<typeof createGalleryReader>
+
+export function createGalleryReader({ outbound, readBuiltin }: GalleryReaderDeps) {
+  async function fetchText(name: string, url: URL, signal: AbortSignal): Promise<string> {
+    const response = await outbound.request({ url, headers: { accept: 'application/yaml, text/yaml, text/plain, */*' }, signal })
+    if (response.status === 200) return await response.text(galleryLimits.maxBytes)
+    response.body.destroy()
+    const message = `the gallery ${name} can't be read: ${response.url.host} answered ${response.status}`
+    if (response.status === 404 || response.status === 410) throw new FleetError({ code: 'not_found', retry: 'never', message })
+    throw new FleetError({ code: 'unavailable', retry: 'backoff', message })
+  }
+
+  async function textOf({ name, url }: GalleryAddress, signal: AbortSignal): Promise<{ text: string; origin: GalleryOrigin }> {
+    const builtin = parseBuiltinUri(url)
+    if (builtin !== null) return { text: await readBuiltin(builtin.digest, signal), origin: 'local' }
+    const address = galleryUrl(url)
+    if (address === null) throw invalid(`the gallery ${name} has no address that can be read: ${JSON.stringify(url)}`)
+    if (address.protocol === 'file:') return { text: await readBounded(name, address), origin: 'local' }
+    return { text: await fetchText(name, address, signal), origin: 'remote' }
+  }
+
+  return async (address: GalleryAddress, signal: AbortSignal): Promise<Gallery> => {
+    const { text, origin } = await textOf(address, signal)
+    const entries = await parseGalleryBeside({ text, options: { name: `the gallery ${address.name}`, origin } }, signal)
+    return { name: address.name, entries }
+  }
+}
+
+/** Where a gallery is read; null when it is nowhere. */
+export function galleryUrl(text: string): URL | null {
+  const github = /^github:([\w.-]+)\/([\w.-]+)\/([\w./-]+?)(?:@([\w./-]+))?$/.exec(text)
+  if (github !== null) {
+    const [, owner = '', repository = '', path = '', ref = 'main'] = github
+    return new URL(`https://raw.githubusercontent.com/${owner}/${repository}/${ref}/${path}`)
+  }
+  const url = URL.canParse(text) ? new URL(text) : null
+  if (url === null || !['https:', 'http:', 'file:'].includes(url.protocol)) return null
+  return url.username === '' && url.password === '' ? url : null
+}
+
+async function readBounded(name: string, url: URL): Promise<string> {
+  try {
+    await using file = await open(fileURLToPath(url), 'r')
+    const { size } = await file.stat()
+    if (size > galleryLimits.maxBytes)
+      throw invalid(`the gallery ${name} can't be read: it has ${size} bytes; at most ${galleryLimits.maxBytes} are read`)
+    return await file.readFile('utf8')
+  } catch (error) {
+    if (error instanceof FleetError) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new FleetError({ code: 'not_found', retry: 'never', message: `the gallery ${name} can't be read: ${reason}` }, { cause: error })
+  }
+}
+
+const invalid = (message: string): FleetError => new FleetError({ code: 'invalid', retry: 'never', message })
