@@ -4,14 +4,17 @@ import { createRequestVerifier, newId, version, type Clock, type DataDir, type L
 import { createFailureLimit } from './auth/failure-limit.ts'
 import { isLoopbackHost } from './auth/origin.ts'
 import { createPrincipalFinder } from './auth/principal.ts'
+import type { BuiltinBlobs } from './builtin/builtin-blobs.ts'
 import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
 import { createEventHub } from './events/hub.ts'
 import { createTicker } from './events/ticker.ts'
 import { createHousekeeping } from './housekeeping.ts'
 import { createApp } from './http/app.ts'
+import { blobEndpoints } from './http/blobs.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { eventEndpoints } from './http/events.ts'
+import { galleryEndpoints } from './http/galleries.ts'
 import { keyEndpoints } from './http/keys.ts'
 import { loginEndpoints } from './http/login.ts'
 import { nodeAgentEndpoints } from './http/node-agent.ts'
@@ -44,6 +47,8 @@ export interface Foundation extends ControllerDeps {
   readonly connected: ConnectedBus
   readonly database: OpenDatabase
   readonly store: Store
+  /** What comes with Muster, once it is packed. */
+  readonly builtin: Promise<BuiltinBlobs>
   readonly stopping: AbortSignal
   readonly webDirectory: string
   /** Where browsers and workers reach it. */
@@ -100,18 +105,20 @@ function createParts(foundation: Foundation) {
     autoApprove: settings.autoApprove,
     isOwnWorker: (key) => foundation.ownWorkers?.().has(key) ?? false,
     bus: { kind: bus.kind, url: connected.url, credentials: connected.credentials },
-    workerSettings: createWorkerSettings({ settings, controllers: store.controllers, clock }),
+    workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, clock }),
   })
   const housekeeping = createHousekeeping({ store, principals, own: { id: newId('c'), version, url: foundation.url }, clock, log })
   return { metrics, feed, principals, prober, pulse, membership, hub, housekeeping }
 }
 
 function createHttp(foundation: Foundation, parts: Parts, isStarted: () => boolean) {
-  const { settings, store, connected, clock, log, stopping, url } = foundation
+  const { settings, store, connected, builtin, clock, log, stopping, url } = foundation
   const { metrics, principals, pulse, membership, hub } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
+    ...blobEndpoints({ nodes: store.nodes, builtin }),
+    ...galleryEndpoints({ galleries: store.galleries, builtin }),
     ...keyEndpoints({ access: store.access }),
     ...loginEndpoints({ access: store.access, principals, url }),
     ...eventEndpoints({ hub, clock }),

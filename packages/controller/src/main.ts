@@ -4,10 +4,12 @@ import { fileURLToPath } from 'node:url'
 import { version } from '@muster/host'
 import { assemble, type ControllerDeps } from './assemble.ts'
 import { ensureSecrets, type FirstStart } from './auth/first-start.ts'
+import { packBuiltins } from './builtin/builtin-blobs.ts'
 import { connectBus } from './connect-bus.ts'
 import { createLoginLink } from './http/login.ts'
 import { claimAddress } from './http/server.ts'
 import { ownUrl } from './own-url.ts'
+import { galleriesOf } from './settings.ts'
 import { openDatabase } from './store/open-database.ts'
 import { createStore } from './store/store.ts'
 
@@ -23,6 +25,7 @@ export interface Controller {
 }
 
 const webDirectory = fileURLToPath(new URL('../../web/public', import.meta.url))
+const backendsDirectory = fileURLToPath(new URL('../../../backends', import.meta.url))
 
 export async function startController(deps: ControllerDeps): Promise<Controller> {
   const { settings, dataDir, log, clock } = deps
@@ -38,14 +41,20 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   undo.defer(() => connected.bus.close())
 
   const store = createStore(database.db)
-  const parts = assemble({ ...deps, connected, database, store, webDirectory, stopping: stopping.signal, url })
+  const builtin = packBuiltins({ backends: backendsDirectory, directory: dataDir.path('builtin') })
+  builtin.catch(() => undefined) // whoever waits for `made` learns of it
+  const parts = assemble({ ...deps, connected, database, store, builtin, webDirectory, stopping: stopping.signal, url })
   // It answers before the database is ready: /healthz tells that the process lives, /readyz that it can work.
   address.serve(parts.app.fetch, log)
   await dataDir.writeFile('endpoint', `${url}\n`)
 
   const made = database.prepare({
     signal: stopping.signal,
-    afterwards: () => ensureSecrets({ access: store.access, dataDir, given: settings }),
+    afterwards: async () => {
+      await builtin
+      await store.galleries.syncSettings(galleriesOf(settings))
+      return await ensureSecrets({ access: store.access, dataDir, given: settings })
+    },
   })
   const running = made.then(() => parts.run(stopping.signal))
   running.catch(() => undefined) // whoever waits for `made` learns of its failure

@@ -1,4 +1,5 @@
 // Every setting of a controller. The command line, the environment, the file and the docs are made from it.
+import { GalleryName, GalleryUrl, type GalleryAddress, type GalleryKind } from '@muster/protocol'
 import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
 
 /** A secret that can be guessed is none. */
@@ -17,6 +18,14 @@ const isAccountSeed = (value: Secret): string | null =>
   /^SA[A-Z2-7]{56}$/.test(value.reveal().trim())
     ? null
     : 'it is not the seed of a NATS account (SA and 56 more characters), as "muster nats-config" writes it'
+
+const isGalleries = (values: readonly string[]): string | null => {
+  for (const value of values) {
+    const gallery = parseGallerySetting(value, 'backend')
+    if (typeof gallery === 'string') return gallery
+  }
+  return null
+}
 
 export const controllerSettings = defineSettings({
   host: string({ flag: 'host', default: '127.0.0.1', help: 'address to listen on' }),
@@ -61,8 +70,37 @@ export const controllerSettings = defineSettings({
     flag: 'allow-source',
     help: 'private host[:port] or CIDR that backends, galleries and models may come from; repeatable',
   }),
+  galleries: list({
+    flag: 'gallery',
+    check: isGalleries,
+    help: 'NAME=URL of a gallery of backends, beside the built-in one; repeatable',
+  }),
+  modelGalleries: list({ flag: 'model-gallery', check: isGalleries, help: 'NAME=URL of a gallery of models; repeatable' }),
 })
 export type ControllerSettings = SettingsOf<typeof controllerSettings>
+
+/** The galleries of the command line, in the order in which they stand there. */
+export function galleriesOf(settings: Pick<ControllerSettings, 'galleries' | 'modelGalleries'>): GalleryAddress[] {
+  const parse =
+    (kind: GalleryKind) =>
+    (value: string): GalleryAddress[] => {
+      const gallery = parseGallerySetting(value, kind)
+      return typeof gallery === 'string' ? [] : [gallery]
+    }
+  return [...settings.galleries.flatMap(parse('backend')), ...settings.modelGalleries.flatMap(parse('model'))]
+}
+
+/** The name under which Muster's own gallery is listed. */
+export const builtinGalleryName = 'builtin'
+
+/** What is wrong with it, as a sentence, or what it says. */
+function parseGallerySetting(value: string, kind: GalleryKind): GalleryAddress | string {
+  const [, name = '', url = ''] = /^([^=]*)=(.*)$/s.exec(value) ?? []
+  const problem = GalleryName.safeParse(name).error ?? GalleryUrl.safeParse(url).error
+  if (name === builtinGalleryName) return `"${name}" is the name of the gallery that comes with Muster; choose another`
+  if (problem !== undefined) return `"${value}" is not NAME=URL: ${problem.issues[0]?.message ?? ''}`
+  return { name, url, kind }
+}
 
 /** What one setting alone can't say. */
 export function checkSettings(settings: ControllerSettings): void {
@@ -71,4 +109,8 @@ export function checkSettings(settings: ControllerSettings): void {
   }
   if (settings.nodeOfflineAfter < settings.nodeTimeout)
     throw new SettingsError('--node-offline-after must not be shorter than --node-timeout')
+  const names = galleriesOf(settings).map((gallery) => gallery.name)
+  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  if (twice !== undefined)
+    throw new SettingsError(`--gallery and --model-gallery name two galleries "${twice}"; each needs a name of its own`)
 }

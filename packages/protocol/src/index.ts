@@ -1,6 +1,7 @@
 export * from './failure.ts'
 export * from './http/define.ts'
 export * from './http/error.ts'
+export * from './http/galleries.ts'
 export * from './http/labels.ts'
 export * from './http/node-agent.ts'
 export * from './http/nodes.ts'

@@ -50,7 +50,7 @@ export function createFakeCluster({ token = 'right', busUrl = 'local:' } = {}): 
     nodes: new Map(),
     bus: { url: busUrl, credentials: null, expires_at: null },
     isImpatient: false,
-    settings: { heartbeat_interval_ms: 50, controllers: [], allow_source: [] },
+    settings: { heartbeat_interval_ms: 50, controllers: [], allow_source: [], galleries: [] },
     changed: () => listeners.forEach((listener) => listener()),
     onChange: (listener) => {
       listeners.add(listener)

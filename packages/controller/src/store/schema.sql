@@ -46,6 +46,19 @@ create table controllers (
   constraint controllers_pkey PRIMARY KEY (id)
 );
 
+create table galleries (
+  name text not null,
+  url text not null,
+  kind text not null,
+  origin text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint galleries_pkey PRIMARY KEY (name),
+  constraint galleries_kind_check CHECK ((kind = ANY (ARRAY['backend'::text, 'model'::text]))),
+  constraint galleries_name_check CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text)),
+  constraint galleries_origin_check CHECK ((origin = ANY (ARRAY['setting'::text, 'api'::text]))),
+  constraint galleries_url_check CHECK (((length(url) >= 1) AND (length(url) <= 2048)))
+);
+
 create table join_tokens (
   secret_sha256 text not null,
   created_at timestamp with time zone not null default now(),

@@ -3,6 +3,7 @@ import type { Kysely } from 'kysely'
 import { AccessStore } from './access.ts'
 import { ChangeStore } from './changes.ts'
 import { ControllerStore } from './controllers.ts'
+import { GalleryStore } from './galleries.ts'
 import { NodeStore } from './nodes.ts'
 import { PulseStore } from './pulses.ts'
 import type { Database } from './tables.ts'
@@ -14,6 +15,7 @@ export function createStore(db: Kysely<Database>) {
     access: new AccessStore(db),
     changes: new ChangeStore(db),
     controllers: new ControllerStore(db),
+    galleries: new GalleryStore(db),
     nodes: new NodeStore(db),
     pulses: new PulseStore(db),
   }

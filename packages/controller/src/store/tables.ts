@@ -37,6 +37,14 @@ export interface ControllersTable {
   last_seen_at: Defaulted<Timestamp>
 }
 
+export interface GalleriesTable {
+  name: string
+  url: string
+  kind: 'backend' | 'model'
+  origin: 'setting' | 'api'
+  created_at: Defaulted<Timestamp>
+}
+
 export interface JoinTokensTable {
   secret_sha256: string
   created_at: Defaulted<Timestamp>
@@ -94,6 +102,7 @@ export interface Database {
   change_floor: ChangeFloorTable
   changes: ChangesTable
   controllers: ControllersTable
+  galleries: GalleriesTable
   join_tokens: JoinTokensTable
   login_links: LoginLinksTable
   node_pulses: NodePulsesTable

@@ -1,9 +1,10 @@
 // /api/node: what a worker says for itself, signed with its key.
 import { z } from 'zod'
-import { Incarnation, NodeId, NodeName, PublicKey } from '../ids.ts'
+import { Digest, Incarnation, NodeId, NodeName, PublicKey } from '../ids.ts'
 import { Heartbeat } from '../messages/node.ts'
 import { Resources } from '../messages/resources.ts'
 import { route } from './define.ts'
+import { GalleryAddress } from './galleries.ts'
 import { Labels } from './labels.ts'
 
 /** The headers that carry a worker's signature, and how far its clock may be off. */
@@ -42,6 +43,8 @@ export const WorkerSettings = z.object({
   /** Where controllers answer, so that a worker survives the loss of the one it joined through. */
   controllers: z.array(z.string()).max(64),
   allow_source: z.array(z.string()).max(1024).default([]),
+  /** In the order in which a name is looked up. `builtin://…@sha256:…` is a blob that any controller serves. */
+  galleries: z.array(GalleryAddress).max(1024).default([]),
 })
 export type WorkerSettings = z.infer<typeof WorkerSettings>
 
@@ -87,5 +90,13 @@ export const nodeAgentRoutes = {
       resources: true,
     }),
     response: z.object({ status: z.string() }),
+  }),
+  blob: route({
+    method: 'GET',
+    path: '/api/node/:id/blobs/:digest',
+    access: 'node',
+    summary: 'What comes with Muster, by digest, to approved nodes; takes a Range',
+    params: z.object({ id: NodeId, digest: Digest }),
+    produces: 'application/octet-stream',
   }),
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { begin, step, type JoinFacts, type Membership, type MembershipEvent, type Refusal } from './machine.ts'
 
 const id = 'node-1' as NodeId
-const settings = { heartbeat_interval_ms: 5000, controllers: [], allow_source: [] }
+const settings = { heartbeat_interval_ms: 5000, controllers: [], allow_source: [], galleries: [] }
 const bus = { url: 'nats://127.0.0.1:4222', credentials: 'jwt', expires_at: null }
 const waiting: Session = { status: 'pending', bus: null, settings, etag: 'a' }
 const approved = { status: 'healthy', bus, settings, etag: 'b' } as const satisfies Session

@@ -9,7 +9,7 @@ import { runMembership } from './run-membership.ts'
 const nodeId = NodeId.parse('n-1')
 const session = (etag: string, bus: Session['bus'] = null): Answer<Session> => ({
   kind: 'ok',
-  body: { status: 'pending', bus, settings: { heartbeat_interval_ms: 1, controllers: [], allow_source: [] }, etag },
+  body: { status: 'pending', bus, settings: { heartbeat_interval_ms: 1, controllers: [], allow_source: [], galleries: [] }, etag },
 })
 const registered: Answer<unknown> = { kind: 'ok', body: { id: nodeId, name: 'a', status: 'pending' } }
 const unreachable: Answer<never> = { kind: 'unreachable', url: 'http://c', reason: 'closed', retryAfterMs: null }

@@ -9,7 +9,7 @@ const asking = { attempt: 0, retryAfterMs: null }
 const session: Session = {
   status: 'pending',
   bus: null,
-  settings: { heartbeat_interval_ms: 1, controllers: [], allow_source: [] },
+  settings: { heartbeat_interval_ms: 1, controllers: [], allow_source: [], galleries: [] },
   etag: '',
 }
 const registered = (isApproved: boolean): Membership => ({ state: 'registered', nodeId, isApproved, ...asking })

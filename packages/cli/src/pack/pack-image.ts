@@ -1,0 +1,95 @@
+// Packs a directory, writes it, pushes it: what `muster pack` does once its arguments are read.
+import { access, mkdtemp, rm } from 'node:fs/promises'
+import { homedir, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { silentLog, type Clock } from '@muster/host'
+import type { Digest } from '@muster/protocol'
+import type { Compression, PackedImage, PackPlatform } from '@muster/source'
+
+export interface PackRequest {
+  readonly directory: string
+  readonly tag: string
+  readonly push: boolean
+  /** A directory, or a file that ends in .tar. */
+  readonly out: string | null
+  readonly platforms: readonly PackPlatform[]
+  readonly compression: Compression
+  readonly allowSource: readonly string[]
+  readonly dockerConfig: string | null
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly clock: Clock
+}
+
+export interface Packed {
+  readonly image: string
+  readonly digest: Digest
+  readonly diff_id: Digest
+  /** Of everything that has to be sent. */
+  readonly size: number
+  readonly files: number
+  readonly out: string | null
+  readonly pushed: boolean
+}
+
+interface Run {
+  readonly remark: (text: string) => void
+  readonly signal: AbortSignal
+}
+
+export async function packImage(request: PackRequest, run: Run): Promise<Packed> {
+  const { packDirectory, parseReference, formatReference, writeLayoutTar } = await import('@muster/source')
+  const reference = parseReference(request.tag)
+  const isTar = request.out?.endsWith('.tar') ?? false
+  await warnIfNoBackend(request.directory, run)
+  const temporary = await mkdtemp(join(tmpdir(), 'muster-pack-'))
+  try {
+    const image = await packDirectory(request.directory, {
+      layout: request.out === null || isTar ? temporary : request.out,
+      platforms: request.platforms,
+      compression: request.compression,
+      signal: run.signal,
+      ...(reference.tag === null ? {} : { refName: reference.tag }),
+    })
+    if (request.out !== null && isTar) await writeLayoutTar(temporary, request.out, run.signal)
+    if (request.push) await push(request, image, run)
+    return {
+      image: formatReference(reference),
+      digest: image.root.digest,
+      diff_id: image.diffId,
+      size: [...new Map([image.root, ...image.manifests, ...image.blobs].map((blob) => [blob.digest, blob.size])).values()].reduce(
+        (a, b) => a + b,
+        0,
+      ),
+      files: image.entries,
+      out: request.out === null ? null : resolve(request.out),
+      pushed: request.push,
+    }
+  } finally {
+    await rm(temporary, { recursive: true, force: true })
+  }
+}
+
+async function push(request: PackRequest, image: PackedImage, { remark, signal }: Run): Promise<void> {
+  const { createOutbound, createRegistryApi, dockerCredentials, parseReference, pushImage } = await import('@muster/source')
+  const shared = { clock: request.clock, log: silentLog }
+  const path = request.dockerConfig ?? join(request.env['DOCKER_CONFIG'] ?? join(homedir(), '.docker'), 'config.json')
+  const registry = createRegistryApi({
+    outbound: createOutbound({ allow: request.allowSource, ...shared }),
+    credentials: dockerCredentials({ path, log: silentLog }),
+    ...shared,
+  })
+  const onBlob = (blob: { digest: string; size: number }, outcome: string): void =>
+    remark(`${blob.digest} (${blob.size} bytes): ${outcome}`)
+  await pushImage(image, { to: parseReference(request.tag), registry, signal, onBlob })
+}
+
+/** It may be meant for something else, so it is not refused. */
+async function warnIfNoBackend(directory: string, { remark }: Run): Promise<void> {
+  const isThere = async (name: string): Promise<boolean> =>
+    await access(join(directory, name)).then(
+      () => true,
+      () => false,
+    )
+  if ((await isThere('backend.json')) || (await isThere('run.sh'))) return
+  remark('there is no backend.json and no run.sh at its root: no node can start this as a backend')
+}

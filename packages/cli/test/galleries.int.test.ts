@@ -1,0 +1,35 @@
+// `muster galleries` against a real controller.
+import { adminKey, createTestDatabase, makeTempDir, startTestController } from '@muster/testkit'
+import { expect, inject, it } from 'vitest'
+import { runInProcess } from './run-in-process.ts'
+
+it('lists, adds and removes galleries', async () => {
+  await using directory = await makeTempDir('cli')
+  await using database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
+  await using cluster = await startTestController({ directory: directory.path, databaseUrl: database.url })
+  const muster = (...args: string[]) =>
+    runInProcess(['galleries', ...args], { MUSTER_URL: cluster.url, MUSTER_ADMIN_KEY: adminKey, MUSTER_DATA_DIR: directory.path })
+
+  const added = await muster('add', 'localai', 'github:mudler/LocalAI/backend/index.yaml@master')
+  expect(added).toMatchObject({ code: 0, stdout: 'localai offers backends from github:mudler/LocalAI/backend/index.yaml@master\n' })
+  expect((await muster('add', 'models', 'https://example.com/models.yaml', '--kind', 'model')).code).toBe(0)
+
+  const { stdout } = await muster('ls')
+  expect(stdout.split('\n').map((line) => line.split(/ +/).slice(0, 3).join(' '))).toEqual([
+    'NAME KIND FROM',
+    'builtin backend builtin',
+    'localai backend api',
+    'models model api',
+    '',
+  ])
+  expect(await muster('rm', 'localai')).toMatchObject({ code: 0, stdout: 'localai is forgotten\n' })
+  expect(await muster('rm', 'localai')).toMatchObject({ code: 1, stderr: expect.stringContaining('there is no gallery localai') as string })
+  expect(await muster('rm', 'builtin')).toMatchObject({ code: 1, stderr: expect.stringContaining('comes with Muster') as string })
+  expect(await muster('add', '../x', 'https://example.com')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('gallery name') as string,
+  })
+  expect(await muster('add', 'x', 'ftp://example.com')).toMatchObject({ code: 2, stderr: expect.stringContaining('https://') as string })
+  const json = JSON.parse((await muster('ls', '-o', 'json')).stdout) as { galleries: unknown[] }
+  expect(json.galleries).toHaveLength(2)
+})

@@ -1,0 +1,62 @@
+// What comes with Muster: each directory of `backends/` as an image, and the gallery that lists them, all as blobs that
+// any controller serves by digest. Packing is reproducible, so controllers of one version have the same digests.
+import { createReadStream } from 'node:fs'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { errorCode } from '@muster/host'
+import { BackendName, type Digest, type GalleryAddress } from '@muster/protocol'
+import { formatBuiltinUri, jsonBytes, openLayout, packDirectory, parseGallery, type ImageLayout } from '@muster/source'
+import { z } from 'zod'
+import { builtinGalleryName } from '../settings.ts'
+
+export interface BuiltinBlobs {
+  readonly gallery: GalleryAddress
+  /** Null when there is no such blob here. */
+  size(digest: Digest): Promise<number | null>
+  open(digest: Digest, range: { readonly start: number; readonly end: number }): Readable
+}
+
+/** What of a backend.json is for the gallery. */
+const BackendFile = z.object({
+  name: BackendName,
+  version: z.string().max(256).default(''),
+  description: z.string().optional(),
+  license: z.string().optional(),
+  tags: z.array(z.string()).optional(),
+})
+
+/** `directory`: where the blobs are kept. Those of earlier versions stay: a node may be half way through one. */
+export async function packBuiltins({ backends, directory }: { backends: string; directory: string }): Promise<BuiltinBlobs> {
+  const layout = await openLayout(directory)
+  const entries = []
+  for (const name of (await readdir(backends)).toSorted()) {
+    const entry = await packBackend(join(backends, name), layout)
+    if (entry !== null) entries.push(entry)
+  }
+  const text = jsonBytes(entries)
+  parseGallery(text.toString(), { name: 'the built-in gallery', origin: 'local' })
+  const { digest } = await layout.putBytes('application/yaml', text)
+  return {
+    gallery: { name: builtinGalleryName, url: formatBuiltinUri({ name: 'gallery', digest }), kind: 'backend' },
+    async size(wanted) {
+      const found = await stat(layout.pathOf(wanted)).catch(nullWhenAbsent)
+      return found?.isFile() === true ? found.size : null
+    },
+    open: (wanted, { start, end }) => createReadStream(layout.pathOf(wanted), { start, end }),
+  }
+}
+
+/** Null for what is not a backend: a page about them. */
+async function packBackend(directory: string, layout: ImageLayout): Promise<object | null> {
+  const text = await readFile(join(directory, 'backend.json'), 'utf8').catch(nullWhenAbsent)
+  if (text === null) return null
+  const { name, ...about } = BackendFile.parse(JSON.parse(text))
+  const image = await packDirectory(directory, { layout: layout.directory, refName: name })
+  return { name, uri: formatBuiltinUri({ name, digest: image.root.digest }), ...about }
+}
+
+function nullWhenAbsent(error: unknown): null {
+  if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null
+  throw error
+}

@@ -1,0 +1,35 @@
+// /api/galleries: where backends and models are offered.
+import { galleryRoutes as routes } from '@muster/protocol'
+import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
+import { builtinGalleryName } from '../settings.ts'
+import type { GalleryStore } from '../store/galleries.ts'
+import { endpoint, type Endpoint } from './endpoint.ts'
+import { HttpError, notFound } from './http-error.ts'
+
+const ownedElsewhere = (name: string): HttpError =>
+  name === builtinGalleryName
+    ? new HttpError(409, 'builtin_gallery', `the gallery ${name} comes with Muster and can't be changed`)
+    : new HttpError(
+        409,
+        'gallery_is_a_setting',
+        `the gallery ${name} is set by --gallery or --model-gallery of a controller; change it there`,
+      )
+
+export function galleryEndpoints({ galleries, builtin }: { galleries: GalleryStore; builtin: Promise<BuiltinBlobs> }): Endpoint[] {
+  return [
+    endpoint(routes.list, async () => {
+      const own = { ...(await builtin).gallery, from: 'builtin' as const, created_at: null }
+      return { galleries: [own, ...(await galleries.list())] }
+    }),
+    endpoint(routes.put, async ({ params: { name }, body }) => {
+      const view = name === builtinGalleryName ? null : await galleries.put({ name, ...body })
+      if (view === null) throw ownedElsewhere(name)
+      return view
+    }),
+    endpoint(routes.remove, async ({ params: { name } }) => {
+      const outcome = name === builtinGalleryName ? 'setting' : await galleries.remove(name)
+      if (outcome === 'setting') throw ownedElsewhere(name)
+      if (outcome === 'unknown') throw notFound(`there is no gallery ${name}; GET /api/galleries lists them`)
+    }),
+  ]
+}

@@ -1,0 +1,62 @@
+// /api/galleries: where backends and models are offered.
+import { z } from 'zod'
+import { route } from './define.ts'
+
+export const GalleryName = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, 'a gallery name is 1–63 characters of A–Z, a–z, 0–9 and . _ -')
+export type GalleryName = z.infer<typeof GalleryName>
+
+export const GalleryKind = z.enum(['backend', 'model'])
+export type GalleryKind = z.infer<typeof GalleryKind>
+
+const isReadable = (text: string): boolean => {
+  if (/^github:[\w.-]+\/[\w.-]+\/[\w./-]+(?:@[\w./-]+)?$/.test(text)) return true
+  const url = URL.parse(text)
+  return url !== null && ['https:', 'http:', 'file:'].includes(url.protocol) && url.username === '' && url.password === ''
+}
+export const GalleryUrl = z
+  .string()
+  .max(2048)
+  .regex(/^[\x21-\x7e]+$/, 'a URL has no spaces')
+  .refine(isReadable, 'a gallery is at https://…, http://…, file:///… or github:owner/repo/path@ref, without a password')
+
+/** A gallery as workers are told of it. */
+export const GalleryAddress = z.object({ name: z.string().max(63), url: z.string().max(2048), kind: GalleryKind })
+export type GalleryAddress = z.infer<typeof GalleryAddress>
+
+export const GalleryView = GalleryAddress.extend({
+  /** `builtin` comes with Muster, `setting` from the command line of a controller: neither is changed here. */
+  from: z.enum(['builtin', 'setting', 'api']),
+  created_at: z.string().nullable(),
+})
+export type GalleryView = z.infer<typeof GalleryView>
+
+const params = z.object({ name: GalleryName })
+
+export const galleryRoutes = {
+  list: route({
+    method: 'GET',
+    path: '/api/galleries',
+    access: 'read',
+    summary: 'Galleries, in the order in which a name is looked up',
+    response: z.object({ galleries: z.array(GalleryView) }),
+  }),
+  put: route({
+    method: 'PUT',
+    path: '/api/galleries/:name',
+    access: 'admin',
+    summary: 'Add a gallery, or give it another address',
+    params,
+    body: z.object({ url: GalleryUrl, kind: GalleryKind }),
+    response: GalleryView,
+  }),
+  remove: route({
+    method: 'DELETE',
+    path: '/api/galleries/:name',
+    access: 'admin',
+    summary: 'Forget a gallery; what was installed from it stays',
+    params,
+    status: 204,
+  }),
+}
