@@ -47,6 +47,11 @@ export const directions: readonly Direction[] = [
     because: 'source knows where backends come from, and not who asks: worker, controller and command line all do',
   },
   {
+    from: ['packages/source/src/!(outbound)/**'],
+    never: ['node:{http,https,http2,net,tls,dns,dgram}{,/**}'],
+    because: 'outbound is the only way out: it checks every address before it connects, and every redirect',
+  },
+  {
     from: ['packages/**'],
     except: ['packages/bus/src/nats/**', 'packages/testkit/**'],
     never: ['@nats-io/!(nkeys)'],

@@ -24,6 +24,7 @@ const importViolations: readonly Planted[] = [
   imports('packages/bus/src/c.ts', '@nats-io/nkeys', 'keys are made and checked in host'),
   imports('packages/source/src/a.ts', '@muster/bus', 'source knows where backends come from'),
   imports('packages/source/src/b.ts', 'pg', 'source knows where backends come from'),
+  imports('packages/source/src/oci/network.ts', 'node:https', 'outbound is the only way out'),
   imports('packages/worker/src/a.ts', '@muster/controller', 'must not be able to reach the database'),
   imports('packages/worker/src/b.ts', 'pg', 'must not be able to reach the database'),
   imports('packages/worker/src/c.ts', 'kysely', 'must not be able to reach the database'),

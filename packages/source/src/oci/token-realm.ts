@@ -1,7 +1,7 @@
 // Where a registry may send us for a token. A registry names its token service itself, and credentials go there: so it
 // has to be of the same owner, or be listed by an operator.
-import { isIP } from 'node:net'
 import { FleetError } from '@muster/protocol'
+import { parseIpAddress } from '../outbound/ip-address.ts'
 
 /** Names under which anybody gets a name of their own. Not all of them: those under which registries are found. */
 const sharedSuffixes: ReadonlySet<string> = new Set([
@@ -40,7 +40,7 @@ const sharedBelowCountries: ReadonlySet<string> = new Set(['ac', 'co', 'com', 'e
 /** The name that somebody registered; the host itself where that can't be told. */
 export function registrableHost(host: string): string {
   const labels = host.split('.')
-  if (isIP(host.replace(/^\[(.*)\]$/, '$1')) !== 0 || labels.length <= 2) return host
+  if (parseIpAddress(host.replace(/^\[(.*)\]$/, '$1')) !== null || labels.length <= 2) return host
   const [second = '', top = ''] = labels.slice(-2)
   // There may be a region below a shared suffix (`eu-west-1.amazonaws.com`): only the whole host is surely one owner's.
   if (sharedSuffixes.has(`${second}.${top}`)) return host
