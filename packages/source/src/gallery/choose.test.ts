@@ -34,6 +34,7 @@ const galleries = [
 - {name: cuda12-engine, uri: "h/b:gpu-nvidia-cuda-12-engine"}
 - {name: ring, capabilities: {default: ring2}}
 - {name: ring2, capabilities: {default: ring}}
+- {name: bare}
 - {name: only-gpu, capabilities: {nvidia: cuda12-engine}}`),
   },
   { name: 'second', entries: parseGallery('- {name: cpu-engine, uri: "other/b:1"}\n- {name: extra, uri: "h/extra:1"}') },
@@ -78,6 +79,7 @@ describe('chooseBackend', () => {
     ],
     ['a meta backend of meta backends', 'ring', node('default'), { kind: 'unknown', reason: 'stands for ring2' }],
     ['a meta backend with nothing for the node', 'only-gpu', node('amd'), { kind: 'unfit', reason: 'nothing for amd' }],
+    ['an entry that says nothing', 'bare', node('default'), { kind: 'unfit', reason: 'names nothing to install' }],
     ['a concrete one for other machines', 'cuda12-engine', node('default'), { kind: 'unfit', reason: 'needs an NVIDIA GPU' }],
   ])('says why there is %s', (_, wanted, traits, want) => {
     const choice = chooseBackend(galleries, wanted, traits)

@@ -36,6 +36,7 @@ export function chooseBackend(galleries: readonly Gallery[], wanted: string, nod
   if (found === null || isMeta(found.entry)) {
     return { kind: 'unknown', reason: `${wanted} stands for ${concrete} on ${node.capability}, which no gallery offers` }
   }
+  if (found.entry.uri === '') return { kind: 'unfit', reason: `${concrete} names nothing to install` }
   const fit = fitsNode(found.entry, node)
   switch (fit.fits) {
     case true:

@@ -1,7 +1,7 @@
 // The text of a gallery → its entries. Written by strangers, so everything about it is bounded, and what does not fit is
 // refused as a whole, with the place: half a gallery would look like backends that went away.
 import { FleetError } from '@muster/protocol'
-import { GalleryEntry, isMeta } from './entry.ts'
+import { GalleryEntry } from './entry.ts'
 import { uriProblem, type GalleryOrigin } from './source-uri.ts'
 import { isObject, readYaml, type YamlValue } from './yaml-value.ts'
 
@@ -33,7 +33,6 @@ function parseEntry(item: YamlValue, { name, origin, index }: { name: string; or
     throw refusal(name, `${title}: ${[issue?.path.join('.'), issue?.message].filter((part) => part !== '').join(': ')}`)
   }
   const entry = parsed.data
-  if (entry.uri === '' && !isMeta(entry)) throw refusal(name, `${title}: it has neither a uri nor capabilities`)
   for (const uri of [entry.uri, ...entry.mirrors].filter((each) => each !== '')) {
     const problem = uriProblem(uri, origin)
     if (problem !== null) throw refusal(name, `${title}: ${problem}`)

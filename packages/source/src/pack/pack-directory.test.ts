@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmod, link, mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises'
+import { chmod, link, mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { zstdDecompressSync, gunzipSync } from 'node:zlib'
@@ -172,6 +172,14 @@ describe('what a worker would refuse to unpack is not packed', () => {
     expect(refusal).toBeInstanceOf(FleetError)
     expect(String(refusal)).toContain(reason)
   })
+
+  it('what would look like a bomb, unless it is not compressed', async () => {
+    const directory = await freshDirectory()
+    await writeFile(join(directory, 'zeros'), '')
+    await truncate(join(directory, 'zeros'), 70_000_000)
+    await expect(pack(directory)).rejects.toThrow('--compression none')
+    expect((await pack(directory, { compression: 'none' })).entries).toBe(1)
+  }, 20_000)
 
   it('but hard links are, as files of their own', async () => {
     const directory = await freshDirectory()

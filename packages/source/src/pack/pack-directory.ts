@@ -1,7 +1,7 @@
 // A directory → an OCI image: the same files give the same digest on any machine. Owner, times, order of the file system
 // and modes (but whether a file is executable) are not part of it.
 import { createHash } from 'node:crypto'
-import { Digest } from '@muster/protocol'
+import { Digest, FleetError } from '@muster/protocol'
 import { compress, type Compression } from './compress.ts'
 import { jsonBytes, openLayout, type Descriptor, type ImageLayout } from './image-layout.ts'
 import { writeTar } from './tar-writer.ts'
@@ -55,6 +55,10 @@ export async function packDirectory(directory: string, options: PackOptions): Pr
   const diff = createHash('sha256')
   const layer = await layout.putStream(mediaTypes[compression], compress(hashed(writeTar(sources), { diff, signal }), compression))
   const diffId = Digest.parse(`sha256:${diff.digest('hex')}`)
+  checkRatio(
+    sources.reduce((total, { entry }) => total + entry.sizeBytes, 0),
+    layer,
+  )
 
   const images = []
   for (const platform of platforms.length === 0 ? [anyPlatform] : platforms) {
@@ -65,6 +69,13 @@ export async function packDirectory(directory: string, options: PackOptions): Pr
   if (root === undefined) throw new Error('an image has at least one manifest')
   await layout.name(root, options.refName ?? null)
   return { root, manifests, blobs: [layer, ...images.map(({ config }) => config)], diffId, entries: sources.length, layout }
+}
+
+/** A worker takes what unpacks to much more than its size for a bomb (worker/src/storage/unpack/unpack-limits.ts). */
+function checkRatio(bytes: number, layer: Descriptor): void {
+  if (bytes <= 64 * 1024 ** 2 || bytes <= 200 * layer.size) return
+  const message = 'it unpacks to more than 200 times its size, which workers refuse; pack it without compression (--compression none)'
+  throw new FleetError({ code: 'invalid', retry: 'never', message })
 }
 
 /** Each once; in which order they were asked for makes no other image. */

@@ -1,0 +1,31 @@
+import { resolveSettings } from '@muster/host'
+import { describe, expect, it } from 'vitest'
+import { checkSettings, controllerSettings, galleriesOf } from './settings.ts'
+
+const read = (flags: Readonly<Record<string, readonly string[]>>) => {
+  const settings = resolveSettings(controllerSettings, { flags, env: {} })
+  checkSettings(settings)
+  return galleriesOf(settings)
+}
+
+describe('--gallery and --model-gallery', () => {
+  it('name galleries in their order, backends first', () => {
+    expect(
+      read({ 'model-gallery': ['m=file:///srv/m.yaml'], gallery: ['b=https://example.com/b?x=1,2', 'a=github:o/r/a.yaml@v1'] }),
+    ).toEqual([
+      { name: 'b', url: 'https://example.com/b?x=1,2', kind: 'backend' },
+      { name: 'a', url: 'github:o/r/a.yaml@v1', kind: 'backend' },
+      { name: 'm', url: 'file:///srv/m.yaml', kind: 'model' },
+    ])
+  })
+
+  it.each([
+    ['no name', { gallery: ['https://example.com'] }, '--gallery'],
+    ['a name that is a path', { gallery: ['../x=https://example.com'] }, 'a gallery name is'],
+    ['no URL', { 'model-gallery': ['x='] }, '--model-gallery'],
+    ['the name of the built-in one', { gallery: ['builtin=https://example.com'] }, 'comes with Muster'],
+    ['one name for two', { gallery: ['x=https://example.com'], 'model-gallery': ['x=https://example.com'] }, 'a name of its own'],
+  ])('refuse %s', (_, flags, says) => {
+    expect(() => read(flags)).toThrow(says)
+  })
+})
