@@ -142,6 +142,12 @@ describe('E15 time', () => {
     expect([length, performance.now() - began > 250]).toEqual([large.length, true])
   })
 
+  it('a body that has arrived may be read late', async () => {
+    const response = await get(`${registry.url}/v2/`, { limits: { stallMs: 40 } })
+    await systemClock.sleep(200)
+    await expect(response.text(10)).resolves.toBe('{}')
+  })
+
   it('whoever asked can call it off: before, while it waits for the answer, and in the body', async () => {
     const reason = new Error('called off')
     await expect(get(`${registry.url}/v2/`, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)

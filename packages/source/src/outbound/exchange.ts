@@ -17,6 +17,9 @@ import { reasonOf, watchBody } from './watch-body.ts'
 type Exchange = Pick<OutboundRequest, 'method' | 'body' | 'signal'> &
   Readonly<{ target: Target; headers: Readonly<Record<string, string>>; limits: OutboundLimits; clock: Clock; ca?: readonly string[] }>
 
+/** Node tries the addresses one after the other, and its own 250 ms are too short for a line that is merely long. */
+const patientConnect = { autoSelectFamily: true, autoSelectFamilyAttemptTimeout: 3000 }
+
 export async function exchange(options: Exchange): Promise<OutboundResponse> {
   const { target, signal, clock, limits } = options
   const { url } = target
@@ -63,6 +66,7 @@ function open({ target, method = 'GET', headers, body, ca }: Exchange, signal: A
     },
     agent: false,
     lookup: pinned(addresses),
+    ...patientConnect,
     signal,
     ...(isIP(host) === 0 ? { servername: host } : {}),
     ...(ca === undefined ? {} : { ca: [...ca] }),

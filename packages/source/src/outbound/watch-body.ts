@@ -17,15 +17,17 @@ interface BodyOptions {
 
 export function watchBody(message: IncomingMessage, { stallMs, clock, signal, failed }: BodyOptions): Readable {
   const body = new PassThrough({ highWaterMark: 256 * 1024 })
-  const closed = new AbortController()
+  const arrived = new AbortController()
   let bytes = 0
   // A body that nobody reads may fail without anybody to tell.
   body.on('error', () => undefined)
   body.once('close', () => {
-    closed.abort()
+    arrived.abort()
     message.destroy()
   })
   message.on('data', (chunk: Buffer) => (bytes += chunk.length))
+  // All of it is here: now it may wait to be read for as long as it takes.
+  message.once('end', () => arrived.abort())
   message.on('error', (error) => body.destroy(signal.aborted ? reasonOf(signal) : failed('the answer was cut off', error)))
   message.once('close', () => {
     if (!message.complete) body.destroy(signal.aborted ? reasonOf(signal) : failed('the answer was cut off'))
@@ -39,7 +41,7 @@ export function watchBody(message: IncomingMessage, { stallMs, clock, signal, fa
     let window = { from: clock.monotonic(), bytes: 0 }
     for (;;) {
       try {
-        await clock.sleep(stallMs / checksPerWindow, closed.signal)
+        await clock.sleep(stallMs / checksPerWindow, arrived.signal)
       } catch {
         return
       }
