@@ -11,6 +11,10 @@ export type { Guard, HostileRegistry, SeenRequest } from './hostile-registry.ts'
 export { digestOf, makeDocument, makeImage, makeIndex } from './image-fixture.ts'
 export type { ImageDocument, ImageFixture, ImageOptions, ImagePlatform } from './image-fixture.ts'
 export type { Behaviour } from './misbehave.ts'
+export { createLegacyController } from './legacy-controller.ts'
+export type { LegacyController, LegacyProgress } from './legacy-controller.ts'
+export { startLegacyWorker } from './legacy-worker.ts'
+export type { LegacyReply, LegacyRequest, LegacyWork, LegacyWorker, LegacyWorkerOptions } from './legacy-worker.ts'
 export { startNats } from './nats.ts'
 export type { NatsServer } from './nats.ts'
 export { createNodeCaller } from './node-caller.ts'
@@ -23,7 +27,19 @@ export { startRegistry } from './registry.ts'
 export type { Registry } from './registry.ts'
 export { makeCertificate } from './self-signed.ts'
 export type { Certificate } from './self-signed.ts'
-export { gnuLong, layerFrom, layerOf, pax, paxRecord, sha256, tar, tarEntry, tarHeader, tarWithoutEnd, zstdWithWindow } from './tar-fixtures.ts'
+export {
+  gnuLong,
+  layerFrom,
+  layerOf,
+  pax,
+  paxRecord,
+  sha256,
+  tar,
+  tarEntry,
+  tarHeader,
+  tarWithoutEnd,
+  zstdWithWindow,
+} from './tar-fixtures.ts'
 export type { Layer, LayerCompression, TarEntry } from './tar-fixtures.ts'
 export { makeTempDir } from './temp-dir.ts'
 export type { TempDir } from './temp-dir.ts'

@@ -1,0 +1,193 @@
+// What is installed on a worker, on its disk: verified blobs, the trees unpacked from them, and which tree is the one in
+// use of each backend. Downloads come from source, when to install what is decided in operations.
+//
+//   incoming/<hex>              bytes of a blob that are not verified yet; a next try continues them
+//   blobs/sha256/<hex>          verified blobs, each once, whoever needs it
+//   trees/sha256/<hex>/root     what backends are started from; `manifest` beside it lists every file with its hash
+//   backends/<name>/current     the record of the version in use and of the one before
+//   staging/                    whatever is half done; emptied at every start
+import { mkdir, readdir, rm, statfs } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { join } from 'node:path'
+import type { Clock, Log } from '@muster/host'
+import { FleetError, type BackendName, type Digest } from '@muster/protocol'
+import { createActivations } from './activations.ts'
+import { createClaims, type Claims } from './claims.ts'
+import { collect, type CollectDeps, type GcReport } from './collect.ts'
+import { diskFull, storageFailure } from './disk-full.ts'
+import { fetchBlob, sizeOf, type FetchOptions, type WantedBlob } from './fetch-blob.ts'
+import { createHolds, type Holds } from './holds.ts'
+import type { Activation, InstalledRecord } from './installed-record.ts'
+import { layoutOf, type Layout } from './layout.ts'
+import { createThreads } from './threads.ts'
+import { copyTree, readTree, unpackTree, verifyTree, type BuildOptions, type CopyOptions, type TreesDeps } from './trees.ts'
+import { createKeyedTurns, createTurns } from './turns.ts'
+import type { TreeLayer, TreeSummary } from './unpack/tree-manifest.ts'
+import { defaultUnpackLimits, type UnpackLimits } from './unpack/unpack-limits.ts'
+
+export interface BackendStore extends AsyncDisposable {
+  /** Keeps blobs and trees from being collected. Take it before `hasBlob`, `fetchBlob` and `unpack`, and for running processes. */
+  hold: Holds['hold']
+  hasBlob(digest: Digest): Promise<boolean>
+  incomingSize(digest: Digest): Promise<number>
+  /** Does nothing when the blob is there. Of several callers for one blob one fetches and the others wait. */
+  fetchBlob(wanted: WantedBlob, options: FetchOptions): Promise<void>
+  /** Makes a tree of blobs that are there. With `mend` also when it exists: what differs is put right in place. */
+  unpack(tree: Digest, layers: readonly TreeLayer[], options: BuildOptions): Promise<TreeSummary>
+  /** A directory of this machine. `digestOf` gets the private copy that was made of it. */
+  importDirectory(from: string, options: CopyOptions): Promise<{ readonly digest: Digest; readonly summary: TreeSummary }>
+  /** An archive of this machine, by its sha256, becomes a blob. */
+  importArchive(from: string, digest: Digest, options: FetchOptions): Promise<void>
+  /** Where to start a backend from; it exists once `unpack` or `importDirectory` has ended. */
+  treePath(tree: Digest): string
+  summary(tree: Digest): Promise<TreeSummary | null>
+  verify(tree: Digest, signal: AbortSignal): Promise<'intact' | 'damaged'>
+  /** From now on this version is the one in use; the one before is kept. */
+  activate(record: InstalledRecord): Promise<void>
+  /** False when it was not installed. What it used goes with the next `collect`. */
+  deactivate(name: BackendName): Promise<boolean>
+  get(name: BackendName): Promise<Activation | null>
+  list(): Promise<readonly InstalledRecord[]>
+  collect(signal: AbortSignal): Promise<GcReport>
+  freeBytes(): Promise<number>
+  close(): Promise<void>
+}
+
+export interface BackendStoreOptions {
+  /** In the data directory of the worker, whose lock the caller holds. */
+  readonly root: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly step?: (name: string) => Promise<void> | void
+  readonly limits?: UnpackLimits
+  /** What is left for everybody else on this disk. */
+  readonly keepFreeBytes?: number
+}
+
+export async function openBackendStore(options: BackendStoreOptions): Promise<BackendStore> {
+  const { root, clock, log, step = () => {}, limits = defaultUnpackLimits, keepFreeBytes = 256 * 1024 ** 2 } = options
+  const layout = layoutOf(root)
+  await prepare(layout)
+  const activations = createActivations({ layout, log, step })
+  await activations.removeLeftovers()
+  const holds = createHolds()
+  const parts: Parts = {
+    layout,
+    threads: createThreads(),
+    holds,
+    claims: createClaims(holds),
+    activations,
+    clock,
+    log,
+    step,
+    limits,
+    keepFreeBytes,
+    needSpace: async (bytes) => {
+      const free = await freeBytes(root)
+      if (free < bytes + keepFreeBytes) throw diskFull({ needed: bytes + keepFreeBytes, free })
+    },
+  }
+  const collecting = createTurns(1)
+  const close = (): Promise<void> => parts.threads.close()
+  return {
+    hold: holds.hold,
+    ...blobsOf(parts),
+    ...treesOf(parts),
+    ...recordsOf(parts),
+    collect: (signal) => collecting.take(signal, () => collect(parts, signal)),
+    freeBytes: () => freeBytes(root),
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+type Parts = TreesDeps & CollectDeps & { readonly claims: Claims }
+
+/** For what is too short to be cancelled. */
+const never = new AbortController().signal
+
+function blobsOf({
+  layout,
+  claims,
+  threads,
+  step,
+  limits,
+  needSpace,
+}: Parts): Pick<BackendStore, 'hasBlob' | 'incomingSize' | 'fetchBlob' | 'importArchive'> {
+  const fetch: BackendStore['fetchBlob'] = (wanted, options) =>
+    claims.claim([wanted.digest], options.signal, async () => {
+      const there = await sizeOf(layout.blob(wanted.digest))
+      if (there !== null) return options.onBytes?.(there)
+      await translated(fetchBlob({ layout, threads, step, largestBytes: limits.bytes, needSpace }, wanted, options))
+    })
+  return {
+    hasBlob: async (digest) => (await sizeOf(layout.blob(digest))) !== null,
+    incomingSize: async (digest) => (await sizeOf(layout.incomingFile(digest))) ?? 0,
+    fetchBlob: fetch,
+    importArchive: (from, digest, options) =>
+      fetch({ digest, size: null, open: async (offset) => ({ stream: createReadStream(from, { start: offset }), offset }) }, options),
+  }
+}
+
+type TreePart = Pick<BackendStore, 'unpack' | 'importDirectory' | 'treePath' | 'summary' | 'verify'>
+
+function treesOf(parts: Parts): TreePart {
+  const { layout, claims } = parts
+  return {
+    unpack: (tree, layers, options) =>
+      claims.claim([tree, ...layers.map(({ digest }) => digest)], options.signal, () =>
+        translated(unpackTree(parts, { tree, layers }, options)),
+      ),
+    importDirectory: async (from, options) => {
+      await using staged = await translated(copyTree(parts, from, options))
+      await claims.claim([staged.digest], options.signal, () => translated(staged.place()))
+      return { digest: staged.digest, summary: staged.summary }
+    },
+    treePath: (tree) => join(layout.tree(tree), 'root'),
+    summary: (tree) => readTree(layout, tree),
+    verify: (tree, signal) => claims.claim([tree], signal, () => verifyTree(parts, tree, signal)),
+  }
+}
+
+type RecordPart = Pick<BackendStore, 'activate' | 'deactivate' | 'get' | 'list'>
+
+function recordsOf({ layout, claims, activations }: Parts): RecordPart {
+  const names = createKeyedTurns()
+  const activate = async (record: InstalledRecord): Promise<void> => {
+    if ((await readTree(layout, record.digest)) === null) throw notUnpacked(record)
+    await activations.activate(record)
+  }
+  return {
+    activate: (record) => names.take(record.name, never, () => claims.claim([record.digest], never, () => translated(activate(record)))),
+    deactivate: (name) => names.take(name, never, () => translated(activations.deactivate(name))),
+    get: activations.get,
+    list: async () => (await activations.all()).found.map(({ current }) => current),
+  }
+}
+
+async function freeBytes(root: string): Promise<number> {
+  const { bavail, bsize } = await statfs(root)
+  return bavail * bsize
+}
+
+async function prepare(layout: Layout): Promise<void> {
+  for (const directory of [layout.incoming, layout.blobs, layout.trees, layout.backends, layout.staging])
+    await mkdir(directory, { recursive: true, mode: 0o700 })
+  for (const name of await readdir(layout.staging)) await rm(join(layout.staging, name), { recursive: true, force: true })
+}
+
+async function translated<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work
+  } catch (error) {
+    throw storageFailure(error)
+  }
+}
+
+function notUnpacked(record: InstalledRecord): FleetError {
+  return new FleetError({
+    code: 'internal',
+    retry: 'backoff',
+    message: `${record.name} can't be activated: ${record.digest} is not unpacked`,
+  })
+}

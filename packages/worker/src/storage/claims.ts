@@ -1,0 +1,23 @@
+// Work on blobs and trees that must not be disturbed: one at a time on the same digest, and nothing of it collected.
+import type { Digest } from '@muster/protocol'
+import type { Holds } from './holds.ts'
+import { createKeyedTurns } from './turns.ts'
+
+export interface Claims {
+  /** Waits until nobody else works on the first digest; all of them are held meanwhile. */
+  claim<Result>(digests: readonly [Digest, ...Digest[]], signal: AbortSignal, work: () => Promise<Result>): Promise<Result>
+}
+
+export function createClaims(holds: Holds): Claims {
+  const locks = createKeyedTurns()
+  return {
+    claim: async (digests, signal, work) => {
+      const held = holds.hold(digests)
+      try {
+        return await locks.take(digests[0], signal, work)
+      } finally {
+        held[Symbol.dispose]()
+      }
+    },
+  }
+}

@@ -1,0 +1,29 @@
+// What the disk says, as failures. `disk_full` is worth another try: space comes back without anybody asking for it.
+import { errorCode } from '@muster/host'
+import { FleetError } from '@muster/protocol'
+
+export function diskFull({ needed, free }: { readonly needed: number; readonly free: number }, options?: ErrorOptions): FleetError {
+  const message = `too little disk space: ${megabytes(needed)} needed, ${megabytes(free)} free in the data directory`
+  return new FleetError({ code: 'disk_full', retry: 'backoff', message }, options)
+}
+
+/** Errors of the file system as failures; everything else as it is. */
+export function storageFailure(error: unknown): unknown {
+  const code = errorCode(error)
+  if (!(error instanceof Error) || typeof code !== 'string') return error
+  if (code === 'ENOSPC' || code === 'EDQUOT')
+    return new FleetError(
+      { code: 'disk_full', retry: 'backoff', message: `the disk of the data directory is full (${code})` },
+      { cause: error },
+    )
+  if (['EIO', 'EROFS', 'EACCES', 'EPERM', 'EMFILE', 'ENFILE'].includes(code))
+    return new FleetError(
+      { code: 'unavailable', retry: 'backoff', message: `the data directory can't be used: ${error.message}` },
+      { cause: error },
+    )
+  return error
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.ceil(bytes / 1e6)} MB`
+}

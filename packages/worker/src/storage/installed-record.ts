@@ -1,0 +1,22 @@
+// What is known about an installed version of a backend: `backends/<name>/current`, one small file that is replaced whole.
+import { BackendName, Digest } from '@muster/protocol'
+import { z } from 'zod'
+
+export const InstalledRecord = z.object({
+  /** The name that was asked for: of a meta backend, the meta name. */
+  name: BackendName,
+  is_meta: z.boolean(),
+  /** The backend that a meta backend was resolved to. */
+  concrete: BackendName.nullable(),
+  alias: BackendName.nullable(),
+  version: z.string().max(256),
+  /** Of the manifest, the archive or the packed directory; also the name of the tree. */
+  digest: Digest,
+  uri: z.string().max(2048),
+  gallery_url: z.string().max(2048),
+  installed_at: z.string().max(64),
+})
+export type InstalledRecord = z.infer<typeof InstalledRecord>
+
+export const Activation = z.object({ format: z.literal(1), current: InstalledRecord, previous: InstalledRecord.nullable() })
+export type Activation = z.infer<typeof Activation>

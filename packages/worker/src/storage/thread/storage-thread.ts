@@ -1,0 +1,97 @@
+// A thread of the store: takes jobs, reports progress, ends them when told to. Several jobs may run in one thread; those
+// that mostly wait (following a download) do, those that are busy get a thread each (threads.ts).
+import { parentPort } from 'node:worker_threads'
+import { FleetError } from '@muster/protocol'
+import { storageFailure } from '../disk-full.ts'
+import { copyDirectory } from './copy-directory.ts'
+import { followFile } from './follow-file.ts'
+import type { FromThread, JobContext, JobKind, Jobs, ToThread } from './job.ts'
+import { unpackLayers } from './unpack-layers.ts'
+import { mendTree, verifyTree } from './verify-tree.ts'
+
+const progressEveryMs = 100
+
+type Run = { readonly [K in JobKind]: (job: Jobs[K]['job'], context: JobContext) => Promise<Jobs[K]['result']> }
+
+const run: Run = { follow: followFile, unpack: unpackLayers, copy: copyDirectory, verify: verifyTree, mend: mendTree }
+
+interface Running {
+  readonly abort: AbortController
+  grown: { bytes: number; end: boolean }
+  onGrown: () => void
+  onStepped: () => void
+}
+
+const running = new Map<number, Running>()
+const port = parentPort
+if (port === null) throw new Error('storage-thread.ts is started as a thread')
+const send = (message: FromThread): void => port.postMessage(message, [])
+
+port.on('message', (message: ToThread) => {
+  if ('kind' in message) return void start(message)
+  const job = running.get(message.id)
+  if (job === undefined) return
+  switch (message.tell) {
+    case 'cancel':
+      job.abort.abort()
+      job.onGrown()
+      return job.onStepped()
+    case 'stepped':
+      return job.onStepped()
+    case 'grow':
+      job.grown.bytes = message.bytes
+      return job.onGrown()
+    case 'finish':
+      job.grown.end = true
+      return job.onGrown()
+  }
+})
+
+async function start({ id, kind, job }: Extract<ToThread, { kind: JobKind }>): Promise<void> {
+  const state: Running = { abort: new AbortController(), grown: { bytes: 0, end: false }, onGrown: () => {}, onStepped: () => {} }
+  running.set(id, state)
+  try {
+    // The other end of this port is threads.ts, whose types say what belongs to which kind.
+    const result = await run[kind](job as never, contextOf(id, state))
+    send({ id, tell: 'done', result })
+  } catch (thrown) {
+    const error = storageFailure(thrown)
+    const plain = error instanceof Error ? error : new Error(String(error))
+    send({
+      id,
+      tell: 'failed',
+      failure: error instanceof FleetError ? error.failure : null,
+      error: new Error(plain.message, { cause: plain.stack }),
+    })
+  } finally {
+    running.delete(id)
+  }
+}
+
+function contextOf(id: number, state: Running): JobContext {
+  const { signal } = state.abort
+  let lastProgress = -Infinity
+  return {
+    signal,
+    progress: (current, total) => {
+      const now = performance.now()
+      if (now - lastProgress < progressEveryMs && current < total) return
+      lastProgress = now
+      send({ id, tell: 'progress', current, total })
+    },
+    step: async (name) => {
+      const stepped = new Promise<void>((resolve) => (state.onStepped = resolve))
+      send({ id, tell: 'step', name })
+      await stepped
+      signal.throwIfAborted()
+    },
+    grown: async (than) => {
+      while (state.grown.bytes <= than && !state.grown.end) {
+        signal.throwIfAborted()
+        await new Promise<void>((resolve) => (state.onGrown = resolve))
+      }
+      signal.throwIfAborted()
+      return { ...state.grown }
+    },
+  }
+}

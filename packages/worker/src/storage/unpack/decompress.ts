@@ -1,0 +1,108 @@
+// The bytes of a layer without its compression. Whatever the format lets a writer append (further members and frames) is
+// read, everything else after the end is refused; memory for the window is bounded.
+import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { pipeline } from 'node:stream/promises'
+import { constants, createGunzip, createZstdDecompress, type Gunzip, type ZstdDecompress } from 'node:zlib'
+import { errorCode } from '@muster/host'
+import { refusal } from '../refusal.ts'
+import { zstdFrameAt } from './zstd-frame.ts'
+
+export type Compression = 'none' | 'gzip' | 'zstd'
+
+export interface Packed {
+  readonly path: string
+  readonly size: number
+  readonly compression: Compression
+}
+
+export interface UnpackedChunk {
+  readonly chunk: Buffer
+  /** How much of the packed file has been used for all chunks so far. */
+  readonly packedBytes: number
+}
+
+type Sink = (unpacked: UnpackedChunk) => Promise<void> | void
+
+const readBytes = 256 * 1024
+const chunkSize = 512 * 1024
+/** 128 MB, what the zstd command accepts without being told. */
+const windowLogMax = 27
+
+export async function decompress(packed: Packed, sink: Sink, signal: AbortSignal): Promise<void> {
+  switch (packed.compression) {
+    case 'none': {
+      let packedBytes = 0
+      await pipeline(
+        createReadStream(packed.path, { highWaterMark: chunkSize }),
+        async (source: AsyncIterable<Buffer>) => {
+          for await (const chunk of source) await sink({ chunk, packedBytes: (packedBytes += chunk.length) })
+        },
+        { signal },
+      )
+      return
+    }
+    case 'gzip': {
+      const used = await through({ packed, start: 0, end: packed.size, engine: createGunzip({ chunkSize }) }, sink, signal)
+      if (used < packed.size) throw refusal('compression', 'something follows the end of the gzip data')
+      return
+    }
+    case 'zstd':
+      return zstdFrames(packed, sink, signal)
+  }
+}
+
+/** Node's decoder reads one frame; writers that work in parallel, or that index what they write, make many. */
+async function zstdFrames(packed: Packed, sink: Sink, signal: AbortSignal): Promise<void> {
+  await using file = await open(packed.path, 'r')
+  for (let at = 0; at === 0 || at < packed.size;) {
+    const { kind, end } = await zstdFrameAt(file, at)
+    if (end > packed.size) throw refusal('compression', 'the zstd data ends within a frame')
+    if (kind === 'data') {
+      const engine = createZstdDecompress({ chunkSize, params: { [constants.ZSTD_d_windowLogMax]: windowLogMax } })
+      await through({ packed, start: at, end, engine }, sink, signal)
+    }
+    at = end
+  }
+}
+
+interface Pass {
+  readonly packed: Packed
+  readonly start: number
+  readonly end: number
+  readonly engine: Gunzip | ZstdDecompress
+}
+
+/** How many packed bytes the engine has used of those it was given. */
+async function through({ packed, start, end, engine }: Pass, sink: Sink, signal: AbortSignal): Promise<number> {
+  const consume = async (source: AsyncIterable<Buffer>): Promise<void> => {
+    for await (const chunk of source) await sink({ chunk, packedBytes: start + engine.bytesWritten })
+  }
+  try {
+    await pipeline(createReadStream(packed.path, { start, end: end - 1, highWaterMark: readBytes }), engine, consume, { signal })
+  } catch (error) {
+    const code = errorCode(error)
+    if (typeof code === 'string' && /^(Z_|ZSTD_|ERR_ZSTD|ERR_ZLIB)/.test(code) && error instanceof Error)
+      throw refusal('compression', `the data can't be unpacked (${error.message})`)
+    throw error
+  }
+  return engine.bytesWritten
+}
+
+const compressions: Readonly<Record<string, Compression>> = {
+  'application/vnd.oci.image.layer.v1.tar': 'none',
+  'application/vnd.oci.image.layer.v1.tar+gzip': 'gzip',
+  'application/vnd.oci.image.layer.v1.tar+zstd': 'zstd',
+  'application/vnd.docker.image.rootfs.diff.tar': 'none',
+  'application/vnd.docker.image.rootfs.diff.tar.gzip': 'gzip',
+  'application/vnd.docker.image.rootfs.diff.tar.zstd': 'zstd',
+  'application/x-tar': 'none',
+  'application/gzip': 'gzip',
+  'application/zstd': 'zstd',
+}
+
+export function compressionOf(mediaType: string): Compression {
+  const compression = compressions[mediaType]
+  if (compression === undefined) throw refusal('compression', `layers of the type ${JSON.stringify(mediaType.slice(0, 200))} are not known`)
+  return compression
+}

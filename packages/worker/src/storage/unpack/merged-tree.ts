@@ -1,0 +1,250 @@
+// Builds one tree on disk from the entries of many layers: a later layer replaces and hides what earlier ones have.
+// A path is only ever written below directories that this very run has made, so nothing is written through a link;
+// new files are made with O_EXCL and O_NOFOLLOW, so nothing that exists is opened.
+import { chmodSync, linkSync, mkdirSync, realpathSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { quote, refusal } from '../refusal.ts'
+import type { TarHeader } from '../tar/tar-header.ts'
+import { checkLinkTarget, parseEntryPath, parseWhiteout, type Whiteout } from './entry-path.ts'
+import { createFileWriter, type FileWriter } from './file-writer.ts'
+import type { SpaceGuard } from './space-guard.ts'
+import type { DirectoryNode, FileNode, TreeNode } from './tree-node.ts'
+import type { UnpackLimits } from './unpack-limits.ts'
+
+interface Place {
+  readonly parent: DirectoryNode
+  readonly name: string
+  readonly path: string
+}
+
+export interface MergedTreeOptions {
+  readonly directory: string
+  readonly limits: UnpackLimits
+  readonly space: SpaceGuard
+}
+
+export class MergedTree {
+  readonly root: DirectoryNode = { kind: 'directory', parent: null, children: new Map(), layer: -1, mode: 0o755 }
+  readonly #directory: string
+  readonly #realDirectory: string
+  readonly #limits: UnpackLimits
+  readonly #space: SpaceGuard
+  readonly #writer: FileWriter = createFileWriter()
+  /** Of this layer. Each may look through a whole directory: once is enough. */
+  readonly #whiteouts = new Set<string>()
+  #layer = -1
+  #entries = 0
+  #bytes = 0
+  #lastParent: string | null = null
+
+  constructor({ directory, limits, space }: MergedTreeOptions) {
+    this.#directory = directory
+    this.#limits = limits
+    this.#space = space
+    mkdirSync(directory, { mode: 0o755 })
+    chmodSync(directory, 0o755)
+    this.#realDirectory = realpathSync.native(directory)
+  }
+
+  /** Of all files that were written, also those that a later layer has removed. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  beginLayer(): void {
+    this.#layer++
+    this.#whiteouts.clear()
+  }
+
+  countEntry(): void {
+    if (++this.#entries > this.#limits.entries) throw refusal('too_many_entries', `it has more than ${this.#limits.entries} entries`)
+  }
+
+  /** Data of a regular file follows with `write`, and `endFile` ends any entry. */
+  entry(entry: TarHeader): void {
+    const { parts, hasTrailingSlash } = parseEntryPath(entry.path, this.#limits)
+    checkKind(entry, hasTrailingSlash)
+    const name = parts.at(-1)
+    if (name === undefined) {
+      if (entry.type !== '5') throw refusal('root_entry', `the root itself, ${quote(entry.path)}, is no directory`)
+      return
+    }
+    if (parts.slice(0, -1).some((part) => parseWhiteout(part) !== null))
+      throw refusal('whiteout', `${quote(entry.path)} lies in a whiteout`)
+    const whiteout = parseWhiteout(name)
+    if (whiteout !== null) this.#applyWhiteout(parts, whiteout, entry)
+    else if (entry.type === '5') this.#addDirectory(parts, directoryMode(entry.mode))
+    else if (entry.type === '2') this.#addSymlink(parts, entry)
+    else if (entry.type === '1') this.#addHardlink(parts, entry)
+    else this.#addFile(parts, entry)
+  }
+
+  write(chunk: Buffer): void {
+    this.#space.spend(chunk.length)
+    this.#writer.write(chunk)
+  }
+
+  endFile(): void {
+    this.#writer.close()
+  }
+
+  /** Closes what is open; the directory is the caller's to remove. */
+  abandon(): void {
+    this.#writer.abandon()
+  }
+
+  #makeDirectory({ parent, name, path }: Place, mode: number): DirectoryNode {
+    mkdirSync(path, { mode })
+    chmodSync(path, mode)
+    const made: DirectoryNode = { kind: 'directory', parent, children: new Map(), layer: this.#layer, mode }
+    parent.children.set(name, made)
+    return made
+  }
+
+  #placeOf(parts: readonly string[]): Place {
+    const name = parts.at(-1) ?? ''
+    let parent = this.root
+    let path = this.#directory
+    for (const part of parts.slice(0, -1)) {
+      path = join(path, part)
+      const next: TreeNode = parent.children.get(part) ?? this.#makeDirectory({ parent, name: part, path }, 0o755)
+      if (next.kind === 'link') throw refusal('through_symlink', `${quote(parts.join('/'))} goes through the symbolic link ${quote(part)}`)
+      if (next.kind === 'file') throw refusal('through_file', `${quote(parts.join('/'))} goes through the file ${quote(part)}`)
+      next.layer = this.#layer
+      parent = next
+    }
+    // The tree in memory says that these are directories; the disk is asked too, in case anybody else was here.
+    if (path !== this.#lastParent && realpathSync.native(path) !== join(this.#realDirectory, path.slice(this.#directory.length)))
+      throw refusal('through_symlink', `${quote(parts.join('/'))} does not lie where it should`)
+    this.#lastParent = path
+    return { parent, name, path: join(path, name) }
+  }
+
+  #remove({ parent, name, path }: Place, node: TreeNode): void {
+    if (node.kind === 'directory') {
+      rmSync(path, { recursive: true })
+      this.#lastParent = null
+    } else unlinkSync(path)
+    parent.children.delete(name)
+  }
+
+  /** Makes room for an entry: what a lower layer has here goes; what this layer has already is a contradiction. */
+  #clear(place: Place): void {
+    const found = place.parent.children.get(place.name)
+    if (found === undefined) return
+    if (found.layer === this.#layer)
+      throw refusal('entry_duplicate', `${quote(place.path.slice(this.#directory.length + 1))} is in one layer twice`)
+    this.#remove(place, found)
+  }
+
+  /** Whiteouts hide what lower layers have; what this layer brings stays, wherever in the archive it stands. */
+  #hideLower(place: Place): void {
+    const found = place.parent.children.get(place.name)
+    if (found === undefined) return
+    if (found.layer !== this.#layer) this.#remove(place, found)
+    else if (found.kind === 'directory')
+      for (const name of [...found.children.keys()]) this.#hideLower({ parent: found, name, path: join(place.path, name) })
+  }
+
+  #applyWhiteout(parts: readonly string[], whiteout: Whiteout, entry: TarHeader): void {
+    if (entry.type !== '0' || entry.size > 0) throw refusal('whiteout', `${quote(entry.path)} is no empty file`)
+    const key = parts.join('/')
+    if (this.#whiteouts.has(key)) throw refusal('entry_duplicate', `${quote(key)} is in one layer twice`)
+    this.#whiteouts.add(key)
+    const parent = existingDirectory(this.root, parts)
+    if (parent === null) return
+    const path = join(this.#directory, ...parts.slice(0, -1))
+    for (const name of whiteout.hides === 'one' ? [whiteout.name] : [...parent.children.keys()])
+      this.#hideLower({ parent, name, path: join(path, name) })
+  }
+
+  #addDirectory(parts: readonly string[], mode: number): void {
+    const place = this.#placeOf(parts)
+    const found = place.parent.children.get(place.name)
+    if (found?.kind !== 'directory') {
+      this.#clear(place)
+      this.#makeDirectory(place, mode)
+      return
+    }
+    if (found.mode !== mode) chmodSync(place.path, mode)
+    found.mode = mode
+    found.layer = this.#layer
+  }
+
+  #addFile(parts: readonly string[], entry: TarHeader): void {
+    this.#bytes += entry.size
+    if (this.#bytes > this.#limits.bytes) throw refusal('too_many_bytes', `unpacked it is larger than ${this.#limits.bytes} bytes`)
+    const place = this.#placeOf(parts)
+    this.#clear(place)
+    const node: FileNode = { kind: 'file', layer: this.#layer, mode: fileMode(entry.mode), size: entry.size, sha256: '' }
+    place.parent.children.set(place.name, node)
+    this.#writer.open({ path: place.path, mode: node.mode, mtime: entry.mtime, onHash: (sha256) => void (node.sha256 = sha256) })
+  }
+
+  #addSymlink(parts: readonly string[], entry: TarHeader): void {
+    checkLinkTarget(parts, entry.linkPath)
+    const place = this.#placeOf(parts)
+    this.#clear(place)
+    symlinkSync(entry.linkPath, place.path)
+    place.parent.children.set(place.name, { kind: 'link', layer: this.#layer, target: entry.linkPath })
+  }
+
+  #addHardlink(parts: readonly string[], entry: TarHeader): void {
+    const target = hardlinkTarget(entry, this.#limits)
+    const found = findNode(this.root, target)
+    if (found === null) throw refusal('hardlink_target', `${linkText(entry)}, where there is no file`)
+    if (found.kind !== 'file') throw refusal('hardlink_target', `${linkText(entry)}, which is no regular file`)
+    if (parts.every((part, at) => part === target[at])) throw refusal('hardlink_target', `${linkText(entry)}, which it would replace`)
+    const place = this.#placeOf(parts)
+    this.#clear(place)
+    linkSync(join(this.#directory, ...target), place.path)
+    place.parent.children.set(place.name, { ...found, layer: this.#layer })
+  }
+}
+
+function checkKind(entry: TarHeader, hasTrailingSlash: boolean): void {
+  if (entry.type === 'S') throw refusal('archive_sparse', `${quote(entry.path)} is a sparse file`)
+  if (!['0', '1', '2', '5'].includes(entry.type))
+    throw refusal('entry_type', `${quote(entry.path)} is ${kinds[entry.type] ?? `of the unknown type ${quote(entry.type)}`}`)
+  if (entry.type !== '0' && entry.size > 0) throw refusal('archive_size', `${quote(entry.path)} is no file and has ${entry.size} bytes`)
+  if (entry.type !== '5' && hasTrailingSlash) throw refusal('path_form', `${quote(entry.path)} is named as a directory and is none`)
+}
+
+const kinds: Readonly<Record<string, string>> = { '3': 'a character device', '4': 'a block device', '6': 'a pipe', s: 'a socket' }
+
+/** No setuid, setgid, sticky; not writable by others than the owner, who can always read. */
+function fileMode(mode: number): number {
+  return (mode & 0o755) | 0o400
+}
+
+function directoryMode(mode: number): number {
+  return (mode & 0o755) | 0o700
+}
+
+function findNode(root: DirectoryNode, parts: readonly string[]): TreeNode | null {
+  let at: TreeNode = root
+  for (const part of parts) {
+    if (at.kind === 'link') throw refusal('through_symlink', `${quote(parts.join('/'))} goes through a symbolic link`)
+    const next: TreeNode | undefined = at.kind === 'directory' ? at.children.get(part) : undefined
+    if (next === undefined) return null
+    at = next
+  }
+  return at
+}
+
+function existingDirectory(root: DirectoryNode, parts: readonly string[]): DirectoryNode | null {
+  const found = findNode(root, parts.slice(0, -1))
+  if (found?.kind === 'link') throw refusal('through_symlink', `${quote(parts.join('/'))} goes through a symbolic link`)
+  return found?.kind === 'directory' ? found : null
+}
+
+function hardlinkTarget(entry: TarHeader, limits: UnpackLimits): readonly string[] {
+  if (entry.linkPath.startsWith('/') || entry.linkPath.split('/').includes('..'))
+    throw refusal('hardlink_escape', `${linkText(entry)}, which may lie outside`)
+  const { parts } = parseEntryPath(entry.linkPath, limits)
+  return parts
+}
+
+function linkText(entry: TarHeader): string {
+  return `the hard link ${quote(entry.path)} to ${quote(entry.linkPath)}`
+}
