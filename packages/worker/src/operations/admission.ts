@@ -50,7 +50,7 @@ export function createAdmission(deps: Admission): (asked: Order) => Promise<Subm
   }
 }
 
-async function accept(order: Order, cancels: readonly number[], { ledger, executor, step }: Admission): Promise<Submitted> {
+async function accept(order: Order, cancels: readonly number[], { ledger, executor }: Admission): Promise<Submitted> {
   const work = ledger.add(order)
   const ended = executor.start(work)
   try {
@@ -60,7 +60,6 @@ async function accept(order: Order, cancels: readonly number[], { ledger, execut
   }
   const failure: Failure = { code: 'superseded', retry: 'never', message: `superseded by a newer ${order.kind} of ${order.backend}` }
   for (const older of cancels.map((id) => ledger.get(id))) if (older !== null) void executor.callOff(older, failure)
-  await step('W.journal.after')
   return { accepted: true, ended }
 }
 

@@ -31,7 +31,7 @@ export interface Executor {
 const budgetBytes = { totalBytes: 64 * 1024 * 1024, minimumBytes: 1024 * 1024 }
 
 export function createExecutor(deps: ExecutorDeps): Executor {
-  const { ledger, journal, log, clock } = deps
+  const { ledger, log, clock } = deps
   const lives = new Map<Work, Live>()
   const runs = new Set<Promise<void>>()
   const turns = createTurns()
@@ -54,10 +54,8 @@ export function createExecutor(deps: ExecutorDeps): Executor {
   const breakOff = (): void => {
     for (const live of lives.values()) live.calling.abort(new FleetError(notEnded))
   }
-  const store = (work: Work): Promise<void> =>
-    journal.append({ type: 'order', id: work.id, order: work.order }).then(() => void (work.isStored = true))
   return {
-    start: (work) => begin(work, store(work)),
+    start: (work) => begin(work, store(work, deps)),
     resume() {
       for (const work of ledger.unfinished()) {
         log.info('resuming an operation', aboutWork(work))
@@ -89,6 +87,12 @@ export function createExecutor(deps: ExecutorDeps): Executor {
       await Promise.all(runs)
     },
   }
+}
+
+async function store(work: Work, { journal, step }: ExecutorDeps): Promise<void> {
+  await journal.append({ type: 'order', id: work.id, order: work.order })
+  work.isStored = true
+  await step('W.journal.after')
 }
 
 const progressOf = (live: Live | undefined): ProgressState | null => (live?.isRunning === true ? live.reporter.now() : null)

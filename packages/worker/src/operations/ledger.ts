@@ -33,41 +33,24 @@ const keptBackends = 4096
 const maxJoinedOps = 64
 
 export function createLedger(entries: readonly Entry[]): Ledger {
-  const works = new Map<number, Work>()
-  const ops = new Map<OperationId, Work>()
+  const shelf = createShelf()
+  const { all, get, put, attach, remove } = shelf
   let boot = 0
   let node: NodeId | null = null
   let nextId = 0
 
-  const put = (id: number, order: Order): Work => {
-    const work: Work = { id, order, opIds: new Set(), epoch: order.epoch ?? null, calledOff: null, end: null, isStored: false }
-    works.set(id, work)
-    nextId = Math.max(nextId, id + 1)
-    attach(work, order.op_id)
-    return work
-  }
-  const attach = (work: Work, opId: OperationId | undefined): void => {
-    if (opId === undefined || work.opIds.size >= maxJoinedOps) return
-    work.opIds.add(opId)
-    ops.set(opId, work)
-  }
-  const remove = (work: Work): void => {
-    works.delete(work.id)
-    for (const opId of work.opIds) if (ops.get(opId) === work) ops.delete(opId)
-  }
-  const row = (backend: BackendName): Work[] => [...works.values()].filter(({ order }) => order.backend === backend)
   const apply = (entry: Entry): void => {
     if (entry.type === 'boot') return void (boot = entry.boot)
     if (entry.type === 'node') return void (node = entry.node)
+    const work = get(entry.id)
     if (entry.type === 'order') {
       // A rewritten journal may be followed by lines that were on their way to the old one.
-      if (!works.has(entry.id)) put(entry.id, entry.order).isStored = true
-      return
+      if (work === null) put(entry.id, entry.order).isStored = true
+      nextId = Math.max(nextId, entry.id + 1)
+    } else if (work !== null) {
+      note(work, entry)
+      if (entry.type === 'join') attach(work, entry.op_id)
     }
-    const work = works.get(entry.id)
-    if (work === undefined) return
-    note(work, entry)
-    if (entry.type === 'join') attach(work, entry.op_id)
   }
   for (const entry of entries) apply(entry)
 
@@ -75,22 +58,60 @@ export function createLedger(entries: readonly Entry[]): Ledger {
     boot: () => boot,
     node: () => node,
     apply,
-    add: (order) => put(nextId, order),
+    add: (order) => put(nextId++, order),
     remove,
-    get: (id) => works.get(id) ?? null,
-    byOp: (opId) => ops.get(opId) ?? null,
-    row,
-    rowNameOf: (backend) => rowNameIn([...works.values()], backend),
-    namesOf: (order) => namesOfAll([order, ...row(order.backend).map((work) => work.order)]),
-    unfinished: () => [...works.values()].filter(({ end }) => end === null),
-    recentResults: () => [...works.values()].filter(({ end }) => end !== null && end.boot >= boot - 1).slice(-keptResults),
-    prune: () => disposable([...works.values()]).forEach(remove),
-    entries: () => [...originOf(boot, node), ...[...works.values()].filter(({ isStored }) => isStored).flatMap(entriesOf)],
-    size: () => works.size,
+    get,
+    byOp: shelf.byOp,
+    row: (backend) => all().filter(({ order }) => order.backend === backend),
+    rowNameOf: (backend) => rowNameIn(all(), backend),
+    namesOf: (order) => relatedNames(order, all()),
+    unfinished: () => all().filter(({ end }) => end === null),
+    recentResults: () =>
+      all()
+        .filter(({ end }) => end !== null && end.boot >= boot - 1)
+        .slice(-keptResults),
+    prune: () => disposable(all()).forEach(remove),
+    entries: () => [
+      ...originOf(boot, node),
+      ...all()
+        .filter(({ isStored }) => isStored)
+        .flatMap(entriesOf),
+    ],
+    size: () => all().length,
     forget() {
+      shelf.clear()
+      node = null
+    },
+  }
+}
+
+/** The works themselves, by their number and by the operations they are part of. */
+function createShelf() {
+  const works = new Map<number, Work>()
+  const ops = new Map<OperationId, Work>()
+  const attach = (work: Work, opId: OperationId | undefined): void => {
+    if (opId === undefined || work.opIds.size >= maxJoinedOps) return
+    work.opIds.add(opId)
+    ops.set(opId, work)
+  }
+  return {
+    attach,
+    all: () => [...works.values()],
+    get: (id: number) => works.get(id) ?? null,
+    byOp: (opId: OperationId) => ops.get(opId) ?? null,
+    put(id: number, order: Order): Work {
+      const work: Work = { id, order, opIds: new Set(), epoch: order.epoch ?? null, calledOff: null, end: null, isStored: false }
+      works.set(id, work)
+      attach(work, order.op_id)
+      return work
+    },
+    remove(work: Work): void {
+      works.delete(work.id)
+      for (const opId of work.opIds) if (ops.get(opId) === work) ops.delete(opId)
+    },
+    clear(): void {
       works.clear()
       ops.clear()
-      node = null
     },
   }
 }
@@ -100,7 +121,16 @@ const originOf = (boot: number, node: NodeId | null): Entry[] => [
   ...(node === null ? [] : [{ type: 'node' as const, node }]),
 ]
 
-const namesOfAll = (orders: readonly Order[]): BackendName[] => [...new Set(orders.flatMap(namesIn))]
+/** Its own, and those of whatever shares one of them, and so on. */
+function relatedNames(order: Order, others: readonly Work[]): BackendName[] {
+  const names = new Set(namesIn(order))
+  for (let before = 0; before !== names.size;) {
+    before = names.size
+    for (const theirs of others.map((work) => namesIn(work.order)))
+      if (theirs.some((name) => names.has(name))) theirs.forEach((name) => names.add(name))
+  }
+  return [...names]
+}
 
 function rowNameIn(works: readonly Work[], backend: BackendName): BackendName {
   if (works.some(({ order }) => order.backend === backend)) return backend

@@ -69,6 +69,7 @@ async function carryOut(work: Work, live: Live, { installer, budget, log, step }
   const { signal } = live.calling
   try {
     await live.turn.come
+    signal.throwIfAborted()
     live.isRunning = true
     const context = { onProgress: live.reporter.report, step, signal, budget: budget.openAccount() }
     return { state: 'succeeded', ...(await perform(work.order, { installer, context })) }

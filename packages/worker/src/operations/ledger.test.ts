@@ -1,0 +1,82 @@
+import { BackendName, NodeId, OperationId } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import type { Entry } from './journal-format.ts'
+import { createLedger, type Ledger } from './ledger.ts'
+import type { Order } from './order.ts'
+
+const name = (text: string) => BackendName.parse(text)
+const order = (backend: string, over: Partial<Order> = {}): Order => ({ kind: 'install', backend: name(backend), ...over })
+const done = { state: 'succeeded' as const }
+
+function add(ledger: Ledger, wanted: Order, isDone = true): number {
+  const work = ledger.add(wanted)
+  work.isStored = true
+  if (isDone) ledger.apply({ type: 'end', id: work.id, boot: ledger.boot(), outcome: done })
+  return work.id
+}
+
+describe('the ledger', () => {
+  it('is the same again from its own entries', () => {
+    const ledger = createLedger([{ type: 'boot', boot: 3 }])
+    ledger.apply({ type: 'node', node: NodeId.parse('n-1') })
+    const first = add(ledger, order('a', { op_id: OperationId.parse('op-1'), generation: 4, epoch: 1 }))
+    const open = add(ledger, order('b', { generation: 5, epoch: 1 }), false)
+    ledger.apply({ type: 'join', id: open, op_id: OperationId.parse('op-2'), epoch: 7 })
+    ledger.apply({ type: 'cancel', id: open, failure: { code: 'cancelled', retry: 'never', message: '' } })
+    const again = createLedger(ledger.entries())
+    expect(again.entries()).toEqual(ledger.entries())
+    expect(again.byOp(OperationId.parse('op-2'))).toMatchObject({ id: open, epoch: 7, calledOff: { code: 'cancelled' } })
+    expect(again.get(first)?.end).toEqual({ outcome: done, boot: 3 })
+    expect(again.add(order('c')).id).toBeGreaterThan(open)
+  })
+
+  it('lines that come twice, or about nothing, do no harm', () => {
+    const entries: Entry[] = [
+      { type: 'order', id: 1, order: order('a') },
+      { type: 'end', id: 1, boot: 1, outcome: done },
+      { type: 'order', id: 1, order: order('a') },
+      { type: 'end', id: 99, boot: 1, outcome: done },
+    ]
+    expect(createLedger(entries).get(1)?.end).not.toBeNull()
+  })
+
+  it('stays small, and forgets neither what runs nor the newest generation of any backend', () => {
+    const ledger = createLedger([])
+    add(ledger, order('rare', { generation: 1 }))
+    const open = add(ledger, order('open', { generation: 2 }), false)
+    add(ledger, order('mixed', { generation: 3 }))
+    add(ledger, order('mixed'))
+    for (let generation = 4; generation < 1000; generation += 1) add(ledger, order('busy', { generation }))
+    ledger.prune()
+    expect(ledger.size()).toBeLessThan(100)
+    expect(ledger.row(name('rare')).map((work) => work.order.generation)).toEqual([1])
+    expect(ledger.row(name('mixed')).map((work) => work.order.generation)).toEqual([3, undefined])
+    expect(ledger.row(name('busy')).at(-1)?.order.generation).toBe(999)
+    expect(ledger.unfinished().map(({ id }) => id)).toEqual([open])
+  })
+
+  it('what is not stored yet is not written as if it were', () => {
+    const ledger = createLedger([])
+    ledger.add(order('a'))
+    expect(ledger.entries()).toEqual([{ type: 'boot', boot: 0 }])
+  })
+
+  it('says again the results of this run and of the one before, not older ones', () => {
+    const ledger = createLedger([{ type: 'boot', boot: 1 }])
+    add(ledger, order('old'))
+    ledger.apply({ type: 'boot', boot: 2 })
+    add(ledger, order('before'))
+    ledger.apply({ type: 'boot', boot: 3 })
+    add(ledger, order('now'))
+    expect(ledger.recentResults().map((work) => work.order.backend)).toEqual(['before', 'now'])
+  })
+
+  it('W26 finds every name that leads to the same directory', () => {
+    const ledger = createLedger([])
+    add(ledger, order('llama', { name: name('cuda-llama'), alias: name('gguf') }))
+    add(ledger, order('whisper'))
+    expect(ledger.namesOf(order('gguf')).toSorted()).toEqual(['cuda-llama', 'gguf', 'llama'])
+    expect(ledger.rowNameOf(name('cuda-llama'))).toBe('llama')
+    expect(ledger.rowNameOf(name('gguf'))).toBe('gguf')
+  })
+})
