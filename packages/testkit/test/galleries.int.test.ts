@@ -1,7 +1,7 @@
 // Galleries and what comes with Muster, as administrators and nodes see them.
 import { createHash } from 'node:crypto'
 import { spawn } from 'node:child_process'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { zstdDecompressSync } from 'node:zlib'
 import { createNodeKey, signRequest, type NodeKey } from '@muster/host'
@@ -214,12 +214,14 @@ describe('what comes with Muster', () => {
     const blobs = join(directory.path, 'third', 'controller', 'builtin', 'blobs', 'sha256')
     await mkdir(blobs, { recursive: true, mode: 0o700 })
     await writeFile(join(blobs, old.slice('sha256:'.length)), 'of an earlier version')
+    await writeFile(join(blobs, '.abcdefghijklmnopqrst.tmp'), 'half of a blob')
     const third = await startTestController({ directory: join(directory.path, 'third'), databaseUrl, flags: { 'nats-url': natsUrl } })
     const own = (await third.api.get('/api/galleries')).body['galleries'] as unknown as { url: string }[]
     expect(own[0]?.url).toBe((await listed())[0]?.url)
     const path = blobPath(old)
     const signed = signRequest(node.key, { method: 'GET', path, body: new Uint8Array(), now: new Date() })
     expect(await (await fetch(`${third.url}${path}`, { headers: { ...signed } })).text()).toBe('of an earlier version')
+    expect((await readdir(blobs)).filter((name) => name.endsWith('.tmp'))).toEqual([])
     await third.stop()
   })
 })

@@ -1,10 +1,10 @@
 // What comes with Muster: each directory of `backends/` as an image, and the gallery that lists them, all as blobs that
 // any controller serves by digest. Packing is reproducible, so controllers of one version have the same digests.
 import { createReadStream } from 'node:fs'
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { errorCode } from '@muster/host'
+import { errorCode, isTemporary } from '@muster/host'
 import { BackendName, type Digest, type GalleryAddress } from '@muster/protocol'
 import { formatBuiltinUri, jsonBytes, openLayout, packDirectory, parseGallery, type ImageLayout } from '@muster/source'
 import { z } from 'zod'
@@ -29,6 +29,7 @@ const BackendFile = z.object({
 /** `directory`: where the blobs are kept. Those of earlier versions stay: a node may be half way through one. */
 export async function packBuiltins({ backends, directory }: { backends: string; directory: string }): Promise<BuiltinBlobs> {
   const layout = await openLayout(directory)
+  await removeLeftovers(join(directory, 'blobs', 'sha256'))
   const entries = []
   for (const name of (await readdir(backends)).toSorted()) {
     const entry = await packBackend(join(backends, name), layout)
@@ -45,6 +46,11 @@ export async function packBuiltins({ backends, directory }: { backends: string; 
     },
     open: (wanted, { start, end }) => createReadStream(layout.pathOf(wanted), { start, end }),
   }
+}
+
+/** What a start that was killed left half written. The data directory has one controller, so it is nobody else's. */
+async function removeLeftovers(blobs: string): Promise<void> {
+  for (const name of (await readdir(blobs)).filter(isTemporary)) await rm(join(blobs, name), { force: true })
 }
 
 /** Null for what is not a backend: a page about them. */
