@@ -1,0 +1,37 @@
+import { layerOf, tar } from '@muster/testkit'
+import { describe, expect, it } from 'vitest'
+import { backendLayer, layersOf, makeTestStore, never, runSh, treeOf } from '../../test/test-store.ts'
+
+const mb = 1024 ** 2
+
+describe('the main thread', () => {
+  // By the processor time that it uses from one turn of its loop to the next: how long a turn takes by the clock says as
+  // much about what else runs on the machine. (bench/ measures by the clock.)
+  it('is never busy for 50 ms at a stretch, nor for a third of the work, while a large layer is hashed and unpacked', async () => {
+    await using tested = await makeTestStore()
+    const large = layerOf(tar([runSh, { path: 'large', data: Buffer.alloc(60 * mb, 'some text that is repeated') }]), 'none')
+    await tested.put(backendLayer('warm'))
+    const busyMs = (): number => {
+      const { user, system } = process.threadCpuUsage()
+      return (user + system) / 1000
+    }
+    const startMs = busyMs()
+    const start = process.cpuUsage()
+    let last = startMs
+    let longest = 0
+    let turns = 0
+    const timer = setInterval(() => {
+      const now = busyMs()
+      longest = Math.max(longest, now - last)
+      last = now
+      turns++
+    }, 1)
+    await tested.put(large)
+    await tested.store.unpack(treeOf([large]), layersOf([large]), { signal: never })
+    clearInterval(timer)
+    const { user, system } = process.cpuUsage(start)
+    expect(turns).toBeGreaterThan(20)
+    expect(longest).toBeLessThan(50)
+    expect((busyMs() - startMs) / ((user + system) / 1000)).toBeLessThan(1 / 3)
+  })
+})
