@@ -1,7 +1,7 @@
 // A whole worker in this process, against controllers and a bus of the test's choice.
 import { createLocalHub, type LocalHub } from '@muster/bus'
 import { openDataDir, resolveSettings, silentLog, systemClock, type Clock, type DataDir } from '@muster/host'
-import { startWorker, workerSettings, type Worker, type WorkerDeps } from '@muster/worker'
+import { startWorker, workerSettings, type Installer, type Worker, type WorkerDeps } from '@muster/worker'
 import { recordingLog, type RecordingLog } from './recording-log.ts'
 
 export interface TestWorker extends Worker, AsyncDisposable {
@@ -18,6 +18,7 @@ export type TestWorkerOptions = Readonly<{
   hub?: LocalHub
   clock?: Clock
   env?: Record<string, string>
+  installer?: Installer
 }>
 
 export async function startTestWorker({
@@ -28,6 +29,7 @@ export async function startTestWorker({
   hub,
   clock = systemClock,
   env,
+  installer,
 }: TestWorkerOptions): Promise<TestWorker> {
   const settings = resolveSettings(workerSettings, {
     flags: { join, token: token ?? undefined, name: 'tester', 'gateway-listen': '127.0.0.1:0', ...flags },
@@ -35,7 +37,10 @@ export async function startTestWorker({
   })
   const dataDir = await openDataDir({ path: directory, role: 'worker' })
   const log = recordingLog()
-  const local: Partial<WorkerDeps> = hub === undefined ? {} : { connectBus: async () => hub.connect() }
+  const local: Partial<WorkerDeps> = {
+    ...(hub === undefined ? {} : { connectBus: async () => hub.connect() }),
+    ...(installer === undefined ? {} : { installer }),
+  }
   const worker = await startWorker({ settings, dataDir, clock, log, ...(env === undefined ? {} : { env }), ...local }).catch(
     async (error: unknown) => {
       await dataDir.release()

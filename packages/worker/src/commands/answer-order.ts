@@ -19,7 +19,7 @@ export async function answerOrder(
 /** For callers who know text alone. */
 const failed = ({ code, message }: Failure): CommandReply => ({
   success: false,
-  error: (message.startsWith(`${code}:`) ? message : `${code}: ${message}`).slice(0, 8192),
+  error: (message.startsWith(code) ? message : `${code}: ${message}`).slice(0, 8192),
 })
 
 function whileHere<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -1,7 +1,8 @@
 // What a node says of its own accord about its operations: how each ended, and what is installed since.
-// Nobody acknowledges events, so each time the bus is there (again) the latest results are said again.
+// Nobody acknowledges events, so each time the bus is there (again) the latest results are said again: at
+// once, and a little later, since those who listen may come back after us.
 import type { Bus } from '@muster/bus'
-import type { Log } from '@muster/host'
+import type { Clock, Log } from '@muster/host'
 import { nodeEvents, type BackendList, type Incarnation, type NodeEvent, type NodeId, type OpStatusReply } from '@muster/protocol'
 
 /** The node's place on the bus while it has one. */
@@ -18,12 +19,16 @@ export interface Announcer {
 export type AnnouncerDeps = Readonly<{
   recentResults: () => readonly OpStatusReply[]
   inventory: () => Promise<BackendList>
+  clock: Clock
   log: Log
 }>
 
 type Said = NodeEvent extends infer E ? (E extends NodeEvent ? Omit<E, 'incarnation' | 'seq'> : never) : never
 
-export function createAnnouncer({ recentResults, inventory, log }: AnnouncerDeps): Announcer {
+/** Longer than a client of the bus pauses between two tries to connect. */
+const laterMs = 5_000
+
+export function createAnnouncer({ recentResults, inventory, clock, log }: AnnouncerDeps): Announcer {
   let voice: Voice | null = null
   let isReading = false
   let isStale = false
@@ -55,14 +60,22 @@ export function createAnnouncer({ recentResults, inventory, log }: AnnouncerDeps
     },
     attach(attached) {
       voice = attached
+      let later = new AbortController()
       const sayAgain = (): void => {
         for (const status of recentResults()) announcer.result(status)
         announcer.inventory()
       }
-      const unlisten = attached.bus.onConnection((isConnected) => isConnected && sayAgain())
-      if (attached.bus.isConnected()) sayAgain()
+      const sayAgainTwice = (): void => {
+        sayAgain()
+        later.abort()
+        later = new AbortController()
+        clock.sleep(laterMs, later.signal).then(sayAgain, () => undefined)
+      }
+      const unlisten = attached.bus.onConnection((isConnected) => isConnected && sayAgainTwice())
+      if (attached.bus.isConnected()) sayAgainTwice()
       return () => {
         unlisten()
+        later.abort()
         if (voice === attached) voice = null
       }
     },

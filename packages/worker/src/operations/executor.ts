@@ -30,6 +30,8 @@ export interface Executor {
 /** Bytes received and not yet written, over all that runs at once; and what each may hold whatever the others do. */
 const budgetBytes = { totalBytes: 64 * 1024 * 1024, minimumBytes: 1024 * 1024 }
 
+const stopWaitMs = 10_000
+
 export function createExecutor(deps: ExecutorDeps): Executor {
   const { ledger, log, clock } = deps
   const lives = new Map<Work, Live>()
@@ -84,9 +86,20 @@ export function createExecutor(deps: ExecutorDeps): Executor {
     async stop() {
       isStopping = true
       breakOff()
-      await Promise.all(runs)
+      await within(stopWaitMs, Promise.all(runs), deps)
     },
   }
+}
+
+/** Whoever does not listen to being called off must not keep a worker from ending. */
+async function within(ms: number, work: Promise<unknown>, { clock, log }: ExecutorDeps): Promise<void> {
+  const done = new AbortController()
+  const tooLong = clock.sleep(ms, done.signal).then(
+    () => log.warn('work on backends did not stop in time; it is taken up at the next start'),
+    () => undefined,
+  )
+  await Promise.race([work, tooLong])
+  done.abort()
 }
 
 async function store(work: Work, { journal, step }: ExecutorDeps): Promise<void> {

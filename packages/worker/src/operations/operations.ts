@@ -4,7 +4,7 @@
 import type { Clock, Log } from '@muster/host'
 import { failureOf, type BackendList, type Failure, type NodeId, type OperationId, type OpStatusReply } from '@muster/protocol'
 import { createAdmission, type Submitted } from './admission.ts'
-import { createAnnouncer, type Voice } from './announcer.ts'
+import { createAnnouncer, type Announcer, type Voice } from './announcer.ts'
 import { createExecutor } from './executor.ts'
 import type { Installer, Step } from './installer.ts'
 import { openJournal, type Journal } from './journal.ts'
@@ -36,14 +36,14 @@ const noStep: Step = () => undefined
 export async function openOperations({ path, installer, clock, log, step = noStep }: OperationsDeps): Promise<Operations> {
   const inventory = (): Promise<BackendList> => readInventory(installer)
   const opened = await openJournal({ path, log })
-  if (opened.state === 'newer') return readOnly(opened, inventory, log)
+  if (opened.state === 'newer') return readOnly(opened, createAnnouncer({ recentResults: () => [], inventory, clock, log }), inventory)
   const ledger = createLedger(opened.entries)
   const { journal } = opened
   const boot = ledger.boot() + 1
   ledger.apply({ type: 'boot', boot })
   await journal.append({ type: 'boot', boot }).catch((error: unknown) => log.warn('the start was not noted', { error }))
   const results = (): OpStatusReply[] => ledger.recentResults().flatMap((work) => [...work.opIds].map((opId) => statusOf(opId, work)))
-  const announcer = createAnnouncer({ recentResults: results, inventory, log })
+  const announcer = createAnnouncer({ recentResults: results, inventory, clock, log })
   const executor = createExecutor({ ledger, journal, announcer, installer, clock, log, step })
   const status = (opId: OperationId): OpStatusReply => {
     const work = ledger.byOp(opId)
@@ -96,7 +96,11 @@ function noteNode(node: NodeId, { ledger, journal, log }: { ledger: Ledger; jour
   journal.append({ type: 'node', node }).catch((error: unknown) => log.warn('whose node this is was not noted', { error }))
 }
 
-function readOnly({ format, path }: { format: number; path: string }, inventory: () => Promise<BackendList>, log: Log): Operations {
+function readOnly(
+  { format, path }: { format: number; path: string },
+  announcer: Announcer,
+  inventory: () => Promise<BackendList>,
+): Operations {
   const message = `${path} was written by a newer version of Muster (format ${format}): run that version on this worker again`
   const failure: Failure = { code: 'incompatible', retry: 'backoff', message }
   return {
@@ -105,7 +109,7 @@ function readOnly({ format, path }: { format: number; path: string }, inventory:
     cancel: async (op_id) => ({ op_id, state: 'unknown' }),
     active: () => [],
     inventory,
-    attach: (voice) => createAnnouncer({ recentResults: () => [], inventory, log }).attach(voice),
+    attach: announcer.attach,
     forget: () => undefined,
     stop: async () => undefined,
   }

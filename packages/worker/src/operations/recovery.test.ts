@@ -112,6 +112,24 @@ describe('after the end of the process', () => {
     expect(await node.result('op-1', 1)).toMatchObject({ state: 'failed', failure: { code: 'disk_full' } })
   })
 
+  it('the journal stays short however many commands there were, and no generation is forgotten', async () => {
+    const installer = createScriptedInstaller()
+    const node = await start({ installer })
+    const order = (backend: string, generation: number) => ({ kind: 'install' as const, backend: backendName(backend), generation })
+    await node.operations.submit(order('rare', 1))
+    // Many at once, since they share the cost of being made durable: 2 lines each.
+    for (let generation = 2; generation < 12; generation += 1) {
+      const batch = Array.from({ length: 60 }, (_, n) => node.operations.submit(order(`busy-${n}`, generation)))
+      await Promise.all((await Promise.all(batch)).flatMap((submitted) => (submitted.accepted ? [submitted.ended] : [])))
+    }
+    await node.stop()
+    expect((await readFile(node.path)).toString().split('\n').length).toBeLessThan(1100)
+    const again = await start({ installer, path: node.path })
+    const superseded = { accepted: false, failure: { code: 'superseded' } }
+    expect(await again.operations.submit(order('rare', 0))).toMatchObject(superseded)
+    expect(await again.operations.submit(order('busy-7', 10))).toMatchObject(superseded)
+  })
+
   it('E23 a journal of a newer version stops commands politely, and nothing else', async () => {
     const path = await place()
     await mkdir(dirname(path), { recursive: true })
