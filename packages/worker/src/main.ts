@@ -1,7 +1,7 @@
 // The worker: the only place where its parts are put together. It never ends the process it is in;
 // `ended` says how it came out, and whoever started it decides.
 import { newId, type Clock, type DataDir, type Log, type NodeKey } from '@muster/host'
-import { FleetError, Incarnation, type NodeId, type Session } from '@muster/protocol'
+import { FleetError, Incarnation, type NodeId, type Session, type WorkerSettings as ClusterSettings } from '@muster/protocol'
 import { createBusLink, type ConnectBus } from './bus-link.ts'
 import { connectNatsBus } from './connect-nats-bus.ts'
 import { createControllerClient } from './controller-client.ts'
@@ -13,6 +13,7 @@ import { describeWorker } from './membership/registration.ts'
 import { runMembership } from './membership/run-membership.ts'
 import { tell } from './membership/tell.ts'
 import { createWorkerMetrics } from './metrics.ts'
+import { openInstaller } from './installer/open-installer.ts'
 import { noInstaller, type Installer, type Step } from './operations/installer.ts'
 import { openOperations, type Operations } from './operations/operations.ts'
 import { createPresence } from './presence.ts'
@@ -33,7 +34,7 @@ export type WorkerDeps = Readonly<{
   random?: () => number
   /** Without it the bus is NATS; `local:` needs one that hands out the in-process bus. */
   connectBus?: ConnectBus
-  /** Without one nothing can be installed. */
+  /** Another way to put backends on this machine than the store in its data directory. */
   installer?: Installer
   /** Told where each operation stands. */
   step?: Step
@@ -91,9 +92,12 @@ async function live(deps: Life): Promise<WorkerEnd> {
   const ending = new AbortController()
   try {
     const monitor = startMonitor(deps, AbortSignal.any([deps.signal, ending.signal]))
-    const operations = await startOperations(deps)
+    // What the last session said; the ways out of this machine follow it.
+    const heard: { settings: ClusterSettings | null } = { settings: null }
+    await using opened = await startInstaller(deps, { monitor, cluster: () => heard.settings })
+    const operations = await startOperations(deps, opened.installer)
     try {
-      return await join(deps, monitor, operations)
+      return await join(deps, { monitor, operations, onSettings: (settings) => (heard.settings = settings) })
     } finally {
       await operations.stop()
     }
@@ -102,7 +106,9 @@ async function live(deps: Life): Promise<WorkerEnd> {
   }
 }
 
-async function join(deps: Life, monitor: ResourceMonitor, operations: Operations): Promise<WorkerEnd> {
+type Running = Readonly<{ monitor: ResourceMonitor; operations: Operations; onSettings: (settings: ClusterSettings) => void }>
+
+async function join(deps: Life, { monitor, operations, onSettings }: Running): Promise<WorkerEnd> {
   const { settings, memory, key, clock, log, signal, random = Math.random } = deps
   const incarnation = Incarnation.parse(newId())
   let now: Membership | null = null
@@ -123,7 +129,10 @@ async function join(deps: Life, monitor: ResourceMonitor, operations: Operations
   const link = createBusLink({ connectBus: deps.connectBus ?? connectNatsBus({ key, clock, log }), attach, log })
   const become = async (next: Membership, before: Membership | null): Promise<void> => {
     now = next
-    if ('session' in next) session = next.session
+    if ('session' in next) {
+      session = next.session
+      onSettings(next.session.settings)
+    }
     tell(log, next, before)
     if (isRemoved(next, before)) operations.forget()
     await memory.keep(next)
@@ -166,7 +175,32 @@ function isRemoved(now: Membership, before: Membership | null): boolean {
   return now.state === 'registering' && before !== null && before.state !== 'registering'
 }
 
-function startOperations({ dataDir, installer = noInstaller, step, clock, log }: Life): Promise<Operations> {
+type OpenedInstaller = AsyncDisposable & { readonly installer: Installer }
+
+/** An agent node has no backends, and so nothing to put them. */
+async function startInstaller(
+  deps: Life,
+  { monitor, cluster }: { monitor: ResourceMonitor; cluster: () => ClusterSettings | null },
+): Promise<OpenedInstaller> {
+  const { settings, dataDir, step, clock, log } = deps
+  if (deps.installer !== undefined || settings.type === 'agent')
+    return { installer: deps.installer ?? noInstaller, [Symbol.asyncDispose]: async () => undefined }
+  const node = () => ({ os: thisRuntime.os, arch: thisRuntime.arch, capability: monitor.capability() })
+  const { allowSource, dockerConfig } = settings
+  const opened = await openInstaller({
+    dataDir,
+    cluster,
+    allowSource,
+    dockerConfig,
+    node,
+    clock,
+    log,
+    ...(step === undefined ? {} : { step }),
+  })
+  return { installer: opened.installer, [Symbol.asyncDispose]: opened.close }
+}
+
+function startOperations({ dataDir, step, clock, log }: Life, installer: Installer): Promise<Operations> {
   return openOperations({ path: dataDir.path('operations/journal'), installer, clock, log, ...(step === undefined ? {} : { step }) })
 }
 

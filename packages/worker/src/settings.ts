@@ -1,5 +1,5 @@
 // The settings of a worker.
-import { defineSettings, choice, map, secret, string, type SettingsOf } from '@muster/host'
+import { defineSettings, choice, list, map, secret, string, type SettingsOf } from '@muster/host'
 import { Labels, NodeName } from '@muster/protocol'
 import type { z } from 'zod'
 import { controllerOrigin } from './controller-urls.ts'
@@ -42,6 +42,11 @@ export const workerSettings = defineSettings({
     check: (text) =>
       /^[a-z0-9][a-z0-9.-]{0,63}$/.test(text) ? null : `"${text}" is not a capability: 1–64 characters of a–z, 0–9, . and -`,
   }),
+  allowSource: list({
+    flag: 'allow-source',
+    help: 'private host[:port] or CIDR that backends may come from, beside those of the cluster; repeatable',
+  }),
+  dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),
 })
 export type WorkerSettings = SettingsOf<typeof workerSettings>
 

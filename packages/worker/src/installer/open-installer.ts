@@ -1,0 +1,68 @@
+// The installer of a worker: its store in the data directory, and the ways out that the cluster's settings allow.
+import type { Clock, DataDir, Log } from '@muster/host'
+import {
+  createGalleryReader,
+  createOciClient,
+  createOutbound,
+  dockerCredentials,
+  noCredentials,
+  platformOf,
+  type NodeTraits,
+} from '@muster/source'
+import { FleetError, type WorkerSettings as ClusterSettings } from '@muster/protocol'
+import type { Installer, Step } from '../operations/installer.ts'
+import { openBackendStore } from '../storage/backend-store.ts'
+import { createInstaller, type Sources } from './create-installer.ts'
+
+export interface OpenInstallerOptions {
+  readonly dataDir: DataDir
+  /** What the last session said; null before the first. */
+  readonly cluster: () => ClusterSettings | null
+  /** What this machine's operator allows beside. */
+  readonly allowSource: readonly string[]
+  /** A file like Docker's config.json; empty: none. */
+  readonly dockerConfig: string
+  readonly node: () => NodeTraits
+  readonly step?: Step
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export async function openInstaller(options: OpenInstallerOptions): Promise<{ installer: Installer; close(): Promise<void> }> {
+  const { dataDir, clock, log, node, step } = options
+  const store = await openBackendStore({ root: dataDir.path('backends'), clock, log, ...(step === undefined ? {} : { step }) })
+  const platform = platformOf({ platform: process.platform, arch: process.arch })
+  const installer = createInstaller({ store, sources: createSources(options), platform, node, clock, log })
+  return { installer, close: () => store.close() }
+}
+
+/** Made anew when the list of allowed sources changes. */
+function createSources({ cluster, allowSource, dockerConfig, clock, log }: OpenInstallerOptions): () => Sources {
+  let made: { key: string; sources: Sources } | null = null
+  return () => {
+    const allow = [...new Set([...(cluster()?.allow_source ?? []), ...allowSource])]
+    const key = allow.join(' ')
+    if (made?.key === key) return made.sources
+    const outbound = createOutbound({ allow, clock, log })
+    const oci = createOciClient({
+      outbound,
+      credentials: dockerConfig === '' ? noCredentials : dockerCredentials({ path: dockerConfig, log }),
+      clock,
+      log,
+    })
+    const read = createGalleryReader({ outbound, readBuiltin })
+    const galleries: Sources['galleries'] = (signal) =>
+      Promise.all(
+        (cluster()?.galleries ?? [])
+          .filter(({ url }) => !url.startsWith('builtin:'))
+          .map(async (address) => ({ ...(await read(address, signal)), url: address.url })),
+      )
+    made = { key, sources: { outbound, oci, galleries } }
+    return made.sources
+  }
+}
+
+const readBuiltin = (): Promise<string> =>
+  Promise.reject(
+    new FleetError({ code: 'incompatible', retry: 'never', message: "this version of the worker can't read the built-in gallery yet" }),
+  )
