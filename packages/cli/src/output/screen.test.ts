@@ -1,22 +1,23 @@
 import { describe, expect, it } from 'vitest'
 import { createScreen } from './screen.ts'
 
+/** What is written, with ␛ for the escape character. */
 function screenOf(rows: number) {
-  const written: string[] = []
-  const screen = createScreen({ write: (text) => written.push(text), isTTY: true, columns: 100, rows })
-  const last = (): string => written.at(-1) ?? ''
-  return { screen, last, lines: () => last().match(/(?<=\u001b\[2K).*(?=\n)/g) }
+  let last = ''
+  const write = (text: string): void => void (last = text.replaceAll('\u001b', '␛'))
+  const screen = createScreen({ write, isTTY: true, columns: 100, rows })
+  return { screen, last: () => last, lines: () => last.match(/(?<=␛\[2K).*(?=\n)/g) }
 }
 
 describe('createScreen', () => {
   it('draws in place of what it drew before, and clears what is left of it', () => {
     const { screen, last, lines } = screenOf(24)
     screen.draw(['a', 'b', 'c'])
-    expect(last()).not.toMatch(/\u001b\[\d+A/)
+    expect(last()).not.toMatch(/␛\[\d+A/)
     screen.draw(['x'])
-    expect(last()).toMatch(/^\u001b\[3A/)
+    expect(last()).toMatch(/^␛\[3A/)
     expect(lines()).toEqual(['x'])
-    expect(last()).toMatch(/\n\u001b\[J/)
+    expect(last()).toMatch(/\n␛\[J/)
   })
 
   it('draws no more than there is room for, and says how much is left out', () => {
@@ -30,6 +31,6 @@ describe('createScreen', () => {
   it('lets no line wrap, and leaves the terminal as it was', () => {
     const { screen, last } = screenOf(24)
     screen.draw(['a'])
-    expect(last()).toMatch(/^\u001b\[\?7l.*\u001b\[\?7h$/s)
+    expect(last()).toMatch(/^␛\[\?7l.*␛\[\?7h$/s)
   })
 })
