@@ -35,4 +35,9 @@ describe('labels', () => {
     expect(labelOverrides).toEqual({ rack: null, zone: 'us' })
     expect(effectiveLabels(node({ labelOverrides }))).toEqual({ ...automatic, zone: 'us' })
   })
+  it('may be called like what every object has', () => {
+    const labelOverrides = replaceLabels(node({ reportedLabels: { constructor: 'x', toString: 'y' } }), {})
+    expect(labelOverrides).toEqual({ constructor: null, toString: null })
+    expect(patchLabels(node(), { constructor: null })).toEqual({})
+  })
 })

@@ -60,6 +60,7 @@ it('leaves a failure that was translated before as it is', () => {
   const error = new FleetError({ code: 'conflict', retry: 'never', message: 'taken' })
   expect(toFleetError(error)).toBe(error)
   expect(isUnavailable(toFleetError(withCode('57P01')))).toBe(true)
+  expect(isUnavailable(new FleetError({ code: 'unavailable', retry: 'backoff', message: 'a node is away' }))).toBe(false)
 })
 
 it('takes only deadlocks and serialization failures for conflicts', () => {
