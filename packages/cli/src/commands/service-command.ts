@@ -3,12 +3,15 @@
 import type { Command } from 'commander'
 import { createLog, type Log, type Settings, type SettingsOf } from '@muster/host'
 import type { Service } from '../serve/run-service.ts'
+import type { GivenFlag } from '../settings/given-flags.ts'
 import type { Shell } from '../shell.ts'
 import { type CommandDefinition, defineCommand, givenOptions, placeOptions } from './define-command.ts'
 
 export interface ServiceStart<S extends Settings> {
   readonly shell: Shell
   readonly settings: SettingsOf<S>
+  /** On the command line. */
+  readonly given: readonly GivenFlag[]
   readonly dataDir: string
   readonly log: Log
   readonly signal: AbortSignal
@@ -35,13 +38,13 @@ export function serviceCommand<S extends Settings>(parent: Command, shell: Shell
   return command.action(async () => {
     shell.outliveReader()
     const values = { ...givenOptions(command), ...Object.fromEntries(argumentFlags.map((flag, at) => [flag, command.args[at]])) }
-    const { settings, dataDir, log } = await prepareService(definition, { shell, values })
+    const { log, ...prepared } = await prepareService(definition, { shell, values })
     const { runService } = await import('../serve/run-service.ts')
     await runService({
       log,
       clock: shell.clock,
       exit: (code) => process.exit(code),
-      start: (signal) => definition.start({ shell, settings, dataDir, log, signal }),
+      start: (signal) => definition.start({ shell, ...prepared, log, signal }),
     })
   })
 }
@@ -50,11 +53,14 @@ async function prepareService<S extends Settings>(
   definition: ServiceCommandDefinition<S>,
   { shell: { env }, values }: { shell: Shell; values: Readonly<Record<string, unknown>> },
 ) {
-  const [{ loadSettings }, { logSettings }] = await Promise.all([
+  const [{ loadSettings }, { logSettings }, { givenFlags }] = await Promise.all([
     import('../settings/load-settings.ts'),
     import('../settings/log-settings.ts'),
+    import('../settings/given-flags.ts'),
   ])
+  const own = await definition.settings()
   const { settings: logging } = await loadSettings(logSettings, { values, env })
-  const { settings, dataDir } = await loadSettings(await definition.settings(), { values, env })
-  return { settings, dataDir, log: createLog({ level: logging.logLevel, format: logging.logFormat, stream: process.stderr }) }
+  const { settings, dataDir } = await loadSettings(own, { values, env })
+  const log = createLog({ level: logging.logLevel, format: logging.logFormat, stream: process.stderr })
+  return { settings, given: givenFlags({ ...own, ...logSettings }, values), dataDir, log }
 }
