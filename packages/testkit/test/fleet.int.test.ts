@@ -96,12 +96,20 @@ describe('a fleet', () => {
     expect((await untilStatus('epsilon', 'healthy')).id).toBe(id)
   })
 
-  it('keeps a drain through silence and restart', async () => {
-    const { id } = await untilStatus('alpha', 'healthy')
+  it('keeps a drain through a goodbye and a restart', async () => {
+    const worker = await cluster.startWorker({ name: 'iota', join: first().url, token: joinToken })
+    const { id } = await untilStatus('iota', 'pending')
+    await first().post(`/api/nodes/${id}/approve`)
+    await untilStatus('iota', 'healthy')
     await first().post(`/api/nodes/${id}/drain`)
-    await untilStatus('alpha', 'draining')
+    await untilStatus('iota', 'draining')
+    await worker.stop()
+    await untilStatus('iota', 'offline')
+    expect((await first().get(`/api/nodes/${id}`)).body).toMatchObject({ draining: true })
+    await cluster.startWorker({ name: 'iota', join: first().url })
+    await untilStatus('iota', 'draining')
     await second().post(`/api/nodes/${id}/resume`)
-    await untilStatus('alpha', 'healthy')
+    await untilStatus('iota', 'healthy')
   })
 
   it('W23 forgets a deleted node: with a token it joins as a new pending one, without it ends and says what to run', async () => {
