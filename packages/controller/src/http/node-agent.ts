@@ -6,7 +6,7 @@ import type { PulseLoop } from '../nodes/pulse-loop.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { Answer, endpoint, type Call, type Endpoint } from './endpoint.ts'
-import { HttpError, notFound } from './http-error.ts'
+import { HttpError } from './http-error.ts'
 
 export interface NodeAgentDeps {
   readonly membership: Membership
@@ -39,7 +39,8 @@ const refusals = {
       'superseded',
       'another worker process with this key registered after this one and now speaks for the node; stop one of the two (a copied data directory needs a key of its own: remove node.key in the copy)',
     ),
-  unknown: () => notFound('this key belongs to no node here: register again (a new node needs the join token)'),
+  // A code of its own: a worker ends on it, and any gateway in between may say 404 for reasons of its own.
+  unknown: () => new HttpError(404, 'unknown_node', 'this key belongs to no node here: register again (a new node needs the join token)'),
 }
 
 const keyOf = (call: Pick<Call<unknown>, 'nodeKey'>): PublicKey => {
