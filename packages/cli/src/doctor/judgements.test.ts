@@ -273,5 +273,13 @@ describe('admin key', () => {
     ['could not be tried', true, 503, 'warn'],
     ['was not tried', true, null, 'ok'],
     ['is missing', false, null, 'warn'],
-  ])('%s', (_, hasKey, answer, level) => expect(judgeAdminKey({ keyFrom: '/d/admin.key', hasKey, status: answer }).level).toBe(level))
+  ])('%s', (_, hasKey, answer, level) =>
+    expect(judgeAdminKey({ keyFrom: '/d/admin.key', hasKey, isWithheld: false, status: answer }).level).toBe(level),
+  )
+
+  it('is not for that server', () =>
+    expect(judgeAdminKey({ keyFrom: '/d/admin.key', hasKey: false, isWithheld: true, status: null })).toMatchObject({
+      level: 'warn',
+      found: expect.stringContaining('not sent elsewhere') as string,
+    }))
 })
