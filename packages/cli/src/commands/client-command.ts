@@ -7,7 +7,7 @@ import { usageError } from '../cli-error.ts'
 import { dataDirOf } from '../data-dir-option.ts'
 import { createPrinter, type Printer } from '../output/printer.ts'
 import type { Shell } from '../shell.ts'
-import { clientOptions, type CommandDefinition, defineCommand, givenOptions } from './define-command.ts'
+import { clientOptions, type CommandDefinition, configOption, defineCommand, givenOptions } from './define-command.ts'
 
 export interface ClientCall {
   readonly shell: Shell
@@ -25,6 +25,8 @@ export interface ClientCommandDefinition extends CommandDefinition {
 
 export function clientCommand(parent: Command, shell: Shell, definition: ClientCommandDefinition): Command {
   const command = defineCommand(parent, { ...definition, options: [...(definition.options ?? []), ...clientOptions()] })
+  // Every command takes it; but no setting in the file concerns one that only talks to a controller.
+  command.addOption(configOption().hideHelp())
   return command.action(async () => {
     const options = givenOptions(command)
     const text = (name: string): string | undefined => {
