@@ -46,7 +46,7 @@ export async function startUp(start: UpStart): Promise<Service> {
   start.say(await describeReady(running, start))
   // The last one first: workers say goodbye while the controller still hears them, the database goes at the end.
   const owned = stack.move()
-  return { ended: new Promise(() => undefined), stop: () => owned.disposeAsync() }
+  return { ended: running.controller.ended, stop: () => owned.disposeAsync() }
 }
 
 async function startWorkersOn(

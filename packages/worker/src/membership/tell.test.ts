@@ -32,6 +32,12 @@ it.each<[string, Membership[], number]>([
   expect(said).toHaveLength(want)
 })
 
+it('leaves the end to whoever started the worker, who is told why', () => {
+  const log = recordingLog()
+  for (const code of [0, 1]) tell(log, { state: 'ended', reason: 'refused', code, message: 'because' }, pending)
+  expect(log.lines).toEqual([])
+})
+
 it('shows no password of the bus', () => {
   const log = recordingLog()
   tell(log, joined, pending)
