@@ -33,6 +33,10 @@ const refusals = {
       'bus_is_local',
       'this controller runs on one machine with its bus inside its own process, so no other machine can join; start nats-server and run it with "muster up --nats-url nats://HOST:4222 --host 0.0.0.0" (or "muster controller --database-url U --nats-url U"), then join again',
     ),
+  deleted_meanwhile: () =>
+    new HttpError(503, 'deleted_meanwhile', 'this node was deleted while it registered; register again', {
+      headers: { 'retry-after': '1' },
+    }),
   superseded: () =>
     new HttpError(
       409,

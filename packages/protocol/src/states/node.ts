@@ -7,10 +7,10 @@
 //   answering   the outcome of commands: no responders (→ no), any answer (→ yes). A node that is back
 //               over HTTP only, or restarted after it met no responders, has to prove it (→ unproven)
 import { unreachable } from '../failure.ts'
+import type { NodeStatus } from '../ids.ts'
 
 export type Liveness = 'new' | 'present' | 'silent' | 'gone' | 'left'
 export type Answering = 'yes' | 'unproven' | 'no'
-export type NodeStatus = 'pending' | 'offline' | 'unhealthy' | 'draining' | 'healthy'
 
 export type Pulse = Readonly<{ liveness: Liveness; answering: Answering }>
 
