@@ -21,7 +21,8 @@ let running: Promise<void>
 beforeAll(async () => {
   database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   connection = connectDatabase<Database>({ to: { url: database.url }, clock: systemClock, log: silentLog, applicationName: 'test' })
-  await migrate({ pool: connection.pool, directory: fileURLToPath(new URL('../store/migrations', import.meta.url)), log: silentLog })
+  const directory = fileURLToPath(new URL('../store/migrations', import.meta.url))
+  await migrate({ pool: connection.pool, directory, log: silentLog, afterwards: async () => undefined })
   store = new ChangeStore(connection.db)
   feed = new ChangeFeed({ changes: store, clock: systemClock, log: silentLog })
   feed.listen(({ changes }) => told.push(...changes.map((change) => change.id)))

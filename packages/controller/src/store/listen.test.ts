@@ -18,14 +18,18 @@ function silentClient({ connects }: { connects: boolean }) {
   return { asked, client: client as unknown as Client }
 }
 
-it.each([true, false])('stops soon though the server answers nothing (connected: %s)', async (connects) => {
-  const { client, asked } = silentClient({ connects })
-  const listener = startListener(
-    { newClient: () => client, clock: systemClock, random: () => 0, log: silentLog },
-    { channel: 'c', onNotify: () => undefined },
-  )
-  await new Promise(setImmediate)
-  expect(asked).toHaveLength(connects ? 1 : 0)
-  if (connects) expect(asked[0]).toMatchObject({ query_timeout: expect.any(Number) })
-  await listener.stop()
-}, 2_000)
+it.each([true, false])(
+  'stops soon though the server answers nothing (connected: %s)',
+  async (connects) => {
+    const { client, asked } = silentClient({ connects })
+    const listener = startListener(
+      { newClient: () => client, clock: systemClock, random: () => 0, log: silentLog },
+      { channel: 'c', onNotify: () => undefined },
+    )
+    await new Promise(setImmediate)
+    expect(asked).toHaveLength(connects ? 1 : 0)
+    if (connects) expect(asked[0]).toMatchObject({ query_timeout: expect.any(Number) })
+    await listener.stop()
+  },
+  2_000,
+)

@@ -18,7 +18,8 @@ let pulses: PulseStore
 beforeAll(async () => {
   database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   connection = connectDatabase<Database>({ to: { url: database.url }, clock: systemClock, log: silentLog, applicationName: 'test' })
-  await migrate({ pool: connection.pool, directory: fileURLToPath(new URL('./migrations', import.meta.url)), log: silentLog })
+  const directory = fileURLToPath(new URL('./migrations', import.meta.url))
+  await migrate({ pool: connection.pool, directory, log: silentLog, afterwards: async () => undefined })
   pulses = new PulseStore(connection.db)
 })
 afterAll(async () => {
