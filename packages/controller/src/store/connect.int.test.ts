@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
-import { silentLog, systemClock } from '@muster/host'
+import { silentLog } from '@muster/host'
 import { startTestPostgres, waitFor, type TestPostgres } from '@muster/testkit'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'

@@ -68,7 +68,7 @@ describe('migrate', () => {
       return cleanUps
     }
     const outcomes = await Promise.all(Array.from({ length: 4 }, () => migrate({ pool: newPool(), directory, log: silentLog, afterwards })))
-    expect(outcomes.toSorted()).toEqual([1, 2, 3, 4])
+    expect(new Set(outcomes)).toEqual(new Set([1, 2, 3, 4]))
     expect(await rows('select x from a order by x')).toEqual([{ x: 1 }, { x: 2 }])
     expect(cleanUps).toBe(4)
   })
