@@ -24,7 +24,7 @@ describe('usage', () => {
 
   it.each(['up', 'controller'])('lists for %s the secrets that only the environment can give', async (command) => {
     const { stdout } = await muster([command, '--help'])
-    expect(stdout).toMatch(/From the environment alone.*_FILE/)
+    expect(stdout).toMatch(/From the environment, never as a flag.*_FILE/)
     for (const name of ['MUSTER_ADMIN_KEY', 'MUSTER_JOIN_TOKEN', 'MUSTER_NATS_ACCOUNT_SEED'])
       expect(stdout).toMatch(new RegExp(`^ +${name} +\\w`, 'm'))
     expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(120)

@@ -60,7 +60,7 @@ function secretsHelp(command: Command, settings: readonly Setting<unknown>[]): s
   const helper = command.createHelp()
   const width = Math.max(...rows.map(([name]) => name.length))
   const lines = rows.map(([name, help]) => helper.formatItem(name, width, help, helper))
-  return ['', 'From the environment alone (NAME_FILE instead names a file that holds it):', ...lines].join('\n')
+  return ['', 'From the environment, never as a flag (NAME_FILE names a file that holds it):', ...lines].join('\n')
 }
 
 async function prepareService<S extends Settings>(
