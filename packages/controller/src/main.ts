@@ -18,7 +18,7 @@ export interface Controller {
   readonly made: Promise<FirstStart>
   /** Rejects when it can't go on, with the cause; otherwise never settles. */
   readonly ended: Promise<never>
-  /** Resolves when database and bus work. */
+  /** Resolves when database and bus work; rejects when it ended before. */
   ready(signal?: AbortSignal): Promise<void>
   createLoginLink(): Promise<{ url: string; expires_at: string }>
   stop(): Promise<void>
@@ -72,7 +72,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     made,
     ended: ended.promise,
     async ready(signal = stopping.signal) {
-      while (!parts.isReady()) await clock.sleep(20, signal)
+      while (!parts.isReady()) await Promise.race([clock.sleep(20, signal), ended.promise])
     },
     createLoginLink: () => createLoginLink({ access: store.access, url }),
     async stop() {

@@ -1,5 +1,5 @@
 // /api/node: what workers say for themselves. Signed; no key.
-import { Resources, nodeAgentRoutes as routes, type PublicKey, type Registered } from '@muster/protocol'
+import { nodeAgentRoutes as routes, type PublicKey, type Registered } from '@muster/protocol'
 import type { FailureLimit } from '../auth/failure-limit.ts'
 import type { Membership } from '../nodes/membership.ts'
 import type { PulseLoop } from '../nodes/pulse-loop.ts'
@@ -64,8 +64,7 @@ export function nodeAgentEndpoints(deps: NodeAgentDeps): Endpoint[] {
     endpoint(routes.heartbeat, async (call) => {
       const node = await nodes.find(call.params.id)
       if (node === null || node.publicKey !== keyOf(call)) throw refusals.unknown()
-      const { incarnation, in_flight, seq = null } = call.body
-      const resources = call.body.resources === undefined ? null : Resources.parse(call.body.resources)
+      const { incarnation, in_flight, seq = null, resources = null } = call.body
       pulse.noteHttpBeat({ node_id: node.id, incarnation, in_flight, seq, resources })
       return { status: statusOf(node).status }
     }),
