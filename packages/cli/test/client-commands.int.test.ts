@@ -61,7 +61,7 @@ describe('finding the server', () => {
     expect(controller.asked[0]?.headers['authorization']).toBe('Bearer other-key')
   })
 
-  it('SEC sends the key of this machine to no other one, and says how to give it one', async () => {
+  it('sends the key of this machine to no other one, and says how to give it one', async () => {
     const result = await muster(['nodes', 'ls', '--url', 'http://muster.invalid:8080'])
     expect(result).toMatchObject({ code: 2, stdout: '' })
     expect(result.stderr).toContain(`http://muster.invalid:8080 (--url) is not the controller of ${dataDir.path}`)

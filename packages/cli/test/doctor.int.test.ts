@@ -81,6 +81,16 @@ describe('doctor', () => {
     expect({ code, ok: report.ok }).toEqual({ code: 1, ok: false })
   })
 
+  it('does not take its own try of the port for a controller that hangs up', async () => {
+    const port = String(await freePort())
+    await writeFile(join(dataDir.path, 'endpoint'), `http://127.0.0.1:${port}`)
+    for (let round = 0; round < 3; round += 1)
+      expect((await doctor(['--port', port])).check('controller')).toMatchObject({
+        level: 'warn',
+        found: expect.stringContaining('none runs at') as string,
+      })
+  })
+
   it('takes a file with keys of every command', async () => {
     await writeFile(join(dataDir.path, 'muster.yaml'), 'log-level: warn\nworkers: 2\nlabels: { rack: b2 }\nnode-timeout: 20s\n')
     expect((await doctor()).check('settings')).toMatchObject({ level: 'ok' })

@@ -216,11 +216,17 @@ describe('a member', () => {
     const refused = await start({ token: 'wrong', flags: { name: 'wrong', labels: 'wrong=yes' } })
     expect(await refused.ended).toMatchObject({ code: 1 })
 
-    const listen = `127.0.0.1:${await freePort()}`
-    const given = { name: 'gpu-1', labels: 'a=b', type: 'agent', capability: 'vulkan', 'gateway-listen': listen }
+    const address = `127.0.0.1:${await freePort()}`
+    const given = { name: 'gpu-1', labels: 'a=b', type: 'agent', capability: 'vulkan', 'gateway-listen': address }
     const first = await start({ join: controller.url, flags: given })
     const before = await registered(1)
-    expect(before).toEqual({ name: 'gpu-1', labels: { a: 'b' }, node_type: 'agent', capability: 'vulkan', gateway_url: `http://${listen}` })
+    expect(before).toEqual({
+      name: 'gpu-1',
+      labels: { a: 'b' },
+      node_type: 'agent',
+      capability: 'vulkan',
+      gateway_url: `http://${address}`,
+    })
     await first.stop()
 
     const second = await again({})

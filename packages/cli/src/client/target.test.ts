@@ -59,7 +59,7 @@ describe('resolveTarget', () => {
     ['another machine', 'https://evil.example', null],
     ['a machine that is called like this one', 'http://127.0.0.1.evil.example', null],
     ['another one', 'http://localhost.evil.example', null],
-  ])('SEC sends the key of the data directory to %s, or not', (_, url, key) => {
+  ])('sends the key of the data directory to %s, or not', (_, url, key) => {
     put('endpoint', 'https://h:1')
     put('admin.key', 'k-file')
     for (const given of [{ url }, { env: { MUSTER_URL: url } }]) expect(resolve(given)).toMatchObject({ key, isKeyWithheld: key === null })
