@@ -207,6 +207,8 @@ describe('a member', () => {
     const bare = { name: undefined, 'gateway-listen': undefined }
     const registered = async (times: number) => {
       await waitFor(() => [...cluster.nodes.values()][0]?.registrations === times, { what: `registration ${times}` })
+      // It polls once it has kept what was accepted: each process under an incarnation of its own.
+      await waitFor(() => new Set(controller.polls.map((poll) => poll.incarnation)).size === times, { what: `session ${times}` })
       const { name, labels, node_type, capability, gateway_url } = (await pendingNode(cluster)).registration
       return { name, labels, node_type, capability, gateway_url }
     }
