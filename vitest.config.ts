@@ -11,7 +11,10 @@ export default defineConfig({
     pool: 'forks',
     maxWorkers: 2,
     projects: [
-      { extends: true, test: { name: 'unit', include: everyTest, exclude: [integration, simulation], sequence: { groupOrder: 0 } } },
+      {
+        extends: true,
+        test: { name: 'unit', include: everyTest, testTimeout: 20_000, exclude: [integration, simulation], sequence: { groupOrder: 0 } },
+      },
       {
         extends: true,
         test: {

@@ -22,7 +22,7 @@ try {
     log: silentLog,
   })
   try {
-    await migrate({ pool, directory: join(store, 'migrations'), log: silentLog })
+    await migrate({ pool, directory: join(store, 'migrations'), log: silentLog, afterwards: async () => undefined })
     await writeFile(join(store, 'schema.sql'), await dumpSchema(pool))
     await writeFile(join(store, 'tables.ts'), await generateTableTypes(pool))
   } finally {

@@ -75,9 +75,11 @@ const argumentOf = (argument: { name(): string; required: boolean; variadic: boo
 function optionsTable(commands: readonly Leaf[]): string {
   const settings = [controllerSettings, workerSettings, logSettings].flatMap((each) => Object.values(each))
   const isSetting = (option: Pick<Option, 'long' | 'description'>): boolean =>
-    settings.some(({ flag, help }) => option.long === `--${flag}` && option.description.startsWith(help))
+    settings.some(({ flag, help }) => option.long === `--${flag}` && option.description.startsWith(help.replace(/ \(default.*\)$/, '')))
   const options = commands.flatMap(({ name, command }) =>
-    command.options.filter((option) => !isSetting(option)).map(({ flags, description }) => ({ flags, description, takenBy: name })),
+    command.options
+      .filter((option) => !option.hidden && !isSetting(option))
+      .map(({ flags, description }) => ({ flags, description, takenBy: name })),
   )
   const all = commands.map(({ name }) => name)
   const rows = [...Map.groupBy(options, ({ flags, description }) => JSON.stringify([flags, description])).values()].map((same) => [

@@ -265,7 +265,8 @@ export class BusConnection implements Bus {
   #onConnected(isConnected: boolean): void {
     if (isConnected === this.#isConnected) return
     this.#isConnected = isConnected
-    if (!isConnected) {
+    if (isConnected) this.#tally.reconnected()
+    else {
       this.#requests.failAll((subject) => new BusError('disconnected', `the connection was lost while ${subject} was awaited`))
     }
     for (const listener of [...this.#listeners]) void this.#guard('connection', () => listener(isConnected))

@@ -1,7 +1,7 @@
 // What became of messages: counted always, logged sparsely.
 import type { Log } from '@muster/host'
 import type { BusStats } from './bus.ts'
-import { sparse } from './sparse.ts'
+import { createSparse, type Sparse } from './sparse.ts'
 
 export class Tally {
   sent = 0
@@ -9,26 +9,29 @@ export class Tally {
   dropped = 0
   malformed = 0
   readonly #log: Log
-  readonly #logLost: () => void
+  readonly #lost: Sparse
 
   constructor(log: Log) {
     this.#log = log
-    this.#logLost = sparse((lost) => log.warn('message lost: no connection to the bus', { lost }))
+    this.#lost = createSparse((reason, lost) => log.warn(`message lost: ${reason}`, { lost }))
   }
 
   lose(): void {
     this.dropped += 1
-    this.#logLost()
+    this.#lost.note('no connection to the bus')
+  }
+
+  /** The connection is back: the next loss is another one. */
+  reconnected(): void {
+    this.#lost.reset()
   }
 
   /** For one subscription: so that the flood of one does not silence the others. */
   malformedOn(subject: string): (reason: string) => void {
-    let last = ''
-    const say = sparse((count) => this.#log.warn('message dropped: not what it should be', { subject, reason: last, count }))
+    const sparse = createSparse((reason, count) => this.#log.warn('message dropped: not what it should be', { subject, reason, count }))
     return (reason) => {
-      last = reason
       this.malformed += 1
-      say()
+      sparse.note(reason)
     }
   }
 

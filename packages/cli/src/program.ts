@@ -17,7 +17,7 @@ import type { Shell } from './shell.ts'
 export function createProgram(shell: Shell): Command {
   const { terminal } = shell
   const program = new HelpfulCommand('muster')
-    .description('One OpenAI-compatible endpoint over all your machines.')
+    .description('A control plane for self-hosted AI inference: one fleet of all your machines.')
     .version(shell.version)
     .enablePositionalOptions()
     .exitOverride()

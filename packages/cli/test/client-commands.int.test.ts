@@ -61,6 +61,14 @@ describe('finding the server', () => {
     expect(controller.asked[0]?.headers['authorization']).toBe('Bearer other-key')
   })
 
+  it('sends the key of this machine to no other one, and says how to give it one', async () => {
+    const result = await muster(['nodes', 'ls', '--url', 'http://muster.invalid:8080'])
+    expect(result).toMatchObject({ code: 2, stdout: '' })
+    expect(result.stderr).toContain(`http://muster.invalid:8080 (--url) is not the controller of ${dataDir.path}`)
+    expect(result.stderr).toContain('MUSTER_ADMIN_KEY')
+    expect(result.stderr).not.toContain(adminKey)
+  })
+
   it('takes its options before and after the name of the command', async () => {
     controller.answer(nodeRoutes.list, { nodes: [] })
     const empty = { MUSTER_DATA_DIR: join(dataDir.path, 'none') }
@@ -180,6 +188,35 @@ describe('nodes', () => {
     controller.answer(nodeRoutes.patchLabels, { labels: { rack: 'b2' } })
     expect(await muster(['nodes', 'label', 'gpu-1', 'rack=b2', 'tier-'])).toMatchObject({ code: 0, stdout: 'rack=b2\n' })
     expect(controller.asked.at(-1)).toMatchObject({ method: 'PATCH', body: { rack: 'b2', tier: null } })
+  })
+
+  it.each([
+    ['80%', '80%'],
+    ['12GB', '12GB'],
+    ['--clear', null],
+  ])('sets and clears a budget: %s', async (argument, vram_budget) => {
+    const [node = nodeView()] = two()
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    controller.answer(nodeRoutes.putVramBudget, { ...node, vram_budget })
+    controller.answer(nodeRoutes.deleteVramBudget, { ...node, vram_budget })
+    expect(await muster(['nodes', 'vram-budget', 'gpu-1', argument])).toMatchObject({
+      code: 0,
+      stdout: `gpu-1 (${node.id}) may use ${vram_budget ?? 'all'} of its GPU memory\n`,
+    })
+    const asked = vram_budget === null ? { method: 'DELETE', body: undefined } : { method: 'PUT', body: { value: vram_budget } }
+    expect(controller.asked.at(-1)).toMatchObject({ path: `/api/nodes/${node.id}/vram-budget`, ...asked })
+  })
+
+  it.each([[[]], [['lots']], [['120%']], [['80%', '--clear']]])('asks nobody about the budget %j', async (args) => {
+    expect(await muster(['nodes', 'vram-budget', 'gpu-1', ...args])).toMatchObject({ code: 2, stdout: '' })
+    expect(controller.asked).toEqual([])
+  })
+
+  it('shows the budget of a node', async () => {
+    const node = nodeView({ vram_budget: '80%' })
+    controller.answer(nodeRoutes.list, { nodes: [node] })
+    controller.answer(nodeRoutes.get, node)
+    expect((await muster(['nodes', 'show', 'gpu-1'])).stdout).toMatch(/GPU budget +80%/)
   })
 
   it('asks nobody about a label that can be seen to be wrong', async () => {

@@ -1,6 +1,6 @@
 // `muster doctor` as a user runs it: before the first start, beside a controller, and with servers that
 // are not there.
-import { chmod, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { version } from '@muster/host'
 import { keyRoutes, systemRoutes } from '@muster/protocol'
@@ -23,7 +23,7 @@ afterAll(() => processes.stopAll())
 
 interface Report {
   readonly ok: boolean
-  readonly checks: ReadonlyArray<{ name: string; level: string; found: string }>
+  readonly checks: ReadonlyArray<{ name: string; level: string; found: string; advice?: string }>
 }
 
 async function doctor(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
@@ -81,6 +81,16 @@ describe('doctor', () => {
     expect({ code, ok: report.ok }).toEqual({ code: 1, ok: false })
   })
 
+  it('does not take its own try of the port for a controller that hangs up', async () => {
+    const port = String(await freePort())
+    await writeFile(join(dataDir.path, 'endpoint'), `http://127.0.0.1:${port}`)
+    for (let round = 0; round < 3; round += 1)
+      expect((await doctor(['--port', port])).check('controller')).toMatchObject({
+        level: 'warn',
+        found: expect.stringContaining('none runs at') as string,
+      })
+  })
+
   it('takes a file with keys of every command', async () => {
     await writeFile(join(dataDir.path, 'muster.yaml'), 'log-level: warn\nworkers: 2\nlabels: { rack: b2 }\nnode-timeout: 20s\n')
     expect((await doctor()).check('settings')).toMatchObject({ level: 'ok' })
@@ -96,6 +106,31 @@ describe('doctor', () => {
     expect(check('database')).toMatchObject({ level: 'fail', found: expect.stringContaining('is not PostgreSQL') as string })
     expect(JSON.stringify(report)).not.toContain('canary')
     await nats.stop()
+  })
+
+  it('takes nothing for fine that a controller which is not ready does not tell of', async () => {
+    scriptHealthy()
+    controller.reply(systemRoutes.readyz, (_, response) => void response.writeHead(503).end('{"status":"unavailable"}'))
+    controller.refuse(systemRoutes.status, 503, { code: 'database_unavailable', message: 'the database can not be reached' })
+    await writeFile(join(dataDir.path, 'endpoint'), controller.url)
+    const { code, check } = await doctor()
+    for (const name of ['database', 'bus'])
+      expect(check(name)).toMatchObject({
+        level: 'fail',
+        found: 'unknown: the controller is not ready (the database can not be reached)',
+        advice: expect.stringContaining('log of the controller') as string,
+      })
+    expect(code).toBe(1)
+  })
+
+  it('notices that the embedded database of a data directory is gone, and says what `muster up` would', async () => {
+    await mkdir(join(dataDir.path, 'postgres'))
+    await writeFile(join(dataDir.path, 'postgres', 'location.json'), '{"id":"gonegonegone"}')
+    expect((await doctor()).check('database')).toMatchObject({
+      level: 'fail',
+      found: expect.stringContaining('/gonegonegone, which is gone') as string,
+      advice: expect.stringMatching(/bring that directory back.*or remove .*postgres to begin with an empty database/) as string,
+    })
   })
 
   it('tells a port that another program holds from one that a controller holds', async () => {

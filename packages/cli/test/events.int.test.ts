@@ -23,7 +23,7 @@ const hurried: Clock = { ...systemClock, sleep: (_, signal) => systemClock.sleep
 function follow(some: { silenceMs?: number } = {}) {
   const items: StreamItem[] = []
   const api = createApiClient({
-    target: { url: new URL(controller.url), urlFrom: 'test', key: null, keyFrom: 'test' },
+    target: { url: new URL(controller.url), urlFrom: 'test', key: null, keyFrom: 'test', isKeyWithheld: false },
     userAgent: 'test',
   })
   const done = (async () => {

@@ -1,5 +1,5 @@
 // `muster nats-config` makes a server that works: a real one, with a real controller on it.
-import { readFile, stat } from 'node:fs/promises'
+import { chmod, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createProcesses, createTestDatabase, makeTempDir, startCluster, startNats } from '@muster/testkit'
 import { afterAll, expect, inject, it } from 'vitest'
@@ -7,6 +7,23 @@ import { runInProcess } from './run-in-process.ts'
 
 const processes = createProcesses()
 afterAll(() => processes.stopAll())
+
+it('lets the user of nats-server read the configuration, whatever the umask is, and nobody else the seed', async () => {
+  await using directory = await makeTempDir('nats')
+  const out = join(directory.path, 'etc', 'muster')
+  const before = process.umask(0o077)
+  const made = await runInProcess(['nats-config', '--out', out, '-o', 'json'], {}).finally(() => process.umask(before))
+  const { config, seed } = JSON.parse(made.stdout) as { config: string; seed: string }
+  const modes = await Promise.all([join(directory.path, 'etc'), out, config, seed].map(async (path) => (await stat(path)).mode & 0o777))
+  expect(modes).toEqual([0o755, 0o755, 0o644, 0o600])
+})
+
+it('leaves a directory that is there as it is', async () => {
+  await using directory = await makeTempDir('nats')
+  await chmod(directory.path, 0o700)
+  expect((await runInProcess(['nats-config', '--out', directory.path], {})).code).toBe(0)
+  expect((await stat(directory.path)).mode & 0o777).toBe(0o700)
+})
 
 it('writes a configuration and a seed on which a cluster runs, and replaces neither', async () => {
   await using directory = await makeTempDir('nats')

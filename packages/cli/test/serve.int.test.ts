@@ -2,8 +2,10 @@
 // end. What they do in between is tested with the real cluster.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { nodeAgentRoutes } from '@muster/protocol'
 import { createProcesses, makeTempDir, type TempDir } from '@muster/testkit'
 import { runInProcess } from './run-in-process.ts'
+import { startScriptedController } from './scripted-controller.ts'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 
 const processes = createProcesses()
@@ -72,6 +74,18 @@ describe('a start that is refused', () => {
     const { code, stderr } = await muster(['up', '--data-dir', join(dataDir.path, 'file')])
     expect(stderr).toMatch(/^error: can't use .*\/file as the data directory/)
     expect(code).toBe(1)
+  })
+})
+
+describe('a worker that is refused for good', () => {
+  it('says why once, does not promise to try on, and ends with 1', async () => {
+    await using controller = await startScriptedController()
+    controller.refuse(nodeAgentRoutes.register, 401, { code: 'wrong_token', message: 'this token is not known' })
+    const run = await processes.muster(['join', controller.url, '--token', 'canary-token'], { env: { MUSTER_DATA_DIR: dataDir.path } })
+    expect(await run.exited).toEqual({ code: 1, signal: null })
+    expect(run.output().trimEnd().split('\n')).toEqual([
+      expect.stringMatching(/^error: .* does not know this worker, and the join token is not accepted \(wrong_token\)/),
+    ])
   })
 })
 

@@ -14,6 +14,39 @@ describe('usage', () => {
     },
   )
 
+  it('helps with a controller as it is: database and bus are needed', async () => {
+    const { stdout } = await muster(['controller', '--help'])
+    expect(stdout).toMatch(/--database-url <secret> +PostgreSQL 15 to 18 \(needed\)/)
+    expect(stdout).toMatch(/--nats-url <text> +NATS server of the cluster \(needed\)/)
+    expect(stdout).not.toMatch(/embedded|inside the process/)
+    expect((await muster(['up', '--help'])).stdout).toMatch(/--database-url <secret> .*embedded/)
+  })
+
+  it.each(['up', 'controller'])('lists for %s the secrets that only the environment can give', async (command) => {
+    const { stdout } = await muster([command, '--help'])
+    expect(stdout).toMatch(/From the environment, never as a flag.*_FILE/)
+    for (const name of ['MUSTER_ADMIN_KEY', 'MUSTER_JOIN_TOKEN', 'MUSTER_NATS_ACCOUNT_SEED'])
+      expect(stdout).toMatch(new RegExp(`^ +${name} +\\w`, 'm'))
+    expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(120)
+  })
+
+  it.each([
+    [['nodes', 'ls'], false],
+    [['status'], false],
+    [['doctor'], true],
+    [['worker'], true],
+  ])('offers --config for %j: %s, where it has a meaning', async (command, want) => {
+    expect((await muster([...command, '--help'])).stdout.includes('--config')).toBe(want)
+  })
+
+  it('takes --config everywhere, as everything does', async () => {
+    for (const args of [
+      ['--config', '/x', 'nodes', 'ls'],
+      ['nodes', 'ls', '--config', '/x'],
+    ])
+      expect(await muster(args)).toMatchObject({ code: 1, stderr: expect.stringContaining('nothing listens') as string })
+  })
+
   it.each([
     [['node'], /Did you mean nodes\?/],
     [['nodes', 'lss'], /Did you mean ls\?/],

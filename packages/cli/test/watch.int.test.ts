@@ -1,4 +1,5 @@
 // `muster nodes ls --watch` as a user runs it.
+import { join } from 'node:path'
 import { nodeRoutes } from '@muster/protocol'
 import { createProcesses, type StartedProcess, waitFor } from '@muster/testkit'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -36,6 +37,22 @@ describe('nodes ls --watch', () => {
     expect(lines.map((line) => line.split(/ +/)[2])).toEqual(['STATUS', 'healthy', 'unhealthy', 'is'])
     expect(lines[2]?.indexOf('unhealthy')).toBe(lines[0]?.indexOf('STATUS'))
     expect(run.stderr()).toBe('')
+  })
+
+  it('on a terminal keeps one table up to date: ages grow by themselves, and a tick of the server starts them anew', async () => {
+    const seenAt = (msAgo: number) => nodeView({ last_seen_at: new Date(Date.now() - msAgo).toISOString() })
+    controller.answer(nodeRoutes.list, { nodes: [seenAt(30_000)] })
+    const main = join(import.meta.dirname, '..', 'src', 'main.ts')
+    const run = await processes.start('script', {
+      args: ['-qec', `stty cols 100 rows 24; exec '${process.execPath}' '${main}' nodes ls --watch`, '/dev/null'],
+      env: { MUSTER_URL: controller.url, MUSTER_ADMIN_KEY: 'k', TERM: 'xterm' },
+    })
+    const ages = (): Set<number> => new Set([...run.stdout().matchAll(/healthy .* (\d+)s\r/g)].map(([, age]) => Number(age)))
+    await waitFor(() => ages().size >= 3, { what: 'three ages without an event' })
+    controller.emit({ type: 'node', data: seenAt(0) })
+    await waitFor(() => [...ages()].some((age) => age < 10), { what: 'an age that began anew' })
+    expect(run.stdout()).not.toContain(' (node-')
+    await run.stop()
   })
 
   it('reads all again after a loss, so that nothing that happened meanwhile is missed', async () => {

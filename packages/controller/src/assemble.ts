@@ -41,6 +41,8 @@ export interface ControllerDeps {
   readonly localHub?: LocalHub
   /** Keys of the workers that run in this process: approved without asking. */
   readonly ownWorkers?: () => ReadonlySet<string>
+  /** Gives up the start. */
+  readonly signal?: AbortSignal
 }
 
 export interface Foundation extends ControllerDeps {
@@ -56,19 +58,33 @@ export interface Foundation extends ControllerDeps {
 }
 type Parts = ReturnType<typeof createParts>
 
+/** Twice what a tick may take: a loop that is later than that does not run. */
+const tickedWithinMs = 10_000
+
 export function assemble(foundation: Foundation) {
+  const { stopping, clock } = foundation
   const parts = createParts(foundation)
   let isStarted = false
+  const isReady = (): boolean => {
+    const { since, lastProbeAt } = parts.pulse.attention
+    return since !== null && clock.monotonic() - lastProbeAt < tickedWithinMs && !stopping.aborted
+  }
   return {
-    app: createHttp(foundation, parts, () => isStarted),
-    isReady: (): boolean => parts.pulse.attention.since !== null,
+    app: createHttp(foundation, parts, { isStarted: () => isStarted, isReady }),
+    isReady,
 
-    /** Until aborted. */
+    /** Until aborted. Throws when a loop does, once the others have ended too: a controller works as a whole or not at all. */
     async run(signal: AbortSignal): Promise<void> {
       isStarted = true
+      const failing = new AbortController()
+      const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      await Promise.all([parts.feed.run(signal), parts.pulse.run(signal), parts.housekeeping.run(signal)])
+      const loops = [parts.feed, parts.pulse, parts.housekeeping].map((loop) =>
+        loop.run(until).catch((error: unknown) => failing.abort(error)),
+      )
+      await Promise.all(loops)
       await Promise.all([parts.prober.settle(), listening.stop()])
+      failing.signal.throwIfAborted()
     },
   }
 }
@@ -111,7 +127,7 @@ function createParts(foundation: Foundation) {
   return { metrics, feed, principals, prober, pulse, membership, hub, housekeeping }
 }
 
-function createHttp(foundation: Foundation, parts: Parts, isStarted: () => boolean) {
+function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }: { isStarted: () => boolean; isReady: () => boolean }) {
   const { settings, store, connected, builtin, clock, log, stopping, url } = foundation
   const { metrics, principals, pulse, membership, hub } = parts
   const endpoints: Endpoint[] = [
@@ -120,11 +136,11 @@ function createHttp(foundation: Foundation, parts: Parts, isStarted: () => boole
     ...blobEndpoints({ nodes: store.nodes, builtin }),
     ...galleryEndpoints({ galleries: store.galleries, builtin }),
     ...keyEndpoints({ access: store.access }),
-    ...loginEndpoints({ access: store.access, principals, url }),
+    ...loginEndpoints({ access: store.access, principals, url, isStarted }),
     ...eventEndpoints({ hub, clock }),
     ...webEndpoints(foundation.webDirectory),
     ...systemEndpoints({
-      isReady: () => pulse.attention.since !== null,
+      isReady,
       bus: connected.bus,
       nodes: store.nodes,
       controllers: store.controllers,

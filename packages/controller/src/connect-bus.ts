@@ -1,11 +1,13 @@
 // The controller's own place on the bus, and what nodes need to get onto it.
-import { connectNats, createCredentialIssuer, type Bus, type LocalHub } from '@muster/bus'
+import { connectNats, createCredentialIssuer, withoutCredentials, type Bus, type LocalHub } from '@muster/bus'
 import { newId, type Clock, type Log } from '@muster/host'
+import { keepRenewed } from './keep-renewed.ts'
 import { createBusCredentials, noCredentials, type BusCredentials } from './nodes/bus-credentials.ts'
 import type { ControllerSettings } from './settings.ts'
 
 /** Long before a controller's token of a day ends. */
 const renewOwnEveryMs = 6 * 3_600_000
+const retryAfterMs = 60_000
 
 export interface ConnectedBus {
   readonly bus: Bus
@@ -26,22 +28,19 @@ export async function connectBus({ settings, localHub, clock, log, signal }: Con
   if (settings.natsUrl === '' && localHub !== undefined) return { bus: localHub.connect(), url: 'local:', credentials: noCredentials }
   const inboxPrefix = `_INBOX_${newId()}`
   const options = { url: settings.natsUrl, name: 'muster controller', inboxPrefix, log, clock }
-  const url = settings.workerNatsUrl || withoutPassword(settings.natsUrl)
+  // A controller's own password is not for workers; whoever wants them to have one says so with --worker-nats-url.
+  const url = settings.workerNatsUrl || withoutCredentials(settings.natsUrl)
   if (settings.natsAccountSeed === undefined) return { bus: await connectNats(options), url, credentials: noCredentials }
 
   const issuer = createCredentialIssuer({ accountSeed: settings.natsAccountSeed.reveal(), now: () => clock.now() })
-  let own = await issuer.forController(inboxPrefix)
-  const renew = async (): Promise<void> => {
-    while (!signal.aborted) {
-      await clock.sleep(renewOwnEveryMs, signal)
-      own = await issuer.forController(inboxPrefix)
-    }
-  }
-  renew().catch(() => undefined) // ends with the controller
-  return { bus: await connectNats({ ...options, credentials: () => own }), url, credentials: createBusCredentials({ issuer, clock }) }
-}
-
-/** A controller's own password is not for workers; whoever wants them to have one says so with --worker-nats-url. */
-function withoutPassword(urls: string): string {
-  return urls.replaceAll(/\/\/[^/@,]*@/g, '//')
+  const own = await keepRenewed({
+    make: () => issuer.forController(inboxPrefix),
+    everyMs: renewOwnEveryMs,
+    retryMs: retryAfterMs,
+    what: "the controller's own token for the bus",
+    clock,
+    log,
+    signal,
+  })
+  return { bus: await connectNats({ ...options, credentials: own }), url, credentials: createBusCredentials({ issuer, clock }) }
 }

@@ -19,7 +19,11 @@ export interface HousekeepingDeps {
 export function createHousekeeping({ store, principals, own, clock, log }: HousekeepingDeps) {
   async function round(count: number): Promise<void> {
     await store.controllers.heartbeat(own)
-    await store.access.touchKeys(principals.takeUsed())
+    const used = principals.takeUsed()
+    await store.access.touchKeys(used).catch((error: unknown) => {
+      principals.putBackUsed(used)
+      throw error
+    })
     if (count % sweepEvery !== 0) return
     await store.access.removeExpired()
     await store.changes.forgetDeleted(rememberDeletedMs)

@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url'
 import { version } from '@muster/host'
 import { assemble, type ControllerDeps } from './assemble.ts'
 import { ensureSecrets, type FirstStart } from './auth/first-start.ts'
+import { createLoginLink } from './auth/login-link.ts'
 import { packBuiltins } from './builtin/builtin-blobs.ts'
 import { connectBus } from './connect-bus.ts'
-import { createLoginLink } from './http/login.ts'
 import { claimAddress } from './http/server.ts'
 import { ownUrl } from './own-url.ts'
 import { galleriesOf } from './settings.ts'
@@ -18,11 +18,16 @@ export interface Controller {
   readonly port: number
   /** What was made at this start, to be shown once. Resolves when the database is ready. */
   readonly made: Promise<FirstStart>
-  /** Resolves when database and bus work. */
+  /** Rejects when it can't go on, with the cause; otherwise never settles. */
+  readonly ended: Promise<never>
+  /** Resolves when database and bus work; rejects when it ended before. */
   ready(signal?: AbortSignal): Promise<void>
   createLoginLink(): Promise<{ url: string; expires_at: string }>
   stop(): Promise<void>
 }
+
+/** After that long a stop waits for no answer of the database any more. */
+const patienceMs = 2_500
 
 const webDirectory = fileURLToPath(new URL('../../web/public', import.meta.url))
 const backendsDirectory = fileURLToPath(new URL('../../../backends', import.meta.url))
@@ -35,7 +40,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   const address = await claimAddress(settings)
   undo.defer(() => address.release())
   const url = ownUrl({ ...settings, port: address.port }, networkInterfaces())
-  const database = await openDatabase({ url: settings.databaseUrl, dataDir, log, clock })
+  const database = await openDatabase({ url: settings.databaseUrl, dataDir, log, clock, signal: deps.signal })
   undo.defer(() => database.close())
   const connected = await connectBus({ ...deps, signal: stopping.signal })
   undo.defer(() => connected.bus.close())
@@ -56,8 +61,17 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
       return await ensureSecrets({ access: store.access, dataDir, given: settings })
     },
   })
-  const running = made.then(() => parts.run(stopping.signal))
-  running.catch(() => undefined) // whoever waits for `made` learns of its failure
+  const running = made.then(async () => {
+    try {
+      await parts.run(stopping.signal)
+    } catch (error) {
+      log.error('the controller can not go on', { error })
+      throw error
+    }
+  })
+  const ended = Promise.withResolvers<never>()
+  ended.promise.catch(() => undefined) // nobody has to listen
+  running.catch((error: unknown) => !stopping.signal.aborted && ended.reject(error))
   log.info('controller listens', { url, version, bus: connected.bus.kind })
 
   const owned = undo.move()
@@ -65,15 +79,24 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     url,
     port: address.port,
     made,
+    ended: ended.promise,
     async ready(signal = stopping.signal) {
-      while (!parts.isReady()) await clock.sleep(20, signal)
+      while (!parts.isReady()) await Promise.race([clock.sleep(20, signal), ended.promise])
     },
     createLoginLink: () => createLoginLink({ access: store.access, url }),
     async stop() {
       stopping.abort()
-      await address.release()
-      await running.catch(() => undefined)
-      await owned.disposeAsync()
+      const done = new AbortController()
+      clock.sleep(patienceMs, done.signal).then(
+        () => database.abandon(),
+        () => undefined,
+      )
+      try {
+        await Promise.all([address.release(), running.catch(() => undefined)])
+        await owned.disposeAsync()
+      } finally {
+        done.abort()
+      }
     },
   }
 }

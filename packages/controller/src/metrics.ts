@@ -1,10 +1,9 @@
 // What a controller counts. One registry per controller, so that two in one process don't mix.
 import type { Bus } from '@muster/bus'
+import { NodeStatus } from '@muster/protocol'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { statusOf } from './nodes/view.ts'
+import { countByStatus } from './nodes/count-by-status.ts'
 import type { NodeStore } from './store/nodes.ts'
-
-const statuses = ['pending', 'offline', 'unhealthy', 'draining', 'healthy']
 
 export type Metrics = ReturnType<typeof createMetrics>
 
@@ -42,6 +41,6 @@ export async function refreshMetrics(metrics: Metrics, now: { bus: Bus; nodes: N
   metrics.busConnected.set(now.bus.isConnected() ? 1 : 0)
   metrics.listeners.set(now.listeners)
   metrics.nodes.reset()
-  for (const status of statuses) metrics.nodes.set({ status }, 0)
-  for (const node of await now.nodes.list()) metrics.nodes.inc({ status: statusOf(node).status })
+  const counts = await countByStatus(now.nodes)
+  for (const status of NodeStatus.options) metrics.nodes.set({ status }, counts[status] ?? 0)
 }

@@ -1,4 +1,5 @@
 // Every setting of a controller. The command line, the environment, the file and the docs are made from it.
+import { isNatsUrl } from '@muster/bus'
 import { GalleryName, GalleryUrl, type GalleryAddress, type GalleryKind } from '@muster/protocol'
 import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
 
@@ -6,10 +7,8 @@ import { bool, defineSettings, duration, int, list, secret, SettingsError, strin
 const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
 const isUrl = (value: string): string | null => (value === '' || URL.canParse(value) ? null : `"${value}" is not a URL`)
 /** The value may hold a password, so it is not repeated. */
-const isNatsUrl = (value: string): string | null =>
-  value === '' || value.split(',').every((part) => /^(?:nats|tls):\/\/[^\s/]+\/?$/.test(part.trim()))
-    ? null
-    : 'it looks like nats://host:4222, or several of them with commas'
+const namesServers = (value: string): string | null =>
+  value === '' || isNatsUrl(value) ? null : 'it looks like nats://host:4222, or several of them with commas'
 const isDatabaseUrl = (value: Secret): string | null =>
   /^postgres(?:ql)?:\/\//.test(value.reveal()) && URL.canParse(value.reveal())
     ? null
@@ -44,13 +43,13 @@ export const controllerSettings = defineSettings({
   }),
   natsUrl: string({
     flag: 'nats-url',
-    check: isNatsUrl,
+    check: namesServers,
     default: '',
     help: 'NATS server of the cluster (default of "up": a bus inside the process)',
   }),
   workerNatsUrl: string({
     flag: 'worker-nats-url',
-    check: isNatsUrl,
+    check: namesServers,
     default: '',
     help: 'NATS URL that workers are told (default: --nats-url)',
   }),

@@ -56,3 +56,11 @@ export const Digest = z
   .regex(/^sha256:[0-9a-f]{64}$/, 'a digest is sha256: and 64 lower-case hex digits')
   .brand('Digest')
 export type Digest = z.infer<typeof Digest>
+
+/** An agent runs no backends. */
+export const NodeType = z.enum(['backend', 'agent'])
+export type NodeType = z.infer<typeof NodeType>
+
+/** What states/node.ts makes of a node. */
+export const NodeStatus = z.enum(['pending', 'offline', 'unhealthy', 'draining', 'healthy'])
+export type NodeStatus = z.infer<typeof NodeStatus>

@@ -1,7 +1,7 @@
 // Many workers in one process, for tests and figures that need a fleet: each is a whole worker, with a key, a
 // session and a bus connection of its own. Run as a program:
 //   node many-workers.ts --join URL --count N --directory D        (the token comes in MUSTER_TOKEN)
-// Prints "joined N" when all are up, and ends with 1, naming it, if one of them ends by itself.
+// Prints "started N" when all run, and ends with 1, naming it, if one of them ends by itself.
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { openDataDir, resolveSettings, silentLog, systemClock } from '@muster/host'
@@ -26,5 +26,5 @@ for (const [index, worker] of workers.entries()) {
     process.exitCode = 1
   })
 }
-process.stdout.write(`joined ${workers.length}\n`)
+process.stdout.write(`started ${workers.length}\n`)
 process.once('SIGTERM', () => void Promise.all(workers.map((worker) => worker.stop())).then(() => process.exit(0)))

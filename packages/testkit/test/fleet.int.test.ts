@@ -1,4 +1,5 @@
 // Two controllers, one PostgreSQL, one NATS, workers that come and go: real processes, real signals.
+import { join } from 'node:path'
 import {
   adminKey,
   createProcesses,
@@ -11,10 +12,12 @@ import {
   waitFor,
   type ApiClient,
   type SeenNode,
+  type TempDir,
 } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 
 const processes = createProcesses()
+let directory: TempDir
 let cluster: Awaited<ReturnType<typeof startCluster>>
 let apis: ApiClient[] = []
 const endings: (() => Promise<unknown>)[] = [() => processes.stopAll()]
@@ -22,7 +25,7 @@ const endings: (() => Promise<unknown>)[] = [() => processes.stopAll()]
 beforeAll(async () => {
   const nats = await startNats()
   const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
-  const directory = await makeTempDir()
+  directory = await makeTempDir()
   endings.push(
     () => nats.stop(),
     () => database.drop(),
@@ -96,12 +99,20 @@ describe('a fleet', () => {
     expect((await untilStatus('epsilon', 'healthy')).id).toBe(id)
   })
 
-  it('keeps a drain through silence and restart', async () => {
-    const { id } = await untilStatus('alpha', 'healthy')
+  it('keeps a drain through a goodbye and a restart', async () => {
+    const worker = await cluster.startWorker({ name: 'iota', join: first().url, token: joinToken })
+    const { id } = await untilStatus('iota', 'pending')
+    await first().post(`/api/nodes/${id}/approve`)
+    await untilStatus('iota', 'healthy')
     await first().post(`/api/nodes/${id}/drain`)
-    await untilStatus('alpha', 'draining')
+    await untilStatus('iota', 'draining')
+    await worker.stop()
+    await untilStatus('iota', 'offline')
+    expect((await first().get(`/api/nodes/${id}`)).body).toMatchObject({ draining: true })
+    await cluster.startWorker({ name: 'iota', join: first().url })
+    await untilStatus('iota', 'draining')
     await second().post(`/api/nodes/${id}/resume`)
-    await untilStatus('alpha', 'healthy')
+    await untilStatus('iota', 'healthy')
   })
 
   it('W23 forgets a deleted node: with a token it joins as a new pending one, without it ends and says what to run', async () => {
@@ -122,8 +133,8 @@ describe('a fleet', () => {
     expect(withoutToken.output()).toMatch(/muster worker --join .* --token/)
   })
 
-  it('takes agent nodes, which have no backends', async () => {
-    await cluster.startWorker({
+  it('takes agent nodes, which have no backends, and which come back as they were with nothing given', async () => {
+    const worker = await cluster.startWorker({
       name: 'eta',
       join: first().url,
       token: joinToken,
@@ -132,9 +143,24 @@ describe('a fleet', () => {
     const { id } = await untilStatus('eta', 'pending')
     await first().post(`/api/nodes/${id}/approve`)
     await untilStatus('eta', 'healthy')
-    const { body } = await first().get(`/api/nodes/${id}`)
-    expect(body).toMatchObject({ node_type: 'agent', labels: { team: 'red', rack: '7', 'node.name': 'eta', 'node.os': 'linux' } })
+    const asItWas = { node_type: 'agent', labels: { team: 'red', rack: '7', 'node.name': 'eta', 'node.os': 'linux' } }
+    expect((await first().get(`/api/nodes/${id}`)).body).toMatchObject(asItWas)
     expect((await first().get(`/api/nodes/${id}/backends`)).body).toEqual({ backends: [] })
+
+    await worker.stop()
+    await untilStatus('eta', 'offline')
+    const restart = (...args: string[]) => processes.muster(['worker', '--data-dir', join(directory.path, 'worker-eta'), ...args])
+    const again = await restart()
+    await untilStatus('eta', 'healthy')
+    expect((await first().get(`/api/nodes/${id}`)).body).toMatchObject(asItWas)
+
+    await again.stop()
+    await untilStatus('eta', 'offline')
+    await restart('--labels', '')
+    await untilStatus('eta', 'healthy')
+    const { body } = await first().get(`/api/nodes/${id}`)
+    expect(body).toMatchObject({ node_type: 'agent', labels: { 'node.name': 'eta' } })
+    expect(body['labels']).not.toHaveProperty('team')
   })
 
   it('refuses a second worker on the same data directory, naming the process that holds it', async () => {

@@ -50,8 +50,8 @@ async function documentedRoutes(): Promise<DocumentedRoute[]> {
 /** What a caller without, with an inference, a read and an admin key may get, by what the route declares. */
 const expected: Readonly<Record<string, readonly ('in' | 401 | 403)[]>> = {
   'Open to anyone.': ['in', 'in', 'in', 'in'],
-  'Needs a key with the scope inference or admin; open on a loopback host.': ['in', 'in', 403, 'in'],
-  'Needs a key with the scope read or admin; open on a loopback host.': ['in', 403, 'in', 'in'],
+  'Needs a key with the scope inference or admin; open where only this machine can reach it.': ['in', 'in', 403, 'in'],
+  'Needs a key with the scope read or admin; open where only this machine can reach it.': ['in', 403, 'in', 'in'],
   'Needs a key with the scope read or admin.': [401, 403, 'in', 'in'],
   'Needs a key with the scope admin.': [401, 403, 403, 'in'],
   'Signed by a node with its own key.': [401, 401, 401, 401],
@@ -91,7 +91,33 @@ async function statusOf(caller: ApiClient, route: { method: string; path: string
   return (await caller.call(route.method, route.path, body)).status
 }
 
+describe('the description of the API', () => {
+  it('lists every status of success, and errors as they are', async () => {
+    const { body } = await cluster.api.get('/api/openapi.json')
+    expect(body).toMatchObject({
+      paths: { '/api/node/register': { post: { responses: { 200: {}, 201: {} } } } },
+      components: { schemas: { Error: { properties: { error: { required: ['code', 'message'] } } } } },
+    })
+  })
+})
+
 describe('keys', () => {
+  it('that may not do something say which scope it needs', async () => {
+    const refused = (key: string, path: string) => createApiClient(cluster.url, keys[key]).get(path)
+    expect(await refused('inference', '/metrics')).toMatchObject({
+      status: 403,
+      body: { error: { message: expect.stringMatching(/scope read$/) } },
+    })
+    expect(await refused('read', '/v1/models')).toMatchObject({
+      status: 403,
+      body: { error: { message: expect.stringMatching(/scope inference$/) } },
+    })
+    expect(await refused('read', '/api/keys')).toMatchObject({
+      status: 403,
+      body: { error: { message: expect.stringMatching(/scope admin$/) } },
+    })
+  })
+
   it('are shown once, listed without their secret, and work until they are revoked', async () => {
     const made = await cluster.api.post('/api/keys', { name: 'ci', scope: 'read' })
     expect(made.status).toBe(201)
@@ -202,6 +228,7 @@ describe('bad input', () => {
     ['removing an unknown node', () => call('/api/nodes/n-unknown', {}, 'DELETE'), 404, 'no node n-unknown'],
     ['an invalid label', () => call(`/api/nodes/${id}/labels`, { body: { '-bad': 'x' } }, 'PATCH'), 400, 'label key'],
     ['an automatic label', () => call(`/api/nodes/${id}/labels`, { body: { 'node.os': 'x' } }, 'PATCH'), 400, 'set by Muster'],
+    ['removing an automatic label', () => call(`/api/nodes/${id}/labels/node.os`, {}, 'DELETE'), 400, 'set by Muster'],
     ['too long a label', () => call(`/api/nodes/${id}/labels`, { body: { a: 'x'.repeat(256) } }, 'PUT'), 400, 'label value'],
     ['a label with a line break', () => call(`/api/nodes/${id}/labels`, { body: { a: 'x\ny' } }, 'PUT'), 400, 'label value'],
     ['an invalid budget', () => call(`/api/nodes/${id}/vram-budget`, { body: { value: 'lots' } }, 'PUT'), 400, 'budget'],

@@ -86,6 +86,8 @@ describe('muster up', () => {
     const shell = await processes.start('sh', { args: ['-c', curl.replace(/^curl/, 'curl -sS --fail')] })
     expect(await shell.exited, shell.output()).toMatchObject({ code: 0 })
     expect(JSON.parse(shell.stdout())).toMatchObject({ nodes: [{ status: 'healthy' }] })
+    const again = `muster up --port ${new URL(started.url).port} --data-dir ${started.dataDir} --host 0.0.0.0 --nats-url nats://HOST:4222`
+    expect(started.process.stdout()).toContain(again)
   }, 60_000)
 
   it('SEC1 keeps no secret but its own files: only hashes in the database, nothing in the log', async () => {

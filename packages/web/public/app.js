@@ -45,6 +45,7 @@ function show(state, words) {
   element('live').textContent = words
 }
 
+/** The nodes as they are now. False when nobody is logged in. */
 async function load() {
   const response = await fetch('/api/nodes')
   if (response.status === 401) {
@@ -59,15 +60,23 @@ async function load() {
   return true
 }
 
+function tell(error) {
+  element('sentence').textContent = String(error.message)
+}
+
+/** Listens first and reads second, at every (re)connection: a change in between is then not missed. */
 function follow() {
   const events = new EventSource('/api/events')
-  events.addEventListener('open', () => show('live', 'live'))
+  events.addEventListener('open', () => {
+    show('live', 'live')
+    load().catch(tell)
+  })
   events.addEventListener('error', () => {
     show('reconnecting', 'reconnecting')
     // The browser gives up when it is refused: the login has ended, or the controller is starting.
     if (events.readyState === EventSource.CLOSED) setTimeout(start, 2000)
   })
-  events.addEventListener('reset', () => void load())
+  events.addEventListener('reset', () => void load().catch(tell))
   events.addEventListener('node', (event) => {
     const node = JSON.parse(event.data)
     if (node.deleted) nodes.delete(node.id)
@@ -80,7 +89,7 @@ async function start() {
   try {
     if (await load()) follow()
   } catch (error) {
-    element('sentence').textContent = String(error.message)
+    tell(error)
     setTimeout(start, 2000)
   }
 }

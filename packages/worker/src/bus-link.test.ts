@@ -83,6 +83,20 @@ describe('the link to the bus', () => {
     expect(happened).toEqual(['n-1 on', 'n-1 off, goodbye'])
   })
 
+  it('closes a bus that nothing could be attached to', async () => {
+    const bus = createLocalHub({ log: silentLog }).connect()
+    const link = createBusLink({
+      log: silentLog,
+      connectBus: async () => bus,
+      attach: () => {
+        throw new Error('not today')
+      },
+    })
+    link.set(place())
+    await expect.poll(() => bus.isConnected()).toBe(false)
+    await link.close(false)
+  })
+
   it('tells of a URL that is none, and takes the next', async () => {
     const { link, log, happened, settled } = world()
     link.set(place({ url: 'bad' }))

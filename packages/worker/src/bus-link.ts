@@ -50,7 +50,12 @@ export function createBusLink({ connectBus, attach, log }: BusLinkDeps): BusLink
   }
   const take = async ({ nodeId, bus: { url } }: BusPlace, key: string): Promise<void> => {
     const bus = await connectBus({ nodeId, url, credentials: () => wanted?.bus.credentials ?? null })
-    held = { key, bus, presence: attach(bus, nodeId) }
+    try {
+      held = { key, bus, presence: attach(bus, nodeId) }
+    } catch (error) {
+      await bus.close()
+      throw error
+    }
   }
   const settle = async (): Promise<void> => {
     const key = wanted === null ? null : keyOf(wanted)

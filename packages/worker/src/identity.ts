@@ -3,6 +3,7 @@
 import { createNodeKey, nodeKeyFromSeed, type DataDir, type Log, type NodeKey } from '@muster/host'
 import { FleetError, NodeId } from '@muster/protocol'
 import { z } from 'zod'
+import { LastingSettings } from './lasting-settings.ts'
 
 const keyFile = 'node.key'
 const recordFile = 'node.json'
@@ -29,6 +30,8 @@ const NodeRecord = z.object({
   join: z.string(),
   /** Where controllers answered last. */
   controllers: z.array(z.string()).max(256),
+  /** Its absence, or what can't be read, is no reason to forget the id. */
+  settings: LastingSettings.catch({}),
 })
 export type NodeRecord = z.infer<typeof NodeRecord>
 

@@ -7,6 +7,7 @@ import { connectNatsBus } from './connect-nats-bus.ts'
 import { createControllerClient } from './controller-client.ts'
 import { openDoor } from './gateway/open-door.ts'
 import { loadNodeKey } from './identity.ts'
+import type { SettledSettings } from './lasting-settings.ts'
 import { begin, type Membership } from './membership/machine.ts'
 import { openNodeMemory, type NodeMemory } from './membership/node-memory.ts'
 import { describeWorker } from './membership/registration.ts'
@@ -60,7 +61,7 @@ const defaultEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 
 /** Throws FleetError when it can't even begin: no controller known, or a damaged key. */
 export async function startWorker(deps: WorkerDeps): Promise<Worker> {
-  const memory = await openNodeMemory({ dataDir: deps.dataDir, join: deps.settings.join, log: deps.log })
+  const memory = await openNodeMemory({ dataDir: deps.dataDir, given: deps.settings, log: deps.log })
   const key = await loadNodeKey(deps.dataDir)
   const stopping = new AbortController()
   const stop = (message: string): void => stopping.abort(message)
@@ -68,7 +69,7 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
   if (deps.signal?.aborted) onAbort()
   deps.signal?.addEventListener('abort', onAbort, { once: true })
 
-  const ended = live({ ...deps, memory, key, stop, signal: stopping.signal })
+  const ended = live({ ...deps, settings: memory.settings, memory, key, stop, signal: stopping.signal })
     .catch((error: unknown): WorkerEnd => {
       if (stopping.signal.aborted && error === stopping.signal.reason) return { code: 0, message: String(error) }
       if (error instanceof FleetError) return { code: 1, message: error.message }
@@ -86,7 +87,8 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
   }
 }
 
-type Life = WorkerDeps & Readonly<{ memory: NodeMemory; key: NodeKey; stop: (message: string) => void; signal: AbortSignal }>
+type Life = Omit<WorkerDeps, 'settings'> &
+  Readonly<{ settings: SettledSettings; memory: NodeMemory; key: NodeKey; stop: (message: string) => void; signal: AbortSignal }>
 
 async function live(deps: Life): Promise<WorkerEnd> {
   const ending = new AbortController()

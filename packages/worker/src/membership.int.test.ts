@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { BusError, connectNats, type Bus } from '@muster/bus'
 import { openDataDir, silentLog, systemClock } from '@muster/host'
 import { backendList, heartbeat, nodeEvents, nodeStop, type Heartbeat, type NodeEvent, type NodeId } from '@muster/protocol'
-import { makeTempDir, startNats, waitFor } from '@muster/testkit'
+import { freePort, makeTempDir, startNats, waitFor } from '@muster/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { apiError, createFakeCluster, startFakeController, type FakeController } from '../test/fake-controller.ts'
 import { newHub, startTestWorker, type TestWorker, type TestWorkerOptions } from '../test/start-test-worker.ts'
@@ -202,6 +202,46 @@ describe('a member', () => {
     await worker.stop()
     tidy(await startTestWorker({ directory, hub }))
     expect(await oneMore()).toMatchObject({ node_id: node.id })
+  })
+
+  it('comes back with nothing given as what it was, until something else is given', async () => {
+    const { cluster, directory, hub, controller, start } = await world()
+    const bare = { name: undefined, 'gateway-listen': undefined }
+    const registered = async (times: number) => {
+      await waitFor(() => [...cluster.nodes.values()][0]?.registrations === times, { what: `registration ${times}` })
+      // It polls once it has kept what was accepted: each process under an incarnation of its own.
+      await waitFor(() => new Set(controller.polls.map((poll) => poll.incarnation)).size === times, { what: `session ${times}` })
+      const { name, labels, node_type, capability, gateway_url } = (await pendingNode(cluster)).registration
+      return { name, labels, node_type, capability, gateway_url }
+    }
+    const again = async (flags: Record<string, string>) => tidy(await startTestWorker({ directory, hub, flags: { ...bare, ...flags } }))
+
+    // What a controller refuses is not worth remembering.
+    const refused = await start({ token: 'wrong', flags: { name: 'wrong', labels: 'wrong=yes' } })
+    expect(await refused.ended).toMatchObject({ code: 1 })
+
+    const address = `127.0.0.1:${await freePort()}`
+    const given = { name: 'gpu-1', labels: 'a=b', type: 'agent', capability: 'vulkan', 'gateway-listen': address }
+    const first = await start({ join: controller.url, flags: given })
+    const before = await registered(1)
+    expect(before).toEqual({
+      name: 'gpu-1',
+      labels: { a: 'b' },
+      node_type: 'agent',
+      capability: 'vulkan',
+      gateway_url: `http://${address}`,
+    })
+    await first.stop()
+
+    const second = await again({})
+    expect(await registered(2)).toEqual(before)
+    await second.stop()
+    const third = await again({ labels: '', type: 'backend' })
+    const changed = { ...before, labels: {}, node_type: 'backend' }
+    expect(await registered(3)).toEqual(changed)
+    await third.stop()
+    await again({})
+    expect(await registered(4)).toEqual(changed)
   })
 
   it('W23 that was deleted joins as a new pending node when it has a token', async () => {

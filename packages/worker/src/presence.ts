@@ -1,7 +1,7 @@
 // A node on the bus: commands served first, then the heart beats, since whoever hears it may ask at once.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log } from '@muster/host'
-import { nodeEvents, type Incarnation, type NodeId, type Resources } from '@muster/protocol'
+import { nodeEvents, type Incarnation, type NodeId, type NodeType, type Resources } from '@muster/protocol'
 import type { Presence } from './bus-link.ts'
 import { serveCommands } from './commands/serve-commands.ts'
 import { startHeartbeat } from './heartbeat.ts'
@@ -9,7 +9,7 @@ import type { WorkerMetrics } from './metrics.ts'
 import type { Operations } from './operations/operations.ts'
 
 export type PresenceDeps = Readonly<{
-  nodeType: 'backend' | 'agent'
+  nodeType: NodeType
   incarnation: Incarnation
   operations: Operations
   resources: () => Resources

@@ -5,13 +5,13 @@ import { workerSettings } from './settings.ts'
 const resolve = (flags: SettingsSources['flags'], env: SettingsSources['env'] = {}) => resolveSettings(workerSettings, { flags, env })
 
 describe('the settings of a worker', () => {
-  it('have sensible defaults', () => {
+  it('tell what was given from what was not', () => {
     expect(resolve({})).toEqual({
       join: undefined,
       token: undefined,
       name: undefined,
-      labels: {},
-      type: 'backend',
+      labels: undefined,
+      type: undefined,
       gatewayListen: undefined,
       gatewayUrl: undefined,
       capability: undefined,
@@ -31,6 +31,10 @@ describe('the settings of a worker', () => {
     expect(given).toMatchObject({ join: 'http://c:8080', labels: { a: '1', b: '2' }, type: 'agent', capability: 'nvidia-cuda-12' })
     expect(given.token?.reveal()).toBe('secret')
     expect(JSON.stringify(given)).not.toContain('secret')
+  })
+
+  it.each(['name', 'labels', 'gateway-listen', 'gateway-url', 'capability'])('take an empty --%s, which is a word of its own', (flag) => {
+    expect(() => resolve({ [flag]: '' })).not.toThrow()
   })
 
   it('take the token from the environment', () => {

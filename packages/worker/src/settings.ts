@@ -1,9 +1,14 @@
-// The settings of a worker.
-import { defineSettings, choice, list, map, secret, string, type SettingsOf } from '@muster/host'
-import { Labels, NodeName } from '@muster/protocol'
+// The settings of a worker, as they are given. Most are remembered: see lasting-settings.ts for what holds without them.
+import { defineSettings, choice, list, map, secret, string, type Setting, type SettingsOf } from '@muster/host'
+import { Labels, NodeName, NodeType } from '@muster/protocol'
 import type { z } from 'zod'
 import { controllerOrigin } from './controller-urls.ts'
 import { parseListenAddress } from './gateway/listen-address.ts'
+
+/** Tells what was not given from what was given as it is by default. */
+const withoutDefault = <T>(setting: Setting<T>): Setting<T | undefined> => ({ ...setting, default: undefined })
+/** An empty text means the default again, after another one was remembered. */
+const orEmpty = (check: (text: string) => string | null) => (text: string) => (text === '' ? null : check(text))
 
 export const workerSettings = defineSettings({
   join: string({
@@ -16,31 +21,36 @@ export const workerSettings = defineSettings({
   name: string({
     flag: 'name',
     help: 'what people call this node (default: its host name)',
-    check: (name) => problemOf(NodeName, name),
+    check: orEmpty((name) => problemOf(NodeName, name)),
   }),
-  labels: map({ flag: 'labels', help: 'k=v,…: labels of this node, for selectors', check: (labels) => problemOf(Labels, labels) }),
-  type: choice({
-    flag: 'type',
-    values: ['backend', 'agent'],
-    default: 'backend',
-    help: 'an agent node joins the cluster but has no backends',
-  }),
+  labels: withoutDefault(
+    map({
+      flag: 'labels',
+      help: 'k=v,…: labels of this node, for selectors; "" takes them away',
+      check: (labels) => problemOf(Labels, labels),
+    }),
+  ),
+  type: withoutDefault(
+    choice({ flag: 'type', values: NodeType.options, default: 'backend', help: 'an agent node joins the cluster but has no backends' }),
+  ),
   gatewayListen: string({
     flag: 'gateway-listen',
     help: 'address[:port] on which controllers reach this worker (default: the address that leads to the controller, any port)',
-    check: (text) =>
+    check: orEmpty((text) =>
       parseListenAddress(text) === null ? `"${text}" is not an address: use 10.0.0.5, 10.0.0.5:9000, :9000 or [::1]:9000` : null,
+    ),
   }),
   gatewayUrl: string({
     flag: 'gateway-url',
     help: 'URL under which controllers reach this worker, when it is behind a proxy or NAT (default: where it listens)',
-    check: (url) => (/^https?:$/.test(URL.parse(url)?.protocol ?? '') ? null : `"${url}" is not a URL: use http://host:port`),
+    check: orEmpty((url) => (/^https?:$/.test(URL.parse(url)?.protocol ?? '') ? null : `"${url}" is not a URL: use http://host:port`)),
   }),
   capability: string({
     flag: 'capability',
     help: 'which builds of backends run here, e.g. nvidia-cuda-12, amd, vulkan, default (default: found out)',
-    check: (text) =>
+    check: orEmpty((text) =>
       /^[a-z0-9][a-z0-9.-]{0,63}$/.test(text) ? null : `"${text}" is not a capability: 1–64 characters of a–z, 0–9, . and -`,
+    ),
   }),
   allowSource: list({
     flag: 'allow-source',

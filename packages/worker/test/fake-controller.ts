@@ -148,7 +148,7 @@ async function session({ cluster, state, json, key, request, signal }: Asked, id
   state.polls.push({ id, known, incarnation })
   for (;;) {
     const node = cluster.nodes.get(id)
-    if (node === undefined || node.registration.public_key !== key) return apiError(404, 'not_found')
+    if (node === undefined || node.registration.public_key !== key) return apiError(404, 'unknown_node')
     if (incarnation !== undefined && incarnation !== node.registration.incarnation) return apiError(409, 'superseded')
     const current: Omit<Session, 'etag'> = {
       status: node.approved ? 'healthy' : 'pending',

@@ -14,7 +14,8 @@ export type TestWorkerOptions = Readonly<{
   join?: string
   /** Null: none. */
   token?: string | null
-  flags?: Record<string, string>
+  /** Undefined: left out. */
+  flags?: Record<string, string | undefined>
   hub?: LocalHub
   clock?: Clock
   env?: Record<string, string>

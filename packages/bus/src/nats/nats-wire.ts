@@ -10,7 +10,8 @@ import {
 import type { NatsConnection, Status, Subscription } from '@nats-io/transport-node'
 import { randomUUID } from 'node:crypto'
 import { BusError } from '../bus.ts'
-import { sparse } from '../sparse.ts'
+import { createSparse } from '../sparse.ts'
+import type { Sparse } from '../sparse.ts'
 import type { Listener, OutgoingPacket, Packet, Wire, WireEvents } from '../wire.ts'
 import type { NatsOptions } from './connect-nats.ts'
 import { publishOptions, toPacket } from './nats-packet.ts'
@@ -39,8 +40,7 @@ export class NatsWire implements Wire {
   readonly #outage: Outage
   readonly #ears = new Set<Ear>()
   readonly #closing = new AbortController()
-  readonly #logRefused: () => void
-  #refusal = ''
+  readonly #refusals: Sparse
   #client: NatsConnection | null = null
   #isUp = false
 
@@ -50,7 +50,7 @@ export class NatsWire implements Wire {
     this.#outage = createOutage(options)
     // Two processes with one identity must not hear each other's answers.
     this.inbox = `${options.inboxPrefix}.${randomUUID().slice(0, 8)}`
-    this.#logRefused = sparse((count) => options.log.error('not permitted on the bus', { reason: this.#refusal, count }))
+    this.#refusals = createSparse((reason, count) => options.log.error('not permitted on the bus', { reason, count }))
     void this.#run()
   }
 
@@ -180,8 +180,7 @@ export class NatsWire implements Wire {
 
   #onError(error: Error): void {
     if (error instanceof PermissionViolationError) {
-      this.#refusal = error.message
-      this.#logRefused()
+      this.#refusals.note(error.message)
       if (error.operation === 'publish') this.#events.refused(error.subject, error.message)
     } else if (isAuthError(error)) {
       this.#outage.refused(error.message)
@@ -194,6 +193,7 @@ export class NatsWire implements Wire {
     for (const ear of this.#ears) this.#attach(ear)
     if (this.#isUp) return
     this.#isUp = true
+    this.#refusals.reset()
     this.#outage.over({ server: client.getServer() })
     this.#events.connected(true)
   }

@@ -2,6 +2,7 @@
 import { jwtAuthenticator, usernamePasswordAuthenticator, tokenAuthenticator } from '@nats-io/transport-node'
 import type { Authenticator, TlsOptions } from '@nats-io/transport-node'
 import type { NatsOptions } from './connect-nats.ts'
+import { parseServerUrls } from './server-urls.ts'
 
 export interface ServerOptions {
   readonly servers: string[]
@@ -9,10 +10,8 @@ export interface ServerOptions {
   readonly authenticator?: Authenticator
 }
 
-const schemes = ['nats:', 'tls:']
-
 export function serversOf(list: string): ServerOptions {
-  const urls = list.split(',').map((text) => parseUrl(text.trim()))
+  const urls = parseServerUrls(list)
   const [first] = urls
   if (first === undefined) throw new Error('a NATS URL is needed')
   return {
@@ -28,15 +27,6 @@ export function credentialsAuthenticator(credentials: NonNullable<NatsOptions['c
     const { jwt, seed } = typeof credentials === 'function' ? credentials() : credentials
     return jwtAuthenticator(jwt, new TextEncoder().encode(seed))(nonce)
   }
-}
-
-function parseUrl(text: string): URL {
-  const url = URL.parse(text.includes('://') ? text : `nats://${text}`)
-  // The text may carry a password: it is not repeated.
-  if (url === null || url.hostname === '' || !schemes.includes(url.protocol)) {
-    throw new Error('a NATS URL looks like nats://host:4222 or tls://host:4222')
-  }
-  return url
 }
 
 /** `user:password@`, or `token@`, as in other NATS clients. */

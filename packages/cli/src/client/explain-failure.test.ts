@@ -8,6 +8,7 @@ const target = (some: Partial<Target> = {}): Target => ({
   urlFrom: '/d/endpoint',
   key: new Secret('canary'),
   keyFrom: '/d/admin.key',
+  isKeyWithheld: false,
   ...some,
 })
 const refusal = (some: Partial<Refusal> = {}): Refusal => ({

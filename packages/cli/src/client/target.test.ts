@@ -12,8 +12,8 @@ beforeEach(() => {
 afterEach(() => rmSync(dataDir, { recursive: true }))
 
 const resolve = (some: Partial<TargetOptions>) => {
-  const { url, urlFrom, key, keyFrom } = resolveTarget({ url: undefined, dataDir, env: {}, ...some })
-  return { url: url.href, urlFrom, key: key?.reveal() ?? null, keyFrom }
+  const { url, key, ...rest } = resolveTarget({ url: undefined, dataDir, env: {}, ...some })
+  return { url: url.href, key: key?.reveal() ?? null, ...rest }
 }
 const put = (name: string, text: string): string => {
   writeFileSync(join(dataDir, name), text)
@@ -46,7 +46,32 @@ describe('resolveTarget', () => {
   })
 
   it('goes on without a key where there is none', () =>
-    expect(resolve({ url: 'http://h:1' })).toMatchObject({ key: null, keyFrom: join(dataDir, 'admin.key') }))
+    expect(resolve({ url: 'http://h:1' })).toMatchObject({ key: null, keyFrom: join(dataDir, 'admin.key'), isKeyWithheld: false }))
+
+  it.each([
+    ['the controller that the same directory names', 'https://h:1/', 'k-file'],
+    ['the same by another name', 'https://H:1/path', 'k-file'],
+    ['this machine', 'http://127.0.0.1:9', 'k-file'],
+    ['this machine by name', 'http://localhost:9', 'k-file'],
+    ['this machine over IPv6', 'http://[::1]:9', 'k-file'],
+    ['another port', 'https://h:2', null],
+    ['the same without encryption', 'http://h:1', null],
+    ['another machine', 'https://evil.example', null],
+    ['a machine that is called like this one', 'http://127.0.0.1.evil.example', null],
+    ['another one', 'http://localhost.evil.example', null],
+  ])('sends the key of the data directory to %s, or not', (_, url, key) => {
+    put('endpoint', 'https://h:1')
+    put('admin.key', 'k-file')
+    for (const given of [{ url }, { env: { MUSTER_URL: url } }]) expect(resolve(given)).toMatchObject({ key, isKeyWithheld: key === null })
+    expect(resolve({ url, env: { MUSTER_ADMIN_KEY: 'k-env' } })).toMatchObject({ key: 'k-env', isKeyWithheld: false })
+  })
+
+  it('sends no key elsewhere from a directory that names no controller', () => {
+    put('admin.key', 'k-file')
+    expect(resolve({ url: 'https://h:1' })).toMatchObject({ key: null, isKeyWithheld: true })
+    put('endpoint', 'rubbish')
+    expect(resolve({ url: 'https://h:1' })).toMatchObject({ key: null, isKeyWithheld: true })
+  })
 
   it('says what to run when no controller is known', () => {
     expect(refusal({})).toBeInstanceOf(CliError)

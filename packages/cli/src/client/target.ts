@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorCode, Secret } from '@muster/host'
 import { CliError, usageError } from '../cli-error.ts'
+import { isLoopback } from './loopback.ts'
 
 export interface Target {
   readonly url: URL
@@ -12,6 +13,8 @@ export interface Target {
   readonly key: Secret | null
   /** Where the key came from; without one, the file that would have held it. */
   readonly keyFrom: string
+  /** There is a key in that file, and it is not for this server. */
+  readonly isKeyWithheld: boolean
 }
 
 export interface TargetOptions {
@@ -21,7 +24,8 @@ export interface TargetOptions {
 }
 
 export function resolveTarget(options: TargetOptions): Target {
-  return { ...resolveUrl(options), ...resolveKey(options) }
+  const server = resolveUrl(options)
+  return { ...server, ...resolveKey(options, server.url) }
 }
 
 function resolveUrl({ url, dataDir, env }: TargetOptions): Pick<Target, 'url' | 'urlFrom'> {
@@ -37,20 +41,23 @@ function resolveUrl({ url, dataDir, env }: TargetOptions): Pick<Target, 'url' | 
   return { url: parseUrl(text, file), urlFrom: file }
 }
 
-function resolveKey({ dataDir, env }: TargetOptions): Pick<Target, 'key' | 'keyFrom'> {
+function resolveKey({ dataDir, env }: TargetOptions, url: URL): Pick<Target, 'key' | 'keyFrom' | 'isKeyWithheld'> {
   const given = env['MUSTER_ADMIN_KEY']
   const named = env['MUSTER_ADMIN_KEY_FILE']
   if (given !== undefined && named !== undefined)
     throw usageError('MUSTER_ADMIN_KEY and MUSTER_ADMIN_KEY_FILE are both set: keep one of them')
-  if (given !== undefined) return { key: headerSafe(given.trim(), 'MUSTER_ADMIN_KEY'), keyFrom: 'MUSTER_ADMIN_KEY' }
+  if (given !== undefined) return { key: headerSafe(given.trim(), 'MUSTER_ADMIN_KEY'), keyFrom: 'MUSTER_ADMIN_KEY', isKeyWithheld: false }
   if (named !== undefined) {
     const key = readIfThere(named)
     if (key === null) throw usageError(`MUSTER_ADMIN_KEY_FILE names ${named}, which is not there`)
-    return { key: headerSafe(key, named), keyFrom: named }
+    return { key: headerSafe(key, named), keyFrom: named, isKeyWithheld: false }
   }
   const file = join(dataDir, 'admin.key')
   const key = readIfThere(file)
-  return { key: key === null ? null : headerSafe(key, file), keyFrom: file }
+  if (key === null) return { key: null, keyFrom: file, isKeyWithheld: false }
+  // Whoever gets somebody to type a URL must not get the key of the cluster on this machine with it.
+  const isMeant = isLoopback(url) || url.origin === URL.parse(readIfThere(join(dataDir, 'endpoint')) ?? '')?.origin
+  return { key: isMeant ? headerSafe(key, file) : null, keyFrom: file, isKeyWithheld: !isMeant }
 }
 
 function parseUrl(text: string, from: string): URL {

@@ -3,10 +3,11 @@
 import type { Command } from 'commander'
 import { type ApiClient, createApiClient } from '../client/api-client.ts'
 import { resolveTarget } from '../client/target.ts'
+import { usageError } from '../cli-error.ts'
 import { dataDirOf } from '../data-dir-option.ts'
 import { createPrinter, type Printer } from '../output/printer.ts'
 import type { Shell } from '../shell.ts'
-import { clientOptions, type CommandDefinition, defineCommand, givenOptions } from './define-command.ts'
+import { clientOptions, type CommandDefinition, configOption, defineCommand, givenOptions } from './define-command.ts'
 
 export interface ClientCall {
   readonly shell: Shell
@@ -24,6 +25,8 @@ export interface ClientCommandDefinition extends CommandDefinition {
 
 export function clientCommand(parent: Command, shell: Shell, definition: ClientCommandDefinition): Command {
   const command = defineCommand(parent, { ...definition, options: [...(definition.options ?? []), ...clientOptions()] })
+  // Every command takes it; but no setting in the file concerns one that only talks to a controller.
+  command.addOption(configOption().hideHelp())
   return command.action(async () => {
     const options = givenOptions(command)
     const text = (name: string): string | undefined => {
@@ -32,6 +35,11 @@ export function clientCommand(parent: Command, shell: Shell, definition: ClientC
     }
     const dataDir = dataDirOf(options['dataDir'], shell.env)
     const target = resolveTarget({ url: text('url'), dataDir, env: shell.env })
+    if (target.isKeyWithheld)
+      throw usageError(
+        `${target.url.origin} (${target.urlFrom}) is not the controller of ${dataDir}, so the key in ${target.keyFrom} is not sent there`,
+        'give a key of that cluster with MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE',
+      )
     await definition.run({
       shell,
       api: createApiClient({ target, userAgent: `muster/${shell.version}` }),

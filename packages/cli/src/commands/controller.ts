@@ -11,6 +11,7 @@ export const controller = (parent: Command, shell: Shell): Command =>
     summary: 'Run one controller of a cluster, on a PostgreSQL and a NATS of your own',
     examples: ['MUSTER_DATABASE_URL=postgres://muster@db/muster muster controller --nats-url nats://bus:4222 --host 0.0.0.0'],
     settings: loadControllerSettings,
+    needed: ['database-url', 'nats-url'],
     start: async ({ shell: { env, version, clock, terminal }, settings, ...start }) => {
       if (settings.databaseUrl === undefined)
         throw usageError('--database-url is missing (or MUSTER_DATABASE_URL)', 'on one machine, `muster up` brings its own database')

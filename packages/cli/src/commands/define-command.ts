@@ -43,23 +43,25 @@ export function defineGroup(parent: Command, definition: Pick<CommandDefinition,
 }
 
 /** Understood before and after the name of a subcommand; shown only in the help of the last one. */
-export function addSharedOptions(command: Command, options: readonly Option[] = clientOptions()): Command {
+export function addSharedOptions(command: Command, options: readonly Option[] = [...clientOptions(), configOption()]): Command {
   for (const option of options) command.addOption(option.hideHelp())
   return command
 }
 
-export const placeOptions = (): Option[] => [
+const dataDirOption = (): Option =>
   new Option(
     '--data-dir <dir>',
     'where Muster keeps its files (default: $MUSTER_DATA_DIR, else /var/lib/muster as root, else ~/.local/share/muster)',
-  ),
-  new Option('--config <file>', 'the configuration file (default: <data-dir>/muster.yaml)'),
-]
+  )
+
+export const configOption = (): Option => new Option('--config <file>', 'the configuration file (default: <data-dir>/muster.yaml)')
+
+export const placeOptions = (): Option[] => [dataDirOption(), configOption()]
 
 export const clientOptions = (): Option[] => [
   new Option('-o, --output <format>', 'json prints what the API answered, and nothing else').choices(['text', 'json']),
   new Option('--url <url>', 'the controller (default: $MUSTER_URL, else what <data-dir>/endpoint names)'),
-  ...placeOptions(),
+  dataDirOption(),
 ]
 
 export type OptionValues = Readonly<Record<string, unknown>>

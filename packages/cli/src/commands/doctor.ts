@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { createPrinter } from '../output/printer.ts'
 import type { Shell } from '../shell.ts'
-import { clientOptions, defineCommand, givenOptions } from './define-command.ts'
+import { clientOptions, configOption, defineCommand, givenOptions } from './define-command.ts'
 import { loadControllerSettings } from '../serve/load-definitions.ts'
 
 export function doctor(parent: Command, shell: Shell): Command {
@@ -11,7 +11,7 @@ export function doctor(parent: Command, shell: Shell): Command {
     summary: 'Check this machine and the controller, and say what to do',
     details:
       'Looks at Node, the data directory, disk, port, controller, database, bus, clock and key. Changes nothing. Ends with 1 when a check fails.',
-    options: clientOptions(),
+    options: [...clientOptions(), configOption()],
     examples: ['muster doctor', 'MUSTER_DATABASE_URL=postgres://db/muster muster doctor --nats-url nats://bus:4222'],
   })
   command.prepare = async () => {

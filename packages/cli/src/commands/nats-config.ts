@@ -9,7 +9,7 @@ export function natsConfig(parent: Command, shell: Shell): Command {
     name: 'nats-config',
     summary: 'Make the configuration of a NATS server that only lets in approved nodes',
     details:
-      'Writes nats.conf for the server, and nats-account.seed, with which controllers give each approved node a token for its own subjects. Give the seed to every controller of the cluster, and to nobody else.',
+      'Writes nats.conf for the server, and nats-account.seed, with which controllers give each approved node a token for its own subjects. nats.conf holds no secret: the user that runs nats-server must be able to read it (Debian: nats). Of the seed, only the users that run the controllers should be: give it to every controller of the cluster, and to nobody else.',
     options: [
       new Option('--out <dir>', 'where to write them').default('.'),
       new Option('-o, --output <format>', 'json prints the paths of the files').choices(['text', 'json']),

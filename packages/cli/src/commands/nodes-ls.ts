@@ -13,7 +13,10 @@ export const nodesLs = (parent: Command, shell: Shell): Command =>
     summary: 'List the nodes',
     options: [
       new Option('--status <status>', 'only nodes of this status').choices(NodeView.shape.status.options),
-      new Option('--watch', 'go on, with a line for each change, until Ctrl-C (with -o json: one object per line)'),
+      new Option(
+        '--watch',
+        'go on until Ctrl-C: keeps the table up to date; not on a terminal, a line for each change; with -o json, an object per line',
+      ),
     ],
     examples: ['muster nodes ls --status pending', 'muster nodes ls --watch'],
     run: async (call) => {
@@ -30,7 +33,7 @@ async function listNodes({ api, print, shell, option }: ClientCall): Promise<voi
   const shown = body.nodes.filter((_, at) => wanted[at])
   if (print.format === 'text' && shown.length === 0)
     return print.remark(status === undefined ? 'no nodes yet: `muster join URL --token T` adds this machine' : `no node is ${status}`)
-  print.result(status === undefined ? raw : onlyWanted(raw, wanted), () => renderTable(nodeColumns(shell.clock.now()), shown, print.width))
+  print.result(status === undefined ? raw : onlyWanted(raw, wanted), () => renderTable(nodeColumns(shell.clock), shown, print.width))
   const pending = shown.filter((node) => node.status === 'pending')
   if (pending.length > 0)
     print.remark(`waiting for approval: ${pending.map((node) => plainText(node.name)).join(', ')} (muster nodes approve NODE)`)

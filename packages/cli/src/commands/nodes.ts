@@ -9,8 +9,10 @@ import { nodesLs } from './nodes-ls.ts'
 import { nodesResume } from './nodes-resume.ts'
 import { nodesRm } from './nodes-rm.ts'
 import { nodesShow } from './nodes-show.ts'
+import { nodesVramBudget } from './nodes-vram-budget.ts'
 
 export function nodes(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'nodes', summary: 'List, approve, drain, label and remove the machines of the fleet' })
-  for (const define of [nodesLs, nodesShow, nodesApprove, nodesDrain, nodesResume, nodesRm, nodesLabel]) define(group, shell)
+  for (const define of [nodesLs, nodesShow, nodesApprove, nodesDrain, nodesResume, nodesRm, nodesLabel, nodesVramBudget])
+    define(group, shell)
 }

@@ -13,7 +13,8 @@ const shared: Pick<Definition, 'settings' | 'start'> = {
     return startWorkerService({ ...start, env, clock })
   },
 }
-const details = 'The token is needed only the first time. An administrator then lets the node in with `muster nodes approve`.'
+const details =
+  'The token is needed only the first time. An administrator then lets the node in with `muster nodes approve`. What is given is remembered: the next time `muster worker` alone is enough.'
 
 export const worker = (parent: Command, shell: Shell): Command =>
   serviceCommand(parent, shell, {

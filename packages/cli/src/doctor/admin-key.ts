@@ -6,7 +6,20 @@ import { type Check, fail, ok, type Verdict, warn } from './verdict.ts'
 
 const how = 'set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE'
 
-export function judgeAdminKey(facts: { keyFrom: string; hasKey: boolean; status: number | null }): Verdict {
+export interface AdminKeyFacts {
+  readonly keyFrom: string
+  readonly hasKey: boolean
+  /** It is of another cluster than the one that was asked. */
+  readonly isWithheld: boolean
+  readonly status: number | null
+}
+
+export function judgeAdminKey(facts: AdminKeyFacts): Verdict {
+  if (facts.isWithheld)
+    return warn(
+      `the one in ${facts.keyFrom} is for the controller of this machine, and not sent elsewhere`,
+      `${how} to one of that cluster`,
+    )
   if (!facts.hasKey) return warn(`there is none (no ${facts.keyFrom})`, `${how} to use the commands that talk to the controller`)
   switch (facts.status) {
     case 200:
@@ -31,6 +44,7 @@ export const adminKeyCheck = (known: KnownTarget): Check => ({
     return judgeAdminKey({
       keyFrom: target.keyFrom,
       hasKey: target.key !== null,
+      isWithheld: target.isKeyWithheld,
       status: finding?.answered === true ? finding.status : null,
     })
   },

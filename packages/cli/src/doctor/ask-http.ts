@@ -25,7 +25,7 @@ export async function askHttp(target: Target, path: string, signal: AbortSignal)
 
 /** Null when what answers is no Muster, or nothing answers. */
 export async function askVersion(url: URL, signal: AbortSignal): Promise<string | null> {
-  const finding = await askHttp({ url, urlFrom: '--port', key: null, keyFrom: '' }, systemRoutes.version.path, signal)
+  const finding = await askHttp({ url, urlFrom: '--port', key: null, keyFrom: '', isKeyWithheld: false }, systemRoutes.version.path, signal)
   return finding.answered && finding.status === 200 ? versionIn(finding.json) : null
 }
 

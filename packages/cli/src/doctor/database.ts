@@ -1,20 +1,19 @@
 // Whether the truth can be read and written: as the controller sees it, else by looking at the server.
-import { systemRoutes } from '@muster/protocol'
 import { plainText } from '../output/plain-text.ts'
-import { askHttp, type HttpFinding } from './ask-http.ts'
+import { askController, type ControllerWord } from './ask-controller.ts'
 import { judgeEmbedded, lookAtEmbedded } from './embedded-postgres.ts'
 import type { KnownTarget } from './known-target.ts'
 import { examinePostgres } from './postgres-server.ts'
+import { judgeUntold } from './untold.ts'
 import { type Check, fail, ok, type Verdict } from './verdict.ts'
 
 const oldest = 15
 
 /** Null: the controller told nothing of its database. */
-export function judgeDatabaseOfController(finding: HttpFinding | null): Verdict | null {
-  if (finding === null || !finding.answered) return null
-  const status = systemRoutes.status.response?.safeParse(finding.json)
-  if (status?.success !== true) return null
-  const version = plainText(status.data.database.version)
+export function judgeDatabaseOfController(word: ControllerWord): Verdict | null {
+  if (word.kind === 'ready') return ok('works: the controller is ready')
+  if (word.kind !== 'status') return null
+  const version = plainText(word.status.database.version)
   const major = Number(/\d+/.exec(version)?.[0] ?? 0)
   if (major < oldest) return fail(`the controller uses PostgreSQL ${version}`, `use PostgreSQL ${oldest} or newer`)
   return ok(`the controller uses PostgreSQL ${version}`)
@@ -31,8 +30,12 @@ export const databaseCheck = ({
 }): Check => ({
   name: 'database',
   run: async (signal) => {
-    const told = judgeDatabaseOfController(known.target === null ? null : await askHttp(known.target, systemRoutes.status.path, signal))
+    const word = await askController(known, signal)
+    const told = judgeDatabaseOfController(word)
     if (told !== null) return told
-    return databaseUrl === undefined ? judgeEmbedded(await lookAtEmbedded(dataDir)) : examinePostgres(databaseUrl, signal)
+    const embedded = await lookAtEmbedded(dataDir)
+    const isHere = databaseUrl !== undefined || embedded.state !== 'none'
+    const local = databaseUrl === undefined ? judgeEmbedded(embedded) : await examinePostgres(databaseUrl, signal)
+    return judgeUntold(word, isHere ? local : null, '--database-url') ?? local
   },
 })

@@ -23,26 +23,26 @@ import type { Check } from './verdict.ts'
 const timeoutMs = 6000
 
 export async function examine(values: OptionValues, shell: Shell): Promise<Finding[]> {
-  return runChecks(await checksFor(values, shell), { clock: shell.clock, timeoutMs })
+  const { ofMachine, ofCluster } = await checksFor(values, shell)
+  const limits = { clock: shell.clock, timeoutMs }
+  // One after the other: while the port is tried, who asks there for a controller would meet ourselves.
+  return [...(await runChecks(ofMachine, limits)), ...(await runChecks(ofCluster, limits))]
 }
 
-async function checksFor(values: OptionValues, shell: Shell): Promise<Check[]> {
+async function checksFor(values: OptionValues, shell: Shell): Promise<{ ofMachine: Check[]; ofCluster: Check[] }> {
   const { env, clock } = shell
   const dataDir = dataDirOf(values['dataDir'], env)
   const { settings, problem } = await readSettings({ values, env })
   const known = knownTarget({ url: typeof values['url'] === 'string' ? values['url'] : undefined, dataDir, env })
-  return [
-    nodeVersionCheck(),
-    settingsCheck(problem),
-    dataDirCheck(dataDir),
-    diskSpaceCheck(dataDir),
-    portCheck(settings),
+  const ofMachine = [nodeVersionCheck(), settingsCheck(problem), dataDirCheck(dataDir), diskSpaceCheck(dataDir), portCheck(settings)]
+  const ofCluster = [
     controllerCheck(known, shell.version),
     databaseCheck({ known, databaseUrl: settings.databaseUrl?.reveal(), dataDir }),
     busCheck({ known, natsUrl: settings.natsUrl === '' ? undefined : settings.natsUrl }),
     clockSkewCheck(known, clock),
     adminKeyCheck(known),
   ]
+  return { ofMachine, ofCluster }
 }
 
 /** A bad setting is a finding; the other checks then go by the defaults. */

@@ -4,6 +4,7 @@ import { CliError } from '../cli-error.ts'
 import { judgeAdminKey } from './admin-key.ts'
 import type { HttpFinding } from './ask-http.ts'
 import type { SocketFinding } from './ask-socket.ts'
+import { type ControllerWord, readWord } from './ask-controller.ts'
 import { judgeBusOfController } from './bus.ts'
 import { judgeClockSkew } from './clock-skew.ts'
 import { type ControllerFacts, judgeController } from './controller.ts'
@@ -16,7 +17,8 @@ import { judgeNodeVersion } from './node-version.ts'
 import { judgePort, type PortState } from './port.ts'
 import { judgePostgresServer, placeOf } from './postgres-server.ts'
 import { judgeSettings } from './settings.ts'
-import type { Level } from './verdict.ts'
+import { judgeUntold } from './untold.ts'
+import type { Level, Verdict } from './verdict.ts'
 
 const answered = (status: number, json: unknown = {}): HttpFinding => ({ answered: true, status, json, date: null })
 const refused: HttpFinding = { answered: false, reason: 'nothing listens at http://h:1', refused: true }
@@ -133,34 +135,74 @@ const status = (some: { database?: string; bus?: object } = {}): HttpFinding =>
     nodes: {},
   })
 
-describe('database and bus, as the controller sees them', () => {
-  it.each<[string, HttpFinding | null, Level | undefined]>([
-    ['nothing without a controller', null, undefined],
-    ['nothing from one that does not answer', refused, undefined],
-    ['nothing from one that refuses the key', answered(401, { error: {} }), undefined],
-    ['PostgreSQL 15 is fine', status({ database: '15.18' }), 'ok'],
-    ['PostgreSQL 14 is too old', status({ database: '14.2 (Debian)' }), 'fail'],
-  ])('database: %s', (_, finding, level) => expect(judgeDatabaseOfController(finding)?.level).toBe(level))
+const unavailable = answered(503, { error: { code: 'database_unavailable', message: 'the database is away' } })
 
-  it.each<[string, HttpFinding | null, Level | undefined]>([
-    ['nothing without a controller', null, undefined],
-    ['nothing from one that does not answer', hung, undefined],
-    ['connected to NATS', status(), 'ok'],
-    ['in-process', status({ bus: { kind: 'local' } }), 'ok'],
-    ['cut off', status({ bus: { connected: false } }), 'fail'],
-  ])('bus: %s', (_, finding, level) => expect(judgeBusOfController(finding)?.level).toBe(level))
+describe('what the controller says of itself', () => {
+  it.each<[string, { status: HttpFinding; ready: HttpFinding }, Partial<ControllerWord>]>([
+    ['all', { status: status(), ready: answered(200) }, { kind: 'status' }],
+    ['all, also while its bus is away', { status: status({ bus: { connected: false } }), ready: answered(503) }, { kind: 'status' }],
+    ['that it is ready, to a key that it does not know', { status: answered(401, {}), ready: answered(200) }, { kind: 'ready' }],
+    ['that it is not ready, and why', { status: unavailable, ready: answered(503) }, { kind: 'not_ready', reason: 'the database is away' }],
+    ['that it is not ready', { status: answered(401, {}), ready: answered(503) }, { kind: 'not_ready', reason: null }],
+    ['nothing when it does not run', { status: refused, ready: refused }, { kind: 'silent' }],
+    ['nothing when it is another program', { status: answered(404), ready: answered(404) }, { kind: 'silent' }],
+  ])('%s', (_, findings, word) => expect(readWord('http://h:1', findings)).toMatchObject(word))
+})
+
+describe('database and bus, as the controller sees them', () => {
+  const told = (some: Parameters<typeof status>[0]): ControllerWord =>
+    readWord('http://h:1', { status: status(some), ready: answered(200) })
+  it.each<[string, ControllerWord, Level | undefined]>([
+    ['nothing without a controller', { kind: 'none' }, undefined],
+    ['nothing from one that does not answer', { kind: 'silent', url: 'http://h:1' }, undefined],
+    ['nothing from one that is not ready', { kind: 'not_ready', reason: null }, undefined],
+    ['it works when the controller is ready', { kind: 'ready' }, 'ok'],
+    ['PostgreSQL 15 is fine', told({ database: '15.18' }), 'ok'],
+    ['PostgreSQL 14 is too old', told({ database: '14.2 (Debian)' }), 'fail'],
+  ])('database: %s', (_, word, level) => expect(judgeDatabaseOfController(word)?.level).toBe(level))
+
+  it.each<[string, ControllerWord, Level | undefined]>([
+    ['nothing without a controller', { kind: 'none' }, undefined],
+    ['nothing from one that is not ready', { kind: 'not_ready', reason: null }, undefined],
+    ['it works when the controller is ready', { kind: 'ready' }, 'ok'],
+    ['connected to NATS', told({}), 'ok'],
+    ['in-process', told({ bus: { kind: 'local' } }), 'ok'],
+    ['cut off', told({ bus: { connected: false } }), 'fail'],
+  ])('bus: %s', (_, word, level) => expect(judgeBusOfController(word)?.level).toBe(level))
+})
+
+describe('what the controller does not tell', () => {
+  const seen = { level: 'ok', found: 'it answers' } as const
+  const broken = { level: 'fail', found: 'it is gone', advice: 'bring it back' } as const
+  const notReady: ControllerWord = { kind: 'not_ready', reason: 'the database is away' }
+  const silent: ControllerWord = { kind: 'silent', url: 'http://h:1' }
+  const unknown = 'unknown: the controller is not ready (the database is away)'
+  it.each<[string, ControllerWord, Verdict | null, Partial<Verdict> | null]>([
+    ['is unknown while the controller is not ready', notReady, null, { level: 'fail', found: unknown }],
+    ['is unknown then also when something answers', notReady, seen, { level: 'fail', found: unknown }],
+    ['is what is broken', notReady, broken, broken],
+    ['is what is seen from here while no controller runs', silent, seen, seen],
+    ['is unknown without either', silent, null, { level: 'warn', found: 'unknown: no controller answers at http://h:1' }],
+    ['is what is seen from here when no controller is known', { kind: 'none' }, seen, seen],
+    ['is nothing yet on a new machine', { kind: 'none' }, null, null],
+  ])('%s', (_, word, local, want) => {
+    const verdict = judgeUntold(word, local, '--database-url')
+    if (want === null) expect(verdict).toBeNull()
+    else expect(verdict).toMatchObject(want)
+  })
 })
 
 describe('embedded database', () => {
   const alive = { pid: 7, alive: true }
   const dead = { pid: 7, alive: false }
   it.each<[string, Parameters<typeof judgeEmbedded>[0], Level, RegExp]>([
-    ['not made yet', { home: null, holder: null, server: null }, 'ok', /not made yet/],
-    ['in use', { home: '/h', holder: alive, server: { pid: 8, alive: true } }, 'ok', /process 7, server 8/],
-    ['starting', { home: '/h', holder: alive, server: null }, 'ok', /process 7$/],
-    ['stopped in order', { home: '/h', holder: null, server: null }, 'ok', /stopped/],
-    ['killed together with its server', { home: '/h', holder: dead, server: dead }, 'ok', /stopped/],
-    ['orphaned', { home: '/h', holder: dead, server: alive }, 'warn', /server 7 still runs/],
+    ['not made yet', { state: 'none' }, 'ok', /not made yet/],
+    ['half gone', { state: 'gone', home: '/h', dataDir: '/d' }, 'fail', /the database of \/d was in \/h, which is gone/],
+    ['in use', { state: 'made', home: '/h', holder: alive, server: { pid: 8, alive: true } }, 'ok', /process 7, server 8/],
+    ['starting', { state: 'made', home: '/h', holder: alive, server: null }, 'ok', /process 7$/],
+    ['stopped in order', { state: 'made', home: '/h', holder: null, server: null }, 'ok', /stopped/],
+    ['killed together with its server', { state: 'made', home: '/h', holder: dead, server: dead }, 'ok', /stopped/],
+    ['orphaned', { state: 'made', home: '/h', holder: dead, server: alive }, 'warn', /server 7 still runs/],
   ])('%s', (_, facts, level, found) => {
     const verdict = judgeEmbedded(facts)
     expect(verdict.level).toBe(level)
@@ -231,5 +273,13 @@ describe('admin key', () => {
     ['could not be tried', true, 503, 'warn'],
     ['was not tried', true, null, 'ok'],
     ['is missing', false, null, 'warn'],
-  ])('%s', (_, hasKey, answer, level) => expect(judgeAdminKey({ keyFrom: '/d/admin.key', hasKey, status: answer }).level).toBe(level))
+  ])('%s', (_, hasKey, answer, level) =>
+    expect(judgeAdminKey({ keyFrom: '/d/admin.key', hasKey, isWithheld: false, status: answer }).level).toBe(level),
+  )
+
+  it('is not for that server', () =>
+    expect(judgeAdminKey({ keyFrom: '/d/admin.key', hasKey: false, isWithheld: true, status: null })).toMatchObject({
+      level: 'warn',
+      found: expect.stringContaining('not sent elsewhere') as string,
+    }))
 })

@@ -1,15 +1,16 @@
 // How nodes look in a table and one by one.
+import type { Clock } from '@muster/host'
 import type { NodeView } from '@muster/protocol'
 import { formatAge, formatFree } from '../output/amounts.ts'
 import { type Column, renderFields } from '../output/table.ts'
 
-export const nodeColumns = (now: number): Column<NodeView>[] => [
+export const nodeColumns = (clock: Pick<Clock, 'now'>): Column<NodeView>[] => [
   { heading: 'NAME', cell: (node) => node.name, shrinks: true },
   { heading: 'ID', cell: (node) => node.id },
   { heading: 'STATUS', cell: (node) => node.status },
   { heading: 'CAPABILITY', cell: capabilityOf, shrinks: true },
   { heading: 'ACTIVE', cell: (node) => String(node.in_flight), align: 'right' },
-  { heading: 'SEEN', cell: (node) => formatAge(node.last_seen_at, now), align: 'right' },
+  { heading: 'SEEN', cell: (node) => formatAge(node.last_seen_at, clock.now()), align: 'right' },
 ]
 
 const capabilityOf = (node: NodeView): string => (node.node_type === 'agent' ? 'agent' : node.capability)

@@ -1,9 +1,13 @@
 // The two streams a command writes to, and what the reader of the first one can show.
+import { createScreen, type Screen } from './screen.ts'
+
 export interface Terminal {
   out(text: string): void
   err(text: string): void
   /** Cells per line when stdout is a terminal; null when it is a file or a pipe. */
   readonly width: number | null
+  /** Null where the reader of stdout can't go back to a line. */
+  readonly screen: Screen | null
   readonly colours: { readonly out: boolean; readonly err: boolean }
 }
 
@@ -11,6 +15,7 @@ export interface OutputStream {
   write(text: string): unknown
   readonly isTTY?: boolean
   readonly columns?: number
+  readonly rows?: number
 }
 
 export function createTerminal(streams: {
@@ -19,12 +24,14 @@ export function createTerminal(streams: {
   env: Readonly<Record<string, string | undefined>>
 }): Terminal {
   const { stdout, stderr, env } = streams
+  const obeys = env['TERM'] !== 'dumb'
   // https://no-color.org: present and not empty.
-  const allowed = (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb'
+  const allowed = (env['NO_COLOR'] ?? '') === '' && obeys
   return {
     out: (text) => void stdout.write(`${text}\n`),
     err: (text) => void stderr.write(`${text}\n`),
     width: stdout.isTTY === true ? Math.max(40, stdout.columns ?? 80) : null,
+    screen: obeys && stdout.isTTY === true ? createScreen(stdout) : null,
     colours: { out: allowed && stdout.isTTY === true, err: allowed && stderr.isTTY === true },
   }
 }

@@ -1,7 +1,6 @@
-import { execFileSync } from 'node:child_process'
 import { Secret } from '@muster/host'
 import { describe, expect, it } from 'vitest'
-import { type ReadyFacts, readyMessage, shellWord } from './ready-message.ts'
+import { type ReadyFacts, readyMessage } from './ready-message.ts'
 
 const facts = (some: Partial<ReadyFacts> = {}): ReadyFacts => ({
   version: '0.1.0',
@@ -14,6 +13,7 @@ const facts = (some: Partial<ReadyFacts> = {}): ReadyFacts => ({
   adminKey: { file: '/data/admin.key' },
   joinToken: { file: '/data/join.token' },
   made: { adminKey: null, joinToken: null },
+  given: [],
   ...some,
 })
 const curlOf = (some: Partial<ReadyFacts>): string => /curl .*/.exec(readyMessage(facts(some)))?.[0] ?? ''
@@ -21,8 +21,9 @@ const curlOf = (some: Partial<ReadyFacts>): string => /curl .*/.exec(readyMessag
 describe('readyMessage', () => {
   it('shows the login link, the API and the data', () => {
     const text = readyMessage(facts())
-    for (const part of ['is running with 1 worker.', 'http://127.0.0.1:8080/login?token=t', 'http://127.0.0.1:8080/v1', '/data'])
-      expect(text).toContain(part)
+    for (const part of ['is running with 1 worker.', 'http://127.0.0.1:8080/login?token=t', '/data']) expect(text).toContain(part)
+    expect(text).toMatch(/^ +API +http:\/\/127\.0\.0\.1:8080\/v1 .*no models yet/m)
+    expect(text).toMatch(/^ +Admin API +http:\/\/127\.0\.0\.1:8080\/api .*muster keys create/m)
   })
 
   it.each<[string, Partial<ReadyFacts>, string]>([
@@ -54,15 +55,34 @@ describe('readyMessage', () => {
   })
 
   it('says what other machines need, by the bus', () => {
-    expect(readyMessage(facts())).toContain('muster up --host 0.0.0.0 --nats-url nats://HOST:4222')
+    expect(readyMessage(facts())).toContain('  muster up --host 0.0.0.0 --nats-url nats://HOST:4222\n')
+    expect(readyMessage(facts())).toContain('muster nats-config')
     const onNats = readyMessage(facts({ bus: 'nats', url: 'https://muster.example' }))
     expect(onNats).toContain('muster join https://muster.example --token TOKEN (the token is in /data/join.token)')
     expect(onNats).not.toContain('nats://HOST')
   })
-})
 
-describe('shellWord', () => {
-  it.each(['/plain/path', "/it's here", '/a b', '/$(touch x)`y`', '/ü"\\'])('gives a shell back %s', (text) =>
-    expect(execFileSync('sh', ['-c', `printf %s "$(printf %s ${shellWord(text)})"`], { encoding: 'utf8' })).toBe(text),
-  )
+  it.each<[string, [flag: string, value: string][], string]>([
+    [
+      'where it is',
+      [
+        ['port', '9000'],
+        ['data-dir', '/d'],
+      ],
+      'muster up --port 9000 --data-dir /d --host 0.0.0.0 --nats-url nats://HOST:4222',
+    ],
+    ['an address that others reach', [['host', '10.0.0.5']], 'muster up --host 10.0.0.5 --nats-url nats://HOST:4222'],
+    [
+      'but an address that they do not',
+      [
+        ['host', 'localhost'],
+        ['workers', '2'],
+      ],
+      'muster up --workers 2 --host 0.0.0.0 --nats-url nats://HOST:4222',
+    ],
+  ])('suggests a start with the flags of this one: %s', (_, flags, want) => {
+    const given = flags.map(([flag, value]) => ({ flag, text: `--${flag} ${value}` }))
+    const localUrl = `http://${flags.find(([flag]) => flag === 'host')?.[1] ?? '127.0.0.1'}:8080`
+    expect(readyMessage(facts({ given, localUrl }))).toContain(`  ${want}\n`)
+  })
 })

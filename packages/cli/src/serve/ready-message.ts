@@ -1,6 +1,9 @@
 // Pure: what `up` and `controller` say on stdout once everything works. The secrets of the first
 // start are shown here and nowhere else.
 import type { Secret } from '@muster/host'
+import { isLoopback } from '../client/loopback.ts'
+import { shellWord } from '../output/shell-word.ts'
+import type { GivenFlag } from '../settings/given-flags.ts'
 
 /** Null: not on this machine. */
 export type SecretPlace = { readonly file: string } | { readonly variable: string } | null
@@ -19,13 +22,16 @@ export interface ReadyFacts {
   readonly joinToken: SecretPlace
   /** At this very start. */
   readonly made: { readonly adminKey: Secret | null; readonly joinToken: Secret | null }
+  /** With which it was started. */
+  readonly given: readonly GivenFlag[]
 }
 
 export function readyMessage(facts: ReadyFacts): string {
   const workers = facts.workers === 0 ? '' : ` with ${facts.workers} ${facts.workers === 1 ? 'worker' : 'workers'}`
   const rows: [string, string][] = [
     ['UI', `${facts.loginLink}   (works once; \`muster login-link\` makes another)`],
-    ['API', `${facts.url}/v1   (OpenAI-compatible; administration under ${facts.url}/api)`],
+    ['API', `${facts.url}/v1   (base URL for OpenAI clients; no models yet)`],
+    ['Admin API', `${facts.url}/api   (\`muster keys create\` makes keys for it)`],
     ['Try', curlLine(facts)],
     ['Data', facts.dataDir],
   ]
@@ -60,16 +66,18 @@ const secretLine = (heading: string, made: Secret | null, place: SecretPlace): s
     ? []
     : [row([heading, `${made.reveal()}   (shown once${place !== null && 'file' in place ? `; kept in ${place.file}` : ''})`])]
 
-function joinLines({ bus, url, localUrl, joinToken }: ReadyFacts): string[] {
+function joinLines({ bus, url, localUrl, joinToken, given }: ReadyFacts): string[] {
   const where = joinToken === null ? '' : ` (the token is in ${'file' in joinToken ? joinToken.file : joinToken.variable})`
   if (bus === 'nats') return [`To add a machine, run there: muster join ${url} --token TOKEN${where}`]
+  const here = new URL(localUrl)
+  // An address that others can reach stays.
+  const kept = given.filter(({ flag }) => flag !== 'host' || !isLoopback(here)).map(({ text }) => text)
+  const host = isLoopback(here) ? ['--host 0.0.0.0'] : []
   return [
-    'To add other machines, this one needs a NATS server that they can reach. Start it again with',
-    '  muster up --host 0.0.0.0 --nats-url nats://HOST:4222',
-    `and run on each of them`,
-    `  muster join http://HOST:${new URL(localUrl).port} --token TOKEN${where}`,
+    'To add other machines, this one needs a NATS server that they can reach; `muster nats-config` makes the',
+    'configuration of one that knows who connects. Start Muster again with',
+    `  ${['muster up', ...kept, ...host, '--nats-url nats://HOST:4222'].join(' ')}`,
+    'and run on each of them',
+    `  muster join http://HOST:${here.port} --token TOKEN${where}`,
   ]
 }
-
-/** One word for a shell inside of "$( )", whatever is in it. */
-export const shellWord = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)

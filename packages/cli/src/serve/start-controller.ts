@@ -32,7 +32,7 @@ export async function startControllerOn(
   const { checkSettings, startController } = await import('@muster/controller')
   checkSettings(deps.settings)
   const dataDir = stack.use(await openDataDir({ path, role: 'controller', clock: deps.clock, signal }))
-  const controller = await startController({ ...deps, dataDir })
+  const controller = await startController({ ...deps, dataDir, signal })
   stack.defer(() => controller.stop())
   const made = await abortable(controller.made, signal)
   await controller.ready(signal)

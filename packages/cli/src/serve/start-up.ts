@@ -6,6 +6,7 @@ import type { LocalHub } from '@muster/bus'
 import type { ControllerSettings } from '@muster/controller'
 import type { Clock, Log } from '@muster/host'
 import { usageError } from '../cli-error.ts'
+import type { GivenFlag } from '../settings/given-flags.ts'
 import { localUrl } from './local-url.ts'
 import { readyMessage } from './ready-message.ts'
 import type { Service } from './run-service.ts'
@@ -14,6 +15,7 @@ import { type LocalWorker, startLocalWorker } from './start-local-worker.ts'
 
 export interface UpStart {
   readonly settings: ControllerSettings & { readonly workers: number }
+  readonly given: readonly GivenFlag[]
   readonly dataDir: string
   readonly env: Readonly<Record<string, string | undefined>>
   readonly version: string
@@ -39,12 +41,12 @@ export async function startUp(start: UpStart): Promise<Service> {
     ...(localHub === undefined ? {} : { localHub }),
     ownWorkers: () => ownKeys,
   })
-  const running = { ...controller, localUrl: reachedHere(controller.controller.url, start.settings), localHub, ownKeys }
+  const running = { ...controller, localUrl: localUrl({ host: start.settings.host, port: controller.controller.port }), localHub, ownKeys }
   await startWorkersOn(stack, running, start)
   start.say(await describeReady(running, start))
   // The last one first: workers say goodbye while the controller still hears them, the database goes at the end.
   const owned = stack.move()
-  return { ended: new Promise(() => undefined), stop: () => owned.disposeAsync() }
+  return { ended: running.controller.ended, stop: () => owned.disposeAsync() }
 }
 
 async function startWorkersOn(
@@ -70,7 +72,7 @@ async function startWorkersOn(
 
 async function describeReady(
   { controller, dataDir, made, localUrl: here, localHub }: Running,
-  { settings, env, version }: UpStart,
+  { settings, given, env, version }: UpStart,
 ): Promise<string> {
   const files = secretFiles(dataDir)
   return readyMessage({
@@ -84,10 +86,6 @@ async function describeReady(
     adminKey: await placeOfSecret({ name: 'MUSTER_ADMIN_KEY', given: settings.adminKey, file: files.adminKey, env }),
     joinToken: await placeOfSecret({ name: 'MUSTER_JOIN_TOKEN', given: settings.joinToken, file: files.joinToken, env }),
     made,
+    given,
   })
-}
-
-/** Its own URL tells the port it got; a public one (a proxy's) does not. */
-function reachedHere(ownUrl: string, { host, port, publicUrl }: ControllerSettings): string {
-  return localUrl({ host, port: publicUrl === '' ? Number(new URL(ownUrl).port || 80) : port })
 }

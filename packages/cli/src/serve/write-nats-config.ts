@@ -1,7 +1,7 @@
 // The files of a NATS server that lets in nobody without a token: its configuration, and the seed with which
 // controllers make tokens. Neither is ever replaced: with another account no node could connect any more.
-import { mkdir, open } from 'node:fs/promises'
-import { join } from 'node:path'
+import { chmod, mkdir, open } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import { errorCode } from '@muster/host'
 import { CliError } from '../cli-error.ts'
 
@@ -13,17 +13,27 @@ export interface NatsFiles {
 export async function writeNatsConfig(directory: string): Promise<NatsFiles> {
   const { createNatsConfig } = await import('@muster/bus')
   const { config, accountSeed } = await createNatsConfig()
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await makeSearchable(directory)
   const files = { config: join(directory, 'nats.conf'), seed: join(directory, 'nats-account.seed') }
-  await writeNew(files.seed, `${accountSeed}\n`)
-  await writeNew(files.config, config)
+  await writeNew(files.seed, { text: `${accountSeed}\n`, mode: 0o600 })
+  // No secret, and nats-server usually runs as a user of its own.
+  await writeNew(files.config, { text: config, mode: 0o644 })
   return files
 }
 
-async function writeNew(path: string, text: string): Promise<void> {
+/** What is made is made for other users too, whatever the umask is; what is there stays as it is. */
+async function makeSearchable(directory: string): Promise<void> {
+  const full = resolve(directory)
+  const first = await mkdir(full, { recursive: true })
+  if (first === undefined) return
+  for (let each = full; each.length >= first.length; each = dirname(each)) await chmod(each, 0o755)
+}
+
+async function writeNew(path: string, { text, mode }: { text: string; mode: number }): Promise<void> {
   try {
     await using file = await open(path, 'wx', 0o600)
     await file.writeFile(text)
+    await file.chmod(mode)
     await file.sync()
   } catch (error) {
     if (errorCode(error) !== 'EEXIST') throw error

@@ -25,6 +25,13 @@ export function settingOption(setting: Setting<unknown>): Option {
   return option
 }
 
+/** The setting for a command that can't do without it: no default is offered. */
+export const neededSetting = (setting: Setting<unknown>): Setting<unknown> => ({
+  ...setting,
+  help: `${setting.help.replace(/ \(default.*\)$/, '')} (needed)`,
+  defaultText: '',
+})
+
 /** What was given on the command line, by the names of the flags. */
 export function flagsGiven(settings: Settings, values: OptionValues): SettingsSources['flags'] {
   const given = Object.values(settings).flatMap((setting) => {

@@ -57,5 +57,10 @@ export function createPrincipalFinder(deps: { access: AccessStore; clock: Clock 
       used.clear()
       return ids
     },
+
+    /** They could not be written: next time. */
+    putBackUsed(ids: readonly string[]): void {
+      for (const id of ids) used.add(id)
+    },
   }
 }

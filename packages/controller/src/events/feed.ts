@@ -83,14 +83,17 @@ export class ChangeFeed {
 
   async #read(): Promise<void> {
     const { changes: store, clock } = this.#deps
-    this.#checkpoints ??= startAt((await store.bounds()).last)
+    const isFirst = this.#checkpoints === null
+    // It begins with the oldest number that can be asked for, and counts all that is there as told: nobody listened
+    // before. What was drawn earlier and is committed later is then news like any other.
+    this.#checkpoints ??= startAt(await store.floor())
     const snapshot = await store.readSince(this.#checkpoints.settled)
     const highestSeq = snapshot.changes.at(-1)?.seq ?? this.#checkpoints.settled
     this.#checkpoints = advance(this.#checkpoints, { ...snapshot, highestSeq, at: clock.monotonic() })
     const { settled } = this.#checkpoints
     const news = snapshot.changes.filter((change) => (this.#told.get(keyOf(change)) ?? 0) < change.seq)
     this.#told = new Map(snapshot.changes.filter((change) => change.seq > settled).map((change) => [keyOf(change), change.seq]))
-    if (news.length > 0) this.#tell({ changes: news, cursor: settled })
+    if (news.length > 0 && !isFirst) this.#tell({ changes: news, cursor: settled })
   }
 
   #tell(batch: ChangeBatch): void {

@@ -1,6 +1,5 @@
 // Changes as people and programs follow them: the full current object of whatever changed, to everybody
-// who listens. A listener that reads slowly gets the newest state of each object when it gets round to
-// it, never a growing backlog.
+// who listens.
 import type { Log } from '@muster/host'
 import type { ChangeStore } from '../store/changes.ts'
 import type { ChangeFeed } from './feed.ts'
@@ -9,52 +8,51 @@ export interface Event {
   readonly kind: string
   readonly id: string
   readonly data: object
-  /** What to ask for everything since; null for a tick between stored states. */
-  readonly cursor: number | null
 }
-export type EventListener = (events: readonly Event[]) => void
-
-type ObjectKey = Readonly<{ kind: string; id: string }>
+export type Told =
+  /** `cursor`: who has got all of these may ask for everything since. Null for ticks, which acknowledge nothing. */
+  | { readonly do: 'send'; readonly events: readonly Event[]; readonly cursor: number | null }
+  /** Something could not be read: ask again, from the last cursor. */
+  | { readonly do: 'cut' }
+export type EventListener = (told: Told) => void
 
 /** How the objects of one kind are read, all that are asked for at once. */
 export type ObjectReader = (ids: readonly string[]) => Promise<ReadonlyMap<string, object>>
+type ObjectKey = Readonly<{ kind: string; id: string }>
 export type EventHub = ReturnType<typeof createEventHub>
 
-export function createEventHub(deps: {
-  feed: ChangeFeed
-  changes: ChangeStore
-  readers: Readonly<Record<string, ObjectReader>>
-  log: Log
-}) {
+export interface EventHubDeps {
+  readonly feed: ChangeFeed
+  readonly changes: ChangeStore
+  readonly readers: Readonly<Record<string, ObjectReader>>
+  readonly log: Log
+}
+
+export function createEventHub({ feed, changes: store, readers, log }: EventHubDeps) {
   const listeners = new Set<EventListener>()
-
-  async function eventsOf(changes: readonly ObjectKey[], cursor: number | null): Promise<Event[]> {
-    const events: Event[] = []
-    for (const [kind, ofKind] of Map.groupBy(changes, (change) => change.kind)) {
-      const read = deps.readers[kind]
-      if (read === undefined) continue // written by a newer version
-      const objects = await read(ofKind.map((change) => change.id))
-      for (const { id } of ofKind) events.push({ kind, id, data: objects.get(id) ?? { id, deleted: true }, cursor })
-    }
-    return events
+  const tell = (told: Told): void => {
+    for (const listener of listeners) listener(told)
   }
-
   // One batch after the other, so that an older state never overtakes a newer one.
   let queue: Promise<void> = Promise.resolve()
-  function tell(changes: readonly ObjectKey[], cursor: number | null): void {
-    if (listeners.size === 0 || changes.length === 0) return
-    queue = queue.then(async () => {
-      try {
-        const events = await eventsOf(changes, cursor)
-        for (const listener of listeners) listener(events)
-      } catch (error) {
-        // The objects could not be read now. Listeners ask again from their cursor: told to, by being cut.
-        deps.log.warn('events could not be read', { error })
-        for (const listener of listeners) listener([])
-      }
-    })
+  const inTurn = (work: () => Promise<void>): void => {
+    if (listeners.size > 0) queue = queue.then(work)
   }
-  deps.feed.listen(({ changes, cursor }) => tell(changes, cursor))
+
+  feed.listen(({ changes, cursor }) =>
+    inTurn(async () => {
+      try {
+        const events = (await readObjects(changes, readers)).map(({ data, ...key }) => ({
+          ...key,
+          data: data ?? { id: key.id, deleted: true },
+        }))
+        tell({ do: 'send', events, cursor })
+      } catch (error) {
+        log.warn('events could not be read; listeners begin again', { error })
+        tell({ do: 'cut' })
+      }
+    }),
+  )
 
   return {
     listen(listener: EventListener): () => void {
@@ -62,23 +60,38 @@ export function createEventHub(deps: {
       return () => listeners.delete(listener)
     },
 
-    /** Everything that changed since; null when that is too long ago to know. */
-    async since(cursor: number): Promise<Event[] | null> {
-      const { floor, last } = await deps.changes.bounds()
-      if (cursor < floor || cursor > last) return null
-      const { changes } = await deps.changes.readSince(cursor)
-      return await eventsOf(changes, Math.max(cursor, deps.feed.cursor ?? cursor))
-    },
-
-    /** Sends these objects as they are now, though nothing about them was stored as a change. */
+    /** Sends these objects as they are now, though nothing about them was stored as a change. Who misses that misses nothing. */
     tick(kind: string, ids: readonly string[]): void {
-      tell(
-        ids.map((id) => ({ kind, id })),
-        null,
-      )
+      inTurn(async () => {
+        const keys = ids.map((id) => ({ kind, id }))
+        const objects = await readObjects(keys, readers).catch(() => [])
+        const events = objects.flatMap(({ data, ...key }) => (data === null ? [] : [{ ...key, data }]))
+        if (events.length > 0) tell({ do: 'send', events, cursor: null })
+      })
     },
 
-    cursor: (): number | null => deps.feed.cursor,
+    /** Everything that changed since; null when that is too long ago to know. */
+    async since(cursor: number): Promise<{ events: Event[]; cursor: number } | null> {
+      // Taken before the read: what was settled then is surely in it.
+      const settled = feed.cursor ?? cursor
+      const { changes, floor, last } = await store.readSince(cursor)
+      if (cursor < floor || cursor > last) return null
+      const objects = await readObjects(changes, readers)
+      const events = objects.map(({ data, ...key }) => ({ ...key, data: data ?? { id: key.id, deleted: true } }))
+      return { events, cursor: Math.max(cursor, settled) }
+    },
+
+    cursor: (): number | null => feed.cursor,
     listenerCount: (): number => listeners.size,
   }
+}
+
+/** `data` is null for what is no longer there. Kinds that a newer version writes are left out. */
+async function readObjects(keys: readonly ObjectKey[], readers: EventHubDeps['readers']): Promise<(ObjectKey & { data: object | null })[]> {
+  const found: (ObjectKey & { data: object | null })[] = []
+  for (const [kind, ofKind] of Map.groupBy(keys, (key) => key.kind)) {
+    const objects = (await readers[kind]?.(ofKind.map((key) => key.id))) ?? null
+    if (objects !== null) for (const { id } of ofKind) found.push({ kind, id, data: objects.get(id) ?? null })
+  }
+  return found
 }

@@ -7,8 +7,6 @@ const everyMs = 5_000
 /** Of a larger fleet nobody watches every number, and sending them all would cost more than the fleet itself. */
 const most = 256
 
-export type Ticker = ReturnType<typeof createTicker>
-
 export function createTicker({ hub, clock }: { hub: EventHub; clock: Clock }) {
   const moved = new Set<string>()
   let lastAt = clock.monotonic()

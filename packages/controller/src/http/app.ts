@@ -3,13 +3,14 @@ import { newId, type Clock, type Log, type SignedRequest, type Verified } from '
 import { maxClockSkewMs, type PublicKey, type Route } from '@muster/protocol'
 import type { HttpBindings } from '@hono/node-server'
 import { Hono, type Context } from 'hono'
+import type { z } from 'zod'
 import { may, type Listener } from '../auth/may.ts'
 import { doesCookieCount, isFromElsewhere, isHostAllowed, type Provenance } from '../auth/origin.ts'
 import type { Principal, PrincipalFinder } from '../auth/principal.ts'
 import { readJson, readRaw } from './body.ts'
 import { sessionCookieOf } from './cookie.ts'
 import { Answer, type Call, type Endpoint } from './endpoint.ts'
-import { errorBody, HttpError, toHttpError } from './http-error.ts'
+import { errorBody, HttpError, invalidInput, starting, toHttpError } from './http-error.ts'
 
 export interface AppDeps {
   readonly endpoints: readonly Endpoint[]
@@ -59,14 +60,12 @@ async function serve(c: Context<Env>, endpoint: Endpoint, deps: AppDeps): Promis
 
 async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDeps): Promise<Response> {
   const provenance = checkHost(c, deps)
-  if (route.access !== 'open' && !deps.isStarted()) {
-    throw new HttpError(503, 'starting', 'this controller is starting and waits for its database', { headers: { 'retry-after': '1' } })
-  }
+  if (route.access !== 'open' && !deps.isStarted()) throw starting()
   const caller = route.access === 'node' ? await verifyNode(c, deps) : await authorize(c, route, { provenance, deps })
   const call: Call<Route> = {
-    params: route.params?.parse(c.req.param()),
-    query: route.query?.parse(c.req.query()),
-    body: route.body?.parse(caller.raw === null ? await readJson(c.req.raw) : await readJson(caller.raw)),
+    params: route.params && parseInput(route.params, c.req.param()),
+    query: route.query && parseInput(route.query, c.req.query()),
+    body: route.body && parseInput(route.body, await readJson(caller.raw ?? c.req.raw)),
     principal: caller.principal,
     nodeKey: caller.nodeKey,
     headers: c.req.raw.headers,
@@ -80,6 +79,12 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
   return body === undefined
     ? new Response(null, { status: status === 200 ? 204 : status, headers: all })
     : Response.json(body, { status, headers: all })
+}
+
+function parseInput(schema: z.ZodType, given: unknown): unknown {
+  const parsed = schema.safeParse(given)
+  if (!parsed.success) throw invalidInput(parsed.error)
+  return parsed.data
 }
 
 function checkHost(c: Context<Env>, deps: AppDeps): Provenance {
@@ -118,7 +123,7 @@ async function authorize(c: Context<Env>, route: Route, { provenance, deps }: { 
     throw new HttpError(
       403,
       'forbidden',
-      `this key may not do that: it needs the scope ${route.access === 'inference' ? 'inference' : route.access}`,
+      `this key may not do that: it needs the scope ${route.access === 'metrics' ? 'read' : route.access}`,
     )
   if (principal.kind === 'nobody' && isFromElsewhere(provenance)) {
     throw new HttpError(403, 'origin_not_allowed', `a page of ${provenance.origin ?? 'another site'} may not call this controller`)

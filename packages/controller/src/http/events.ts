@@ -1,8 +1,8 @@
 // GET /api/events: server-sent events. Bounded by construction: per listener, the newest state of each
-// object waits, in the order in which objects changed first.
+// object waits, so who reads slowly gets fewer states, never a growing backlog.
 import type { Clock } from '@muster/host'
 import { systemRoutes as routes } from '@muster/protocol'
-import type { Event, EventHub } from '../events/hub.ts'
+import type { Event, EventHub, Told } from '../events/hub.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
 
@@ -18,9 +18,8 @@ export function eventEndpoints(deps: { hub: EventHub; clock: Clock }): Endpoint[
           headers: { 'retry-after': '10' },
         })
       }
-      const last = call.headers.get('last-event-id')
-      const stream = openStream({ ...deps, signal: call.signal, last })
-      return new Response(stream, {
+      const stream = new EventStream({ ...deps, signal: call.signal, lastEventId: call.headers.get('last-event-id') })
+      return new Response(stream.readable, {
         headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
       })
     }),
@@ -31,67 +30,98 @@ interface StreamDeps {
   readonly hub: EventHub
   readonly clock: Clock
   readonly signal: AbortSignal
-  readonly last: string | null
+  readonly lastEventId: string | null
 }
 
-const render = (event: Event): string =>
-  `${event.cursor === null ? '' : `id: ${event.cursor}\n`}event: ${event.kind}\ndata: ${JSON.stringify(event.data)}\n\n`
+export class EventStream {
+  readonly readable: ReadableStream<Uint8Array>
+  readonly #deps: StreamDeps
+  readonly #waiting = new Map<string, { event: Event; isTick: boolean }>()
+  readonly #stopListening: () => void
+  #controller: ReadableStreamDefaultController<Uint8Array> | null = null
+  /** An id acknowledges everything up to it, so it may name only what was sent completely. */
+  #sentUpTo: number | null = null
+  /** What will be acknowledged when nothing waits any more. */
+  #cursor: number | null = null
+  #isBegun = false
 
-function openStream({ hub, clock, signal, last }: StreamDeps): ReadableStream<Uint8Array> {
-  const waiting = new Map<string, Event>()
-  let controller: ReadableStreamDefaultController<Uint8Array>
-  let isOpen = true
-
-  const send = (text: string): void => {
-    if (isOpen) controller.enqueue(encoder.encode(text))
+  constructor(deps: StreamDeps) {
+    this.#deps = deps
+    // Before anything is read, so that nothing falls in between; what comes twice is the same.
+    this.#stopListening = deps.hub.listen((told) => this.#take(told))
+    this.readable = new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          this.#controller = controller
+          deps.signal.addEventListener('abort', () => this.#close(), { once: true })
+          void this.#begin()
+            .catch(() => undefined)
+            .finally(() => this.#close())
+        },
+        pull: () => this.#pump(),
+        cancel: () => {
+          this.#controller = null
+          this.#stopListening()
+        },
+      },
+      new ByteLengthQueuingStrategy({ highWaterMark: 64 * 1024 }),
+    )
   }
-  const pump = (): void => {
-    while (isOpen && (controller.desiredSize ?? 0) > 0) {
-      const [next] = waiting
-      if (next === undefined) return
-      waiting.delete(next[0])
-      send(render(next[1]))
+
+  #take(told: Told): void {
+    if (told.do === 'cut') return this.#close()
+    for (const event of told.events) {
+      const key = `${event.kind} ${event.id}`
+      // A tick must not take the place of a state that is still to be acknowledged.
+      const isTick = told.cursor === null && (this.#waiting.get(key)?.isTick ?? true)
+      this.#waiting.set(key, { event, isTick })
     }
-  }
-  const stop = hub.listen((events) => {
-    if (events.length === 0) return close()
-    for (const event of events) waiting.set(`${event.kind} ${event.id}`, event)
-    pump()
-  })
-  function close(): void {
-    if (!isOpen) return
-    isOpen = false
-    stop()
-    controller.close()
+    this.#cursor = told.cursor ?? this.#cursor
+    this.#pump()
   }
 
-  async function begin(): Promise<void> {
-    // Listening began before this read, so nothing falls in between; what comes twice is the same.
-    const missed = last === null ? [] : /^\d{1,16}$/.test(last) ? await hub.since(Number(last)) : null
-    const cursor = hub.cursor()
-    const id = cursor === null ? '' : `id: ${cursor}\n`
-    send(missed === null ? `${id}event: reset\ndata: {}\n\n` : `: connected\n${id}\n`)
-    for (const event of missed ?? []) if (!waiting.has(`${event.kind} ${event.id}`)) waiting.set(`${event.kind} ${event.id}`, event)
-    pump()
-    while (!signal.aborted && isOpen) {
+  async #begin(): Promise<void> {
+    const { hub, clock, signal, lastEventId } = this.#deps
+    const isNumber = lastEventId !== null && /^\d{1,15}$/.test(lastEventId)
+    const missed = isNumber ? await hub.since(Number(lastEventId)) : null
+    const id = hub.cursor()
+    if (missed !== null) {
+      this.#sentUpTo = Number(lastEventId)
+      this.#send(': connected\n\n')
+      this.#isBegun = true
+      this.#take({ do: 'send', ...missed })
+    } else {
+      this.#sentUpTo = id
+      const idLine = id === null ? '' : `id: ${id}\n`
+      this.#send(lastEventId === null ? `: connected\n${idLine}\n` : `${idLine}event: reset\ndata: {}\n\n`)
+      this.#isBegun = true
+      this.#pump()
+    }
+    while (!signal.aborted && this.#controller !== null) {
       await clock.sleep(pingEveryMs, signal).catch(() => undefined)
-      if ((controller.desiredSize ?? 0) > 0) send(': ping\n\n')
+      if ((this.#controller?.desiredSize ?? 0) > 0) this.#send(': ping\n\n')
     }
   }
 
-  return new ReadableStream<Uint8Array>(
-    {
-      start(c) {
-        controller = c
-        signal.addEventListener('abort', close, { once: true })
-        void begin().then(close, close)
-      },
-      pull: pump,
-      cancel: () => {
-        isOpen = false
-        stop()
-      },
-    },
-    new ByteLengthQueuingStrategy({ highWaterMark: 64 * 1024 }),
-  )
+  #pump(): void {
+    while (this.#isBegun && (this.#controller?.desiredSize ?? 0) > 0) {
+      const [next] = this.#waiting
+      if (next === undefined) return
+      this.#waiting.delete(next[0])
+      if (this.#waiting.size === 0) this.#sentUpTo = Math.max(this.#cursor ?? 0, this.#sentUpTo ?? 0) || null
+      const { event, isTick } = next[1]
+      const id = isTick || this.#sentUpTo === null ? '' : `id: ${this.#sentUpTo}\n`
+      this.#send(`${id}event: ${event.kind}\ndata: ${JSON.stringify(event.data)}\n\n`)
+    }
+  }
+
+  #send(text: string): void {
+    this.#controller?.enqueue(encoder.encode(text))
+  }
+
+  #close(): void {
+    this.#stopListening()
+    this.#controller?.close()
+    this.#controller = null
+  }
 }

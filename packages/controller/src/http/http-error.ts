@@ -1,7 +1,7 @@
 // Errors of the API: what they look like to a caller, and how anything thrown becomes one.
 import { BusError } from '@muster/bus'
 import { FleetError, type FailureCode } from '@muster/protocol'
-import { z } from 'zod'
+import type { z } from 'zod'
 import { isUnavailable, toFleetError } from '../store/translate-error.ts'
 
 export class HttpError extends Error {
@@ -45,13 +45,12 @@ const retryAfter = { 'retry-after': '2' }
 
 export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error
-  if (error instanceof z.ZodError) return invalidInput(error)
-  if (isUnavailable(error)) {
-    return new HttpError(503, 'database_unavailable', toFleetError(error).failure.message, { headers: retryAfter, cause: error })
-  }
   if (error instanceof FleetError) {
     const status = statusOf[error.failure.code]
     return new HttpError(status, error.failure.code, error.failure.message, { headers: status === 503 ? retryAfter : {}, cause: error })
+  }
+  if (isUnavailable(error)) {
+    return new HttpError(503, 'database_unavailable', toFleetError(error).failure.message, { headers: retryAfter, cause: error })
   }
   if (error instanceof BusError) return new HttpError(503, 'bus_unavailable', error.message, { headers: retryAfter, cause: error })
   return new HttpError(500, 'internal', 'something went wrong inside the controller; its log has the cause under this request id', {
@@ -59,7 +58,8 @@ export function toHttpError(error: unknown): HttpError {
   })
 }
 
-function invalidInput(error: z.ZodError): HttpError {
+/** What a caller sent does not fit. A ZodError from anywhere else is a bug of ours. */
+export function invalidInput(error: z.ZodError): HttpError {
   const issues = error.issues.slice(0, 20).map((issue) => ({ path: issue.path.join('.'), message: messageOf(issue) }))
   const first = issues[0]
   const where = first === undefined || first.path === '' ? '' : `${first.path}: `
@@ -69,6 +69,9 @@ function invalidInput(error: z.ZodError): HttpError {
 /** What is wrong with a key says more than that it is wrong. */
 const messageOf = (issue: z.core.$ZodIssue): string =>
   issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message
+
+export const starting = (): HttpError =>
+  new HttpError(503, 'starting', 'this controller is starting and waits for its database', { headers: { 'retry-after': '1' } })
 
 export const notFound = (what: string): HttpError => new HttpError(404, 'not_found', what)
 

@@ -1,31 +1,28 @@
 // How a browser gets in: a link that works once, exchanged for a cookie.
 import { newSecret, sha256Hex } from '@muster/host'
 import { loginRoutes as routes } from '@muster/protocol'
+import { createLoginLink } from '../auth/login-link.ts'
 import type { PrincipalFinder } from '../auth/principal.ts'
 import type { AccessStore } from '../store/access.ts'
 import { clearSessionCookie, sessionCookieOf, setSessionCookie } from './cookie.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
-import { HttpError } from './http-error.ts'
+import { HttpError, starting } from './http-error.ts'
 
-const linkValidMs = 15 * 60_000
 const sessionMs = 7 * 24 * 3_600_000
 
 export interface LoginDeps {
   readonly access: AccessStore
   readonly principals: PrincipalFinder
   readonly url: string
-}
-
-export async function createLoginLink({ access, url }: Pick<LoginDeps, 'access' | 'url'>): Promise<{ url: string; expires_at: string }> {
-  const secret = newSecret('login')
-  const expires = await access.insertLoginLink(sha256Hex(secret), linkValidMs)
-  return { url: `${url}/login?token=${secret}`, expires_at: expires }
+  /** The only open route that needs the database: it has to ask. */
+  readonly isStarted: () => boolean
 }
 
 export function loginEndpoints(deps: LoginDeps): Endpoint[] {
   return [
     endpoint(routes.createLink, async () => await createLoginLink(deps)),
     endpoint(routes.login, async ({ query }) => {
+      if (!deps.isStarted()) throw starting()
       const session = newSecret('session')
       const isLetIn = await deps.access.useLoginLink({ secretSha256: sha256Hex(query.token), sessionSha256: sha256Hex(session), sessionMs })
       if (!isLetIn)

@@ -1,12 +1,12 @@
 // /api/node: what workers say for themselves. Signed; no key.
-import { Resources, nodeAgentRoutes as routes, type PublicKey, type Registered } from '@muster/protocol'
+import { nodeAgentRoutes as routes, type PublicKey, type Registered } from '@muster/protocol'
 import type { FailureLimit } from '../auth/failure-limit.ts'
 import type { Membership } from '../nodes/membership.ts'
 import type { PulseLoop } from '../nodes/pulse-loop.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { Answer, endpoint, type Call, type Endpoint } from './endpoint.ts'
-import { HttpError, notFound } from './http-error.ts'
+import { HttpError } from './http-error.ts'
 
 export interface NodeAgentDeps {
   readonly membership: Membership
@@ -33,13 +33,18 @@ const refusals = {
       'bus_is_local',
       'this controller runs on one machine with its bus inside its own process, so no other machine can join; start nats-server and run it with "muster up --nats-url nats://HOST:4222 --host 0.0.0.0" (or "muster controller --database-url U --nats-url U"), then join again',
     ),
+  deleted_meanwhile: () =>
+    new HttpError(503, 'deleted_meanwhile', 'this node was deleted while it registered; register again', {
+      headers: { 'retry-after': '1' },
+    }),
   superseded: () =>
     new HttpError(
       409,
       'superseded',
       'another worker process with this key registered after this one and now speaks for the node; stop one of the two (a copied data directory needs a key of its own: remove node.key in the copy)',
     ),
-  unknown: () => notFound('this key belongs to no node here: register again (a new node needs the join token)'),
+  // A code of its own: a worker ends on it, and any gateway in between may say 404 for reasons of its own.
+  unknown: () => new HttpError(404, 'unknown_node', 'this key belongs to no node here: register again (a new node needs the join token)'),
 }
 
 const keyOf = (call: Pick<Call<unknown>, 'nodeKey'>): PublicKey => {
@@ -59,8 +64,7 @@ export function nodeAgentEndpoints(deps: NodeAgentDeps): Endpoint[] {
     endpoint(routes.heartbeat, async (call) => {
       const node = await nodes.find(call.params.id)
       if (node === null || node.publicKey !== keyOf(call)) throw refusals.unknown()
-      const { incarnation, in_flight, seq = null } = call.body
-      const resources = call.body.resources === undefined ? null : Resources.parse(call.body.resources)
+      const { incarnation, in_flight, seq = null, resources = null } = call.body
       pulse.noteHttpBeat({ node_id: node.id, incarnation, in_flight, seq, resources })
       return { status: statusOf(node).status }
     }),

@@ -1,6 +1,6 @@
 // /api/nodes: the fleet, for administrators.
 import { nodeRoutes as routes, type NodeId, type NodeView } from '@muster/protocol'
-import { effectiveLabels, patchLabels, replaceLabels, type Overrides } from '../nodes/labels.ts'
+import { checkOverrides, effectiveLabels, patchLabels, replaceLabels, type Overrides } from '../nodes/labels.ts'
 import { viewOf } from '../nodes/view.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import type { Principal } from '../auth/principal.ts'
@@ -19,13 +19,15 @@ export function nodeEndpoints({ nodes }: { nodes: NodeStore }): Endpoint[] {
   const view = async (id: NodeId): Promise<NodeView> => viewOf(await get(id))
 
   async function editLabels(id: NodeId, edit: (node: NodeRecord) => Overrides): Promise<{ labels: Record<string, string> }> {
+    let refusal: string | null = null
     const node = await nodes.editLabels(id, (before) => {
-      const overrides = edit(before)
-      const count = Object.keys(effectiveLabels({ ...before, labelOverrides: overrides })).length
-      if (count > 128) throw new HttpError(400, 'invalid', `node ${id} would have ${count} labels; at most 128 are kept`)
-      return overrides
+      const edited = checkOverrides(before, edit(before))
+      if (edited.outcome === 'ok') return edited.overrides
+      refusal = edited.message
+      return null
     })
     if (node === null) throw noSuchNode(id)
+    if (refusal !== null) throw new HttpError(400, 'invalid', refusal)
     return { labels: effectiveLabels(node) }
   }
 
@@ -53,7 +55,7 @@ export function nodeEndpoints({ nodes }: { nodes: NodeStore }): Endpoint[] {
     endpoint(routes.putLabels, async ({ params, body }) => await editLabels(params.id, (node) => replaceLabels(node, body))),
     endpoint(routes.patchLabels, async ({ params, body }) => await editLabels(params.id, (node) => patchLabels(node, body))),
     endpoint(routes.deleteLabel, async ({ params }) => {
-      if (!(params.key in effectiveLabels(await get(params.id)))) throw notFound(`node ${params.id} has no label ${params.key}`)
+      if (!Object.hasOwn(effectiveLabels(await get(params.id)), params.key)) throw notFound(`node ${params.id} has no label ${params.key}`)
       return await editLabels(params.id, (node) => patchLabels(node, { [params.key]: null }))
     }),
     endpoint(routes.putVramBudget, async ({ params, body }) => {

@@ -1,12 +1,12 @@
 // The OpenAPI page, made from the same route definitions that are served.
 import { version } from '@muster/host'
-import type { Access, Route } from '@muster/protocol'
+import { ApiError, type Access, type Route, type SuccessStatus } from '@muster/protocol'
 import { z } from 'zod'
 
 const accessSentence: Readonly<Record<Access, string>> = {
   open: 'Open to anyone.',
-  inference: 'Needs a key with the scope inference or admin; open on a loopback host.',
-  metrics: 'Needs a key with the scope read or admin; open on a loopback host.',
+  inference: 'Needs a key with the scope inference or admin; open where only this machine can reach it.',
+  metrics: 'Needs a key with the scope read or admin; open where only this machine can reach it.',
   read: 'Needs a key with the scope read or admin.',
   admin: 'Needs a key with the scope admin.',
   node: 'Signed by a node with its own key.',
@@ -27,7 +27,6 @@ function parametersOf(place: 'path' | 'query', schema: z.ZodType | undefined): o
 
 function operationOf(route: Route): object {
   const isSecured = route.access === 'read' || route.access === 'admin' || route.access === 'inference' || route.access === 'metrics'
-  const type = route.produces ?? 'application/json'
   return {
     summary: route.summary,
     description: accessSentence[route.access],
@@ -35,27 +34,16 @@ function operationOf(route: Route): object {
     parameters: [...parametersOf('path', route.params), ...parametersOf('query', route.query)],
     ...(route.body === undefined ? {} : { requestBody: { content: { 'application/json': { schema: schemaOf(route.body, 'input') } } } }),
     responses: {
-      [String(route.status ?? 200)]: {
-        description: 'Done',
-        ...(route.status === 204
-          ? {}
-          : { content: { [type]: route.response === undefined ? {} : { schema: schemaOf(route.response, 'output') } } }),
-      },
+      ...responseOf(route, route.status ?? 200),
+      ...(route.otherStatus === undefined ? {} : responseOf(route, route.otherStatus)),
       default: { description: 'Error', content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } },
     },
   }
 }
 
-const errorSchema = {
-  type: 'object',
-  required: ['error'],
-  properties: {
-    error: {
-      type: 'object',
-      required: ['code', 'message'],
-      properties: { code: { type: 'string' }, message: { type: 'string' }, details: { type: 'object' } },
-    },
-  },
+function responseOf({ produces = 'application/json', response }: Route, status: SuccessStatus): Record<string, object> {
+  const content = { [produces]: response === undefined ? {} : { schema: schemaOf(response, 'output') } }
+  return { [String(status)]: { description: 'Done', ...(status === 204 ? {} : { content }) } }
 }
 
 export function openApiOf(routes: readonly Route[]): object {
@@ -68,6 +56,6 @@ export function openApiOf(routes: readonly Route[]): object {
     openapi: '3.1.0',
     info: { title: 'Muster', version, description: 'Many machines, one OpenAI-compatible endpoint.', license: { name: 'Apache-2.0' } },
     paths,
-    components: { schemas: { Error: errorSchema }, securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
+    components: { schemas: { Error: schemaOf(ApiError, 'output') }, securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
   }
 }

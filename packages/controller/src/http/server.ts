@@ -3,13 +3,14 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import type { Log } from '@muster/host'
-import { FleetError } from '@muster/protocol'
+import { FleetError, systemRoutes } from '@muster/protocol'
+import { errorBody, starting } from './http-error.ts'
 
 /** Ten seconds for the headers, a minute for the whole request; long polls and event streams are answers, not requests. */
 const limits = { headersTimeout: 10_000, requestTimeout: 60_000, keepAliveTimeout: 75_000, maxHeaderSize: 16 * 1024 }
 const graceMs = 4_000
 
-/** An address that is ours. Requests wait until somebody serves them. */
+/** An address that is ours. Until somebody serves, it says that the process lives and is starting. */
 export interface ClaimedAddress {
   readonly port: number
   serve(fetch: Fetch, log: Log): void
@@ -19,10 +20,8 @@ type Fetch = Parameters<typeof getRequestListener>[0]
 type RequestListener = ReturnType<typeof getRequestListener>
 
 export async function claimAddress({ host, port }: { host: string; port: number }): Promise<ClaimedAddress> {
-  const serving = Promise.withResolvers<RequestListener>()
-  const server = createServer({ ...limits, connectionsCheckingInterval: 2_000 }, (request, response) => {
-    void serving.promise.then((listener) => listener(request, response))
-  })
+  let listener: RequestListener = getRequestListener(answerWhileStarting, { overrideGlobalObjects: false })
+  const server = createServer({ ...limits, connectionsCheckingInterval: 2_000 }, (request, response) => void listener(request, response))
   const listening = Promise.withResolvers<void>()
   server.once('error', (error) => listening.reject(explain(error, host, port)))
   server.listen({ host, port }, listening.resolve)
@@ -32,10 +31,17 @@ export async function claimAddress({ host, port }: { host: string; port: number 
     port: (server.address() as AddressInfo).port,
     serve(fetch, log) {
       server.on('error', (error) => log.error('the HTTP server failed', { error }))
-      serving.resolve(getRequestListener(fetch, { overrideGlobalObjects: false }))
+      listener = getRequestListener(fetch, { overrideGlobalObjects: false })
     },
     release: () => close(server),
   }
+}
+
+function answerWhileStarting({ url }: Request): Response {
+  const { pathname } = new URL(url)
+  if (pathname === systemRoutes.healthz.path) return Response.json({ status: 'ok' })
+  const error = starting()
+  return Response.json(errorBody(pathname, error), { status: error.status, headers: error.headers })
 }
 
 function explain(error: NodeJS.ErrnoException, host: string, port: number): FleetError {

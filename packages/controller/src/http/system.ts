@@ -3,7 +3,7 @@ import type { Bus } from '@muster/bus'
 import { version } from '@muster/host'
 import { openAiRoutes, systemRoutes as routes } from '@muster/protocol'
 import type { Registry } from 'prom-client'
-import { statusOf } from '../nodes/view.ts'
+import { countByStatus } from '../nodes/count-by-status.ts'
 import type { ControllerStore } from '../store/controllers.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
@@ -36,14 +36,9 @@ export function systemEndpoints(deps: SystemDeps): Endpoint[] {
       const [database, controllers, nodes] = await Promise.all([
         deps.controllers.databaseInfo(),
         deps.controllers.listLive(liveWithinMs),
-        deps.nodes.list(),
+        countByStatus(deps.nodes),
       ])
-      const counts: Record<string, number> = {}
-      for (const node of nodes) {
-        const { status } = statusOf(node)
-        counts[status] = (counts[status] ?? 0) + 1
-      }
-      return { version, controllers, database, bus: { kind: deps.bus.kind, connected: deps.bus.isConnected() }, nodes: counts }
+      return { version, controllers, database, bus: { kind: deps.bus.kind, connected: deps.bus.isConnected() }, nodes }
     }),
     // Nothing serves a model yet, so the truthful list is empty.
     endpoint(openAiRoutes.models, async () => ({ object: 'list' as const, data: [] })),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { effectiveLabels, patchLabels, replaceLabels, type LabelSources } from './labels.ts'
+import { checkOverrides, effectiveLabels, patchLabels, replaceLabels, type LabelSources } from './labels.ts'
 
 const node = (changes: Partial<LabelSources> = {}): LabelSources => ({
   name: 'gpu-1',
@@ -34,5 +34,18 @@ describe('labels', () => {
     const labelOverrides = patchLabels(node({ labelOverrides: { team: 'x' } }), { team: null, rack: null, zone: 'us' })
     expect(labelOverrides).toEqual({ rack: null, zone: 'us' })
     expect(effectiveLabels(node({ labelOverrides }))).toEqual({ ...automatic, zone: 'us' })
+  })
+  it('are at most 128, and only those that would be too many are refused', () => {
+    const overrides = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`l${i}`, 'x']))
+    expect(checkOverrides(node(), overrides(128 - 7))).toEqual({ outcome: 'ok', overrides: overrides(128 - 7) })
+    expect(checkOverrides(node(), overrides(128 - 6))).toMatchObject({
+      outcome: 'too_many',
+      message: expect.stringContaining('129 labels'),
+    })
+  })
+  it('may be called like what every object has', () => {
+    const labelOverrides = replaceLabels(node({ reportedLabels: { constructor: 'x', toString: 'y' } }), {})
+    expect(labelOverrides).toEqual({ constructor: null, toString: null })
+    expect(patchLabels(node(), { constructor: null })).toEqual({})
   })
 })

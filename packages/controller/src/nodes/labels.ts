@@ -12,6 +12,13 @@ export interface LabelSources {
 }
 export type Overrides = Record<string, string | null>
 
+/** Of all kinds together. */
+const maxLabels = 128
+
+export type LabelEdit =
+  | { readonly outcome: 'ok'; readonly overrides: Overrides }
+  | { readonly outcome: 'too_many'; readonly message: string }
+
 const gibibyte = 2 ** 30
 
 function automatic(node: LabelSources): Record<string, string> {
@@ -34,12 +41,19 @@ export function effectiveLabels(node: LabelSources): Record<string, string> {
 
 /** Overrides after which the node has these labels and no others. */
 export function replaceLabels(node: LabelSources, wanted: Readonly<Record<string, string>>): Overrides {
-  const takenAway = Object.keys(node.reportedLabels).filter((key) => !(key in wanted))
+  const takenAway = Object.keys(node.reportedLabels).filter((key) => !Object.hasOwn(wanted, key))
   return { ...wanted, ...Object.fromEntries(takenAway.map((key) => [key, null])) }
 }
 
 /** Overrides after a change of some labels. A null is kept only where there is something to take away. */
 export function patchLabels(node: LabelSources, patch: Readonly<Record<string, string | null>>): Overrides {
   const merged = { ...node.labelOverrides, ...patch }
-  return Object.fromEntries(Object.entries(merged).filter(([key, value]) => value !== null || key in node.reportedLabels))
+  return Object.fromEntries(Object.entries(merged).filter(([key, value]) => value !== null || Object.hasOwn(node.reportedLabels, key)))
+}
+
+/** Whether the node may have the labels that it would have with these overrides. */
+export function checkOverrides(node: LabelSources, overrides: Overrides): LabelEdit {
+  const count = Object.keys(effectiveLabels({ ...node, labelOverrides: overrides })).length
+  if (count <= maxLabels) return { outcome: 'ok', overrides }
+  return { outcome: 'too_many', message: `node ${node.name} would have ${count} labels; at most ${maxLabels} are kept` }
 }

@@ -14,7 +14,7 @@ const longestPollMs = 30_000
 
 export type Registering =
   | { outcome: 'joined' | 'returned'; node: NodeRecord }
-  | { outcome: 'bus_is_local' | 'wrong_token' | 'too_many_pending' }
+  | { outcome: 'bus_is_local' | 'wrong_token' | 'too_many_pending' | 'deleted_meanwhile' }
 
 export type SessionOutcome = { outcome: 'ok'; session: Session } | { outcome: 'unknown' | 'superseded' }
 
@@ -55,13 +55,12 @@ export function createMembership(deps: MembershipDeps) {
       const added = await insert(registration)
       if (added !== null) return await found(added, 'joined')
     }
-    throw new Error(`the key ${registration.public_key} is registered and deleted again and again`)
+    return { outcome: 'deleted_meanwhile' }
   }
 
   async function found(id: NodeId, outcome: 'joined' | 'returned'): Promise<Registering> {
     const node = await nodes.find(id)
-    if (node === null) throw new Error(`node ${id} was deleted while it registered`)
-    return { outcome, node }
+    return node === null ? { outcome: 'deleted_meanwhile' } : { outcome, node }
   }
 
   async function sessionOf(node: NodeRecord): Promise<Session> {

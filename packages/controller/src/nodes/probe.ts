@@ -2,9 +2,9 @@
 // it, no responders proves the opposite, and a timeout proves nothing.
 import { BusError, type Bus } from '@muster/bus'
 import type { Log } from '@muster/host'
-import { backendList, type NodeId } from '@muster/protocol'
+import { backendList } from '@muster/protocol'
 import type { NodeStore } from '../store/nodes.ts'
-import type { PulseStore } from '../store/pulses.ts'
+import type { Asked, PulseStore } from '../store/pulses.ts'
 
 const askTimeoutMs = 5_000
 /** Proof is asked for soon and again; a node that answers nothing is asked rarely, or its status would flap. */
@@ -14,25 +14,25 @@ export function createProber(deps: { bus: Bus; nodes: NodeStore; pulses: PulseSt
   const { bus, nodes, pulses, log } = deps
   const underway = new Set<Promise<void>>()
 
-  async function ask(node: NodeId): Promise<void> {
+  async function ask(asked: Asked, signal: AbortSignal): Promise<void> {
+    const node = asked.id
     try {
-      const { backends } = await bus.request(backendList, { node }, {}, { timeoutMs: askTimeoutMs })
-      await nodes.setInventory(node, backends)
-      await pulses.recordAnswered(node)
+      const { backends, error } = await bus.request(backendList, { node }, {}, { timeoutMs: askTimeoutMs, signal })
+      if (error === undefined) await nodes.setInventory(node, backends)
+      else log.warn('a node could not list its backends', { node, error })
+      await pulses.recordAnswered(asked)
     } catch (error) {
-      if (error instanceof BusError && error.code === 'no_responders') await pulses.recordNoResponders(node)
-      else log.warn('a node did not answer its probe', { node, error })
+      if (error instanceof BusError && error.code === 'no_responders') await pulses.recordNoResponders(asked)
+      else if (!signal.aborted) log.warn('a node did not answer its probe', { node, error })
     }
   }
 
   return {
-    ask,
-
     /** Sends the due probes and returns: one node that takes its time holds up nobody. */
-    async probeUnproven(): Promise<void> {
-      for (const node of await pulses.takeUnproven(pace)) {
-        const probe = ask(node)
-          .catch((error: unknown) => log.warn('the outcome of a probe could not be recorded', { node, error }))
+    async probeUnproven(signal: AbortSignal): Promise<void> {
+      for (const asked of await pulses.takeUnproven(pace)) {
+        const probe = ask(asked, signal)
+          .catch((error: unknown) => log.warn('the outcome of a probe could not be recorded', { node: asked.id, error }))
           .finally(() => underway.delete(probe))
         underway.add(probe)
       }

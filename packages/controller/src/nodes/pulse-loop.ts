@@ -13,7 +13,7 @@ const flushEveryMs = 1_000
 /** The first heartbeat of a process makes its node healthy: that does not wait for the batch. */
 const flushFirstAfterMs = 50
 /** Ids come from the bus, so anybody on it could invent them; what is remembered is bounded. */
-const maxHeard = 100_000
+const maxRemembered = 100_000
 const pingTimeoutMs = 2_000
 const limits = { maxGapMs: 5_000, maxClockJumpMs: 2_000 }
 
@@ -22,9 +22,9 @@ export interface PulseLoopDeps {
   readonly pulses: PulseStore
   readonly clock: Clock
   readonly log: Log
-  readonly silence: SilenceLimits
+  readonly silence: Omit<SilenceLimits, 'maxClockJumpMs'>
   /** Asks nodes that have to answer a command before they count as healthy. */
-  readonly probeUnproven: () => Promise<void>
+  readonly probeUnproven: (signal: AbortSignal) => Promise<void>
   readonly onTick: (report: { attention: Attention; reported: readonly NodeId[] }) => void
 }
 
@@ -37,7 +37,8 @@ interface Waiting {
 
 export class PulseLoop {
   readonly #deps: PulseLoopDeps
-  readonly #waiting = new Map<NodeId, Waiting>()
+  /** By node and process: what a wrong process says in a node's name must not push out what the right one said. */
+  readonly #waiting = new Map<string, Waiting>()
   /** Which process of a node was heard last. */
   readonly #heard = new Map<NodeId, string>()
   readonly #hurry: ReturnType<typeof createWakeable>
@@ -63,7 +64,7 @@ export class PulseLoop {
   async run(signal: AbortSignal): Promise<void> {
     const subscriptions = this.#subscribe()
     while (!signal.aborted) {
-      await this.#tick()
+      await this.#tick(signal)
       const isHurried = await this.#hurry.pause(flushEveryMs, signal).catch(() => false)
       if (isHurried) await this.#deps.clock.sleep(flushFirstAfterMs, signal).catch(() => undefined)
     }
@@ -87,7 +88,8 @@ export class PulseLoop {
 
   #note(via: Beat['via'], beat: Reported): void {
     const resources = beat.resources === null ? null : JSON.stringify(beat.resources)
-    this.#waiting.set(beat.node_id, { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
+    if (this.#waiting.size >= maxRemembered) this.#waiting.clear()
+    this.#waiting.set(keyOf(beat), { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
     if (this.#heard.get(beat.node_id) !== beat.incarnation) this.#hurry.wake()
   }
 
@@ -99,32 +101,44 @@ export class PulseLoop {
     // Only what was written is forgotten: what came meanwhile, or could not be written, waits on.
     for (const beat of batch) {
       const { node_id, incarnation } = beat.heartbeat
-      if (this.#waiting.get(node_id) === beat) this.#waiting.delete(node_id)
-      if (this.#heard.size >= maxHeard) this.#heard.clear()
+      if (this.#waiting.get(keyOf(beat.heartbeat)) === beat) this.#waiting.delete(keyOf(beat.heartbeat))
+      if (this.#heard.size >= maxRemembered) this.#heard.clear()
       this.#heard.set(node_id, incarnation)
     }
   }
 
-  async #tick(): Promise<void> {
-    const { bus, pulses, clock, log, silence } = this.#deps
-    const pinging = bus.ping(pingTimeoutMs).then(
+  /**
+   * In this order: the bus answers, so everything that nodes said before has arrived; it is written; the clocks are
+   * compared; and only then, if nothing was amiss all the while, is silence judged.
+   */
+  async #tick(signal: AbortSignal): Promise<void> {
+    const { bus, pulses, clock, silence } = this.#deps
+    const busAnswered = await bus.ping(pingTimeoutMs).then(
       () => true,
       () => false,
     )
-    const reported = [...this.#waiting.keys()]
+    const reported = [...this.#waiting.values()].map((beat) => beat.heartbeat.node_id)
     let databaseNowMs: number | null = null
     try {
       await this.#flush()
-      const isFit = mayJudge(this.#attention, { now: clock.monotonic(), nodeTimeoutMs: silence.nodeTimeoutMs }) && (await pinging)
-      const swept = await pulses.sweep(silence, isFit)
-      databaseNowMs = swept.nowMs
-      if (swept.silent.length > 0) log.warn('nodes fell silent', { count: swept.silent.length, nodes: swept.silent.slice(0, 20) })
-      await this.#deps.probeUnproven()
+      databaseNowMs = await pulses.databaseNow()
+      this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered, databaseNowMs }, limits)
+      const { nodeTimeoutMs } = silence
+      if (mayJudge(this.#attention, { now: clock.monotonic(), nodeTimeoutMs })) await this.#judge(databaseNowMs)
+      await this.#deps.probeUnproven(signal)
       this.#trouble.over()
     } catch (error) {
       this.#trouble.failed({ error, waiting: reported.length })
+      this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered, databaseNowMs: null }, limits)
     }
-    this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered: await pinging, databaseNowMs }, limits)
     this.#deps.onTick({ attention: this.#attention, reported })
   }
+
+  async #judge(databaseNowMs: number): Promise<void> {
+    const judged = await this.#deps.pulses.sweep({ ...this.#deps.silence, maxClockJumpMs: limits.maxClockJumpMs }, databaseNowMs)
+    const silent = judged.filter((node) => node.liveness === 'silent').map((node) => node.id)
+    if (silent.length > 0) this.#deps.log.warn('nodes fell silent', { count: silent.length, nodes: silent.slice(0, 20) })
+  }
 }
+
+const keyOf = (beat: { node_id: string; incarnation: string }): string => `${beat.node_id} ${beat.incarnation}`

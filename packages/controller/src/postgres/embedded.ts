@@ -9,7 +9,7 @@ import { claimHome, type Claim } from './claim.ts'
 import { databaseName, isCluster, makeCluster, removeHalfMade, setPassword, superuser } from './cluster.ts'
 import { defaultSystemBase, openHome, type ServerHome } from './home.ts'
 import { keepRunning } from './keep-running.ts'
-import { stopOrphan } from './postmaster.ts'
+import { stopOrphan, type StopPace } from './postmaster.ts'
 import { readIfThere, writePrivateFile } from './private-file.ts'
 import { providePrograms, removeOtherPrograms, type Programs } from './programs.ts'
 import { embeddedPackageName, findServerPackage } from './server-package.ts'
@@ -21,10 +21,9 @@ export type EmbeddedConnection = Readonly<{ host: string; port: number; user: st
 
 export interface EmbeddedPostgres {
   readonly connection: EmbeddedConnection
-  readonly serverVersion: string
   /** Of the server's first process as it is now: a server that died is replaced. */
   readonly pid: number
-  stop(): Promise<void>
+  stop(how?: StopPace): Promise<void>
 }
 
 export interface EmbeddedOptions {
@@ -32,7 +31,7 @@ export interface EmbeddedOptions {
   readonly clock: Clock
   readonly log: Log
   /** Gives up the start. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /** Where root keeps the files of servers. */
   readonly systemBase?: string
 }
@@ -79,8 +78,8 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
   const kept = keepRunning(first, { start, clock, log })
   const logBound = new AbortController()
   const bounding = keepLogBounded({ path: logFile, clock, log, signal: logBound.signal })
-  const stop = async (): Promise<void> => {
-    await kept.stop()
+  const stop = async (how: StopPace): Promise<void> => {
+    await kept.stop(how)
     logBound.abort()
     await bounding
     await socket.remove()
@@ -93,14 +92,13 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
     log.info('embedded database started', { version: serverVersion, path: home.dir, pid: first.identity.pid })
     return {
       connection,
-      serverVersion,
       get pid() {
         return kept.current.identity.pid
       },
       stop: onlyOnce(stop),
     }
   } catch (error) {
-    await stop()
+    await stop('in order')
     throw error
   }
 }
@@ -149,7 +147,7 @@ async function askVersion(connection: EmbeddedConnection): Promise<string> {
   }
 }
 
-function onlyOnce(stop: () => Promise<void>): () => Promise<void> {
+function onlyOnce(stop: (how: StopPace) => Promise<void>): (how?: StopPace) => Promise<void> {
   let stopped: Promise<void> | null = null
-  return () => (stopped ??= stop())
+  return (how = 'in order') => (stopped ??= stop(how))
 }

@@ -47,7 +47,10 @@ async function makeNew({ dataDir, systemBase, log }: { dataDir: string; systemBa
   await makeBase(systemBase)
   // Never removed without being asked: the data directory may be on a disk that is not mounted at the moment.
   for (const path of (await readdir(systemBase)).map((id) => join(systemBase, id))) {
-    const owner = await readOwner(path)
+    const owner = await readOwner(path).catch((error: unknown) => {
+      log.warn('can not tell which data directory a database belongs to; it is left alone', { path, error })
+      return null
+    })
     if (owner === dataDir)
       log.warn('an earlier data directory of this name left its database behind; remove it if nobody needs it', { path })
     else if (owner !== null && (await ownerOf(owner)) === null)

@@ -1,11 +1,12 @@
 // Replaces a server that died by itself (killed, out of memory) for as long as Muster lives. Clients only see their connections drop.
 import { backoffMs, isAlive, type Clock, type Log } from '@muster/host'
+import type { StopPace } from './postmaster.ts'
 import type { ServerProcess } from './server-process.ts'
 
 export interface KeptServer {
   /** The server of now. */
   readonly current: ServerProcess
-  stop(): Promise<void>
+  stop(how: StopPace): Promise<void>
 }
 
 export interface KeepDeps {
@@ -57,10 +58,10 @@ export function keepRunning(first: ServerProcess, { start, clock, log }: KeepDep
     get current() {
       return current
     },
-    stop: async () => {
+    stop: async (how) => {
       stopping.abort()
       await watching
-      await current.stop()
+      await current.stop(how)
       process.off('exit', onExit)
     },
   }

@@ -45,12 +45,20 @@ export async function stopOrphan({
   if (isTaken(pid)) await rm(pidFile, { force: true })
 }
 
-/** Fast shutdown, then immediate shutdown (recovers at the next start), then kill. */
-export async function stopPostmaster(server: ProcessIdentity, deps: StopDeps): Promise<void> {
-  for (const [signal, patienceMs] of [
-    ['SIGINT', 10_000],
-    ['SIGQUIT', 5_000],
-  ] as const) {
+/** `at once`: it does not answer anyway, so there is no use in waiting for it. */
+export type StopPace = 'in order' | 'at once'
+
+/** Fast shutdown, then immediate shutdown (recovers at the next start), then kill. All of it within what a service has for its end. */
+const patience = {
+  'in order': [
+    ['SIGINT', 5_000],
+    ['SIGQUIT', 1_500],
+  ],
+  'at once': [['SIGQUIT', 1_500]],
+} as const
+
+export async function stopPostmaster(server: ProcessIdentity, deps: StopDeps, how: StopPace = 'in order'): Promise<void> {
+  for (const [signal, patienceMs] of patience[how]) {
     send(server, signal)
     if (await hasEnded(server, patienceMs, deps.clock)) return
     deps.log.warn('the database server does not stop', { pid: server.pid, signal })

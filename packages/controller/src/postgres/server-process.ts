@@ -4,14 +4,14 @@ import { once } from 'node:events'
 import { open } from 'node:fs/promises'
 import { identifyProcess, type Clock, type Log, type ProcessIdentity } from '@muster/host'
 import { readLogSince } from './bounded-log.ts'
-import { isReady, stopPostmaster } from './postmaster.ts'
+import { isReady, stopPostmaster, type StopPace } from './postmaster.ts'
 import { startProgram, type Program } from './run-program.ts'
 
 export interface ServerProcess {
   readonly identity: ProcessIdentity
   /** Resolves when it has ended, however. */
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
-  stop(): Promise<void>
+  stop(how: StopPace): Promise<void>
 }
 
 export interface ServerPlan {
@@ -38,7 +38,7 @@ export async function startServer(plan: ServerPlan): Promise<ServerProcess> {
     await plan.onSpawn(server.identity)
     await untilReady(server, { plan, logSize: size })
   } catch (error) {
-    await server.stop()
+    await server.stop('in order')
     throw error
   }
   return server
@@ -52,8 +52,8 @@ function watch(child: ChildProcess, { clock, log }: ServerPlan): ServerProcess {
   return {
     identity,
     ended,
-    stop: async () => {
-      await stopPostmaster(identity, { clock, log })
+    stop: async (how) => {
+      await stopPostmaster(identity, { clock, log }, how)
       await ended
     },
   }

@@ -79,14 +79,11 @@ export class AccessStore {
     return row.tokens
   }
 
-  /** From now on this is the only one. */
+  /** From now on this is the only one. One statement: there is never none. */
   async replaceJoinTokens(secretSha256: string): Promise<void> {
-    await this.#db.deleteFrom('join_tokens').where('secret_sha256', '<>', secretSha256).execute()
-    await this.#db
-      .insertInto('join_tokens')
-      .values({ secret_sha256: secretSha256 })
-      .onConflict((conflict) => conflict.doNothing())
-      .execute()
+    await sql`
+      with others as (delete from join_tokens where secret_sha256 <> ${secretSha256})
+      insert into join_tokens (secret_sha256) values (${secretSha256}) on conflict do nothing`.execute(this.#db)
   }
 
   async insertLoginLink(secretSha256: string, validMs: number): Promise<string> {

@@ -10,9 +10,28 @@ export interface Change {
 }
 export interface ChangeRead {
   readonly changes: readonly Change[]
-  /** Of the snapshot that was read: every transaction below `xmin` had ended, none from `xmax` on was begun. */
+  /** Every transaction with a smaller id had ended when this was read. */
   readonly xmin: bigint
-  readonly xmax: bigint
+  /**
+   * Drawn after the changes were looked at, so larger than that of any transaction that drew one of
+   * their numbers, or a smaller one. Null when there was nothing to look at. (Not the snapshot's own
+   * upper bound: PostgreSQL counts that from the last transaction that *ended*, not from the last begun.)
+   */
+  readonly xid: bigint | null
+  /** Of what was deleted up to here nothing is known any more. */
+  readonly floor: number
+  readonly last: number
+}
+
+interface Row {
+  readonly kind: string | null
+  readonly id: string
+  readonly seq: number
+  readonly deleted: boolean
+  readonly xmin: string
+  readonly xid: string | null
+  readonly floor: number
+  readonly last: number
 }
 
 export class ChangeStore {
@@ -22,29 +41,28 @@ export class ChangeStore {
     this.#db = db
   }
 
-  /** Everything that changed after `seq`, in one snapshot. */
+  /** Everything that changed after `seq`, and how far it can be trusted, in one snapshot. */
   async readSince(seq: number): Promise<ChangeRead> {
-    const result = await sql<{ kind: string | null; id: string; seq: number; deleted: boolean; xmin: string; xmax: string }>`
-      select c.kind, c.id, c.seq, c.deleted, s.xmin, s.xmax
-      from (select pg_snapshot_xmin(pg_current_snapshot())::text as xmin, pg_snapshot_xmax(pg_current_snapshot())::text as xmax) s
-      left join changes c on c.seq > ${seq} order by c.seq`.execute(this.#db)
-    const first = result.rows[0]
-    if (first === undefined) throw new Error('a snapshot has always one row')
+    const { rows } = await sql<Row>`
+      select c.kind, c.id, c.seq, c.deleted, s.xmin, s.floor, s.last, case when c.kind is not null then pg_current_xact_id()::text end as xid
+      from (
+        select pg_snapshot_xmin(pg_current_snapshot())::text as xmin, f.seq as floor, greatest((select max(seq) from changes), f.seq) as last
+        from change_floor f
+      ) s left join changes c on c.seq > ${seq} order by c.seq`.execute(this.#db)
+    const [first] = rows
+    if (first === undefined) throw new Error('change_floor has always one row')
     return {
-      changes: result.rows.flatMap((row) =>
-        row.kind === null ? [] : [{ kind: row.kind, id: row.id, seq: row.seq, deleted: row.deleted }],
-      ),
+      changes: rows.flatMap((row) => (row.kind === null ? [] : [{ kind: row.kind, id: row.id, seq: row.seq, deleted: row.deleted }])),
       xmin: BigInt(first.xmin),
-      xmax: BigInt(first.xmax),
+      xid: first.xid === null ? null : BigInt(first.xid),
+      floor: first.floor,
+      last: first.last,
     }
   }
 
-  /** Where a controller that starts now begins to listen, and the oldest number that can still be asked for. */
-  async bounds(): Promise<{ last: number; floor: number }> {
-    const result = await sql<{ last: number; floor: number }>`
-      select greatest((select max(seq) from changes), f.seq) as last, f.seq as floor from change_floor f`.execute(this.#db)
-    const row = result.rows[0]
-    return { last: row?.last ?? 0, floor: row?.floor ?? 0 }
+  async floor(): Promise<number> {
+    const row = await this.#db.selectFrom('change_floor').select('seq').executeTakeFirstOrThrow()
+    return row.seq
   }
 
   async forgetDeleted(olderThanMs: number): Promise<void> {

@@ -46,6 +46,8 @@ export interface ConnectedDatabase<Tables> {
   readonly db: Kysely<Tables>
   readonly pool: Pool
   listen(options: ListenOptions): Listener
+  /** Breaks every connection and makes no new ones: whatever still waits for an answer fails. */
+  abandon(): void
   /** Lets what runs come to its end, as long as an answer may take; resolves when every connection is closed. */
   close(): Promise<void>
 }
@@ -67,6 +69,12 @@ export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): Con
   const pool = new Pool({ ...config, max: limit.connections, query_timeout: limit.answerMs, onConnect })
   const connections = trackConnections(pool, log)
   const listeners = new Set<Listener>()
+  let isEnded = false
+  const endPool = (): void => {
+    // It ends only when every connection was given back; those that never are get closed by ourselves.
+    if (!isEnded) void pool.end()
+    isEnded = true
+  }
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: withoutStuckConnections(pool) }) })
   return {
     db,
@@ -76,11 +84,14 @@ export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): Con
       listeners.add(listener)
       return listener
     },
+    abandon: () => {
+      endPool()
+      connections.break()
+    },
     close: async () => {
       await Promise.all([...listeners].map((each) => each.stop()))
       await db.destroy()
-      // It ends only when every connection was given back; those that never are get closed below.
-      pool.end().catch((error: unknown) => log.error('the pool was closed twice', { error }))
+      endPool()
       const done = new AbortController()
       await connections.closed(clock.sleep(limit.answerMs, done.signal).catch(() => {}))
       done.abort()
@@ -108,7 +119,7 @@ async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
 
 // An 'error' event that nobody listens to ends the process, and pg emits one whenever a connection drops, also for connections that
 // are in use. Whoever uses one learns of it from the query.
-function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void>): Promise<void> } {
+function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void>): Promise<void>; break(): void } {
   const open = new Map<ClientBase, Promise<void>>()
   pool.on('error', (error) => log.warn('lost an idle connection to the database', { error }))
   pool.on('connect', (client) => {
@@ -120,13 +131,17 @@ function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void
       ended.resolve()
     })
   })
+  const breakAll = (): void => {
+    if (open.size > 0) log.warn('closing connections to the database that are still in use', { connections: open.size })
+    for (const client of open.keys()) if (client instanceof Client) client.connection.stream.destroy()
+  }
   return {
+    break: breakAll,
     // The pool calls itself ended when it has told its connections to close, not when they have.
     closed: async (patience) => {
       const all = Promise.all(open.values())
       await Promise.race([all, patience])
-      if (open.size > 0) log.warn('closing connections to the database that are still in use', { connections: open.size })
-      for (const client of open.keys()) if (client instanceof Client) client.connection.stream.destroy()
+      breakAll()
       await all
     },
   }

@@ -7,7 +7,6 @@ export interface ListenOptions {
   readonly channel: string
   /** Null: the connection is new, something may have been missed. */
   readonly onNotify: (payload: string | null) => void
-  readonly onLost?: () => void
 }
 
 export interface Listener {
@@ -48,7 +47,6 @@ async function listenForEver(deps: ListenDeps, options: ListenOptions, signal: A
     })
     if (signal.aborted) return
     log.warn('lost the connection that hears of changes', { channel: options.channel, error })
-    options.onLost?.()
     await clock.sleep(backoffMs(failures + 1, { baseMs: 100, maxMs: 2_000, jitter: 0.2, random }), signal).catch(() => {})
   }
 }
@@ -75,18 +73,35 @@ async function listenOnce(
   client.on('notification', (message) => onNotify(message.payload ?? ''))
   const ending = AbortSignal.any([signal, lost.signal])
   try {
-    await client.connect()
-    await client.query(`listen ${escapeIdentifier(channel)}`)
+    await unless(ending, client.connect())
+    await unless(ending, ask(client, `listen ${escapeIdentifier(channel)}`))
     onListening()
     while (!ending.aborted) {
       await clock.sleep(askEveryMs, ending)
-      const question = { text: 'select 1', query_timeout: answerWithinMs } // Known to pg, not to its types.
-      await client.query(question)
+      await unless(ending, ask(client, 'select 1'))
     }
     return ending.reason
   } catch (error) {
     return error
   } finally {
     await closeClient(client, clock)
+  }
+}
+
+async function ask(client: Client, text: string): Promise<void> {
+  const question = { text, query_timeout: answerWithinMs } // Known to pg, not to its types.
+  await client.query(question)
+}
+
+/** Waits no longer than the signal lets it: a server that stands still must not keep us from stopping. */
+async function unless(signal: AbortSignal, work: Promise<unknown>): Promise<void> {
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = (): void => aborted.reject(signal.reason)
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort)
+  try {
+    await Promise.race([work, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
   }
 }

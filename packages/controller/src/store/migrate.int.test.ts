@@ -31,7 +31,7 @@ function newPool(): Pool {
 }
 
 const write = (file: string, sql: string): Promise<void> => writeFile(join(directory, file), sql)
-const run = (pool = newPool(), log: Log = silentLog): Promise<void> => migrate({ pool, directory, log })
+const run = (pool = newPool(), log: Log = silentLog): Promise<void> => migrate({ pool, directory, log, afterwards: async () => undefined })
 
 async function rows(sql: string): Promise<unknown[]> {
   return (await newPool().query(sql)).rows
@@ -59,14 +59,16 @@ describe('migrate', () => {
     await write('0002_more.sql', 'insert into a values (2);')
     let cleanUps = 0
     let inside = 0
-    const afterwards = async (): Promise<void> => {
+    const afterwards = async (): Promise<number> => {
       inside += 1
       expect(inside).toBe(1)
       await new Promise(setImmediate)
       cleanUps += 1
       inside -= 1
+      return cleanUps
     }
-    await Promise.all(Array.from({ length: 4 }, () => migrate({ pool: newPool(), directory, log: silentLog, afterwards })))
+    const outcomes = await Promise.all(Array.from({ length: 4 }, () => migrate({ pool: newPool(), directory, log: silentLog, afterwards })))
+    expect(new Set(outcomes)).toEqual(new Set([1, 2, 3, 4]))
     expect(await rows('select x from a order by x')).toEqual([{ x: 1 }, { x: 2 }])
     expect(cleanUps).toBe(4)
   })
@@ -143,7 +145,10 @@ describe('migrate', () => {
     const holder = await newPool().connect()
     await holder.query('select pg_advisory_lock(120351215609202)')
     const giveUp = new AbortController()
-    const outcome = migrate({ pool: newPool(), directory, log: silentLog, signal: giveUp.signal }).catch((error: unknown) => error)
+    const afterwards = async (): Promise<void> => undefined
+    const outcome = migrate({ pool: newPool(), directory, log: silentLog, signal: giveUp.signal, afterwards }).catch(
+      (error: unknown) => error,
+    )
     await waitFor(async () => (await rows("select from pg_locks where locktype = 'advisory' and not granted")).length, {
       what: 'it to wait',
     })

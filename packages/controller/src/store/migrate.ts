@@ -8,13 +8,13 @@ import type { Log } from '@muster/host'
 import type { Pool, PoolClient } from 'pg'
 import { readMigrations, type Migration } from './migration-files.ts'
 
-export interface MigrateOptions {
+export interface MigrateOptions<T> {
   readonly pool: Pool
   /** Of NNNN_name.sql files. */
   readonly directory: string
   readonly log: Log
   /** Runs after the last migration, under the same lock: one controller at a time. */
-  readonly afterwards?: (client: PoolClient) => Promise<void>
+  readonly afterwards: () => Promise<T>
   /** Gives up, also while waiting for another controller's migrations. */
   readonly signal?: AbortSignal
 }
@@ -28,7 +28,8 @@ const lockNumber = 0x6d_75_73_74_65_72
 /** pg has no way to say "no limit" for one query once the pool has a limit; this is the longest that timers can be. */
 const noTimeoutMs = 2_147_483_647
 
-export async function migrate({ pool, directory, log, afterwards, signal }: MigrateOptions): Promise<void> {
+/** Gives what `afterwards` gave. */
+export async function migrate<T>({ pool, directory, log, afterwards, signal }: MigrateOptions<T>): Promise<T> {
   signal?.throwIfAborted()
   const migrations = await readMigrations(directory)
   const client = await pool.connect()
@@ -43,7 +44,7 @@ export async function migrate({ pool, directory, log, afterwards, signal }: Migr
     await client.query(`select set_config(name, '0', false) from pg_settings where name = any ($1)`, [limits])
     await lock(client, log)
     await bringForward(client, { migrations, log })
-    await afterwards?.(client)
+    return await afterwards()
   } catch (error) {
     signal?.throwIfAborted()
     throw error

@@ -1,5 +1,14 @@
 // Every query about what nodes are and what administrators said of them. How they are: pulses.ts.
-import { InstalledBackend, NodeId, PublicKey, Resources, type Answering, type Liveness, type Registration } from '@muster/protocol'
+import {
+  InstalledBackend,
+  NodeId,
+  PublicKey,
+  Resources,
+  type Answering,
+  type Liveness,
+  type NodeType,
+  type Registration,
+} from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
 import type { Database } from './tables.ts'
@@ -8,7 +17,7 @@ export interface NodeRecord {
   readonly id: NodeId
   readonly publicKey: PublicKey
   readonly name: string
-  readonly nodeType: 'backend' | 'agent'
+  readonly nodeType: NodeType
   readonly version: string
   readonly features: readonly string[]
   readonly os: string
@@ -28,6 +37,14 @@ export interface NodeRecord {
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly inFlight: number
+}
+
+export interface StatusFacts {
+  readonly approved: boolean
+  readonly draining: boolean
+  readonly liveness: Liveness
+  readonly answering: Answering
+  readonly count: number
 }
 
 const StoredLabels = z.record(z.string(), z.string())
@@ -109,6 +126,17 @@ export class NodeStore {
     return (await select(this.#db).where('nodes.id', 'in', ids).execute()).map(fromRow)
   }
 
+  /** What decides the status of a node, and how many nodes it is so of. */
+  async countByStatusFacts(): Promise<StatusFacts[]> {
+    return await this.#db
+      .selectFrom('nodes')
+      .innerJoin('node_pulses', 'node_pulses.node_id', 'nodes.id')
+      .select(['draining', 'liveness', 'answering'])
+      .select((e) => [e('approved_at', 'is not', null).$castTo<boolean>().as('approved'), e.fn.countAll<number>().as('count')])
+      .groupBy(['approved', 'draining', 'liveness', 'answering'])
+      .execute()
+  }
+
   async countPending(): Promise<number> {
     const row = await this.#db
       .selectFrom('nodes')
@@ -178,12 +206,13 @@ export class NodeStore {
     await sql`update nodes set inventory = ${value}::jsonb where id = ${id} and inventory <> ${value}::jsonb`.execute(this.#db)
   }
 
-  /** Reads and writes the labels under the row's lock, so that two edits at once both count. */
-  async editLabels(id: NodeId, edit: (node: NodeRecord) => Record<string, string | null>): Promise<NodeRecord | null> {
+  /** Reads and writes the labels under the row's lock, so that two edits at once both count. An edit to null changes nothing. */
+  async editLabels(id: NodeId, edit: (node: NodeRecord) => Record<string, string | null> | null): Promise<NodeRecord | null> {
     return await this.#db.transaction().execute(async (tx) => {
       const row = await select(tx).where('nodes.id', '=', id).forUpdate('nodes').executeTakeFirst()
       if (row === undefined) return null
       const overrides = edit(fromRow(row))
+      if (overrides === null) return fromRow(row)
       await tx
         .updateTable('nodes')
         .set({ label_overrides: JSON.stringify(overrides) })

@@ -2,7 +2,6 @@
 import { fileURLToPath } from 'node:url'
 import { Secret, type Clock, type DataDir, type Log } from '@muster/host'
 import type { Kysely } from 'kysely'
-import type { Pool } from 'pg'
 import { startEmbedded } from '../postgres/embedded.ts'
 import { connectDatabase } from './connect.ts'
 import { migrate } from './migrate.ts'
@@ -15,6 +14,8 @@ export interface OpenDatabase {
   prepare<T>(options: { signal: AbortSignal; afterwards: () => Promise<T> }): Promise<T>
   /** Calls back on each notification, and whenever one may have been missed. */
   listen(channel: string, onNotify: () => void): { stop(): Promise<void> }
+  /** The database does not answer and nobody wants to wait: everything that does fails now. */
+  abandon(): void
   close(): Promise<void>
 }
 
@@ -27,23 +28,26 @@ export interface OpenDatabaseOptions {
   readonly dataDir: DataDir
   readonly clock: Clock
   readonly log: Log
+  /** Gives up the start of an embedded server. */
+  readonly signal?: AbortSignal | undefined
 }
 
-export async function openDatabase({ url, dataDir, clock, log }: OpenDatabaseOptions): Promise<OpenDatabase> {
-  const embedded = url === undefined ? await startEmbedded({ dataDir: dataDir.root, clock, log }) : null
+export async function openDatabase({ url, dataDir, clock, log, signal: giveUp }: OpenDatabaseOptions): Promise<OpenDatabase> {
+  const embedded = url === undefined ? await startEmbedded({ dataDir: dataDir.root, clock, log, signal: giveUp }) : null
   const to =
     embedded === null
       ? { url: url?.reveal() ?? '' }
       : { connection: { ...embedded.connection, password: new Secret(embedded.connection.password) } }
   const connected = connectDatabase<Database>({ to, applicationName: 'muster controller', clock, log })
 
+  let isAbandoned = false
   return {
     db: connected.db,
 
     async prepare({ signal, afterwards }) {
       for (;;) {
         try {
-          return await prepareOnce({ pool: connected.pool, log, signal, afterwards })
+          return await migrate({ pool: connected.pool, directory: migrations, log, signal, afterwards })
         } catch (error) {
           // What waiting can't heal (a wrong password, a broken migration) is for the operator to hear at once.
           if (!isUnavailable(error) || signal.aborted) throw error
@@ -57,21 +61,17 @@ export async function openDatabase({ url, dataDir, clock, log }: OpenDatabaseOpt
       return connected.listen({ channel, onNotify })
     },
 
+    abandon() {
+      isAbandoned = true
+      connected.abandon()
+    },
+
     async close() {
-      await connected.close()
-      await embedded?.stop()
+      try {
+        await connected.close()
+      } finally {
+        await embedded?.stop(isAbandoned ? 'at once' : 'in order')
+      }
     },
   }
-}
-
-async function prepareOnce<T>(options: { pool: Pool; log: Log; signal: AbortSignal; afterwards: () => Promise<T> }): Promise<T> {
-  const { pool, log, signal } = options
-  const done: T[] = []
-  const afterwards = async (): Promise<void> => {
-    done.push(await options.afterwards())
-  }
-  await migrate({ pool, directory: migrations, log, signal, afterwards })
-  const [result] = done
-  if (done.length === 0) throw new Error('migrate() ended without calling back')
-  return result as T
 }

@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { connectDatabase } from './connect.ts'
 import { migrate } from './migrate.ts'
+import { NodeStore } from './nodes.ts'
 import { PulseStore, type Beat } from './pulses.ts'
 import type { Database } from './tables.ts'
 
@@ -17,7 +18,8 @@ let pulses: PulseStore
 beforeAll(async () => {
   database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   connection = connectDatabase<Database>({ to: { url: database.url }, clock: systemClock, log: silentLog, applicationName: 'test' })
-  await migrate({ pool: connection.pool, directory: fileURLToPath(new URL('./migrations', import.meta.url)), log: silentLog })
+  const directory = fileURLToPath(new URL('./migrations', import.meta.url))
+  await migrate({ pool: connection.pool, directory, log: silentLog, afterwards: async () => undefined })
   pulses = new PulseStore(connection.db)
 })
 afterAll(async () => {
@@ -48,6 +50,24 @@ async function put(pulse: {
     connection.db,
   )
 }
+/** Many nodes that were silent for long, inserted in the opposite order of their ids. */
+async function many(count: number): Promise<void> {
+  await put({ liveness: 'present', answering: 'yes' })
+  await sql`
+    insert into nodes (id, public_key, name, node_type, version, features, os, arch, capability, gateway_url, reported_labels, incarnation, approved_at, approved_by)
+    select 'm-' || i, 'U' || rpad(translate(i::text, '0123456789', 'ABCDEFGHIJ') || 'Z', 55, 'A'), 'm', 'backend', '', '{}', '', '', '', '', '{}', 'second', now(), 'test' from generate_series(${count}::int, 0, -1) i`.execute(
+    connection.db,
+  )
+  await sql`
+    insert into node_pulses (node_id, liveness, last_seen_at, incarnation, seq, resources)
+    select id, 'present', now() - interval '1 hour', 'second', 1, '{}' from nodes where id like 'm-%' order by id desc`.execute(
+    connection.db,
+  )
+}
+async function approveAgain(): Promise<void> {
+  await sql`update nodes set approved_at = null, approved_by = null`.execute(connection.db)
+  await new NodeStore(connection.db).approve(id, 'test')
+}
 async function get(): Promise<{ liveness: string; answering: string; last_seen_at: string | null; in_flight: number }> {
   return await connection.db
     .selectFrom('node_pulses')
@@ -65,7 +85,7 @@ const beat = (changes: Partial<Beat> & { incarnation?: string; seq?: number | nu
     resources: '{"cpus":4}',
   },
 })
-const limits = { nodeTimeoutMs: 15_000, offlineAfterMs: 600_000 }
+const limits = { nodeTimeoutMs: 15_000, offlineAfterMs: 600_000, maxClockJumpMs: 60_000 }
 
 const cases: [PulseEvent, () => Promise<unknown>, Partial<Parameters<typeof put>[0]>][] = [
   [{ type: 'heartbeat', via: 'bus', isNewIncarnation: false, isAgent: false }, () => pulses.recordBeats([beat()]), {}],
@@ -80,11 +100,12 @@ const cases: [PulseEvent, () => Promise<unknown>, Partial<Parameters<typeof put>
     () => pulses.recordBeats([beat({ via: 'http', seq: null })]),
     { incarnation: 'first' },
   ],
-  [{ type: 'answered' }, () => pulses.recordAnswered(id), {}],
-  [{ type: 'no_responders' }, () => pulses.recordNoResponders(id), {}],
+  [{ type: 'answered' }, () => pulses.recordAnswered({ id, incarnation: 'second' }), {}],
+  [{ type: 'no_responders' }, () => pulses.recordNoResponders({ id, incarnation: 'second' }), {}],
   [{ type: 'leaving' }, () => pulses.recordLeaving(id, { incarnation: 'second', seq: 9 }), {}],
-  [{ type: 'silent_for_timeout' }, () => pulses.sweep(limits, true), { seenSecondsAgo: 16 }],
-  [{ type: 'silent_for_offline' }, () => pulses.sweep(limits, true), { seenSecondsAgo: 601 }],
+  [{ type: 'approved' }, () => approveAgain(), {}],
+  [{ type: 'silent_for_timeout' }, () => pulses.sweep(limits, Date.now()), { seenSecondsAgo: 16 }],
+  [{ type: 'silent_for_offline' }, () => pulses.sweep(limits, Date.now()), { seenSecondsAgo: 601 }],
 ]
 
 describe.each(cases)('%o', (event, apply, situation) => {
@@ -103,7 +124,7 @@ describe('an agent node', () => {
     await put({ liveness: 'gone', answering: 'yes', incarnation: 'first' })
     await sql`update nodes set node_type = 'agent'`.execute(connection.db)
     await pulses.recordBeats([beat({ via: 'http', seq: null })])
-    await pulses.recordNoResponders(id)
+    await pulses.recordNoResponders({ id, incarnation: 'second' })
     const { liveness, answering } = await get()
     expect({ liveness, answering }).toEqual(step({ liveness: 'gone', answering: 'yes' }, event))
   })
@@ -137,15 +158,40 @@ describe('a batch of heartbeats', () => {
     expect((await get()).liveness).toBe('left')
   })
 
-  it('judges nobody when it may not judge, and tells the time all the same', async () => {
+  it('judges nobody while the clock of the database is not what it was seen to be', async () => {
     await put({ liveness: 'present', answering: 'yes', seenSecondsAgo: 999 })
-    const { nowMs, silent } = await pulses.sweep(limits, false)
-    expect(silent).toEqual([])
-    expect(Math.abs(nowMs - Date.now())).toBeLessThan(5_000)
+    expect(await pulses.sweep(limits, (await pulses.databaseNow()) - 3_600_000)).toEqual([])
+    expect((await get()).liveness).toBe('present')
+    expect(await pulses.sweep(limits, await pulses.databaseNow())).toEqual([{ id: 'n-1', liveness: 'gone' }])
+  })
+
+  it('says nothing of a process that the answer was not asked of', async () => {
+    await put({ liveness: 'present', answering: 'unproven' })
+    await pulses.recordNoResponders({ id, incarnation: 'first' })
+    await pulses.recordAnswered({ id, incarnation: 'first' })
+    expect((await get()).answering).toBe('unproven')
+  })
+
+  it('counts the right process also when a wrong one speaks in its name at the same time', async () => {
+    await put({ liveness: 'silent', answering: 'yes' })
+    expect(await pulses.recordBeats([beat(), beat({ incarnation: 'impostor', seq: 99 })])).toBe(1)
     expect((await get()).liveness).toBe('present')
   })
 
-  it('two controllers that write overlapping batches at once neither deadlock nor count twice', async () => {
+  it('neither deadlocks with the sweep nor with other batches, whatever their order', async () => {
+    await many(60)
+    const beats = Array.from({ length: 60 }, (_, i) => ({
+      ...beat({ seq: 100 }),
+      heartbeat: { ...beat({ seq: 100 }).heartbeat, node_id: `m-${i}` as never },
+    }))
+    const now = await pulses.databaseNow()
+    const rounds = Array.from({ length: 30 }, (_, i) =>
+      i % 3 === 0 ? pulses.sweep(limits, now) : pulses.recordBeats(i % 2 === 0 ? beats : beats.toReversed()),
+    )
+    await expect(Promise.all(rounds)).resolves.toHaveLength(30)
+  })
+
+  it('two controllers that write overlapping batches at once do not count twice', async () => {
     await put({ liveness: 'present', answering: 'yes' })
     const written = await Promise.all(Array.from({ length: 8 }, () => pulses.recordBeats([beat({ seq: 9 })])))
     expect(written.reduce((sum, count) => sum + count, 0)).toBe(1)

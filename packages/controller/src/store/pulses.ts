@@ -17,9 +17,14 @@ export interface Beat {
 export interface SilenceLimits {
   readonly nodeTimeoutMs: number
   readonly offlineAfterMs: number
+  readonly maxClockJumpMs: number
 }
 
-const column = <T>(beats: readonly Beat[], of: (beat: Beat) => T): T[] => beats.map(of)
+/** A node that was asked something, and the process that spoke for it then: the outcome says nothing of a later one. */
+export interface Asked {
+  readonly id: NodeId
+  readonly incarnation: string | null
+}
 
 export class PulseStore {
   readonly #db: Kysely<Database>
@@ -38,13 +43,13 @@ export class PulseStore {
     const result = await sql`
       with beat as (
         select * from unnest(
-          ${column(beats, (b) => b.heartbeat.node_id)}::text[], ${column(beats, (b) => b.heartbeat.incarnation)}::text[],
-          ${column(beats, (b) => b.heartbeat.seq)}::bigint[], ${column(beats, (b) => b.ageMs / 1000)}::float8[],
-          ${column(beats, (b) => b.heartbeat.resources)}::text[], ${column(beats, (b) => b.heartbeat.in_flight)}::int[],
-          ${column(beats, (b) => b.via === 'http')}::boolean[]
+          ${beats.map((b) => b.heartbeat.node_id)}::text[], ${beats.map((b) => b.heartbeat.incarnation)}::text[],
+          ${beats.map((b) => b.heartbeat.seq)}::bigint[], ${beats.map((b) => b.ageMs / 1000)}::float8[],
+          ${beats.map((b) => b.heartbeat.resources)}::text[], ${beats.map((b) => b.heartbeat.in_flight)}::int[],
+          ${beats.map((b) => b.via === 'http')}::boolean[]
         ) as b (node_id, incarnation, seq, age, resources, in_flight, by_http)
       ), fresh as (
-        select p.node_id, p.answering, p.incarnation is distinct from b.incarnation as restarted,
+        select p.node_id, b.incarnation, p.answering, p.incarnation is distinct from b.incarnation as restarted,
           n.node_type <> 'agent' and (b.by_http and p.liveness <> 'present' or p.incarnation is distinct from b.incarnation and p.answering = 'no') as owes_proof
         from node_pulses p join beat b on b.node_id = p.node_id join nodes n on n.id = p.node_id
         where n.incarnation = b.incarnation
@@ -60,45 +65,54 @@ export class PulseStore {
         seq = coalesce(b.seq, case when f.restarted then null else p.seq end),
         resources = coalesce(b.resources::jsonb, p.resources),
         in_flight = b.in_flight
-      from fresh f join beat b on b.node_id = f.node_id
+      from fresh f join beat b on b.node_id = f.node_id and b.incarnation = f.incarnation
       where p.node_id = f.node_id`.execute(this.#db)
     return Number(result.numAffectedRows ?? 0n)
   }
 
-  /**
-   * Calls silent what was silent too long, if the caller may `judge`: it listened all the while.
-   * Returns the database's time in any case, by which the caller notices that it jumped.
-   */
-  async sweep(limits: SilenceLimits, judge: boolean): Promise<{ nowMs: number; silent: string[] }> {
-    const result = await sql<{ now_ms: number; silent: string[] | null }>`
-      with judged as (
-        update node_pulses p set liveness = case
-          when coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000}) then 'gone'
-          else 'silent' end
-        from nodes n
-        where ${judge} and n.id = p.node_id and n.approved_at is not null and (
-          (p.liveness = 'present' and p.last_seen_at < now() - make_interval(secs => ${limits.nodeTimeoutMs / 1000}))
-          or (p.liveness in ('new', 'silent')
-            and coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000})))
-        returning n.name
-      )
-      select extract(epoch from clock_timestamp()) * 1000 as now_ms, (select array_agg(name) from judged) as silent`.execute(this.#db)
-    const row = result.rows[0]
-    return { nowMs: Number(row?.now_ms), silent: row?.silent ?? [] }
+  /** The database's time, in milliseconds since the epoch. */
+  async databaseNow(): Promise<number> {
+    const { rows } = await sql<{ now_ms: number }>`select extract(epoch from clock_timestamp())::float8 * 1000 as now_ms`.execute(this.#db)
+    return Number(rows[0]?.now_ms)
   }
 
-  /** A command was answered: that is proof, and a sign of life. */
-  async recordAnswered(id: NodeId): Promise<void> {
+  /**
+   * Calls silent what was silent too long. Only for a controller that listened all the while, and only while the
+   * database's clock still runs as it was seen to (`expectedNowMs`): set forward, it would make everybody silent. Rows are
+   * locked in the order of their ids, as everywhere; one that a heartbeat is being written to is not silent.
+   */
+  async sweep(limits: SilenceLimits, expectedNowMs: number): Promise<{ id: string; liveness: 'silent' | 'gone' }[]> {
+    const { rows } = await sql<{ id: string; liveness: 'silent' | 'gone' }>`
+      with due as (
+        select p.node_id, coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000}) as is_gone
+        from node_pulses p join nodes n on n.id = p.node_id
+        where n.approved_at is not null
+          and abs(extract(epoch from now())::float8 * 1000 - ${expectedNowMs}) < ${limits.maxClockJumpMs}
+          and ((p.liveness = 'present' and p.last_seen_at < now() - make_interval(secs => ${limits.nodeTimeoutMs / 1000}))
+            or (p.liveness in ('new', 'silent')
+              and coalesce(p.last_seen_at, n.approved_at) < now() - make_interval(secs => ${limits.offlineAfterMs / 1000})))
+        order by p.node_id for no key update of p skip locked
+      )
+      update node_pulses p set liveness = case when due.is_gone then 'gone' else 'silent' end
+      from due where p.node_id = due.node_id returning p.node_id as id, p.liveness`.execute(this.#db)
+    return rows
+  }
+
+  /** A command was answered by this process: that is proof, and a sign of life. */
+  async recordAnswered({ id, incarnation }: Asked): Promise<void> {
     await sql`
       update node_pulses p set answering = 'yes', liveness = 'present', last_seen_at = now()
       from nodes n where n.id = p.node_id and p.node_id = ${id} and n.approved_at is not null
+        and p.incarnation is not distinct from ${incarnation} and p.liveness <> 'left'
         and (p.answering <> 'yes' or p.liveness <> 'present')`.execute(this.#db)
   }
 
-  async recordNoResponders(id: NodeId): Promise<void> {
+  async recordNoResponders({ id, incarnation }: Asked): Promise<void> {
     await sql`
       update node_pulses p set answering = 'no', probed_at = now() from nodes n
-      where n.id = p.node_id and p.node_id = ${id} and n.node_type <> 'agent'`.execute(this.#db)
+      where n.id = p.node_id and p.node_id = ${id} and p.incarnation is not distinct from ${incarnation} and n.node_type <> 'agent'`.execute(
+      this.#db,
+    )
   }
 
   /**
@@ -115,8 +129,8 @@ export class PulseStore {
    * Nodes that report, and have to answer a command before they count as healthy. Taking one
    * stamps it, so that of several controllers one asks, and nobody asks too often.
    */
-  async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<NodeId[]> {
-    const result = await sql<{ node_id: NodeId }>`
+  async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<Asked[]> {
+    const result = await sql<Asked>`
       with due as (
         select p.node_id from node_pulses p join nodes n on n.id = p.node_id
         where n.approved_at is not null and p.liveness = 'present' and p.answering <> 'yes'
@@ -124,7 +138,9 @@ export class PulseStore {
             secs => case p.answering when 'unproven' then ${pace.unprovenMs / 1000}::float8 else ${pace.unansweredMs / 1000}::float8 end))
         order by p.node_id limit ${pace.limit} for no key update of p skip locked
       )
-      update node_pulses p set probed_at = now() from due where p.node_id = due.node_id returning p.node_id`.execute(this.#db)
-    return result.rows.map((row) => row.node_id)
+      update node_pulses p set probed_at = now() from due where p.node_id = due.node_id returning p.node_id as id, p.incarnation`.execute(
+      this.#db,
+    )
+    return result.rows
   }
 }

@@ -27,7 +27,7 @@ describe.each([15, 18] as const)('on PostgreSQL %i', (version) => {
   afterEach(() => database.close())
 
   it('the migrations make the schema that is written down', async () => {
-    await migrate({ pool: database.pool, directory: pathOf('./migrations'), log: silentLog })
+    await migrate({ pool: database.pool, directory: pathOf('./migrations'), log: silentLog, afterwards: async () => undefined })
     expect(await dumpSchema(database.pool), hint).toBe(await readFile(pathOf('./schema.sql'), 'utf8'))
     expect(await generateTableTypes(database.pool), hint).toBe(await readFile(pathOf('./tables.ts'), 'utf8'))
   })

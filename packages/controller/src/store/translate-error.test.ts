@@ -1,6 +1,6 @@
 import { FleetError } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { isConflict, isUnavailable, toFleetError } from './translate-error.ts'
+import { isUnavailable, toFleetError } from './translate-error.ts'
 
 const withCode = (code: string): Error => Object.assign(new Error('text'), { code })
 
@@ -60,8 +60,5 @@ it('leaves a failure that was translated before as it is', () => {
   const error = new FleetError({ code: 'conflict', retry: 'never', message: 'taken' })
   expect(toFleetError(error)).toBe(error)
   expect(isUnavailable(toFleetError(withCode('57P01')))).toBe(true)
-})
-
-it('takes only deadlocks and serialization failures for conflicts', () => {
-  expect(['40001', '40P01', '23505', '57014'].map((code) => isConflict(withCode(code)))).toEqual([true, true, false, false])
+  expect(isUnavailable(new FleetError({ code: 'unavailable', retry: 'backoff', message: 'a node is away' }))).toBe(false)
 })

@@ -26,6 +26,7 @@ const unavailableTexts: readonly [text: string, meaning: string][] = [
   ['Connection terminated', 'the connection to the database was lost'],
   ['Client has encountered a connection error and is not queryable', 'the connection to the database was lost'],
   ['Client was closed and is not queryable', 'the connection to the database was lost'],
+  ['Cannot use a pool after calling end on the pool', 'this controller is stopping'],
   ['Postgres connection has been discarded', 'the connection to the database was lost'],
 ]
 
@@ -34,14 +35,9 @@ export function isClientTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout'
 }
 
-/** Two transactions were in each other's way; the same one may succeed when tried again. */
-export function isConflict(error: unknown): boolean {
-  return ['40001', '40P01'].includes(codeOf(error))
-}
-
 /** Nothing is wrong with what was asked: the database could not do it now. A commit may have happened all the same. */
 export function isUnavailable(error: unknown): boolean {
-  return meaningOf(error) !== null || (error instanceof FleetError && error.failure.code === 'unavailable')
+  return meaningOf(error) !== null
 }
 
 /** Anything else than the database being unavailable is a bug of ours, and says so. */

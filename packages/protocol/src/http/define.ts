@@ -4,11 +4,12 @@
 import type { z } from 'zod'
 
 /**
- * Who may call: `open` anyone · `inference` any key that may infer (on a loopback host: anyone) ·
- * `metrics` read keys (on a loopback host: anyone) · `read` keys that may look · `admin` keys that may
+ * Who may call: `open` anyone · `inference` any key that may infer (where only this machine can reach it: anyone) ·
+ * `metrics` read keys (where only this machine can reach it: anyone) · `read` keys that may look · `admin` keys that may
  * change · `node` a worker that signs with its key.
  */
 export type Access = 'open' | 'inference' | 'metrics' | 'read' | 'admin' | 'node'
+export type SuccessStatus = 200 | 201 | 202 | 204
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export interface Route<
@@ -28,8 +29,10 @@ export interface Route<
   /** The body of the answer; left out where it is not JSON (`produces` then names its type). */
   readonly response?: R
   readonly produces?: string
-  /** The status of success; 200 unless told. A handler may choose another listed here. */
-  readonly status?: 200 | 201 | 202 | 204
+  /** The status of success; 200 unless told. */
+  readonly status?: SuccessStatus
+  /** Another one that a handler may choose. */
+  readonly otherStatus?: SuccessStatus
 }
 
 export const route = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType>(

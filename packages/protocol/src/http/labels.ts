@@ -12,15 +12,16 @@ export const LabelKey = z
   )
 export const LabelValue = z.string().regex(/^[^\p{C}\p{Zl}\p{Zp}]{0,255}$/u, 'a label value is at most 255 printable characters')
 
-const settable = LabelKey.refine((key) => !automaticLabels.some((automatic) => automatic === key), {
+/** One that is not Muster's own. */
+export const SettableLabelKey = LabelKey.refine((key) => !automaticLabels.some((automatic) => automatic === key), {
   error: (issue) => `${String(issue.input)} is set by Muster itself and can't be changed`,
 })
 const few = (labels: object): boolean => Object.keys(labels).length <= 64
 const tooMany = 'a node has at most 64 labels'
 
-export const Labels = z.record(settable, LabelValue).refine(few, tooMany)
+export const Labels = z.record(SettableLabelKey, LabelValue).refine(few, tooMany)
 export type Labels = z.infer<typeof Labels>
 
 /** A change: null takes a label away. */
-export const LabelPatch = z.record(settable, LabelValue.nullable()).refine(few, tooMany)
+export const LabelPatch = z.record(SettableLabelKey, LabelValue.nullable()).refine(few, tooMany)
 export type LabelPatch = z.infer<typeof LabelPatch>

@@ -1,6 +1,6 @@
 // /api/node: what a worker says for itself, signed with its key.
 import { z } from 'zod'
-import { Digest, Incarnation, NodeId, NodeName, PublicKey } from '../ids.ts'
+import { Digest, Incarnation, NodeId, NodeName, NodeStatus, NodeType, PublicKey } from '../ids.ts'
 import { Heartbeat } from '../messages/node.ts'
 import { Resources } from '../messages/resources.ts'
 import { route } from './define.ts'
@@ -20,7 +20,7 @@ export const features = ['async', 'progress', 'upgrade'] as const
 export const Registration = z.object({
   name: NodeName,
   public_key: PublicKey,
-  node_type: z.preprocess((value) => (value === '' || value === null ? undefined : value), z.enum(['backend', 'agent']).default('backend')),
+  node_type: z.preprocess((value) => (value === '' || value === null ? undefined : value), NodeType.default('backend')),
   token: z.string().max(512).optional(),
   version: z.string().max(64).default(''),
   features: z.array(z.string().max(64)).max(64).default([]),
@@ -34,7 +34,7 @@ export const Registration = z.object({
 })
 export type Registration = z.infer<typeof Registration>
 
-export const Registered = z.object({ id: NodeId, name: z.string(), status: z.string() })
+export const Registered = z.object({ id: NodeId, name: z.string(), status: NodeStatus })
 export type Registered = z.infer<typeof Registered>
 
 /** The settings of the cluster that its workers follow. */
@@ -49,7 +49,7 @@ export const WorkerSettings = z.object({
 export type WorkerSettings = z.infer<typeof WorkerSettings>
 
 export const Session = z.object({
-  status: z.enum(['pending', 'offline', 'unhealthy', 'draining', 'healthy']),
+  status: NodeStatus,
   /** Only once approved. `local:` is the bus inside the controller's own process. */
   bus: z.object({ url: z.string(), credentials: z.string().nullable(), expires_at: z.string().nullable() }).nullable(),
   gateway_secret: z.string().optional(),
@@ -69,6 +69,7 @@ export const nodeAgentRoutes = {
     summary: 'Join, or come back',
     body: Registration,
     response: Registered,
+    otherStatus: 201,
   }),
   session: route({
     method: 'POST',
@@ -89,7 +90,7 @@ export const nodeAgentRoutes = {
       version: true,
       resources: true,
     }),
-    response: z.object({ status: z.string() }),
+    response: z.object({ status: NodeStatus }),
   }),
   blob: route({
     method: 'GET',

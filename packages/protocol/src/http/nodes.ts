@@ -1,16 +1,16 @@
 // /api/nodes: the fleet as an administrator sees it.
 import { z } from 'zod'
-import { NodeId } from '../ids.ts'
+import { NodeId, NodeStatus, NodeType } from '../ids.ts'
 import { InstalledBackend } from '../messages/backend.ts'
 import { Resources } from '../messages/resources.ts'
 import { route } from './define.ts'
-import { LabelKey, LabelPatch, Labels } from './labels.ts'
+import { LabelPatch, Labels, SettableLabelKey } from './labels.ts'
 
 export const NodeView = z.object({
   id: NodeId,
   name: z.string(),
-  node_type: z.enum(['backend', 'agent']),
-  status: z.enum(['pending', 'offline', 'unhealthy', 'draining', 'healthy']),
+  node_type: NodeType,
+  status: NodeStatus,
   status_reason: z.string(),
   draining: z.boolean(),
   labels: z.record(z.string(), z.string()),
@@ -94,7 +94,7 @@ export const nodeRoutes = {
     path: '/api/nodes/:id/labels/:key',
     access: 'admin',
     summary: 'Remove one label',
-    params: z.object({ id: NodeId, key: LabelKey }),
+    params: z.object({ id: NodeId, key: SettableLabelKey }),
     response: labels,
   }),
   putVramBudget: route({

@@ -1,5 +1,6 @@
 // Health, keys, login, events: everything of /api that is not about one resource of the fleet.
 import { z } from 'zod'
+import { NodeStatus } from '../ids.ts'
 import { route } from './define.ts'
 
 export const Scope = z.enum(['inference', 'read', 'admin'])
@@ -47,7 +48,7 @@ export const systemRoutes = {
       ),
       database: z.object({ version: z.string(), now: z.string() }),
       bus: z.object({ kind: z.enum(['local', 'nats']), connected: z.boolean() }),
-      nodes: z.record(z.string(), z.number()),
+      nodes: z.partialRecord(NodeStatus, z.number()),
     }),
   }),
 }

@@ -2,15 +2,15 @@
 // latched wrong. Facts and who owns their transitions:
 //   approved    an administrator (approve); bound to the key, nothing else sets it
 //   draining    an administrator (drain, resume); survives silence
-//   liveness    heartbeats (→ present), the worker's goodbye (→ left), and the silence sweep of a
-//               controller that was attentive all the while (→ silent → gone)
+//   liveness    heartbeats (→ present), the worker's goodbye (→ left), the approval (→ new), and the silence
+//               sweep of a controller that was attentive all the while (→ silent → gone)
 //   answering   the outcome of commands: no responders (→ no), any answer (→ yes). A node that is back
 //               over HTTP only, or restarted after it met no responders, has to prove it (→ unproven)
 import { unreachable } from '../failure.ts'
+import type { NodeStatus } from '../ids.ts'
 
 export type Liveness = 'new' | 'present' | 'silent' | 'gone' | 'left'
 export type Answering = 'yes' | 'unproven' | 'no'
-export type NodeStatus = 'pending' | 'offline' | 'unhealthy' | 'draining' | 'healthy'
 
 export type Pulse = Readonly<{ liveness: Liveness; answering: Answering }>
 
@@ -20,6 +20,8 @@ export type PulseEvent =
   | { type: 'answered' }
   | { type: 'no_responders' }
   | { type: 'leaving' }
+  /** What it said while it was pending, true or not, must not make it healthy. */
+  | { type: 'approved' }
   | { type: 'silent_for_timeout' }
   | { type: 'silent_for_offline' }
 
@@ -33,11 +35,14 @@ export function step(pulse: Pulse, event: PulseEvent): Pulse {
       return { liveness: 'present', answering: owesProof ? 'unproven' : pulse.answering }
     }
     case 'answered':
-      return { liveness: 'present', answering: 'yes' }
+      // An answer from before its goodbye does not bring it back.
+      return pulse.liveness === 'left' ? pulse : { liveness: 'present', answering: 'yes' }
     case 'no_responders':
       return { ...pulse, answering: 'no' }
     case 'leaving':
       return { ...pulse, liveness: 'left' }
+    case 'approved':
+      return { liveness: 'new', answering: 'yes' }
     case 'silent_for_timeout':
       return pulse.liveness === 'present' ? { ...pulse, liveness: 'silent' } : pulse
     case 'silent_for_offline':

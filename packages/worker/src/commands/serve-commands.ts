@@ -1,5 +1,6 @@
 // Every subject that a node answers. To add one: write its file, and put it on a list.
 import type { Subscription } from '@muster/bus'
+import type { NodeType } from '@muster/protocol'
 import { serveBackendDelete } from './backend-delete.ts'
 import { serveBackendInstall } from './backend-install.ts'
 import { serveBackendList } from './backend-list.ts'
@@ -22,7 +23,7 @@ const ofBackendNodes: readonly ServeCommand[] = [
   serveOpCancel,
 ]
 
-export function serveCommands(nodeType: 'backend' | 'agent', context: CommandContext): Subscription[] {
+export function serveCommands(nodeType: NodeType, context: CommandContext): Subscription[] {
   const served = nodeType === 'agent' ? ofEveryNode : [...ofEveryNode, ...ofBackendNodes]
   return served.map((serve) => serve(context))
 }

@@ -36,7 +36,8 @@ const events = {
   badSignature: refusal(401, 'bad_signature'),
   invalid: refusal(400, 'invalid'),
   forbidden: refusal(403, 'forbidden'),
-  gone: refusal(404, 'not_found'),
+  gone: refusal(404, 'unknown_node'),
+  gateway: refusal(404, 'not_found'),
   local: refusal(409, 'bus_is_local'),
   superseded: refusal(409, 'superseded'),
   conflict: refusal(409, 'conflict'),
@@ -76,6 +77,7 @@ const table: Record<keyof typeof events, Record<keyof typeof states, Outcome>> =
   invalid: { firstJoin: 'refused', returning: 'again', registered: 'again', pending: 'again', joined: 'again', ended: 'illegal' },
   forbidden: { firstJoin: 'refused', returning: 'again', registered: 'again', pending: 'again', joined: 'again', ended: 'illegal' },
   gone: { firstJoin: 'refused', returning: 'again', registered: 'deleted', pending: 'deleted', joined: 'deleted', ended: 'illegal' },
+  gateway: { firstJoin: 'refused', returning: 'again', registered: 'again', pending: 'again', joined: 'again', ended: 'illegal' },
   local: { firstJoin: 'refused', returning: 'refused', registered: 'refused', pending: 'refused', joined: 'refused', ended: 'illegal' },
   superseded: {
     firstJoin: 'superseded',

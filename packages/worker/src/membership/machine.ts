@@ -85,7 +85,8 @@ function refusedToRegister(now: Extract<Membership, { state: 'registering' }>, r
 }
 
 function refusedASession(now: Exclude<Membership, Ended | { state: 'registering' }>, refusal: Refusal, facts: JoinFacts): Membership {
-  if (refusal.status === 404) {
+  // Not any 404: a gateway in front of the controllers has its own.
+  if (refusal.code === 'unknown_node') {
     if (facts.hasToken) return begin(null)
     const message = `node ${now.nodeId} was removed from the cluster by an administrator. ${howToJoin(facts)}`
     return { state: 'ended', reason: 'deleted', code: 1, message }

@@ -3,11 +3,11 @@ import { hostname } from 'node:os'
 import { version, type NodeKey } from '@muster/host'
 import { features, type Incarnation, type Registration } from '@muster/protocol'
 import type { z } from 'zod'
+import type { SettledSettings } from '../lasting-settings.ts'
 import type { ResourceMonitor } from '../resources/resource-monitor.ts'
-import type { WorkerSettings } from '../settings.ts'
 
 export type RegistrationFacts = Readonly<{
-  settings: WorkerSettings
+  settings: SettledSettings
   key: NodeKey
   incarnation: Incarnation
   monitor: ResourceMonitor

@@ -121,6 +121,17 @@ describe('asking', () => {
     expect(await ended).toMatchObject({ reason: 'refused', code: 1 })
     expect(states).toEqual(['registering', 'ended'])
   })
+
+  it.each<[string, Answer<unknown>[]]>([
+    ['an answer that ends it', [refused(401, 'wrong_token')]],
+    ['a controller that forgot it', [registered, session('a'), refused(404, 'unknown_node')]],
+    ['a process that took over', [registered, refused(409, 'superseded')]],
+  ])('does not promise to try on after %s', async (_, answers) => {
+    const { clock, ended, log } = world(answers)
+    await clock.advance(1000)
+    expect(await ended).toMatchObject({ code: 1 })
+    expect(log.lines).toEqual([])
+  })
 })
 
 it('logs nothing when all goes well', async () => {

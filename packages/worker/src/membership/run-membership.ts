@@ -45,7 +45,7 @@ export async function runMembership(deps: MembershipDeps, initial: Membership): 
     const next = step(before, event, facts)
     if (next === null) throw new Error(`a worker that is ${before.state} can't be told ${event.type}`)
     now = next
-    complain(event)
+    if (now.state !== 'ended') complain(now.attempt > 0 ? event : null)
     await deps.become(now, before)
     if (now.state === 'ended') break
     await clock.sleep(pauseMs({ before, now, tookMs: clock.monotonic() - askedAt, random: deps.random }), signal).catch(() => undefined)
@@ -101,15 +101,19 @@ function pauseMs({ before, now, tookMs, random }: Pace): number {
   return unchanged ? Math.max(0, idlePollMs - tookMs) : 0
 }
 
-/** What goes wrong is said when it begins and when it changes; and that it is over. */
-function createComplaints(log: Log): (event: MembershipEvent) => void {
+/** What goes wrong is said when it begins and when it changes; and that it is over (null). */
+function createComplaints(log: Log): (failure: MembershipEvent | null) => void {
   let last = ''
-  return (event) => {
-    const reason =
-      event.type === 'unreachable' ? event.reason : event.type === 'refused' ? `${event.status} ${event.code}: ${event.message}` : ''
+  return (failure) => {
+    const reason = failure === null ? '' : reasonOf(failure)
     if (reason === last) return
     if (reason !== '') log.warn('a controller gave no answer to go on with; trying on', { reason })
-    else if (event.type !== 'stop') log.info('the controllers answer again')
+    else log.info('the controllers answer again')
     last = reason
   }
+}
+
+function reasonOf(event: MembershipEvent): string {
+  if (event.type === 'unreachable') return event.reason
+  return event.type === 'refused' ? `${event.status} ${event.code}: ${event.message}` : ''
 }

@@ -17,7 +17,7 @@ const pending: Membership = { state: 'pending', nodeId, session, ...asking }
 const joined: Membership = {
   state: 'joined',
   nodeId,
-  session: { ...session, bus: { url: 'nats://user:secret@h:4222', credentials: null, expires_at: null } },
+  session: { ...session, bus: { url: 'nats://user:secret@more@h:4222,tls://token@i', credentials: null, expires_at: null } },
   ...asking,
 }
 
@@ -32,9 +32,15 @@ it.each<[string, Membership[], number]>([
   expect(said).toHaveLength(want)
 })
 
+it('leaves the end to whoever started the worker, who is told why', () => {
+  const log = recordingLog()
+  for (const code of [0, 1]) tell(log, { state: 'ended', reason: 'refused', code, message: 'because' }, pending)
+  expect(log.lines).toEqual([])
+})
+
 it('shows no password of the bus', () => {
   const log = recordingLog()
   tell(log, joined, pending)
-  expect(JSON.stringify(log.lines)).toContain('nats://***@h:4222')
-  expect(JSON.stringify(log.lines)).not.toContain('secret')
+  expect(JSON.stringify(log.lines)).toContain('nats://h:4222,tls://i')
+  expect(JSON.stringify(log.lines)).not.toMatch(/secret|more|token/)
 })

@@ -1,4 +1,5 @@
 // What the log says of a worker's life in its cluster: each turn once.
+import { withoutCredentials } from '@muster/bus'
 import type { Log } from '@muster/host'
 import { unreachable, type NodeId } from '@muster/protocol'
 import type { Membership } from './machine.ts'
@@ -16,9 +17,10 @@ export function tell(log: Log, now: Membership, before: Membership | null): void
     case 'pending':
       return before?.state === 'registered' && !before.isApproved ? undefined : tellOfApproval(log, now.nodeId)
     case 'joined':
-      return log.info('joined the cluster', { node_id: now.nodeId, bus: now.session.bus.url.replace(/\/\/[^@/]*@/, '//***@') })
+      return log.info('joined the cluster', { node_id: now.nodeId, bus: withoutCredentials(now.session.bus.url) })
     case 'ended':
-      return now.code === 0 ? log.info('ending', { reason: now.message }) : log.error('ending', { reason: now.message })
+      // Said by whoever started the worker, who gets the sentence as its outcome.
+      return
     default:
       return unreachable(now)
   }

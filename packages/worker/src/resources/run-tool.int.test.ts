@@ -49,6 +49,21 @@ describe('a tool', () => {
   })
 })
 
+it('a tool that we may not kill is a failed one, and no crash of ours', async () => {
+  const run = createToolRunner({
+    timeoutMs: 10,
+    clock: systemClock,
+    start: () => {
+      const child = Object.assign(new EventEmitter(), { stdout: null, stderr: null, unref: () => undefined })
+      const kill = (): void => {
+        throw Object.assign(new Error('kill EPERM'), { code: 'EPERM' })
+      }
+      return { child: child as unknown as ChildProcess, kill }
+    },
+  })
+  expect(await run(shell(''))).toMatchObject({ kind: 'failed', reason: expect.stringMatching(/did not answer.*EPERM/) })
+})
+
 it('F16 a tool that not even SIGKILL ends is not started a second time until it is gone', async () => {
   const started: EventEmitter[] = []
   let kills = 0

@@ -37,6 +37,15 @@ function killGroup({ pid }: ChildProcess): void {
   }
 }
 
+function errorOf(work: () => void): string | null {
+  try {
+    work()
+    return null
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
+
 const largestOutput = 1_000_000
 /** What is not installed is hardly installed a moment later, and looking for it is not free. */
 const absentForMs = 10 * 60_000
@@ -70,8 +79,10 @@ function outcomeOf({ child, kill }: RunningTool, watch: Watch): Promise<ToolOutc
       clearTimeout(timer)
       resolve(outcome)
     }
-    const giveUp = (reason: string): void => {
-      kill()
+    const giveUp = (why: string): void => {
+      // What runs as another user may be out of reach (EPERM): it stays among those that hang.
+      const obstacle = errorOf(kill)
+      const reason = obstacle === null ? why : `${why}, and can't be ended: ${obstacle}`
       // What can't be killed must not keep this process from ending either.
       child.stdout?.destroy()
       child.stderr?.destroy()

@@ -1,0 +1,30 @@
+// Lines of a terminal that are drawn again and again in the same place, below what was there before.
+import type { OutputStream } from './terminal.ts'
+
+export interface Screen {
+  /** Cells per line as they are now: windows change their size. */
+  width(): number
+  /** What does not fit is left out, and counted in the last line. */
+  draw(lines: readonly string[]): void
+}
+
+export function createScreen(stream: OutputStream): Screen {
+  let drawn = 0
+  return {
+    width: () => Math.max(40, stream.columns || 80),
+    draw: (lines) => {
+      const shown = fitLines(lines, stream.rows || 24)
+      const back = drawn === 0 ? '' : `\u001b[${drawn}A`
+      const text = shown.map((line) => `\u001b[2K${line}\n`).join('')
+      // Without wrapping: a line that took two would not be found again.
+      stream.write(`${back}\u001b[?7l${text}\u001b[J\u001b[?7h`)
+      drawn = shown.length
+    },
+  }
+}
+
+/** One line stays free for the cursor: writing below the last one would scroll. */
+function fitLines(lines: readonly string[], rows: number): readonly string[] {
+  const most = Math.max(2, rows - 1)
+  return lines.length <= most ? lines : [...lines.slice(0, most - 1), `… and ${lines.length - most + 1} more`]
+}

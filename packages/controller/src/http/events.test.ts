@@ -1,0 +1,91 @@
+// What a listener may take an id for: that it has got everything up to it.
+import { systemClock } from '@muster/host'
+import { expect, it } from 'vitest'
+import type { Event, EventHub, EventListener, Told } from '../events/hub.ts'
+import { EventStream } from './events.ts'
+
+const ending = new AbortController()
+
+function open(options: { lastEventId?: string; cursor?: number; missed?: { events: Event[]; cursor: number } | null } = {}) {
+  let listener: EventListener = () => undefined
+  let isCut = false
+  const hub = {
+    listen: (given: EventListener) => {
+      listener = given
+      return () => (isCut = true)
+    },
+    since: async () => options.missed ?? null,
+    cursor: () => options.cursor ?? null,
+    listenerCount: () => 1,
+  } as unknown as EventHub
+  const stream = new EventStream({ hub, clock: systemClock, signal: ending.signal, lastEventId: options.lastEventId ?? null })
+  const reader = stream.readable.getReader()
+  return {
+    tell: (told: Told) => listener(told),
+    isCut: () => isCut,
+    read: async (): Promise<string> => new TextDecoder().decode((await reader.read()).value),
+    isDone: async (): Promise<boolean> => (await reader.read()).done,
+  }
+}
+const node = (id: string, size = 0): Event => ({ kind: 'node', id, data: { id, filler: 'x'.repeat(size) } })
+const idOf = (text: string): string | null => /^id: (\d+)$/m.exec(text)?.[1] ?? null
+
+it('begins with the id up to which nothing was missed', async () => {
+  const stream = open({ cursor: 41 })
+  expect(await stream.read()).toBe(': connected\nid: 41\n\n')
+})
+
+it('acknowledges a batch only with its last event', async () => {
+  const stream = open({ cursor: 41 })
+  await stream.read()
+  stream.tell({ do: 'send', events: [node('a'), node('b'), node('c')], cursor: 50 })
+  expect([idOf(await stream.read()), idOf(await stream.read()), idOf(await stream.read())]).toEqual(['41', '41', '50'])
+})
+
+it('does not acknowledge what was missed before it is sent', async () => {
+  const stream = open({ lastEventId: '10', cursor: 300, missed: { events: [node('a'), node('b')], cursor: 300 } })
+  expect(idOf(await stream.read())).toBeNull()
+  expect([idOf(await stream.read()), idOf(await stream.read())]).toEqual(['10', '300'])
+})
+
+it('sends a slow reader the newest state, and acknowledges when nothing waits', async () => {
+  const stream = open({ cursor: 1 })
+  // More than is buffered: the rest waits here, and newer states take the place of older ones.
+  stream.tell({ do: 'send', events: [node('big', 100_000)], cursor: 2 })
+  for (let round = 0; round < 50; round += 1) {
+    stream.tell({
+      do: 'send',
+      events: [
+        { kind: 'node', id: 'a', data: { id: 'a', round } },
+        { kind: 'node', id: 'b', data: { id: 'b', round } },
+      ],
+      cursor: 10 + round,
+    })
+  }
+  await stream.read()
+  const [big, first, second] = [await stream.read(), await stream.read(), await stream.read()]
+  expect(big).toContain('xxx')
+  expect(first).toContain('"round":49')
+  expect(second).toContain('"round":49')
+  expect([idOf(first), idOf(second)]).toEqual(['2', '59'])
+})
+
+it('gives ticks no id, and lets none stand for a state', async () => {
+  const stream = open({ cursor: 5 })
+  await stream.read()
+  stream.tell({ do: 'send', events: [node('a')], cursor: null })
+  expect(idOf(await stream.read())).toBeNull()
+})
+
+it('tells a listener whose id is not known to begin anew', async () => {
+  const stream = open({ lastEventId: 'nonsense', cursor: 7 })
+  expect(await stream.read()).toBe('id: 7\nevent: reset\ndata: {}\n\n')
+})
+
+it('is cut when events could not be read, so that the listener asks again', async () => {
+  const stream = open({ cursor: 5 })
+  await stream.read()
+  stream.tell({ do: 'cut' })
+  expect(await stream.isDone()).toBe(true)
+  expect(stream.isCut()).toBe(true)
+})

@@ -1,0 +1,131 @@
+// How a controller begins and ends when something is in its way.
+import { readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createLocalHub } from '@muster/bus'
+import { openDataDir, resolveSettings, silentLog, systemClock, type Clock, type Log } from '@muster/host'
+import { createTestDatabase, makeTempDir, startNats, startTestController, startTestPostgres } from '@muster/testkit'
+import { expect, it } from 'vitest'
+import { startController } from './main.ts'
+import { listProcesses, worksOn } from './postgres/process-table.ts'
+import { defaultSystemBase } from './postgres/home.ts'
+import { controllerSettings } from './settings.ts'
+
+const settingsFor = (databaseUrl?: string) =>
+  resolveSettings(controllerSettings, {
+    flags: { port: '0' },
+    env: databaseUrl === undefined ? {} : { MUSTER_DATABASE_URL: databaseUrl },
+  })
+
+const familyOf = (server: number): number[] => [server, ...listProcesses().flatMap(({ pid, parent }) => (parent === server ? [pid] : []))]
+
+/** Where the embedded server's files are: as root not in the data directory, so they don't go with it. */
+async function homeOf(dataDir: string): Promise<string> {
+  const location = await readFile(join(dataDir, 'postgres', 'location.json'), 'utf8').catch(() => null)
+  return location === null ? join(dataDir, 'postgres') : join(defaultSystemBase, (JSON.parse(location) as { id: string }).id)
+}
+const removeHome = async (dataDir: string): Promise<void> => await rm(await homeOf(dataDir), { recursive: true, force: true })
+
+it('a loop that dies is told with its cause, and the controller is not ready any more', async () => {
+  await using directory = await makeTempDir('main')
+  await using database = await createTestDatabase()
+  await using dataDir = await openDataDir({ path: directory.path, role: 'controller' })
+  const bug = new Error('a bug in a loop')
+  let isBroken = false
+  let aheadMs = 0
+  const clock: Clock = {
+    ...systemClock,
+    monotonic: () => {
+      if (isBroken) throw bug
+      return systemClock.monotonic() + aheadMs
+    },
+  }
+  const errors: unknown[] = []
+  const log: Log = { ...silentLog, error: (_, fields) => void errors.push(fields?.['error']), child: () => log }
+  const controller = await startController({
+    settings: settingsFor(database.url),
+    dataDir,
+    log,
+    clock,
+    localHub: createLocalHub({ log: silentLog }),
+  })
+  await controller.ready(AbortSignal.timeout(20_000))
+  isBroken = true
+  await expect(controller.ended).rejects.toBe(bug)
+  expect(errors).toEqual([bug])
+  isBroken = false
+  aheadMs = 11_000
+  expect((await fetch(`${controller.url}/readyz`)).status).toBe(503)
+  await controller.stop()
+}, 30_000)
+
+it('stops within 8 s though its database stands still', async () => {
+  await using directory = await makeTempDir('main')
+  await using postgres = await startTestPostgres()
+  const database = await createTestDatabase({ serverUrl: postgres.url() })
+  const controller = await startTestController({ directory: directory.path, databaseUrl: database.url })
+  const family = familyOf(postgres.pid)
+  const tell = (signal: NodeJS.Signals): void => family.forEach((pid) => process.kill(pid, signal))
+  tell('SIGSTOP')
+  try {
+    const request = controller.api.get('/api/nodes').catch(() => null)
+    const begin = performance.now()
+    await controller.stop()
+    expect(performance.now() - begin).toBeLessThan(8_000)
+    expect([503, undefined]).toContain((await request)?.status)
+  } finally {
+    tell('SIGCONT')
+  }
+}, 60_000)
+
+it('stops within 8 s though its embedded database stands still', async () => {
+  await using directory = await makeTempDir('main')
+  await using dataDir = await openDataDir({ path: directory.path, role: 'controller' })
+  const localHub = createLocalHub({ log: silentLog })
+  const controller = await startController({ settings: settingsFor(), dataDir, log: silentLog, clock: systemClock, localHub })
+  try {
+    await controller.ready(AbortSignal.timeout(20_000))
+    const home = await homeOf(directory.path)
+    const server = listProcesses().find(({ args }) => worksOn(args, join(home, 'data')))
+    for (const pid of familyOf(server?.pid ?? 0)) process.kill(pid, 'SIGSTOP')
+    const begin = performance.now()
+    await controller.stop()
+    expect(performance.now() - begin).toBeLessThan(8_000)
+  } finally {
+    await controller.stop()
+    await removeHome(directory.path)
+  }
+}, 60_000)
+
+it('stops within 8 s though its NATS server stands still', async () => {
+  await using directory = await makeTempDir('main')
+  await using database = await createTestDatabase()
+  const nats = await startNats()
+  const flags = { 'nats-url': nats.url }
+  const controller = await startTestController({ directory: directory.path, databaseUrl: database.url, flags })
+  await nats.kill('SIGSTOP')
+  try {
+    const begin = performance.now()
+    await controller.stop()
+    expect(performance.now() - begin).toBeLessThan(8_000)
+  } finally {
+    await nats.kill('SIGCONT')
+    await nats.stop()
+  }
+}, 60_000)
+
+it('can be given up while its database starts', async () => {
+  await using directory = await makeTempDir('main')
+  await using dataDir = await openDataDir({ path: directory.path, role: 'controller' })
+  const giveUp = new AbortController()
+  const starting = startController({
+    settings: settingsFor(),
+    dataDir,
+    log: silentLog,
+    clock: systemClock,
+    localHub: createLocalHub({ log: silentLog }),
+    signal: giveUp.signal,
+  })
+  giveUp.abort(new Error('enough'))
+  await expect(starting).rejects.toThrow('enough')
+  await removeHome(directory.path)
+}, 30_000)

@@ -1,0 +1,43 @@
+import { resolveSettings, type SettingsSources } from '@muster/host'
+import { describe, expect, it } from 'vitest'
+import { LastingSettings, lastingPart, settleSettings, type SettledSettings } from './lasting-settings.ts'
+import { workerSettings } from './settings.ts'
+
+const settle = (flags: SettingsSources['flags'], before: LastingSettings = {}): SettledSettings =>
+  settleSettings(resolveSettings(workerSettings, { flags, env: {} }), before)
+const all = {
+  name: 'gpu-1',
+  labels: 'a=b',
+  type: 'agent',
+  'gateway-listen': '10.0.0.5:9000',
+  'gateway-url': 'https://w.example',
+  capability: 'vulkan',
+}
+
+describe('what a worker was given', () => {
+  it('is the default when it never was', () =>
+    expect(settle({})).toMatchObject({ name: undefined, labels: {}, type: 'backend', gatewayListen: undefined, gatewayUrl: undefined }))
+
+  it('holds at the next start, also through the file', () => {
+    const first = settle(all)
+    const kept = LastingSettings.parse(JSON.parse(JSON.stringify(lastingPart(first))))
+    expect(settle({}, kept)).toEqual(first)
+  })
+
+  it.each<[string, string, Partial<SettledSettings>]>([
+    ['name', 'gpu-2', { name: 'gpu-2' }],
+    ['labels', 'c=d', { labels: { c: 'd' } }],
+    ['labels', '', { labels: {} }],
+    ['type', 'backend', { type: 'backend' }],
+    ['gateway-listen', ':9001', { gatewayListen: ':9001' }],
+    ['gateway-listen', '', { gatewayListen: undefined }],
+    ['gateway-url', '', { gatewayUrl: undefined }],
+    ['capability', '', { capability: undefined }],
+    ['name', '', { name: undefined }],
+  ])('is changed by --%s %j alone, for good', (flag, value, want) => {
+    const first = settle(all)
+    const changed = settle({ [flag]: value }, lastingPart(first))
+    expect(changed).toEqual({ ...first, ...want })
+    expect(settle({}, lastingPart(changed))).toEqual(changed)
+  })
+})
