@@ -1,7 +1,7 @@
 // A controller from its first to its last moment.
 import { networkInterfaces } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { version } from '@muster/host'
+import { version, type Log } from '@muster/host'
 import { assemble, type ControllerDeps } from './assemble.ts'
 import { ensureSecrets, type FirstStart } from './auth/first-start.ts'
 import { createLoginLink } from './auth/login-link.ts'
@@ -61,14 +61,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
       return await ensureSecrets({ access: store.access, dataDir, given: settings })
     },
   })
-  const running = made.then(async () => {
-    try {
-      await parts.run(stopping.signal)
-    } catch (error) {
-      log.error('the controller can not go on', { error })
-      throw error
-    }
-  })
+  const running = made.then(() => toldWhenDead(parts.run(stopping.signal), log))
   const ended = Promise.withResolvers<never>()
   ended.promise.catch(() => undefined) // nobody has to listen
   running.catch((error: unknown) => !stopping.signal.aborted && ended.reject(error))
@@ -98,5 +91,14 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
         done.abort()
       }
     },
+  }
+}
+
+async function toldWhenDead(running: Promise<void>, log: Log): Promise<void> {
+  try {
+    await running
+  } catch (error) {
+    log.error('the controller can not go on', { error })
+    throw error
   }
 }

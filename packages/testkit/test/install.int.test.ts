@@ -8,7 +8,7 @@ import {
   backendInstall,
   backendList,
   backendUpgrade,
-  NodeId,
+  type NodeId,
   opStatus,
   type BackendList,
   type NodeEvent,
@@ -97,13 +97,13 @@ async function publish(version: string): Promise<{ uri: string; digest: string }
   const uri = `${host}/backends/echo:${version}`
   const pack = await processes.muster(['pack', from, '-t', uri, '--push', '--allow-source', host, '-o', 'json'])
   expect(await pack.exited, pack.output()).toMatchObject({ code: 0 })
-  return { uri, digest: String((JSON.parse(pack.stdout()) as { digest: string }).digest) }
+  return { uri, digest: (JSON.parse(pack.stdout()) as { digest: string }).digest }
 }
 const list = async (): Promise<BackendList['backends']> => (await bus.request(backendList, { node }, {}, { timeoutMs: 5_000 })).backends
 const result = (op: string): Promise<OpStatusReply> =>
   waitFor(
     async () => {
-      const status = await bus.request(opStatus, { node }, { op_id: op as never }, { timeoutMs: 5_000 })
+      const status = await bus.request(opStatus, { node }, { op_id: op }, { timeoutMs: 5_000 })
       return ['succeeded', 'failed', 'cancelled'].includes(status.state) ? status : null
     },
     { what: `${op} to end`, timeoutMs: 20_000 },
@@ -116,7 +116,7 @@ describe('a backend on a worker', () => {
       await bus.request(
         backendInstall,
         { node },
-        { backend: 'echo' as never, uri: first.uri, op_id: 'op-1' as never, generation: 1, epoch: 1, async: true },
+        { backend: 'echo', uri: first.uri, op_id: 'op-1', generation: 1, epoch: 1, async: true },
         { timeoutMs: 2_000 },
       ),
     ).toEqual({ accepted: true })
@@ -128,10 +128,10 @@ describe('a backend on a worker', () => {
       backendUpgrade,
       { node },
       {
-        backend: 'echo' as never,
+        backend: 'echo',
         uri: second.uri,
-        digest: second.digest as never,
-        op_id: 'op-2' as never,
+        digest: second.digest,
+        op_id: 'op-2',
         generation: 2,
         epoch: 1,
         async: true,
@@ -144,7 +144,7 @@ describe('a backend on a worker', () => {
     await bus.request(
       backendDelete,
       { node },
-      { backend: 'echo' as never, op_id: 'op-3' as never, generation: 3, epoch: 1, async: true },
+      { backend: 'echo', op_id: 'op-3', generation: 3, epoch: 1, async: true },
       { timeoutMs: 2_000 },
     )
     expect(await result('op-3')).toMatchObject({ state: 'succeeded' })
@@ -154,12 +154,7 @@ describe('a backend on a worker', () => {
 
   it('is taken from a directory of the machine, and answers at the end to who asks without async', async () => {
     const from = join(directory.path, 'echo-1.0.0')
-    const reply = await bus.request(
-      backendInstall,
-      { node },
-      { backend: 'local-echo' as never, uri: `file://${from}` },
-      { timeoutMs: 20_000 },
-    )
+    const reply = await bus.request(backendInstall, { node }, { backend: 'local-echo', uri: `file://${from}` }, { timeoutMs: 20_000 })
     expect(reply).toMatchObject({ success: true })
     expect(await list()).toMatchObject([{ name: 'local-echo', version: '1.0.0', digest: expect.stringMatching(/^sha256:/) as string }])
     const root = await readFile(join(from, 'backend.json'), 'utf8')
@@ -174,7 +169,7 @@ describe('a backend on a worker', () => {
     'fails with a reason for %s, and changes nothing',
     async (_, request, words) => {
       const before = await list()
-      const reply = await bus.request(backendInstall, { node }, request as never, { timeoutMs: 30_000 })
+      const reply = await bus.request(backendInstall, { node }, request, { timeoutMs: 30_000 })
       expect(JSON.stringify(reply)).toMatch(words)
       expect(reply).toMatchObject({ success: false })
       expect(await list()).toEqual(before)

@@ -67,7 +67,8 @@ async function install(deps: InstallerDeps, request: InstallRequest, context: In
   const { galleries, oci, outbound } = deps.sources()
   const source = await findSource(request, { galleries, node: deps.node(), signal: context.signal })
   const digest = await fetch({ store, oci, outbound, platform: deps.platform }, { source, request }, context)
-  using _kept = store.hold([digest])
+  using held = new DisposableStack()
+  held.use(store.hold([digest]))
   const summary = await store.summary(digest)
   const version = source.version || (summary?.backend?.version ?? '')
   // Proven: `unpack` refuses what has no entry that can be started. A start comes with serving.

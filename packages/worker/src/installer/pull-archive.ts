@@ -21,7 +21,8 @@ export async function pullArchive(
   const [uri] = uris
   if (sha256 === '') throw new FleetError({ code: 'invalid', retry: 'never', message: `the archive ${uri} has no sha256 to hold it to` })
   const digest = Digest.parse(`sha256:${sha256}`)
-  using _kept = store.hold([digest])
+  using held = new DisposableStack()
+  held.use(store.hold([digest]))
   let total = 0
   const open = async (offset: number) => {
     const response = await outbound.request({ url: new URL(uri), headers: offset === 0 ? {} : { range: `bytes=${offset}-` }, signal })
@@ -53,7 +54,8 @@ export async function takeFile({ store }: Pick<Deps, 'store'>, uri: string, cont
     return digest
   }
   const digest = await digestOfFile(path, signal)
-  using _kept = store.hold([digest])
+  using held = new DisposableStack()
+  held.use(store.hold([digest]))
   await store.importArchive(path, digest, {
     signal,
     onBytes: (current) => onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: found.size }),

@@ -23,7 +23,8 @@ export async function pullImage(
   onProgress({ phase: 'resolving' })
   const { image, references } = await resolve({ oci, platform }, wanted, signal)
   await step('W.pull.manifest')
-  using _kept = store.hold([image.manifestDigest, ...image.layers.map((layer) => layer.digest)])
+  using held = new DisposableStack()
+  held.use(store.hold([image.manifestDigest, ...image.layers.map((layer) => layer.digest)]))
   await fetchLayers({ oci, store }, { image, references }, context)
   const total = image.totalBytes
   onProgress({ phase: 'extracting', current: total, total })
