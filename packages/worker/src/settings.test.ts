@@ -15,6 +15,8 @@ describe('the settings of a worker', () => {
       gatewayListen: undefined,
       gatewayUrl: undefined,
       capability: undefined,
+      allowSource: [],
+      dockerConfig: '',
     })
   })
 

@@ -76,13 +76,14 @@ describe('a worker', () => {
     expect(events.at(-1)).toMatchObject({ backends: [{ name: 'llama', digest: digestOf(3) }] })
   })
 
-  it('that knows no source of backends says so, and deletes what is not there', async () => {
+  it('whose galleries offer nothing says so, and deletes what is not there', async () => {
     const { bus, start, approved } = await world()
     const to = await approved(await start())
-    expect(await install(bus, to, { async: true, op_id: 'op-1' })).toMatchObject({ accepted: false, failure: { code: 'not_found' } })
-    expect(await install(bus, to, {})).toMatchObject({ success: false, error: /^not_found: / })
+    expect(await install(bus, to, { async: true, op_id: 'op-1' })).toEqual({ accepted: true })
+    await waitFor(async () => (await bus.request(opStatus, to, { op_id: 'op-1' }, soon)).state === 'failed', { what: 'the failure' })
+    expect(await bus.request(opStatus, to, { op_id: 'op-1' }, soon)).toMatchObject({ failure: { code: 'not_found', retry: 'never' } })
+    expect(await install(bus, to, {})).toMatchObject({ success: false, error: expect.stringMatching(/^not_found: /) as string })
     expect(await bus.request(backendDelete, to, { backend: 'llama' }, soon)).toEqual({ success: true })
-    expect(await bus.request(opStatus, to, { op_id: 'op-1' }, soon)).toEqual({ op_id: 'op-1', state: 'unknown' })
   })
 
   it('that was deleted joins anew, keeps its backends and has forgotten every generation', async () => {
