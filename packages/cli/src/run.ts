@@ -10,8 +10,9 @@ export async function run(env: Readonly<Record<string, string | undefined>>): Pr
   // `muster nodes ls | head`: the reader has seen enough, and that is no failure.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
-      if (!outlivesItsReader) process.exit(0)
+      // A service goes on without its log: a full disk must not end it, and telling of it would fail in the same way.
+      if (outlivesItsReader) return
+      process.exit(error.code === 'EPIPE' ? 0 : 1)
     })
   }
   const outliveReader = (): void => void (outlivesItsReader = true)

@@ -103,6 +103,7 @@ function parseGallerySetting(value: string, kind: GalleryKind): GalleryAddress |
 
 /** What one setting alone can't say. */
 export function checkSettings(settings: ControllerSettings): void {
+  if (settings.heartbeatInterval < 100) throw new SettingsError('--heartbeat-interval must be at least 100ms')
   if (settings.nodeTimeout < 2 * settings.heartbeatInterval) {
     throw new SettingsError('--node-timeout must be at least twice --heartbeat-interval: one lost heartbeat is no death')
   }

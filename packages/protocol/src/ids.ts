@@ -3,6 +3,13 @@
 // does not fit is refused (sanitising makes two names one).
 import { z } from 'zod'
 
+/** What foreign machines and people write: no control characters, no halves of characters (PostgreSQL keeps neither). */
+export const plainText = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .regex(/^[^\p{C}\p{Zl}\p{Zp}]*$/u, 'text has no control characters')
+
 export const NodeId = z
   .string()
   .regex(/^[a-z0-9-]{1,63}$/, 'a node id is 1–63 characters of a–z, 0–9 and -')

@@ -82,6 +82,17 @@ describe('a pending node', () => {
     expect(await statusOf(id)).toBe('pending')
   })
 
+  it('can not stop the heartbeats of others with what no database keeps', async () => {
+    const { node, id } = await join('poison')
+    const resources = { gpu_vendor: '\u0000', cpus: 1 }
+    expect((await node.post(`/api/node/${id}/heartbeat`, { incarnation: node.incarnation, resources })).status).toBe(200)
+    beat(id, node.incarnation)
+    const witness = await join('witness-0')
+    await cluster.api.post(`/api/nodes/${witness.id}/approve`)
+    await untilHealthy(witness.id, witness.node.incarnation)
+    expect((await cluster.api.get(`/api/nodes/${id}`)).body['resources']).toMatchObject({ gpu_vendor: null })
+  })
+
   it('X1 does not become healthy by resume, and drain does not hide that it is pending', async () => {
     const { id } = await join('resumes')
     expect((await cluster.api.post(`/api/nodes/${id}/resume`)).body['status']).toBe('pending')

@@ -128,6 +128,11 @@ describe('events', () => {
     expect(tick?.data['resources']).not.toMatchObject({ cpus: 1 })
   })
 
+  it('are not opened by HEAD', async () => {
+    expect((await b.api.call('HEAD', '/api/events')).status).toBe(200)
+    expect((await b.api.get('/metrics')).text).toMatch(/muster_event_listeners 0/)
+  })
+
   it('B13 to a listener that reads late end with the newest state, and it is forgotten when it goes', async () => {
     const id = await join('busy')
     const { hostname, port } = new URL(b.url)

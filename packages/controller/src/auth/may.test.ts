@@ -13,10 +13,10 @@ const f: Verdict = 'forbidden'
 
 it.each<[Exclude<Access, 'node'>, string, typeof loopback, Verdict[]]>([
   ['open', 'outside', outside, [y, y, y, y, y]],
-  ['inference', 'loopback', loopback, [y, y, f, y, y]],
+  ['inference', 'loopback', loopback, [y, y, y, y, y]],
   ['inference', 'loopback with --require-api-key', { isOpen: true, requireApiKey: true }, [u, y, f, y, y]],
   ['inference', 'outside', outside, [u, y, f, y, y]],
-  ['metrics', 'loopback', loopback, [y, f, y, y, y]],
+  ['metrics', 'loopback', loopback, [y, y, y, y, y]],
   ['metrics', 'outside', outside, [u, f, y, y, y]],
   ['read', 'loopback', loopback, [u, f, y, y, y]],
   ['admin', 'loopback', loopback, [u, f, f, y, y]],

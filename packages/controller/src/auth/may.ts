@@ -6,6 +6,11 @@ import type { Principal } from './principal.ts'
 export type Listener = Readonly<{ isOpen: boolean; requireApiKey: boolean }>
 export type Verdict = 'yes' | 'unauthenticated' | 'forbidden'
 
+/** Whoever may call without a key may also call with any: clients of the OpenAI API always send one. */
+export function isOpenTo(access: Access, listener: Listener): boolean {
+  return listener.isOpen && (access === 'metrics' || (access === 'inference' && !listener.requireApiKey))
+}
+
 export function may(principal: Principal, access: Exclude<Access, 'node'>, listener: Listener): Verdict {
   const scopes = (...allowed: readonly string[]): Verdict =>
     principal.kind === 'nobody' ? 'unauthenticated' : allowed.includes(principal.scope) ? 'yes' : 'forbidden'
@@ -13,11 +18,9 @@ export function may(principal: Principal, access: Exclude<Access, 'node'>, liste
     case 'open':
       return 'yes'
     case 'inference':
-      if (principal.kind === 'nobody' && listener.isOpen && !listener.requireApiKey) return 'yes'
-      return scopes('inference', 'admin')
+      return isOpenTo(access, listener) ? 'yes' : scopes('inference', 'admin')
     case 'metrics':
-      if (principal.kind === 'nobody' && listener.isOpen) return 'yes'
-      return scopes('read', 'admin')
+      return isOpenTo(access, listener) ? 'yes' : scopes('read', 'admin')
     case 'read':
       return scopes('read', 'admin')
     case 'admin':

@@ -32,7 +32,7 @@ function isOriginOwn(request: Provenance): boolean {
 
 /** May a call without a key count as local? A page of another origin always shows itself by its Origin. */
 export function isFromElsewhere(request: Provenance): boolean {
-  if (request.origin !== undefined) return !isOriginOwn(request)
+  if (request.origin !== undefined && !isOriginOwn(request)) return true
   return request.fetchSite !== undefined && request.fetchSite !== 'same-origin' && request.fetchSite !== 'none'
 }
 

@@ -70,15 +70,22 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
       })
     },
 
-    /** Everything that changed since; null when that is too long ago to know. */
-    async since(cursor: number): Promise<{ events: Event[]; cursor: number } | null> {
-      // Taken before the read: what was settled then is surely in it.
-      const settled = feed.cursor ?? cursor
-      const { changes, floor, last } = await store.readSince(cursor)
-      if (cursor < floor || cursor > last) return null
-      const objects = await readObjects(changes, readers)
-      const events = objects.map(({ data, ...key }) => ({ ...key, data: data ?? { id: key.id, deleted: true } }))
-      return { events, cursor: Math.max(cursor, settled) }
+    /** Everything that changed since; null when that is too long ago to know. In turn too, so that it is not older than what was told before. */
+    since(cursor: number): Promise<{ events: Event[]; cursor: number } | null> {
+      const answer = queue.then(async () => {
+        // Taken before the read: what was settled then is surely in it.
+        const settled = feed.cursor ?? cursor
+        const { changes, floor, last } = await store.readSince(cursor)
+        if (cursor < floor || cursor > last) return null
+        const objects = await readObjects(changes, readers)
+        const events = objects.map(({ data, ...key }) => ({ ...key, data: data ?? { id: key.id, deleted: true } }))
+        return { events, cursor: Math.max(cursor, settled) }
+      })
+      queue = answer.then(
+        () => undefined,
+        () => undefined,
+      )
+      return answer
     },
 
     cursor: (): number | null => feed.cursor,

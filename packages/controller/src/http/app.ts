@@ -4,7 +4,7 @@ import { maxClockSkewMs, type PublicKey, type Route } from '@muster/protocol'
 import type { HttpBindings } from '@hono/node-server'
 import { Hono, type Context } from 'hono'
 import type { z } from 'zod'
-import { may, type Listener } from '../auth/may.ts'
+import { isOpenTo, may, type Listener } from '../auth/may.ts'
 import { doesCookieCount, isFromElsewhere, isHostAllowed, type Provenance } from '../auth/origin.ts'
 import type { Principal, PrincipalFinder } from '../auth/principal.ts'
 import { readJson, readRaw } from './body.ts'
@@ -25,6 +25,9 @@ export interface AppDeps {
   readonly log: Log
   readonly onAnswer: (call: { route: string; method: string; status: number; ms: number }) => void
 }
+/** A registration with all its labels has some 20 kB. */
+const maxNodeBodyBytes = 256 * 1024
+
 type Env = { Bindings: HttpBindings; Variables: { requestId: string } }
 
 export function createApp(deps: AppDeps): Hono<Env> {
@@ -69,6 +72,7 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
     principal: caller.principal,
     nodeKey: caller.nodeKey,
     headers: c.req.raw.headers,
+    isHead: c.req.method === 'HEAD',
     remoteAddress: c.env.incoming.socket.remoteAddress ?? '',
     signal: AbortSignal.any([c.req.raw.signal, deps.stopping]),
   }
@@ -109,7 +113,7 @@ interface Caller {
 async function authorize(c: Context<Env>, route: Route, { provenance, deps }: { provenance: Provenance; deps: AppDeps }): Promise<Caller> {
   if (route.access === 'node') throw new Error('node routes are verified by signature')
   if (route.access === 'open') return { principal: { kind: 'nobody' }, nodeKey: null, raw: null }
-  const principal = await findPrincipal(c, provenance, deps)
+  const principal = await findPrincipal(c, provenance, { ...deps, isOpen: isOpenTo(route.access, deps.listener) })
   const verdict = may(principal, route.access, deps.listener)
   if (verdict === 'unauthenticated') {
     throw new HttpError(
@@ -131,11 +135,12 @@ async function authorize(c: Context<Env>, route: Route, { provenance, deps }: { 
   return { principal, nodeKey: null, raw: null }
 }
 
-async function findPrincipal(c: Context<Env>, provenance: Provenance, deps: AppDeps): Promise<Principal> {
+async function findPrincipal(c: Context<Env>, provenance: Provenance, deps: AppDeps & { readonly isOpen: boolean }): Promise<Principal> {
   const authorization = c.req.header('authorization')
   if (authorization !== undefined) {
     const key = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
     const principal = key === undefined ? null : await deps.principals.byKey(key)
+    if (principal === null && deps.isOpen) return { kind: 'nobody' }
     if (principal === null)
       throw new HttpError(401, 'unauthorized', 'this key is not known here, or was revoked', { headers: { 'www-authenticate': 'Bearer' } })
     return principal
@@ -146,7 +151,8 @@ async function findPrincipal(c: Context<Env>, provenance: Provenance, deps: AppD
 }
 
 async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): Promise<Caller> {
-  const raw = await readRaw(c.req.raw)
+  // Read before anything is proven, so it is small.
+  const raw = await readRaw(c.req.raw, maxNodeBodyBytes)
   const { method = '', url = '', headers } = c.env.incoming
   const now = new Date(clock.now())
   const verified = verifyRequest({ method, path: url, body: raw, headers, now })

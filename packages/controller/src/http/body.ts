@@ -3,15 +3,15 @@ import { HttpError } from './http-error.ts'
 
 const maxBodyBytes = 8 * 2 ** 20
 
-export async function readRaw(request: Request): Promise<Uint8Array> {
+export async function readRaw(request: Request, maxBytes = maxBodyBytes): Promise<Uint8Array> {
   const announced = Number(request.headers.get('content-length') ?? 0)
-  if (announced > maxBodyBytes) throw tooLarge()
+  if (announced > maxBytes) throw tooLarge(maxBytes)
   if (request.body === null) return new Uint8Array()
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of request.body) {
     size += chunk.byteLength
-    if (size > maxBodyBytes) throw tooLarge()
+    if (size > maxBytes) throw tooLarge(maxBytes)
     chunks.push(chunk)
   }
   return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
@@ -34,5 +34,5 @@ export async function readJson(source: Request | Uint8Array): Promise<unknown> {
   }
 }
 
-const tooLarge = (): HttpError =>
-  new HttpError(413, 'too_large', `the body is larger than ${maxBodyBytes} bytes`, { headers: { connection: 'close' } })
+const tooLarge = (maxBytes: number): HttpError =>
+  new HttpError(413, 'too_large', `the body is larger than ${maxBytes} bytes`, { headers: { connection: 'close' } })

@@ -10,6 +10,8 @@ export interface Call<R> {
   /** Proven by signature; on `node` routes only. */
   readonly nodeKey: PublicKey | null
   readonly headers: Headers
+  /** HEAD asks a GET route for its headers alone: nothing may be opened or used up for it. */
+  readonly isHead: boolean
   readonly remoteAddress: string
   /** Aborted when the caller goes away. */
   readonly signal: AbortSignal

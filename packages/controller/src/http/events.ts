@@ -9,6 +9,7 @@ import { HttpError } from './http-error.ts'
 const pingEveryMs = 15_000
 const maxListeners = 1_000
 const encoder = new TextEncoder()
+const headers = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store', 'x-accel-buffering': 'no' }
 
 export function eventEndpoints(deps: { hub: EventHub; clock: Clock }): Endpoint[] {
   return [
@@ -18,10 +19,9 @@ export function eventEndpoints(deps: { hub: EventHub; clock: Clock }): Endpoint[
           headers: { 'retry-after': '10' },
         })
       }
+      if (call.isHead) return new Response(null, { headers })
       const stream = new EventStream({ ...deps, signal: call.signal, lastEventId: call.headers.get('last-event-id') })
-      return new Response(stream.readable, {
-        headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
-      })
+      return new Response(stream.readable, { headers })
     }),
   ]
 }

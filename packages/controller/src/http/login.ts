@@ -21,7 +21,8 @@ export interface LoginDeps {
 export function loginEndpoints(deps: LoginDeps): Endpoint[] {
   return [
     endpoint(routes.createLink, async () => await createLoginLink(deps)),
-    endpoint(routes.login, async ({ query }) => {
+    endpoint(routes.login, async ({ query, isHead }) => {
+      if (isHead) return new Response(null, { status: 204 }) // a preview of the link must not use it up
       if (!deps.isStarted()) throw starting()
       const session = newSecret('session')
       const isLetIn = await deps.access.useLoginLink({ secretSha256: sha256Hex(query.token), sessionSha256: sha256Hex(session), sessionMs })

@@ -41,6 +41,8 @@ export class PulseLoop {
   readonly #waiting = new Map<string, Waiting>()
   /** Which process of a node was heard last. */
   readonly #heard = new Map<NodeId, string>()
+  /** Said by workers that leave; kept until the database has them. */
+  readonly #goodbyes = new Map<NodeId, { incarnation: string; seq: number }>()
   readonly #hurry: ReturnType<typeof createWakeable>
   readonly #trouble: Trouble
   #attention: Attention
@@ -72,16 +74,15 @@ export class PulseLoop {
   }
 
   #subscribe(): Subscription[] {
-    const { bus, pulses } = this.#deps
+    const { bus } = this.#deps
     const everyNode = { node: '*' } as const
     const beats = bus.subscribe(heartbeat, everyNode, (message, { node }) => {
       if (message.node_id === node) this.#note('bus', message)
     })
     const events = bus.subscribe(nodeEvents, everyNode, async (event, { node }) => {
       if (event.type !== 'leaving') return
-      // Written before the goodbye, or a heartbeat that still waits would bring the node back.
-      await this.#flush()
-      await pulses.recordLeaving(node, event)
+      if (this.#goodbyes.size < maxRemembered) this.#goodbyes.set(node, event)
+      await this.#flush().catch(() => undefined) // the next tick tries again
     })
     return [beats, events]
   }
@@ -94,6 +95,15 @@ export class PulseLoop {
   }
 
   async #flush(): Promise<void> {
+    await this.#flushBeats()
+    // After the heartbeats, or one that still waits would bring the node back.
+    for (const [node, goodbye] of this.#goodbyes) {
+      await this.#deps.pulses.recordLeaving(node, goodbye)
+      if (this.#goodbyes.get(node) === goodbye) this.#goodbyes.delete(node)
+    }
+  }
+
+  async #flushBeats(): Promise<void> {
     if (this.#waiting.size === 0) return
     const batch = [...this.#waiting.values()]
     const now = this.#deps.clock.monotonic()

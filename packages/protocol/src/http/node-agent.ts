@@ -1,6 +1,6 @@
 // /api/node: what a worker says for itself, signed with its key.
 import { z } from 'zod'
-import { Digest, Incarnation, NodeId, NodeName, NodeStatus, NodeType, PublicKey } from '../ids.ts'
+import { Digest, Incarnation, NodeId, NodeName, NodeStatus, NodeType, plainText, PublicKey } from '../ids.ts'
 import { Heartbeat } from '../messages/node.ts'
 import { Resources } from '../messages/resources.ts'
 import { route } from './define.ts'
@@ -22,12 +22,20 @@ export const Registration = z.object({
   public_key: PublicKey,
   node_type: z.preprocess((value) => (value === '' || value === null ? undefined : value), NodeType.default('backend')),
   token: z.string().max(512).optional(),
-  version: z.string().max(64).default(''),
-  features: z.array(z.string().max(64)).max(64).default([]),
-  os: z.string().max(32).default(''),
-  arch: z.string().max(32).default(''),
-  capability: z.string().max(64).default('default'),
-  gateway_url: z.union([z.literal(''), z.url({ protocol: /^https?$/ }).max(512)]).default(''),
+  version: plainText(64).default(''),
+  features: z.array(plainText(64)).max(64).default([]),
+  os: plainText(32).default(''),
+  arch: plainText(32).default(''),
+  capability: plainText(64).default('default'),
+  gateway_url: z
+    .union([
+      z.literal(''),
+      z
+        .url({ protocol: /^https?$/ })
+        .max(512)
+        .and(plainText(512)),
+    ])
+    .default(''),
   labels: Labels.default({}),
   resources: Resources.default(() => Resources.parse({})),
   incarnation: Incarnation,

@@ -1,5 +1,6 @@
 // Health, keys, login, events: everything of /api that is not about one resource of the fleet.
 import { z } from 'zod'
+import { plainText } from '../ids.ts'
 import { NodeStatus } from '../ids.ts'
 import { route } from './define.ts'
 
@@ -66,7 +67,7 @@ export const keyRoutes = {
     path: '/api/keys',
     access: 'admin',
     summary: 'Make a key; it is shown once',
-    body: z.object({ name: z.string().min(1).max(255), scope: Scope }),
+    body: z.object({ name: plainText(255).min(1), scope: Scope }),
     response: KeyView.extend({ key: z.string() }),
     status: 201,
   }),
@@ -75,7 +76,7 @@ export const keyRoutes = {
     path: '/api/keys/:id',
     access: 'admin',
     summary: 'Revoke a key',
-    params: z.object({ id: z.string().max(64) }),
+    params: z.object({ id: z.string().regex(/^[a-z0-9-]{1,64}$/, 'a key id is 1–64 characters of a–z, 0–9 and -') }),
     status: 204,
   }),
 }

@@ -1,7 +1,7 @@
 // Commands about the backends of a node.
 import { z } from 'zod'
 import { Failure } from '../failure.ts'
-import { BackendName, Digest, ModelName, NodeId, OperationId } from '../ids.ts'
+import { BackendName, Digest, ModelName, NodeId, OperationId, plainText } from '../ids.ts'
 import { command, topic } from './define.ts'
 
 const params = { node: NodeId }
@@ -51,11 +51,11 @@ export const InstalledBackend = z.object({
   name: BackendName,
   is_system: z.boolean().default(false),
   is_meta: z.boolean().default(false),
-  installed_at: z.string().max(64).default(''),
-  gallery_url: z.string().max(2048).default(''),
-  version: z.string().max(256).default(''),
-  uri: z.string().max(2048).default(''),
-  digest: z.string().max(128).default(''),
+  installed_at: plainText(64).default(''),
+  gallery_url: plainText(2048).default(''),
+  version: plainText(256).default(''),
+  uri: plainText(2048).default(''),
+  digest: plainText(128).default(''),
 })
 export type InstalledBackend = z.infer<typeof InstalledBackend>
 

@@ -1,6 +1,7 @@
 // What a machine has. Numbers come from foreign machines: what is not a sane number is *unknown*
 // (null), never zero and never infinite.
 import { z } from 'zod'
+import { plainText } from '../ids.ts'
 
 /** 1 PiB: more memory or disk than any node has; larger claims are lies or bugs. */
 const maxBytes = 2 ** 50
@@ -15,7 +16,7 @@ export const Resources = z.object({
   total_disk: bytes,
   available_disk: bytes,
   /** `nvidia`, `amd`, `intel`, `apple` or null without a usable GPU. */
-  gpu_vendor: z.string().max(32).nullable().catch(null).default(null),
+  gpu_vendor: plainText(32).nullable().catch(null).default(null),
   /** CPU and GPU share one memory: `*_vram` then repeats `*_ram`, and the two must not be added. */
   unified_memory: z.boolean().catch(false).default(false),
 })
