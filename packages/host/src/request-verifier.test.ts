@@ -18,7 +18,7 @@ const withHeader = (name: keyof typeof signatureHeaders, value: string | string[
 })
 
 it('SEC3 knows the sender by its signature', () => {
-  expect(verifyRequest(good)).toEqual({ ok: true, publicKey: key.publicKey })
+  expect(verifyRequest(good)).toEqual({ ok: true, publicKey: key.publicKey, signedAt: now })
 })
 
 it('accepts what the nkeys library signed', () => {
@@ -27,7 +27,7 @@ it('accepts what the nkeys library signed', () => {
   const text = signedText({ ...request, timestamp, bodySha256: sha256Hex(body) })
   const signature = Buffer.from(pair.sign(new TextEncoder().encode(text))).toString('base64url')
   const headers = { 'x-muster-key': pair.getPublicKey(), 'x-muster-timestamp': timestamp, 'x-muster-signature': `${signature}==` }
-  expect(verifyRequest({ ...request, headers })).toEqual({ ok: true, publicKey: pair.getPublicKey() })
+  expect(verifyRequest({ ...request, headers })).toEqual({ ok: true, publicKey: pair.getPublicKey(), signedAt: new Date(timestamp) })
 })
 
 it('accepts an empty body', () => {

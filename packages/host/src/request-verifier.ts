@@ -15,7 +15,9 @@ export interface SignedRequest {
   readonly now: Date
 }
 
-export type Verified = { ok: true; publicKey: PublicKey } | { ok: false; code: 'bad_signature' | 'clock_skew'; message: string }
+export type Verified =
+  | { ok: true; publicKey: PublicKey; signedAt: Date }
+  | { ok: false; code: 'bad_signature' | 'clock_skew'; message: string }
 
 /** The signature is judged before the time, so that only the owner of a key learns how far its clock is off. */
 export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: number } = {}): (request: SignedRequest) => Verified {
@@ -38,16 +40,16 @@ export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: n
     if (!verify(null, Buffer.from(text), keyObject, Buffer.from(signature, 'base64url'))) {
       return bad('the signature does not fit this method, path, timestamp and body')
     }
-    return judgeTime(timestamp, now) ?? { ok: true, publicKey: publicKey.data }
+    return judgeTime(timestamp, now, publicKey.data)
   }
 }
 
 const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i
 
-function judgeTime(timestamp: string, now: Date): Verified | null {
+function judgeTime(timestamp: string, now: Date, publicKey: PublicKey): Verified {
   const signedAt = rfc3339.test(timestamp) ? Date.parse(timestamp) : Number.NaN
   if (Number.isNaN(signedAt)) return bad(`${signatureHeaders.timestamp} is not an RFC 3339 time`)
-  if (Math.abs(signedAt - now.getTime()) <= maxClockSkewMs) return null
+  if (Math.abs(signedAt - now.getTime()) <= maxClockSkewMs) return { ok: true, publicKey, signedAt: new Date(signedAt) }
   return {
     ok: false,
     code: 'clock_skew',

@@ -1,7 +1,7 @@
 // Approval is the only door: whatever a machine says of itself, only an administrator lets it in.
 import { createLocalHub } from '@muster/bus'
 import { createNodeKey, silentLog } from '@muster/host'
-import { backendList, heartbeat, nodeEvents, NodeId } from '@muster/protocol'
+import { ApiError, backendList, heartbeat, nodeEvents, NodeId } from '@muster/protocol'
 import {
   createNodeCaller,
   createTestDatabase,
@@ -210,6 +210,48 @@ describe('identity', () => {
     await cluster.api.post(`/api/nodes/${witness.id}/approve`)
     await untilHealthy(witness.id, witness.node.incarnation)
     expect(await statusOf(id)).toBe('offline')
+  })
+})
+
+describe('the order of registrations', () => {
+  const minutes = (count: number): Date => new Date(Date.now() + count * 60_000)
+
+  it('I12 one that arrives late, or once more, does not take the node from the process that registered since', async () => {
+    const key = createNodeKey()
+    const [older, newer] = [createNodeCaller(cluster.url, key), createNodeCaller(cluster.url, key)]
+    const signedAt = minutes(-1)
+    const joined = await older.register({ name: 'late', token: joinToken }, signedAt)
+    const id = String(joined.body['id'])
+    const newest = minutes(0)
+    expect((await newer.register({ name: 'new' }, newest)).status).toBe(200)
+    for (const again of [signedAt, newest]) {
+      expect(await older.register({ name: 'late' }, again)).toMatchObject({
+        status: 409,
+        body: { error: { code: 'registration_outdated', details: { newest: newest.toISOString() } } },
+      })
+    }
+    expect((await cluster.api.get(`/api/nodes/${id}`)).body).toMatchObject({ name: 'new' })
+    await cluster.api.post(`/api/nodes/${id}/approve`)
+    expect((await newer.post(`/api/node/${id}/session`, { incarnation: newer.incarnation })).status).toBe(200)
+  })
+
+  it('a process may say again what it said, also after its clock was set back', async () => {
+    const node = createNodeCaller(cluster.url)
+    expect((await node.register({ token: joinToken }, minutes(4))).status).toBe(201)
+    for (const at of [minutes(4), minutes(-4), minutes(0)]) expect((await node.register({}, at)).status).toBe(200)
+    // And that does not make room for one that was signed before.
+    expect((await createNodeCaller(cluster.url, node.key).register({}, minutes(2))).status).toBe(409)
+  })
+
+  it('a process whose clock is behind that of the one before it gets in with a later time', async () => {
+    const before = createNodeCaller(cluster.url)
+    await before.register({ token: joinToken }, minutes(4))
+    const after = createNodeCaller(cluster.url, before.key)
+    const refused = await after.register()
+    expect(refused.status).toBe(409)
+    const { error } = ApiError.parse(refused.body)
+    const newest = Date.parse(String(error.details?.['newest']))
+    expect((await after.register({}, new Date(newest + 1))).status).toBe(200)
   })
 })
 

@@ -129,6 +129,41 @@ describe('a clock that is off', () => {
   })
 })
 
+describe('a registration that is older than the newest of this node', () => {
+  it('is signed again with a later time, which is no reason to sign anything else so', async () => {
+    const newest = Date.now() + 180_000
+    const signed: number[] = []
+    const { url } = await serve(({ timestamp }) => {
+      signed.push(Date.parse(timestamp))
+      const details = { newest: new Date(newest).toISOString() }
+      return signed.length === 1 ? error(409, 'registration_outdated', { details }) : registered
+    })
+    const asking = client([url])
+    expect((await asking.call(nodeAgentRoutes.register, call)).kind).toBe('ok')
+    expect((await asking.call(nodeAgentRoutes.register, call)).kind).toBe('ok')
+    expect(signed[1]).toBe(newest + 1)
+    expect(signed[2]).toBeLessThan(newest)
+  })
+
+  it('is signed with the time as it is when that is later already', async () => {
+    const before = Date.now()
+    const signed: number[] = []
+    const { url } = await serve(({ timestamp }) => {
+      signed.push(Date.parse(timestamp))
+      const details = { newest: new Date(before - 60_000).toISOString() }
+      return signed.length === 1 ? error(409, 'registration_outdated', { details }) : registered
+    })
+    expect((await client([url]).call(nodeAgentRoutes.register, call)).kind).toBe('ok')
+    expect(signed[1]).toBeGreaterThanOrEqual(before)
+  })
+
+  it('is a refusal when it is not accepted even so', async () => {
+    const { url, asked } = await serve(() => error(409, 'registration_outdated', { details: { newest: new Date().toISOString() } }))
+    expect(await client([url]).call(nodeAgentRoutes.register, call)).toMatchObject({ kind: 'refused', code: 'registration_outdated' })
+    expect(asked()).toBe(2)
+  })
+})
+
 it.each([
   ['5', 5000],
   [' 0 ', 0],

@@ -45,10 +45,14 @@ export function createControllerClient({ key, urls, clock, log }: ClientDeps): C
     preferred = known[(known.indexOf(from) + 1) % known.length] ?? known[0]
     if (preferred !== from) log.info('asking another controller', { from, to: preferred })
   }
-  const send = (url: string, route: AnyRoute<z.ZodType>, { params, body, timeoutMs, signal }: Call): Promise<JsonResponse> => {
+  const send = (
+    { url, after }: { url: string; after?: number },
+    route: AnyRoute<z.ZodType>,
+    { params, body, timeoutMs, signal }: Call,
+  ): Promise<JsonResponse> => {
     const target = new URL(formatPath(route.path, params ?? {}), url)
     const bytes = Buffer.from(JSON.stringify(body))
-    const now = new Date(clock.now() + offsetMs)
+    const now = new Date(Math.max(clock.now() + offsetMs, after === undefined ? 0 : after + 1))
     const headers = signRequest(key, { method: route.method, path: target.pathname, body: bytes, now })
     return requestJson({ method: route.method, url: target, headers, body: bytes, timeoutMs, signal })
   }
@@ -56,13 +60,16 @@ export function createControllerClient({ key, urls, clock, log }: ClientDeps): C
   const call: ControllerClient['call'] = async (route, request) => {
     const url = current()
     try {
-      let response = await send(url, route, request)
-      const theirNow = skewedNow(response)
+      let response = await send({ url }, route, request)
+      const theirNow = refusedTime(response, { status: 401, code: 'clock_skew', detail: 'now' })
       if (theirNow !== null) {
         offsetMs = theirNow - clock.now()
         log.warn('this clock differs from the controllers’; signing with theirs', { offsetMs: Math.round(offsetMs) })
-        response = await send(url, route, request)
+        response = await send({ url }, route, request)
       }
+      // The clock of the process before this one was ahead: this one request is signed as if later.
+      const newest = refusedTime(response, { status: 409, code: 'registration_outdated', detail: 'newest' })
+      if (newest !== null) response = await send({ url, after: newest }, route, request)
       const answer = judge(route, { url, response })
       if (answer.kind === 'unreachable' || (answer.kind === 'refused' && answer.status >= 500)) rotate(url)
       return answer
@@ -88,13 +95,13 @@ function judge<R extends z.ZodType>(route: AnyRoute<R>, { url, response }: { url
   return { kind: 'refused', status, code: body.data.error.code, message: body.data.error.message, retryAfterMs }
 }
 
-/** The controllers' time, when they refused a request because of ours. */
-function skewedNow({ status, body }: JsonResponse): number | null {
-  if (status !== 401) return null
+/** What time controllers name when they refuse a request because of ours. */
+function refusedTime({ status, body }: JsonResponse, because: { status: number; code: string; detail: string }): number | null {
+  if (status !== because.status) return null
   const error = ApiError.safeParse(body).data?.error
-  if (error?.code !== 'clock_skew') return null
-  const now = Date.parse(z.string().safeParse(error.details?.['now']).data ?? '')
-  return Number.isNaN(now) ? null : now
+  if (error?.code !== because.code) return null
+  const time = Date.parse(z.string().safeParse(error.details?.[because.detail]).data ?? '')
+  return Number.isNaN(time) ? null : time
 }
 
 /** Seconds; the form with a date is not worth trusting two clocks for. */

@@ -1,6 +1,6 @@
 // The way of every request: limits → host → who → may → parse → handler → answer. No decisions of ours.
 import { newId, type Clock, type Log, type SignedRequest, type Verified } from '@muster/host'
-import { maxClockSkewMs, type PublicKey, type Route } from '@muster/protocol'
+import { maxClockSkewMs, type Route } from '@muster/protocol'
 import type { HttpBindings } from '@hono/node-server'
 import { Hono, type Context } from 'hono'
 import type { z } from 'zod'
@@ -9,7 +9,7 @@ import { doesCookieCount, isFromElsewhere, isHostAllowed, type Provenance } from
 import type { Principal, PrincipalFinder } from '../auth/principal.ts'
 import { readJson, readRaw } from './body.ts'
 import { sessionCookieOf } from './cookie.ts'
-import { Answer, type Call, type Endpoint } from './endpoint.ts'
+import { Answer, type Call, type Endpoint, type Signer } from './endpoint.ts'
 import { errorBody, HttpError, invalidInput, starting, toHttpError } from './http-error.ts'
 
 export interface AppDeps {
@@ -70,7 +70,7 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
     query: route.query && parseInput(route.query, c.req.query()),
     body: route.body && parseInput(route.body, await readJson(caller.raw ?? c.req.raw)),
     principal: caller.principal,
-    nodeKey: caller.nodeKey,
+    signer: caller.signer,
     headers: c.req.raw.headers,
     isHead: c.req.method === 'HEAD',
     remoteAddress: c.env.incoming.socket.remoteAddress ?? '',
@@ -105,14 +105,14 @@ function checkHost(c: Context<Env>, deps: AppDeps): Provenance {
 
 interface Caller {
   readonly principal: Principal
-  readonly nodeKey: PublicKey | null
+  readonly signer: Signer | null
   /** The body, where it had to be read to check its signature. */
   readonly raw: Uint8Array | null
 }
 
 async function authorize(c: Context<Env>, route: Route, { provenance, deps }: { provenance: Provenance; deps: AppDeps }): Promise<Caller> {
   if (route.access === 'node') throw new Error('node routes are verified by signature')
-  if (route.access === 'open') return { principal: { kind: 'nobody' }, nodeKey: null, raw: null }
+  if (route.access === 'open') return { principal: { kind: 'nobody' }, signer: null, raw: null }
   const principal = await findPrincipal(c, provenance, { ...deps, isOpen: isOpenTo(route.access, deps.listener) })
   const verdict = may(principal, route.access, deps.listener)
   if (verdict === 'unauthenticated') {
@@ -132,7 +132,7 @@ async function authorize(c: Context<Env>, route: Route, { provenance, deps }: { 
   if (principal.kind === 'nobody' && isFromElsewhere(provenance)) {
     throw new HttpError(403, 'origin_not_allowed', `a page of ${provenance.origin ?? 'another site'} may not call this controller`)
   }
-  return { principal, nodeKey: null, raw: null }
+  return { principal, signer: null, raw: null }
 }
 
 async function findPrincipal(c: Context<Env>, provenance: Provenance, deps: AppDeps & { readonly isOpen: boolean }): Promise<Principal> {
@@ -156,7 +156,7 @@ async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): P
   const { method = '', url = '', headers } = c.env.incoming
   const now = new Date(clock.now())
   const verified = verifyRequest({ method, path: url, body: raw, headers, now })
-  if (verified.ok) return { principal: { kind: 'nobody' }, nodeKey: verified.publicKey, raw }
+  if (verified.ok) return { principal: { kind: 'nobody' }, signer: { key: verified.publicKey, signedAt: verified.signedAt }, raw }
   const details = { now: now.toISOString(), max_skew_ms: maxClockSkewMs }
   throw new HttpError(401, verified.code, verified.message, verified.code === 'clock_skew' ? { details } : {})
 }

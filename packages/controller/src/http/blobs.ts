@@ -9,9 +9,9 @@ import { parseRange } from './range.ts'
 
 export function blobEndpoints({ nodes, builtin }: { nodes: NodeStore; builtin: Promise<BuiltinBlobs> }): Endpoint[] {
   return [
-    endpoint(routes.blob, async ({ params, nodeKey, headers, signal }) => {
+    endpoint(routes.blob, async ({ params, signer, headers, signal }) => {
       const node = await nodes.find(params.id)
-      if (node === null || node.publicKey !== nodeKey) throw notFound('this key belongs to no node here: register again')
+      if (node === null || node.publicKey !== signer?.key) throw notFound('this key belongs to no node here: register again')
       if (node.approvedAt === null) throw new HttpError(403, 'not_approved', 'an administrator has not let this node in yet')
       const blobs = await builtin
       const size = await blobs.size(params.digest)

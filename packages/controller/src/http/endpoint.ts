@@ -2,13 +2,15 @@
 import type { BodyOf, ParamsOf, PublicKey, QueryOf, ResponseOf, Route } from '@muster/protocol'
 import type { Principal } from '../auth/principal.ts'
 
+export type Signer = Readonly<{ key: PublicKey; signedAt: Date }>
+
 export interface Call<R> {
   readonly params: ParamsOf<R>
   readonly query: QueryOf<R>
   readonly body: BodyOf<R>
   readonly principal: Principal
   /** Proven by signature; on `node` routes only. */
-  readonly nodeKey: PublicKey | null
+  readonly signer: Signer | null
   readonly headers: Headers
   /** HEAD asks a GET route for its headers alone: nothing may be opened or used up for it. */
   readonly isHead: boolean

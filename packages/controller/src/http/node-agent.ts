@@ -1,11 +1,11 @@
 // /api/node: what workers say for themselves. Signed; no key.
-import { nodeAgentRoutes as routes, type PublicKey, type Registered } from '@muster/protocol'
+import { nodeAgentRoutes as routes, type Registered } from '@muster/protocol'
 import type { FailureLimit } from '../auth/failure-limit.ts'
 import type { Membership } from '../nodes/membership.ts'
 import type { PulseLoop } from '../nodes/pulse-loop.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { NodeStore } from '../store/nodes.ts'
-import { Answer, endpoint, type Call, type Endpoint } from './endpoint.ts'
+import { Answer, endpoint, type Call, type Endpoint, type Signer } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
 
 export interface NodeAgentDeps {
@@ -47,9 +47,18 @@ const refusals = {
   unknown: () => new HttpError(404, 'unknown_node', 'this key belongs to no node here: register again (a new node needs the join token)'),
 }
 
-const keyOf = (call: Pick<Call<unknown>, 'nodeKey'>): PublicKey => {
-  if (call.nodeKey === null) throw new Error('a node route is served without a verified key')
-  return call.nodeKey
+/** The worker signs again, later than `newest`; also one whose clock is behind that of the process before it. */
+const outdated = (newest: string): HttpError =>
+  new HttpError(
+    409,
+    'registration_outdated',
+    `a registration of another process of this node was signed at ${newest}, and this one not after it: sign a new one with a later time`,
+    { details: { newest } },
+  )
+
+const signerOf = (call: Pick<Call<unknown>, 'signer'>): Signer => {
+  if (call.signer === null) throw new Error('a node route is served without a verified key')
+  return call.signer
 }
 
 export function nodeAgentEndpoints(deps: NodeAgentDeps): Endpoint[] {
@@ -57,13 +66,13 @@ export function nodeAgentEndpoints(deps: NodeAgentDeps): Endpoint[] {
   return [
     endpoint(routes.register, async (call) => await register(deps, call)),
     endpoint(routes.session, async (call) => {
-      const result = await membership.session(call.params.id, keyOf(call), { ...call.body, signal: call.signal })
+      const result = await membership.session(call.params.id, signerOf(call).key, { ...call.body, signal: call.signal })
       if (result.outcome !== 'ok') throw refusals[result.outcome]()
       return result.session
     }),
     endpoint(routes.heartbeat, async (call) => {
       const node = await nodes.find(call.params.id)
-      if (node === null || node.publicKey !== keyOf(call)) throw refusals.unknown()
+      if (node === null || node.publicKey !== signerOf(call).key) throw refusals.unknown()
       const { incarnation, in_flight, seq = null, resources = null } = call.body
       pulse.noteHttpBeat({ node_id: node.id, incarnation, in_flight, seq, resources })
       return { status: statusOf(node).status }
@@ -75,7 +84,8 @@ async function register(
   { membership, nodes, joinFailures }: NodeAgentDeps,
   call: Call<typeof routes.register>,
 ): Promise<Answer<Registered>> {
-  if (call.body.public_key !== keyOf(call)) {
+  const { key, signedAt } = signerOf(call)
+  if (call.body.public_key !== key) {
     throw new HttpError(401, 'bad_signature', 'the public_key to register is not the key that signed the request')
   }
   // Whoever is known needs no token, and does not suffer from somebody guessing behind the same address.
@@ -84,8 +94,9 @@ async function register(
     const headers = { 'retry-after': String(wait) }
     throw new HttpError(429, 'too_many_failures', `too many wrong join tokens from this address; try again in ${wait} s`, { headers })
   }
-  const result = await membership.register(call.body)
+  const result = await membership.register(call.body, signedAt)
   if (result.outcome === 'wrong_token') joinFailures.note(call.remoteAddress)
+  if (result.outcome === 'outdated') throw outdated(result.newest)
   if (!('node' in result)) throw refusals[result.outcome]()
   const { id, name } = result.node
   return new Answer(result.outcome === 'joined' ? 201 : 200, { id, name, status: statusOf(result.node).status })

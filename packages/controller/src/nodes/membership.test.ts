@@ -10,9 +10,9 @@ import { createMembership } from './membership.ts'
 const id = NodeId.parse('n-1')
 
 it.each<[string, Partial<NodeStore>]>([
-  ['while it came back', { refresh: async () => id, find: async () => null }],
-  ['while it joined', { refresh: async () => null, insert: async () => id, find: async () => null }],
-  ['again and again', { refresh: async () => null, insert: async () => null }],
+  ['while it came back', { refresh: async () => ({ outcome: 'refreshed', id }), find: async () => null }],
+  ['while it joined', { refresh: async () => ({ outcome: 'unknown' }), insert: async () => id, find: async () => null }],
+  ['again and again', { refresh: async () => ({ outcome: 'unknown' }), insert: async () => null }],
 ])('a node that is deleted %s is told to try again', async (_, nodes) => {
   const membership = createMembership({
     nodes: nodes as unknown as NodeStore,
@@ -24,5 +24,5 @@ it.each<[string, Partial<NodeStore>]>([
     bus: { kind: 'local', url: 'local:', credentials: noCredentials },
     workerSettings: () => Promise.reject(new Error('not asked for')),
   })
-  expect(await membership.register({ name: 'x' } as unknown as Registration)).toEqual({ outcome: 'deleted_meanwhile' })
+  expect(await membership.register({ name: 'x' } as unknown as Registration, new Date(0))).toEqual({ outcome: 'deleted_meanwhile' })
 })

@@ -14,6 +14,7 @@ const longestPollMs = 30_000
 
 export type Registering =
   | { outcome: 'joined' | 'returned'; node: NodeRecord }
+  | { outcome: 'outdated'; newest: string }
   | { outcome: 'bus_is_local' | 'wrong_token' | 'too_many_pending' | 'deleted_meanwhile' }
 
 export type SessionOutcome = { outcome: 'ok'; session: Session } | { outcome: 'unknown' | 'superseded' }
@@ -34,25 +35,26 @@ export type Membership = ReturnType<typeof createMembership>
 export function createMembership(deps: MembershipDeps) {
   const { nodes, access, feed, log } = deps
 
-  async function insert(registration: Registration): Promise<NodeId | null> {
+  async function insert(registration: Registration, signedAt: Date): Promise<NodeId | null> {
     const approvedBy = deps.isOwnWorker(registration.public_key) ? 'this process' : deps.autoApprove ? '--auto-approve' : null
-    const id = await nodes.insert(NodeId.parse(newId('n')), registration, approvedBy)
+    const id = await nodes.insert(NodeId.parse(newId('n')), registration, { approvedBy, signedAt })
     if (id !== null) log.info('a node joined', { node: id, name: registration.name, approved: approvedBy !== null })
     return id
   }
 
-  async function register(registration: Registration): Promise<Registering> {
+  async function register(registration: Registration, signedAt: Date): Promise<Registering> {
     if (deps.bus.kind === 'local' && !deps.isOwnWorker(registration.public_key)) return { outcome: 'bus_is_local' }
     // Twice: of two registrations of one new key at once, the second finds the first one's row.
     for (let round = 0; round < 2; round += 1) {
-      const known = await nodes.refresh(registration)
-      if (known !== null) return await found(known, 'returned')
+      const known = await nodes.refresh(registration, signedAt)
+      if (known.outcome === 'outdated') return known
+      if (known.outcome === 'refreshed') return await found(known.id, 'returned')
       if (!deps.isOwnWorker(registration.public_key)) {
         const isInvited = registration.token !== undefined && (await access.hasJoinToken(sha256Hex(registration.token)))
         if (!isInvited) return { outcome: 'wrong_token' }
         if ((await nodes.countPending()) >= maxPending) return { outcome: 'too_many_pending' }
       }
-      const added = await insert(registration)
+      const added = await insert(registration, signedAt)
       if (added !== null) return await found(added, 'joined')
     }
     return { outcome: 'deleted_meanwhile' }

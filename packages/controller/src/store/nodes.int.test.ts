@@ -33,7 +33,10 @@ async function put(pulse: { liveness: string; answering: string; approved?: bool
   const id = NodeId.parse(`n-${made}`)
   const key = `U${String.fromCodePoint(64 + made).repeat(55)}`
   const { approved = true, draining = false } = pulse
-  await nodes.insert(id, Registration.parse({ name: 'n', public_key: key, incarnation: 'i' }), approved ? 'test' : null)
+  await nodes.insert(id, Registration.parse({ name: 'n', public_key: key, incarnation: 'i' }), {
+    approvedBy: approved ? 'test' : null,
+    signedAt: new Date(),
+  })
   await nodes.setDraining(id, draining)
   const { liveness, answering } = pulse
   await sql`update node_pulses set liveness = ${liveness}, answering = ${answering}, last_seen_at = now() where node_id = ${id}`.execute(

@@ -39,6 +39,10 @@ export interface NodeRecord {
   readonly inFlight: number
 }
 
+export type Refreshing = { outcome: 'refreshed'; id: NodeId } | { outcome: 'outdated'; newest: string } | { outcome: 'unknown' }
+
+export type Arrival = Readonly<{ approvedBy: string | null; signedAt: Date }>
+
 export interface StatusFacts {
   readonly approved: boolean
   readonly draining: boolean
@@ -146,19 +150,36 @@ export class NodeStore {
     return row.pending
   }
 
-  /** A known key comes back: its row says what it reports now. Null when the key is unknown. */
-  async refresh(registration: Registration): Promise<NodeId | null> {
+  /**
+   * A known key comes back: its row says what it reports now. A process may repeat itself; of two, the one that
+   * signed later counts, whichever arrives last.
+   */
+  async refresh(registration: Registration, signedAt: Date): Promise<Refreshing> {
+    const at = signedAt.toISOString()
     const row = await this.#db
       .updateTable('nodes')
-      .set(reported(registration))
+      .set({ ...reported(registration), registration_signed_at: sql<string>`greatest(registration_signed_at, ${at})` })
       .where('public_key', '=', registration.public_key)
+      .where((e) =>
+        e.or([
+          e('incarnation', '=', registration.incarnation),
+          e('registration_signed_at', 'is', null),
+          e('registration_signed_at', '<', at),
+        ]),
+      )
       .returning('id')
       .executeTakeFirst()
-    return row === undefined ? null : NodeId.parse(row.id)
+    if (row !== undefined) return { outcome: 'refreshed', id: NodeId.parse(row.id) }
+    const newer = await this.#db
+      .selectFrom('nodes')
+      .where('public_key', '=', registration.public_key)
+      .select('registration_signed_at')
+      .executeTakeFirst()
+    return newer === undefined ? { outcome: 'unknown' } : { outcome: 'outdated', newest: newer.registration_signed_at ?? at }
   }
 
   /** A new key: a new row. Null when the same key was registered meanwhile (then: refresh). */
-  async insert(id: NodeId, registration: Registration, approvedBy: string | null): Promise<NodeId | null> {
+  async insert(id: NodeId, registration: Registration, { approvedBy, signedAt }: Arrival): Promise<NodeId | null> {
     return await this.#db.transaction().execute(async (tx) => {
       const row = await tx
         .insertInto('nodes')
@@ -166,6 +187,7 @@ export class NodeStore {
           id,
           public_key: registration.public_key,
           ...reported(registration),
+          registration_signed_at: signedAt.toISOString(),
           approved_by: approvedBy,
           approved_at: approvedBy === null ? null : sql<string>`now()`,
         })

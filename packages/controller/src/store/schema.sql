@@ -111,6 +111,7 @@ create table nodes (
   created_at timestamp with time zone not null default now(),
   approved_at timestamp with time zone,
   approved_by text,
+  registration_signed_at timestamp with time zone,
   constraint nodes_pkey PRIMARY KEY (id),
   constraint nodes_public_key_key UNIQUE (public_key),
   constraint approval_is_whole CHECK (((approved_at IS NULL) = (approved_by IS NULL))),

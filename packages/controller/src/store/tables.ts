@@ -87,6 +87,7 @@ export interface NodesTable {
   created_at: Defaulted<Timestamp>
   approved_at: Timestamp | null
   approved_by: string | null
+  registration_signed_at: Timestamp | null
 }
 
 export interface SchemaMigrationsTable {

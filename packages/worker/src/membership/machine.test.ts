@@ -41,6 +41,7 @@ const events = {
   local: refusal(409, 'bus_is_local'),
   superseded: refusal(409, 'superseded'),
   conflict: refusal(409, 'conflict'),
+  outdated: refusal(409, 'registration_outdated'),
   stop: { type: 'stop', message: 'told to' },
 } as const satisfies Record<string, MembershipEvent>
 
@@ -88,6 +89,7 @@ const table: Record<keyof typeof events, Record<keyof typeof states, Outcome>> =
     ended: 'illegal',
   },
   conflict: { firstJoin: 'refused', returning: 'again', registered: 'again', pending: 'again', joined: 'again', ended: 'illegal' },
+  outdated: { firstJoin: 'again', returning: 'again', registered: 'again', pending: 'again', joined: 'again', ended: 'illegal' },
   stop: { firstJoin: 'stopped', returning: 'stopped', registered: 'stopped', pending: 'stopped', joined: 'stopped', ended: 'illegal' },
 }
 const withToken: typeof table = {

@@ -101,7 +101,9 @@ function endedByConflict(refusal: Refusal): Ended | null {
   return { state: 'ended', reason: 'superseded', code: 1, message: `another process took over as this node: ${refusal.message}` }
 }
 
-const mayPass = ({ status }: Refusal): boolean => status >= 500 || status === 408 || status === 425 || status === 429
+/** An outdated registration is signed anew each time. */
+const mayPass = ({ status, code }: Refusal): boolean =>
+  status >= 500 || status === 408 || status === 425 || status === 429 || code === 'registration_outdated'
 const aboutSignature = ({ code }: Refusal): boolean => code === 'bad_signature' || code === 'clock_skew'
 const refused = (message: string): Ended => ({ state: 'ended', reason: 'refused', code: 1, message })
 const howToJoin = ({ controllerUrl }: JoinFacts): string => `To join run: muster worker --join ${controllerUrl} --token <join token>`
