@@ -26,18 +26,11 @@ export interface Subscription {
   stop(): Promise<void>
 }
 
-export interface Listening extends Subscription {
-  /** How many messages were lost because the handler was too slow. What a sender had too many of (`maxPerSubject`) is not among them. */
-  dropped(): number
-}
-
 export interface SubscribeOptions {
   /** Of all subscribers with the same queue name, one gets each message. */
   readonly queue?: string
   /** How many messages may wait for the handler; the oldest is dropped beyond that (default 8,192). */
   readonly maxPending?: number
-  /** How many of one subject may wait; further ones are thrown away, so that one sender can't push out the others. */
-  readonly maxPerSubject?: number
 }
 
 /** Counts since the connection was made. */
@@ -80,7 +73,7 @@ export interface Bus {
     to: ParamsOrAny<P>,
     handler: (message: z.output<M>, to: Params<P>) => Promise<void> | void,
     options?: SubscribeOptions,
-  ): Listening
+  ): Subscription
 
   /** A round trip to the server: resolves when everything sent before it has arrived there. */
   ping(timeoutMs: number): Promise<void>

@@ -4,7 +4,7 @@ import type { Command, Params, ParamSchemas, ParamsOrAny, Topic } from '@muster/
 import type { Log } from '@muster/host'
 import type { z } from 'zod'
 import { BusError } from './bus.ts'
-import type { Bus, BusStats, Listening, SubscribeOptions, Subscription } from './bus.ts'
+import type { Bus, BusStats, SubscribeOptions, Subscription } from './bus.ts'
 import { anySubject, decode, decodeAnswer, encode, encodeFailure, exactSubject, paramsReader } from './codec.ts'
 import { createInbox } from './inbox.ts'
 import { Requests } from './requests.ts'
@@ -134,15 +134,13 @@ export class BusConnection implements Bus {
     topic: Topic<P, M>,
     to: ParamsOrAny<P>,
     handler: (message: z.output<M>, to: Params<P>) => Promise<void> | void,
-    { queue, maxPending = defaultMaxPending, maxPerSubject }: SubscribeOptions = {},
-  ): Listening {
+    { queue, maxPending }: SubscribeOptions = {},
+  ): Subscription {
     const subject = this.#subjectToHear(topic, to)
     const readParams = paramsReader(topic, to)
     const malformed = this.#tally.malformedOn(subject)
-    const excess = this.#tally.excessOn(subject)
-    let dropped = 0
     const inbox = createInbox<Packet>({
-      maxPending,
+      maxPending: maxPending ?? defaultMaxPending,
       maxPendingSize,
       handle: (packet) => {
         const params = readParams(packet.subject)
@@ -151,23 +149,18 @@ export class BusConnection implements Bus {
         if (params === null) return malformed('not a subject of this topic')
         return this.#guard(subject, () => handler(message.value, params))
       },
-      onDropped: () => {
-        dropped += 1
-        this.#tally.dropped += 1
-      },
-      ...(maxPerSubject === undefined ? {} : { perSender: { max: maxPerSubject, of: (packet) => packet.subject } }),
-      onExcess: (packet) => excess(packet.subject),
-      onBurst: () => this.#log.warn('messages dropped: their handler is too slow', { subject, maxPending }),
+      onDropped: () => (this.#tally.dropped += 1),
+      onBurst: () =>
+        this.#log.warn('messages dropped: their handler is too slow', { subject, maxPending: maxPending ?? defaultMaxPending }),
     })
     const listener = this.#wire.listen(subject, queue ?? null, (packet) => {
       this.#tally.received += 1
       inbox.push(packet, packet.text?.length ?? 0)
     })
-    const { stop } = this.#own(async () => {
+    return this.#own(async () => {
       listener.stop()
       await inbox.stop()
     })
-    return { stop, dropped: () => dropped }
   }
 
   async ping(timeoutMs: number): Promise<void> {

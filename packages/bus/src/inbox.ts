@@ -12,9 +12,6 @@ export interface InboxOptions<T> {
   readonly maxPending: number
   /** In the unit of `size`: many large messages must not fill the memory either. */
   readonly maxPendingSize: number
-  /** Nobody may have more than so many waiting: whoever sends too much loses what is too much, and nobody else anything. */
-  readonly perSender?: { readonly max: number; readonly of: (item: T) => string }
-  readonly onExcess: (item: T) => void
   /** Must not throw. */
   readonly handle: (item: T) => Promise<void> | void
   readonly onDropped: () => void
@@ -27,20 +24,13 @@ const messagesPerTurn = 256
 
 export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
   const queue = createQueue<T>()
-  const senders = createSenders(options.perSender)
   const idle: (() => void)[] = []
   let isRunning = false
   let isStopped = false
   let isBurst = false
 
-  const take = (): T | undefined => {
-    const item = queue.take()
-    if (item !== undefined) senders.left(item)
-    return item
-  }
-
   const dropOldest = (): void => {
-    take()
+    queue.take()
     options.onDropped()
     if (!isBurst) options.onBurst()
     isBurst = true
@@ -48,7 +38,7 @@ export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
 
   const run = async (): Promise<void> => {
     for (let handled = 1; !isStopped; handled += 1) {
-      const item = take()
+      const item = queue.take()
       if (item === undefined) break
       const running = options.handle(item)
       if (running !== undefined) await running
@@ -62,7 +52,6 @@ export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
   return {
     push(item, size) {
       if (isStopped) return
-      if (!senders.enter(item)) return options.onExcess(item)
       queue.add(item, size)
       while (queue.length() > 1 && (queue.length() > options.maxPending || queue.size() > options.maxPendingSize)) dropOldest()
       if (isRunning) return
@@ -73,28 +62,6 @@ export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
       isStopped = true
       queue.clear()
       if (isRunning) await new Promise<void>((resolve) => idle.push(resolve))
-    },
-  }
-}
-
-/** How many of each sender wait. */
-function createSenders<T>(limit: InboxOptions<T>['perSender']) {
-  const waiting = new Map<string, number>()
-  return {
-    enter(item: T): boolean {
-      if (limit === undefined) return true
-      const sender = limit.of(item)
-      const count = waiting.get(sender) ?? 0
-      if (count >= limit.max) return false
-      waiting.set(sender, count + 1)
-      return true
-    },
-    left(item: T): void {
-      if (limit === undefined) return
-      const sender = limit.of(item)
-      const count = waiting.get(sender) ?? 0
-      if (count > 1) waiting.set(sender, count - 1)
-      else waiting.delete(sender)
     },
   }
 }

@@ -1,5 +1,5 @@
 export { BusError } from './bus.ts'
-export type { Bus, BusErrorCode, BusStats, Listening, SubscribeOptions, Subscription } from './bus.ts'
+export type { Bus, BusErrorCode, BusStats, SubscribeOptions, Subscription } from './bus.ts'
 export { createLocalHub } from './local/hub.ts'
 export type { LocalHub, LocalHubOptions } from './local/hub.ts'
 export { connectNats } from './nats/connect-nats.ts'

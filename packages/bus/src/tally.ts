@@ -35,15 +35,6 @@ export class Tally {
     }
   }
 
-  /** For one subscription, too. */
-  excessOn(subject: string): (sender: string) => void {
-    const sparse = createSparse((sender, count) => this.#log.warn('messages dropped: too many from one sender', { subject, sender, count }))
-    return (sender) => {
-      this.dropped += 1
-      sparse.note(sender)
-    }
-  }
-
   stats(): BusStats {
     const { sent, received, dropped, malformed } = this
     return { sent, received, dropped, malformed }

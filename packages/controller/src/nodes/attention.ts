@@ -1,5 +1,5 @@
 // Whether a controller may judge silence. It may only when it listened all the while: a stalled bus,
-// a stalled database, a stalled process, an inbox that ran over or a clock that jumped looks exactly like every node dying
+// a stalled database, a stalled process or a clock that jumped looks exactly like every node dying
 // at once. Pure; times are monotonic milliseconds.
 
 export type Attention = Readonly<{
@@ -13,8 +13,6 @@ export type Attention = Readonly<{
 export type Probe = Readonly<{
   at: number
   busAnswered: boolean
-  /** Every heartbeat that reached this process was taken in. */
-  heardAll: boolean
   /** The database's time; null when it did not answer. */
   databaseNowMs: number | null
 }>
@@ -35,7 +33,7 @@ export function attend(before: Attention, probe: Probe, limits: AttentionLimits)
     before.databaseOffsetMs !== null &&
     Math.abs(databaseOffsetMs - before.databaseOffsetMs) > limits.maxClockJumpMs
   const stood = probe.at - before.lastProbeAt > limits.maxGapMs
-  const works = probe.busAnswered && probe.heardAll && probe.databaseNowMs !== null
+  const works = probe.busAnswered && probe.databaseNowMs !== null
   const since = !works ? null : before.since === null || stood || jumped ? probe.at : before.since
   return { since, lastProbeAt: probe.at, databaseOffsetMs }
 }

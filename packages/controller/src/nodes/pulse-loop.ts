@@ -2,9 +2,9 @@
 // whoever listened all the while, and nodes that owe a proof are asked for it.
 // Every controller hears every heartbeat (a queue group would lose those handed to a controller
 // that hangs); the database keeps the first to write it, so N controllers cost N statements, not N rows.
-import type { Bus, Listening } from '@muster/bus'
+import type { Bus, Subscription } from '@muster/bus'
 import { createTrouble, createWakeable, type Clock, type Log, type Trouble } from '@muster/host'
-import { heartbeat, nodeEvents, type Heartbeat, type NodeEvent, type NodeId } from '@muster/protocol'
+import { heartbeat, nodeEvents, type Heartbeat, type NodeId } from '@muster/protocol'
 import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
 import { attend, inattentive, mayJudge, type Attention } from './attention.ts'
 
@@ -14,10 +14,6 @@ const flushEveryMs = 1_000
 const flushFirstAfterMs = 50
 /** Ids come from the bus, so anybody on it could invent them; what is remembered is bounded. */
 const maxRemembered = 100_000
-/** Of one node: its process, the one before it, and a copy or two. */
-const maxProcesses = 4
-/** One node that floods must not push out what the others say. */
-const maxWaitingOfNode = { heartbeats: 16, events: 256 }
 const pingTimeoutMs = 2_000
 const limits = { maxGapMs: 5_000, maxClockJumpMs: 2_000 }
 
@@ -41,8 +37,8 @@ interface Waiting {
 
 export class PulseLoop {
   readonly #deps: PulseLoopDeps
-  /** By node, then process: what a wrong process says in a node's name must not push out what the right one said. */
-  readonly #waiting = new Map<NodeId, Map<string, Waiting>>()
+  /** By node and process: what a wrong process says in a node's name must not push out what the right one said. */
+  readonly #waiting = new Map<string, Waiting>()
   /** Which process of a node was heard last. */
   readonly #heard = new Map<NodeId, string>()
   /** Said by workers that leave; kept until the database has them. */
@@ -50,10 +46,6 @@ export class PulseLoop {
   readonly #hurry: ReturnType<typeof createWakeable>
   readonly #trouble: Trouble
   #attention: Attention
-  #beats: Listening | null = null
-  /** How many heartbeats were lost in this process, and how many that were at the last look. */
-  #forgotten = 0
-  #lostBefore = 0
 
   constructor(deps: PulseLoopDeps) {
     this.#deps = deps
@@ -81,34 +73,24 @@ export class PulseLoop {
     await Promise.all(subscriptions.map((subscription) => subscription.stop()))
   }
 
-  #subscribe(): Listening[] {
+  #subscribe(): Subscription[] {
     const { bus } = this.#deps
     const everyNode = { node: '*' } as const
-    const noteBeat = (message: Heartbeat, { node }: { node: NodeId }): void => {
+    const beats = bus.subscribe(heartbeat, everyNode, (message, { node }) => {
       if (message.node_id === node) this.#note('bus', message)
-    }
-    const noteEvent = async (event: NodeEvent, { node }: { node: NodeId }): Promise<void> => {
+    })
+    const events = bus.subscribe(nodeEvents, everyNode, async (event, { node }) => {
       if (event.type !== 'leaving') return
       if (this.#goodbyes.size < maxRemembered) this.#goodbyes.set(node, event)
       await this.#flush().catch(() => undefined) // the next tick tries again
-    }
-    this.#beats = bus.subscribe(heartbeat, everyNode, noteBeat, { maxPerSubject: maxWaitingOfNode.heartbeats })
-    return [this.#beats, bus.subscribe(nodeEvents, everyNode, noteEvent, { maxPerSubject: maxWaitingOfNode.events })]
+    })
+    return [beats, events]
   }
 
   #note(via: Beat['via'], beat: Reported): void {
     const resources = beat.resources === null ? null : JSON.stringify(beat.resources)
-    if (this.#waiting.size >= maxRemembered) {
-      this.#forgotten += this.#waiting.size
-      this.#waiting.clear()
-    }
-    const ofNode = this.#waiting.get(beat.node_id) ?? new Map<string, Waiting>()
-    this.#waiting.set(beat.node_id, ofNode)
-    // Said last, kept longest.
-    ofNode.delete(beat.incarnation)
-    ofNode.set(beat.incarnation, { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
-    const [oldest] = ofNode.keys()
-    if (ofNode.size > maxProcesses && oldest !== undefined) ofNode.delete(oldest)
+    if (this.#waiting.size >= maxRemembered) this.#waiting.clear()
+    this.#waiting.set(keyOf(beat), { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
     if (this.#heard.get(beat.node_id) !== beat.incarnation) this.#hurry.wake()
   }
 
@@ -123,15 +105,13 @@ export class PulseLoop {
 
   async #flushBeats(): Promise<void> {
     if (this.#waiting.size === 0) return
-    const batch = [...this.#waiting.values()].flatMap((ofNode) => [...ofNode.values()])
+    const batch = [...this.#waiting.values()]
     const now = this.#deps.clock.monotonic()
     await this.#deps.pulses.recordBeats(batch.map((beat) => ({ ...beat, ageMs: now - beat.arrivedAt })))
     // Only what was written is forgotten: what came meanwhile, or could not be written, waits on.
     for (const beat of batch) {
       const { node_id, incarnation } = beat.heartbeat
-      const ofNode = this.#waiting.get(node_id)
-      if (ofNode?.get(incarnation) === beat) ofNode.delete(incarnation)
-      if (ofNode?.size === 0) this.#waiting.delete(node_id)
+      if (this.#waiting.get(keyOf(beat.heartbeat)) === beat) this.#waiting.delete(keyOf(beat.heartbeat))
       if (this.#heard.size >= maxRemembered) this.#heard.clear()
       this.#heard.set(node_id, incarnation)
     }
@@ -147,34 +127,21 @@ export class PulseLoop {
       () => true,
       () => false,
     )
-    const reported = [...this.#waiting.keys()]
+    const reported = [...this.#waiting.values()].map((beat) => beat.heartbeat.node_id)
     let databaseNowMs: number | null = null
     try {
       await this.#flush()
       databaseNowMs = await pulses.databaseNow()
-      const heardAll = this.#heardAll()
-      this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered, heardAll, databaseNowMs }, limits)
+      this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered, databaseNowMs }, limits)
       const { nodeTimeoutMs } = silence
       if (mayJudge(this.#attention, { now: clock.monotonic(), nodeTimeoutMs })) await this.#judge(databaseNowMs)
       await this.#deps.probeUnproven(signal)
       this.#trouble.over()
     } catch (error) {
       this.#trouble.failed({ error, waiting: reported.length })
-      this.#attention = attend(
-        this.#attention,
-        { at: clock.monotonic(), busAnswered, heardAll: this.#heardAll(), databaseNowMs: null },
-        limits,
-      )
+      this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered, databaseNowMs: null }, limits)
     }
     this.#deps.onTick({ attention: this.#attention, reported })
-  }
-
-  /** Whether no heartbeat was lost here since the last look: whoever was not heard then only seems silent. */
-  #heardAll(): boolean {
-    const lost = this.#forgotten + (this.#beats?.dropped() ?? 0)
-    const isSame = lost === this.#lostBefore
-    this.#lostBefore = lost
-    return isSame
   }
 
   async #judge(databaseNowMs: number): Promise<void> {
@@ -183,3 +150,5 @@ export class PulseLoop {
     if (silent.length > 0) this.#deps.log.warn('nodes fell silent', { count: silent.length, nodes: silent.slice(0, 20) })
   }
 }
+
+const keyOf = (beat: { node_id: string; incarnation: string }): string => `${beat.node_id} ${beat.incarnation}`

@@ -1,5 +1,7 @@
 create sequence change_seq as bigint increment by 1 start with 1;
 
+create sequence intent_generation as bigint increment by 1 start with 1;
+
 create table api_keys (
   id text not null,
   name text not null,
@@ -11,6 +13,17 @@ create table api_keys (
   constraint api_keys_secret_sha256_key UNIQUE (secret_sha256),
   constraint api_keys_scope_check CHECK ((scope = ANY (ARRAY['inference'::text, 'read'::text, 'admin'::text]))),
   constraint api_keys_secret_sha256_check CHECK ((secret_sha256 ~ '^[0-9a-f]{64}$'::text))
+);
+
+create table available_backends (
+  backend text not null,
+  concrete text not null,
+  platform text not null,
+  uri text not null,
+  digest text not null,
+  version text not null,
+  checked_at timestamp with time zone not null default now(),
+  constraint available_backends_pkey PRIMARY KEY (backend, concrete, platform)
 );
 
 create table browser_sessions (
@@ -46,6 +59,15 @@ create table controllers (
   constraint controllers_pkey PRIMARY KEY (id)
 );
 
+create table duties (
+  name text not null,
+  holder text,
+  lease_until timestamp with time zone,
+  done_at timestamp with time zone,
+  report jsonb not null default '{}'::jsonb,
+  constraint duties_pkey PRIMARY KEY (name)
+);
+
 create table galleries (
   name text not null,
   url text not null,
@@ -57,6 +79,88 @@ create table galleries (
   constraint galleries_name_check CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text)),
   constraint galleries_origin_check CHECK ((origin = ANY (ARRAY['setting'::text, 'api'::text]))),
   constraint galleries_url_check CHECK (((length(url) >= 1) AND (length(url) <= 2048)))
+);
+
+create table idempotency_keys (
+  key text not null,
+  caller text not null,
+  request_sha256 text not null,
+  status integer not null,
+  response jsonb not null,
+  created_at timestamp with time zone not null default now(),
+  constraint idempotency_keys_pkey PRIMARY KEY (caller, key)
+);
+
+create table intent_events (
+  id bigint not null generated always as identity,
+  at timestamp with time zone not null default clock_timestamp(),
+  node_id text not null,
+  backend text not null,
+  generation bigint not null,
+  epoch bigint not null,
+  type text not null,
+  detail jsonb not null default '{}'::jsonb,
+  constraint intent_events_pkey PRIMARY KEY (id)
+);
+
+create table intents (
+  node_id text not null,
+  backend text not null,
+  kind text not null,
+  generation bigint not null,
+  epoch bigint not null default 0,
+  op_id text not null,
+  plan jsonb not null,
+  attempts integer not null default 0,
+  last_failure jsonb,
+  cancel_asked boolean not null default false,
+  state text not null,
+  next_at timestamp with time zone,
+  was_sent boolean not null default false,
+  wait text,
+  holder text,
+  lease_until timestamp with time zone,
+  accepted_at timestamp with time zone,
+  sign_at timestamp with time zone,
+  is_overdue boolean not null default false,
+  finished_at timestamp with time zone,
+  note text not null default ''::text,
+  phase text,
+  file_name text not null default ''::text,
+  current_bytes bigint not null default 0,
+  total_bytes bigint not null default 0,
+  percentage real not null default 0,
+  progress_seq bigint,
+  asked_at timestamp with time zone,
+  wished_at timestamp with time zone not null default now(),
+  revision bigint not null default 0,
+  constraint intents_pkey PRIMARY KEY (node_id, backend),
+  constraint intents_generation_key UNIQUE (generation),
+  constraint intents_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
+  constraint intent_is_one_case CHECK (
+CASE state
+    WHEN 'waiting'::text THEN ((next_at IS NOT NULL) AND (wait IS NULL) AND (holder IS NULL) AND (lease_until IS NULL) AND (accepted_at IS NULL) AND (finished_at IS NULL))
+    WHEN 'sending'::text THEN ((next_at IS NULL) AND (wait IS NULL) AND (holder IS NOT NULL) AND (lease_until IS NOT NULL) AND (accepted_at IS NULL) AND (finished_at IS NULL))
+    WHEN 'working'::text THEN ((accepted_at IS NOT NULL) AND (sign_at IS NOT NULL) AND (finished_at IS NULL) AND
+    CASE wait
+        WHEN 'result'::text THEN ((holder IS NULL) AND (lease_until IS NULL) AND (next_at IS NULL))
+        WHEN 'reply'::text THEN ((holder IS NOT NULL) AND (lease_until IS NOT NULL) AND (next_at IS NULL))
+        WHEN 'another_try'::text THEN ((holder IS NULL) AND (lease_until IS NULL) AND (next_at IS NOT NULL))
+        ELSE false
+    END)
+    WHEN 'failed'::text THEN ((finished_at IS NOT NULL) AND (last_failure IS NOT NULL) AND (next_at IS NULL) AND (wait IS NULL) AND (holder IS NULL))
+    WHEN 'dead'::text THEN ((finished_at IS NOT NULL) AND (last_failure IS NOT NULL) AND (next_at IS NULL) AND (wait IS NULL) AND (holder IS NULL))
+    ELSE ((finished_at IS NOT NULL) AND (next_at IS NULL) AND (wait IS NULL) AND (holder IS NULL))
+END),
+  constraint intents_attempts_check CHECK ((attempts >= 0)),
+  constraint intents_backend_check CHECK ((backend ~ '^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$'::text)),
+  constraint intents_current_bytes_check CHECK ((current_bytes >= 0)),
+  constraint intents_kind_check CHECK ((kind = ANY (ARRAY['install'::text, 'upgrade'::text, 'delete'::text]))),
+  constraint intents_percentage_check CHECK (((percentage >= (0)::double precision) AND (percentage <= (100)::double precision))),
+  constraint intents_phase_check CHECK ((phase = ANY (ARRAY['resolving'::text, 'downloading'::text, 'extracting'::text, 'starting'::text]))),
+  constraint intents_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'sending'::text, 'working'::text, 'applied'::text, 'failed'::text, 'dead'::text, 'cancelled'::text]))),
+  constraint intents_total_bytes_check CHECK ((total_bytes >= 0)),
+  constraint intents_wait_check CHECK ((wait = ANY (ARRAY['result'::text, 'reply'::text, 'another_try'::text])))
 );
 
 create table join_tokens (
@@ -112,6 +216,9 @@ create table nodes (
   approved_at timestamp with time zone,
   approved_by text,
   registration_signed_at timestamp with time zone,
+  inventory_incarnation text,
+  inventory_seq bigint,
+  inventory_at timestamp with time zone,
   constraint nodes_pkey PRIMARY KEY (id),
   constraint nodes_public_key_key UNIQUE (public_key),
   constraint approval_is_whole CHECK (((approved_at IS NULL) = (approved_by IS NULL))),
@@ -119,6 +226,54 @@ create table nodes (
   constraint nodes_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint nodes_node_type_check CHECK ((node_type = ANY (ARRAY['backend'::text, 'agent'::text]))),
   constraint nodes_public_key_check CHECK ((public_key ~ '^U[A-Z2-7]{55}$'::text))
+);
+
+create table operation_nodes (
+  operation_id text not null,
+  node_id text not null,
+  node_name text not null,
+  generation bigint,
+  status text not null,
+  message text not null default ''::text,
+  error text,
+  error_code text,
+  attempts integer not null default 0,
+  dead boolean not null default false,
+  current_bytes bigint not null default 0,
+  total_bytes bigint not null default 0,
+  percentage real not null default 0,
+  ring integer,
+  finished_at timestamp with time zone,
+  constraint operation_nodes_pkey PRIMARY KEY (operation_id, node_id),
+  constraint operation_nodes_operation_id_fkey FOREIGN KEY (operation_id) REFERENCES operations(id) ON DELETE CASCADE,
+  constraint operation_node_is_one_case CHECK (
+CASE status
+    WHEN 'open'::text THEN ((generation IS NOT NULL) AND (error IS NULL) AND (error_code IS NULL) AND (NOT dead) AND (finished_at IS NULL))
+    WHEN 'error'::text THEN ((error IS NOT NULL) AND (error_code IS NOT NULL) AND (finished_at IS NOT NULL))
+    ELSE ((error IS NULL) AND (error_code IS NULL) AND (NOT dead) AND (finished_at IS NOT NULL))
+END),
+  constraint operation_nodes_status_check CHECK ((status = ANY (ARRAY['open'::text, 'success'::text, 'error'::text, 'cancelled'::text, 'skipped'::text])))
+);
+
+create table operations (
+  id text not null,
+  kind text not null,
+  backend text,
+  model text,
+  requested_by text not null,
+  options jsonb not null default '{}'::jsonb,
+  open_nodes integer not null,
+  progress real not null default 0,
+  file_name text not null default ''::text,
+  created_at timestamp with time zone not null default now(),
+  finished_at timestamp with time zone,
+  constraint operations_pkey PRIMARY KEY (id),
+  constraint finished_when_all_are_settled CHECK (((finished_at IS NULL) = (open_nodes > 0))),
+  constraint operation_is_about_one_thing CHECK (((backend IS NULL) <> (model IS NULL))),
+  constraint operations_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
+  constraint operations_kind_check CHECK ((kind = ANY (ARRAY['backend.install'::text, 'backend.upgrade'::text, 'backend.delete'::text, 'model.install'::text, 'model.load'::text, 'model.unload'::text, 'model.delete'::text]))),
+  constraint operations_open_nodes_check CHECK ((open_nodes >= 0)),
+  constraint operations_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (100)::double precision)))
 );
 
 create table schema_migrations (
@@ -131,12 +286,74 @@ create table schema_migrations (
 
 CREATE INDEX changes_by_seq ON public.changes USING btree (seq);
 
+CREATE INDEX intent_events_by_row ON public.intent_events USING btree (node_id, backend, id);
+
+CREATE INDEX intent_events_by_time ON public.intent_events USING btree (at);
+
+CREATE INDEX intents_by_op ON public.intents USING btree (op_id);
+
+CREATE INDEX intents_due ON public.intents USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+CREATE INDEX intents_leased ON public.intents USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+
+CREATE INDEX intents_open_by_node ON public.intents USING btree (node_id, generation) WHERE (state = ANY (ARRAY['waiting'::text, 'sending'::text, 'working'::text]));
+
+CREATE INDEX intents_working ON public.intents USING btree (accepted_at) WHERE (state = 'working'::text);
+
+CREATE INDEX operation_nodes_open ON public.operation_nodes USING btree (generation) WHERE (status = 'open'::text);
+
+CREATE INDEX operation_nodes_open_by_node ON public.operation_nodes USING btree (node_id) WHERE (status = 'open'::text);
+
+CREATE INDEX operations_active ON public.operations USING btree (created_at DESC) WHERE (finished_at IS NULL);
+
+CREATE INDEX operations_finished ON public.operations USING btree (finished_at DESC) WHERE (finished_at IS NOT NULL);
+
+CREATE OR REPLACE FUNCTION public.intent_events_are_history()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  raise exception 'intent_events is only ever added to';
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.node_changed()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 begin
   perform record_change('node', case when tg_op = 'DELETE' then old.id else new.id end, tg_op = 'DELETE');
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.node_drained()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if not new.draining then
+    update intents set next_at = now(), revision = revision + 1 where node_id = new.id and state = 'waiting' and next_at > now();
+  end if;
+  perform operations_of_nodes_changed(array[new.id]);
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.node_inventory_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform record_change('backend', b.name, false) from (
+    select name from (
+      (select e ->> 'name' as name, e from jsonb_array_elements(new.inventory) e
+       except select e ->> 'name', e from jsonb_array_elements(old.inventory) e)
+      union
+      (select e ->> 'name' as name, e from jsonb_array_elements(old.inventory) e
+       except select e ->> 'name', e from jsonb_array_elements(new.inventory) e)
+    ) d where name is not null group by name order by name
+  ) b;
   return null;
 end
 $function$;
@@ -149,6 +366,63 @@ begin
   perform record_change('node', new.node_id, false);
   return null;
 end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.node_pulses_turned()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  turned text[];
+  returned text[];
+begin
+  select array_agg(n.node_id order by n.node_id),
+    array_agg(n.node_id order by n.node_id) filter (where n.liveness = 'present' and n.answering = 'yes')
+  into turned, returned
+  from new_pulses n join old_pulses o on o.node_id = n.node_id
+  where n.liveness <> o.liveness or n.answering <> o.answering;
+  if turned is null then return null; end if;
+  if returned is not null then
+    update intents set next_at = now(), revision = revision + 1
+    where node_id = any(returned) and state = 'waiting' and next_at > now();
+  end if;
+  perform operations_of_nodes_changed(turned);
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.node_removed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  told text[];
+begin
+  insert into intent_events (node_id, backend, generation, epoch, type, detail)
+  select node_id, backend, generation, epoch, 'cancelled', '{"reason": "node removed"}' from intents
+  where node_id = old.id and state in ('waiting', 'sending', 'working') order by generation;
+  with closed as (
+    update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now()
+    where node_id = old.id and status = 'open' returning operation_id
+  ), counted as (
+    update operations o set open_nodes = o.open_nodes - 1, finished_at = case when o.open_nodes = 1 then now() end
+    from closed c where o.id = c.operation_id returning o.id
+  )
+  select array_agg(id order by id) into told from counted;
+  perform record_change('operation', id, false) from unnest(told) id;
+  perform record_change('backend', e.name, false)
+  from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;
+  return old;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.operations_of_nodes_changed(node_ids text[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  select record_change('operation', o.operation_id, false) from (
+    select distinct operation_id from operation_nodes where node_id = any(node_ids) and status = 'open' order by operation_id
+  ) o
 $function$;
 
 CREATE OR REPLACE FUNCTION public.record_change(change_kind text, change_id text, is_deleted boolean)
@@ -172,6 +446,16 @@ begin
 end
 $function$;
 
+CREATE TRIGGER intent_events_are_history BEFORE UPDATE ON public.intent_events FOR EACH ROW EXECUTE FUNCTION intent_events_are_history();
+
 CREATE TRIGGER node_pulse_changed AFTER UPDATE ON public.node_pulses FOR EACH ROW WHEN (((old.liveness <> new.liveness) OR (old.answering <> new.answering))) EXECUTE FUNCTION node_pulse_changed();
 
+CREATE TRIGGER node_pulses_turned AFTER UPDATE ON public.node_pulses REFERENCING OLD TABLE AS old_pulses NEW TABLE AS new_pulses FOR EACH STATEMENT EXECUTE FUNCTION node_pulses_turned();
+
 CREATE TRIGGER node_changed AFTER INSERT OR DELETE OR UPDATE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_changed();
+
+CREATE TRIGGER node_drained AFTER UPDATE OF draining ON public.nodes FOR EACH ROW WHEN ((old.draining <> new.draining)) EXECUTE FUNCTION node_drained();
+
+CREATE TRIGGER node_inventory_changed AFTER UPDATE OF inventory ON public.nodes FOR EACH ROW WHEN ((old.inventory <> new.inventory)) EXECUTE FUNCTION node_inventory_changed();
+
+CREATE TRIGGER node_removed BEFORE DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_removed();

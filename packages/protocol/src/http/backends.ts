@@ -1,0 +1,219 @@
+// /api/backends: what is installed where, what is offered, and the wishes to change it.
+import { z } from 'zod'
+import { BackendName, Digest, NodeId, NodeStatus, OperationId } from '../ids.ts'
+import { route } from './define.ts'
+import { Selector } from './selector.ts'
+import { OperationView } from './operations.ts'
+
+export const BackendOnNode = z.object({
+  node_id: NodeId,
+  node_name: z.string(),
+  node_status: NodeStatus,
+  version: z.string(),
+  digest: z.string(),
+  uri: z.string(),
+  installed_at: z.string(),
+})
+export type BackendOnNode = z.infer<typeof BackendOnNode>
+
+export const BackendView = z.object({
+  name: z.string(),
+  is_system: z.boolean(),
+  is_meta: z.boolean(),
+  /** Of the first node by name. */
+  metadata: z.object({
+    name: z.string(),
+    installed_at: z.string(),
+    gallery_url: z.string(),
+    version: z.string(),
+    uri: z.string(),
+    digest: z.string(),
+  }),
+  nodes: z.array(BackendOnNode),
+  upgrade_available: z.boolean(),
+  /** Nodes of one platform hold different builds of it. */
+  drift: z.boolean(),
+})
+export type BackendView = z.infer<typeof BackendView>
+
+const NodeBuild = z.object({ node_id: NodeId, node_name: z.string(), version: z.string(), digest: z.string() })
+export const UpgradeView = z.object({
+  installed_version: z.string(),
+  available_version: z.string(),
+  installed_digest: z.string(),
+  available_digest: z.string(),
+  node_drift: z.array(NodeBuild),
+})
+export type UpgradeView = z.infer<typeof UpgradeView>
+const upgrades = z.object({
+  upgrades: z.record(z.string(), UpgradeView),
+  /** When galleries and registries were last asked; null: not yet. */
+  checked_at: z.string().nullable(),
+  /** What could not be found out, and why. */
+  problems: z.array(z.object({ backend: z.string().nullable(), message: z.string() })),
+})
+
+export const OfferedBackend = z.object({
+  name: z.string(),
+  gallery: z.string(),
+  is_meta: z.boolean(),
+  version: z.string(),
+  description: z.string(),
+  license: z.string(),
+  icon: z.string(),
+  tags: z.array(z.string()),
+  urls: z.array(z.string()),
+  installed: z.boolean(),
+  nodes: z.array(z.object({ node_id: NodeId, node_name: z.string(), fits: z.boolean(), reason: z.string().nullable() })),
+})
+export type OfferedBackend = z.infer<typeof OfferedBackend>
+
+/** At most one of the two; neither: all nodes that can be meant. */
+const targets = {
+  nodes: z.array(NodeId).min(1, 'nodes is a list of node ids, or left out for all').max(10_000).optional(),
+  selector: Selector.optional(),
+  dry_run: z.boolean().optional(),
+}
+const oneOfTargets = (body: { nodes?: unknown; selector?: unknown }): boolean => body.nodes === undefined || body.selector === undefined
+const onlyOne = { message: 'name nodes or a selector, not both' }
+
+export const Rollout = z.object({
+  canary: z.number().int().min(1).max(10_000).default(1),
+  max_parallel: z.number().int().min(1).max(10_000).default(1),
+  min_healthy_time: z
+    .string()
+    .regex(/^\d{1,6}(?:\.\d+)?(?:ms|s|m|h)$/, 'a duration is a number and ms, s, m or h')
+    .default('10s'),
+})
+export type Rollout = z.infer<typeof Rollout>
+export const Strategy = z.enum(['rolling', 'recreate'])
+export type Strategy = z.infer<typeof Strategy>
+
+const uri = z
+  .string()
+  .min(1)
+  .max(2048)
+  .regex(/^[\x21-\x7e]+$/, 'a uri has no spaces')
+
+export const InstallRequest = z
+  .object({
+    backend: BackendName.optional(),
+    uri: uri.optional(),
+    name: BackendName.optional(),
+    alias: BackendName.optional(),
+    digest: Digest.optional(),
+    version: z.string().min(1).max(256).optional(),
+    ...targets,
+  })
+  .refine((body) => (body.backend === undefined) !== (body.uri === undefined), {
+    message: 'say {"backend": name} for one of a gallery, or {"uri": …, "name": …} for one that is in none',
+  })
+  .refine((body) => body.uri === undefined || body.name !== undefined, {
+    path: ['name'],
+    message: 'a uri needs the name it is installed as',
+  })
+  .refine(oneOfTargets, onlyOne)
+export type InstallRequest = z.infer<typeof InstallRequest>
+
+export const UpgradeRequest = z
+  .object({ strategy: Strategy.default('rolling'), rollout: Rollout.optional(), ...targets })
+  .refine(oneOfTargets, onlyOne)
+export type UpgradeRequest = z.infer<typeof UpgradeRequest>
+
+const isTrue = z
+  .enum(['true', 'false'])
+  .optional()
+  .transform((value) => value === 'true')
+/** As a query: `node=` once or with commas. */
+export const DeleteQuery = z.object({
+  node: z
+    .string()
+    .max(65_536)
+    .optional()
+    .transform((value) => value?.split(','))
+    .pipe(z.array(NodeId).max(10_000).optional()),
+  force: isTrue,
+  dry_run: isTrue,
+})
+export type DeleteQuery = z.infer<typeof DeleteQuery>
+
+/** A dry run answers with the operation as it would be, unsaved. */
+const accepted = z.union([z.object({ operation_id: OperationId }), OperationView])
+const params = z.object({ name: BackendName })
+
+export const backendRoutes = {
+  list: route({
+    method: 'GET',
+    path: '/api/backends',
+    access: 'read',
+    summary: 'What is installed, over all nodes',
+    response: z.object({ backends: z.array(BackendView) }),
+  }),
+  gallery: route({
+    method: 'GET',
+    path: '/api/backends/gallery',
+    access: 'read',
+    summary: 'What the galleries offer, and which nodes it fits',
+    response: z.object({
+      backends: z.array(OfferedBackend),
+      problems: z.array(z.object({ gallery: z.string(), message: z.string() })),
+    }),
+  }),
+  install: route({
+    method: 'POST',
+    path: '/api/backends/install',
+    access: 'admin',
+    summary: 'Install a backend on nodes',
+    body: InstallRequest,
+    response: accepted,
+    status: 202,
+    otherStatus: 200,
+  }),
+  upgrades: route({
+    method: 'GET',
+    path: '/api/backends/upgrades',
+    access: 'read',
+    summary: 'Backends that have a newer build, or differ between nodes',
+    response: upgrades,
+  }),
+  upgradeAll: route({
+    method: 'POST',
+    path: '/api/backends/upgrades',
+    access: 'admin',
+    summary: 'Upgrade every backend that has an upgrade or drift, or those that are named',
+    body: z.object({ backends: z.array(BackendName).min(1).max(1_000).optional() }),
+    response: z.object({ operations: z.array(z.object({ backend: z.string(), operation_id: OperationId })) }),
+    status: 202,
+    otherStatus: 200,
+  }),
+  check: route({
+    method: 'POST',
+    path: '/api/backends/upgrades/check',
+    access: 'admin',
+    summary: 'Ask galleries and registries now',
+    body: z.object({}),
+    response: upgrades,
+  }),
+  upgrade: route({
+    method: 'POST',
+    path: '/api/backends/:name/upgrade',
+    access: 'admin',
+    summary: 'Upgrade a backend where it is installed',
+    params,
+    body: UpgradeRequest,
+    response: accepted,
+    status: 202,
+    otherStatus: 200,
+  }),
+  remove: route({
+    method: 'DELETE',
+    path: '/api/backends/:name',
+    access: 'admin',
+    summary: 'Delete a backend from nodes, also from those that are away',
+    params,
+    query: DeleteQuery,
+    response: accepted,
+    status: 202,
+    otherStatus: 200,
+  }),
+}

@@ -1,0 +1,97 @@
+// /api/operations: what administrators asked for, and what came of it on each node.
+import { z } from 'zod'
+import { FailureCode } from '../failure.ts'
+import { NodeId, OperationId } from '../ids.ts'
+import { Phase } from '../messages/op.ts'
+import { route } from './define.ts'
+
+export const OperationKind = z.enum([
+  'backend.install',
+  'backend.upgrade',
+  'backend.delete',
+  'model.install',
+  'model.load',
+  'model.unload',
+  'model.delete',
+])
+export type OperationKind = z.infer<typeof OperationKind>
+
+export const OperationState = z.enum(['running', 'background', 'succeeded', 'failed', 'cancelled'])
+export type OperationState = z.infer<typeof OperationState>
+
+export const OperationNodeStatus = z.enum(['queued', 'downloading', 'running_on_worker', 'success', 'error', 'cancelled', 'skipped'])
+export type OperationNodeStatus = z.infer<typeof OperationNodeStatus>
+
+export const OperationNode = z.object({
+  node_id: z.string(),
+  node_name: z.string(),
+  status: OperationNodeStatus,
+  phase: Phase.nullable(),
+  message: z.string(),
+  file_name: z.string(),
+  current: z.number(),
+  total: z.number(),
+  percentage: z.number(),
+  attempts: z.number(),
+  next_retry_at: z.string().nullable(),
+  dead: z.boolean(),
+  ring: z.number().nullable(),
+  error: z.string().nullable(),
+  /** `rolled_back` is said by controllers alone, when a rollout was taken back. */
+  error_code: z.union([FailureCode, z.literal('rolled_back')]).nullable(),
+})
+export type OperationNode = z.infer<typeof OperationNode>
+
+export const OperationView = z.object({
+  id: OperationId,
+  kind: OperationKind,
+  backend: z.string().nullable(),
+  model: z.string().nullable(),
+  state: OperationState,
+  message: z.string(),
+  progress: z.number(),
+  file_name: z.string(),
+  current_bytes: z.number(),
+  total_bytes: z.number(),
+  created_at: z.string(),
+  finished_at: z.string().nullable(),
+  requested_by: z.string(),
+  nodes: z.array(OperationNode),
+})
+export type OperationView = z.infer<typeof OperationView>
+
+const params = z.object({ id: OperationId })
+export const OperationFilter = z.enum(['active', 'finished', 'all'])
+export type OperationFilter = z.infer<typeof OperationFilter>
+
+export const operationRoutes = {
+  list: route({
+    method: 'GET',
+    path: '/api/operations',
+    access: 'read',
+    summary: 'Operations, the newest first; `active` ones (also those in the background) unless told',
+    query: z.object({ state: OperationFilter.default('active') }),
+    response: z.object({ operations: z.array(OperationView) }),
+  }),
+  get: route({ method: 'GET', path: '/api/operations/:id', access: 'read', summary: 'One operation', params, response: OperationView }),
+  cancel: route({
+    method: 'POST',
+    path: '/api/operations/:id/cancel',
+    access: 'admin',
+    summary: 'Try no further, and call off what runs',
+    params,
+    body: z.object({}),
+    response: OperationView,
+    status: 202,
+  }),
+  retry: route({
+    method: 'POST',
+    path: '/api/operations/:id/retry',
+    access: 'admin',
+    summary: 'Try again where it failed: on one node, or on all',
+    params,
+    body: z.object({ node_id: NodeId.optional() }),
+    response: OperationView,
+    status: 202,
+  }),
+}

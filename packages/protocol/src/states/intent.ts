@@ -1,0 +1,186 @@
+// The wish about one backend on one node, and how far it has come. One row per (node, backend); a newer wish takes the
+// row over with a new generation (store/wishes), everything else is a step here. Who owns each transition:
+//   waiting    a wish, a retry, the end of a try that failed or whose fate is unknown    → sending (the reconciler's claim)
+//   sending    the controller that claimed it, until its lease ends                      → working, waiting, or an end
+//   working    the worker; controllers only listen, ask, and note that it takes long     → waiting, or an end
+//   applied, failed, dead, cancelled   ends; only a newer wish or an administrator's retry opens the row again
+// An epoch is one try: it grows with every claim, travels with the command, and what a worker says of an older try
+// ends nothing. A time that passes means *unknown*, so it moves no attempt.
+import { unreachable, type Failure } from '../failure.ts'
+import type { BackendName, NodeId, OperationId } from '../ids.ts'
+import { backoffMs, type RetryPolicy } from './backoff.ts'
+
+export type WishKind = 'install' | 'upgrade' | 'delete'
+
+type Common = Readonly<{
+  nodeId: NodeId
+  backend: BackendName
+  kind: WishKind
+  generation: number
+  epoch: number
+  /** The operation whose id the command carries. */
+  opId: OperationId
+  /** Failure replies, no responders and stalls. */
+  attempts: number
+  lastFailure: Failure | null
+  /** An administrator called it off: no further try, and the worker is told. */
+  cancelAsked: boolean
+}>
+
+/** Times are milliseconds of the database's clock. */
+export type Intent = Common &
+  (
+    | Readonly<{ state: 'waiting'; nextAt: number; /** A worker may know of it. */ wasSent: boolean }>
+    | Readonly<{ state: 'sending'; holder: string; leaseUntil: number }>
+    | Readonly<{
+        state: 'working'
+        acceptedAt: number
+        /** When it was last seen to move. */
+        signAt: number
+        isOverdue: boolean
+        wait: Wait
+      }>
+    | Readonly<{ state: 'applied' | 'failed' | 'dead' | 'cancelled'; finishedAt: number; note: string }>
+  )
+
+/** How the end of the work is learnt. */
+export type Wait =
+  /** From the worker, by event or by asking. */
+  | Readonly<{ for: 'result' }>
+  /** From the reply to a request that is held open (a worker without `async`). */
+  | Readonly<{ for: 'reply'; holder: string; leaseUntil: number }>
+  /** The request timed out, or its holder is gone: asked again then. */
+  | Readonly<{ for: 'another_try'; nextAt: number }>
+
+export type OpenState = 'waiting' | 'sending' | 'working'
+export type OpenIntent = Extract<Intent, { state: OpenState }>
+
+export type IntentEvent =
+  | Readonly<{ type: 'claimed'; holder: string; leaseUntil: number }>
+  /** The worker took it on. */
+  | Readonly<{ type: 'accepted' }>
+  /** It went to a worker that answers at the end only. */
+  | Readonly<{ type: 'request_opened'; holder: string; leaseUntil: number }>
+  /** Sent, and neither taken on nor refused: nobody knows. */
+  | Readonly<{ type: 'unheard'; againInMs: number }>
+  /** The controller that held it is gone. */
+  | Readonly<{ type: 'lease_lost' }>
+  | Readonly<{ type: 'moved' }>
+  | Readonly<{ type: 'overdue'; againInMs: number }>
+  /** The worker knows nothing of it (any more). */
+  | Readonly<{ type: 'unknown_to_worker'; againInMs: number }>
+  | Readonly<{ type: 'succeeded'; note: string }>
+  /** `epoch`: of which try; null when the worker does not say. */
+  | Readonly<{ type: 'failed'; failure: Failure; epoch: number | null }>
+  | Readonly<{ type: 'cancelled_on_worker'; failure: Failure; epoch: number | null }>
+  | Readonly<{ type: 'cancel_asked' }>
+
+export type StepFacts = Readonly<{ now: number; retry: RetryPolicy; /** In [0, 1). */ chance: number }>
+
+export const isOpen = (intent: Intent): intent is OpenIntent =>
+  intent.state === 'waiting' || intent.state === 'sending' || intent.state === 'working'
+
+/** Null: not legal here, or about an older try; the caller drops it. */
+export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts): Intent | null {
+  if (!isOpen(intent)) return null
+  const common = commonOf(intent)
+  switch (event.type) {
+    case 'claimed':
+      return isDue(intent, facts.now) ? { ...common, epoch: common.epoch + 1, ...leased(event) } : null
+    case 'accepted':
+      return intent.state === 'sending' ? working(common, { for: 'result' }, facts) : null
+    case 'request_opened':
+      return intent.state === 'sending'
+        ? working(common, { for: 'reply', holder: event.holder, leaseUntil: event.leaseUntil }, facts)
+        : null
+    case 'unheard':
+      return intent.state === 'sending' ? waiting(common, facts.now + event.againInMs) : null
+    case 'lease_lost':
+      return leaseLost(intent, facts)
+    case 'moved':
+      return intent.state === 'working' ? { ...intent, signAt: facts.now } : null
+    case 'overdue':
+      return overdue(intent, event.againInMs, facts)
+    case 'unknown_to_worker':
+      if (intent.state === 'sending') return null
+      if (intent.cancelAsked) return ended(common, 'cancelled', 'cancelled', facts)
+      return intent.state === 'working' ? waiting(common, facts.now + event.againInMs) : null
+    case 'succeeded':
+      return ended({ ...common, lastFailure: null }, 'applied', event.note, facts)
+    case 'failed':
+      return isOlderTry(intent, event.epoch) ? null : failed(intent, event.failure, facts)
+    case 'cancelled_on_worker':
+      return isOlderTry(intent, event.epoch) ? null : cancelledOnWorker(intent, event.failure, facts)
+    case 'cancel_asked':
+      if (intent.state === 'waiting' && !intent.wasSent) return ended(common, 'cancelled', 'cancelled', facts)
+      return intent.cancelAsked ? null : { ...intent, cancelAsked: true }
+    default:
+      return unreachable(event)
+  }
+}
+
+export function isDue(intent: OpenIntent, now: number): boolean {
+  if (intent.state === 'waiting') return intent.nextAt <= now && !intent.cancelAsked
+  return intent.state === 'working' && intent.wait.for === 'another_try' && intent.wait.nextAt <= now && !intent.cancelAsked
+}
+
+const commonOf = ({ nodeId, backend, kind, generation, epoch, opId, attempts, lastFailure, cancelAsked }: Intent): Common => ({
+  nodeId,
+  backend,
+  kind,
+  generation,
+  epoch,
+  opId,
+  attempts,
+  lastFailure,
+  cancelAsked,
+})
+
+const leased = ({ holder, leaseUntil }: { holder: string; leaseUntil: number }) => ({ state: 'sending' as const, holder, leaseUntil })
+
+const waiting = (common: Common, nextAt: number): Intent => ({ ...common, state: 'waiting', nextAt, wasSent: true })
+
+const working = (common: Common, wait: Wait, { now }: StepFacts): Intent => ({
+  ...common,
+  state: 'working',
+  acceptedAt: now,
+  signAt: now,
+  isOverdue: false,
+  wait,
+})
+
+const ended = (common: Common, state: 'applied' | 'failed' | 'dead' | 'cancelled', note: string, { now }: StepFacts): Intent => ({
+  ...common,
+  state,
+  finishedAt: now,
+  note,
+})
+
+function leaseLost(intent: OpenIntent, { now }: StepFacts): Intent | null {
+  if (intent.state === 'sending') return intent.leaseUntil < now ? waiting(commonOf(intent), now) : null
+  if (intent.state !== 'working' || intent.wait.for !== 'reply' || intent.wait.leaseUntil >= now) return null
+  return { ...intent, wait: { for: 'another_try', nextAt: now } }
+}
+
+/** Nothing about the attempt: it goes on, and is shown as what it is. */
+function overdue(intent: OpenIntent, againInMs: number, { now }: StepFacts): Intent | null {
+  if (intent.state !== 'working') return null
+  if (intent.wait.for === 'reply') return { ...intent, isOverdue: true, wait: { for: 'another_try', nextAt: now + againInMs } }
+  return intent.isOverdue ? null : { ...intent, isOverdue: true }
+}
+
+/** A try that failed before it was cancelled is told as what it was; it is not tried again. */
+function failed(intent: OpenIntent, failure: Failure, facts: StepFacts): Intent | null {
+  if (intent.state === 'waiting' && !intent.cancelAsked) return null
+  const common = { ...commonOf(intent), lastFailure: failure, attempts: intent.attempts + 1 }
+  if (intent.cancelAsked || failure.retry === 'never') return ended(common, 'failed', '', facts)
+  if (common.attempts >= facts.retry.maxAttempts) return ended(common, 'dead', '', facts)
+  return waiting(common, facts.now + backoffMs(common.attempts, facts.retry, facts.chance))
+}
+
+function cancelledOnWorker(intent: OpenIntent, failure: Failure, facts: StepFacts): Intent | null {
+  if (intent.cancelAsked) return ended(commonOf(intent), 'cancelled', 'cancelled', facts)
+  return failed(intent, failure, facts)
+}
+
+const isOlderTry = (intent: OpenIntent, epoch: number | null): boolean => epoch !== null && epoch !== intent.epoch

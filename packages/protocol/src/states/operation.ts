@@ -1,0 +1,74 @@
+// What an operation is seen as. Of a node that is not settled nothing is stored here: its status follows from the
+// intent and from how the node is, so that a node which falls silent, or returns, changes what is shown by itself.
+import { unreachable } from '../failure.ts'
+import type { OperationNodeStatus, OperationState } from '../http/operations.ts'
+import type { NodeStatus } from '../ids.ts'
+import type { OpenIntent } from './intent.ts'
+
+/** `isAnswering` false: unhealthy only because nothing listened for a command; it reports. */
+export type NodePresence = Readonly<{ status: NodeStatus; isAnswering: boolean }>
+
+export type OpenRow = Readonly<{
+  status: 'queued' | 'downloading' | 'running_on_worker' | 'error'
+  message: string
+  nextRetryAt: number | null
+}>
+
+export const busyMessage = 'worker still installing in background'
+
+/** `hasProgress`: something was heard of its bytes. */
+export function openRowOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenRow {
+  const shown = shownOf(intent, node, hasProgress)
+  return intent.cancelAsked ? { ...shown, message: 'cancelling' } : shown
+}
+
+function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenRow {
+  switch (intent.state) {
+    case 'waiting': {
+      if (!mayBeTried(node)) return away(node)
+      const { lastFailure, nextAt } = intent
+      if (lastFailure !== null) return { status: 'error', message: lastFailure.message, nextRetryAt: nextAt }
+      return { status: 'queued', message: intent.wasSent ? 'sent; nothing was heard, it is sent again' : '', nextRetryAt: null }
+    }
+    case 'sending':
+      return { status: 'queued', message: '', nextRetryAt: null }
+    case 'working': {
+      if (intent.isOverdue) return { status: 'running_on_worker', message: busyMessage, nextRetryAt: null }
+      if (isSilent(node)) return away(node)
+      const isHeard = intent.wait.for === 'result' || hasProgress
+      return { status: isHeard ? 'downloading' : 'queued', message: '', nextRetryAt: null }
+    }
+    default:
+      return unreachable(intent)
+  }
+}
+
+const away = ({ status }: NodePresence): OpenRow => ({
+  status: 'queued',
+  message: `node ${status}, will retry when healthy`,
+  nextRetryAt: null,
+})
+
+/** Its due tries are sent: it is healthy, or they are the probe that finds out whether it answers again. */
+export const mayBeTried = ({ status, isAnswering }: NodePresence): boolean =>
+  status === 'healthy' || (status === 'unhealthy' && !isAnswering)
+
+const isSilent = ({ status, isAnswering }: NodePresence): boolean => status === 'offline' || (status === 'unhealthy' && isAnswering)
+
+export type StateRow = Readonly<{ status: OperationNodeStatus; nextRetryAt: number | null; node: NodePresence | null }>
+
+export const isSettled = ({ status, nextRetryAt }: Pick<StateRow, 'status' | 'nextRetryAt'>): boolean =>
+  status === 'success' || status === 'skipped' || status === 'cancelled' || (status === 'error' && nextRetryAt === null)
+
+export function operationState(rows: readonly StateRow[]): OperationState {
+  const open = rows.filter((row) => !isSettled(row))
+  if (open.some(isWorkedOn)) return 'running'
+  if (open.length > 0) return 'background'
+  const has = (status: OperationNodeStatus): boolean => rows.some((row) => row.status === status)
+  if (has('error')) return 'failed'
+  if (has('success')) return 'succeeded'
+  return has('cancelled') ? 'cancelled' : 'failed'
+}
+
+const isWorkedOn = ({ status, node }: StateRow): boolean =>
+  status === 'downloading' || (status === 'queued' && node !== null && mayBeTried(node))
