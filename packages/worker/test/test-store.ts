@@ -95,6 +95,7 @@ export function recordOf(name: string, tree: Digest, version = '1'): InstalledRe
     alias: null,
     version,
     digest: tree,
+    index_digest: null,
     uri: `oci://registry.example/${name}:${version}`,
     gallery_url: '',
     installed_at: '2026-01-01T00:00:00.000Z',

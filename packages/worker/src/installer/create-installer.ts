@@ -1,14 +1,14 @@
 // Puts backends on this machine: finds where they come from, fetches and verifies them, unpacks them beside what is
 // there, proves them, and only then makes them the version in use.
 import type { Clock, Log } from '@muster/host'
-import type { NodeTraits, OciClient, Outbound, Platform } from '@muster/source'
-import { FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
+import { sourceKind, type NodeTraits, type OciClient, type Outbound, type Platform } from '@muster/source'
+import { failureOf, FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import type { InstalledRecord } from '../storage/installed-record.ts'
 import { findSource, sourceProblem, type BackendSource, type GalleriesReader } from './find-source.ts'
 import { pullArchive, takeFile } from './pull-archive.ts'
-import { pullImage } from './pull-image.ts'
+import { pullImage, type PulledImage } from './pull-image.ts'
 
 /** The ways out of this machine, and what is offered there. */
 export interface Sources {
@@ -38,11 +38,12 @@ export function createInstaller(deps: InstallerDeps): Installer {
     async remove(backend, { signal }) {
       const record = await find(store, backend)
       if (record !== null) await store.deactivate(record.name)
-      await store.collect(signal)
+      await tidyUp(deps, signal)
     },
     async isInstalled(backend, digest) {
       const record = await find(store, backend)
-      return record !== null && (digest === undefined || record.digest === digest) && (await store.summary(record.digest)) !== null
+      if (record === null || (digest !== undefined && !isOf(record, digest))) return false
+      return (await store.summary(record.digest)) !== null
     },
     async verify(backend, { signal }) {
       const record = await find(store, backend)
@@ -51,12 +52,8 @@ export function createInstaller(deps: InstallerDeps): Installer {
     async repair(backend, context) {
       const record = await find(store, backend)
       if (record === null) throw notInstalled(backend)
-      const summary = await store.summary(record.digest)
-      if (summary === null || summary.layers.length === 0) {
-        return await install(deps, { backend, mode: 'reinstall', uri: record.uri, digest: record.digest }, context)
-      }
-      await store.unpack(record.digest, summary.layers, { signal: context.signal, whenThere: 'mend' })
-      return { digest: record.digest, version: record.version }
+      await mend(deps, record, context)
+      return { digest: record.index_digest ?? record.digest, version: record.version }
     },
     inventory: async () => (await store.list()).map(listed),
   }
@@ -64,9 +61,15 @@ export function createInstaller(deps: InstallerDeps): Installer {
 
 async function install(deps: InstallerDeps, request: InstallRequest, context: InstallContext): Promise<InstallOutcome> {
   const { store, clock } = deps
-  const { galleries, oci, outbound } = deps.sources()
+  const { galleries } = deps.sources()
   const source = await findSource(request, { galleries, node: deps.node(), signal: context.signal })
-  const digest = await fetch({ store, oci, outbound, platform: deps.platform }, { source, request }, context)
+  const whenThere = request.mode === 'install' ? {} : { whenThere: 'mend' as const }
+  const fetched = await fetch(deps, { source, ...whenThere }, context).catch(async (error: unknown) => {
+    // What can't be used takes no space; what is tried again continues with what is there.
+    if (failureOf(error).retry === 'never' && !context.signal.aborted) await tidyUp(deps, context.signal)
+    throw error
+  })
+  const { digest, indexDigest } = fetched
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   const summary = await store.summary(digest)
@@ -79,38 +82,65 @@ async function install(deps: InstallerDeps, request: InstallRequest, context: In
     alias: source.alias,
     version,
     digest,
+    index_digest: indexDigest,
     uri: source.uris[0],
     gallery_url: source.galleryUrl,
     installed_at: new Date(clock.now()).toISOString(),
   })
-  await store.collect(context.signal)
-  return { digest, version }
+  await tidyUp(deps, context.signal)
+  return { digest: indexDigest ?? digest, version }
 }
 
-type Fetching = Readonly<{ store: BackendStore; oci: OciClient; outbound: Outbound; platform: Platform }>
+type Wanted = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; whenThere?: 'mend' }>
 
-async function fetch(
-  deps: Fetching,
-  { source, request }: { source: BackendSource; request: InstallRequest },
-  context: InstallContext,
-): Promise<Digest> {
-  switch (source.kind) {
+/** What was fetched is what was asked for, or it throws. */
+async function fetch(deps: InstallerDeps, { source, ...whenThere }: Wanted, context: InstallContext): Promise<PulledImage> {
+  const { store, platform, clock } = deps
+  const { oci, outbound } = deps.sources()
+  const { kind, uris, digest } = source
+  const [uri] = uris
+  switch (kind) {
     case 'oci':
-      return await pullImage(deps, { uris: source.uris, digest: request.digest ?? null }, context)
+      return await pullImage({ store, oci, platform, clock }, { uris, digest, ...whenThere }, context)
     case 'archive':
-      return await pullArchive(deps, source, context)
+      return { digest: await pullArchive({ store, outbound, clock }, { uris, digest, ...whenThere }, context), indexDigest: null }
     case 'file':
-      return await takeFile(deps, source.uris[0], context)
+      return { digest: await takeFile(store, { uri, digest, ...whenThere }, context), indexDigest: null }
     case 'builtin':
       throw new FleetError({
         code: 'incompatible',
         retry: 'never',
-        message: `this version of the worker can't fetch built-in backends yet: ${source.uris[0]}`,
+        message: `this version of the worker can't fetch built-in backends yet: ${uri}`,
       })
     default:
-      return unreachable(source.kind)
+      return unreachable(kind)
   }
 }
+
+/** From the blobs that are here; where these are damaged or gone, from where the backend came. */
+async function mend(deps: InstallerDeps, record: InstalledRecord, context: InstallContext): Promise<void> {
+  const { store } = deps
+  const whenThere = 'mend'
+  const layers = (await store.summary(record.digest))?.layers ?? []
+  if (layers.length > 0) {
+    try {
+      return void (await store.unpack(record.digest, layers, { signal: context.signal, whenThere }))
+    } catch (error) {
+      context.signal.throwIfAborted()
+      if (!['integrity', 'unavailable'].includes(failureOf(error).code)) throw error
+    }
+  }
+  const kind = sourceKind(record.uri)
+  if (kind === null) throw notInstalled(record.name)
+  await fetch(deps, { source: { kind, uris: [record.uri], digest: record.digest }, whenThere }, context)
+}
+
+/** What was done is done, also when something that nobody needs stays a little longer. */
+async function tidyUp({ store, log }: InstallerDeps, signal: AbortSignal): Promise<void> {
+  await store.collect(signal).catch((error: unknown) => log.warn('not everything that nobody needs was removed', { error }))
+}
+
+const isOf = (record: InstalledRecord, digest: Digest): boolean => record.digest === digest || record.index_digest === digest
 
 /** By the name that was asked for, the concrete one, or the alias: they are one backend. */
 async function find(store: BackendStore, name: BackendName): Promise<InstalledRecord | null> {
@@ -127,7 +157,7 @@ const listed = (record: InstalledRecord): InstalledBackend => ({
   gallery_url: record.gallery_url,
   version: record.version,
   uri: record.uri,
-  digest: record.digest,
+  digest: record.index_digest ?? record.digest,
 })
 
 const notInstalled = (backend: BackendName): FleetError =>

@@ -1,6 +1,6 @@
 // From what a command asks for to where it comes from: named by the command itself, or looked up in the galleries.
 import { chooseBackend, sourceKind, type Gallery, type NodeTraits, type SourceKind } from '@muster/source'
-import { FleetError, type BackendName, type Digest, type FailureCode } from '@muster/protocol'
+import { Digest, FleetError, type BackendName, type FailureCode } from '@muster/protocol'
 import type { InstallRequest } from '../operations/installer.ts'
 
 /** All that the record of an installed backend says of where it came from. */
@@ -8,8 +8,8 @@ export type BackendSource = Readonly<{
   kind: SourceKind
   /** Tried in this order. */
   uris: readonly [string, ...string[]]
-  /** Of an archive. */
-  sha256: string
+  /** What comes from there is held to it; null: whatever its name means now. */
+  digest: Digest | null
   version: string
   isMeta: boolean
   concrete: BackendName | null
@@ -48,7 +48,8 @@ export async function findSource(
   return {
     kind,
     uris: [entry.uri, ...entry.mirrors],
-    sha256: entry.sha256,
+    // The wish is about one version, also when the gallery has moved on.
+    digest: request.digest ?? digestIn(entry.sha256, kind),
     version: entry.version,
     isMeta,
     concrete: isMeta ? entry.name : null,
@@ -61,10 +62,20 @@ function named({ backend, name, alias, digest }: InstallRequest, uri: string): B
   const kind = sourceKind(uri)
   if (kind === null) throw failure('invalid', `${JSON.stringify(uri)} is no source`)
   const isMeta = name !== undefined && name !== backend
-  const sha256 = kind === 'archive' ? hexOf(digest) : ''
-  return { kind, uris: [uri], sha256, version: '', isMeta, concrete: isMeta ? name : null, alias: alias ?? null, galleryUrl: '' }
+  return {
+    kind,
+    uris: [uri],
+    digest: digest ?? null,
+    version: '',
+    isMeta,
+    concrete: isMeta ? name : null,
+    alias: alias ?? null,
+    galleryUrl: '',
+  }
 }
 
-const hexOf = (digest: Digest | undefined): string => digest?.slice('sha256:'.length) ?? ''
+/** An image has its own way to say it. */
+const digestIn = (sha256: string, kind: SourceKind): Digest | null =>
+  sha256 === '' || kind === 'oci' ? null : Digest.parse(`sha256:${sha256}`)
 
 const failure = (code: FailureCode, message: string): FleetError => new FleetError({ code, retry: 'never', message })

@@ -5,75 +5,112 @@ import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { Clock } from '@muster/host'
 import { packDirectory, type Outbound } from '@muster/source'
 import { Digest, FleetError } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
+import type { BlobSource } from '../storage/fetch-blob.ts'
+import { fetchFromMirrors } from './fetch-from-mirrors.ts'
 
-type Deps = Readonly<{ store: BackendStore; outbound: Outbound }>
+type Deps = Readonly<{ store: BackendStore; outbound: Outbound; clock: Clock }>
+/** What is unpacked already is compared with what comes, and put right. */
+type WhenThere = Readonly<{ whenThere?: 'mend' }>
 
 export async function pullArchive(
-  { store, outbound }: Deps,
-  { uris, sha256 }: { uris: readonly [string, ...string[]]; sha256: string },
+  deps: Deps,
+  { uris, digest, ...whenThere }: WhenThere & Readonly<{ uris: readonly [string, ...string[]]; digest: Digest | null }>,
   context: InstallContext,
 ): Promise<Digest> {
+  const { store, outbound } = deps
   const { signal, onProgress } = context
   const [uri] = uris
-  if (sha256 === '') throw new FleetError({ code: 'invalid', retry: 'never', message: `the archive ${uri} has no sha256 to hold it to` })
-  const digest = Digest.parse(`sha256:${sha256}`)
+  if (digest === null) throw invalid(`the archive ${uri} has no sha256 to hold it to`)
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   let total = 0
-  const open = async (offset: number) => {
-    const response = await outbound.request({ url: new URL(uri), headers: offset === 0 ? {} : { range: `bytes=${offset}-` }, signal })
-    if (response.status !== 200 && response.status !== 206) {
-      response.body.destroy()
-      const isGone = response.status === 404 || response.status === 410
-      const message = `${uri} can't be fetched: ${response.url.host} answered ${response.status}`
-      throw new FleetError(isGone ? { code: 'not_found', retry: 'never', message } : { code: 'unavailable', retry: 'backoff', message })
-    }
-    const start = response.status === 206 ? offset : 0
-    total = start + Number(response.headers['content-length'] ?? 0)
-    return { stream: response.body, offset: start }
-  }
+  const mirrors = uris.map((each) => async (offset: number) => {
+    const opened = await openArchive(outbound, { uri: each, offset, signal })
+    total = opened.total
+    return opened
+  })
   onProgress({ phase: 'downloading', fileName: nameOf(uri) })
   const onBytes = (current: number): void =>
     onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: Math.max(total, current) })
-  await store.fetchBlob({ digest, size: null, open }, { signal, onBytes })
-  return await unpackArchive(store, { digest, path: uri }, context)
+  await fetchFromMirrors(deps, { digest, size: null, mirrors }, { signal, onBytes })
+  return await unpackArchive(store, { digest, path: uri, ...whenThere }, context)
 }
 
-export async function takeFile({ store }: Pick<Deps, 'store'>, uri: string, context: InstallContext): Promise<Digest> {
+type Asked = Readonly<{ uri: string; offset: number; signal: AbortSignal }>
+
+async function openArchive(outbound: Outbound, { uri, offset, signal }: Asked): Promise<BlobSource & { total: number }> {
+  const response = await outbound.request({ url: new URL(uri), headers: offset === 0 ? {} : { range: `bytes=${offset}-` }, signal })
+  const { status } = response
+  if (status === 200 || status === 206) {
+    const start = status === 206 ? offset : 0
+    return { stream: response.body, offset: start, total: start + Number(response.headers['content-length'] ?? 0) }
+  }
+  response.body.destroy()
+  // It has no such part: what is here is not of it.
+  if (status === 416 && offset > 0) return await openArchive(outbound, { uri, offset: 0, signal })
+  const message = `${uri} can't be fetched: ${response.url.host} answered ${status}`
+  const isGone = status === 404 || status === 410
+  throw new FleetError(isGone ? { code: 'not_found', retry: 'never', message } : { code: 'unavailable', retry: 'backoff', message })
+}
+
+/** A digest, if one is given, is that of the archive, or of the directory as it would be packed. */
+export async function takeFile(
+  store: BackendStore,
+  { uri, digest: wanted, ...whenThere }: WhenThere & Readonly<{ uri: string; digest: Digest | null }>,
+  context: InstallContext,
+): Promise<Digest> {
   const { signal, onProgress } = context
-  const path = fileURLToPath(uri)
+  const path = pathOf(uri)
   const found = await stat(path).catch(() => null)
   if (found === null) throw new FleetError({ code: 'not_found', retry: 'never', message: `there is nothing at ${path} on this machine` })
   if (found.isDirectory()) {
     onProgress({ phase: 'extracting' })
-    const { digest } = await store.importDirectory(path, { signal, digestOf: (directory) => packedDigest(directory, signal) })
-    return digest
+    const digestOf = async (directory: string): Promise<Digest> => checked(await packedDigest(directory, signal), { wanted, path })
+    return (await store.importDirectory(path, { signal, ...whenThere, digestOf })).digest
   }
-  const digest = await digestOfFile(path, signal)
+  // A device or a pipe may have no end.
+  if (!found.isFile()) throw invalid(`${path} is neither a directory nor an archive`)
+  const digest = checked(await digestOfFile(path, signal), { wanted, path })
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   await store.importArchive(path, digest, {
     signal,
     onBytes: (current) => onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: found.size }),
   })
-  return await unpackArchive(store, { digest, path }, context)
+  return await unpackArchive(store, { digest, path, ...whenThere }, context)
 }
+
+function pathOf(uri: string): string {
+  try {
+    return fileURLToPath(uri)
+  } catch (error) {
+    throw invalid(`${JSON.stringify(uri)} names no file of this machine: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+function checked(digest: Digest, { wanted, path }: { wanted: Digest | null; path: string }): Digest {
+  if (wanted === null || wanted === digest) return digest
+  throw new FleetError({ code: 'integrity', retry: 'backoff', message: `${path} should be ${wanted} and is ${digest}` })
+}
+
+const invalid = (message: string): FleetError => new FleetError({ code: 'invalid', retry: 'never', message })
 
 async function unpackArchive(
   store: BackendStore,
-  archive: { digest: Digest; path: string },
+  { digest, path, ...whenThere }: WhenThere & Readonly<{ digest: Digest; path: string }>,
   { signal, onProgress }: InstallContext,
 ): Promise<Digest> {
   onProgress({ phase: 'extracting' })
-  const mediaType = /\.(?:tar\.zst|tzst)$/.test(new URL(archive.path, 'file:').pathname)
+  const mediaType = /\.(?:tar\.zst|tzst)$/.test(new URL(path, 'file:').pathname)
     ? 'application/vnd.oci.image.layer.v1.tar+zstd'
     : 'application/vnd.oci.image.layer.v1.tar+gzip'
-  await store.unpack(archive.digest, [{ digest: archive.digest, mediaType, diffId: null }], { signal })
-  return archive.digest
+  await store.unpack(digest, [{ digest, mediaType, diffId: null }], { signal, ...whenThere })
+  return digest
 }
 
 /** Uncompressed: the only form that is the same with every version of Node. */

@@ -1,9 +1,11 @@
 // An image from a registry into the store: resolved once, then everything by digest. The references after the first
 // are mirrors of the same image and are held to the digest that the first one meant.
+import type { Clock } from '@muster/host'
 import { parseReference, type OciClient, type OciReference, type Platform, type ResolvedImage } from '@muster/source'
 import { FleetError, type Digest } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
+import { fetchFromMirrors } from './fetch-from-mirrors.ts'
 
 /** Layers that come at once: enough to fill a line, few enough for the disk. */
 const atOnce = 3
@@ -12,29 +14,42 @@ export interface PullDeps {
   readonly oci: OciClient
   readonly store: BackendStore
   readonly platform: Platform
+  readonly clock: Clock
 }
 
-export async function pullImage(
-  { oci, store, platform }: PullDeps,
-  wanted: { uris: readonly [string, ...string[]]; digest: Digest | null },
-  context: InstallContext,
-): Promise<Digest> {
+export interface PulledImage {
+  /** Of the manifest for this machine, and the name of its tree. */
+  readonly digest: Digest
+  /** Of the list of manifests that led to it. */
+  readonly indexDigest: Digest | null
+}
+
+export interface WantedImage {
+  readonly uris: readonly [string, ...string[]]
+  readonly digest: Digest | null
+  /** What is unpacked already is compared with what comes, and put right. */
+  readonly whenThere?: 'mend'
+}
+
+export async function pullImage(deps: PullDeps, wanted: WantedImage, context: InstallContext): Promise<PulledImage> {
+  const { oci, store, platform } = deps
   const { signal, onProgress, step } = context
   onProgress({ phase: 'resolving' })
   const { image, references } = await resolve({ oci, platform }, wanted, signal)
   await step('W.pull.manifest')
   using held = new DisposableStack()
   held.use(store.hold([image.manifestDigest, ...image.layers.map((layer) => layer.digest)]))
-  await fetchLayers({ oci, store }, { image, references }, context)
+  await fetchLayers(deps, { image, references }, context)
   const total = image.totalBytes
   onProgress({ phase: 'extracting', current: total, total })
-  await store.unpack(image.manifestDigest, image.layers, { signal })
-  return image.manifestDigest
+  const { whenThere } = wanted
+  await store.unpack(image.manifestDigest, image.layers, { signal, ...(whenThere === undefined ? {} : { whenThere }) })
+  return { digest: image.manifestDigest, indexDigest: image.indexDigest ?? null }
 }
 
 async function resolve(
   { oci, platform }: Pick<PullDeps, 'oci' | 'platform'>,
-  { uris, digest }: { uris: readonly [string, ...string[]]; digest: Digest | null },
+  { uris, digest }: WantedImage,
   signal: AbortSignal,
 ): Promise<{ image: ResolvedImage; references: OciReference[] }> {
   const references = uris.map((uri) => parseReference(uri)).map((reference) => (digest === null ? reference : { ...reference, digest }))
@@ -43,46 +58,48 @@ async function resolve(
 }
 
 async function fetchLayers(
-  { oci, store }: Pick<PullDeps, 'oci' | 'store'>,
+  deps: PullDeps,
   { image, references }: { image: ResolvedImage; references: readonly OciReference[] },
-  { signal, onProgress, budget }: InstallContext,
+  context: InstallContext,
 ): Promise<void> {
   const layers = [...new Map(image.layers.map((layer) => [layer.digest, layer])).values()]
   const have = new Map<Digest, number>()
-  const tell = (fileName: string): void => {
-    const current = [...have.values()].reduce((sum, bytes) => sum + bytes, 0)
-    onProgress({ phase: 'downloading', fileName, current, total: image.totalBytes })
-  }
+  // What is given up at one layer is not downloaded at the others; what came of them stays.
+  const failed = new AbortController()
+  const causes: unknown[] = []
+  const signal = AbortSignal.any([context.signal, failed.signal])
   const fetchOne = async (index: number): Promise<void> => {
     const layer = layers[index]
     if (layer === undefined) return
     const fileName = `${layer.digest.slice(0, 15)}… (${index + 1}/${layers.length})`
-    const release = await budget.reserve(1024 ** 2, signal)
+    const onBytes = (bytes: number): void => {
+      have.set(layer.digest, bytes)
+      const current = [...have.values()].reduce((sum, each) => sum + each, 0)
+      context.onProgress({ phase: 'downloading', fileName, current, total: image.totalBytes })
+    }
+    const mirrors = references.map((reference) => (offset: number) => deps.oci.openBlob(reference, layer.digest, { offset, signal }))
+    const release = await context.budget.reserve(1024 ** 2, signal)
     try {
-      await store.fetchBlob(
-        {
-          digest: layer.digest,
-          size: layer.size,
-          open: (offset) => firstOf(references, (reference) => oci.openBlob(reference, layer.digest, { offset, signal })),
-        },
-        {
-          signal,
-          onBytes: (bytes) => {
-            have.set(layer.digest, bytes)
-            tell(fileName)
-          },
-        },
-      )
+      await fetchFromMirrors(deps, { digest: layer.digest, size: layer.size, mirrors }, { signal, onBytes })
     } finally {
       release()
     }
   }
   let next = 0
   const lane = async (): Promise<void> => {
-    while (next < layers.length) await fetchOne(next++)
+    try {
+      while (next < layers.length && !signal.aborted) await fetchOne(next++)
+    } catch (error) {
+      causes.push(error)
+      failed.abort(givenUp)
+    }
   }
   await Promise.all(Array.from({ length: Math.min(atOnce, layers.length) }, lane))
+  context.signal.throwIfAborted()
+  if (causes.length > 0) throw causes[0]
 }
+
+const givenUp = new FleetError({ code: 'cancelled', retry: 'backoff', message: 'another layer of the same image could not be fetched' })
 
 /** The first that answers. What can't be mended by asking another (a wrong name, a bad digest) is told by the first. */
 async function firstOf<T>(references: readonly OciReference[], ask: (reference: OciReference) => Promise<T>): Promise<T> {

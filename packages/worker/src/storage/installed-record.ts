@@ -12,6 +12,8 @@ export const InstalledRecord = z.object({
   version: z.string().max(256),
   /** Of the manifest, the archive or the packed directory; also the name of the tree. */
   digest: Digest,
+  /** Of the list of manifests, one per platform, that led to it: what the same version is called on every machine. */
+  index_digest: Digest.nullable().default(null),
   uri: z.string().max(2048),
   gallery_url: z.string().max(2048),
   installed_at: z.string().max(64),
