@@ -4,6 +4,7 @@ import { createRequestVerifier, newId, version, type Clock, type DataDir, type L
 import { createFailureLimit } from './auth/failure-limit.ts'
 import { isLoopbackHost } from './auth/origin.ts'
 import { createPrincipalFinder } from './auth/principal.ts'
+import { createPrincipalWatch } from './auth/principal-watch.ts'
 import type { BuiltinBlobs } from './builtin/builtin-blobs.ts'
 import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
@@ -79,7 +80,7 @@ export function assemble(foundation: Foundation) {
       const failing = new AbortController()
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      const loops = [parts.feed, parts.pulse, parts.housekeeping].map((loop) =>
+      const loops = [parts.feed, parts.pulse, parts.principalWatch, parts.housekeeping].map((loop) =>
         loop.run(until).catch((error: unknown) => failing.abort(error)),
       )
       await Promise.all(loops)
@@ -95,6 +96,7 @@ function createParts(foundation: Foundation) {
   const metrics = createMetrics()
   const feed = new ChangeFeed({ changes: store.changes, clock, log })
   const principals = createPrincipalFinder({ access: store.access, clock })
+  const principalWatch = createPrincipalWatch({ access: store.access, clock, log })
   const prober = createProber({ bus, nodes: store.nodes, pulses: store.pulses, log })
   const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
@@ -124,12 +126,12 @@ function createParts(foundation: Foundation) {
     workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, clock }),
   })
   const housekeeping = createHousekeeping({ store, principals, own: { id: newId('c'), version, url: foundation.url }, clock, log })
-  return { metrics, feed, principals, prober, pulse, membership, hub, housekeeping }
+  return { metrics, feed, principals, principalWatch, prober, pulse, membership, hub, housekeeping }
 }
 
 function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }: { isStarted: () => boolean; isReady: () => boolean }) {
   const { settings, store, connected, builtin, clock, log, stopping, url } = foundation
-  const { metrics, principals, pulse, membership, hub } = parts
+  const { metrics, principals, principalWatch, pulse, membership, hub } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
@@ -137,7 +139,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     ...galleryEndpoints({ galleries: store.galleries, builtin }),
     ...keyEndpoints({ access: store.access }),
     ...loginEndpoints({ access: store.access, principals, url, isStarted }),
-    ...eventEndpoints({ hub, clock }),
+    ...eventEndpoints({ hub, clock, principalWatch }),
     ...webEndpoints(foundation.webDirectory),
     ...systemEndpoints({
       isReady,

@@ -12,6 +12,8 @@ export interface EventReader extends AsyncDisposable {
   /** The last id that was sent, with an event or alone. */
   lastId(): string | null
   comments(): number
+  /** False when the controller ended the stream. */
+  isOpen(): boolean
   until(what: string, condition: (event: SeenEvent) => boolean, timeoutMs?: number): Promise<SeenEvent>
   close(): Promise<void>
 }
@@ -44,6 +46,7 @@ export async function readEvents(api: ApiClient, options: { lastEventId?: string
     events,
     lastId: () => state.lastId,
     comments: () => state.comments,
+    isOpen: () => state.isOpen,
     until: (what, condition, timeoutMs = 10_000) => waitFor(() => events.find(condition), { what, timeoutMs }),
     close,
     [Symbol.asyncDispose]: close,

@@ -1,6 +1,7 @@
 // GET /api/events on two controllers of one database: what happens through one is heard on the other.
 import { connect } from 'node:net'
 import {
+  createApiClient,
   createNodeCaller,
   createTestDatabase,
   joinToken,
@@ -126,6 +127,30 @@ describe('events', () => {
     const tick = reader.events.findLast((event) => event.id === null && event.data['id'] === id)
     expect(tick?.data['resources']).toMatchObject({ cpus: expect.any(Number) as number })
     expect(tick?.data['resources']).not.toMatchObject({ cpus: 1 })
+  })
+
+  it('SEC10 end within two seconds, on every controller, for a key that was revoked, and go on for others', async () => {
+    const { body } = await a.api.post('/api/keys', { name: 'short-lived', scope: 'read' })
+    await using reader = await readEvents(createApiClient(b.url, String(body['key'])))
+    await using other = await readEvents(b.api)
+    const began = Date.now()
+    expect((await a.api.delete(`/api/keys/${String(body['id'])}`)).status).toBe(204)
+    await waitFor(() => !reader.isOpen(), { what: 'the stream of the revoked key to end' })
+    expect(Date.now() - began).toBeLessThan(2_500)
+    const id = await join('after-revocation')
+    await other.until('what comes after', (event) => event.data['id'] === id)
+    expect(reader.events.some((event) => event.data['id'] === id)).toBe(false)
+  })
+
+  it('SEC10 end for a browser that logged out elsewhere', async () => {
+    const { body } = await a.api.post('/api/login-links')
+    const link = new URL(String(body['url']))
+    const letIn = await createApiClient(a.url).get(`${link.pathname}${link.search}`)
+    const cookie = (letIn.headers.get('set-cookie') ?? '').split(';')[0] ?? ''
+    const browser = createApiClient(b.url)
+    await using reader = await readEvents({ ...browser, open: (path, headers) => browser.open(path, { ...headers, cookie }) })
+    expect((await createApiClient(a.url).post('/api/logout', undefined, { headers: { cookie, origin: a.url } })).status).toBe(204)
+    await waitFor(() => !reader.isOpen(), { what: 'its stream to end' })
   })
 
   it('are not opened by HEAD', async () => {

@@ -4,7 +4,13 @@ import { may, type Verdict } from './may.ts'
 import type { Principal } from './principal.ts'
 
 const key = (scope: 'inference' | 'read' | 'admin'): Principal => ({ kind: 'key', id: 'k', name: 'k', scope })
-const callers: readonly Principal[] = [{ kind: 'nobody' }, key('inference'), key('read'), key('admin'), { kind: 'browser', scope: 'admin' }]
+const callers: readonly Principal[] = [
+  { kind: 'nobody' },
+  key('inference'),
+  key('read'),
+  key('admin'),
+  { kind: 'browser', session: 's', scope: 'admin' },
+]
 const loopback = { isOpen: true, requireApiKey: false }
 const outside = { isOpen: false, requireApiKey: false }
 const y: Verdict = 'yes'

@@ -4,7 +4,10 @@ import type { Scope } from '@muster/protocol'
 import type { AccessStore } from '../store/access.ts'
 
 export type Principal = Readonly<
-  { kind: 'key'; id: string; name: string; scope: Scope } | { kind: 'browser'; scope: 'admin' } | { kind: 'nobody' }
+  | { kind: 'key'; id: string; name: string; scope: Scope }
+  /** `session` is the hash of its cookie. */
+  | { kind: 'browser'; session: string; scope: 'admin' }
+  | { kind: 'nobody' }
 >
 
 /** A revoked key works this much longer at most, on every controller. */
@@ -44,7 +47,9 @@ export function createPrincipalFinder(deps: { access: AccessStore; clock: Clock 
 
     async byCookie(secret: string): Promise<Principal | null> {
       const hash = sha256Hex(secret)
-      return await cached(`cookie ${hash}`, async () => ((await access.hasSession(hash)) ? { kind: 'browser', scope: 'admin' } : null))
+      return await cached(`cookie ${hash}`, async () =>
+        (await access.hasSession(hash)) ? { kind: 'browser', session: hash, scope: 'admin' } : null,
+      )
     },
 
     forgetCookie(secret: string): void {

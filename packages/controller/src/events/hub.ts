@@ -7,7 +7,10 @@ import type { ChangeFeed } from './feed.ts'
 export interface Event {
   readonly kind: string
   readonly id: string
-  readonly data: object
+  /** Names the object among those of all kinds. */
+  readonly key: string
+  /** Rendered once, however many listen. */
+  readonly json: string
 }
 export type Told =
   /** `cursor`: who has got all of these may ask for everything since. Null for ticks, which acknowledge nothing. */
@@ -28,10 +31,18 @@ export interface EventHubDeps {
   readonly log: Log
 }
 
+/** After so many listeners in one go the other work of the process gets its turn. */
+const listenersPerTurn = 50
+
 export function createEventHub({ feed, changes: store, readers, log }: EventHubDeps) {
   const listeners = new Set<EventListener>()
-  const tell = (told: Told): void => {
-    for (const listener of listeners) listener(told)
+  const tell = async (told: Told): Promise<void> => {
+    let count = 0
+    for (const listener of listeners) {
+      listener(told)
+      count += 1
+      if (count % listenersPerTurn === 0) await new Promise(setImmediate)
+    }
   }
   // One batch after the other, so that an older state never overtakes a newer one.
   let queue: Promise<void> = Promise.resolve()
@@ -42,14 +53,11 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
   feed.listen(({ changes, cursor }) =>
     inTurn(async () => {
       try {
-        const events = (await readObjects(changes, readers)).map(({ data, ...key }) => ({
-          ...key,
-          data: data ?? { id: key.id, deleted: true },
-        }))
-        tell({ do: 'send', events, cursor })
+        const events = (await readObjects(changes, readers)).map(render)
+        await tell({ do: 'send', events, cursor })
       } catch (error) {
         log.warn('events could not be read; listeners begin again', { error })
-        tell({ do: 'cut' })
+        await tell({ do: 'cut' })
       }
     }),
   )
@@ -65,8 +73,8 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
       inTurn(async () => {
         const keys = ids.map((id) => ({ kind, id }))
         const objects = await readObjects(keys, readers).catch(() => [])
-        const events = objects.flatMap(({ data, ...key }) => (data === null ? [] : [{ ...key, data }]))
-        if (events.length > 0) tell({ do: 'send', events, cursor: null })
+        const events = objects.filter(({ data }) => data !== null).map(render)
+        if (events.length > 0) await tell({ do: 'send', events, cursor: null })
       })
     },
 
@@ -77,8 +85,7 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
         const settled = feed.cursor ?? cursor
         const { changes, floor, last } = await store.readSince(cursor)
         if (cursor < floor || cursor > last) return null
-        const objects = await readObjects(changes, readers)
-        const events = objects.map(({ data, ...key }) => ({ ...key, data: data ?? { id: key.id, deleted: true } }))
+        const events = (await readObjects(changes, readers)).map(render)
         return { events, cursor: Math.max(cursor, settled) }
       })
       queue = answer.then(
@@ -92,6 +99,13 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
     listenerCount: (): number => listeners.size,
   }
 }
+
+const render = ({ kind, id, data }: ObjectKey & { data: object | null }): Event => ({
+  kind,
+  id,
+  key: `${kind} ${id}`,
+  json: JSON.stringify(data ?? { id, deleted: true }),
+})
 
 /** `data` is null for what is no longer there. Kinds that a newer version writes are left out. */
 async function readObjects(keys: readonly ObjectKey[], readers: EventHubDeps['readers']): Promise<(ObjectKey & { data: object | null })[]> {

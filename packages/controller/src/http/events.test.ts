@@ -18,7 +18,13 @@ function open(options: { lastEventId?: string; cursor?: number; missed?: { event
     cursor: () => options.cursor ?? null,
     listenerCount: () => 1,
   } as unknown as EventHub
-  const stream = new EventStream({ hub, clock: systemClock, signal: ending.signal, lastEventId: options.lastEventId ?? null })
+  const stream = new EventStream({
+    hub,
+    clock: systemClock,
+    signal: ending.signal,
+    lastEventId: options.lastEventId ?? null,
+    whileValid: () => () => undefined,
+  })
   const reader = stream.readable.getReader()
   return {
     tell: (told: Told) => listener(told),
@@ -27,7 +33,8 @@ function open(options: { lastEventId?: string; cursor?: number; missed?: { event
     isDone: async (): Promise<boolean> => (await reader.read()).done,
   }
 }
-const node = (id: string, size = 0): Event => ({ kind: 'node', id, data: { id, filler: 'x'.repeat(size) } })
+const event = (id: string, data: object): Event => ({ kind: 'node', id, key: `node ${id}`, json: JSON.stringify({ id, ...data }) })
+const node = (id: string, size = 0): Event => event(id, { filler: 'x'.repeat(size) })
 const idOf = (text: string): string | null => /^id: (\d+)$/m.exec(text)?.[1] ?? null
 
 it('begins with the id up to which nothing was missed', async () => {
@@ -55,10 +62,7 @@ it('sends a slow reader the newest state, and acknowledges when nothing waits', 
   for (let round = 0; round < 50; round += 1) {
     stream.tell({
       do: 'send',
-      events: [
-        { kind: 'node', id: 'a', data: { id: 'a', round } },
-        { kind: 'node', id: 'b', data: { id: 'b', round } },
-      ],
+      events: [event('a', { round }), event('b', { round })],
       cursor: 10 + round,
     })
   }

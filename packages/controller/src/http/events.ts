@@ -2,6 +2,7 @@
 // object waits, so who reads slowly gets fewer states, never a growing backlog.
 import type { Clock } from '@muster/host'
 import { systemRoutes as routes } from '@muster/protocol'
+import type { PrincipalWatch } from '../auth/principal-watch.ts'
 import type { Event, EventHub, Told } from '../events/hub.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
@@ -11,7 +12,7 @@ const maxListeners = 1_000
 const encoder = new TextEncoder()
 const headers = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store', 'x-accel-buffering': 'no' }
 
-export function eventEndpoints(deps: { hub: EventHub; clock: Clock }): Endpoint[] {
+export function eventEndpoints(deps: { hub: EventHub; clock: Clock; principalWatch: PrincipalWatch }): Endpoint[] {
   return [
     endpoint(routes.events, async (call) => {
       if (deps.hub.listenerCount() >= maxListeners) {
@@ -20,7 +21,12 @@ export function eventEndpoints(deps: { hub: EventHub; clock: Clock }): Endpoint[
         })
       }
       if (call.isHead) return new Response(null, { headers })
-      const stream = new EventStream({ ...deps, signal: call.signal, lastEventId: call.headers.get('last-event-id') })
+      const stream = new EventStream({
+        ...deps,
+        signal: call.signal,
+        lastEventId: call.headers.get('last-event-id'),
+        whileValid: (end) => deps.principalWatch.hold(call.principal, end),
+      })
       return new Response(stream.readable, { headers })
     }),
   ]
@@ -31,6 +37,8 @@ interface StreamDeps {
   readonly clock: Clock
   readonly signal: AbortSignal
   readonly lastEventId: string | null
+  /** Calls `end` when the listener may no longer listen; gives back how to let go. */
+  readonly whileValid: (end: () => void) => () => void
 }
 
 export class EventStream {
@@ -48,7 +56,12 @@ export class EventStream {
   constructor(deps: StreamDeps) {
     this.#deps = deps
     // Before anything is read, so that nothing falls in between; what comes twice is the same.
-    this.#stopListening = deps.hub.listen((told) => this.#take(told))
+    const stopHearing = deps.hub.listen((told) => this.#take(told))
+    const letGo = deps.whileValid(() => this.#close())
+    this.#stopListening = () => {
+      stopHearing()
+      letGo()
+    }
     this.readable = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -71,10 +84,9 @@ export class EventStream {
   #take(told: Told): void {
     if (told.do === 'cut') return this.#close()
     for (const event of told.events) {
-      const key = `${event.kind} ${event.id}`
       // A tick must not take the place of a state that is still to be acknowledged.
-      const isTick = told.cursor === null && (this.#waiting.get(key)?.isTick ?? true)
-      this.#waiting.set(key, { event, isTick })
+      const isTick = told.cursor === null && (this.#waiting.get(event.key)?.isTick ?? true)
+      this.#waiting.set(event.key, { event, isTick })
     }
     this.#cursor = told.cursor ?? this.#cursor
     this.#pump()
@@ -111,7 +123,7 @@ export class EventStream {
       if (this.#waiting.size === 0) this.#sentUpTo = Math.max(this.#cursor ?? 0, this.#sentUpTo ?? 0) || null
       const { event, isTick } = next[1]
       const id = isTick || this.#sentUpTo === null ? '' : `id: ${this.#sentUpTo}\n`
-      this.#send(`${id}event: ${event.kind}\ndata: ${JSON.stringify(event.data)}\n\n`)
+      this.#send(`${id}event: ${event.kind}\ndata: ${event.json}\n\n`)
     }
   }
 

@@ -115,6 +115,18 @@ export class AccessStore {
     return row !== undefined
   }
 
+  /** Which of these keys (by id) and sessions (by hash) are still there. */
+  async stillValid(asked: { keys: readonly string[]; sessions: readonly string[] }): Promise<Record<'keys' | 'sessions', Set<string>>> {
+    const { rows } = await sql<{ id: string; is_key: boolean }>`
+      select id, true as is_key from api_keys where id = any(${asked.keys})
+      union all
+      select secret_sha256, false from browser_sessions where secret_sha256 = any(${asked.sessions}) and expires_at > now()`.execute(
+      this.#db,
+    )
+    const idsOf = (isKey: boolean): Set<string> => new Set(rows.filter((row) => row.is_key === isKey).map((row) => row.id))
+    return { keys: idsOf(true), sessions: idsOf(false) }
+  }
+
   async removeSession(secretSha256: string): Promise<void> {
     await this.#db.deleteFrom('browser_sessions').where('secret_sha256', '=', secretSha256).execute()
   }

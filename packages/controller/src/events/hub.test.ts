@@ -1,0 +1,58 @@
+// What a change costs when many listen.
+import { silentLog } from '@muster/host'
+import { expect, it } from 'vitest'
+import type { ChangeStore } from '../store/changes.ts'
+import type { ChangeFeed, ChangeListener } from './feed.ts'
+import { createEventHub, type Told } from './hub.ts'
+
+function world() {
+  let onChange: ChangeListener = () => undefined
+  let rendered = 0
+  const feed = { listen: (listener: ChangeListener) => (onChange = listener), cursor: 1 } as unknown as ChangeFeed
+  const view = (id: string) => ({ toJSON: () => ((rendered += 1), { id }) })
+  const readers = { node: async (ids: readonly string[]) => new Map(ids.map((id) => [id, view(id)])) }
+  const hub = createEventHub({ feed, changes: {} as unknown as ChangeStore, readers, log: silentLog })
+  return {
+    hub,
+    rendered: () => rendered,
+    change: (ids: readonly string[]) => onChange({ changes: ids.map((id, seq) => ({ kind: 'node', id, seq, deleted: false })), cursor: 2 }),
+  }
+}
+
+it('renders an object once, however many listen', async () => {
+  const { hub, rendered, change } = world()
+  const told: Told[] = []
+  for (let i = 0; i < 300; i += 1) hub.listen((each) => void told.push(each))
+  change(['a', 'b'])
+  await expect.poll(() => told.length).toBe(300)
+  expect(rendered()).toBe(2)
+  expect(told[299]).toMatchObject({ do: 'send', events: [{ kind: 'node', id: 'a', json: '{"id":"a"}' }, { id: 'b' }], cursor: 2 })
+})
+
+it('lets other work have its turn while it tells many', async () => {
+  const { hub, change } = world()
+  let told = 0
+  for (let i = 0; i < 300; i += 1) hub.listen(() => void (told += 1))
+  change(['a'])
+  const seen = new Set<number>()
+  while (told < 300) {
+    await new Promise((resolve) => setImmediate(resolve))
+    seen.add(told)
+  }
+  expect(seen.size).toBeGreaterThan(3)
+})
+
+it('tells each listener in order, also one that listens late', async () => {
+  const { hub, change } = world()
+  const orders: string[][] = []
+  const listen = (): void => {
+    const order: string[] = []
+    orders.push(order)
+    hub.listen((told) => void (told.do === 'send' && order.push(...told.events.map(({ id }) => id))))
+  }
+  for (let i = 0; i < 200; i += 1) listen()
+  for (const id of ['a', 'b', 'c']) change([id])
+  listen()
+  await expect.poll(() => orders.every((order) => order.at(-1) === 'c')).toBe(true)
+  for (const order of orders) expect(order).toEqual(['a', 'b', 'c'])
+})
