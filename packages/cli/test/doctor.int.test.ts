@@ -96,6 +96,14 @@ describe('doctor', () => {
     expect((await doctor()).check('settings')).toMatchObject({ level: 'ok' })
   })
 
+  it('SEC7 warns of a NATS on which nodes have no credentials of their own', async () => {
+    const nats = await processes.start('nats-server', { args: ['-a', '127.0.0.1', '-p', '-1'] })
+    const [, port] = await nats.waitForOutput(/Listening for client connections on 127\.0\.0\.1:(\d+)/)
+    const { check } = await doctor(['--nats-url', `nats://127.0.0.1:${port}`], { MUSTER_WORKER_NATS_URL: 'nats://nats.example:4222' })
+    expect(check('bus')).toMatchObject({ level: 'warn', advice: expect.stringContaining('muster nats-config') as string })
+    await nats.stop()
+  })
+
   it('looks at a NATS and a PostgreSQL itself while no controller runs, and shows no password', async () => {
     const nats = await processes.start('nats-server', { args: ['-a', '127.0.0.1', '-p', '-1'] })
     const [, port] = await nats.waitForOutput(/Listening for client connections on 127\.0\.0\.1:(\d+)/)

@@ -28,7 +28,7 @@ import { createMembership } from './nodes/membership.ts'
 import { createProber } from './nodes/probe.ts'
 import { PulseLoop } from './nodes/pulse-loop.ts'
 import { viewOf } from './nodes/view.ts'
-import type { ControllerSettings } from './settings.ts'
+import { isBusOpen, type ControllerSettings } from './settings.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'
 import { createWorkerSettings } from './worker-settings.ts'
@@ -144,6 +144,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     ...systemEndpoints({
       isReady,
       bus: connected.bus,
+      isBusOpen: isBusOpen(settings),
       nodes: store.nodes,
       controllers: store.controllers,
       metrics: {

@@ -3,7 +3,7 @@ import { connectNats, createCredentialIssuer, withoutCredentials, type Bus, type
 import { newId, type Clock, type Log } from '@muster/host'
 import { keepRenewed } from './keep-renewed.ts'
 import { createBusCredentials, noCredentials, type BusCredentials } from './nodes/bus-credentials.ts'
-import type { ControllerSettings } from './settings.ts'
+import { isBusOpen, type ControllerSettings } from './settings.ts'
 
 /** Long before a controller's token of a day ends. */
 const renewOwnEveryMs = 6 * 3_600_000
@@ -26,6 +26,13 @@ export interface ConnectBusOptions {
 
 export async function connectBus({ settings, localHub, clock, log, signal }: ConnectBusOptions): Promise<ConnectedBus> {
   if (settings.natsUrl === '' && localHub !== undefined) return { bus: localHub.connect(), url: 'local:', credentials: noCredentials }
+  if (isBusOpen(settings)) {
+    log.warn(
+      'nodes have no credentials of their own on NATS: whoever can reach it can speak for every node and every controller. ' +
+        'Make a configuration for it with "muster nats-config", and give controllers the account seed (MUSTER_NATS_ACCOUNT_SEED_FILE)',
+      { nats: withoutCredentials(settings.natsUrl) },
+    )
+  }
   const inboxPrefix = `_INBOX_${newId()}`
   const options = { url: settings.natsUrl, name: 'muster controller', inboxPrefix, log, clock }
   // A controller's own password is not for workers; whoever wants them to have one says so with --worker-nats-url.

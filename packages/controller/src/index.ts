@@ -1,3 +1,3 @@
 export type { ControllerDeps } from './assemble.ts'
 export { startController, type Controller } from './main.ts'
-export { checkSettings, controllerSettings, type ControllerSettings } from './settings.ts'
+export { checkSettings, controllerSettings, isBusOpen, type ControllerSettings } from './settings.ts'

@@ -1,5 +1,5 @@
 // Every setting of a controller. The command line, the environment, the file and the docs are made from it.
-import { isNatsUrl } from '@muster/bus'
+import { isNatsUrl, isOnLoopback } from '@muster/bus'
 import { GalleryName, GalleryUrl, type GalleryAddress, type GalleryKind } from '@muster/protocol'
 import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
 
@@ -77,6 +77,14 @@ export const controllerSettings = defineSettings({
   modelGalleries: list({ flag: 'model-gallery', check: isGalleries, help: 'NAME=URL of a gallery of models; repeatable' }),
 })
 export type ControllerSettings = SettingsOf<typeof controllerSettings>
+
+/**
+ * Without an account seed nobody on NATS has to prove who he is: whoever reaches it can speak for every node. That is
+ * no matter where only this machine does.
+ */
+export function isBusOpen({ natsUrl, workerNatsUrl, natsAccountSeed }: ControllerSettings): boolean {
+  return natsAccountSeed === undefined && [natsUrl, workerNatsUrl].some((servers) => servers !== '' && !isOnLoopback(servers))
+}
 
 /** The galleries of the command line, in the order in which they stand there. */
 export function galleriesOf(settings: Pick<ControllerSettings, 'galleries' | 'modelGalleries'>): GalleryAddress[] {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { isNatsUrl, withoutCredentials } from './server-urls.ts'
+import { isNatsUrl, isOnLoopback, withoutCredentials } from './server-urls.ts'
 
 describe('withoutCredentials', () => {
   it.each([
@@ -11,6 +11,21 @@ describe('withoutCredentials', () => {
     ['me:secret@a', 'nats://a'],
     ['nats://me:se/cret@a', '***'],
   ])('%s', (list, want) => expect(withoutCredentials(list)).toBe(want))
+})
+
+describe('isOnLoopback', () => {
+  it.each(['nats://127.0.0.1:4222', 'localhost', 'tls://u:p@[::1]:1, nats://nats.localhost', '127.8.0.1'])('takes %s', (list) =>
+    expect(isOnLoopback(list)).toBe(true),
+  )
+  it.each([
+    '',
+    'nats://10.0.0.1',
+    'nats://127.0.0.1,nats://10.0.0.1',
+    '127.0.0.1.example',
+    'localhost.example',
+    '0.0.0.0',
+    'nats://u:p/w@127.0.0.1',
+  ])('refuses %j', (list) => expect(isOnLoopback(list)).toBe(false))
 })
 
 describe('isNatsUrl', () => {

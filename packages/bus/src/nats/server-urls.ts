@@ -15,6 +15,11 @@ export function isNatsUrl(list: string): boolean {
   return list.split(',').every((text) => parse(text) !== null)
 }
 
+/** Whether all of them can only be reached from this machine. */
+export function isOnLoopback(list: string): boolean {
+  return list.split(',').every((text) => /^(?:127(?:\.\d{1,3}){3}|\[::1\]|(?:.+\.)?localhost)$/i.test(parse(text)?.hostname ?? ''))
+}
+
 /** The same servers, for whoever may not know how to get in. */
 export function withoutCredentials(list: string): string {
   if (!list.includes('@')) return list

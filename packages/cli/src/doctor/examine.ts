@@ -1,7 +1,7 @@
 // All that `muster doctor` looks at, with the settings it would start with.
 import { resolveSettings } from '@muster/host'
 import type { OptionValues } from '../commands/define-command.ts'
-import { loadControllerSettings } from '../serve/load-definitions.ts'
+import { isBusOpen, loadControllerSettings } from '../serve/load-definitions.ts'
 import { dataDirOf } from '../data-dir-option.ts'
 import { loadSettings, type LoadOptions } from '../settings/load-settings.ts'
 import type { Shell } from '../shell.ts'
@@ -38,7 +38,7 @@ async function checksFor(values: OptionValues, shell: Shell): Promise<{ ofMachin
   const ofCluster = [
     controllerCheck(known, shell.version),
     databaseCheck({ known, databaseUrl: settings.databaseUrl?.reveal(), dataDir }),
-    busCheck({ known, natsUrl: settings.natsUrl === '' ? undefined : settings.natsUrl }),
+    busCheck({ known, natsUrl: settings.natsUrl === '' ? undefined : settings.natsUrl, isOpen: await isBusOpen(settings) }),
     clockSkewCheck(known, clock),
     adminKeyCheck(known),
   ]

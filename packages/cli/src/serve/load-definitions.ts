@@ -1,5 +1,6 @@
 // The settings of controller and worker, loaded when a command needs them: what only talks to a
 // controller starts without either.
+import type { ControllerSettings } from '@muster/controller'
 import { defineSettings, type Settings } from '@muster/host'
 import { logSettings } from '../settings/log-settings.ts'
 import { upSettings } from '../settings/up-settings.ts'
@@ -15,6 +16,12 @@ export const loadAllSettings = async (): Promise<readonly Settings[]> => [
 export async function loadControllerSettings() {
   const { controllerSettings } = await import('@muster/controller')
   return defineSettings(controllerSettings)
+}
+
+/** Whether whoever reaches the bus of a controller with these settings can speak for every node. */
+export async function isBusOpen(settings: ControllerSettings): Promise<boolean> {
+  const controller = await import('@muster/controller')
+  return controller.isBusOpen(settings)
 }
 
 export async function loadWorkerSettings() {

@@ -14,6 +14,7 @@ const liveWithinMs = 15_000
 export interface SystemDeps {
   readonly isReady: () => boolean
   readonly bus: Bus
+  readonly isBusOpen: boolean
   readonly nodes: NodeStore
   readonly controllers: ControllerStore
   readonly metrics: { readonly registry: Registry; readonly refresh: () => Promise<void> }
@@ -38,7 +39,13 @@ export function systemEndpoints(deps: SystemDeps): Endpoint[] {
         deps.controllers.listLive(liveWithinMs),
         countByStatus(deps.nodes),
       ])
-      return { version, controllers, database, bus: { kind: deps.bus.kind, connected: deps.bus.isConnected() }, nodes }
+      return {
+        version,
+        controllers,
+        database,
+        bus: { kind: deps.bus.kind, connected: deps.bus.isConnected(), open: deps.isBusOpen },
+        nodes,
+      }
     }),
     // Nothing serves a model yet, so the truthful list is empty.
     endpoint(openAiRoutes.models, async () => ({ object: 'list' as const, data: [] })),

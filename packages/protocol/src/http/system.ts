@@ -48,7 +48,12 @@ export const systemRoutes = {
         z.object({ id: z.string(), url: z.string(), version: z.string(), started_at: z.string(), last_seen_at: z.string() }),
       ),
       database: z.object({ version: z.string(), now: z.string() }),
-      bus: z.object({ kind: z.enum(['local', 'nats']), connected: z.boolean() }),
+      bus: z.object({
+        kind: z.enum(['local', 'nats']),
+        connected: z.boolean(),
+        /** Whoever can reach it can speak for every node: nodes have no credentials of their own on it. */
+        open: z.boolean().optional(),
+      }),
       nodes: z.partialRecord(NodeStatus, z.number()),
     }),
   }),
