@@ -27,6 +27,8 @@ const sourced = {
   digest: Digest.optional(),
   name: BackendName.optional(),
   alias: BackendName.optional(),
+  /** Other places of the same content, tried when `uri` does not answer. */
+  mirrors: z.array(z.string().max(2048)).max(64).optional(),
 }
 
 export const InstallBackend = z.object({
@@ -66,6 +68,8 @@ export const BackendList = z.object({
     .max(4096)
     .nullable()
     .transform((list) => list ?? []),
+  /** The highest accepted generation of each backend, read before the list: what the list says is no older. */
+  generations: z.record(BackendName, generation).optional(),
   error: z.string().max(8192).optional(),
 })
 export type BackendList = z.infer<typeof BackendList>

@@ -14,6 +14,8 @@ export const OpStatusReply = z.object({
   current: z.number().int().min(0).optional(),
   total: z.number().int().min(0).optional(),
   generation: z.number().int().min(0).optional(),
+  /** Of which try. */
+  epoch: z.number().int().min(0).optional(),
   failure: Failure.optional(),
   digest: Digest.optional(),
   version: z.string().max(256).optional(),

@@ -211,7 +211,7 @@ describe('one after the other, or side by side', () => {
     const { installer, install, remove, list } = await world()
     await install({ backend: llama, name: 'cuda-llama', generation: 4 })
     expect(await remove({ backend: 'cuda-llama', generation: 5 })).toEqual({ success: true })
-    expect(await list()).toEqual({ backends: [] })
+    expect(await list()).toEqual({ backends: [], generations: { llama: 5 } })
     expect(installer.calls.at(-1)).toMatchObject({ what: 'remove', backend: 'llama' })
   })
 
@@ -333,7 +333,7 @@ describe('the newest wish wins', () => {
     const superseded = { state: 'cancelled', failure: { code: 'superseded', retry: 'never' } }
     expect(await result('op-1')).toMatchObject(superseded)
     expect(await result('op-2')).toMatchObject(superseded)
-    expect(await list()).toEqual({ backends: [] })
+    expect(await list()).toMatchObject({ backends: [] })
   })
 
   it('S3.13 an upgrade is a success only when the new version is what is there', async () => {
@@ -521,7 +521,7 @@ describe('bad requests', () => {
     const { bus, installer, list, operations } = await world()
     await expect(bus.request(unchecked, to, body, soon)).rejects.toMatchObject({ failure: { code: 'invalid', retry: 'never' } })
     expect(installer.calls).toEqual([])
-    expect(await list()).toEqual({ backends: [] })
+    expect(await list()).toMatchObject({ backends: [] })
     expect(operations.active()).toEqual([])
   })
 

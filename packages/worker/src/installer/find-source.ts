@@ -22,12 +22,15 @@ export type ListedGallery = Gallery & Readonly<{ url: string }>
 export type GalleriesReader = (signal: AbortSignal) => Promise<readonly ListedGallery[]>
 
 /** Why a source can't be one, as far as its text alone tells; null: it can. */
-export function sourceProblem({ backend, uri, digest }: Pick<InstallRequest, 'backend' | 'uri' | 'digest'>): string | null {
+export function sourceProblem(request: Pick<InstallRequest, 'backend' | 'uri' | 'mirrors' | 'digest'>): string | null {
+  const { backend, uri, digest } = request
   if (uri === undefined) return null
   const kind = sourceKind(uri)
   if (kind === null)
     return `${JSON.stringify(uri.slice(0, 200))} is no source for ${backend}: it is oci://…, host/name:tag, https://… or file:///…`
   if (kind === 'archive' && digest === undefined) return `the archive ${JSON.stringify(uri.slice(0, 200))} needs its digest (sha256:…)`
+  const other = request.mirrors?.find((mirror) => sourceKind(mirror) !== kind)
+  if (other !== undefined) return `${JSON.stringify(other.slice(0, 200))} is no mirror of ${uri}: it is another kind of source`
   return null
 }
 
@@ -58,13 +61,13 @@ export async function findSource(
   }
 }
 
-function named({ backend, name, alias, digest }: InstallRequest, uri: string): BackendSource {
+function named({ backend, name, alias, digest, mirrors = [] }: InstallRequest, uri: string): BackendSource {
   const kind = sourceKind(uri)
   if (kind === null) throw failure('invalid', `${JSON.stringify(uri)} is no source`)
   const isMeta = name !== undefined && name !== backend
   return {
     kind,
-    uris: [uri],
+    uris: [uri, ...mirrors],
     digest: digest ?? null,
     version: '',
     isMeta,

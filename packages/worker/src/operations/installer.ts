@@ -9,6 +9,8 @@ export type InstallRequest = Readonly<{
   /** `install`: nothing that would do is there. `upgrade`, `reinstall`: what is there is replaced, or proven to be what was asked. */
   mode: 'install' | 'upgrade' | 'reinstall'
   uri?: string
+  /** Other places of the same content, tried after `uri`. */
+  mirrors?: readonly string[]
   digest?: Digest
   /** The concrete backend behind a meta name. */
   name?: BackendName

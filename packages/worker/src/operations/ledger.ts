@@ -20,6 +20,8 @@ export interface Ledger {
   /** Every name under which work on this backend may meet other work. */
   namesOf(order: Order): readonly BackendName[]
   unfinished(): readonly Work[]
+  /** The highest that was accepted durably, by backend. */
+  generations(): Record<BackendName, number>
   /** Results of this run and the one before it. */
   recentResults(): readonly Work[]
   prune(): void
@@ -66,6 +68,7 @@ export function createLedger(entries: readonly Entry[]): Ledger {
     rowNameOf: (backend) => rowNameIn(all(), backend),
     namesOf: (order) => relatedNames(order, all()),
     unfinished: () => all().filter(({ end }) => end === null),
+    generations: () => highestGenerations(all()),
     recentResults: () =>
       all()
         .filter(({ end }) => end !== null && end.boot >= boot - 1)
@@ -120,6 +123,15 @@ const originOf = (boot: number, node: NodeId | null): Entry[] => [
   { type: 'boot', boot },
   ...(node === null ? [] : [{ type: 'node' as const, node }]),
 ]
+
+function highestGenerations(works: readonly Work[]): Record<BackendName, number> {
+  const highest = new Map<BackendName, number>()
+  for (const { order, isStored } of works) {
+    const { backend, generation } = order
+    if (isStored && generation !== undefined) highest.set(backend, Math.max(generation, highest.get(backend) ?? 0))
+  }
+  return Object.fromEntries(highest)
+}
 
 /** Its own, and those of whatever shares one of them, and so on. */
 function relatedNames(order: Order, others: readonly Work[]): BackendName[] {

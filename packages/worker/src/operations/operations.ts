@@ -34,10 +34,17 @@ const cancelWaitMs = 1_000
 const noStep: Step = () => undefined
 
 export async function openOperations({ path, installer, clock, log, step = noStep }: OperationsDeps): Promise<Operations> {
-  const inventory = (): Promise<BackendList> => readInventory(installer)
   const opened = await openJournal({ path, log })
-  if (opened.state === 'newer') return readOnly(opened, createAnnouncer({ recentResults: () => [], inventory, clock, log }), inventory)
+  if (opened.state === 'newer') {
+    const inventory = (): Promise<BackendList> => readInventory(installer)
+    return readOnly(opened, createAnnouncer({ recentResults: () => [], inventory, clock, log }), inventory)
+  }
   const ledger = createLedger(opened.entries)
+  const inventory = async (): Promise<BackendList> => {
+    // First, so that the list is no older than the generations it is said with.
+    const generations = ledger.generations()
+    return { ...(await readInventory(installer)), generations }
+  }
   const { journal } = opened
   const boot = ledger.boot() + 1
   ledger.apply({ type: 'boot', boot })

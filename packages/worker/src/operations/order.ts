@@ -17,6 +17,7 @@ export const Order = z.object({
   digest: Digest.optional(),
   name: BackendName.optional(),
   alias: BackendName.optional(),
+  mirrors: z.array(z.string().max(2048)).max(64).optional(),
   exact: z.boolean().optional(),
   force: z.boolean().optional(),
   strategy: z.enum(['rolling', 'recreate']).optional(),

@@ -20,11 +20,12 @@ export async function perform(order: Order, means: Means): Promise<Success> {
   }
 }
 
-export function requestOf({ backend, kind, force, uri, digest, name, alias, strategy }: Order): InstallRequest {
+export function requestOf({ backend, kind, force, uri, mirrors, digest, name, alias, strategy }: Order): InstallRequest {
   return {
     backend,
     mode: kind === 'upgrade' ? 'upgrade' : force === true ? 'reinstall' : 'install',
     ...(uri === undefined ? {} : { uri }),
+    ...(mirrors === undefined ? {} : { mirrors }),
     ...(digest === undefined ? {} : { digest }),
     ...(name === undefined ? {} : { name }),
     ...(alias === undefined ? {} : { alias }),

@@ -7,7 +7,7 @@ import type { Work } from './work.ts'
 export function statusOf(opId: OperationId, work: Work | null, progress: ProgressState | null = null): OpStatusReply {
   if (work === null) return { op_id: opId, state: 'unknown' }
   const { generation } = work.order
-  const about = { op_id: opId, ...(generation === undefined ? {} : { generation }) }
+  const about = { op_id: opId, ...(generation === undefined ? {} : { generation }), ...(work.epoch === null ? {} : { epoch: work.epoch }) }
   if (work.end !== null) return { ...about, ...work.end.outcome }
   if (progress === null) return { ...about, state: 'accepted' }
   const { phase, current, total } = progress

@@ -1,0 +1,35 @@
+// What a wish says of one node: all that a try needs, as it was when the wish was made. A later edit of a gallery, or a
+// tag that moves, does not change it.
+import { BackendName, Digest } from '@muster/protocol'
+import { z } from 'zod'
+
+export const Plan = z.object({
+  uri: z.string().max(2048).nullable(),
+  /** Other places of the same content, tried when `uri` does not answer. */
+  mirrors: z.array(z.string().max(2048)).max(64),
+  /** What the uri meant for this node's platform; null where only the worker can know (`file:`). */
+  digest: Digest.nullable(),
+  version: z.string().max(256),
+  /** The concrete backend behind a meta one. */
+  name: BackendName.nullable(),
+  alias: BackendName.nullable(),
+  /** A version or digest was asked for: another intact version is replaced. */
+  exact: z.boolean(),
+  strategy: z.enum(['rolling', 'recreate']).nullable(),
+  /** Bytes to be fetched at most; null when nobody said. */
+  sizeBytes: z.number().int().min(0).nullable(),
+})
+export type Plan = z.infer<typeof Plan>
+
+/** A deletion needs nothing but the name. */
+export const nothingToFetch: Plan = {
+  uri: null,
+  mirrors: [],
+  digest: null,
+  version: '',
+  name: null,
+  alias: null,
+  exact: false,
+  strategy: null,
+  sizeBytes: null,
+}
