@@ -1,7 +1,7 @@
 // A real OCI registry (Debian's docker-registry) on loopback, with an empty directory as its store.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createProcesses } from './processes.ts'
+import { createProcesses, type StartedProcess } from './processes.ts'
 import { makeTempDir } from './temp-dir.ts'
 
 export interface Registry extends AsyncDisposable {
@@ -12,6 +12,10 @@ export interface Registry extends AsyncDisposable {
   readonly storagePath: string
   /** What it logged: one line per request. */
   log(): string
+  /** SIGKILL. What was pushed stays. */
+  kill(): Promise<void>
+  /** On the same port with what it had; a running one is killed first. */
+  restart(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -25,10 +29,34 @@ export async function startRegistry(): Promise<Registry> {
   try {
     const storagePath = join(dir.path, 'storage')
     const config = join(dir.path, 'config.yml')
-    await writeFile(config, configuration(storagePath))
-    const registry = await processes.start('docker-registry', { args: ['serve', config], cwd: dir.path })
-    const [, host = ''] = await registry.waitForOutput(/listening on (127\.0\.0\.1:\d+)/)
-    return { host, url: `http://${host}`, storagePath, log: registry.output, stop, [Symbol.asyncDispose]: stop }
+    const start = async (address: string): Promise<{ process: StartedProcess; host: string }> => {
+      await writeFile(config, configuration(storagePath, address))
+      const started = await processes.start('docker-registry', { args: ['serve', config], cwd: dir.path })
+      const [, host = ''] = await started.waitForOutput(/listening on (127\.0\.0\.1:\d+)/)
+      return { process: started, host }
+    }
+    const first = await start('127.0.0.1:0')
+    const { host } = first
+    let running = first.process
+    let logged = ''
+    const kill = async (): Promise<void> => {
+      running.kill('SIGKILL')
+      await running.exited
+    }
+    return {
+      host,
+      url: `http://${host}`,
+      storagePath,
+      log: () => logged + running.output(),
+      kill,
+      async restart() {
+        await kill()
+        logged += running.output()
+        running = (await start(host)).process
+      },
+      stop,
+      [Symbol.asyncDispose]: stop,
+    }
   } catch (error) {
     await stop()
     throw error
@@ -36,11 +64,11 @@ export async function startRegistry(): Promise<Registry> {
 }
 
 // JSON is YAML. The secret only signs upload sessions; without one the registry warns at each start.
-function configuration(storagePath: string): string {
+function configuration(storagePath: string, address: string): string {
   return JSON.stringify({
     version: 0.1,
     log: { level: 'info', accesslog: { disabled: false } },
     storage: { filesystem: { rootdirectory: storagePath }, delete: { enabled: true } },
-    http: { addr: '127.0.0.1:0', secret: 'test' },
+    http: { addr: address, secret: 'test' },
   })
 }

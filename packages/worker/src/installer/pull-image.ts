@@ -2,7 +2,7 @@
 // are mirrors of the same image and are held to the digest that the first one meant.
 import type { Clock } from '@muster/host'
 import { parseReference, type OciClient, type OciReference, type Platform, type ResolvedImage } from '@muster/source'
-import { FleetError, type Digest } from '@muster/protocol'
+import { failureOf, FleetError, type Digest, type Failure } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
@@ -33,19 +33,32 @@ export interface WantedImage {
 
 export async function pullImage(deps: PullDeps, wanted: WantedImage, context: InstallContext): Promise<PulledImage> {
   const { oci, store, platform } = deps
+  const { whenThere } = wanted
   const { signal, onProgress, step } = context
   onProgress({ phase: 'resolving' })
   const { image, references } = await resolve({ oci, platform }, wanted, signal)
   await step('W.pull.manifest')
   using held = new DisposableStack()
   held.use(store.hold([image.manifestDigest, ...image.layers.map((layer) => layer.digest)]))
-  await fetchLayers(deps, { image, references }, context)
-  const total = image.totalBytes
-  onProgress({ phase: 'extracting', current: total, total })
-  const { whenThere } = wanted
-  await store.unpack(image.manifestDigest, image.layers, { signal, ...(whenThere === undefined ? {} : { whenThere }) })
+  const fetchAll = (): Promise<void> => fetchLayers(deps, { image, references }, context)
+  const unpack = async (): Promise<void> => {
+    onProgress({ phase: 'extracting', current: image.totalBytes, total: image.totalBytes })
+    await store.unpack(image.manifestDigest, image.layers, { signal, ...(whenThere === undefined ? {} : { whenThere }) })
+  }
+  await fetchAll()
+  try {
+    await unpack()
+  } catch (error) {
+    // A layer that was verified when it came, and has changed on this disk since, was removed.
+    if (signal.aborted || !isDamage(failureOf(error))) throw error
+    await fetchAll()
+    await unpack()
+  }
   return { digest: image.manifestDigest, indexDigest: image.indexDigest ?? null }
 }
+
+/** A refused image stays refused. */
+const isDamage = ({ code, retry }: Failure): boolean => code === 'integrity' && retry === 'backoff'
 
 async function resolve(
   { oci, platform }: Pick<PullDeps, 'oci' | 'platform'>,
