@@ -30,6 +30,16 @@ describe('--gallery and --model-gallery', () => {
   })
 })
 
+describe('--allow-source', () => {
+  it.each(['registry.internal', '10.0.0.5:5000', '10.0.0.0/8', '[fd00::1]:5000', 'fd00::/8'])('takes %s', (source) => {
+    expect(() => read({ 'allow-source': [source] })).not.toThrow()
+  })
+
+  it.each(['https://registry.internal', '10.0.0.0/33', 'a b', '*.internal', 'host:0', ''])('refuses %j, and names the flag', (source) => {
+    expect(() => read({ 'allow-source': ['10.0.0.0/8', source] })).toThrow(/--allow-source.*HOST:PORT/)
+  })
+})
+
 const natsUrl = (url: string): string => resolveSettings(controllerSettings, { flags: { 'nats-url': url }, env: {} }).natsUrl
 
 it.each(['nats://h:4222', 'nats://u:p@ss@h, tls://i', 'h:4222'])('takes %s for NATS servers', (url) => expect(natsUrl(url)).toBe(url))

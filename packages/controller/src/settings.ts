@@ -2,6 +2,7 @@
 import { isNatsUrl, isOnLoopback } from '@muster/bus'
 import { GalleryName, GalleryUrl, type GalleryAddress, type GalleryKind } from '@muster/protocol'
 import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
+import { allowListProblem } from '@muster/source'
 
 /** A secret that can be guessed is none. */
 const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
@@ -67,6 +68,7 @@ export const controllerSettings = defineSettings({
   nodeOfflineAfter: duration({ flag: 'node-offline-after', default: '10m', help: 'silence after which a node is offline' }),
   allowSource: list({
     flag: 'allow-source',
+    check: allowListProblem,
     help: 'private host[:port] or CIDR that backends, galleries and models may come from; repeatable',
   }),
   galleries: list({

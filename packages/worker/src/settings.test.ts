@@ -46,6 +46,8 @@ describe('the settings of a worker', () => {
   it.each([
     ['join', 'c:8080', 'http://host:port'],
     ['join', 'http://c/path', 'http://host:port'],
+    ['allow-source', 'https://c', 'HOST:PORT'],
+    ['allow-source', '10.0.0.0/40', 'HOST:PORT'],
     ['name', 'a\u0000b', 'printable'],
     ['labels', '-x=1', 'label key'],
     ['labels', 'node.name=me', 'set by Muster itself'],

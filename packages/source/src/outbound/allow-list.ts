@@ -20,6 +20,17 @@ export function parseAllowList(texts: readonly string[]): AllowList {
   }
 }
 
+/** What is wrong with what an operator listed, as a sentence; null when nothing is. */
+export function allowListProblem(texts: readonly string[]): string | null {
+  try {
+    parseAllowList(texts)
+    return null
+  } catch (error) {
+    if (error instanceof FleetError) return error.message
+    throw error
+  }
+}
+
 function parseEntry(text: string): Entry {
   if (text.length > 300) return refuse(text.slice(0, 60))
   if (text.includes('/')) return { range: parseCidr(text), port: null }
