@@ -42,6 +42,8 @@ export interface ControllerDeps {
   readonly localHub?: LocalHub
   /** Keys of the workers that run in this process: approved without asking. */
   readonly ownWorkers?: () => ReadonlySet<string>
+  /** Where the backends are that come with Muster; its own directory unless told. */
+  readonly backendsDirectory?: string
   /** Gives up the start. */
   readonly signal?: AbortSignal
 }

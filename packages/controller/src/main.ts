@@ -30,7 +30,7 @@ export interface Controller {
 const patienceMs = 2_500
 
 const webDirectory = fileURLToPath(new URL('../../web/public', import.meta.url))
-const backendsDirectory = fileURLToPath(new URL('../../../backends', import.meta.url))
+const ownBackends = fileURLToPath(new URL('../../../backends', import.meta.url))
 
 export async function startController(deps: ControllerDeps): Promise<Controller> {
   const { settings, dataDir, log, clock } = deps
@@ -46,7 +46,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   undo.defer(() => connected.bus.close())
 
   const store = createStore(database.db)
-  const builtin = packBuiltins({ backends: backendsDirectory, directory: dataDir.path('builtin') })
+  const builtin = packBuiltins({ backends: deps.backendsDirectory ?? ownBackends, directory: dataDir.path('builtin') })
   builtin.catch(() => undefined) // whoever waits for `made` learns of it
   const parts = assemble({ ...deps, connected, database, store, builtin, webDirectory, stopping: stopping.signal, url })
   // It answers before the database is ready: /healthz tells that the process lives, /readyz that it can work.

@@ -12,6 +12,8 @@ export interface TestControllerOptions {
   readonly flags?: Readonly<Record<string, string | boolean>>
   readonly hub?: LocalHub
   readonly ownWorkers?: () => ReadonlySet<string>
+  /** Instead of the backends that come with Muster. */
+  readonly backendsDirectory?: string
   readonly log?: Log
 }
 export interface TestController extends AsyncDisposable {
@@ -37,6 +39,7 @@ export async function startTestController(options: TestControllerOptions): Promi
     log,
     clock: systemClock,
     localHub: hub,
+    ...(options.backendsDirectory === undefined ? {} : { backendsDirectory: options.backendsDirectory }),
     ...(options.ownWorkers === undefined ? {} : { ownWorkers: options.ownWorkers }),
   })
   await controller.ready(AbortSignal.timeout(20_000))

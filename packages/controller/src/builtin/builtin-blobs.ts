@@ -9,6 +9,7 @@ import { BackendName, type Digest, type GalleryAddress } from '@muster/protocol'
 import { formatBuiltinUri, jsonBytes, openLayout, packDirectory, parseGallery, type ImageLayout } from '@muster/source'
 import { z } from 'zod'
 import { builtinGalleryName } from '../settings.ts'
+import { collectBlobs } from './collect-blobs.ts'
 
 export interface BuiltinBlobs {
   readonly gallery: GalleryAddress
@@ -26,18 +27,19 @@ const BackendFile = z.object({
   tags: z.array(z.string()).optional(),
 })
 
-/** `directory`: where the blobs are kept. Those of earlier versions stay: a node may be half way through one. */
+/** `directory`: where the blobs are kept. Those of the version before stay: a node may be half way through one. */
 export async function packBuiltins({ backends, directory }: { backends: string; directory: string }): Promise<BuiltinBlobs> {
   const layout = await openLayout(directory)
   await removeLeftovers(join(directory, 'blobs', 'sha256'))
-  const entries = []
+  const packed = []
   for (const name of (await readdir(backends)).toSorted()) {
-    const entry = await packBackend(join(backends, name), layout)
-    if (entry !== null) entries.push(entry)
+    const backend = await packBackend(join(backends, name), layout)
+    if (backend !== null) packed.push(backend)
   }
-  const text = jsonBytes(entries)
+  const text = jsonBytes(packed.map(({ entry }) => entry))
   parseGallery(text.toString(), { name: 'the built-in gallery', origin: 'local' })
   const { digest } = await layout.putBytes('application/yaml', text)
+  await collectBlobs(directory, new Set([digest, ...packed.flatMap(({ blobs }) => blobs)]))
   return {
     gallery: { name: builtinGalleryName, url: formatBuiltinUri({ name: 'gallery', digest }), kind: 'backend' },
     async size(wanted) {
@@ -54,12 +56,15 @@ async function removeLeftovers(blobs: string): Promise<void> {
 }
 
 /** Null for what is not a backend: a page about them. */
-async function packBackend(directory: string, layout: ImageLayout): Promise<object | null> {
+async function packBackend(directory: string, layout: ImageLayout): Promise<{ entry: object; blobs: Digest[] } | null> {
   const text = await readFile(join(directory, 'backend.json'), 'utf8').catch(nullWhenAbsent)
   if (text === null) return null
   const { name, ...about } = BackendFile.parse(JSON.parse(text))
   const image = await packDirectory(directory, { layout: layout.directory, refName: name })
-  return { name, uri: formatBuiltinUri({ name, digest: image.root.digest }), ...about }
+  return {
+    entry: { name, uri: formatBuiltinUri({ name, digest: image.root.digest }), ...about },
+    blobs: [image.root, ...image.manifests, ...image.blobs].map(({ digest }) => digest),
+  }
 }
 
 function nullWhenAbsent(error: unknown): null {
