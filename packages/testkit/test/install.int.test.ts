@@ -1,5 +1,5 @@
 // A backend on a worker, end to end: packed, pushed to a real registry, installed by a command on the bus, upgraded, deleted.
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdir, readFile, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLocalHub, type Bus } from '@muster/bus'
 import { openDataDir, resolveSettings, silentLog, systemClock } from '@muster/host'
@@ -152,13 +152,49 @@ describe('a backend on a worker', () => {
     expect(events.filter((event) => event.type === 'op.result').length).toBeGreaterThanOrEqual(3)
   }, 60_000)
 
-  it('is taken from a directory of the machine, and answers at the end to who asks without async', async () => {
-    const from = join(directory.path, 'echo-1.0.0')
-    const reply = await bus.request(backendInstall, { node }, { backend: 'local-echo', uri: `file://${from}` }, { timeoutMs: 20_000 })
-    expect(reply).toMatchObject({ success: true })
-    expect(await list()).toMatchObject([{ name: 'local-echo', version: '1.0.0', digest: expect.stringMatching(/^sha256:/) as string }])
-    const root = await readFile(join(from, 'backend.json'), 'utf8')
-    expect(root).toContain('openai-http')
+  it('is taken from a directory of the machine, under the digest that packing it gives; who asks without async is answered at the end', async () => {
+    const from = join(directory.path, 'odd')
+    await cp(join(directory.path, 'echo-1.0.0'), from, { recursive: true })
+    await mkdir(join(from, 'empty'))
+    await mkdir(join(from, 'a/ö'), { recursive: true, mode: 0o700 })
+    await writeFile(join(from, 'a/ö/only-mine'), 'x', { mode: 0o400 })
+    await writeFile(join(from, 'a/tool'), 'y', { mode: 0o711 })
+    await symlink('../run.sh', join(from, 'a/link'))
+    await utimes(join(from, 'run.sh'), new Date(0), new Date(0))
+    const pack = await processes.muster([
+      'pack',
+      from,
+      '-t',
+      'odd:1',
+      '--compression',
+      'none',
+      '--out',
+      join(directory.path, 'layout'),
+      '-o',
+      'json',
+    ])
+    expect(await pack.exited, pack.output()).toMatchObject({ code: 0 })
+    const { digest } = JSON.parse(pack.stdout()) as { digest: string }
+
+    const request = { backend: 'local-echo', uri: `file://${from}` }
+    expect(await bus.request(backendInstall, { node }, request, { timeoutMs: 20_000 })).toMatchObject({ success: true })
+    expect(await list()).toMatchObject([{ name: 'local-echo', version: '1.0.0', digest }])
+    const pinned = { ...request, digest, exact: true }
+    expect(await bus.request(backendInstall, { node }, pinned, { timeoutMs: 20_000 })).toMatchObject({ success: true })
+    expect(await readFile(join(from, 'backend.json'), 'utf8')).toContain('openai-http')
+    await bus.request(backendDelete, { node }, { backend: 'local-echo' }, { timeoutMs: 10_000 })
+  }, 60_000)
+
+  it('is one of those that come with Muster when only its name is given', async () => {
+    expect(await bus.request(backendInstall, { node }, { backend: 'echo' }, { timeoutMs: 20_000 })).toMatchObject({ success: true })
+    const [echo] = await list()
+    expect(echo).toMatchObject({
+      name: 'echo',
+      uri: `builtin://echo@${echo?.digest}`,
+      gallery_url: expect.stringMatching(/^builtin:/) as string,
+    })
+    await bus.request(backendDelete, { node }, { backend: 'echo' }, { timeoutMs: 10_000 })
+    expect(await list()).toEqual([])
   }, 60_000)
 
   it.each([

@@ -1,8 +1,10 @@
 // Signed requests to the controllers. Any controller answers for the cluster: as soon as one can't
 // be reached, or can't do its part, the next one is asked.
-import { signRequest, type Clock, type Log, type NodeKey } from '@muster/host'
 import { ApiError, type Route } from '@muster/protocol'
-import { z } from 'zod'
+import type { OutboundResponse } from '@muster/source'
+import type { z } from 'zod'
+import { download, type Download } from './controller-download.ts'
+import { createControllerRota, formatPath, refusedTime, type RotaDeps } from './controller-rota.ts'
 import { requestJson, type JsonResponse } from './http-json.ts'
 
 /**
@@ -19,32 +21,14 @@ type AnyRoute<R extends z.ZodType> = Route<z.ZodType, z.ZodType, z.ZodType, R>
 
 export interface ControllerClient {
   call<R extends z.ZodType>(route: AnyRoute<R>, call: Call): Promise<Answer<z.output<R>>>
+  /** An answer as a stream, from the first controller that has it. */
+  open(wanted: Download): Promise<OutboundResponse>
   /** The controller that is asked next. */
   current(): string
 }
 
-export type ClientDeps = Readonly<{
-  key: NodeKey
-  /** In order of preference, never empty; read anew for each request. */
-  urls: () => readonly [string, ...string[]]
-  clock: Clock
-  log: Log
-}>
-
-export function createControllerClient({ key, urls, clock, log }: ClientDeps): ControllerClient {
-  let preferred: string | null = null
-  /** How far the controllers' clock is ahead of ours, once one complained. */
-  let offsetMs = 0
-
-  const current = (): string => {
-    const known = urls()
-    return preferred !== null && known.includes(preferred) ? preferred : known[0]
-  }
-  const rotate = (from: string): void => {
-    const known = urls()
-    preferred = known[(known.indexOf(from) + 1) % known.length] ?? known[0]
-    if (preferred !== from) log.info('asking another controller', { from, to: preferred })
-  }
+export function createControllerClient(deps: RotaDeps): ControllerClient {
+  const rota = createControllerRota(deps)
   const send = (
     { url, after }: { url: string; after?: number },
     route: AnyRoute<z.ZodType>,
@@ -52,34 +36,28 @@ export function createControllerClient({ key, urls, clock, log }: ClientDeps): C
   ): Promise<JsonResponse> => {
     const target = new URL(formatPath(route.path, params ?? {}), url)
     const bytes = Buffer.from(JSON.stringify(body))
-    const now = new Date(Math.max(clock.now() + offsetMs, after === undefined ? 0 : after + 1))
-    const headers = signRequest(key, { method: route.method, path: target.pathname, body: bytes, now })
+    const headers = rota.sign({ method: route.method, target, body: bytes, ...(after === undefined ? {} : { after }) })
     return requestJson({ method: route.method, url: target, headers, body: bytes, timeoutMs, signal })
   }
 
   const call: ControllerClient['call'] = async (route, request) => {
-    const url = current()
+    const url = rota.current()
     try {
       let response = await send({ url }, route, request)
-      const theirNow = refusedTime(response, { status: 401, code: 'clock_skew', detail: 'now' })
-      if (theirNow !== null) {
-        offsetMs = theirNow - clock.now()
-        log.warn('this clock differs from the controllers’; signing with theirs', { offsetMs: Math.round(offsetMs) })
-        response = await send({ url }, route, request)
-      }
+      if (rota.isSkewed(response)) response = await send({ url }, route, request)
       // The clock of the process before this one was ahead: this one request is signed as if later.
       const newest = refusedTime(response, { status: 409, code: 'registration_outdated', detail: 'newest' })
       if (newest !== null) response = await send({ url, after: newest }, route, request)
       const answer = judge(route, { url, response })
-      if (answer.kind === 'unreachable' || (answer.kind === 'refused' && answer.status >= 500)) rotate(url)
+      if (answer.kind === 'unreachable' || (answer.kind === 'refused' && answer.status >= 500)) rota.rotate(url)
       return answer
     } catch (error) {
       request.signal.throwIfAborted()
-      rotate(url)
+      rota.rotate(url)
       return { kind: 'unreachable', url, reason: error instanceof Error ? error.message : String(error), retryAfterMs: null }
     }
   }
-  return { call, current }
+  return { call, open: (wanted) => download({ rota, clock: deps.clock }, wanted), current: rota.current }
 }
 
 function judge<R extends z.ZodType>(route: AnyRoute<R>, { url, response }: { url: string; response: JsonResponse }): Answer<z.output<R>> {
@@ -95,19 +73,7 @@ function judge<R extends z.ZodType>(route: AnyRoute<R>, { url, response }: { url
   return { kind: 'refused', status, code: body.data.error.code, message: body.data.error.message, retryAfterMs }
 }
 
-/** What time controllers name when they refuse a request because of ours. */
-function refusedTime({ status, body }: JsonResponse, because: { status: number; code: string; detail: string }): number | null {
-  if (status !== because.status) return null
-  const error = ApiError.safeParse(body).data?.error
-  if (error?.code !== because.code) return null
-  const time = Date.parse(z.string().safeParse(error.details?.[because.detail]).data ?? '')
-  return Number.isNaN(time) ? null : time
-}
-
 /** Seconds; the form with a date is not worth trusting two clocks for. */
 export function parseRetryAfter(value: string | undefined): number | null {
   return value !== undefined && /^\d{1,6}$/.test(value.trim()) ? Number(value.trim()) * 1000 : null
 }
-
-const formatPath = (path: string, params: Readonly<Record<string, string>>): string =>
-  path.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? ''))

@@ -4,7 +4,7 @@ import { newId, type Clock, type DataDir, type Log, type NodeKey } from '@muster
 import { FleetError, Incarnation, type NodeId, type Session, type WorkerSettings as ClusterSettings } from '@muster/protocol'
 import { createBusLink, type ConnectBus } from './bus-link.ts'
 import { connectNatsBus } from './connect-nats-bus.ts'
-import { createControllerClient } from './controller-client.ts'
+import { createControllerClient, type ControllerClient } from './controller-client.ts'
 import { openDoor } from './gateway/open-door.ts'
 import { loadNodeKey } from './identity.ts'
 import type { SettledSettings } from './lasting-settings.ts'
@@ -14,6 +14,7 @@ import { describeWorker } from './membership/registration.ts'
 import { runMembership } from './membership/run-membership.ts'
 import { tell } from './membership/tell.ts'
 import { createWorkerMetrics } from './metrics.ts'
+import { createBuiltinSource } from './installer/builtin-source.ts'
 import { openInstaller } from './installer/open-installer.ts'
 import { noInstaller, type Installer, type Step } from './operations/installer.ts'
 import { openOperations, type Operations } from './operations/operations.ts'
@@ -93,13 +94,15 @@ type Life = Omit<WorkerDeps, 'settings'> &
 async function live(deps: Life): Promise<WorkerEnd> {
   const ending = new AbortController()
   try {
+    const { key, memory, clock, log } = deps
     const monitor = startMonitor(deps, AbortSignal.any([deps.signal, ending.signal]))
+    const client = createControllerClient({ key, urls: memory.controllers, clock, log })
     // What the last session said; the ways out of this machine follow it.
     const heard: { settings: ClusterSettings | null } = { settings: null }
-    await using opened = await startInstaller(deps, { monitor, cluster: () => heard.settings })
+    await using opened = await startInstaller(deps, { monitor, client, cluster: () => heard.settings })
     const operations = await startOperations(deps, opened.installer)
     try {
-      return await join(deps, { monitor, operations, onSettings: (settings) => (heard.settings = settings) })
+      return await join(deps, { monitor, client, operations, onSettings: (settings) => (heard.settings = settings) })
     } finally {
       await operations.stop()
     }
@@ -108,9 +111,14 @@ async function live(deps: Life): Promise<WorkerEnd> {
   }
 }
 
-type Running = Readonly<{ monitor: ResourceMonitor; operations: Operations; onSettings: (settings: ClusterSettings) => void }>
+type Running = Readonly<{
+  monitor: ResourceMonitor
+  client: ControllerClient
+  operations: Operations
+  onSettings: (settings: ClusterSettings) => void
+}>
 
-async function join(deps: Life, { monitor, operations, onSettings }: Running): Promise<WorkerEnd> {
+async function join(deps: Life, { monitor, client, operations, onSettings }: Running): Promise<WorkerEnd> {
   const { settings, memory, key, clock, log, signal, random = Math.random } = deps
   const incarnation = Incarnation.parse(newId())
   let now: Membership | null = null
@@ -155,7 +163,6 @@ async function join(deps: Life, { monitor, operations, onSettings }: Running): P
   })
   try {
     await monitor.ready
-    const client = createControllerClient({ key, urls: memory.controllers, clock, log })
     const registration = () =>
       describeWorker({ settings, key, incarnation, monitor, gatewayUrl: url, os: thisRuntime.os, arch: thisRuntime.arch })
     const hasToken = settings.token !== undefined
@@ -182,9 +189,9 @@ type OpenedInstaller = AsyncDisposable & { readonly installer: Installer }
 /** An agent node has no backends, and so nothing to put them. */
 async function startInstaller(
   deps: Life,
-  { monitor, cluster }: { monitor: ResourceMonitor; cluster: () => ClusterSettings | null },
+  { monitor, client, cluster }: { monitor: ResourceMonitor; client: ControllerClient; cluster: () => ClusterSettings | null },
 ): Promise<OpenedInstaller> {
-  const { settings, dataDir, step, clock, log } = deps
+  const { settings, dataDir, memory, step, clock, log } = deps
   if (deps.installer !== undefined || settings.type === 'agent')
     return { installer: deps.installer ?? noInstaller, [Symbol.asyncDispose]: async () => undefined }
   const node = () => ({ os: thisRuntime.os, arch: thisRuntime.arch, capability: monitor.capability() })
@@ -194,6 +201,7 @@ async function startInstaller(
     cluster,
     allowSource,
     dockerConfig,
+    builtin: createBuiltinSource({ client, nodeId: () => memory.record().id, clock, log }),
     node,
     clock,
     log,

@@ -65,6 +65,7 @@ export function createScriptedInstaller(): ScriptedInstaller {
       installed.delete(backend)
     },
     isInstalled: async (backend, digest) => installed.has(backend) && (digest === undefined || installed.get(backend)?.digest === digest),
+    listAs: async () => undefined,
     async verify(backend) {
       calls.push({ what: 'verify', backend })
       return damaged.has(backend) ? 'damaged' : 'intact'

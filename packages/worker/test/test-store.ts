@@ -96,6 +96,7 @@ export function recordOf(name: string, tree: Digest, version = '1'): InstalledRe
     version,
     digest: tree,
     index_digest: null,
+    is_manifest_pinned: false,
     uri: `oci://registry.example/${name}:${version}`,
     gallery_url: '',
     installed_at: '2026-01-01T00:00:00.000Z',

@@ -4,7 +4,7 @@ import { openBlob, type OpenedBlob } from './open-blob.ts'
 import type { Platform } from './platform.ts'
 import type { OciReference } from './reference.ts'
 import type { RegistryOptions } from './registry-api.ts'
-import { createRegistryCall } from './registry-call.ts'
+import { createRegistryCall, type RegistryCall } from './registry-call.ts'
 import { resolveImage, type ResolvedImage } from './resolve-image.ts'
 
 export interface OciClient {
@@ -16,7 +16,11 @@ export interface OciClient {
 
 /** Mirrors are references of their own, for the caller to try in order. */
 export function createOciClient(options: RegistryOptions & { readonly random?: () => number }): OciClient {
-  const call = createRegistryCall(options)
+  return ociClientOver(createRegistryCall(options))
+}
+
+/** The same images from whoever answers like a registry. */
+export function ociClientOver(call: RegistryCall): OciClient {
   return {
     resolve: (reference, platform, signal) => resolveImage(call, { reference, platform, signal }),
     openBlob: (reference, digest, { offset, signal }) => openBlob(call, { reference, digest, offset, signal }),

@@ -1,12 +1,13 @@
 // Puts backends on this machine: finds where they come from, fetches and verifies them, unpacks them beside what is
 // there, proves them, and only then makes them the version in use.
 import type { Clock, Log } from '@muster/host'
-import { sourceKind, type NodeTraits, type OciClient, type Outbound, type Platform } from '@muster/source'
+import { parseReference, sourceKind, type NodeTraits, type OciClient, type Outbound, type Platform } from '@muster/source'
 import { failureOf, FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import type { InstalledRecord } from '../storage/installed-record.ts'
-import { findSource, sourceProblem, type BackendSource, type GalleriesReader } from './find-source.ts'
+import { builtinReference } from './builtin-source.ts'
+import { findSource, sourceProblem, type BackendSource, type OfferedGallery } from './find-source.ts'
 import { pullArchive, takeFile } from './pull-archive.ts'
 import { pullImage, type PulledImage } from './pull-image.ts'
 
@@ -14,7 +15,9 @@ import { pullImage, type PulledImage } from './pull-image.ts'
 export interface Sources {
   readonly outbound: Outbound
   readonly oci: OciClient
-  readonly galleries: GalleriesReader
+  /** Of what controllers serve themselves. */
+  readonly builtin: OciClient
+  readonly galleries: () => readonly OfferedGallery[]
 }
 
 export interface InstallerDeps {
@@ -53,7 +56,12 @@ export function createInstaller(deps: InstallerDeps): Installer {
       const record = await find(store, backend)
       if (record === null) throw notInstalled(backend)
       await mend(deps, record, context)
-      return { digest: record.index_digest ?? record.digest, version: record.version }
+      return { digest: listedDigest(record), version: record.version }
+    },
+    async listAs(backend, digest) {
+      const record = await find(store, backend)
+      if (record === null || listedDigest(record) === digest || !isOf(record, digest)) return
+      await store.activate({ ...record, is_manifest_pinned: digest === record.digest })
     },
     inventory: async () => (await store.list()).map(listed),
   }
@@ -62,7 +70,7 @@ export function createInstaller(deps: InstallerDeps): Installer {
 async function install(deps: InstallerDeps, request: InstallRequest, context: InstallContext): Promise<InstallOutcome> {
   const { store, clock } = deps
   const { galleries } = deps.sources()
-  const source = await findSource(request, { galleries, node: deps.node(), signal: context.signal })
+  const source = await findSource(request, { galleries: galleries(), node: deps.node(), signal: context.signal })
   const whenThere = request.mode === 'install' ? {} : { whenThere: 'mend' as const }
   const fetched = await fetch(deps, { source, ...whenThere }, context).catch(async (error: unknown) => {
     // What can't be used takes no space; what is tried again continues with what is there.
@@ -83,6 +91,7 @@ async function install(deps: InstallerDeps, request: InstallRequest, context: In
     version,
     digest,
     index_digest: indexDigest,
+    is_manifest_pinned: false,
     uri: source.uris[0],
     gallery_url: source.galleryUrl,
     installed_at: new Date(clock.now()).toISOString(),
@@ -96,22 +105,22 @@ type Wanted = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>
 /** What was fetched is what was asked for, or it throws. */
 async function fetch(deps: InstallerDeps, { source, ...whenThere }: Wanted, context: InstallContext): Promise<PulledImage> {
   const { store, platform, clock } = deps
-  const { oci, outbound } = deps.sources()
+  const { oci, builtin, outbound } = deps.sources()
   const { kind, uris, digest } = source
   const [uri] = uris
   switch (kind) {
     case 'oci':
-      return await pullImage({ store, oci, platform, clock }, { uris, digest, ...whenThere }, context)
+      return await pullImage({ store, oci, platform, clock }, { references: uris.map(parseReference), digest, ...whenThere }, context)
+    case 'builtin':
+      return await pullImage(
+        { store, oci: builtin, platform, clock },
+        { references: uris.map(builtinReference), digest, ...whenThere },
+        context,
+      )
     case 'archive':
       return { digest: await pullArchive({ store, outbound, clock }, { uris, digest, ...whenThere }, context), indexDigest: null }
     case 'file':
       return { digest: await takeFile(store, { uri, digest, ...whenThere }, context), indexDigest: null }
-    case 'builtin':
-      throw new FleetError({
-        code: 'incompatible',
-        retry: 'never',
-        message: `this version of the worker can't fetch built-in backends yet: ${uri}`,
-      })
     default:
       return unreachable(kind)
   }
@@ -142,6 +151,10 @@ async function tidyUp({ store, log }: InstallerDeps, signal: AbortSignal): Promi
 
 const isOf = (record: InstalledRecord, digest: Digest): boolean => record.digest === digest || record.index_digest === digest
 
+/** The one by which it was asked for; else that of the index, which is the same on every machine. */
+const listedDigest = ({ digest, index_digest: index, is_manifest_pinned: isManifestPinned }: InstalledRecord): Digest =>
+  isManifestPinned ? digest : (index ?? digest)
+
 /** By the name that was asked for, the concrete one, or the alias: they are one backend. */
 async function find(store: BackendStore, name: BackendName): Promise<InstalledRecord | null> {
   const own = await store.get(name)
@@ -157,7 +170,7 @@ const listed = (record: InstalledRecord): InstalledBackend => ({
   gallery_url: record.gallery_url,
   version: record.version,
   uri: record.uri,
-  digest: record.index_digest ?? record.digest,
+  digest: listedDigest(record),
 })
 
 const notInstalled = (backend: BackendName): FleetError =>

@@ -5,7 +5,7 @@ import { findSource, sourceProblem } from './find-source.ts'
 
 const request: InstallRequest = { backend: BackendName.parse('llama'), mode: 'install', uri: 'oci://a.example/llama:1' }
 const context = {
-  galleries: async () => [],
+  galleries: [],
   node: { os: 'linux', arch: 'x64', capability: 'default' },
   signal: new AbortController().signal,
 }

@@ -1,5 +1,14 @@
 // From what a command asks for to where it comes from: named by the command itself, or looked up in the galleries.
-import { chooseBackend, sourceKind, type Gallery, type NodeTraits, type SourceKind } from '@muster/source'
+import {
+  chooseBackend,
+  formatBuiltinUri,
+  parseBuiltinUri,
+  sourceKind,
+  type Choice,
+  type Gallery,
+  type NodeTraits,
+  type SourceKind,
+} from '@muster/source'
 import { Digest, FleetError, type BackendName, type FailureCode } from '@muster/protocol'
 import type { InstallRequest } from '../operations/installer.ts'
 
@@ -17,9 +26,8 @@ export type BackendSource = Readonly<{
   galleryUrl: string
 }>
 
-/** A gallery, and where it was read. */
-export type ListedGallery = Gallery & Readonly<{ url: string }>
-export type GalleriesReader = (signal: AbortSignal) => Promise<readonly ListedGallery[]>
+/** A gallery that the cluster knows. */
+export type OfferedGallery = Readonly<{ name: string; url: string; read: (signal: AbortSignal) => Promise<Gallery> }>
 
 /** Why a source can't be one, as far as its text alone tells; null: it can. */
 export function sourceProblem(request: Pick<InstallRequest, 'backend' | 'uri' | 'mirrors' | 'digest'>): string | null {
@@ -31,16 +39,17 @@ export function sourceProblem(request: Pick<InstallRequest, 'backend' | 'uri' | 
   if (kind === 'archive' && digest === undefined) return `the archive ${JSON.stringify(uri.slice(0, 200))} needs its digest (sha256:…)`
   const other = request.mirrors?.find((mirror) => sourceKind(mirror) !== kind)
   if (other !== undefined) return `${JSON.stringify(other.slice(0, 200))} is no mirror of ${uri}: it is another kind of source`
+  if (kind === 'builtin' && parseBuiltinUri(uri) === null)
+    return `${JSON.stringify(uri.slice(0, 200))} is no backend of Muster's own: it is builtin://NAME@sha256:…`
   return null
 }
 
 export async function findSource(
   request: InstallRequest,
-  { galleries, node, signal }: { galleries: GalleriesReader; node: NodeTraits; signal: AbortSignal },
+  { galleries, node, signal }: { galleries: readonly OfferedGallery[]; node: NodeTraits; signal: AbortSignal },
 ): Promise<BackendSource> {
   if (request.uri !== undefined) return named(request, request.uri)
-  const listed = await galleries(signal)
-  const choice = chooseBackend(listed, request.name ?? request.backend, node)
+  const choice = await lookUp(request.name ?? request.backend, { galleries, node, signal })
   if (choice.kind !== 'found') throw failure(choice.kind === 'unknown' ? 'not_found' : 'incompatible', choice.reason)
   const { asked, found } = choice
   const { entry } = found
@@ -48,17 +57,34 @@ export async function findSource(
   if (kind === null)
     throw failure('invalid', `${entry.name} of the gallery ${found.gallery.name} names no source: ${JSON.stringify(entry.uri)}`)
   const isMeta = asked.name !== entry.name
+  const isPinned = kind === 'builtin' && request.digest !== undefined
   return {
     kind,
-    uris: [entry.uri, ...entry.mirrors],
+    uris: isPinned ? [formatBuiltinUri({ name: entry.name, digest: request.digest })] : [entry.uri, ...entry.mirrors],
     // The wish is about one version, also when the gallery has moved on.
     digest: request.digest ?? digestIn(entry.sha256, kind),
-    version: entry.version,
+    // Muster's own say their version themselves, and an earlier one may be asked for.
+    version: kind === 'builtin' ? '' : entry.version,
     isMeta,
     concrete: isMeta ? entry.name : null,
     alias: entry.alias,
-    galleryUrl: listed.find(({ name }) => name === found.gallery.name)?.url ?? '',
+    galleryUrl: galleries.find(({ name }) => name === found.gallery.name)?.url ?? '',
   }
+}
+
+/** In the order of trust, and no further than needed: one that can't be reached is no reason to miss what another offers before it. */
+async function lookUp(
+  wanted: BackendName,
+  { galleries, node, signal }: { galleries: readonly OfferedGallery[]; node: NodeTraits; signal: AbortSignal },
+): Promise<Choice> {
+  const read: Gallery[] = []
+  let choice = chooseBackend(read, wanted, node)
+  for (const gallery of galleries) {
+    read.push(await gallery.read(signal))
+    choice = chooseBackend(read, wanted, node)
+    if (choice.kind !== 'unknown') break
+  }
+  return choice
 }
 
 function named({ backend, name, alias, digest, mirrors = [] }: InstallRequest, uri: string): BackendSource {

@@ -9,9 +9,10 @@ import {
   platformOf,
   type NodeTraits,
 } from '@muster/source'
-import { FleetError, type WorkerSettings as ClusterSettings } from '@muster/protocol'
+import type { WorkerSettings as ClusterSettings } from '@muster/protocol'
 import type { Installer, Step } from '../operations/installer.ts'
 import { openBackendStore } from '../storage/backend-store.ts'
+import type { BuiltinSource } from './builtin-source.ts'
 import { createInstaller, type Sources } from './create-installer.ts'
 
 export interface OpenInstallerOptions {
@@ -22,6 +23,8 @@ export interface OpenInstallerOptions {
   readonly allowSource: readonly string[]
   /** A file like Docker's config.json; empty: none. */
   readonly dockerConfig: string
+  /** What controllers serve themselves. */
+  readonly builtin: BuiltinSource
   readonly node: () => NodeTraits
   readonly step?: Step
   readonly clock: Clock
@@ -37,7 +40,7 @@ export async function openInstaller(options: OpenInstallerOptions): Promise<{ in
 }
 
 /** Made anew when the list of allowed sources changes. */
-function createSources({ cluster, allowSource, dockerConfig, clock, log }: OpenInstallerOptions): () => Sources {
+function createSources({ cluster, allowSource, dockerConfig, builtin, clock, log }: OpenInstallerOptions): () => Sources {
   let made: { key: string; sources: Sources } | null = null
   return () => {
     const allow = [...new Set([...(cluster()?.allow_source ?? []), ...allowSource])]
@@ -50,19 +53,12 @@ function createSources({ cluster, allowSource, dockerConfig, clock, log }: OpenI
       clock,
       log,
     })
-    const read = createGalleryReader({ outbound, readBuiltin })
-    const galleries: Sources['galleries'] = (signal) =>
-      Promise.all(
-        (cluster()?.galleries ?? [])
-          .filter(({ url }) => !url.startsWith('builtin:'))
-          .map(async (address) => ({ ...(await read(address, signal)), url: address.url })),
-      )
-    made = { key, sources: { outbound, oci, galleries } }
+    const read = createGalleryReader({ outbound, readBuiltin: builtin.readGallery })
+    const galleries: Sources['galleries'] = () =>
+      (cluster()?.galleries ?? [])
+        .filter(({ kind }) => kind === 'backend')
+        .map(({ name, url }) => ({ name, url, read: (signal) => read({ name, url }, signal) }))
+    made = { key, sources: { outbound, oci, builtin: builtin.images, galleries } }
     return made.sources
   }
 }
-
-const readBuiltin = (): Promise<string> =>
-  Promise.reject(
-    new FleetError({ code: 'incompatible', retry: 'never', message: "this version of the worker can't read the built-in gallery yet" }),
-  )

@@ -1,7 +1,7 @@
 // An image from a registry into the store: resolved once, then everything by digest. The references after the first
 // are mirrors of the same image and are held to the digest that the first one meant.
 import type { Clock } from '@muster/host'
-import { parseReference, type OciClient, type OciReference, type Platform, type ResolvedImage } from '@muster/source'
+import type { OciClient, OciReference, Platform, ResolvedImage } from '@muster/source'
 import { failureOf, FleetError, type Digest, type Failure } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
@@ -25,7 +25,8 @@ export interface PulledImage {
 }
 
 export interface WantedImage {
-  readonly uris: readonly [string, ...string[]]
+  /** Those after the first are its mirrors. */
+  readonly references: readonly OciReference[]
   readonly digest: Digest | null
   /** What is unpacked already is compared with what comes, and put right. */
   readonly whenThere?: 'mend'
@@ -62,10 +63,10 @@ const isDamage = ({ code, retry }: Failure): boolean => code === 'integrity' && 
 
 async function resolve(
   { oci, platform }: Pick<PullDeps, 'oci' | 'platform'>,
-  { uris, digest }: WantedImage,
+  { references: named, digest }: WantedImage,
   signal: AbortSignal,
 ): Promise<{ image: ResolvedImage; references: OciReference[] }> {
-  const references = uris.map((uri) => parseReference(uri)).map((reference) => (digest === null ? reference : { ...reference, digest }))
+  const references = named.map((reference) => (digest === null ? reference : { ...reference, digest }))
   const image = await firstOf(references, (reference) => oci.resolve(reference, platform, signal))
   return { image, references }
 }

@@ -27,7 +27,7 @@ function world(answers: readonly Answer<unknown>[], { tookMs = 0 } = {}) {
   const stopping = new AbortController()
   const asked: { path: string; body: unknown; at: number }[] = []
   const states: string[] = []
-  const client: ControllerClient = {
+  const client: Pick<ControllerClient, 'call' | 'current'> = {
     current: () => 'http://c',
     call: async (route, { body, signal }) => {
       signal.throwIfAborted()

@@ -8,7 +8,7 @@ import type { PollOutcome } from '../metrics.ts'
 import { step, type Ended, type JoinFacts, type Membership, type MembershipEvent } from './machine.ts'
 
 export type MembershipDeps = Readonly<{
-  client: ControllerClient
+  client: Pick<ControllerClient, 'call' | 'current'>
   incarnation: Incarnation
   hasToken: boolean
   /** What to register with, now. */

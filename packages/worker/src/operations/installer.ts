@@ -43,8 +43,10 @@ export interface Installer {
   install(request: InstallRequest, context: InstallContext): Promise<InstallOutcome>
   /** Removing what is not there is done at once. */
   remove(backend: BackendName, context: InstallContext): Promise<void>
-  /** By any name it has. With a digest: exactly that one. */
+  /** By any name it has. With a digest: exactly that one, whether of its manifest or of the index that led there. */
   isInstalled(backend: BackendName, digest?: Digest): Promise<boolean>
+  /** From now on the inventory lists it by this one of its digests; another one changes nothing. */
+  listAs(backend: BackendName, digest: Digest): Promise<void>
   /** Reads every file. */
   verify(backend: BackendName, context: InstallContext): Promise<'intact' | 'damaged'>
   /** Makes what is installed whole again, without changing its version. */
@@ -58,6 +60,7 @@ export const noInstaller: Installer = {
   install: async ({ backend }) => Promise.reject(new FleetError(nothingKnown(backend))),
   remove: async () => undefined,
   isInstalled: async () => false,
+  listAs: async () => undefined,
   verify: async () => 'damaged',
   repair: async (backend) => Promise.reject(new FleetError(nothingKnown(backend))),
   inventory: async () => [],

@@ -34,11 +34,11 @@ export function requestOf({ backend, kind, force, uri, mirrors, digest, name, al
 }
 
 async function install(order: Order, { installer, context }: Means): Promise<Success> {
-  const { exact = false, force = false, digest } = order
+  const { force = false, digest } = order
   context.onProgress({ phase: 'resolving' })
   if (!force && (await suffices(order, installer))) return await whatIsThere(order, installer)
   const outcome = await installer.install(requestOf(order), context)
-  return await confirmed(order, installer, { ...outcome, wanted: exact || force ? (digest ?? outcome.digest) : outcome.digest })
+  return await confirmed(order, installer, { ...outcome, wanted: digest ?? outcome.digest })
 }
 
 /** Any version will do, unless one was asked for; one that is named only by its URI has to be looked at. */
@@ -69,7 +69,8 @@ async function confirmed(order: Order, installer: Installer, outcome: InstallOut
   return { digest, version: version.slice(0, 256) }
 }
 
-async function whatIsThere({ backend }: Order, installer: Installer): Promise<Success> {
+async function whatIsThere({ backend, digest: asked }: Order, installer: Installer): Promise<Success> {
+  if (asked !== undefined) await installer.listAs(backend, asked)
   const found = (await installer.inventory()).find(({ name }) => name === backend)
   const digest = Digest.safeParse(found?.digest)
   return { ...(digest.success ? { digest: digest.data } : {}), ...(found === undefined ? {} : { version: found.version }) }

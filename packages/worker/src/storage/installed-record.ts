@@ -14,6 +14,8 @@ export const InstalledRecord = z.object({
   digest: Digest,
   /** Of the list of manifests, one per platform, that led to it: what the same version is called on every machine. */
   index_digest: Digest.nullable().default(null),
+  /** Whoever asked for it last named the manifest all the same, and finds it under that digest. */
+  is_manifest_pinned: z.boolean().default(false),
   uri: z.string().max(2048),
   gallery_url: z.string().max(2048),
   installed_at: z.string().max(64),

@@ -1,0 +1,71 @@
+// What comes with Muster, from the controllers: to whoever pulls an image they look like a registry. Everything goes by
+// digest and is checked against it.
+import type { Clock, Log } from '@muster/host'
+import { Digest, FleetError, nodeAgentRoutes, type NodeId } from '@muster/protocol'
+import {
+  createPatience,
+  fetchDocument,
+  ociClientOver,
+  parseBuiltinUri,
+  type OciClient,
+  type OciReference,
+  type RegistryCall,
+} from '@muster/source'
+import type { ControllerClient } from '../controller-client.ts'
+
+export interface BuiltinSource {
+  readonly images: OciClient
+  readGallery(digest: Digest, signal: AbortSignal): Promise<string>
+}
+
+export interface BuiltinSourceDeps {
+  readonly client: Pick<ControllerClient, 'open'>
+  /** Null before the first registration. */
+  readonly nodeId: () => NodeId | null
+  readonly clock: Clock
+  readonly log: Log
+  readonly random?: () => number
+}
+
+export function createBuiltinSource({ client, nodeId, clock, log, random = Math.random }: BuiltinSourceDeps): BuiltinSource {
+  const call: RegistryCall = {
+    patiently: createPatience({ clock, log, random }),
+    async send({ path, headers, signal }, { what, fine }) {
+      const id = nodeId()
+      if (id === null)
+        throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${what}: no controller knows this node yet` })
+      const digest = digestIn(path, what)
+      const range = headers?.['range']
+      return await client.open({
+        route: nodeAgentRoutes.blob,
+        params: { id, digest },
+        headers: range === undefined ? {} : { range },
+        fine,
+        what,
+        signal,
+      })
+    },
+  }
+  return {
+    images: ociClientOver(call),
+    async readGallery(digest, signal) {
+      const request = { reference: { registry: 'builtin', repository: 'gallery' }, path: `blobs/${digest}`, signal }
+      return (await fetchDocument(call, { request, what: `the built-in gallery ${digest}`, digest })).bytes.toString('utf8')
+    },
+  }
+}
+
+/** `builtin://NAME@sha256:…` as an image of a registry that is every controller. */
+export function builtinReference(uri: string): OciReference {
+  const parsed = parseBuiltinUri(uri)
+  if (parsed === null)
+    throw new FleetError({ code: 'invalid', retry: 'never', message: `${JSON.stringify(uri)} is not of the form builtin://NAME@sha256:…` })
+  return { registry: 'builtin', repository: parsed.name, tag: null, digest: parsed.digest }
+}
+
+/** Manifests and layers are blobs of one kind here. */
+function digestIn(path: string | URL, what: string): Digest {
+  const digest = Digest.safeParse(String(path).replace(/^(?:manifests|blobs)\//, ''))
+  if (digest.success) return digest.data
+  throw new FleetError({ code: 'invalid', retry: 'never', message: `${what} has no digest, and controllers know nothing by another name` })
+}

@@ -1,0 +1,173 @@
+// Which digest is installed, recorded and found again, and from where: orders against a registry that counts.
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { silentLog, systemClock } from '@muster/host'
+import { FleetError, type Digest, type InstalledBackend } from '@muster/protocol'
+import { createOciClient, createOutbound, noCredentials, parseGallery, platformOf } from '@muster/source'
+import { makeImage, makeIndex, startHostileRegistry, tar, type HostileRegistry, type ImageFixture } from '@muster/testkit'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { makeTestStore, runSh, type TestStore } from '../../test/test-store.ts'
+import { createByteBudget } from '../operations/byte-budget.ts'
+import type { Installer } from '../operations/installer.ts'
+import { Order } from '../operations/order.ts'
+import { perform } from '../operations/perform.ts'
+import { createInstaller } from './create-installer.ts'
+import type { OfferedGallery } from './find-source.ts'
+
+let registry: HostileRegistry
+let opened: TestStore
+let installer: Installer
+let galleries: OfferedGallery[]
+const platform = platformOf({ platform: process.platform, arch: process.arch })
+const other = platform.arch === 'arm64' ? 'amd64' : 'arm64'
+
+beforeEach(async () => {
+  registry = await startHostileRegistry()
+  opened = await makeTestStore()
+  galleries = []
+  const outbound = createOutbound({ allow: [registry.host], clock: systemClock, log: silentLog })
+  const oci = createOciClient({ outbound, credentials: noCredentials, clock: systemClock, log: silentLog })
+  installer = createInstaller({
+    store: opened.store,
+    sources: () => ({ outbound, oci, builtin: oci, galleries: () => galleries }),
+    platform,
+    node: () => ({ os: platform.os, arch: platform.arch, capability: 'default' }),
+    clock: systemClock,
+    log: silentLog,
+  })
+})
+afterEach(async () => {
+  await opened[Symbol.asyncDispose]()
+  await registry.stop()
+})
+
+const imageFor = (architecture: string, text: string): ImageFixture =>
+  makeImage({ layers: [tar([runSh, { path: 'text', data: text }])], platform: { os: platform.os, architecture } })
+
+/** An index for two machines under the tag `1`: its digest, and that of the manifest for this one. */
+function publish(text: string): { index: Digest; manifest: Digest; image: ImageFixture } {
+  const [own, others] = [imageFor(platform.arch, text), imageFor(other, text)]
+  for (const image of [own, others]) registry.addImage('a/b', image)
+  const index = makeIndex([own, others])
+  registry.addManifest('a/b', index, '1')
+  return { index: index.digest, manifest: own.manifest.digest, image: own }
+}
+
+/** What the order came to, and how many requests it took. */
+async function carryOut(order: Readonly<Record<string, unknown>>): Promise<{ digest: string | undefined; requests: number }> {
+  const before = registry.requests.length
+  const budget = createByteBudget({ totalBytes: 2 ** 24, minimumBytes: 2 ** 20 }).openAccount()
+  const context = { onProgress: () => undefined, step: () => undefined, signal: new AbortController().signal, budget }
+  const parsed = Order.parse({ kind: 'install', backend: 'b', uri: `${registry.host}/a/b:1`, exact: true, ...order })
+  const { digest } = await perform(parsed, { installer, context })
+  return { digest, requests: registry.requests.length - before }
+}
+const listed = async (): Promise<InstalledBackend | undefined> => (await installer.inventory())[0]
+
+describe('a tag and a digest', () => {
+  it('SEC12 of the manifest for this machine: exactly that is installed and recorded, and the same again asks nobody', async () => {
+    const { manifest } = publish('one')
+    publish('two')
+    expect(await carryOut({ digest: manifest })).toMatchObject({ digest: manifest })
+    expect(await listed()).toMatchObject({ digest: manifest, uri: `${registry.host}/a/b:1` })
+    expect(await carryOut({ digest: manifest })).toEqual({ digest: manifest, requests: 0 })
+    expect(await carryOut({ kind: 'upgrade', digest: manifest })).toEqual({ digest: manifest, requests: 0 })
+  })
+
+  it('of the index: it is recorded by that one, and the same again asks nobody', async () => {
+    const { index } = publish('one')
+    publish('two')
+    expect(await carryOut({ digest: index })).toMatchObject({ digest: index })
+    expect(await listed()).toMatchObject({ digest: index })
+    expect(await carryOut({ digest: index })).toEqual({ digest: index, requests: 0 })
+    expect(await carryOut({ kind: 'upgrade', digest: index })).toEqual({ digest: index, requests: 0 })
+  })
+
+  it('of either are one thing: what was installed by one is found by the other, and listed as it was asked for last', async () => {
+    const { index, manifest } = publish('one')
+    await carryOut({ digest: index })
+    expect(await carryOut({ digest: manifest })).toEqual({ digest: manifest, requests: 0 })
+    expect(await listed()).toMatchObject({ digest: manifest })
+    expect(await carryOut({ kind: 'upgrade', digest: index })).toEqual({ digest: index, requests: 0 })
+    expect(await listed()).toMatchObject({ digest: index })
+  })
+
+  it('S3.1 of a newer image replace what is there; any version will do for an install that does not insist', async () => {
+    const { manifest: first } = publish('one')
+    await carryOut({ digest: first })
+    const { manifest: second } = publish('two')
+    expect(await carryOut({ digest: second, exact: false })).toEqual({ digest: first, requests: 0 })
+    expect(await carryOut({ kind: 'upgrade', digest: second })).toMatchObject({ digest: second })
+    expect(await listed()).toMatchObject({ digest: second })
+  })
+
+  it('of an image for another machine is refused, and what is in use stays', async () => {
+    const { manifest } = publish('one')
+    await carryOut({ digest: manifest })
+    const foreign = imageFor(other, 'one').manifest.digest
+    await expect(carryOut({ digest: foreign })).rejects.toMatchObject({ failure: { code: 'incompatible' } })
+    expect(await listed()).toMatchObject({ digest: manifest })
+  })
+
+  it('S3.16 are mended by the digest they are listed by, without asking anybody', async () => {
+    const { index, manifest } = publish('one')
+    await carryOut({ digest: index })
+    await writeFile(join(opened.store.treePath(manifest), 'text'), 'damaged')
+    expect(await carryOut({ kind: 'upgrade', digest: index })).toEqual({ digest: index, requests: 0 })
+    expect(await opened.store.verify(manifest, new AbortController().signal)).toBe('intact')
+  })
+})
+
+it('a tag alone is recorded by its index, which is the same on every machine', async () => {
+  const { index, manifest } = publish('one')
+  expect(await carryOut({ exact: false })).toMatchObject({ digest: index })
+  expect(await carryOut({ digest: manifest })).toEqual({ digest: manifest, requests: 0 })
+  expect(await listed()).toMatchObject({ digest: manifest })
+})
+
+it('a directory that is not what was asked for is not put to use', async () => {
+  const from = join(opened.temp.path, 'from')
+  await mkdir(from)
+  await writeFile(join(from, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 })
+  const { digest } = await carryOut({ uri: `file://${from}`, exact: false })
+  await writeFile(join(from, 'more'), 'changed since')
+  await expect(carryOut({ kind: 'upgrade', uri: `file://${from}`, digest: `sha256:${'1'.repeat(64)}` })).rejects.toMatchObject({
+    failure: { code: 'integrity', retry: 'backoff' },
+  })
+  expect(await listed()).toMatchObject({ digest })
+})
+
+it('a layer whose line breaks is gone on with where it broke', async () => {
+  const noise = Buffer.alloc(3 * 2 ** 20, 'x')
+  const image = makeImage({
+    layers: [tar([runSh, { path: 'noise', data: noise }])],
+    compression: 'none',
+    platform: { os: platform.os, architecture: platform.arch },
+  })
+  registry.addImage('a/b', image, '1')
+  const [layer] = image.layers
+  if (layer === undefined) throw new Error('an image has a layer')
+  registry.on(layer.digest, { do: 'truncate', atBytes: 2 ** 20 }, 1)
+  expect(await carryOut({})).toMatchObject({ digest: image.manifest.digest })
+  const begun = registry.answersFor(layer.digest).map(({ from }) => from)
+  expect(begun).toEqual([0, expect.any(Number)])
+  // What was on its way to the disk when the line broke is asked for again.
+  expect(begun[1]).toBeGreaterThan(0)
+  expect(begun[1]).toBeLessThanOrEqual(2 ** 20)
+})
+
+it('a gallery that can’t be read hides nothing that one before it offers', async () => {
+  const { index } = publish('one')
+  const entries = [{ name: 'b', uri: `${registry.host}/a/b:1` }]
+  const offered = parseGallery(JSON.stringify(entries), { name: 'first', origin: 'local' })
+  const unread = async (): Promise<never> => {
+    throw new FleetError({ code: 'unavailable', retry: 'backoff', message: 'the gallery second is not there' })
+  }
+  galleries = [
+    { name: 'first', url: 'file:///first', read: async () => ({ name: 'first', entries: offered }) },
+    { name: 'second', url: 'https://second.example', read: unread },
+  ]
+  expect(await carryOut({ uri: undefined })).toMatchObject({ digest: index })
+  expect(await listed()).toMatchObject({ gallery_url: 'file:///first' })
+  await expect(carryOut({ backend: 'unheard-of', uri: undefined })).rejects.toThrow('the gallery second is not there')
+})
