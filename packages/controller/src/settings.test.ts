@@ -40,6 +40,14 @@ describe('--allow-source', () => {
   })
 })
 
+const publicUrl = (url: string): string => resolveSettings(controllerSettings, { flags: { 'public-url': url }, env: {} }).publicUrl
+
+it.each(['http://h:8080', 'https://muster.example/'])('takes %s for its public URL', (url) => expect(publicUrl(url)).toBe(url))
+
+it.each(['ftp://h', 'h:8080', 'localhost:8080', 'javascript:alert(1)', 'file:///x', 'nonsense'])('refuses %s for its public URL', (url) => {
+  expect(() => publicUrl(url)).toThrow(/--public-url .*http:\/\/ or https:\/\//)
+})
+
 const natsUrl = (url: string): string => resolveSettings(controllerSettings, { flags: { 'nats-url': url }, env: {} }).natsUrl
 
 it.each(['nats://h:4222', 'nats://u:p@ss@h, tls://i', 'h:4222'])('takes %s for NATS servers', (url) => expect(natsUrl(url)).toBe(url))

@@ -6,7 +6,10 @@ import { allowListProblem } from '@muster/source'
 
 /** A secret that can be guessed is none. */
 const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
-const isUrl = (value: string): string | null => (value === '' || URL.canParse(value) ? null : `"${value}" is not a URL`)
+const isWebUrl = (value: string): string | null =>
+  value === '' || (/^https?:\/\//i.test(value) && URL.canParse(value))
+    ? null
+    : `"${value}" is not a URL that begins with http:// or https://`
 /** The value may hold a password, so it is not repeated. */
 const namesServers = (value: string): string | null =>
   value === '' || isNatsUrl(value) ? null : 'it looks like nats://host:4222, or several of them with commas'
@@ -32,7 +35,7 @@ export const controllerSettings = defineSettings({
   port: int({ flag: 'port', default: 8080, min: 0, max: 65_535, help: 'port to listen on (0: any free one)' }),
   publicUrl: string({
     flag: 'public-url',
-    check: isUrl,
+    check: isWebUrl,
     default: '',
     help: 'URL under which browsers and workers reach this controller (default: http://HOST:PORT)',
   }),

@@ -6,7 +6,7 @@ import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isAlive, ownIdentity } from '@muster/host'
 import { z } from 'zod'
-import { createPrivateFile, readIfThere, writePrivateFile } from './private-file.ts'
+import { createPrivateFile, readRecord, writePrivateFile } from './private-file.ts'
 import { refusal } from './refusal.ts'
 
 const Identity = z.object({ pid: z.number().int(), started: z.string(), boot: z.string() })
@@ -67,9 +67,16 @@ async function lastHolder(holders: string): Promise<{ number: number; holder: Ho
   const numbers = await numbersIn(holders)
   const number = Math.max(0, ...numbers)
   if (number === 0) return { number, holder: null }
-  const text = await readIfThere(join(holders, nameOf(number)))
+  const path = join(holders, nameOf(number))
+  const holder = await readRecord(
+    path,
+    Holder,
+    () =>
+      'It says which Muster process uses this database, so nobody can tell whether one does: ' +
+      'make sure that none is running, remove it, and start again',
+  )
   // It was overtaken and removed after we listed it.
-  return text === null ? lastHolder(holders) : { number, holder: Holder.parse(JSON.parse(text)) }
+  return holder === null ? lastHolder(holders) : { number, holder }
 }
 
 async function removeBelow(holders: string, number: number): Promise<void> {

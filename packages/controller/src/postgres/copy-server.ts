@@ -65,13 +65,16 @@ async function syncFile(path: string): Promise<void> {
   await file.sync()
 }
 
-// There are a thousand small files: one by one is slow, all at once exhausts file descriptors.
+// There are a thousand small files: one by one is slow, all at once exhausts file descriptors. Ends when none is being
+// visited any more, also after a failure: what is still being written can't be removed.
 async function eachOf<T>(items: readonly T[], visit: (item: T) => Promise<void>): Promise<void> {
   const rest = items.values()
   const worker = async (): Promise<void> => {
     for (const item of rest) await visit(item)
   }
-  await Promise.all(Array.from({ length: 8 }, worker))
+  const results = await Promise.allSettled(Array.from({ length: 8 }, worker))
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
 }
 
 async function exists(path: string): Promise<boolean> {

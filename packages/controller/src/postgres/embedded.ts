@@ -2,18 +2,21 @@
 // this Muster process. See home.ts for where its files are and claim.ts for who may use them.
 import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
-import { newSecret, type Clock, type Log } from '@muster/host'
+import { errorCode, newSecret, type Clock, type Log } from '@muster/host'
 import { Client } from 'pg'
 import { keepLogBounded } from './bounded-log.ts'
 import { claimHome, type Claim } from './claim.ts'
 import { databaseName, isCluster, makeCluster, removeHalfMade, setPassword, superuser } from './cluster.ts'
+import { explainFullDisk } from './full-disk.ts'
 import { defaultSystemBase, openHome, type ServerHome } from './home.ts'
 import { keepRunning } from './keep-running.ts'
 import { stopOrphan, type StopPace } from './postmaster.ts'
 import { readIfThere, writePrivateFile } from './private-file.ts'
 import { providePrograms, removeOtherPrograms, type Programs } from './programs.ts'
+import { refusal } from './refusal.ts'
 import { embeddedPackageName, findServerPackage } from './server-package.ts'
 import { startServer, type ServerPlan, type ServerProcess } from './server-process.ts'
+import { serverUser } from './server-user.ts'
 import { serverSettings } from './settings.ts'
 import { makeSocketDir, port } from './socket-dir.ts'
 
@@ -38,9 +41,20 @@ export interface EmbeddedOptions {
 
 /** A killed server's children, which hold its memory, need a moment to notice. */
 const patienceAfterCrashMs = 10_000
+/** PostgreSQL's code for it. */
+const wrongPassword = '28P01'
 
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
-  const { log, systemBase = defaultSystemBase } = options
+  const { systemBase = defaultSystemBase } = options
+  try {
+    return await openAndStart({ ...options, systemBase })
+  } catch (error) {
+    throw explainFullDisk(error, [options.dataDir, ...(serverUser() === null ? [] : [systemBase])])
+  }
+}
+
+async function openAndStart(options: EmbeddedOptions & { readonly systemBase: string }): Promise<EmbeddedPostgres> {
+  const { log, systemBase } = options
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 })
   const dataDir = await realpath(options.dataDir)
   const home = await openHome({ dataDir, systemBase, log })
@@ -58,7 +72,7 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
   await stopOrphan({ clusterDir, noted: claim.previousServer, deps: { clock, log } })
   await removeHalfMade(home.dir, clock)
   const programs = await providePrograms({ home: home.dir, available: findServerPackage(embeddedPackageName, import.meta.filename), log })
-  const password = await provideCluster(home, { programs, ...(signal === undefined ? {} : { signal }) })
+  const password = await provideCluster(home, { programs, log, ...(signal === undefined ? {} : { signal }) })
   const socket = await makeSocketDir(home.dir, home.user)
   const logFile = join(home.privateDir, 'postgres.log')
   const settings = serverSettings({ socketDir: socket.path, major: programs.major })
@@ -87,7 +101,9 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
   }
   try {
     const connection = { host: socket.path, port, user: superuser, database: databaseName, password }
-    const serverVersion = await askVersion(connection)
+    const serverVersion = await askVersion(connection).catch((error: unknown) => {
+      throw errorCode(error) === wrongPassword ? foreignPassword(home, error) : error
+    })
     await removeOtherPrograms(home.dir, programs)
     log.info('embedded database started', { version: serverVersion, path: home.dir, pid: first.identity.pid })
     return {
@@ -101,6 +117,15 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
     await stop('in order')
     throw error
   }
+}
+
+function foreignPassword({ dir, privateDir }: ServerHome, cause: unknown): Error {
+  const path = join(privateDir, 'password')
+  return refusal(
+    'conflict',
+    `the password in ${path} is not that of the database in ${dir}: remove ${path}, and the next start gives it another one`,
+    cause,
+  )
 }
 
 /** Tries again for a while when the last server did not end in good order. */
@@ -120,9 +145,12 @@ async function startAfterCrash(plan: ServerPlan): Promise<ServerProcess> {
 }
 
 /** Makes it unless it is there; returns its password. */
-async function provideCluster(home: ServerHome, { programs, signal }: { programs: Programs; signal?: AbortSignal }): Promise<string> {
+async function provideCluster(
+  home: ServerHome,
+  { programs, log, signal }: { programs: Programs; log: Log; signal?: AbortSignal },
+): Promise<string> {
   const passwordFile = join(home.privateDir, 'password')
-  const known = await readIfThere(passwordFile)
+  const known = await readPassword(passwordFile, log)
   const password = known ?? newSecret('muster_postgres')
   const plan = { dir: home.dir, serverDir: programs.dir, user: home.user, password, ...(signal === undefined ? {} : { signal }) }
   if (!(await isCluster(join(home.dir, 'data'), home.user))) {
@@ -133,6 +161,14 @@ async function provideCluster(home: ServerHome, { programs, signal }: { programs
     await writePrivateFile(passwordFile, password)
   }
   return password
+}
+
+/** One that is damaged is as good as lost: the cluster is ours, so it can be given another one. */
+async function readPassword(path: string, log: Log): Promise<string | null> {
+  const text = (await readIfThere(path))?.trim() ?? null
+  if (text === null || /^muster_postgres_[\w-]{43}$/.test(text)) return text
+  log.warn('the password of the embedded database is damaged; it gets another one', { path })
+  return null
 }
 
 async function askVersion(connection: EmbeddedConnection): Promise<string> {

@@ -6,7 +6,7 @@ import { chmod, lstat, mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newId, type Log } from '@muster/host'
 import { z } from 'zod'
-import { createPrivateFile, readIfThere, writePrivateFile } from './private-file.ts'
+import { createPrivateFile, readRecord, writePrivateFile } from './private-file.ts'
 import { refusal } from './refusal.ts'
 import { serverUser, type ServerUser } from './server-user.ts'
 
@@ -28,19 +28,36 @@ const Owner = z.object({ data_dir: z.string() })
 export async function openHome({ dataDir, systemBase, log }: { dataDir: string; systemBase: string; log: Log }): Promise<ServerHome> {
   const privateDir = join(dataDir, 'postgres')
   await mkdir(privateDir, { recursive: true, mode: 0o700 })
-  const location = await readIfThere(join(privateDir, 'location.json'))
+  const location = await readLocation({ dataDir, systemBase })
   const user = serverUser()
   if (user === null) {
     if (location !== null) throw refusal('conflict', `the data directory ${dataDir} was made by root and can only be used by root`)
     return { privateDir, dir: privateDir, user }
   }
-  if (location !== null)
-    return { privateDir, dir: await reopen({ dataDir, systemBase, id: Location.parse(JSON.parse(location)).id }), user }
+  if (location !== null) return { privateDir, dir: await reopen({ dataDir, systemBase, id: location.id }), user }
 
   const owner = await ownerOf(join(privateDir, 'data'))
   if (owner !== null)
     throw refusal('conflict', `the database in ${privateDir} belongs to the user with the number ${owner}: start Muster as that user`)
   return { privateDir, dir: await makeNew({ dataDir, systemBase, log }), user }
+}
+
+async function readLocation({ dataDir, systemBase }: { dataDir: string; systemBase: string }): Promise<z.infer<typeof Location> | null> {
+  const privateDir = join(dataDir, 'postgres')
+  return await readRecord(join(privateDir, 'location.json'), Location, async () => {
+    const ids = await idsOwnedBy(dataDir, systemBase)
+    const write = ids.map((id) => `write ${JSON.stringify({ id })} into it if ${join(systemBase, id)} is it`)
+    return `It says which directory below ${systemBase} holds the database: ${[...write, `remove ${privateDir} to begin with an empty database`].join(', or ')}`
+  })
+}
+
+/** Databases that were made for this data directory, as far as that can be read. */
+async function idsOwnedBy(dataDir: string, systemBase: string): Promise<string[]> {
+  const owned: string[] = []
+  for (const id of await readdir(systemBase).catch(() => [])) {
+    if ((await readOwner(join(systemBase, id)).catch(() => null)) === dataDir) owned.push(id)
+  }
+  return owned
 }
 
 async function makeNew({ dataDir, systemBase, log }: { dataDir: string; systemBase: string; log: Log }): Promise<string> {
@@ -68,7 +85,7 @@ async function makeNew({ dataDir, systemBase, log }: { dataDir: string; systemBa
 
 async function reopen({ dataDir, systemBase, id }: { dataDir: string; systemBase: string; id: string }): Promise<string> {
   const dir = join(systemBase, id)
-  const owner = await readOwner(dir)
+  const owner = await readOwner(dir, dataDir)
   // An empty database here would look like a loss of everything: in a container only the data directory may have been kept.
   if (owner === null) {
     throw refusal(
@@ -78,8 +95,8 @@ async function reopen({ dataDir, systemBase, id }: { dataDir: string; systemBase
     )
   }
   if (owner === dataDir) return dir
-  const other = await readIfThere(join(owner, 'postgres', 'location.json'))
-  if (other !== null && Location.safeParse(JSON.parse(other)).data?.id === id) {
+  const other = await readLocation({ dataDir: owner, systemBase })
+  if (other?.id === id) {
     throw refusal(
       'conflict',
       `${dataDir} is a copy of ${owner}, and both would use the database in ${dir}. Remove ${join(dataDir, 'postgres')} to begin with an ` +
@@ -114,9 +131,14 @@ async function makeSearchable(dir: string): Promise<void> {
   if (made !== undefined) await chmod(dir, 0o711)
 }
 
-async function readOwner(dir: string): Promise<string | null> {
-  const text = await readIfThere(join(dir, 'owner.json'))
-  return text === null ? null : Owner.parse(JSON.parse(text)).data_dir
+async function readOwner(dir: string, dataDir = '<data-dir>'): Promise<string | null> {
+  const owner = await readRecord(
+    join(dir, 'owner.json'),
+    Owner,
+    () =>
+      `It says which data directory the database beside it belongs to; if that is yours, write ${JSON.stringify({ data_dir: dataDir })} into it`,
+  )
+  return owner?.data_dir ?? null
 }
 
 async function writeOwner(dir: string, dataDir: string): Promise<void> {

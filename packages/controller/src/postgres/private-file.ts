@@ -1,6 +1,8 @@
 // Small private files that are there whole or not at all.
 import { link, open, readFile, rm } from 'node:fs/promises'
 import { errorCode, temporaryName, writeFileAtomic } from '@muster/host'
+import type { z } from 'zod'
+import { refusal } from './refusal.ts'
 
 /** Null when it is not there. */
 export async function readIfThere(path: string): Promise<string | null> {
@@ -9,6 +11,17 @@ export async function readIfThere(path: string): Promise<string | null> {
   } catch (error) {
     if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null
     throw error
+  }
+}
+
+/** Null when it is not there. What is there and not what it should be is told with what to do about it. */
+export async function readRecord<T>(path: string, schema: z.ZodType<T>, remedy: () => Promise<string> | string): Promise<T | null> {
+  const text = await readIfThere(path)
+  if (text === null) return null
+  try {
+    return schema.parse(JSON.parse(text))
+  } catch (error) {
+    throw refusal('integrity', `${path} is damaged. ${await remedy()}`, error)
   }
 }
 
