@@ -185,6 +185,8 @@ const streams: readonly Row[] = [
     'archive_header',
     [layerFrom(gzipSync(Buffer.concat([gzipSync(good), Buffer.alloc(1024)])), { archive: good, compression: 'gzip' })],
   ],
+  ['H14 no byte of gzip', 'compression', [packed(Buffer.alloc(0), 'gzip')]],
+  ['H14 no byte of zstd', 'compression', [packed(Buffer.alloc(0), 'zstd')]],
   ['H14 no gzip at all', 'compression', [packed(good, 'gzip')]],
   ['H14 a damaged gzip checksum', 'compression', [packed(flip(gzipSync(good), -5), 'gzip')]],
   ['H14 a gzip bomb', 'compression_ratio', [layer(file('zeros', '\0'.repeat(80 * 1024 ** 2)))]],

@@ -43,6 +43,7 @@ export async function decompress(packed: Packed, sink: Sink, signal: AbortSignal
       return
     }
     case 'gzip': {
+      if (packed.size === 0) throw refusal('compression', 'it is empty, and not gzip data')
       const used = await through({ packed, start: 0, end: packed.size, engine: createGunzip({ chunkSize }) }, sink, signal)
       if (used < packed.size) throw refusal('compression', 'something follows the end of the gzip data')
       return
