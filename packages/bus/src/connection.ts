@@ -75,7 +75,9 @@ export class BusConnection implements Bus {
       const isSent = this.#send({ subject, text, reply: `${this.#wire.inbox}.${token}`, kind: 'message' })
       if (!isSent) this.#requests.fail(token, new BusError('disconnected', `not sent to ${subject}: no connection to the bus`))
     } catch (error) {
-      this.#requests.fail(token, asBusError(error))
+      // Anything else is a bug of the wire, and says nothing about the message.
+      if (!(error instanceof BusError)) this.#log.error('a request could not be sent', { subject, error })
+      this.#requests.fail(token, error)
     }
     const packet = await answer
     try {
@@ -271,8 +273,4 @@ export class BusConnection implements Bus {
     }
     for (const listener of [...this.#listeners]) void this.#guard('connection', () => listener(isConnected))
   }
-}
-
-function asBusError(error: unknown): BusError {
-  return error instanceof BusError ? error : new BusError('invalid', String(error), { cause: error })
 }

@@ -59,7 +59,7 @@ export class Requests {
     this.#waiting.get(token)?.resolve(packet)
   }
 
-  fail(token: string, error: BusError): void {
+  fail(token: string, error: unknown): void {
     this.#waiting.get(token)?.reject(error)
   }
 
