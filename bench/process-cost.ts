@@ -20,14 +20,19 @@ export function costOf(pid: number): Cost {
 export function costOfFamily(pid: number): Cost {
   const children = readdirSync('/proc').filter((name) => /^\d+$/.test(name) && parentOf(Number(name)) === pid)
   const own = costOf(pid)
-  const fields = statOf(pid)
-  const ended = (Number(fields[13]) + Number(fields[14])) / ticksPerSecond
+  const ended = endedChildrenCpuSeconds(pid)
   return children
     .map((child) => costOf(Number(child)))
     .reduce((sum, each) => ({ cpuSeconds: sum.cpuSeconds + each.cpuSeconds, rssBytes: sum.rssBytes + each.rssBytes }), {
       cpuSeconds: own.cpuSeconds + ended,
       rssBytes: own.rssBytes,
     })
+}
+
+/** Of the children that have ended and were waited for. */
+export function endedChildrenCpuSeconds(pid: number): number {
+  const fields = statOf(pid)
+  return (Number(fields[13]) + Number(fields[14])) / ticksPerSecond
 }
 
 function parentOf(pid: number): number | null {
