@@ -1,3 +1,4 @@
+import { readdir, readFile } from 'node:fs/promises'
 import { layerOf, tar } from '@muster/testkit'
 import { describe, expect, it } from 'vitest'
 import { backendLayer, layersOf, makeTestStore, never, runSh, treeOf } from '../../test/test-store.ts'
@@ -33,5 +34,22 @@ describe('the main thread', () => {
     expect(turns).toBeGreaterThan(20)
     expect(longest).toBeLessThan(50)
     expect((busyMs() - startMs) / ((user + system) / 1000)).toBeLessThan(1 / 3)
+  })
+})
+
+describe('a thread', () => {
+  /** Of this process, as the kernel shows them; its names are cut to 15 characters. */
+  const threads = async (): Promise<number> => {
+    const names = (await readdir('/proc/self/task')).map((task) => readFile(`/proc/self/task/${task}/comm`, 'utf8').catch(() => ''))
+    return (await Promise.all(names)).filter((name) => 'muster-storage'.startsWith(name.trim()) && name.trim() !== '').length
+  }
+
+  it('that hashed downloads is the one that unpacks them, and the other way round', async () => {
+    await using tested = await makeTestStore()
+    const before = await threads()
+    await Promise.all(['one', 'two', 'three'].map((name) => tested.put(backendLayer(name))))
+    await tested.install([backendLayer('one')])
+    await tested.install([backendLayer('four')])
+    expect((await threads()) - before).toBe(1)
   })
 })
