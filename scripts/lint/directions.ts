@@ -124,6 +124,7 @@ export const directions: readonly Direction[] = [
       'packages/controller/src/postgres/**',
       'packages/host/src/process-identity.ts',
       'packages/worker/src/{supervisor,resources}/**',
+      'packages/worker/src/storage/unpack/sync-file-system.ts',
       'packages/testkit/**',
     ],
     never: ['node:child_process'],

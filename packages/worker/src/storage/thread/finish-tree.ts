@@ -24,7 +24,7 @@ export async function finishTree({ staging, root, bytes, layers }: BuiltTree, { 
   const entries = walkNodes(root).reduce((count) => count + 1, 0)
   const summary: TreeSummary = { format: 1, layers: [...layers], entries, bytes, backend, collisions: collisions(root, collisionsShown) }
   writeManifest(join(staging, 'manifest'), summary, root)
-  await syncTree(directory, root, signal)
+  await syncTree({ directory, root, entries }, signal)
   await syncPath(staging)
   return summary
 }

@@ -1,12 +1,23 @@
-// Makes a tree durable. Files are synced after all of them are written and several at a time: the file system then
-// commits once for many, which measured six times as fast as one after the other.
+// Makes a tree durable once all of it is written. A large one with its whole file system in one call where that can be
+// trusted; otherwise file by file and several at a time: the file system then commits once for many, which measured six
+// times as fast as one after the other.
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
+import { syncFileSystem } from './sync-file-system.ts'
 import { walkNodes, type DirectoryNode } from './tree-node.ts'
 
 const atATime = 16
+/** With fewer entries than this it is not worth a process, nor waiting for what others have written. */
+const largeTree = 200
 
-export async function syncTree(directory: string, root: DirectoryNode, signal: AbortSignal): Promise<void> {
+export interface SyncedTree {
+  readonly directory: string
+  readonly root: DirectoryNode
+  readonly entries: number
+}
+
+export async function syncTree({ directory, root, entries }: SyncedTree, signal: AbortSignal): Promise<void> {
+  if (entries >= largeTree && (await syncFileSystem(directory, signal))) return
   const files = paths(directory, root, 'file')
   await Promise.all(Array.from({ length: atATime }, () => syncAll(files, signal)))
   // A name is durable with its directory, so these come last.
