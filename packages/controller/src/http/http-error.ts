@@ -1,7 +1,9 @@
 // Errors of the API: what they look like to a caller, and how anything thrown becomes one.
 import { BusError } from '@muster/bus'
 import { FleetError, type FailureCode } from '@muster/protocol'
+import { SourceForbidden } from '@muster/source'
 import type { z } from 'zod'
+import { SourceUnavailable } from '../gallery/source-error.ts'
 import { isUnavailable, toFleetError } from '../store/translate-error.ts'
 
 export class HttpError extends Error {
@@ -45,6 +47,10 @@ const retryAfter = { 'retry-after': '2' }
 
 export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error
+  if (error instanceof SourceForbidden) return new HttpError(403, 'source_forbidden', error.message, { cause: error })
+  if (error instanceof SourceUnavailable) {
+    return new HttpError(503, 'source_unavailable', error.message, { headers: { 'retry-after': '10' }, cause: error })
+  }
   if (error instanceof FleetError) {
     const status = statusOf[error.failure.code]
     return new HttpError(status, error.failure.code, error.failure.message, { headers: status === 503 ? retryAfter : {}, cause: error })

@@ -21,6 +21,9 @@ export interface GalleryAddress {
   readonly url: string
 }
 
+/** Galleries come and go; a cluster has a handful. */
+const mostParsed = 64
+
 export type GalleryReader = ReturnType<typeof createGalleryReader>
 
 export function createGalleryReader({ outbound, readBuiltin }: GalleryReaderDeps) {
@@ -42,10 +45,18 @@ export function createGalleryReader({ outbound, readBuiltin }: GalleryReaderDeps
     return { text: await fetchText(name, address, signal), origin: 'remote' }
   }
 
+  // Reading is cheap and parsing is not: most of the time it is the same text again.
+  const parsed = new Map<string, { readonly text: string; readonly gallery: Gallery }>()
   return async (address: GalleryAddress, signal: AbortSignal): Promise<Gallery> => {
     const { text, origin } = await textOf(address, signal)
+    const key = JSON.stringify([address.name, address.url])
+    const before = parsed.get(key)
+    if (before?.text === text) return before.gallery
     const entries = await parseGalleryBeside({ text, options: { name: `the gallery ${address.name}`, origin } }, signal)
-    return { name: address.name, entries }
+    const gallery = { name: address.name, entries }
+    if (parsed.size >= mostParsed) parsed.clear()
+    parsed.set(key, { text, gallery })
+    return gallery
   }
 }
 

@@ -1,0 +1,234 @@
+// Against real images of a registry on loopback, and galleries in files.
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { silentLog, systemClock } from '@muster/host'
+import { BackendName, Digest, type GalleryView } from '@muster/protocol'
+import { createOciClient, createOutbound, noCredentials } from '@muster/source'
+import { digestOf, makeImage, makeIndex, makeTempDir, startHostileRegistry, type HostileRegistry, type TempDir } from '@muster/testkit'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { nodeRecord } from '../../test/node-record.ts'
+import { packBuiltins } from '../builtin/builtin-blobs.ts'
+import { toHttpError } from '../http/http-error.ts'
+import { nothingToFetch } from '../operations/plan.ts'
+import { createCatalogue } from './catalogue.ts'
+import { createPlanInstall, type PlanInstall, type WantedInstall } from './plan-install.ts'
+import { createPlanUpgrade, type PlanUpgrade } from './plan-upgrade.ts'
+import { createResolveSource } from './resolve-source.ts'
+
+const signal = new AbortController().signal
+const name = (text: string) => BackendName.parse(text)
+const amd = nodeRecord('amd')
+const arm = nodeRecord('arm', { arch: 'arm64' })
+const cuda = nodeRecord('cuda', { capability: 'nvidia-cuda-12' })
+const images = {
+  amd: makeImage({ layers: [Buffer.from('for amd64')] }),
+  arm: makeImage({ layers: [Buffer.from('for arm64')], platform: { os: 'linux', architecture: 'arm64' } }),
+  cuda: makeImage({ layers: [Buffer.from('for cuda')] }),
+}
+const archive = Buffer.from('an archive')
+
+let registry: HostileRegistry
+let files: Server
+let filesHost: string
+let directory: TempDir
+let addresses: GalleryView[] = []
+let install: PlanInstall
+let upgrade: PlanUpgrade
+
+beforeAll(async () => {
+  directory = await makeTempDir('plan')
+  registry = await startHostileRegistry()
+  for (const image of Object.values(images)) registry.addImage('b/llama', image)
+  registry.addManifest('b/llama', makeIndex([images.amd, images.arm]), '1')
+  registry.addImage('b/cuda', images.cuda, '1')
+  files = createServer((request, response) => {
+    const isThere = request.url === '/a.tar.gz' && request.method === 'GET'
+    response.writeHead(isThere ? 206 : request.method === 'HEAD' ? 405 : 404, { 'content-range': `bytes 0-0/${archive.length}` }).end('x')
+  }).listen(0, '127.0.0.1')
+  await new Promise((resolve) => files.once('listening', resolve))
+  filesHost = `127.0.0.1:${(files.address() as AddressInfo).port}`
+  const builtin = packBuiltins({ backends: join(import.meta.dirname, '../../../../backends'), directory: join(directory.path, 'builtin') })
+  const outbound = createOutbound({ allow: [registry.host, filesHost], clock: systemClock, log: silentLog })
+  const oci = createOciClient({ outbound, credentials: noCredentials, clock: systemClock, log: silentLog, random: () => 0 })
+  const deps = {
+    catalogue: createCatalogue({ galleries: { list: async () => addresses }, builtin, outbound, clock: systemClock }),
+    resolve: createResolveSource({ outbound, oci, builtin, clock: systemClock }),
+  }
+  install = createPlanInstall(deps)
+  upgrade = createPlanUpgrade(deps)
+  await builtin
+})
+afterAll(async () => {
+  await registry.stop()
+  files.close()
+  await directory.remove()
+})
+beforeEach(async () => {
+  registry.behave()
+  addresses = []
+  await offer('main', [
+    { name: 'llama', capabilities: { default: 'cpu-llama', nvidia: 'cuda12-llama' } },
+    { name: 'cpu-llama', alias: 'llama', version: '1.0', uri: `oci://${registry.host}/b/llama:1`, mirrors: [`${registry.host}/b/llama:1`] },
+    { name: 'cuda12-llama', version: '1.0', uri: `oci://${registry.host}/b/cuda:1` },
+    { name: 'gone', uri: `${registry.host}/b/gone:1` },
+    { name: 'far', uri: '10.0.0.1/b/far:1' },
+    { name: 'zip', version: '3', uri: `http://${filesHost}/a.tar.gz`, sha256: digestOf(archive).slice(7) },
+    { name: 'no-zip', uri: `http://${filesHost}/none.tar.gz`, sha256: digestOf(archive).slice(7) },
+    { name: 'unheld', uri: `http://${filesHost}/a.tar.gz` },
+  ])
+})
+
+async function offer(gallery: string, entries: readonly object[] | string): Promise<void> {
+  const path = join(directory.path, `${gallery}.yaml`)
+  await writeFile(path, typeof entries === 'string' ? entries : JSON.stringify(entries))
+  const view: GalleryView = { name: gallery, url: `file://${path}`, kind: 'backend', from: 'api', created_at: null }
+  addresses = [...addresses.filter((each) => each.name !== gallery), view]
+}
+const refusalOf = (wanted: WantedInstall, nodes = [amd]) => install(wanted, nodes, signal).then(() => 'planned', toHttpError)
+
+describe('an install is planned', () => {
+  it('S2.42 W37 S0.34 per node: a meta backend by capability, a tag by platform, each source asked once', async () => {
+    const before = registry.requests.length
+    const nodes = [amd, arm, cuda, nodeRecord('amd-2')]
+    const planned = await install({ backend: name('llama') }, nodes, signal)
+    expect(planned.backend).toBe('llama')
+    const cpu = { uri: `oci://${registry.host}/b/llama:1`, name: 'cpu-llama', alias: 'llama', version: '1.0', exact: false }
+    expect(planned.nodes).toMatchObject([
+      { node: amd, plan: { ...cpu, digest: images.amd.manifest.digest, sizeBytes: images.amd.layers[0]?.bytes.length } },
+      { node: arm, plan: { ...cpu, digest: images.arm.manifest.digest, mirrors: [`${registry.host}/b/llama:1`] } },
+      { node: cuda, plan: { name: 'cuda12-llama', alias: null, digest: images.cuda.manifest.digest } },
+      { node: { id: 'amd-2' }, plan: { digest: images.amd.manifest.digest } },
+    ])
+    // Two of an index (index, manifest, config each) and one image (manifest, config).
+    expect(registry.requests.slice(before).filter(({ path }) => path.includes('/b/'))).toHaveLength(8)
+  })
+
+  it.each([
+    ['another os', { backend: name('cuda12-llama') }, nodeRecord('mac', { os: 'darwin' }), /NVIDIA/],
+    ['another arch', { backend: name('cuda12-llama') }, nodeRecord('x', { arch: 'arm64', capability: 'nvidia' }), /linux\/arm64/],
+    ['another capability', { backend: name('cuda12-llama') }, amd, /needs an NVIDIA GPU/],
+    ['a full disk', { backend: name('llama') }, nodeRecord('x', { resources: { available_disk: 3 } }), /bytes on disk, and 3 are free/],
+  ])('S2.42 W37 with a reason where it does not fit: %s', async (_, wanted, node, reason) => {
+    const { nodes } = await install(wanted, [node], signal)
+    expect(nodes).toMatchObject([{ node, outcome: 'skipped', reason: expect.stringMatching(reason) as string }])
+  })
+
+  it('also on a full disk when it is there already', async () => {
+    const node = nodeRecord('x', { resources: { available_disk: 3 }, inventory: [{ name: 'llama' }] })
+    expect((await install({ backend: name('llama') }, [node], signal)).nodes).toMatchObject([{ outcome: 'planned' }])
+    const { nodes } = await install({ backend: name('llama'), version: '1.0' }, [node], signal)
+    expect(nodes).toMatchObject([{ outcome: 'skipped' }])
+  })
+
+  it('for a worker that does not say what it is, without a digest', async () => {
+    const { nodes } = await install({ backend: name('llama') }, [nodeRecord('old', { os: '', arch: '' })], signal)
+    expect(nodes).toMatchObject([{ outcome: 'planned', plan: { digest: null, name: 'cpu-llama' } }])
+  })
+
+  it('by uri, under the name that is given, to the digest that is asked for', async () => {
+    const uri = `${registry.host}/b/llama:1`
+    const digest = images.amd.manifest.digest
+    const planned = await install({ uri, name: name('mine'), alias: name('my'), digest }, [amd, arm], signal)
+    expect(planned).toMatchObject({
+      backend: 'mine',
+      nodes: [
+        { outcome: 'planned', plan: { uri, digest, name: null, alias: 'my', exact: true } },
+        { outcome: 'skipped', reason: expect.stringMatching(/for linux\/amd64, not for linux\/arm64/) as string },
+      ],
+    })
+  })
+
+  it('from an archive, a directory of the worker, and from Muster itself', async () => {
+    expect((await install({ backend: name('zip') }, [amd], signal)).nodes).toMatchObject([
+      { plan: { digest: digestOf(archive), sizeBytes: archive.length, version: '3' } },
+    ])
+    expect((await install({ uri: 'file:///opt/x', name: name('x') }, [amd], signal)).nodes).toMatchObject([
+      { plan: { uri: 'file:///opt/x', digest: null, sizeBytes: null } },
+    ])
+  })
+
+  const other = Digest.parse(`sha256:${'ab'.repeat(32)}`)
+  it.each<[string, () => WantedInstall, object]>([
+    ['an unknown backend', () => ({ backend: name('nothing') }), { status: 404, code: 'not_found' }],
+    ['an image that is not there', () => ({ backend: name('gone') }), { status: 404, code: 'not_found' }],
+    ['an archive that is not there', () => ({ backend: name('no-zip') }), { status: 404, code: 'not_found' }],
+    ['an archive without a digest', () => ({ backend: name('unheld') }), { status: 400, code: 'invalid' }],
+    ['an archive of another digest', () => ({ backend: name('zip'), digest: other }), { status: 404, code: 'not_found' }],
+    ['a digest that is not there', () => ({ backend: name('cpu-llama'), digest: other }), { status: 404, code: 'not_found' }],
+    ['a version that is not offered', () => ({ backend: name('llama'), version: '2.0' }), { status: 404, code: 'not_found' }],
+    ['a source that is not allowed', () => ({ backend: name('far') }), { status: 403, code: 'source_forbidden' }],
+    ['no source at all', () => ({ uri: 'ftp://x/y', name: name('x') }), { status: 400, code: 'invalid' }],
+  ])('not at all for %s', async (_, wanted, refusal) => {
+    expect(await refusalOf(wanted())).toMatchObject(refusal)
+  })
+
+  it('not at all while the registry fails, which is told with when to come back', async () => {
+    registry.on('/b/cuda', { do: 'answer', status: 503 })
+    expect(await refusalOf({ backend: name('llama') }, [amd, cuda])).toMatchObject({
+      status: 503,
+      code: 'source_unavailable',
+      headers: { 'retry-after': '10' },
+    })
+  }, 30_000)
+
+  it('W33 with the digest of the mirror that answered, when the first does not', async () => {
+    await offer('main', [
+      { name: 'm', uri: `${registry.host}/b/gone:1`, mirrors: ['https://x.example/a.tar.gz', `${registry.host}/b/cuda:1`] },
+    ])
+    expect((await install({ backend: name('m') }, [amd], signal)).nodes).toMatchObject([
+      { plan: { uri: `${registry.host}/b/gone:1`, mirrors: [`${registry.host}/b/cuda:1`], digest: images.cuda.manifest.digest } },
+    ])
+  })
+})
+
+describe('a gallery that can not be read', () => {
+  it('is a problem of its own: what others offer is installed all the same', async () => {
+    await offer('broken', 'name: [')
+    expect((await install({ backend: name('zip') }, [amd], signal)).nodes).toMatchObject([{ outcome: 'planned' }])
+    expect(await refusalOf({ backend: name('nothing') })).toMatchObject({ status: 404, message: expect.stringMatching(/broken/) as string })
+  })
+
+  it('and may be read later makes an unknown backend unavailable, not absent', async () => {
+    registry.on('/gallery.yaml', { do: 'answer', status: 503 })
+    addresses = [...addresses, { name: 'far', url: `http://${registry.host}/gallery.yaml`, kind: 'backend', from: 'api', created_at: null }]
+    expect(await refusalOf({ backend: name('nothing') })).toMatchObject({ status: 503, code: 'source_unavailable' })
+    expect(await refusalOf({ backend: name('zip') })).toBe('planned')
+  })
+})
+
+describe('an upgrade is planned', () => {
+  const has = (uri: string, over: object = {}) =>
+    nodeRecord('has', { inventory: [{ name: 'mine', uri, digest: `sha256:${'0'.repeat(64)}`, ...over }] })
+  const target = (node = amd) => ({ node, openPlan: null })
+  const wanted = { backend: name('mine'), strategy: 'rolling' as const }
+
+  it('S3.17 from the gallery as it is now, a meta backend per node', async () => {
+    const planned = await upgrade({ ...wanted, backend: name('llama') }, [target(amd), target(cuda)], signal)
+    expect(planned).toMatchObject([
+      { plan: { digest: images.amd.manifest.digest, name: 'cpu-llama', strategy: 'rolling' } },
+      { plan: { digest: images.cuda.manifest.digest, name: 'cuda12-llama', strategy: 'rolling' } },
+    ])
+  })
+
+  it('from the uri it came from when no gallery has it', async () => {
+    const uri = `${registry.host}/b/llama:1`
+    expect(await upgrade(wanted, [target(has(uri))], signal)).toMatchObject([{ plan: { uri, digest: images.amd.manifest.digest } }])
+    const held = has(`http://${filesHost}/a.tar.gz`, { digest: digestOf(archive) })
+    expect(await upgrade(wanted, [target(held)], signal)).toMatchObject([{ plan: { digest: digestOf(archive) } }])
+  })
+
+  it('S3.14 for an install that is still open, from its own plan', async () => {
+    const openPlan = { ...nothingToFetch, uri: `${registry.host}/b/cuda:1`, alias: name('my') }
+    expect(await upgrade(wanted, [{ node: amd, openPlan }], signal)).toMatchObject([
+      { plan: { uri: openPlan.uri, alias: 'my', digest: images.cuda.manifest.digest } },
+    ])
+  })
+
+  it('not where nobody knows where it came from', async () => {
+    expect(await upgrade(wanted, [target(has(''))], signal)).toMatchObject([
+      { outcome: 'skipped', reason: expect.stringMatching(/does not say where/) as string },
+    ])
+  })
+})

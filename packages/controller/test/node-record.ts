@@ -1,0 +1,38 @@
+// A node as the store gives it, for tests of what is decided about nodes.
+import { InstalledBackend, NodeId, PublicKey, Resources } from '@muster/protocol'
+import type { NodeRecord } from '../src/store/nodes.ts'
+
+export type NodeFacts = Partial<Omit<NodeRecord, 'id' | 'inventory' | 'resources'>> & {
+  readonly inventory?: readonly (Partial<InstalledBackend> | { readonly name: string; readonly [field: string]: unknown })[]
+  readonly resources?: Partial<Resources>
+}
+
+/** Healthy, linux/amd64, without a GPU, unless told. */
+export function nodeRecord(id: string, { inventory = [], resources = {}, ...facts }: NodeFacts = {}): NodeRecord {
+  return {
+    id: NodeId.parse(id),
+    publicKey: PublicKey.parse(`U${'A'.repeat(55)}`),
+    name: id,
+    nodeType: 'backend',
+    version: '1',
+    features: ['async', 'progress', 'upgrade'],
+    os: 'linux',
+    arch: 'x64',
+    capability: 'default',
+    gatewayUrl: '',
+    reportedLabels: {},
+    labelOverrides: {},
+    vramBudget: null,
+    draining: false,
+    incarnation: 'i-1',
+    createdAt: '2026-01-01T00:00:00.000Z',
+    approvedAt: '2026-01-01T00:00:00.000Z',
+    liveness: 'present',
+    answering: 'yes',
+    lastSeenAt: null,
+    inFlight: 0,
+    ...facts,
+    inventory: inventory.map((backend) => InstalledBackend.parse(backend)),
+    resources: Resources.parse(resources),
+  }
+}
