@@ -1,6 +1,7 @@
 // The tree of commands.
 import type { Command } from 'commander'
 import { addSharedOptions, HelpfulCommand } from './commands/define-command.ts'
+import { backends } from './commands/backends.ts'
 import { controller } from './commands/controller.ts'
 import { doctor } from './commands/doctor.ts'
 import { galleries } from './commands/galleries.ts'
@@ -8,6 +9,7 @@ import { keys } from './commands/keys.ts'
 import { loginLink } from './commands/login-link.ts'
 import { natsConfig } from './commands/nats-config.ts'
 import { nodes } from './commands/nodes.ts'
+import { ops } from './commands/ops.ts'
 import { pack } from './commands/pack.ts'
 import { status } from './commands/status.ts'
 import { up } from './commands/up.ts'
@@ -40,6 +42,6 @@ export function createProgram(shell: Shell): Command {
   program.commandsGroup('Run:')
   for (const define of [up, controller, worker, join, natsConfig]) define(program, shell)
   program.commandsGroup('Use:')
-  for (const define of [status, nodes, galleries, pack, keys, loginLink, doctor]) define(program, shell)
+  for (const define of [status, nodes, backends, galleries, ops, pack, keys, loginLink, doctor]) define(program, shell)
   return program
 }

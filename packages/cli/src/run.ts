@@ -16,7 +16,7 @@ export async function run(env: Readonly<Record<string, string | undefined>>): Pr
     })
   }
   const outliveReader = (): void => void (outlivesItsReader = true)
-  const fail = (): void => void (process.exitCode = 1)
+  const fail = (code = 1): void => void (process.exitCode = code)
   try {
     await createProgram({ terminal, env, clock: systemClock, version, outliveReader, fail }).parseAsync()
   } catch (error) {

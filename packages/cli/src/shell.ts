@@ -1,5 +1,6 @@
 // What a command gets from the world around it.
 import type { Clock } from '@muster/host'
+import type { ExitCode } from './cli-error.ts'
 import type { Terminal } from './output/terminal.ts'
 
 export interface Shell {
@@ -9,6 +10,6 @@ export interface Shell {
   readonly version: string
   /** From now on the process goes on when nobody reads its output any more: it serves others. */
   outliveReader(): void
-  /** The command has said what went wrong; the process ends with 1. */
-  fail(): void
+  /** The command has said why; the process ends with this code (1). */
+  fail(code?: ExitCode): void
 }

@@ -25,6 +25,7 @@ function follow(some: { silenceMs?: number } = {}) {
   const api = createApiClient({
     target: { url: new URL(controller.url), urlFrom: 'test', key: null, keyFrom: 'test', isKeyWithheld: false },
     userAgent: 'test',
+    clock: hurried,
   })
   const done = (async () => {
     for await (const item of followEvents({ api, clock: hurried, signal: end.signal, ...some })) items.push(item)

@@ -16,7 +16,7 @@ export async function runInProcess(args: readonly string[], env: Readonly<Record
   const stream = (name: keyof typeof text) => ({ write: (more: string) => (text[name] += more) })
   const terminal = createTerminal({ stdout: stream('stdout'), stderr: stream('stderr'), env })
   let code = 0
-  const fail = (): void => void (code = 1)
+  const fail = (given = 1): void => void (code = given)
   try {
     const program = createProgram({ terminal, env, clock: systemClock, version: '0.0.0-test', outliveReader: () => undefined, fail })
     await program.parseAsync(args, { from: 'user' })

@@ -4,11 +4,12 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { NodeView, type ResponseOf, type Route } from '@muster/protocol'
+import { NodeView, OperationNode, OperationView, type ResponseOf, type Route } from '@muster/protocol'
 
 export interface Asked {
   readonly method: string
   readonly path: string
+  readonly query: string
   readonly headers: IncomingMessage['headers']
   readonly body: unknown
 }
@@ -27,6 +28,10 @@ export interface ScriptedController extends AsyncDisposable {
   emit(event: { type: string; id?: string; data: unknown }): void
   followers(): number
   dropFollowers(): void
+  /** As a process that was killed: nothing listens, every connection is broken. */
+  goAway(): Promise<void>
+  /** The same address again, as after a restart. */
+  comeBack(): Promise<void>
 }
 
 export const adminKey = 'scripted-admin-key'
@@ -39,10 +44,11 @@ export async function startScriptedController(): Promise<ScriptedController> {
   const server = createServer((request, response) => void serve(request, response))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const path = new URL(request.url ?? '/', 'http://x').pathname
-    const entry: Asked = { method: request.method ?? '', path, headers: request.headers, body: await jsonOf(request) }
+    const { pathname: path, search: query } = new URL(request.url ?? '/', 'http://x')
+    const entry: Asked = { method: request.method ?? '', path, query, headers: request.headers, body: await jsonOf(request) }
     asked.push(entry)
     if (path === '/api/events' && !replies.some(({ route }) => route.path === path)) return follow(response)
     const found = replies.findLast(({ route }) => route.method === entry.method && matches(route.path, path))
@@ -60,8 +66,17 @@ export async function startScriptedController(): Promise<ScriptedController> {
     for (const response of followers) response.destroy()
   }
 
+  async function goAway(): Promise<void> {
+    dropFollowers()
+    if (!server.listening) return
+    const closed = once(server, 'close')
+    server.close()
+    server.closeAllConnections()
+    await closed
+  }
+
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     asked,
     answer: (route, body, extra = {}) => {
       route.response?.parse(body)
@@ -79,12 +94,12 @@ export async function startScriptedController(): Promise<ScriptedController> {
     },
     followers: () => followers.size,
     dropFollowers,
-    [Symbol.asyncDispose]: async () => {
-      dropFollowers()
-      server.close()
-      server.closeAllConnections()
-      await once(server, 'close')
+    goAway,
+    comeBack: async () => {
+      server.listen(port, '127.0.0.1')
+      await once(server, 'listening')
     },
+    [Symbol.asyncDispose]: goAway,
   }
 }
 
@@ -126,5 +141,44 @@ export const nodeView = (some: Partial<Record<keyof NodeView, unknown>> = {}): N
     models: [],
     backends: ['llama'],
     pending_ops: 0,
+    ...some,
+  })
+
+export const operationNode = (some: Partial<Record<keyof OperationNode, unknown>> = {}): OperationNode =>
+  OperationNode.parse({
+    node_id: 'node-aaaaaaaaaaaaaaaaaaaa',
+    node_name: 'gpu-1',
+    status: 'downloading',
+    phase: 'downloading',
+    message: '',
+    file_name: 'sha256:ab… (2/6)',
+    current: 1_000_000_000,
+    total: 4_000_000_000,
+    percentage: 25,
+    attempts: 0,
+    next_retry_at: null,
+    dead: false,
+    ring: null,
+    error: null,
+    error_code: null,
+    ...some,
+  })
+
+export const operationView = (some: Partial<Record<keyof OperationView, unknown>> = {}): OperationView =>
+  OperationView.parse({
+    id: 'op-1',
+    kind: 'backend.install',
+    backend: 'llama',
+    model: null,
+    state: 'running',
+    message: '0 of 1 nodes done',
+    progress: 25,
+    file_name: '',
+    current_bytes: 1_000_000_000,
+    total_bytes: 4_000_000_000,
+    created_at: '2030-01-01T00:00:00Z',
+    finished_at: null,
+    requested_by: 'admin',
+    nodes: [operationNode()],
     ...some,
   })

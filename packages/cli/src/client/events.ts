@@ -70,5 +70,5 @@ async function* eventsOf(
 }
 
 /** What trying again can't heal: another key or address is needed. An unreachable or busy server may come back. */
-const isFinal = (error: unknown): boolean =>
+export const isFinal = (error: unknown): boolean =>
   error instanceof CliError && error.status !== null && error.status < 500 && error.status !== 429

@@ -16,6 +16,11 @@ describe('routeUrl', () => {
       'http://h/api/x?a=b+c&e=1',
     ],
     [
+      'writes a list with commas, and yes and no as words',
+      { base: 'http://h', path: '/api/x', query: { node: ['a', 'b'], force: true } },
+      'http://h/api/x?node=a%2Cb&force=true',
+    ],
+    [
       'lets no parameter climb out of its place',
       { base: 'http://h', path: '/api/nodes/:id', params: { id: '../keys' } },
       'http://h/api/nodes/..%2Fkeys',

@@ -16,10 +16,14 @@ export function routeUrl(base: URL, route: Pick<Route, 'path'>, input: { params?
   url.search = ''
   url.hash = ''
   for (const [name, value] of Object.entries(asValues(input.query))) {
-    if (value !== undefined && value !== null) url.searchParams.append(name, typeof value === 'string' ? value : JSON.stringify(value))
+    if (value !== undefined && value !== null) url.searchParams.append(name, queryText(value))
   }
   return url
 }
+
+/** Lists are written with commas. */
+const queryText = (value: {}): string =>
+  typeof value === 'string' ? value : Array.isArray(value) ? value.map(String).join(',') : JSON.stringify(value)
 
 function asValues(value: unknown): Values {
   return typeof value === 'object' && value !== null ? { ...value } : {}

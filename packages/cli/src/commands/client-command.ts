@@ -17,6 +17,10 @@ export interface ClientCall {
   readonly words: readonly string[]
   option(name: string): string | undefined
   flag(name: string): boolean
+  /** `--no-<name>` was given. */
+  isOff(name: string): boolean
+  /** Every value of an option that may be repeated. */
+  list(name: string): readonly string[]
 }
 
 export interface ClientCommandDefinition extends CommandDefinition {
@@ -42,11 +46,16 @@ export function clientCommand(parent: Command, shell: Shell, definition: ClientC
       )
     await definition.run({
       shell,
-      api: createApiClient({ target, userAgent: `muster/${shell.version}` }),
+      api: createApiClient({ target, userAgent: `muster/${shell.version}`, clock: shell.clock }),
       print: createPrinter(shell.terminal, text('output') === 'json' ? 'json' : 'text'),
       words: command.args,
       option: text,
       flag: (name) => options[name] === true,
+      isOff: (name) => options[name] === false,
+      list: (name) => {
+        const value = options[name]
+        return Array.isArray(value) ? value.map(String) : []
+      },
     })
   })
 }

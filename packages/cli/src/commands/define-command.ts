@@ -1,5 +1,5 @@
 // How a command of the tree is defined: name, one line of help, arguments, options, examples.
-import { Command, type HelpContext, Option } from 'commander'
+import { Command, type HelpContext, Option, type ParseOptionsResult } from 'commander'
 
 /** A group that is called without a subcommand shows its help as an answer, not as an error. */
 export class HelpfulCommand extends Command {
@@ -8,6 +8,13 @@ export class HelpfulCommand extends Command {
 
   override createCommand(name?: string): Command {
     return new HelpfulCommand(name)
+  }
+
+  /** An option that may go without its value takes the next word only if that can be one: in `--wait llama` it can't. */
+  override parseOptions(argv: string[]): ParseOptionsResult {
+    const hasWait = this.options.some((option) => option.long === '--wait')
+    const isAlone = (at: number): boolean => argv[at] === '--wait' && !/^\d/.test(argv[at + 1] ?? '')
+    return super.parseOptions(hasWait ? argv.map((word, at) => (isAlone(at) ? '--wait=' : word)) : argv)
   }
 
   override help(_context?: HelpContext | ((text: string) => string)): never {
@@ -37,6 +44,9 @@ export function defineCommand(parent: Command, definition: CommandDefinition): H
     command.addHelpText('after', `\nExamples:\n${definition.examples.map((line) => `  $ ${line}`).join('\n')}`)
   return command
 }
+
+/** For options that may be given several times. */
+export const collect = (value: string, before: unknown): string[] => [...(Array.isArray(before) ? before.map(String) : []), value]
 
 export function defineGroup(parent: Command, definition: Pick<CommandDefinition, 'name' | 'summary'>): Command {
   return addSharedOptions(parent.command(definition.name).summary(definition.summary).description(`${definition.summary}.`))

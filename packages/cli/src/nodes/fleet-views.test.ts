@@ -57,7 +57,7 @@ describe('the table on a terminal', () => {
   const table = (status?: string) => {
     let drawn: readonly string[] = []
     const all = world(({ clock }) =>
-      createNodeScreen({ screen: { width: () => 100, draw: (lines) => void (drawn = lines) }, clock, status }),
+      createNodeScreen({ screen: { width: () => 100, height: () => 23, draw: (lines) => void (drawn = lines) }, clock, status }),
     )
     return { ...all, drawn: () => drawn }
   }

@@ -4,6 +4,8 @@ import type { OutputStream } from './terminal.ts'
 export interface Screen {
   /** Cells per line as they are now: windows change their size. */
   width(): number
+  /** Lines that can be drawn. */
+  height(): number
   /** What does not fit is left out, and counted in the last line. */
   draw(lines: readonly string[]): void
 }
@@ -12,8 +14,9 @@ export function createScreen(stream: OutputStream): Screen {
   let drawn = 0
   return {
     width: () => Math.max(40, stream.columns || 80),
+    height: () => roomIn(stream),
     draw: (lines) => {
-      const shown = fitLines(lines, stream.rows || 24)
+      const shown = fitLines(lines, roomIn(stream))
       const back = drawn === 0 ? '' : `\u001b[${drawn}A`
       const text = shown.map((line) => `\u001b[2K${line}\n`).join('')
       // Without wrapping: a line that took two would not be found again.
@@ -24,7 +27,8 @@ export function createScreen(stream: OutputStream): Screen {
 }
 
 /** One line stays free for the cursor: writing below the last one would scroll. */
-function fitLines(lines: readonly string[], rows: number): readonly string[] {
-  const most = Math.max(2, rows - 1)
+const roomIn = (stream: OutputStream): number => Math.max(2, (stream.rows || 24) - 1)
+
+function fitLines(lines: readonly string[], most: number): readonly string[] {
   return lines.length <= most ? lines : [...lines.slice(0, most - 1), `… and ${lines.length - most + 1} more`]
 }

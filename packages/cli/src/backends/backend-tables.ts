@@ -1,0 +1,62 @@
+// How backends look in tables: those that are installed, those that are offered, those that have an upgrade.
+import type { BackendView, OfferedBackend, UpgradeView } from '@muster/protocol'
+import type { Column } from '../output/table.ts'
+
+const distinct = (values: readonly string[]): string[] => [...new Set(values.filter((value) => value !== ''))]
+
+export const installedColumns: Column<BackendView>[] = [
+  { heading: 'NAME', cell: (backend) => backend.name },
+  { heading: 'VERSION', cell: versionsOf, shrinks: true },
+  { heading: 'STATE', cell: stateOf },
+  { heading: 'NODES', cell: (backend) => `${backend.nodes.length}: ${backend.nodes.map(nodeText).join(', ')}`, shrinks: true },
+]
+
+function versionsOf({ nodes, metadata }: BackendView): string {
+  const versions = distinct(nodes.map((node) => node.version))
+  return versions.length === 0 ? metadata.version : versions.join(', ')
+}
+
+function stateOf({ upgrade_available: upgrade, drift, is_system: isSystem }: BackendView): string {
+  const states = [...(upgrade ? ['upgrade available'] : []), ...(drift ? ['drift'] : [])]
+  return states.length > 0 ? states.join(', ') : isSystem ? 'of the system' : 'current'
+}
+
+const nodeText = ({ node_name: name, node_status: status }: BackendView['nodes'][number]): string =>
+  status === 'healthy' ? name : `${name} (${status})`
+
+export const offeredColumns: Column<OfferedBackend>[] = [
+  { heading: 'NAME', cell: (offered) => offered.name },
+  { heading: 'VERSION', cell: (offered) => offered.version, shrinks: true },
+  { heading: 'GALLERY', cell: (offered) => offered.gallery, shrinks: true },
+  { heading: 'INSTALLED', cell: (offered) => (offered.installed ? 'yes' : 'no') },
+  { heading: 'FITS', cell: fitsText, shrinks: true },
+  { heading: 'DESCRIPTION', cell: (offered) => offered.description, shrinks: true },
+]
+
+/** `2 of 3 nodes`; where it fits none, why. */
+function fitsText({ nodes }: OfferedBackend): string {
+  const fitting = nodes.filter((node) => node.fits).length
+  const count = `${fitting} of ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}`
+  const [reason] = distinct(nodes.map((node) => node.reason ?? ''))
+  return fitting > 0 || reason === undefined ? count : `${count}: ${reason}`
+}
+
+export interface NamedUpgrade extends UpgradeView {
+  readonly name: string
+}
+
+const driftText = ({ node_drift: drift }: UpgradeView): string =>
+  drift.map((node) => `${node.node_name} has ${buildText(node.version, node.digest)}`).join(', ')
+
+export const upgradeColumns: Column<NamedUpgrade>[] = [
+  { heading: 'NAME', cell: (upgrade) => upgrade.name },
+  { heading: 'INSTALLED', cell: (upgrade) => buildText(upgrade.installed_version, upgrade.installed_digest), shrinks: true },
+  { heading: 'AVAILABLE', cell: (upgrade) => buildText(upgrade.available_version, upgrade.available_digest), shrinks: true },
+  { heading: 'DRIFT', cell: driftText, shrinks: true },
+]
+
+/** Two builds may carry one version. */
+function buildText(version: string, digest: string): string {
+  const short = digest.replace(/^sha256:/, '').slice(0, 12)
+  return version === '' || short === '' ? version || short : `${version} (${short})`
+}

@@ -1,0 +1,89 @@
+// Follows operations until all of them are over. Events bring what changes; what counts is read with GET: at first,
+// whenever the stream begins anew, and now and then, so that no end is missed whatever happens to the stream or to
+// the controller behind it.
+import { type Clock, createWakeable, type Wakeable } from '@muster/host'
+import { type OperationId, operationRoutes } from '@muster/protocol'
+import { CliError } from '../cli-error.ts'
+import type { ApiClient } from '../client/api-client.ts'
+import { followEvents, isFinal } from '../client/events.ts'
+import type { ProgressView, SeenOperation } from './progress-view.ts'
+import { type Following, type TrackedOperations, trackOperations } from './tracked-operations.ts'
+
+export interface FollowDeps {
+  readonly api: Pick<ApiClient, 'call' | 'open'>
+  readonly clock: Clock
+  /** Ends the following early. */
+  readonly signal: AbortSignal
+  readonly view: ProgressView
+}
+
+const tickMs = 200
+/** While events come, reading is only for what they might have missed. */
+const pollMs = 15_000
+const pollAloneMs = 2_000
+
+/** What was seen last of each; all of them are over unless the signal aborted. Throws when one can't be read any more. */
+export async function followOperations(deps: FollowDeps, following: Following): Promise<ReadonlyMap<OperationId, SeenOperation>> {
+  const tracked = trackOperations(following, deps.view)
+  const ended = new AbortController()
+  const signal = AbortSignal.any([deps.signal, tracked.over, ended.signal])
+  const run: Run = { ...deps, signal, tracked, reading: createWakeable(deps.clock), isStreaming: false }
+  const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+  if (deps.signal.aborted || following.ids.length === 0) return tracked.seen
+  const others = [listen(run), tick(run)]
+  try {
+    // An answer that hangs must hold up neither Ctrl-C nor an end that an event has told.
+    await Promise.race([read(run), aborted])
+  } finally {
+    ended.abort()
+    await Promise.all(others)
+    deps.view.end()
+  }
+  return tracked.seen
+}
+
+interface Run extends FollowDeps {
+  readonly tracked: TrackedOperations
+  readonly reading: Wakeable
+  isStreaming: boolean
+}
+
+async function listen(run: Run): Promise<void> {
+  const { api, clock, signal, tracked, reading, view } = run
+  while (!signal.aborted) {
+    try {
+      for await (const item of followEvents({ api, clock, signal })) {
+        run.isStreaming = item.kind !== 'lost'
+        if (item.kind === 'lost') view.lost(item.reason)
+        if (item.kind !== 'event' || tracked.hear(item.event)) reading.wake()
+      }
+    } catch {
+      // No stream is to be had, for whatever reason: reading goes on without, and tells if that fails too.
+      run.isStreaming = false
+    }
+    await clock.sleep(pollAloneMs, signal).catch(() => undefined)
+  }
+}
+
+async function read(run: Run): Promise<void> {
+  const { api, signal, tracked, reading, view } = run
+  while (!signal.aborted) {
+    try {
+      for (const id of tracked.open()) {
+        const take = tracked.beginReading(id)
+        const { body, raw } = await api.call(operationRoutes.get, { params: { id } })
+        take({ operation: body, raw })
+      }
+      view.found()
+    } catch (error) {
+      if (isFinal(error) || !(error instanceof CliError)) throw error
+      view.lost(error.message)
+      run.isStreaming = false
+    }
+    await reading.pause(run.isStreaming ? pollMs : pollAloneMs, signal).catch(() => undefined)
+  }
+}
+
+async function tick({ clock, signal, view }: Run): Promise<void> {
+  for (; !signal.aborted; view.tick()) await clock.sleep(tickMs, signal).catch(() => undefined)
+}

@@ -1,0 +1,66 @@
+// What is known of the operations that are followed, out of two sources: events, which come as they please, and
+// answers, which may be older than the last event when they arrive.
+import { OperationId, OperationView } from '@muster/protocol'
+import { parseJson } from '../client/explain-failure.ts'
+import type { ServerEvent } from '../client/sse-parser.ts'
+import type { ProgressView, SeenOperation } from './progress-view.ts'
+
+export interface Following {
+  readonly ids: readonly OperationId[]
+  isOver(operation: OperationView): boolean
+}
+
+export interface TrackedOperations {
+  readonly seen: ReadonlyMap<OperationId, SeenOperation>
+  /** Aborts once all of them are over. */
+  readonly over: AbortSignal
+  open(): OperationId[]
+  /** True when what came can only be understood by reading. */
+  hear(event: ServerEvent): boolean
+  /** Called when one is about to be read; takes what was read. */
+  beginReading(id: OperationId): (answer: SeenOperation) => void
+}
+
+export function trackOperations({ ids, isOver }: Following, view: Pick<ProgressView, 'put'>): TrackedOperations {
+  const seen = new Map<OperationId, SeenOperation>()
+  const heard = new Map<OperationId, number>()
+  const over = new AbortController()
+  const isOpen = (id: OperationId): boolean => {
+    const last = seen.get(id)
+    return last === undefined || !isOver(last.operation)
+  }
+
+  function put(one: SeenOperation): void {
+    // Nothing is added to what the exit code is made from.
+    if (over.signal.aborted) return
+    seen.set(one.operation.id, one)
+    view.put(one)
+    if (!ids.some(isOpen)) over.abort()
+  }
+
+  return {
+    seen,
+    over: over.signal,
+    open: () => ids.filter(isOpen),
+    hear: (event) => {
+      if (event.type !== 'operation') return event.type === 'reset'
+      const raw = parseJson(event.data)
+      const id = OperationId.safeParse(idOf(raw)).data
+      if (id === undefined || !ids.includes(id)) return false
+      const parsed = OperationView.safeParse(raw)
+      // Gone, or not what this version knows: reading says which.
+      if (!parsed.success) return true
+      heard.set(id, (heard.get(id) ?? 0) + 1)
+      put({ operation: parsed.data, raw })
+      return false
+    },
+    beginReading: (id) => {
+      const before = heard.get(id)
+      return (answer) => {
+        if (heard.get(id) === before || isOver(answer.operation)) put(answer)
+      }
+    },
+  }
+}
+
+const idOf = (raw: unknown): unknown => (typeof raw === 'object' && raw !== null && 'id' in raw ? raw.id : undefined)

@@ -1,0 +1,308 @@
+// `muster backends …` and `muster ops …` against a scripted controller: what they ask, and what they print.
+import { backendRoutes, OperationId, operationRoutes, NodeId, nodeRoutes, BackendView, OfferedBackend } from '@muster/protocol'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type Result, runInProcess } from './run-in-process.ts'
+import { nodeView, operationNode, operationView, type ScriptedController, startScriptedController } from './scripted-controller.ts'
+
+let controller: ScriptedController
+const id = OperationId.parse('op-1')
+const digest = `sha256:${'ab'.repeat(32)}`
+beforeEach(async () => {
+  controller = await startScriptedController()
+  controller.answer(nodeRoutes.list, {
+    nodes: [
+      nodeView(),
+      nodeView({ id: 'node-b', name: 'gpu-2' }),
+      nodeView({ id: 'node-c', name: 'twin' }),
+      nodeView({ id: 'node-d', name: 'twin' }),
+    ],
+  })
+  for (const route of [backendRoutes.install, backendRoutes.upgrade, backendRoutes.remove]) controller.answer(route, { operation_id: id })
+  controller.answer(operationRoutes.get, operationView({ state: 'succeeded' }))
+})
+afterEach(() => controller[Symbol.asyncDispose]())
+
+const muster = (...args: string[]): Promise<Result> => runInProcess(args, { MUSTER_URL: controller.url, MUSTER_ADMIN_KEY: 'k' })
+const changes = () => controller.asked.filter(({ method }) => method !== 'GET')
+const backend = (some: object = {}) =>
+  BackendView.parse({
+    name: 'llama',
+    is_system: false,
+    is_meta: true,
+    metadata: { name: 'cuda12-llama', installed_at: '2030-01-01T00:00:00Z', gallery_url: '', version: '1.4', uri: '', digest },
+    nodes: [
+      {
+        node_id: 'node-b',
+        node_name: 'gpu-2',
+        node_status: 'offline',
+        version: '1.3',
+        digest,
+        uri: '',
+        installed_at: '2030-01-01T00:00:00Z',
+      },
+      {
+        node_id: 'node-c',
+        node_name: 'twin',
+        node_status: 'healthy',
+        version: '1.4',
+        digest,
+        uri: '',
+        installed_at: '2030-01-01T00:00:00Z',
+      },
+    ],
+    upgrade_available: true,
+    drift: true,
+    ...some,
+  })
+
+describe('backends install', () => {
+  it.each([
+    [['llama'], { backend: 'llama' }],
+    [
+      ['llama', '--node', 'gpu-1', '--node', 'node-b', '--node', 'gpu-2'],
+      { backend: 'llama', nodes: ['node-aaaaaaaaaaaaaaaaaaaa', 'node-b'] },
+    ],
+    [['llama', '--selector', 'rack=a,rack=b,tier=*'], { backend: 'llama', selector: { rack: ['a', 'b'], tier: '*' } }],
+    [['--wait', 'llama', '--digest', digest], { backend: 'llama', digest }],
+    [['llama', '--version', '1.4'], { backend: 'llama', version: '1.4' }],
+    [['--uri', 'oci://r/e:1', '--name', 'engine', '--alias', 'e'], { uri: 'oci://r/e:1', name: 'engine', alias: 'e' }],
+  ])('%j asks for what is meant', async (args, body) => {
+    expect(await muster('backends', 'install', ...args)).toMatchObject({ code: 0 })
+    expect(changes()).toMatchObject([{ method: 'POST', path: '/api/backends/install' }])
+    expect(changes()[0]?.body).toEqual(body)
+  })
+
+  it('repeats itself after a broken connection, with the same key, so that it is asked once', async () => {
+    let isBroken = true
+    controller.reply(backendRoutes.install, (_, response) => {
+      if (isBroken) response.destroy()
+      else response.writeHead(202, { 'content-type': 'application/json' }).end(JSON.stringify({ operation_id: 'op-1' }))
+      isBroken = false
+    })
+    expect(await muster('backends', 'install', 'llama')).toMatchObject({ code: 0 })
+    const keys = changes().map(({ headers }) => headers['idempotency-key'])
+    expect(keys).toHaveLength(2)
+    expect(keys[0]).toMatch(/^\w{16,}$/)
+    expect(keys[1]).toBe(keys[0])
+  })
+
+  it('shows with --dry-run what would be done', async () => {
+    controller.answer(
+      backendRoutes.install,
+      operationView({ state: 'running', nodes: [operationNode({ status: 'skipped', phase: null, message: 'nothing for it' })] }),
+    )
+    const { code, stdout, stderr } = await muster('backends', 'install', 'llama', '--dry-run')
+    expect(code).toBe(0)
+    expect(changes()[0]?.body).toEqual({ backend: 'llama', dry_run: true })
+    expect(stdout).toMatch(/gpu-1 +skipped .*nothing for it/)
+    expect(stderr).toContain('nothing was started')
+  })
+
+  it.each([
+    [[], /name a backend of a gallery, or give --uri/],
+    [['llama', '--uri', 'oci://r/e:1'], /not both/],
+    [['llama', '--name', 'x'], /not both/],
+    [['--uri', 'oci://r/e:1'], /--uri needs --name/],
+    [['--uri', 'oci://r/e 1', '--name', 'x'], /--uri: a uri has no spaces/],
+    [['../x'], /name: a backend name is/],
+    [['llama', '--digest', 'abc'], /--digest: a digest is/],
+    [['llama', '--selector', 'rack'], /is not KEY=VALUE/],
+    [['llama', '--selector', 'rack=a', '--node', 'gpu-1'], /--node or --selector, not both/],
+    [['llama', '--wait=soon'], /--wait: "soon" is not a duration/],
+    [['llama', '--wait=-3s'], /--wait: "-3s" is negative/],
+    [['llama', '--node', 'twin'], /2 nodes are called "twin"/],
+    [['llama', 'other'], /too many arguments/],
+  ])('%j is wrong usage', async (args, message) => {
+    expect(await muster('backends', 'install', ...args)).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringMatching(message) as string,
+    })
+    expect(changes()).toEqual([])
+  })
+
+  it('tells a refusal with its code', async () => {
+    controller.refuse(backendRoutes.install, 409, { code: 'no_eligible_nodes', message: 'no node can take llama' })
+    expect(await muster('backends', 'install', 'llama')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('no node can take llama (no_eligible_nodes)') as string,
+    })
+    expect(await muster('backends', 'install', 'llama', '--node', 'nobody')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('no node has the id or name "nobody"') as string,
+    })
+  })
+})
+
+describe('backends rm', () => {
+  it.each([
+    [[], '?force=false&dry_run=false'],
+    [['--force', '--node', 'gpu-1', '--node', 'gpu-2'], '?node=node-aaaaaaaaaaaaaaaaaaaa%2Cnode-b&force=true&dry_run=false'],
+  ])('with %j asks for %s', async (args, query) => {
+    expect((await muster('backends', 'rm', 'llama', ...args)).code).toBe(0)
+    expect(changes()).toMatchObject([{ method: 'DELETE', path: '/api/backends/llama', query }])
+  })
+
+  it('tells that it is in use', async () => {
+    controller.refuse(backendRoutes.remove, 409, { code: 'in_use', message: 'llama serves tiny on gpu-1' })
+    expect(await muster('backends', 'rm', 'llama')).toMatchObject({ code: 1, stderr: expect.stringContaining('(in_use)') as string })
+  })
+})
+
+describe('backends upgrade', () => {
+  it('asks for each by its name', async () => {
+    expect((await muster('backends', 'upgrade', 'a', 'b', '--strategy', 'recreate', '--node', 'gpu-2', '--no-wait')).stdout).toBe(
+      'op-1\nop-1\n',
+    )
+    const body = { strategy: 'recreate', nodes: ['node-b'] }
+    expect(changes()).toMatchObject([
+      { path: '/api/backends/a/upgrade', body },
+      { path: '/api/backends/b/upgrade', body },
+    ])
+  })
+
+  it('lets one that is refused stop no other, and fails', async () => {
+    controller.reply(backendRoutes.upgrade, ({ path }, response) => {
+      const isThere = path !== '/api/backends/a/upgrade'
+      const body = isThere ? { operation_id: 'op-1' } : { error: { code: 'not_installed', message: 'no node has a' } }
+      response.writeHead(isThere ? 202 : 404, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    })
+    const result = await muster('backends', 'upgrade', 'a', 'b')
+    expect(result).toMatchObject({ code: 1, stderr: expect.stringContaining('no node has a (not_installed)') as string })
+    expect(result.stdout).toContain('succeeded')
+    expect(await muster('backends', 'upgrade', 'a')).toMatchObject({ code: 1, stdout: '' })
+  })
+
+  it('--all leaves the choice to the server; with --node it asks for those that such a node has', async () => {
+    controller.answer(backendRoutes.upgradeAll, { operations: [] })
+    expect(await muster('backends', 'upgrade', '--all')).toMatchObject({ code: 0, stdout: 'nothing to upgrade\n' })
+    expect(changes()).toMatchObject([{ path: '/api/backends/upgrades', body: {} }])
+    const current = backend({ name: 'current', upgrade_available: false, drift: false })
+    controller.answer(backendRoutes.list, { backends: [backend(), current, backend({ name: 'elsewhere', nodes: [] })] })
+    expect((await muster('backends', 'upgrade', '--all', '--node', 'gpu-1', '--node', 'gpu-2')).code).toBe(0)
+    expect(changes().slice(1)).toMatchObject([{ path: '/api/backends/llama/upgrade', body: { strategy: 'rolling', nodes: ['node-b'] } }])
+  })
+
+  it.each([[[]], [['a', '--all']], [['a', 'b', '--dry-run']], [['a', '--strategy', 'magic']], [['a b']]])(
+    '%j is wrong usage',
+    async (args) => {
+      expect(await muster('backends', 'upgrade', ...args)).toMatchObject({ code: 2, stdout: '' })
+    },
+  )
+})
+
+describe('lists', () => {
+  it('backends ls: versions, what is to do, and where', async () => {
+    controller.answer(backendRoutes.list, { backends: [backend(), backend({ name: 'echo', upgrade_available: false, drift: false })] })
+    const { stdout, stderr } = await muster('backends', 'ls')
+    expect(
+      stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.split(/ {2,}/)),
+    ).toEqual([
+      ['NAME', 'VERSION', 'STATE', 'NODES'],
+      ['llama', '1.3, 1.4', 'upgrade available, drift', '2: gpu-2 (offline), twin'],
+      ['echo', '1.3, 1.4', 'current', '2: gpu-2 (offline), twin'],
+    ])
+    expect(stderr).toContain('muster backends upgrade --all')
+    expect(JSON.parse((await muster('backends', 'ls', '-o', 'json')).stdout)).toMatchObject({
+      backends: [{ name: 'llama' }, { name: 'echo' }],
+    })
+  })
+
+  it('backends gallery: what is offered, how many nodes it fits, and what could not be read', async () => {
+    const node = (name: string, reason: string | null) => ({ node_id: NodeId.parse(name), node_name: name, fits: reason === null, reason })
+    const offered = (name: string, nodes: readonly object[]) =>
+      OfferedBackend.parse({
+        name,
+        gallery: 'builtin',
+        is_meta: false,
+        version: '1',
+        description: 'd',
+        license: '',
+        icon: '',
+        tags: [],
+        urls: [],
+        installed: false,
+        nodes,
+      })
+    controller.answer(backendRoutes.gallery, {
+      backends: [offered('echo', [node('a', null), node('b', 'no GPU')]), offered('metal', [node('b', 'only for darwin')])],
+      problems: [{ gallery: 'far', message: 'unreachable' }],
+    })
+    const { stdout, stderr } = await muster('backends', 'gallery')
+    expect(stdout).toMatch(/^echo +1 +builtin +no +1 of 2 nodes +d$/m)
+    expect(stdout).toMatch(/^metal .* 0 of 1 node: only for darwin +d$/m)
+    expect(stderr).toBe("gallery far can't be read: unreachable\n")
+  })
+
+  it('backends upgrades: what differs, found last or now', async () => {
+    const found = {
+      installed_version: '1.3',
+      available_version: '1.4',
+      installed_digest: `sha256:${'1'.repeat(64)}`,
+      available_digest: `sha256:${'2'.repeat(64)}`,
+    }
+    const node_drift = [{ node_id: NodeId.parse('node-b'), node_name: 'gpu-2', version: '1.2', digest: `sha256:${'3'.repeat(64)}` }]
+    controller.answer(backendRoutes.upgrades, { upgrades: {}, checked_at: null, problems: [] })
+    expect(await muster('backends', 'upgrades')).toMatchObject({
+      code: 0,
+      stdout: '',
+      stderr: expect.stringContaining('not asked yet') as string,
+    })
+    controller.answer(backendRoutes.check, {
+      upgrades: { llama: { ...found, node_drift } },
+      checked_at: '2030-01-01T00:00:00Z',
+      problems: [{ backend: 'echo', message: 'no answer' }],
+    })
+    const { stdout, stderr } = await muster('backends', 'upgrades', '--check')
+    expect(stdout).toMatch(/^llama +1\.3 \(111111111111\) +1\.4 \(222222222222\) +gpu-2 has 1\.2 \(333333333333\)$/m)
+    expect(stderr).toContain('echo could not be checked: no answer')
+  })
+
+  it('ops ls: the active ones unless told', async () => {
+    controller.answer(operationRoutes.list, { operations: [operationView({ state: 'background' })] })
+    expect((await muster('ops', 'ls')).stdout).toMatch(/^op-1 +backend\.install +llama +background +25 % .* 0 of 1 nodes done$/m)
+    await muster('ops', 'ls', '--state', 'finished')
+    expect(controller.asked.map(({ query }) => query)).toEqual(['?state=active', '?state=finished'])
+    expect((await muster('ops', 'ls', '--state', 'old')).code).toBe(2)
+  })
+})
+
+describe('ops', () => {
+  it('show: the operation and its nodes', async () => {
+    const { stdout } = await muster('ops', 'show', 'op-1')
+    expect(stdout).toMatch(/^State +succeeded$/m)
+    expect(stdout).toMatch(/^gpu-1 +downloading +downloading +25 % +1\.0 GB of 4\.0 GB +-$/m)
+    expect(await muster('ops', 'show', 'a b')).toMatchObject({ code: 2 })
+  })
+
+  it.each(['show', 'watch', 'retry', 'cancel'])('%s says that there is no such operation', async (command) => {
+    const error = { code: 'not_found', message: 'there is no operation op-9' }
+    for (const route of [operationRoutes.get, operationRoutes.retry, operationRoutes.cancel]) controller.refuse(route, 404, error)
+    expect(await muster('ops', command, 'op-9')).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining('there is no operation op-9 (not_found)') as string,
+    })
+  })
+
+  it('retry: on all nodes or on one, and follows', async () => {
+    controller.answer(operationRoutes.retry, operationView())
+    expect(await muster('ops', 'retry', 'op-1')).toMatchObject({ code: 0, stdout: expect.stringContaining('succeeded') as string })
+    expect((await muster('ops', 'retry', 'op-1', '--node', 'gpu-1', '--no-wait')).stdout).toBe('op-1\n')
+    expect(changes().map(({ body }) => body)).toEqual([{}, { node_id: 'node-aaaaaaaaaaaaaaaaaaaa' }])
+    controller.refuse(operationRoutes.retry, 409, { code: 'superseded', message: 'a newer wish is there' })
+    expect(await muster('ops', 'retry', 'op-1')).toMatchObject({ code: 1, stderr: expect.stringContaining('(superseded)') as string })
+  })
+
+  it('cancel: says how it stands, and what is still to come', async () => {
+    controller.answer(operationRoutes.cancel, operationView({ message: 'cancelling' }))
+    const { code, stdout, stderr } = await muster('ops', 'cancel', 'op-1')
+    expect({ code, stdout }).toEqual({ code: 0, stdout: 'install llama (op-1) is running: cancelling\n' })
+    expect(stderr).toContain('muster ops watch op-1')
+    controller.refuse(operationRoutes.cancel, 409, { code: 'already_finished', message: 'it has ended' })
+    expect((await muster('ops', 'cancel', 'op-1')).code).toBe(1)
+  })
+})
