@@ -52,13 +52,19 @@ describe('a download that breaks off', () => {
   })
 
   it('E7 three times is still one download: every answer begins where the one before ended', async () => {
-    const { name, uri, layer, size } = publish(mb)
-    registry.on(layer.digest, { do: 'truncate', atBytes: 256 * 1024 }, 3)
+    const { name, uri, layer, size } = publish(4 * mb)
+    registry.on(layer.digest, { do: 'truncate', atBytes: mb }, 3)
     expect(await world.install({ backend: name, uri })).toEqual({ success: true })
     const answers = registry.answersFor(layer.digest)
     expect(answers).toHaveLength(4)
-    expect(answers.map(({ from }) => from)).toEqual(answers.map(({ from }) => from).toSorted((a, b) => a - b))
-    expect(registry.bytesSent(layer.digest)).toBeLessThanOrEqual(size + 3 * 64 * 1024)
+    for (const [n, { from, bytes }] of answers.slice(0, -1).entries()) {
+      const next = answers[n + 1]?.from ?? 0
+      // Some of what was sent is lost with its connection.
+      expect(next).toBeGreaterThan(from + bytes / 2)
+      expect(next).toBeLessThanOrEqual(from + bytes)
+    }
+    const last = answers.at(-1)
+    expect((last?.from ?? 0) + (last?.bytes ?? 0)).toBe(size)
   })
 
   it('E7 for good: unavailable, to be tried again; the next operation continues what is there', async () => {
