@@ -76,6 +76,7 @@ export function createScriptedInstaller(): ScriptedInstaller {
       return outcomeOf(backend)
     },
     inventory: async () => [...installed.values()],
+    tidy: async () => undefined,
   }
   return installer
 }

@@ -63,6 +63,7 @@ export function createInstaller(deps: InstallerDeps): Installer {
       if (record === null || listedDigest(record) === digest || !isOf(record, digest)) return
       await store.activate({ ...record, is_manifest_pinned: digest === record.digest })
     },
+    tidy: (signal) => tidyUp(deps, signal),
     inventory: async () => (await store.list()).map(listed),
   }
 }

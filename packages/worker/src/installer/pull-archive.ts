@@ -68,15 +68,19 @@ export async function takeFile(
   const path = pathOf(uri)
   const found = await stat(path).catch(() => null)
   if (found === null) throw new FleetError({ code: 'not_found', retry: 'never', message: `there is nothing at ${path} on this machine` })
+  using held = new DisposableStack()
   if (found.isDirectory()) {
     onProgress({ phase: 'extracting' })
-    const digestOf = async (directory: string): Promise<Digest> => checked(await packedDigest(directory, signal), { wanted, path })
+    const digestOf = async (directory: string): Promise<Digest> => {
+      const packed = checked(await packedDigest(directory, signal), { wanted, path })
+      held.use(store.hold([packed]))
+      return packed
+    }
     return (await store.importDirectory(path, { signal, ...whenThere, digestOf })).digest
   }
   // A device or a pipe may have no end.
   if (!found.isFile()) throw invalid(`${path} is neither a directory nor an archive`)
   const digest = checked(await digestOfFile(path, signal), { wanted, path })
-  using held = new DisposableStack()
   held.use(store.hold([digest]))
   await store.importArchive(path, digest, {
     signal,

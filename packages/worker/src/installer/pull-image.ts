@@ -34,17 +34,42 @@ export interface WantedImage {
 
 export async function pullImage(deps: PullDeps, wanted: WantedImage, context: InstallContext): Promise<PulledImage> {
   const { oci, store, platform } = deps
-  const { whenThere } = wanted
+  const whenThere = wanted.whenThere === undefined ? {} : { whenThere: wanted.whenThere }
   const { signal, onProgress, step } = context
   onProgress({ phase: 'resolving' })
   const { image, references } = await resolve({ oci, platform }, wanted, signal)
   await step('W.pull.manifest')
   using held = new DisposableStack()
   held.use(store.hold([image.manifestDigest, ...image.layers.map((layer) => layer.digest)]))
+  await store.beginPull(
+    image.manifestDigest,
+    image.layers.map((layer) => layer.digest),
+  )
+  try {
+    await fetchAndUnpack(deps, { image, references, ...whenThere }, context)
+  } catch (error) {
+    if (isGivenUp(failureOf(error))) await store.endPull(image.manifestDigest)
+    throw error
+  }
+  await store.endPull(image.manifestDigest)
+  return { digest: image.manifestDigest, indexDigest: image.indexDigest ?? null }
+}
+
+/** Nobody comes back for what was fetched; or its place is needed more than it is. */
+const isGivenUp = ({ code, retry }: Failure): boolean => retry === 'never' || code === 'disk_full'
+
+type Found = Readonly<{ image: ResolvedImage; references: readonly OciReference[] }>
+
+async function fetchAndUnpack(
+  deps: PullDeps,
+  { image, references, ...whenThere }: Found & Pick<WantedImage, 'whenThere'>,
+  context: InstallContext,
+): Promise<void> {
+  const { signal, onProgress } = context
   const fetchAll = (): Promise<void> => fetchLayers(deps, { image, references }, context)
   const unpack = async (): Promise<void> => {
     onProgress({ phase: 'extracting', current: image.totalBytes, total: image.totalBytes })
-    await store.unpack(image.manifestDigest, image.layers, { signal, ...(whenThere === undefined ? {} : { whenThere }) })
+    await deps.store.unpack(image.manifestDigest, image.layers, { signal, ...whenThere })
   }
   await fetchAll()
   try {
@@ -55,7 +80,6 @@ export async function pullImage(deps: PullDeps, wanted: WantedImage, context: In
     await fetchAll()
     await unpack()
   }
-  return { digest: image.manifestDigest, indexDigest: image.indexDigest ?? null }
 }
 
 /** A refused image stays refused. */
@@ -71,11 +95,7 @@ async function resolve(
   return { image, references }
 }
 
-async function fetchLayers(
-  deps: PullDeps,
-  { image, references }: { image: ResolvedImage; references: readonly OciReference[] },
-  context: InstallContext,
-): Promise<void> {
+async function fetchLayers(deps: PullDeps, { image, references }: Found, context: InstallContext): Promise<void> {
   const layers = [...new Map(image.layers.map((layer) => [layer.digest, layer])).values()]
   const have = new Map<Digest, number>()
   // What is given up at one layer is not downloaded at the others; what came of them stays.

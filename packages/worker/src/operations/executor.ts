@@ -39,7 +39,7 @@ export function createExecutor(deps: ExecutorDeps): Executor {
   const turns = createTurns()
   const budget = createByteBudget(budgetBytes)
   const tellProgress = createProgressTeller(deps)
-  let isStopping = false
+  const stopping = new AbortController()
 
   const begin = (work: Work, stored: Promise<void>): Promise<Outcome> => {
     const calling = new AbortController()
@@ -59,11 +59,15 @@ export function createExecutor(deps: ExecutorDeps): Executor {
   return {
     start: (work) => begin(work, store(work, deps)),
     resume() {
-      for (const work of ledger.unfinished()) {
+      const unfinished = ledger.unfinished()
+      for (const work of unfinished) {
         log.info('resuming an operation', aboutWork(work))
         void begin(work, Promise.resolve())
         if (work.calledOff !== null) lives.get(work)?.calling.abort(new FleetError(work.calledOff))
       }
+      if (unfinished.length === 0) return
+      const tidying = tidyAfter([...runs], stopping.signal, deps).finally(() => runs.delete(tidying))
+      runs.add(tidying)
     },
     stored: (work) => lives.get(work)?.stored ?? Promise.resolve(),
     ended: (work) => {
@@ -82,9 +86,9 @@ export function createExecutor(deps: ExecutorDeps): Executor {
       breakOff()
       void shortenJournal(deps)
     },
-    isStopping: () => isStopping,
+    isStopping: () => stopping.signal.aborted,
     async stop() {
-      isStopping = true
+      stopping.abort()
       breakOff()
       await within(stopWaitMs, Promise.all(runs), deps)
     },
@@ -100,6 +104,13 @@ async function within(ms: number, work: Promise<unknown>, { clock, log }: Execut
   )
   await Promise.race([work, tooLong])
   done.abort()
+}
+
+/** What crashed in its last steps is found done, and then nobody has cleaned up after it. */
+async function tidyAfter(resumed: readonly Promise<void>[], signal: AbortSignal, { installer, log }: ExecutorDeps): Promise<void> {
+  await Promise.all(resumed)
+  if (signal.aborted) return
+  await installer.tidy(signal).catch((error: unknown) => log.warn('what is not needed was not removed', { error }))
 }
 
 async function store(work: Work, { journal, step }: ExecutorDeps): Promise<void> {

@@ -52,6 +52,8 @@ export interface Installer {
   /** Makes what is installed whole again, without changing its version. */
   repair(backend: BackendName, context: InstallContext): Promise<InstallOutcome>
   inventory(): Promise<readonly InstalledBackend[]>
+  /** Removes what nothing needs. Installs and removals do so themselves; this is for those that a crash cut short. */
+  tidy(signal: AbortSignal): Promise<void>
 }
 
 /** A worker that knows no source of backends: nothing is there, nothing can come, and it says so. */
@@ -64,6 +66,7 @@ export const noInstaller: Installer = {
   verify: async () => 'damaged',
   repair: async (backend) => Promise.reject(new FleetError(nothingKnown(backend))),
   inventory: async () => [],
+  tidy: async () => undefined,
 }
 
 const nothingKnown = (backend: BackendName): Failure => ({

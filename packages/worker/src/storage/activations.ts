@@ -70,9 +70,11 @@ export function createActivations({ layout, log, step }: ActivationsDeps): Activ
       return { found, isComplete }
     },
     removeLeftovers: async () => {
-      for (const name of await names())
-        for (const file of (await readdir(layout.backend(name))).filter(isTemporary))
-          await rm(join(layout.backend(name), file), { force: true })
+      for (const name of await names()) {
+        const directory = layout.backend(name)
+        for (const file of (await readdir(directory)).filter(isTemporary)) await rm(join(directory, file), { force: true })
+        await rmdir(directory).catch(() => {})
+      }
     },
   }
 }

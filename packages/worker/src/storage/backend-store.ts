@@ -2,6 +2,7 @@
 // use of each backend. Downloads come from source, when to install what is decided in operations.
 //
 //   incoming/<hex>              bytes of a blob that are not verified yet; a next try continues them
+//   pulls/<hex>                 which blobs the tree of that name is going to be made of, while it is not there yet
 //   blobs/sha256/<hex>          verified blobs, each once, whoever needs it
 //   trees/sha256/<hex>/root     what backends are started from; `manifest` beside it lists every file with its hash
 //   backends/<name>/current     the record of the version in use and of the one before
@@ -19,6 +20,7 @@ import { fetchBlob, sizeOf, type FetchOptions, type WantedBlob } from './fetch-b
 import { createHolds, type Holds } from './holds.ts'
 import type { Activation, InstalledRecord } from './installed-record.ts'
 import { layoutOf, type Layout } from './layout.ts'
+import { createPulls, type Pulls } from './pulls.ts'
 import { createThreads } from './threads.ts'
 import { copyTree, readTree, unpackTree, verifyTree, type BuildOptions, type CopyOptions, type TreesDeps } from './trees.ts'
 import { createKeyedTurns, createTurns } from './turns.ts'
@@ -28,6 +30,9 @@ import { defaultUnpackLimits, type UnpackLimits } from './unpack/unpack-limits.t
 export interface BackendStore extends AsyncDisposable {
   /** Keeps blobs and trees from being collected. Take it before `hasBlob`, `fetchBlob` and `unpack`, and for running processes. */
   hold: Holds['hold']
+  /** Says which blobs a tree needs, so that they outlive this process and the ends of other installs. */
+  beginPull: Pulls['begin']
+  endPull: Pulls['end']
   hasBlob(digest: Digest): Promise<boolean>
   incomingSize(digest: Digest): Promise<number>
   /** Does nothing when the blob is there. Of several callers for one blob one fetches and the others wait. */
@@ -77,6 +82,7 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
     holds,
     claims: createClaims(holds),
     activations,
+    pulls: createPulls({ layout, clock }),
     clock,
     log,
     step,
@@ -91,6 +97,8 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
   const close = (): Promise<void> => parts.threads.close()
   return {
     hold: holds.hold,
+    beginPull: parts.pulls.begin,
+    endPull: parts.pulls.end,
     ...blobsOf(parts),
     ...treesOf(parts),
     ...recordsOf(parts),
@@ -171,7 +179,7 @@ async function freeBytes(root: string): Promise<number> {
 }
 
 async function prepare(layout: Layout): Promise<void> {
-  for (const directory of [layout.incoming, layout.blobs, layout.trees, layout.backends, layout.staging])
+  for (const directory of [layout.incoming, layout.pulls, layout.blobs, layout.trees, layout.backends, layout.staging])
     await mkdir(directory, { recursive: true, mode: 0o700 })
   for (const name of await readdir(layout.staging)) await rm(join(layout.staging, name), { recursive: true, force: true })
 }

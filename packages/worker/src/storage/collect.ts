@@ -1,6 +1,7 @@
 // Removes what nobody needs: trees that no record names, blobs that no kept tree was made of, downloads that nobody
-// continues. Needed is what a record names (the current and the previous version of each backend) and what is held, or
-// was while this ran. It can stop anywhere: everything is removed by itself, in one step, and trees before their blobs.
+// continues. Needed is what a record names (the current and the previous version of each backend), what an install that
+// is not at its end wants (pulls.ts), and what is held, or was while this ran. It can stop anywhere: everything is removed
+// by itself, in one step, and trees before their blobs.
 import { renameSync } from 'node:fs'
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,12 +9,10 @@ import { newId, type Clock, type Log } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import type { Activations } from './activations.ts'
 import type { Holds } from './holds.ts'
-import type { Layout } from './layout.ts'
+import { partialKeptMs, type Layout } from './layout.ts'
+import type { Pulls } from './pulls.ts'
 import { readTree } from './trees.ts'
 import { syncPath } from './unpack/sync-tree.ts'
-
-/** Longer than any retry; whoever comes back later begins anew. */
-const incomingKeptMs = 7 * 24 * 3600_000
 
 export interface GcReport {
   readonly trees: number
@@ -26,6 +25,7 @@ export interface GcReport {
 export interface CollectDeps {
   readonly layout: Layout
   readonly activations: Activations
+  readonly pulls: Pulls
   readonly holds: Holds
   readonly clock: Clock
   readonly log: Log
@@ -56,13 +56,13 @@ export async function collect(deps: CollectDeps, signal: AbortSignal): Promise<G
   }
   // Trees are gone for good before the blobs that they could be mended from.
   await syncPath(layout.trees)
-  const keptBlobs = await blobsOfTrees(deps)
+  const keptBlobs = await neededBlobs(deps)
   if (keptBlobs === null) return report
   for (const directory of [layout.blobs, layout.incoming]) {
     for (const digest of await digestsIn(directory)) {
       const path = join(directory, digest.slice('sha256:'.length))
       const file = await stat(path).catch(() => null)
-      if (file === null || (directory === layout.incoming ? clock.now() - file.mtimeMs < incomingKeptMs : keptBlobs.has(digest))) continue
+      if (file === null || (directory === layout.incoming ? clock.now() - file.mtimeMs < partialKeptMs : keptBlobs.has(digest))) continue
       if (!(await removeUnlessHeld(path, digest))) continue
       report[directory === layout.blobs ? 'blobs' : 'incoming']++
       report.bytes += file.size
@@ -72,8 +72,8 @@ export async function collect(deps: CollectDeps, signal: AbortSignal): Promise<G
 }
 
 /** Null when a tree does not say what it was made of: then all blobs stay, it will be mended from them. */
-async function blobsOfTrees({ layout, log }: CollectDeps): Promise<ReadonlySet<Digest> | null> {
-  const kept = new Set<Digest>()
+async function neededBlobs({ layout, pulls, log }: CollectDeps): Promise<ReadonlySet<Digest> | null> {
+  const kept = new Set(await pulls.wanted())
   for (const tree of await digestsIn(layout.trees)) {
     const summary = await readTree(layout, tree)
     if (summary === null) {

@@ -3,7 +3,7 @@
 import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { errorCode } from '@muster/host'
-import { FleetError, type Digest } from '@muster/protocol'
+import { failureOf, FleetError, type Digest } from '@muster/protocol'
 import { storageFailure } from './disk-full.ts'
 import type { Layout } from './layout.ts'
 import type { RunningJob, Threads } from './threads.ts'
@@ -19,7 +19,7 @@ export interface WantedBlob {
   readonly digest: Digest
   /** Null when nobody knows it before the end. */
   readonly size: number | null
-  /** Called at most once, and not at all when every byte is there already. */
+  /** Called at most once, not at all when every byte is there already, and again from 0 when those of a former try are wrong. */
   readonly open: (offset: number) => Promise<BlobSource>
 }
 
@@ -39,6 +39,16 @@ export interface FetchDeps {
 
 /** The caller holds the lock of the digest, and has seen that the blob is not there. */
 export async function fetchBlob(deps: FetchDeps, wanted: WantedBlob, options: FetchOptions): Promise<void> {
+  const isContinued = ((await sizeOf(deps.layout.incomingFile(wanted.digest))) ?? 0) > 0
+  await fetchOnce(deps, wanted, options).catch(async (error: unknown) => {
+    // A power cut leaves files whose last bytes never reached the disk. That is no fault of the source, so it is asked again.
+    if (!isContinued || failureOf(error).code !== 'integrity') throw error
+    await fetchOnce(deps, wanted, options)
+  })
+  await deps.step('W.pull.layer_verified')
+}
+
+async function fetchOnce(deps: FetchDeps, wanted: WantedBlob, options: FetchOptions): Promise<void> {
   const { layout, threads, step } = deps
   const path = layout.incomingFile(wanted.digest)
   const largest = wanted.size ?? deps.largestBytes
@@ -69,7 +79,6 @@ export async function fetchBlob(deps: FetchDeps, wanted: WantedBlob, options: Fe
     if (error instanceof FleetError && ['integrity', 'disk_full'].includes(error.failure.code)) await rm(path, { force: true })
     throw error
   }
-  await step('W.pull.layer_verified')
 }
 
 interface Completion {
