@@ -10,8 +10,10 @@ import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
 import { createEventHub } from './events/hub.ts'
 import { createTicker } from './events/ticker.ts'
+import { createPlanners } from './gallery/create-planners.ts'
 import { createHousekeeping } from './housekeeping.ts'
 import { createApp } from './http/app.ts'
+import { backendWishEndpoints } from './http/backend-wishes.ts'
 import { blobEndpoints } from './http/blobs.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { eventEndpoints } from './http/events.ts'
@@ -21,6 +23,7 @@ import { loginEndpoints } from './http/login.ts'
 import { nodeAgentEndpoints } from './http/node-agent.ts'
 import { nodeEndpoints } from './http/nodes.ts'
 import { openApiOf } from './http/openapi.ts'
+import { operationEndpoints } from './http/operations.ts'
 import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
 import { createMetrics, refreshMetrics } from './metrics.ts'
@@ -28,6 +31,8 @@ import { createMembership } from './nodes/membership.ts'
 import { createProber } from './nodes/probe.ts'
 import { PulseLoop } from './nodes/pulse-loop.ts'
 import { viewOf } from './nodes/view.ts'
+import { createOperations } from './operations/create-operations.ts'
+import { createWishes } from './operations/submit.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'
@@ -82,7 +87,7 @@ export function assemble(foundation: Foundation) {
       const failing = new AbortController()
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      const loops = [parts.feed, parts.pulse, parts.principalWatch, parts.housekeeping].map((loop) =>
+      const loops = [parts.feed, parts.pulse, parts.operations, parts.principalWatch, parts.housekeeping].map((loop) =>
         loop.run(until).catch((error: unknown) => failing.abort(error)),
       )
       await Promise.all(loops)
@@ -102,7 +107,11 @@ function createParts(foundation: Foundation) {
   const prober = createProber({ bus, nodes: store.nodes, pulses: store.pulses, log })
   const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
-  const hub = createEventHub({ feed, changes: store.changes, readers: { node: readNodes }, log })
+  const id = newId('c')
+  const operations = createOperations({ bus, store, settings, holder: id, onSettled: metrics.settled, random: Math.random, clock, log })
+  feed.listen(() => operations.wake())
+  const hub = createEventHub({ feed, changes: store.changes, readers: { node: readNodes, operation: operations.read }, log })
+  operations.tellTo(hub)
   const ticker = createTicker({ hub, clock })
   const pulse = new PulseLoop({
     bus,
@@ -127,18 +136,36 @@ function createParts(foundation: Foundation) {
     bus: { kind: bus.kind, url: connected.url, credentials: connected.credentials },
     workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, clock }),
   })
-  const housekeeping = createHousekeeping({ store, principals, own: { id: newId('c'), version, url: foundation.url }, clock, log })
-  return { metrics, feed, principals, principalWatch, prober, pulse, membership, hub, housekeeping }
+  const planners = createPlanners({ settings, store, builtin: foundation.builtin, clock, log })
+  const wishes = createWishes({ nodes: store.nodes, intents: store.intents, ...planners })
+  const housekeeping = createHousekeeping({
+    store,
+    principals,
+    own: { id, version, url: foundation.url },
+    historyMs: settings.historyRetention,
+    clock,
+    log,
+  })
+  return { metrics, feed, principals, principalWatch, prober, pulse, membership, hub, housekeeping, operations, wishes }
 }
 
 function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }: { isStarted: () => boolean; isReady: () => boolean }) {
   const { settings, store, connected, builtin, clock, log, stopping, url } = foundation
-  const { metrics, principals, principalWatch, pulse, membership, hub } = parts
+  const { metrics, principals, principalWatch, pulse, membership, hub, operations, wishes } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
     ...galleryEndpoints({ galleries: store.galleries, builtin }),
+    ...operationEndpoints({ operations: store.operations, reopen: store.reopen, heard: operations.heard, wake: operations.wake }),
+    ...backendWishEndpoints({
+      wishes,
+      store: store.wishes,
+      nodes: store.nodes,
+      upgradable: async () => [],
+      now: () => new Date(clock.now()).toISOString(),
+      wake: operations.wake,
+    }),
     ...keyEndpoints({ access: store.access }),
     ...loginEndpoints({ access: store.access, principals, url, isStarted }),
     ...eventEndpoints({ hub, clock, principalWatch }),
@@ -151,7 +178,8 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       controllers: store.controllers,
       metrics: {
         registry: metrics.registry,
-        refresh: () => refreshMetrics(metrics, { bus: connected.bus, nodes: store.nodes, listeners: hub.listenerCount() }),
+        refresh: () =>
+          refreshMetrics(metrics, { bus: connected.bus, nodes: store.nodes, operations: store.operations, listeners: hub.listenerCount() }),
       },
       openApi: () => openApiOf(endpoints.map((endpoint) => endpoint.route)),
     }),

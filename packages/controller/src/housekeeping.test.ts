@@ -25,6 +25,8 @@ it('what could not be written about used keys is written the next time', async (
   const clock: Clock = { ...systemClock, sleep: async () => undefined }
   const principals = createPrincipalFinder({ access, clock })
   await principals.byKey('secret')
-  await createHousekeeping({ store, principals, own: { id: 'c', version: '', url: '' }, clock, log: silentLog }).run(stop.signal)
+  await createHousekeeping({ store, principals, historyMs: 1_000, own: { id: 'c', version: '', url: '' }, clock, log: silentLog }).run(
+    stop.signal,
+  )
   expect(touched).toEqual([['k1'], ['k1']])
 })

@@ -7,16 +7,20 @@ const everyMs = 5_000
 const sweepEvery = 60
 /** How long a listener may be away and still be told what was deleted meanwhile. */
 const rememberDeletedMs = 3_600_000
+/** As long as a client may repeat a request with its Idempotency-Key. */
+const rememberKeysMs = 86_400_000
 
 export interface HousekeepingDeps {
   readonly store: Store
   readonly principals: PrincipalFinder
+  /** How long finished operations are kept. */
+  readonly historyMs: number
   readonly own: { readonly id: string; readonly version: string; readonly url: string }
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createHousekeeping({ store, principals, own, clock, log }: HousekeepingDeps) {
+export function createHousekeeping({ store, principals, historyMs, own, clock, log }: HousekeepingDeps) {
   async function round(count: number): Promise<void> {
     await store.controllers.heartbeat(own)
     const used = principals.takeUsed()
@@ -27,6 +31,7 @@ export function createHousekeeping({ store, principals, own, clock, log }: House
     if (count % sweepEvery !== 0) return
     await store.access.removeExpired()
     await store.changes.forgetDeleted(rememberDeletedMs)
+    await store.operations.forget({ historyMs, keysMs: rememberKeysMs })
   }
 
   return {

@@ -3,7 +3,9 @@ import type { Bus } from '@muster/bus'
 import { NodeStatus } from '@muster/protocol'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { countByStatus } from './nodes/count-by-status.ts'
+import type { Settled } from './reconcile/advance.ts'
 import type { NodeStore } from './store/nodes.ts'
+import type { OperationStore } from './store/operations.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>
 
@@ -11,6 +13,13 @@ export function createMetrics() {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const registers = [registry]
+  const settled = new Histogram({
+    name: 'muster_op_duration_seconds',
+    help: 'From the wish to its end on a node',
+    labelNames: ['kind', 'node', 'outcome'],
+    buckets: [0.1, 0.5, 2, 10, 30, 120, 600, 3_600, 86_400],
+    registers,
+  })
   return {
     registry,
     requests: new Histogram({
@@ -29,17 +38,39 @@ export function createMetrics() {
     busConnected: new Gauge({ name: 'muster_bus_connected', help: '1 while the bus is connected', registers }),
     busMessages: new Counter({ name: 'muster_bus_messages_total', help: 'Messages since the start', labelNames: ['outcome'], registers }),
     nodes: new Gauge({ name: 'muster_nodes', help: 'Nodes by status', labelNames: ['status'], registers }),
+    /** Of rows that came to an end here. */
+    settled: (rows: readonly Settled[]): void => {
+      for (const { record, intent } of rows) {
+        if (!('finishedAt' in intent)) continue
+        const seconds = Math.max(0, (intent.finishedAt - Date.parse(record.wishedAt)) / 1000)
+        settled.observe({ kind: intent.kind, node: intent.nodeId, outcome: intent.state }, seconds)
+      }
+    },
+    pending: new Gauge({ name: 'muster_intents_pending', help: 'Wishes of nodes that are not settled', registers }),
+    dead: new Gauge({ name: 'muster_intents_dead', help: 'Wishes that were given up after the last attempt', registers }),
+    runningOnWorker: new Gauge({ name: 'muster_intents_running_on_worker', help: 'Wishes that take longer than their timeout', registers }),
+    attempts: new Gauge({ name: 'muster_intents_attempts', help: 'Failed tries of the wishes that are not settled', registers }),
+    queueAge: new Gauge({ name: 'muster_intents_queue_age_seconds', help: 'Age of the oldest wish that waits to be sent', registers }),
     listeners: new Gauge({ name: 'muster_event_listeners', help: 'Open event streams', registers }),
   }
 }
 
 /** What is known elsewhere and only looked up when somebody asks. */
-export async function refreshMetrics(metrics: Metrics, now: { bus: Bus; nodes: NodeStore; listeners: number }): Promise<void> {
+export async function refreshMetrics(
+  metrics: Metrics,
+  now: { bus: Bus; nodes: NodeStore; operations: OperationStore; listeners: number },
+): Promise<void> {
   // The bus counts them; here they are only shown.
   metrics.busMessages.reset()
   for (const [outcome, count] of Object.entries(now.bus.stats())) metrics.busMessages.inc({ outcome }, Number(count))
   metrics.busConnected.set(now.bus.isConnected() ? 1 : 0)
   metrics.listeners.set(now.listeners)
+  const queue = await now.operations.counts()
+  metrics.pending.set(queue.pending)
+  metrics.dead.set(queue.dead)
+  metrics.runningOnWorker.set(queue.runningOnWorker)
+  metrics.attempts.set(queue.attempts)
+  metrics.queueAge.set(queue.oldestSeconds)
   metrics.nodes.reset()
   const counts = await countByStatus(now.nodes)
   for (const status of NodeStatus.options) metrics.nodes.set({ status }, counts[status] ?? 0)

@@ -69,6 +69,38 @@ export const controllerSettings = defineSettings({
   heartbeatInterval: duration({ flag: 'heartbeat-interval', default: '5s', help: 'how often workers report' }),
   nodeTimeout: duration({ flag: 'node-timeout', default: '15s', help: 'silence after which a node is unhealthy' }),
   nodeOfflineAfter: duration({ flag: 'node-offline-after', default: '10m', help: 'silence after which a node is offline' }),
+  backendInstallTimeout: duration({
+    flag: 'backend-install-timeout',
+    aliases: ['LOCALAI_NATS_BACKEND_INSTALL_TIMEOUT'],
+    default: '15m',
+    help: 'how long an install on a node may take before it is shown as running_on_worker; nothing ends then',
+  }),
+  backendUpgradeTimeout: duration({
+    flag: 'backend-upgrade-timeout',
+    aliases: ['LOCALAI_NATS_BACKEND_UPGRADE_TIMEOUT'],
+    default: '15m',
+    help: 'the same for upgrades',
+  }),
+  opRetryBase: duration({
+    flag: 'op-retry-base',
+    default: '30s',
+    help: 'pause after the first failed try on a node; each further one is twice as long',
+  }),
+  opRetryMax: duration({ flag: 'op-retry-max', default: '15m', help: 'the longest pause between two tries' }),
+  opMaxAttempts: int({
+    flag: 'op-max-attempts',
+    default: 10,
+    min: 1,
+    max: 1_000,
+    help: 'failed tries after which a node is given up (and can be retried by hand)',
+  }),
+  opStallTimeout: duration({
+    flag: 'op-stall-timeout',
+    default: '2m',
+    help: 'without a sign of life for that long, work is cancelled on its worker and tried again',
+  }),
+  reconcileInterval: duration({ flag: 'reconcile-interval', default: '10s', help: 'safety poll of the queue; events wake it earlier' }),
+  historyRetention: duration({ flag: 'history-retention', default: '30d', help: 'how long finished operations and their events are kept' }),
   allowSource: list({
     flag: 'allow-source',
     check: allowListProblem,
@@ -120,6 +152,7 @@ export function checkSettings(settings: ControllerSettings): void {
   if (settings.nodeTimeout < 2 * settings.heartbeatInterval) {
     throw new SettingsError('--node-timeout must be at least twice --heartbeat-interval: one lost heartbeat is no death')
   }
+  if (settings.opRetryMax < settings.opRetryBase) throw new SettingsError('--op-retry-max must not be shorter than --op-retry-base')
   if (settings.nodeOfflineAfter < settings.nodeTimeout)
     throw new SettingsError('--node-offline-after must not be shorter than --node-timeout')
   const names = galleriesOf(settings).map((gallery) => gallery.name)

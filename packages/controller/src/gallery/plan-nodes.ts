@@ -3,7 +3,7 @@
 import { FleetError } from '@muster/protocol'
 import { platformOf, showPlatform, type Platform } from '@muster/source'
 import { inLanes } from '../in-lanes.ts'
-import type { Plan } from '../operations/plan.ts'
+import type { Plan } from '../store/plan.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { NodeOffer } from './find-offer.ts'
 import type { ResolvedSource, ResolveSource, Source } from './resolve-source.ts'

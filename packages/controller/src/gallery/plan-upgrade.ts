@@ -1,6 +1,6 @@
 // What an upgrade means on each node that has the backend, or waits for it: the content that its source means now.
 import type { BackendName, Strategy } from '@muster/protocol'
-import type { Plan } from '../operations/plan.ts'
+import type { Plan } from '../store/plan.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { Offered } from './catalogue.ts'
 import { findOffer, isOffered, unknownBackend, type NodeOffer } from './find-offer.ts'

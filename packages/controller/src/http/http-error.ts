@@ -4,6 +4,7 @@ import { FleetError, type FailureCode } from '@muster/protocol'
 import { SourceForbidden } from '@muster/source'
 import type { z } from 'zod'
 import { SourceUnavailable } from '../gallery/source-error.ts'
+import { Refused, type RefusalCode } from '../operations/refusals.ts'
 import { isUnavailable, toFleetError } from '../store/translate-error.ts'
 
 export class HttpError extends Error {
@@ -42,6 +43,13 @@ const statusOf: Readonly<Record<FailureCode, number>> = {
   internal: 500,
 }
 
+const refusalStatus: Readonly<Record<RefusalCode, number>> = {
+  not_found: 404,
+  not_installed: 404,
+  not_eligible: 409,
+  no_eligible_nodes: 409,
+}
+
 /** Every 503 says when to come back. */
 const retryAfter = { 'retry-after': '2' }
 
@@ -51,6 +59,7 @@ export function toHttpError(error: unknown): HttpError {
   if (error instanceof SourceUnavailable) {
     return new HttpError(503, 'source_unavailable', error.message, { headers: { 'retry-after': '10' }, cause: error })
   }
+  if (error instanceof Refused) return new HttpError(refusalStatus[error.code], error.code, error.message)
   if (error instanceof FleetError) {
     const status = statusOf[error.failure.code]
     return new HttpError(status, error.failure.code, error.failure.message, { headers: status === 503 ? retryAfter : {}, cause: error })

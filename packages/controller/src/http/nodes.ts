@@ -3,12 +3,11 @@ import { nodeRoutes as routes, type NodeId, type NodeView } from '@muster/protoc
 import { checkOverrides, effectiveLabels, patchLabels, replaceLabels, type Overrides } from '../nodes/labels.ts'
 import { viewOf } from '../nodes/view.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
-import type { Principal } from '../auth/principal.ts'
+import { nameOf } from '../auth/principal-name.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError, notFound } from './http-error.ts'
 
 const noSuchNode = (id: NodeId): HttpError => notFound(`there is no node ${id}; GET /api/nodes lists them`)
-const nameOf = (principal: Principal): string => (principal.kind === 'key' ? `key ${principal.name}` : principal.kind)
 
 export function nodeEndpoints({ nodes }: { nodes: NodeStore }): Endpoint[] {
   async function get(id: NodeId): Promise<NodeRecord> {

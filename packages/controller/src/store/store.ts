@@ -4,9 +4,13 @@ import { AccessStore } from './access.ts'
 import { ChangeStore } from './changes.ts'
 import { ControllerStore } from './controllers.ts'
 import { GalleryStore } from './galleries.ts'
+import { IntentStore } from './intents.ts'
 import { NodeStore } from './nodes.ts'
+import { OperationStore } from './operations.ts'
 import { PulseStore } from './pulses.ts'
+import { ReopenStore } from './reopen.ts'
 import type { Database } from './tables.ts'
+import { WishStore } from './wishes.ts'
 
 export type Store = ReturnType<typeof createStore>
 
@@ -16,7 +20,11 @@ export function createStore(db: Kysely<Database>) {
     changes: new ChangeStore(db),
     controllers: new ControllerStore(db),
     galleries: new GalleryStore(db),
+    intents: new IntentStore(db),
     nodes: new NodeStore(db),
+    operations: new OperationStore(db),
     pulses: new PulseStore(db),
+    reopen: new ReopenStore(db),
+    wishes: new WishStore(db),
   }
 }

@@ -52,6 +52,8 @@ export const Progress = z.object({
   percentage: z.number().min(0).max(100),
   phase: Phase.nullable().default(null),
   seq: z.number().int().min(0).optional(),
+  /** Of which try it speaks. */
+  epoch: z.number().int().min(0).optional(),
 })
 export type Progress = z.infer<typeof Progress>
 export const progress = topic({

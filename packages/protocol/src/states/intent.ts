@@ -23,6 +23,8 @@ type Common = Readonly<{
   /** Failure replies, no responders and stalls. */
   attempts: number
   lastFailure: Failure | null
+  /** This try, or one it goes on with, has taken longer than it may take before it is shown so. */
+  isOverdue: boolean
   /** An administrator called it off: no further try, and the worker is told. */
   cancelAsked: boolean
 }>
@@ -37,7 +39,6 @@ export type Intent = Common &
         acceptedAt: number
         /** When it was last seen to move. */
         signAt: number
-        isOverdue: boolean
         wait: Wait
       }>
     | Readonly<{ state: 'applied' | 'failed' | 'dead' | 'cancelled'; finishedAt: number; note: string }>
@@ -94,7 +95,7 @@ export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts)
         ? working(common, { for: 'reply', holder: event.holder, leaseUntil: event.leaseUntil }, facts)
         : null
     case 'unheard':
-      return intent.state === 'sending' ? waiting(common, facts.now + event.againInMs) : null
+      return unheard(intent, facts.now + event.againInMs)
     case 'lease_lost':
       return leaseLost(intent, facts)
     case 'moved':
@@ -124,7 +125,7 @@ export function isDue(intent: OpenIntent, now: number): boolean {
   return intent.state === 'working' && intent.wait.for === 'another_try' && intent.wait.nextAt <= now && !intent.cancelAsked
 }
 
-const commonOf = ({ nodeId, backend, kind, generation, epoch, opId, attempts, lastFailure, cancelAsked }: Intent): Common => ({
+const commonOf = ({ nodeId, backend, kind, generation, epoch, opId, attempts, lastFailure, isOverdue, cancelAsked }: Intent): Common => ({
   nodeId,
   backend,
   kind,
@@ -133,6 +134,7 @@ const commonOf = ({ nodeId, backend, kind, generation, epoch, opId, attempts, la
   opId,
   attempts,
   lastFailure,
+  isOverdue,
   cancelAsked,
 })
 
@@ -145,7 +147,6 @@ const working = (common: Common, wait: Wait, { now }: StepFacts): Intent => ({
   state: 'working',
   acceptedAt: now,
   signAt: now,
-  isOverdue: false,
   wait,
 })
 
@@ -155,6 +156,12 @@ const ended = (common: Common, state: 'applied' | 'failed' | 'dead' | 'cancelled
   finishedAt: now,
   note,
 })
+
+function unheard(intent: OpenIntent, nextAt: number): Intent | null {
+  if (intent.state === 'sending') return waiting(commonOf(intent), nextAt)
+  const isRequest = intent.state === 'working' && intent.wait.for === 'reply'
+  return isRequest ? { ...intent, wait: { for: 'another_try', nextAt } } : null
+}
 
 function leaseLost(intent: OpenIntent, { now }: StepFacts): Intent | null {
   if (intent.state === 'sending') return intent.leaseUntil < now ? waiting(commonOf(intent), now) : null
@@ -172,7 +179,7 @@ function overdue(intent: OpenIntent, againInMs: number, { now }: StepFacts): Int
 /** A try that failed before it was cancelled is told as what it was; it is not tried again. */
 function failed(intent: OpenIntent, failure: Failure, facts: StepFacts): Intent | null {
   if (intent.state === 'waiting' && !intent.cancelAsked) return null
-  const common = { ...commonOf(intent), lastFailure: failure, attempts: intent.attempts + 1 }
+  const common = { ...commonOf(intent), lastFailure: failure, attempts: intent.attempts + 1, isOverdue: false }
   if (intent.cancelAsked || failure.retry === 'never') return ended(common, 'failed', '', facts)
   if (common.attempts >= facts.retry.maxAttempts) return ended(common, 'dead', '', facts)
   return waiting(common, facts.now + backoffMs(common.attempts, facts.retry, facts.chance))

@@ -18,7 +18,9 @@ export const busyMessage = 'worker still installing in background'
 
 /** `hasProgress`: something was heard of its bytes. */
 export function openRowOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenRow {
-  const shown = shownOf(intent, node, hasProgress)
+  const shown: OpenRow = intent.isOverdue
+    ? { status: 'running_on_worker', message: busyMessage, nextRetryAt: null }
+    : shownOf(intent, node, hasProgress)
   return intent.cancelAsked ? { ...shown, message: 'cancelling' } : shown
 }
 
@@ -33,7 +35,6 @@ function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): 
     case 'sending':
       return { status: 'queued', message: '', nextRetryAt: null }
     case 'working': {
-      if (intent.isOverdue) return { status: 'running_on_worker', message: busyMessage, nextRetryAt: null }
       if (isSilent(node)) return away(node)
       const isHeard = intent.wait.for === 'result' || hasProgress
       return { status: isHeard ? 'downloading' : 'queued', message: '', nextRetryAt: null }

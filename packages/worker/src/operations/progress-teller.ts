@@ -17,7 +17,8 @@ export function createProgressTeller({
     for (const op_id of work.opIds) {
       try {
         const { bus, nodeId } = voice
-        const about = { op_id, node_id: nodeId, backend: work.order.backend }
+        const epoch = work.epoch === null ? {} : { epoch: work.epoch }
+        const about = { op_id, node_id: nodeId, backend: work.order.backend, ...epoch }
         seq += 1
         bus.publish(progress, { node: nodeId, op: op_id }, { ...about, file_name: fileName, current, total, percentage, phase, seq })
       } catch (error) {

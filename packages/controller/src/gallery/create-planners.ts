@@ -1,0 +1,31 @@
+// The ways out of a controller, and what is planned with them.
+import type { Clock, Log } from '@muster/host'
+import { createOciClient, createOutbound, noCredentials } from '@muster/source'
+import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
+import type { ControllerSettings } from '../settings.ts'
+import type { Store } from '../store/store.ts'
+import { createCatalogue } from './catalogue.ts'
+import { createPlanInstall } from './plan-install.ts'
+import { createPlanUpgrade } from './plan-upgrade.ts'
+import { createResolveSource } from './resolve-source.ts'
+
+export interface PlannersDeps {
+  readonly settings: Pick<ControllerSettings, 'allowSource'>
+  readonly store: Pick<Store, 'galleries'>
+  readonly builtin: Promise<BuiltinBlobs>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export function createPlanners({ settings, store, builtin, clock, log }: PlannersDeps) {
+  const outbound = createOutbound({ allow: [...settings.allowSource], clock, log })
+  const oci = createOciClient({ outbound, credentials: noCredentials, clock, log })
+  const catalogue = createCatalogue({ galleries: store.galleries, builtin, outbound, clock })
+  const resolve = createResolveSource({ outbound, oci, builtin, clock })
+  return {
+    catalogue,
+    resolve,
+    planInstall: createPlanInstall({ catalogue, resolve }),
+    planUpgrade: createPlanUpgrade({ catalogue, resolve }),
+  }
+}

@@ -1,0 +1,50 @@
+// /api/operations: looking at what was asked for, calling it off, trying it again.
+import { operationRoutes as routes, type OperationId, type OperationView } from '@muster/protocol'
+import { viewOperation, type Heard } from '../operations/view.ts'
+import type { OperationStore } from '../store/operations.ts'
+import type { ReopenStore } from '../store/reopen.ts'
+import { endpoint, type Endpoint } from './endpoint.ts'
+import { HttpError, notFound } from './http-error.ts'
+
+export interface OperationEndpointDeps {
+  readonly operations: OperationStore
+  readonly reopen: ReopenStore
+  readonly heard: Heard
+  /** There may be something to do. */
+  readonly wake: () => void
+}
+
+const noSuchOperation = (id: string): HttpError => notFound(`there is no operation ${id}; GET /api/operations?state=all lists them`)
+
+export function operationEndpoints({ operations, reopen, heard, wake }: OperationEndpointDeps): Endpoint[] {
+  const view = async (id: OperationId): Promise<OperationView> => {
+    const operation = await operations.find(id)
+    if (operation === null) throw noSuchOperation(id)
+    return viewOperation(operation, heard)
+  }
+  return [
+    endpoint(routes.list, async ({ query }) => ({
+      operations: (await operations.list(query.state)).map((operation) => viewOperation(operation, heard)),
+    })),
+    endpoint(routes.get, async ({ params }) => await view(params.id)),
+    endpoint(routes.cancel, async ({ params: { id } }) => {
+      const outcome = await reopen.cancel(id)
+      if (outcome === 'unknown') throw noSuchOperation(id)
+      if (outcome === 'already_finished')
+        throw new HttpError(409, 'already_finished', `operation ${id} has come to its end; there is nothing to cancel`)
+      wake()
+      return await view(id)
+    }),
+    endpoint(routes.retry, async ({ params: { id }, body: { node_id: nodeId = null } }) => {
+      const outcome = await reopen.retry(id, nodeId)
+      const where = nodeId === null ? '' : ` on node ${nodeId}`
+      if (outcome === 'unknown') throw noSuchOperation(id)
+      if (outcome === 'nothing_failed')
+        throw new HttpError(409, 'nothing_failed', `operation ${id} has not failed${where}; there is nothing to retry`)
+      if (outcome === 'superseded')
+        throw new HttpError(409, 'superseded', `what operation ${id} wished${where} was followed by a newer wish; make a new one instead`)
+      wake()
+      return await view(id)
+    }),
+  ]
+}

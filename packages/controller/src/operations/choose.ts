@@ -1,0 +1,47 @@
+// Which nodes a wish is about. Pure.
+import { selects, type BackendName, type NodeId, type Selector } from '@muster/protocol'
+import { effectiveLabels } from '../nodes/labels.ts'
+import { statusOf } from '../nodes/view.ts'
+import type { NodeRecord } from '../store/nodes.ts'
+
+export type Wanted = Readonly<{ nodes?: readonly NodeId[] | undefined; selector?: Selector | undefined }>
+
+export type Choice =
+  | Readonly<{ kind: 'chosen'; nodes: readonly NodeRecord[] }>
+  | Readonly<{ kind: 'unknown_node'; id: NodeId }>
+  /** Named explicitly, and nothing can be installed there. */
+  | Readonly<{ kind: 'not_eligible'; node: NodeRecord; reason: string }>
+
+/** Those that can have backends: approved, and not agents. Left out silently unless named. */
+export function chooseNodes(all: readonly NodeRecord[], { nodes, selector }: Wanted): Choice {
+  if (nodes !== undefined) return chooseNamed(all, nodes)
+  const eligible = all.filter((node) => whyNot(node) === null)
+  return { kind: 'chosen', nodes: selector === undefined ? eligible : eligible.filter((node) => selects(selector, effectiveLabels(node))) }
+}
+
+function chooseNamed(all: readonly NodeRecord[], ids: readonly NodeId[]): Choice {
+  const chosen: NodeRecord[] = []
+  for (const id of new Set(ids)) {
+    const node = all.find((each) => each.id === id)
+    if (node === undefined) return { kind: 'unknown_node', id }
+    const reason = whyNot(node)
+    if (reason !== null) return { kind: 'not_eligible', node, reason }
+    chosen.push(node)
+  }
+  return { kind: 'chosen', nodes: chosen }
+}
+
+const whyNot = (node: NodeRecord): string | null => {
+  if (node.nodeType === 'agent') return 'it is an agent node, which has no backends'
+  return node.approvedAt === null ? 'it waits for an administrator to approve it' : null
+}
+
+export const hasBackend = (node: NodeRecord, backend: BackendName): boolean => node.inventory.some(({ name }) => name === backend)
+
+/**
+ * A deletion is for every node that has it, has a wish for it, or is not here to be asked: one that returns later must
+ * not bring it back.
+ */
+export function mayHave(nodes: readonly NodeRecord[], backend: BackendName, wishedOn: ReadonlySet<string>): NodeRecord[] {
+  return nodes.filter((node) => hasBackend(node, backend) || wishedOn.has(node.id) || statusOf(node).status !== 'healthy')
+}

@@ -1,0 +1,112 @@
+// From what an administrator asks for to durable wishes: which nodes, what exactly on each, and then one transaction.
+// Everything that can be wrong is wrong before it: nothing is queued on any error.
+import { newId } from '@muster/host'
+import { OperationId, type BackendName, type DeleteQuery, type InstallRequest, type UpgradeRequest } from '@muster/protocol'
+import type { PlanInstall } from '../gallery/plan-install.ts'
+import type { PlannedNode } from '../gallery/plan-nodes.ts'
+import type { PlanUpgrade } from '../gallery/plan-upgrade.ts'
+import type { IntentStore } from '../store/intents.ts'
+import type { NodeRecord, NodeStore } from '../store/nodes.ts'
+import type { Wish, WishedNode } from '../store/wishes.ts'
+import { chooseNodes, hasBackend, mayHave, type Wanted } from './choose.ts'
+import { nothingToFetch, type Plan } from '../store/plan.ts'
+import { noEligibleNodes, notEligible, notInstalled, unknownNode } from './refusals.ts'
+
+export interface SubmitDeps {
+  readonly nodes: Pick<NodeStore, 'list'>
+  readonly intents: Pick<IntentStore, 'findByBackend' | 'rowName'>
+  readonly planInstall: PlanInstall
+  readonly planUpgrade: PlanUpgrade
+}
+export type By = Readonly<{ requestedBy: string; signal: AbortSignal }>
+export type Wishes = ReturnType<typeof createWishes>
+
+export function createWishes(deps: SubmitDeps) {
+  return {
+    install: (request: InstallRequest, by: By): Promise<Wish> => wishInstall(request, by, deps),
+    upgrade: (name: BackendName, request: UpgradeRequest, by: By): Promise<Wish> => wishUpgrade({ name, request }, by, deps),
+    remove: (name: BackendName, query: DeleteQuery, by: By): Promise<Wish> => wishRemove({ name, query }, by, deps),
+  }
+}
+
+async function wishInstall(
+  request: InstallRequest,
+  { requestedBy, signal }: By,
+  { nodes: store, intents, planInstall }: SubmitDeps,
+): Promise<Wish> {
+  const chosen = choose(await store.list(), request)
+  if (chosen.length === 0) throw noEligibleNodes(request.selector !== undefined)
+  const asked = request.backend ?? request.name
+  const row = asked === undefined ? undefined : await intents.rowName(asked)
+  const planned = await planInstall(request, chosen, signal)
+  const backend = row ?? planned.backend
+  const name = backend === planned.backend ? null : planned.backend
+  const nodes = planned.nodes.map((each) => wished(each, (plan) => ({ plan: { ...plan, name: plan.name ?? name }, note: '' })))
+  return { ...begun('backend.install', backend, requestedBy), options: {}, nodes, repinned: [] }
+}
+
+async function wishUpgrade(
+  { name, request }: { name: BackendName; request: UpgradeRequest },
+  { requestedBy, signal }: By,
+  { nodes: store, intents, planUpgrade }: SubmitDeps,
+): Promise<Wish> {
+  const backend = await intents.rowName(name)
+  const chosen = choose(await store.list(), request)
+  const openInstalls = new Map<string, Plan>()
+  for (const { intent, plan } of (await intents.findByBackend(backend)).rows)
+    if (intent.kind === 'install') openInstalls.set(intent.nodeId, plan)
+  const concerned = chosen.filter((node) => hasBackend(node, backend) || openInstalls.has(node.id))
+  if (concerned.length === 0) throw notInstalled(name)
+  const targets = concerned.map((node) => ({ node, openPlan: openInstalls.get(node.id) ?? null }))
+  const planned = await planUpgrade({ backend, strategy: request.strategy }, targets, signal)
+  // An install that is still open is no part of an upgrade: it goes on, to the new content.
+  const repinned = planned.flatMap((each) =>
+    openInstalls.has(each.node.id) && each.outcome === 'planned' ? [{ nodeId: each.node.id, plan: { ...each.plan, exact: true } }] : [],
+  )
+  const own = planned.filter((each) => !openInstalls.has(each.node.id))
+  const nodes = own.map((each) => wished(each, (plan) => ({ plan, note: isCurrent(each.node, backend, plan) ? 'already up to date' : '' })))
+  const waiting = repinned.map(({ nodeId }) => skippedInstall(concerned.find((node) => node.id === nodeId)))
+  const options = { strategy: request.strategy, ...(request.rollout === undefined ? {} : { rollout: request.rollout }) }
+  return { ...begun('backend.upgrade', backend, requestedBy), options, nodes: nodes.length === 0 ? waiting.flat() : nodes, repinned }
+}
+
+async function wishRemove(
+  { name, query }: { name: BackendName; query: DeleteQuery },
+  { requestedBy }: By,
+  { nodes: store, intents }: SubmitDeps,
+): Promise<Wish> {
+  const backend = await intents.rowName(name)
+  const chosen = choose(await store.list(), { nodes: query.node })
+  const wishedOn = new Set((await intents.findByBackend(backend)).rows.map(({ intent }) => intent.nodeId))
+  const targets = query.node === undefined ? mayHave(chosen, backend, wishedOn) : chosen
+  if (targets.length === 0) throw notInstalled(name)
+  const nodes = targets.map(({ id, name: nodeName }) => ({ nodeId: id, nodeName, plan: nothingToFetch, note: '' }))
+  return { ...begun('backend.delete', backend, requestedBy), options: query.force ? { force: true } : {}, nodes, repinned: [] }
+}
+
+function choose(all: readonly NodeRecord[], wanted: Wanted): readonly NodeRecord[] {
+  const choice = chooseNodes(all, wanted)
+  if (choice.kind === 'unknown_node') throw unknownNode(choice.id)
+  if (choice.kind === 'not_eligible') throw notEligible(choice.node.name, choice.reason)
+  return choice.nodes
+}
+
+const begun = (kind: Wish['kind'], backend: BackendName, requestedBy: string) => ({
+  id: OperationId.parse(newId('op')),
+  kind,
+  backend,
+  requestedBy,
+})
+
+function wished(planned: PlannedNode, of: (plan: Plan) => { plan: Plan; note: string }): WishedNode {
+  const about = { nodeId: planned.node.id, nodeName: planned.node.name }
+  return planned.outcome === 'planned' ? { ...about, ...of(planned.plan) } : { ...about, skip: planned.reason }
+}
+
+const isCurrent = (node: NodeRecord, backend: BackendName, { digest }: Plan): boolean =>
+  digest !== null && node.inventory.some((each) => each.name === backend && each.digest === digest)
+
+const skippedInstall = (node: NodeRecord | undefined): WishedNode[] =>
+  node === undefined
+    ? []
+    : [{ nodeId: node.id, nodeName: node.name, skip: 'its install is still open, and now goes to the newest version' }]

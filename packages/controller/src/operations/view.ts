@@ -1,0 +1,147 @@
+// An operation as the API shows it. Pure.
+import {
+  busyMessage,
+  FailureCode,
+  isOpen,
+  isSettled,
+  nodeStatus,
+  openRowOf,
+  operationState,
+  type NodePresence,
+  type OperationNode,
+  type OperationState,
+  type OperationView,
+} from '@muster/protocol'
+import type { BytesSeen } from '../store/intent-rows.ts'
+import type { NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
+
+/** What was heard of a row's bytes since they were last stored; null when nothing was. */
+export type Heard = (nodeId: string, opId: string) => BytesSeen | null
+
+type Shown = Readonly<{ view: OperationNode; node: NodePresence | null; weight: number | null }>
+
+export function viewOperation(operation: OperationRecord, heard: Heard = () => null): OperationView {
+  const shown = operation.nodes.map((row) => showNode(row, heard))
+  const nodes = shown.map(({ view }) => view)
+  const state = operationState(shown.map(({ view, node }) => ({ status: view.status, nextRetryAt: nextOf(view), node })))
+  const counted = nodes.filter((node) => node.status !== 'skipped')
+  const busiest = nodes.findLast((node) => node.file_name !== '')?.file_name
+  return {
+    id: operation.id,
+    kind: operation.kind,
+    backend: operation.backend,
+    model: operation.model,
+    state,
+    message: messageOf(state, nodes),
+    progress: state === 'succeeded' ? 100 : Math.max(operation.progress, progressOf(shown)),
+    file_name: busiest ?? operation.fileName,
+    current_bytes: sum(counted.map((node) => node.current)),
+    total_bytes: sum(counted.map((node) => node.total)),
+    created_at: operation.createdAt,
+    finished_at: operation.finishedAt,
+    requested_by: operation.requestedBy,
+    nodes,
+  }
+}
+
+function presenceOf(facts: NodeFactsRow): NodePresence {
+  return { status: nodeStatus(facts).status, isAnswering: facts.liveness !== 'present' || facts.answering === 'yes' }
+}
+
+function showNode(row: OperationNodeRecord, heard: Heard): Shown {
+  if (row.status === 'open') return showOpen(row, heard)
+  const view: OperationNode = {
+    node_id: row.nodeId,
+    node_name: row.nodeName,
+    status: row.status,
+    phase: null,
+    message: row.message,
+    file_name: '',
+    current: row.current,
+    total: row.total,
+    percentage: row.status === 'success' ? 100 : round(row.percentage),
+    attempts: row.attempts,
+    next_retry_at: null,
+    dead: row.dead,
+    ring: row.ring,
+    error: row.error,
+    error_code: codeOf(row.errorCode),
+  }
+  return { view, node: null, weight: row.status === 'skipped' ? null : row.total }
+}
+
+function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: Heard): Shown {
+  const { intent, plan, bytes: stored } = row.record
+  if (!isOpen(intent)) throw new Error(`the row of ${intent.backend} on ${row.nodeId} is settled, its operation is not`)
+  const tick = heard(row.nodeId, intent.opId)
+  const bytes = tick !== null && isNewer(tick, stored) ? { ...tick, percentage: Math.max(tick.percentage, stored.percentage) } : stored
+  const node = presenceOf(row.node)
+  const { status, message, nextRetryAt } = openRowOf(intent, node, bytes.seq !== null || bytes.percentage > 0)
+  const total = bytes.total > 0 ? bytes.total : (plan.sizeBytes ?? 0)
+  const isError = status === 'error'
+  const view: OperationNode = {
+    node_id: row.nodeId,
+    node_name: row.nodeName,
+    status,
+    phase: intent.state === 'working' ? bytes.phase : null,
+    message,
+    file_name: bytes.fileName,
+    current: bytes.current,
+    total,
+    percentage: round(bytes.percentage),
+    attempts: intent.attempts,
+    next_retry_at: nextRetryAt === null ? null : new Date(nextRetryAt).toISOString(),
+    dead: false,
+    ring: row.ring,
+    error: isError ? (intent.lastFailure?.message ?? '') : null,
+    error_code: isError ? (intent.lastFailure?.code ?? null) : null,
+  }
+  return { view, node, weight: total }
+}
+
+const isNewer = (tick: BytesSeen, stored: BytesSeen): boolean => tick.seq === null || stored.seq === null || tick.seq >= stored.seq
+
+/** Weighted by bytes; a node of which nobody knows how much it is counts as much as the average one. */
+function progressOf(shown: readonly Shown[]): number {
+  const counted = shown.flatMap(({ view, weight }) => (weight === null ? [] : [{ percentage: view.percentage, weight }]))
+  if (counted.length === 0) return 0
+  const known = counted.map((node) => node.weight).filter((weight) => weight > 0)
+  const average = known.length === 0 ? 1 : sum(known) / known.length
+  const weights = counted.map((node) => (node.weight > 0 ? node.weight : average))
+  return round(sum(counted.map((node, index) => node.percentage * (weights[index] ?? 0))) / sum(weights))
+}
+
+function messageOf(state: OperationState, nodes: readonly OperationNode[]): string {
+  const done = nodes.filter((node) => isSettled({ status: node.status, nextRetryAt: nextOf(node) }))
+  const succeeded = nodes.filter((node) => node.status === 'success').length
+  const counted = nodes.filter((node) => node.status !== 'skipped').length
+  const skipped = nodes.length - counted
+  const beside = skipped === 0 ? '' : `, ${skipped} skipped`
+  if (state === 'succeeded')
+    return succeeded === 1 && counted === 1
+      ? (nodes.find((n) => n.status === 'success')?.message || 'done') + beside
+      : `${succeeded} of ${counted} nodes done${beside}`
+  if (state === 'failed') return failureOf(nodes)
+  if (state === 'cancelled') return nodes.find((node) => node.status === 'cancelled')?.message ?? 'cancelled'
+  const progress = `${done.length - skipped} of ${counted} nodes done${beside}`
+  const busy = nodes.filter((node) => node.status === 'running_on_worker').length
+  return busy === 0 ? progress : `${busyMessage}: ${progress}`
+}
+
+/** Why it failed, on whom: the first few in full, the others by number. */
+function failureOf(nodes: readonly OperationNode[]): string {
+  const named = nodes.filter((node) => node.status === 'error')
+  const told = (named.length > 0 ? named : nodes).map((node) => `${node.node_name}: ${node.error ?? node.message}`)
+  const shown = told.slice(0, 3).join('; ')
+  return told.length > 3 ? `${shown}; and ${told.length - 3} more` : shown
+}
+
+const nextOf = (node: OperationNode): number | null => (node.next_retry_at === null ? null : Date.parse(node.next_retry_at))
+
+function codeOf(code: string | null): OperationNode['error_code'] {
+  if (code === null || code === 'rolled_back') return code
+  return FailureCode.safeParse(code).data ?? 'internal'
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
+const round = (number: number): number => Math.floor(number * 10) / 10

@@ -1,0 +1,61 @@
+// What workers say of their own accord: how their work ended, and what is installed since. Every controller hears it;
+// the first to write it wins.
+import type { Bus, Subscription } from '@muster/bus'
+import type { Log } from '@muster/host'
+import { nodeEvents, type BackendList, type NodeId, type OpStatusReply } from '@muster/protocol'
+import type { IntentStore } from '../store/intents.ts'
+import type { Advance } from './advance.ts'
+import { eventOfEnd, isSatisfied } from './decide.ts'
+
+export interface ListenDeps {
+  readonly bus: Bus
+  readonly intents: IntentStore
+  readonly advance: Advance
+  readonly log: Log
+}
+
+/** In one statement. */
+const maxBatch = 200
+
+export function createResultListener({ bus, intents, advance, log }: ListenDeps) {
+  let queue: { nodeId: NodeId; reply: OpStatusReply }[] = []
+  let draining: Promise<void> | null = null
+
+  const drain = async (): Promise<void> => {
+    while (queue.length > 0) {
+      const batch = queue.slice(0, maxBatch)
+      queue = queue.slice(maxBatch)
+      await settleResults(batch).catch((error: unknown) =>
+        log.warn('results could not be recorded; their workers are asked again', { count: batch.length, error }),
+      )
+    }
+    draining = null
+  }
+  const settleResults = async (batch: readonly { nodeId: NodeId; reply: OpStatusReply }[]): Promise<void> => {
+    const found = await intents.findByOps(batch.map(({ nodeId, reply }) => ({ nodeId, opId: reply.op_id })))
+    const moving = batch.flatMap(({ nodeId, reply }) => {
+      const event = eventOfEnd(reply)
+      const record = found.rows.find(({ intent }) => intent.nodeId === nodeId && intent.opId === reply.op_id)
+      const isOther = reply.generation !== undefined && reply.generation !== record?.intent.generation
+      return event === null || record === undefined || isOther ? [] : [advance({ record, event, now: found.now })]
+    })
+    await Promise.all(moving)
+  }
+
+  return {
+    subscribe: (): Subscription =>
+      bus.subscribe(nodeEvents, { node: '*' }, (event, { node }) => {
+        if (event.type !== 'op.result') return
+        queue.push({ nodeId: node, reply: event })
+        draining ??= drain()
+      }),
+
+    /** A node has listed what it has: whatever was wished of it and is so now is done. */
+    async settleByInventory(nodeId: NodeId, list: BackendList): Promise<void> {
+      if (list.error !== undefined) return
+      const { rows, now } = await intents.findOpen(nodeId)
+      const done = rows.filter((record) => isSatisfied(record, list))
+      await Promise.all(done.map((record) => advance({ record, event: { type: 'succeeded', note: '' }, now })))
+    },
+  }
+}

@@ -1,0 +1,126 @@
+// The loop that makes wishes come true: takes what is due and sends it, takes over what a controller has dropped, notes
+// what takes long, and asks about what is quiet. It remembers nothing between rounds; events only wake it.
+import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import type { IntentEvent } from '@muster/protocol'
+import type { IntentRecord } from '../store/intent-rows.ts'
+import type { IntentStore, Read } from '../store/intents.ts'
+import type { Advance } from './advance.ts'
+import type { Ask } from './ask.ts'
+import { leaseMs, type Send } from './send.ts'
+
+export interface ReconcileDeps {
+  readonly intents: IntentStore
+  readonly advance: Advance
+  readonly send: Send
+  readonly ask: Ask
+  readonly holder: string
+  readonly timeouts: { readonly installMs: number; readonly upgradeMs: number }
+  readonly quietMs: number
+  /** The safety poll; what is due earlier wakes it earlier. */
+  readonly intervalMs: number
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Commands that wait for their answer at once. Each is a promise, not a thread; a node has at most one. */
+const lanes = 1_024
+/** Questions at once. */
+const maxAsked = 256
+const batch = 200
+/** Looking after what runs, however often the loop is woken. */
+const watchEveryMs = 500
+const cancelEveryMs = 1_000
+/** Between two rounds, so that a storm of wakes is one. */
+const breathMs = 5
+
+export class Reconciler {
+  readonly #deps: ReconcileDeps
+  readonly #wakeable: ReturnType<typeof createWakeable>
+  readonly #trouble: ReturnType<typeof createTrouble>
+  readonly #sending = new Set<Promise<void>>()
+  /** Requests to workers that answer at the end only, minutes later: they take nobody's place. */
+  readonly #holding = new Set<Promise<void>>()
+  readonly #asking = new Set<Promise<void>>()
+  #watchedAt = -Infinity
+  #renewedAt = -Infinity
+
+  constructor(deps: ReconcileDeps) {
+    this.#deps = deps
+    this.#wakeable = createWakeable(deps.clock)
+    this.#trouble = createTrouble({ what: 'operations can not be carried on', ...deps })
+  }
+
+  wake(): void {
+    this.#wakeable.wake()
+  }
+
+  /** Until aborted; then what was sent and not answered is given back. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const pauseMs = await this.#round(signal).then(
+        (ms) => {
+          this.#trouble.over()
+          return ms
+        },
+        (error: unknown) => {
+          this.#trouble.failed({ error })
+          return 1_000
+        },
+      )
+      await this.#wakeable.pause(Math.max(pauseMs, breathMs), signal).catch(() => false)
+    }
+    await Promise.all([...this.#sending, ...this.#holding, ...this.#asking])
+  }
+
+  async #round(signal: AbortSignal): Promise<number> {
+    const { clock, intents, timeouts, intervalMs } = this.#deps
+    await this.#sendDue(signal)
+    const now = clock.monotonic()
+    if (now - this.#watchedAt >= watchEveryMs) {
+      this.#watchedAt = now
+      await this.#watch(signal)
+    }
+    const { nextMs, isBusy } = await intents.outlook(timeouts)
+    return Math.min(intervalMs, nextMs ?? Infinity, isBusy ? watchEveryMs : Infinity)
+  }
+
+  async #sendDue(signal: AbortSignal): Promise<void> {
+    const { intents, holder, send } = this.#deps
+    for (;;) {
+      const limit = Math.min(batch, lanes - this.#sending.size)
+      if (limit <= 0 || signal.aborted) return
+      const { rows, now } = await intents.claim({ holder, leaseMs, limit })
+      for (const row of rows) this.#track(row.features.includes('async') ? this.#sending : this.#holding, send(row, now, signal))
+      if (rows.length < limit) return
+    }
+  }
+
+  async #watch(signal: AbortSignal): Promise<void> {
+    const { clock, intents, holder, timeouts, quietMs, ask } = this.#deps
+    if (clock.monotonic() - this.#renewedAt >= leaseMs / 3) {
+      this.#renewedAt = clock.monotonic()
+      await intents.renew(holder, leaseMs)
+    }
+    await this.#advanceAll(await intents.findLost(batch), { type: 'lease_lost' })
+    await this.#advanceAll(await intents.findOverdue(timeouts, batch), { type: 'overdue', againInMs: timeouts.installMs })
+    const free = maxAsked - this.#asking.size
+    if (free <= 0) return
+    const { rows, now } = await intents.takeQuiet({ quietMs, cancelEveryMs, limit: Math.min(free, batch) })
+    for (const row of rows) this.#track(this.#asking, ask(row, now, signal))
+  }
+
+  async #advanceAll({ rows, now }: Read<IntentRecord>, event: IntentEvent): Promise<void> {
+    await Promise.all(rows.map((record) => this.#deps.advance({ record, event, now })))
+  }
+
+  /** One that takes its time holds up nobody; when it is done there may be more to do for the same node. */
+  #track(running: Set<Promise<void>>, work: Promise<void>): void {
+    const tracked = work
+      .catch((error: unknown) => this.#deps.log.error('a wish was left for the next try, by a mistake of ours', { error }))
+      .finally(() => {
+        running.delete(tracked)
+        this.wake()
+      })
+    running.add(tracked)
+  }
+}

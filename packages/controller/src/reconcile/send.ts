@@ -1,0 +1,109 @@
+// Sends one claimed wish to its worker and draws the conclusion. A worker that answers `async` says within seconds
+// whether it takes it on; one that answers at the end only gets a request that is held open as long as it may take.
+import { BusError, type Bus } from '@muster/bus'
+import type { Clock, Log } from '@muster/host'
+import { failureOf, FleetError, type CommandReply, type Failure, type IntentEvent } from '@muster/protocol'
+import type { IntentRecord } from '../store/intent-rows.ts'
+import type { Claimed } from '../store/intents.ts'
+import type { PulseStore } from '../store/pulses.ts'
+import type { Advance } from './advance.ts'
+import { sendCommand, sendForcedInstall, type CommandOptions } from './command.ts'
+import { againInMs, eventOfReply } from './decide.ts'
+
+/** The contract gives workers 2 s to accept. */
+const acceptWithinMs = 5_000
+/** As long as that a controller may be silent before another takes over a request that it holds open. */
+export const leaseMs = 15_000
+
+export interface SendDeps {
+  readonly bus: Bus
+  readonly pulses: Pick<PulseStore, 'recordAnswered' | 'recordNoResponders'>
+  readonly advance: Advance
+  readonly holder: string
+  readonly timeouts: { readonly installMs: number; readonly upgradeMs: number }
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export type Send = (claimed: Claimed, now: number, signal: AbortSignal) => Promise<void>
+
+export function createSend(deps: SendDeps): Send {
+  return async (claimed, now, signal) => {
+    const began = deps.clock.monotonic()
+    const nowAgain = (): number => now + (deps.clock.monotonic() - began)
+    const isAsync = claimed.features.includes('async')
+    const record = isAsync ? claimed : await openRequest(claimed, now, deps)
+    // Somebody wished for something else meanwhile.
+    if (record === null) return
+    const event = await exchange({ ...claimed, ...record }, { isAsync, signal }, deps)
+    await deps.advance({ record, event, now: nowAgain() })
+  }
+}
+
+/** From here on it is work of the worker: it shows as such, and others of the same node go out beside it. */
+async function openRequest(record: IntentRecord, now: number, { advance, holder }: SendDeps): Promise<IntentRecord | null> {
+  return await advance({ record, event: { type: 'request_opened', holder, leaseUntil: now + leaseMs }, now })
+}
+
+async function exchange(claimed: Claimed, how: { isAsync: boolean; signal: AbortSignal }, deps: SendDeps): Promise<IntentEvent> {
+  const { intent } = claimed
+  const { installMs, upgradeMs } = deps.timeouts
+  const longMs = intent.kind === 'upgrade' ? upgradeMs : installMs
+  const options = { ...how, timeoutMs: how.isAsync ? acceptWithinMs : longMs }
+  const asked = { id: intent.nodeId, incarnation: claimed.incarnation }
+  try {
+    const reply = await ask(claimed, options, deps)
+    if (!claimed.isAnswering) await deps.pulses.recordAnswered(asked)
+    return eventOfReply(intent.kind, intent.epoch, reply)
+  } catch (error) {
+    if (how.signal.aborted) return { type: 'unheard', againInMs: 0 }
+    if (error instanceof FleetError) return { type: 'failed', epoch: intent.epoch, failure: error.failure }
+    if (!(error instanceof BusError)) {
+      deps.log.error('a command could not be sent, by a mistake of ours', { node: intent.nodeId, backend: intent.backend, error })
+      return { type: 'failed', epoch: intent.epoch, failure: failureOf(error) }
+    }
+    return await eventOfBusError(error, { claimed, longMs, isAsync: how.isAsync, asked }, deps)
+  }
+}
+
+/** An upgrade that nobody listens for goes once more as a forced install: that is how workers before the split do it. */
+async function ask(claimed: Claimed, options: CommandOptions, { bus, log }: SendDeps): Promise<CommandReply> {
+  try {
+    return await sendCommand(bus, claimed, options)
+  } catch (error) {
+    if (claimed.intent.kind !== 'upgrade' || !(error instanceof BusError) || error.code !== 'no_responders') throw error
+    const { nodeId: node, backend, opId: op } = claimed.intent
+    log.warn('Falling back to legacy backend.install Force=true (old worker)', { node, backend, op })
+    return await sendForcedInstall(bus, claimed, options)
+  }
+}
+
+type Missed = Readonly<{ claimed: Claimed; longMs: number; isAsync: boolean; asked: Parameters<PulseStore['recordNoResponders']>[0] }>
+
+async function eventOfBusError(error: BusError, missed: Missed, { pulses }: SendDeps): Promise<IntentEvent> {
+  const { epoch } = missed.claimed.intent
+  switch (error.code) {
+    case 'no_responders': {
+      await pulses.recordNoResponders(missed.asked)
+      const message = `the worker reports, but nothing on it listens for ${missed.claimed.intent.kind} commands`
+      return { type: 'failed', epoch, failure: { code: 'unavailable', retry: 'backoff', message } }
+    }
+    case 'timeout':
+      // Nobody knows. A worker that answers at the end is still at it; another one is asked again.
+      return missed.isAsync ? { type: 'unheard', againInMs } : { type: 'overdue', againInMs: missed.longMs }
+    case 'disconnected':
+    case 'closed':
+      return { type: 'unheard', againInMs }
+    case 'too_large':
+    case 'invalid':
+      return { type: 'failed', epoch, failure: garbled(error) }
+    default:
+      return { type: 'failed', epoch, failure: failureOf(error) }
+  }
+}
+
+const garbled = (error: BusError): Failure => ({
+  code: 'internal',
+  retry: 'backoff',
+  message: `the worker and this controller do not understand each other: ${error.message}`.slice(0, 8192),
+})

@@ -1,0 +1,21 @@
+// What a new wish does to the row of a node and backend. Pure.
+import { isOpen, type Intent, type WishKind } from '@muster/protocol'
+import type { Plan } from './plan.ts'
+
+export type Wished = Readonly<{ kind: WishKind; plan: Plan }>
+
+export type Taken =
+  /** A new wish, in place of whatever was there. */
+  | 'take_over'
+  /** The same wish is open already: it goes on, and both show it. One that waits is tried at once, as if it were new. */
+  | 'attach'
+
+export function decideWish(wished: Wished, row: Readonly<{ intent: Intent; plan: Plan }> | null): Taken {
+  if (row === null || !isOpen(row.intent) || row.intent.cancelAsked) return 'take_over'
+  return row.intent.kind === wished.kind && isSamePlan(wished, row.plan) ? 'attach' : 'take_over'
+}
+
+function isSamePlan({ kind, plan }: Wished, other: Plan): boolean {
+  if (kind === 'delete') return true
+  return plan.digest === other.digest && (plan.digest !== null || plan.uri === other.uri) && plan.exact === other.exact
+}

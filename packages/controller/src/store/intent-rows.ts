@@ -1,0 +1,126 @@
+// A row of `intents` as the rest of the controller knows it, and the way back.
+import { BackendName, Failure, NodeId, OperationId, unreachable, type Intent, type Phase, type Wait } from '@muster/protocol'
+import type { Selectable } from 'kysely'
+import { Plan } from './plan.ts'
+import type { IntentsTable } from './tables.ts'
+
+export interface BytesSeen {
+  readonly phase: Phase | null
+  readonly fileName: string
+  readonly current: number
+  readonly total: number
+  readonly percentage: number
+  readonly seq: number | null
+}
+
+/** An intent, all that a try of it needs, and which write of the row this is. */
+export interface IntentRecord {
+  readonly intent: Intent
+  readonly plan: Plan
+  readonly bytes: BytesSeen
+  /** When the worker was last asked how it goes; milliseconds. */
+  readonly askedAt: number | null
+  readonly wishedAt: string
+  readonly revision: number
+}
+
+export type IntentRow = Selectable<IntentsTable>
+
+export function fromIntentRow(row: IntentRow): IntentRecord {
+  return {
+    intent: intentOf(row),
+    plan: Plan.parse(row.plan),
+    bytes: {
+      phase: row.phase,
+      fileName: row.file_name,
+      current: row.current_bytes,
+      total: row.total_bytes,
+      percentage: row.percentage,
+      seq: row.progress_seq,
+    },
+    askedAt: row.asked_at === null ? null : Date.parse(row.asked_at),
+    wishedAt: row.wished_at,
+    revision: row.revision,
+  }
+}
+
+function intentOf(row: IntentRow): Intent {
+  const common = {
+    nodeId: NodeId.parse(row.node_id),
+    backend: BackendName.parse(row.backend),
+    kind: row.kind,
+    generation: row.generation,
+    epoch: row.epoch,
+    opId: OperationId.parse(row.op_id),
+    attempts: row.attempts,
+    lastFailure: row.last_failure === null ? null : Failure.parse(row.last_failure),
+    isOverdue: row.is_overdue,
+    cancelAsked: row.cancel_asked,
+  }
+  switch (row.state) {
+    case 'waiting':
+      return { ...common, state: 'waiting', nextAt: at(row.next_at), wasSent: row.was_sent }
+    case 'sending':
+      return { ...common, state: 'sending', holder: row.holder ?? '', leaseUntil: at(row.lease_until) }
+    case 'working':
+      return {
+        ...common,
+        state: 'working',
+        acceptedAt: at(row.accepted_at),
+        signAt: at(row.sign_at),
+        wait: waitOf(row),
+      }
+    case 'applied':
+    case 'failed':
+    case 'dead':
+    case 'cancelled':
+      return { ...common, state: row.state, finishedAt: at(row.finished_at), note: row.note }
+    default:
+      return unreachable(row.state)
+  }
+}
+
+function waitOf(row: IntentRow): Wait {
+  if (row.wait === 'reply') return { for: 'reply', holder: row.holder ?? '', leaseUntil: at(row.lease_until) }
+  return row.wait === 'another_try' ? { for: 'another_try', nextAt: at(row.next_at) } : { for: 'result' }
+}
+
+/** The database's checks see to it that a state has its times. */
+const at = (time: string | null): number => Date.parse(time ?? '')
+
+/** The columns that a step may change, for `jsonb_to_recordset`. Times are seconds since the epoch. */
+export function columnsOf(intent: Intent): Record<string, string | number | boolean | null | Failure> {
+  const { epoch, attempts, lastFailure, isOverdue, cancelAsked, state } = intent
+  return {
+    epoch,
+    attempts,
+    last_failure: lastFailure,
+    cancel_asked: cancelAsked,
+    state,
+    next_at: seconds(nextTry(intent)),
+    was_sent: intent.state !== 'waiting' || intent.wasSent,
+    wait: waitIn(intent)?.for ?? null,
+    ...leaseOf(intent),
+    accepted_at: seconds(intent.state === 'working' ? intent.acceptedAt : null),
+    sign_at: seconds(intent.state === 'working' ? intent.signAt : null),
+    is_overdue: isOverdue,
+    finished_at: seconds('finishedAt' in intent ? intent.finishedAt : null),
+    note: 'note' in intent ? intent.note : '',
+  }
+}
+
+const waitIn = (intent: Intent): Wait | null => (intent.state === 'working' ? intent.wait : null)
+
+function nextTry(intent: Intent): number | null {
+  if (intent.state === 'waiting') return intent.nextAt
+  const wait = waitIn(intent)
+  return wait?.for === 'another_try' ? wait.nextAt : null
+}
+
+function leaseOf(intent: Intent): { holder: string | null; lease_until: number | null } {
+  const wait = waitIn(intent)
+  const lease = intent.state === 'sending' ? intent : wait?.for === 'reply' ? wait : null
+  return { holder: lease?.holder ?? null, lease_until: seconds(lease?.leaseUntil ?? null) }
+}
+
+const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1000)

@@ -1,0 +1,278 @@
+// Every query about the wishes of nodes. protocol/states/intent.ts decides; the statements here claim, read and write.
+// Each write names the revision it was decided on, so of two that decide at once one changes nothing and looks again.
+import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
+import { sql, type Kysely } from 'kysely'
+import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
+import { retryConflicts } from './retry-conflicts.ts'
+import type { Database } from './tables.ts'
+
+export interface IntentStep {
+  readonly from: Pick<IntentRecord, 'revision'> & { readonly intent: Pick<Intent, 'nodeId' | 'backend'> }
+  readonly to: Intent
+  /** What happened, for the history. */
+  readonly event: string
+  readonly detail?: Readonly<Record<string, unknown>>
+}
+
+/** A row that one controller may now send, and the worker it goes to. */
+export interface Claimed extends IntentRecord {
+  readonly features: readonly string[]
+  readonly incarnation: string | null
+  /** False: it met no responders, and this is the probe. */
+  readonly isAnswering: boolean
+}
+
+export interface ProgressTick {
+  readonly nodeId: NodeId
+  readonly opId: OperationId
+  readonly phase: Phase | null
+  readonly fileName: string
+  readonly current: number
+  readonly total: number
+  readonly percentage: number
+  readonly seq: number | null
+}
+
+/** Rows and the database's time at which they were so. */
+export type Read<T> = Readonly<{ now: number; rows: readonly T[] }>
+
+type ClaimedRow = IntentRow & { features: string[]; node_incarnation: string | null; is_answering: boolean; now_ms: number }
+
+const claimedOf = (row: ClaimedRow): Claimed => ({
+  ...fromIntentRow(row),
+  features: row.features,
+  incarnation: row.node_incarnation,
+  isAnswering: row.is_answering,
+})
+
+const nowMs = sql<number>`extract(epoch from now())::float8 * 1000`
+
+export class IntentStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  /**
+   * Takes due rows of nodes that may be tried: healthy ones, and those that only met no responders, whose due tries are
+   * the probe. A node's wishes go out in the order in which they were made, so of each node only its oldest due row is
+   * free to be taken, and none while an older one is being sent; that takes milliseconds, and holds up no other node.
+   */
+  async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<Claimed>> {
+    const { rows } = await sql<ClaimedRow>`
+      with due as (
+        select i.node_id, i.backend, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
+        from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
+        where i.next_at <= now() and not i.cancel_asked
+          and n.approved_at is not null and n.node_type <> 'agent' and not n.draining
+          and p.liveness = 'present' and p.answering <> 'unproven'
+          and not exists (
+            select from intents older where older.node_id = i.node_id and older.generation < i.generation and not older.cancel_asked
+              and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now())
+          )
+        order by i.generation limit ${limit} for update of i skip locked
+      ), claimed as (
+        update intents i set state = 'sending', epoch = i.epoch + 1, holder = ${holder},
+          lease_until = now() + make_interval(secs => ${leaseMs / 1000}),
+          next_at = null, wait = null, accepted_at = null, sign_at = null, was_sent = true, asked_at = null,
+          revision = i.revision + 1
+        from due where i.node_id = due.node_id and i.backend = due.backend
+        returning i.*, due.features, due.node_incarnation, due.is_answering
+      ), logged as (
+        insert into intent_events (node_id, backend, generation, epoch, type, detail)
+        select node_id, backend, generation, epoch, 'claimed', jsonb_build_object('holder', ${holder}::text) from claimed
+      )
+      select claimed.*, ${nowMs} as now_ms from claimed order by generation`.execute(this.#db)
+    return { now: rows[0]?.now_ms ?? 0, rows: rows.map(claimedOf) }
+  }
+
+  /**
+   * Writes what was decided, the history of it, and what follows for operations, in one statement. Returns which of the
+   * rows were still as they had been; of the others nothing was written.
+   */
+  async apply(steps: readonly IntentStep[]): Promise<{ nodeId: string; backend: string }[]> {
+    if (steps.length === 0) return []
+    const given = JSON.stringify(
+      steps.map(({ from, to, event, detail = {} }) => ({
+        node_id: from.intent.nodeId,
+        backend: from.intent.backend,
+        revision: from.revision,
+        ...columnsOf(to),
+        event,
+        detail,
+      })),
+    )
+    return await retryConflicts(async () => {
+      const { rows } = await applySteps(given).execute(this.#db)
+      return rows[0]?.moved ?? []
+    })
+  }
+
+  /** Of one node, by the operations that their commands carried. */
+  async findByOps(keys: readonly { nodeId: NodeId; opId: OperationId }[]): Promise<Read<IntentRecord>> {
+    return await this.#read(sql`join unnest(${keys.map((k) => k.nodeId)}::text[], ${keys.map((k) => k.opId)}::text[]) k (node_id, op_id)
+      on k.node_id = i.node_id and k.op_id = i.op_id where i.finished_at is null`)
+  }
+
+  async findOpen(nodeId: NodeId): Promise<Read<IntentRecord>> {
+    return await this.#read(sql`where i.node_id = ${nodeId} and i.state in ('waiting', 'sending', 'working') order by i.generation`)
+  }
+
+  async find(nodeId: NodeId, backend: BackendName): Promise<Read<IntentRecord>> {
+    return await this.#read(sql`where i.node_id = ${nodeId} and i.backend = ${backend}`)
+  }
+
+  /** Open ones, on all nodes. */
+  async findByBackend(backend: BackendName): Promise<Read<IntentRecord>> {
+    return await this.#read(sql`where i.backend = ${backend} and i.state in ('waiting', 'sending', 'working')`)
+  }
+
+  /** Held by a controller that is gone: nobody knows how far it came. */
+  async findLost(limit: number): Promise<Read<IntentRecord>> {
+    return await this.#read(sql`where i.lease_until < now() order by i.lease_until limit ${limit}`)
+  }
+
+  async findOverdue(timeouts: { installMs: number; upgradeMs: number }, limit: number): Promise<Read<IntentRecord>> {
+    return await this.#read(sql`where i.state = 'working' and not i.is_overdue and i.wait = 'result' and i.accepted_at < now() - make_interval(
+      secs => case i.kind when 'upgrade' then ${timeouts.upgradeMs / 1000}::float8 else ${timeouts.installMs / 1000}::float8 end)
+      order by i.accepted_at limit ${limit}`)
+  }
+
+  /**
+   * Takes rows whose worker is to be asked how it goes: nothing was heard of them for a while, or an administrator has
+   * called them off. Stamped, so that of several controllers one asks. Nodes that are away are not asked.
+   */
+  async takeQuiet({ quietMs, cancelEveryMs, limit }: { quietMs: number; cancelEveryMs: number; limit: number }): Promise<Read<Claimed>> {
+    const { rows } = await sql<ClaimedRow & { before: string | null }>`
+      with quiet as (
+        select i.node_id, i.backend, i.asked_at as before, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
+        from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
+        where n.approved_at is not null and p.liveness = 'present' and p.answering <> 'unproven' and case
+          when i.cancel_asked and i.state in ('waiting', 'working')
+            then coalesce(i.asked_at < now() - make_interval(secs => ${cancelEveryMs / 1000}), true)
+          when i.state = 'working' and i.wait <> 'reply'
+            then greatest(i.sign_at, i.asked_at, i.accepted_at) < now() - make_interval(secs => ${quietMs / 1000})
+          else false end
+        order by i.generation limit ${limit} for update of i skip locked
+      ), asked as (
+        update intents i set asked_at = now() from quiet
+        where i.node_id = quiet.node_id and i.backend = quiet.backend
+        returning i.*, quiet.features, quiet.node_incarnation, quiet.is_answering, quiet.before
+      )
+      select asked.*, ${nowMs} as now_ms from asked`.execute(this.#db)
+    return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => claimedOf({ ...row, asked_at: row.before })) }
+  }
+
+  /** A controller that still holds a request open says so, for all that it holds. */
+  async renew(holder: string, leaseMs: number): Promise<void> {
+    await sql`
+      update intents set lease_until = now() + make_interval(secs => ${leaseMs / 1000})
+      where holder = ${holder} and state = 'working' and lease_until is not null`.execute(this.#db)
+  }
+
+  /**
+   * What workers said of their bytes, at most once a second each. Every controller hears every tick; the first to write
+   * it wins, and numbers only grow. Not a revision: nothing is decided by it but that the work lives.
+   */
+  async recordProgress(ticks: readonly ProgressTick[]): Promise<void> {
+    if (ticks.length === 0) return
+    await sql`
+      with tick as (
+        select * from unnest(
+          ${ticks.map((t) => t.nodeId)}::text[], ${ticks.map((t) => t.opId)}::text[], ${ticks.map((t) => t.phase)}::text[],
+          ${ticks.map((t) => t.fileName)}::text[], ${ticks.map((t) => t.current)}::bigint[], ${ticks.map((t) => t.total)}::bigint[],
+          ${ticks.map((t) => t.percentage)}::real[], ${ticks.map((t) => t.seq)}::bigint[]
+        ) as t (node_id, op_id, phase, file_name, current_bytes, total_bytes, percentage, seq)
+      ), fresh as (
+        select i.node_id, i.backend, t.phase, t.file_name, t.current_bytes, t.total_bytes, t.percentage, t.seq
+        from intents i join tick t on t.node_id = i.node_id and t.op_id = i.op_id
+        where i.finished_at is null and (t.seq is null or i.progress_seq is null or t.seq > i.progress_seq)
+        order by i.node_id, i.backend for no key update of i skip locked
+      )
+      update intents i set phase = f.phase, file_name = f.file_name, current_bytes = f.current_bytes, total_bytes = f.total_bytes,
+        percentage = greatest(i.percentage, f.percentage), progress_seq = coalesce(f.seq, i.progress_seq),
+        sign_at = case when i.state = 'working' then now() end
+      from fresh f where i.node_id = f.node_id and i.backend = f.backend`.execute(this.#db)
+  }
+
+  /** When something is due by itself, and whether anything runs that has to be looked after. */
+  async outlook(timeouts: { installMs: number; upgradeMs: number }): Promise<{ nextMs: number | null; isBusy: boolean }> {
+    const { rows } = await sql<{ ms: number | null; is_busy: boolean }>`
+      select extract(epoch from min(at) - now())::float8 * 1000 as ms, exists (
+        select from intents where state in ('sending', 'working') or state = 'waiting' and cancel_asked
+      ) as is_busy
+      from (
+        select min(next_at) as at from intents where next_at > now() and not cancel_asked
+        union all select min(lease_until) from intents where lease_until is not null
+        union all select min(accepted_at + make_interval(secs => case kind when 'upgrade' then ${timeouts.upgradeMs / 1000}::float8
+          else ${timeouts.installMs / 1000}::float8 end)) from intents where state = 'working' and not is_overdue and wait = 'result'
+      ) t`.execute(this.#db)
+    const ms = rows[0]?.ms ?? null
+    return { nextMs: ms === null ? null : Math.max(ms, 0), isBusy: rows[0]?.is_busy ?? false }
+  }
+
+  /** The name of the row that a concrete backend's name leads to: that of the meta backend it was installed as. */
+  async rowName(name: BackendName): Promise<BackendName> {
+    const { rows } = await sql<{ backend: string }>`
+      select backend from intents where backend = ${name} or plan ->> 'name' = ${name} order by backend <> ${name} limit 1`.execute(
+      this.#db,
+    )
+    return BackendName.parse(rows[0]?.backend ?? name)
+  }
+
+  async #read(where: ReturnType<typeof sql>): Promise<Read<IntentRecord>> {
+    const { rows } = await sql<IntentRow & { now_ms: number }>`select i.*, ${nowMs} as now_ms from intents i ${where}`.execute(this.#db)
+    return { now: rows[0]?.now_ms ?? 0, rows: rows.map(fromIntentRow) }
+  }
+}
+
+// A try that failed begins anew, and so do its bytes; all else keeps what was seen of them.
+const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: string }[] }>`
+  with step as (
+    select * from jsonb_to_recordset(${given}::jsonb) as s (
+      node_id text, backend text, revision bigint, epoch bigint, attempts int, last_failure jsonb, cancel_asked boolean, state text,
+      next_at float8, was_sent boolean, wait text, holder text, lease_until float8, accepted_at float8, sign_at float8, is_overdue boolean,
+      finished_at float8, note text, event text, detail jsonb)
+  ), locked as (
+    select i.node_id, i.backend from intents i join step s on s.node_id = i.node_id and s.backend = i.backend and s.revision = i.revision
+    order by i.node_id, i.backend for update of i
+  ), moved as (
+    update intents i set epoch = s.epoch, attempts = s.attempts, last_failure = nullif(s.last_failure, 'null'), cancel_asked = s.cancel_asked,
+      state = s.state, next_at = to_timestamp(s.next_at), was_sent = s.was_sent, wait = s.wait, holder = s.holder,
+      lease_until = to_timestamp(s.lease_until), accepted_at = to_timestamp(s.accepted_at), sign_at = to_timestamp(s.sign_at),
+      is_overdue = s.is_overdue, finished_at = to_timestamp(s.finished_at), note = coalesce(nullif(s.note, ''), i.note),
+      phase = case when s.state = 'working' then i.phase end,
+      percentage = case when s.state = 'applied' then 100 when s.attempts > i.attempts then 0 else i.percentage end,
+      current_bytes = case when s.state = 'applied' then i.total_bytes when s.attempts > i.attempts then 0 else i.current_bytes end,
+      revision = i.revision + 1
+    from step s join locked l on l.node_id = s.node_id and l.backend = s.backend
+    where i.node_id = s.node_id and i.backend = s.backend
+    returning i.*, s.event, s.detail
+  ), logged as (
+    insert into intent_events (node_id, backend, generation, epoch, type, detail)
+    select node_id, backend, generation, epoch, event, detail from moved
+  ), concerned as (
+    select n.operation_id, n.node_id, m.generation from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'
+  ), settled as (
+    update operation_nodes n set
+      status = case m.state when 'applied' then 'success' when 'cancelled' then 'cancelled' else 'error' end,
+      message = case when m.state in ('failed', 'dead') then coalesce(m.last_failure ->> 'message', '') else m.note end,
+      error = case when m.state in ('failed', 'dead') then m.last_failure ->> 'message' end,
+      error_code = case when m.state in ('failed', 'dead') then m.last_failure ->> 'code' end,
+      attempts = m.attempts, dead = m.state = 'dead', current_bytes = m.current_bytes, total_bytes = m.total_bytes,
+      percentage = m.percentage, finished_at = m.finished_at
+    from moved m where n.generation = m.generation and n.status = 'open' and m.finished_at is not null
+    returning n.operation_id
+  ), counted as (
+    update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
+    from (select operation_id, count(*)::int as count from settled group by operation_id) s where o.id = s.operation_id
+    returning o.id
+  ), changed as (
+    select 0 as rank, 'node' as kind, node_id as id from moved where finished_at is not null
+    union select 1, 'operation', operation_id from concerned
+  ), told as (
+    select count(*) as changes from (select * from changed order by rank, id) c cross join lateral record_change(c.kind, c.id, false)
+  )
+  select coalesce((select jsonb_agg(jsonb_build_object('nodeId', node_id, 'backend', backend)) from moved), '[]') as moved,
+    (select changes from told)`

@@ -1,0 +1,174 @@
+// Every query about operations: what was asked for, and what came of it on each node.
+import { OperationId, type NodeId, type OperationFilter, type OperationKind } from '@muster/protocol'
+import { sql, type Kysely, type Selectable } from 'kysely'
+import { fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
+import type { Answering, Liveness } from '@muster/protocol'
+import type { Database, OperationNodesTable, OperationsTable } from './tables.ts'
+
+export type NodeFactsRow = Readonly<{
+  approved: boolean
+  draining: boolean
+  liveness: Liveness
+  answering: Answering
+  lastSeenAt: string | null
+}>
+
+export type OperationNodeRecord = Readonly<{ nodeId: string; nodeName: string; ring: number | null }> &
+  (
+    | Readonly<{ status: 'open'; record: IntentRecord; node: NodeFactsRow }>
+    | Readonly<{
+        status: 'success' | 'error' | 'cancelled' | 'skipped'
+        message: string
+        error: string | null
+        errorCode: string | null
+        attempts: number
+        dead: boolean
+        current: number
+        total: number
+        percentage: number
+      }>
+  )
+
+export interface OperationRecord {
+  readonly id: OperationId
+  readonly kind: OperationKind
+  readonly backend: string | null
+  readonly model: string | null
+  readonly requestedBy: string
+  readonly createdAt: string
+  readonly finishedAt: string | null
+  /** The highest that was shown before. */
+  readonly progress: number
+  readonly fileName: string
+  readonly nodes: readonly OperationNodeRecord[]
+}
+
+/** A page of history is enough for anybody; the newest first. */
+const maxListed = 500
+
+type NodeRow = Selectable<OperationNodesTable> & { intent: IntentRow | null; facts: NodeFactsRow | null }
+
+export class OperationStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  async list(filter: OperationFilter): Promise<OperationRecord[]> {
+    const base = this.#db.selectFrom('operations').selectAll().orderBy('created_at', 'desc').orderBy('id').limit(maxListed)
+    const rows = await (filter === 'all' ? base : base.where('finished_at', filter === 'active' ? 'is' : 'is not', null)).execute()
+    return await this.#withNodes(rows)
+  }
+
+  async listByIds(ids: readonly string[]): Promise<OperationRecord[]> {
+    if (ids.length === 0) return []
+    return await this.#withNodes(await this.#db.selectFrom('operations').selectAll().where('id', 'in', ids).execute())
+  }
+
+  async find(id: OperationId): Promise<OperationRecord | null> {
+    return (await this.listByIds([id]))[0] ?? null
+  }
+
+  /** Operations that wait for these rows. */
+  async concernedBy(keys: readonly { nodeId: NodeId; opId: OperationId }[]): Promise<OperationId[]> {
+    const { rows } = await sql<{ id: string }>`
+      select distinct n.operation_id as id
+      from unnest(${keys.map((k) => k.nodeId)}::text[], ${keys.map((k) => k.opId)}::text[]) k (node_id, op_id)
+      join intents i on i.node_id = k.node_id and i.op_id = k.op_id
+      join operation_nodes n on n.generation = i.generation and n.status = 'open'`.execute(this.#db)
+    return rows.map((row) => OperationId.parse(row.id))
+  }
+
+  /** A bar that was shown there never goes back, whoever shows it next. */
+  async raiseProgress(id: OperationId, shown: { progress: number; fileName: string }): Promise<void> {
+    await sql`update operations set progress = ${shown.progress}, file_name = ${shown.fileName}
+      where id = ${id} and finished_at is null and progress < ${shown.progress}`.execute(this.#db)
+  }
+
+  /** How much is under way, for the metrics. */
+  async counts(): Promise<{ pending: number; dead: number; runningOnWorker: number; attempts: number; oldestSeconds: number }> {
+    const { rows } = await sql<{ pending: number; dead: number; running_on_worker: number; attempts: number; oldest_seconds: number }>`
+      select count(*) filter (where finished_at is null) as pending,
+        count(*) filter (where state = 'dead') as dead,
+        count(*) filter (where finished_at is null and is_overdue) as running_on_worker,
+        coalesce(sum(attempts) filter (where finished_at is null), 0)::int as attempts,
+        coalesce(extract(epoch from now() - min(wished_at) filter (where state = 'waiting')), 0)::float8 as oldest_seconds
+      from intents`.execute(this.#db)
+    const [row] = rows
+    return {
+      pending: row?.pending ?? 0,
+      dead: row?.dead ?? 0,
+      runningOnWorker: row?.running_on_worker ?? 0,
+      attempts: row?.attempts ?? 0,
+      oldestSeconds: row?.oldest_seconds ?? 0,
+    }
+  }
+
+  /** History that is older than it is kept; a batch at a time, so that nothing waits for it. */
+  async forget({ historyMs, keysMs }: { historyMs: number; keysMs: number }): Promise<void> {
+    const before = sql`now() - make_interval(secs => ${historyMs / 1000})`
+    await sql`delete from operations where id in (select id from operations where finished_at < ${before} limit 1000)`.execute(this.#db)
+    await sql`delete from intent_events where id in (select id from intent_events where at < ${before} order by at limit 10000)`.execute(
+      this.#db,
+    )
+    await sql`delete from intents i where finished_at < ${before}
+      and not exists (select from operation_nodes n where n.generation = i.generation)`.execute(this.#db)
+    await sql`delete from idempotency_keys where created_at < now() - make_interval(secs => ${keysMs / 1000})`.execute(this.#db)
+  }
+
+  async #withNodes(rows: readonly Selectable<OperationsTable>[]): Promise<OperationRecord[]> {
+    const nodes = await readNodes(
+      this.#db,
+      rows.map((row) => row.id),
+    )
+    const byOperation = Map.groupBy(nodes, (row) => row.operation_id)
+    return rows.map((row) => ({
+      id: OperationId.parse(row.id),
+      kind: row.kind,
+      backend: row.backend,
+      model: row.model,
+      requestedBy: row.requested_by,
+      createdAt: row.created_at,
+      finishedAt: row.finished_at,
+      progress: row.progress,
+      fileName: row.file_name,
+      nodes: (byOperation.get(row.id) ?? []).map(nodeOf),
+    }))
+  }
+}
+
+// One statement, so that a row which is settled meanwhile is seen either before or after, never half.
+async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<NodeRow[]> {
+  if (ids.length === 0) return []
+  const { rows } = await sql<NodeRow>`
+    select n.*, case when n.status = 'open' then to_jsonb(i) end as intent,
+      case when n.status = 'open' then jsonb_build_object('approved', d.approved_at is not null, 'draining', d.draining,
+        'liveness', p.liveness, 'answering', p.answering, 'lastSeenAt', p.last_seen_at) end as facts
+    from operation_nodes n
+    left join intents i on i.generation = n.generation and n.status = 'open'
+    left join nodes d on d.id = n.node_id and n.status = 'open'
+    left join node_pulses p on p.node_id = d.id
+    where n.operation_id = any(${ids}::text[]) order by n.node_name collate "C", n.node_id`.execute(db)
+  return rows
+}
+
+function nodeOf(row: NodeRow): OperationNodeRecord {
+  const about = { nodeId: row.node_id, nodeName: row.node_name, ring: row.ring }
+  if (row.status === 'open') {
+    if (row.intent === null || row.facts === null) throw new Error(`operation ${row.operation_id} waits for a row that is not there`)
+    return { ...about, status: 'open', record: fromIntentRow(row.intent), node: row.facts }
+  }
+  return {
+    ...about,
+    status: row.status,
+    message: row.message,
+    error: row.error,
+    errorCode: row.error_code,
+    attempts: row.attempts,
+    dead: row.dead,
+    current: row.current_bytes,
+    total: row.total_bytes,
+    percentage: row.percentage,
+  }
+}

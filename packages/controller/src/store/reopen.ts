@@ -1,0 +1,115 @@
+// An administrator's word about an operation that exists: call it off, or try again where it failed.
+import { stepIntent, type NodeId, type OperationId } from '@muster/protocol'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { fromIntentRow, type IntentRow } from './intent-rows.ts'
+import { IntentStore } from './intents.ts'
+import { retryConflicts } from './retry-conflicts.ts'
+import type { Database } from './tables.ts'
+import { lockBackend } from './wishes.ts'
+
+type Tx = Transaction<Database>
+export type Cancelled = 'done' | 'unknown' | 'already_finished'
+export type Retried = 'done' | 'unknown' | 'nothing_failed' | 'superseded'
+
+export class ReopenStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  async cancel(id: OperationId): Promise<Cancelled> {
+    return await this.#inTurn(id, async (tx) => {
+      const { rows } = await sql<{ node_id: string; is_shared: boolean; intent: IntentRow; now_ms: number }>`
+        select n.node_id, to_jsonb(i) as intent, extract(epoch from now())::float8 * 1000 as now_ms, exists (
+          select from operation_nodes o where o.generation = n.generation and o.status = 'open' and o.operation_id <> n.operation_id
+        ) as is_shared
+        from operation_nodes n join intents i on i.generation = n.generation
+        where n.operation_id = ${id} and n.status = 'open' order by n.node_id for update of i`.execute(tx)
+      if (rows.length === 0) return 'already_finished'
+      await detach(
+        tx,
+        id,
+        rows.filter((row) => row.is_shared).map((row) => row.node_id),
+      )
+      const steps = rows
+        .filter((row) => !row.is_shared)
+        .flatMap((row) => {
+          const from = fromIntentRow(row.intent)
+          // Neither chance nor backoff plays a part in calling something off.
+          const facts = { now: row.now_ms, retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
+          const to = stepIntent(from.intent, { type: 'cancel_asked' }, facts)
+          return to === null ? [] : [{ from, to, event: 'cancel_asked', detail: { operation: id } }]
+        })
+      await new IntentStore(tx).apply(steps)
+      return 'done'
+    })
+  }
+
+  /** Reopens failed and dead nodes: all of them, or one. */
+  async retry(id: OperationId, nodeId: NodeId | null): Promise<Retried> {
+    return await this.#inTurn(id, async (tx) => {
+      const { rows: failed } = await sql<{ node_id: string; is_current: boolean }>`
+        select n.node_id, coalesce(i.state in ('failed', 'dead'), false) as is_current
+        from operation_nodes n left join intents i on i.generation = n.generation
+        where n.operation_id = ${id} and n.status = 'error' and (${nodeId}::text is null or n.node_id = ${nodeId})`.execute(tx)
+      if (failed.length === 0) return 'nothing_failed'
+      const open = failed.filter((row) => row.is_current).map((row) => row.node_id)
+      if (open.length === 0) return 'superseded'
+      await reopen(tx, id, open)
+      return 'done'
+    })
+  }
+
+  async #inTurn<T>(id: OperationId, work: (tx: Tx) => Promise<T>): Promise<T | 'unknown'> {
+    return await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const operation = await tx.selectFrom('operations').select('backend').where('id', '=', id).executeTakeFirst()
+        if (operation === undefined) return 'unknown'
+        await lockBackend(tx, operation.backend ?? '')
+        return await work(tx)
+      }),
+    )
+  }
+}
+
+/** Others wait for the same: it goes on, and only this operation leaves. */
+async function detach(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
+  if (nodeIds.length === 0) return
+  await sql`
+    with left_ as (
+      update operation_nodes set status = 'cancelled', message = 'cancelled', finished_at = now()
+      where operation_id = ${id} and status = 'open' and node_id = any(${nodeIds}::text[]) returning node_id
+    )
+    update operations o set open_nodes = o.open_nodes - ${nodeIds.length}, finished_at = case when o.open_nodes = ${nodeIds.length} then now() end
+    where o.id = ${id} and exists (select from left_)`.execute(tx)
+  await sql`select record_change('operation', ${id}, false)`.execute(tx)
+}
+
+async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
+  await sql`
+    with again as (
+      select i.node_id, i.backend, i.generation as old_generation from operation_nodes n join intents i on i.generation = n.generation
+      where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i
+    ), opened as (
+      update intents i set generation = nextval('intent_generation'), op_id = ${id}, attempts = 0, last_failure = null, cancel_asked = false,
+        state = 'waiting', next_at = now(), was_sent = false, is_overdue = false, finished_at = null, wished_at = now(), asked_at = null,
+        phase = null, current_bytes = 0, percentage = 0, progress_seq = null, revision = i.revision + 1
+      from again a where i.node_id = a.node_id and i.backend = a.backend
+      returning i.node_id, i.backend, i.generation, i.epoch
+    ), logged as (
+      insert into intent_events (node_id, backend, generation, epoch, type, detail)
+      select node_id, backend, generation, epoch, 'retried', jsonb_build_object('operation', ${id}::text) from opened
+    ), shown as (
+      update operation_nodes n set status = 'open', generation = o.generation, message = '', error = null, error_code = null, attempts = 0,
+        dead = false, finished_at = null, current_bytes = 0, percentage = 0
+      from opened o where n.operation_id = ${id} and n.node_id = o.node_id
+    )
+    update operations set open_nodes = open_nodes + (select count(*) from opened), finished_at = null, progress = 0 where id = ${id}`.execute(
+    tx,
+  )
+  await sql`
+    select record_change(kind, id, false) from (
+      select 0 as rank, 'node' as kind, unnest(${nodeIds}::text[]) as id union all select 1, 'operation', ${id} order by rank, id
+    ) c`.execute(tx)
+}

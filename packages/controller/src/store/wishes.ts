@@ -1,0 +1,237 @@
+// How wishes get into the database: an operation and one intent per node in one transaction, or nothing at all. Wishes
+// about one backend come one after the other (a lock of the transaction, held over no side effect): otherwise two that
+// meet on a node without a row would each believe to be the first.
+import type { BackendName, NodeId, OperationId, OperationKind, WishKind } from '@muster/protocol'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { decideWish } from './decide.ts'
+import type { Plan } from './plan.ts'
+import { fromIntentRow, type IntentRecord } from './intent-rows.ts'
+import { retryConflicts } from './retry-conflicts.ts'
+import type { Database } from './tables.ts'
+
+export type WishedNode = Readonly<{ nodeId: NodeId; nodeName: string }> &
+  (Readonly<{ plan: Plan; /** Said when it has come true. */ note: string }> | Readonly<{ skip: string }>)
+
+export interface Wish {
+  readonly id: OperationId
+  readonly kind: Extract<OperationKind, `backend.${string}`>
+  readonly backend: BackendName
+  readonly requestedBy: string
+  readonly options: Readonly<Record<string, unknown>>
+  readonly nodes: readonly WishedNode[]
+  /** Installs of the same backend that are still open: they go on, to what is wanted now. */
+  readonly repinned: readonly Readonly<{ nodeId: NodeId; plan: Plan }>[]
+}
+
+export interface IdempotencyKey {
+  readonly key: string
+  readonly caller: string
+  readonly requestSha256: string
+}
+export type Remembered = Readonly<{ requestSha256: string; status: number; response: unknown }>
+
+type Tx = Transaction<Database>
+type Planned = Extract<WishedNode, { plan: Plan }>
+
+export class WishStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  /** What was answered to this key before; null when it is new. */
+  async remembered({ key, caller }: IdempotencyKey): Promise<Remembered | null> {
+    const row = await this.#db
+      .selectFrom('idempotency_keys')
+      .select(['request_sha256', 'status', 'response'])
+      .where('caller', '=', caller)
+      .where('key', '=', key)
+      .executeTakeFirst()
+    return row === undefined ? null : { requestSha256: row.request_sha256, status: row.status, response: row.response }
+  }
+
+  /** Several wishes are one transaction, as one request made them. Null when the key was used meanwhile. */
+  async submit(wishes: readonly Wish[], once: (IdempotencyKey & { status: number; response: object }) | null): Promise<true | null> {
+    return await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        if (once !== null && !(await remember(tx, once))) return null
+        const inOrder = wishes.toSorted((a, b) => (a.backend < b.backend ? -1 : 1))
+        for (const wish of inOrder) await submitOne(tx, wish)
+        return true
+      }),
+    )
+  }
+}
+
+/** Held to the end of the transaction. */
+export async function lockBackend(tx: Tx, backend: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`wish ${backend}`}, 0))`.execute(tx)
+}
+
+async function remember(tx: Tx, once: IdempotencyKey & { status: number; response: object }): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('idempotency_keys')
+    .values({
+      key: once.key,
+      caller: once.caller,
+      request_sha256: once.requestSha256,
+      status: once.status,
+      response: JSON.stringify(once.response),
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirst()
+  return (numInsertedOrUpdatedRows ?? 0n) > 0n
+}
+
+async function submitOne(tx: Tx, wish: Wish): Promise<void> {
+  await lockBackend(tx, wish.backend)
+  const planned = wish.nodes.filter((node): node is Planned => 'plan' in node)
+  await tx
+    .insertInto('operations')
+    .values({
+      id: wish.id,
+      kind: wish.kind,
+      backend: wish.backend,
+      requested_by: wish.requestedBy,
+      options: JSON.stringify(wish.options),
+      open_nodes: planned.length,
+      ...(planned.length === 0 ? { finished_at: sql<string>`now()` } : {}),
+    })
+    .execute()
+  const rows = await lockRows(tx, wish, planned)
+  const kind = kindOf(wish.kind)
+  const isAttached = (node: Planned): boolean => decideWish({ kind, plan: node.plan }, rows.get(node.nodeId) ?? null) === 'attach'
+  await takeOver(
+    tx,
+    wish,
+    planned.filter((node) => !isAttached(node)),
+  )
+  await attach(tx, wish, planned.filter(isAttached))
+  await skip(tx, wish)
+  await repin(tx, wish)
+  await sql`
+    select record_change(kind, id, false) from (
+      select 0 as rank, 'node' as kind, unnest(${planned.map((node) => node.nodeId)}::text[]) as id
+      union all select 1, 'operation', ${wish.id}
+      order by rank, id
+    ) c`.execute(tx)
+}
+
+const kindOf = (kind: Wish['kind']): WishKind =>
+  kind === 'backend.install' ? 'install' : kind === 'backend.upgrade' ? 'upgrade' : 'delete'
+
+async function lockRows(tx: Tx, { backend }: Wish, planned: readonly Planned[]): Promise<Map<string, IntentRecord>> {
+  if (planned.length === 0) return new Map()
+  const ids = planned.map((node) => node.nodeId)
+  const rows = await tx
+    .selectFrom('intents')
+    .selectAll()
+    .where('backend', '=', backend)
+    .where('node_id', 'in', ids)
+    .orderBy('node_id')
+    .forUpdate()
+    .execute()
+  return new Map(rows.map((row) => [row.node_id, fromIntentRow(row)]))
+}
+
+/** Whatever was wished there before is superseded, also where it runs: the newer command overrules it on the worker. */
+async function takeOver(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<void> {
+  if (nodes.length === 0) return
+  const given = JSON.stringify(nodes.map(({ nodeId, nodeName, plan, note }) => ({ node_id: nodeId, node_name: nodeName, plan, note })))
+  await sql`
+    with wished as (
+      select w.*, i.generation as old_generation, i.state as old_state from jsonb_to_recordset(${given}::jsonb)
+        as w (node_id text, node_name text, plan jsonb, note text)
+      left join intents i on i.node_id = w.node_id and i.backend = ${wish.backend} order by w.node_id
+    ), superseded as (
+      update operation_nodes n set status = 'cancelled', message = 'superseded by operation ' || ${wish.id}::text, finished_at = now()
+      from wished w where n.generation = w.old_generation and n.status = 'open' returning n.operation_id
+    ), counted as (
+      update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
+      from (select operation_id, count(*)::int as count from superseded group by operation_id) s where o.id = s.operation_id returning o.id
+    ), taken as (
+      insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, note, total_bytes)
+      select node_id, ${wish.backend}, ${kindOf(wish.kind)}, nextval('intent_generation'), ${wish.id}, plan, 'waiting', now(), note,
+        coalesce((plan ->> 'sizeBytes')::bigint, 0)
+      from wished
+      on conflict (node_id, backend) do update set kind = excluded.kind, generation = excluded.generation, op_id = excluded.op_id,
+        plan = excluded.plan, attempts = 0, last_failure = null, cancel_asked = false, state = 'waiting', next_at = now(), was_sent = false,
+        wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false, finished_at = null,
+        note = excluded.note, phase = null, file_name = '', current_bytes = 0, total_bytes = excluded.total_bytes, percentage = 0,
+        progress_seq = null, asked_at = null, wished_at = now(), revision = intents.revision + 1
+      returning node_id, backend, generation, epoch
+    ), logged as (
+      insert into intent_events (node_id, backend, generation, epoch, type, detail)
+      select node_id, ${wish.backend}, old_generation, 0, 'superseded', jsonb_build_object('by', ${wish.id}::text)
+      from wished where old_state in ('waiting', 'sending', 'working')
+      union all
+      select node_id, backend, generation, epoch, 'wished', jsonb_build_object('kind', ${wish.kind}::text, 'operation', ${wish.id}::text) from taken
+    ), shown as (
+      insert into operation_nodes (operation_id, node_id, node_name, generation, status)
+      select ${wish.id}, t.node_id, w.node_name, t.generation, 'open' from taken t join wished w on w.node_id = t.node_id
+    )
+    select record_change('operation', id, false) from (select id from counted order by id) c`.execute(tx)
+}
+
+async function attach(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<void> {
+  if (nodes.length === 0) return
+  await sql`
+    with hurried as (
+      update intents set next_at = case when state = 'waiting' then now() else next_at end,
+        attempts = case when state = 'waiting' then 0 else attempts end, revision = revision + 1
+      where backend = ${wish.backend} and node_id = any(${nodes.map((node) => node.nodeId)}::text[])
+      returning node_id, backend, generation, epoch
+    ), logged as (
+      insert into intent_events (node_id, backend, generation, epoch, type, detail)
+      select node_id, backend, generation, epoch, 'attached', jsonb_build_object('operation', ${wish.id}::text) from hurried
+    ), shown as (
+      insert into operation_nodes (operation_id, node_id, node_name, generation, status)
+      select ${wish.id}, h.node_id, n.name, h.generation, 'open' from hurried h join nodes n on n.id = h.node_id
+    )
+    select record_change('operation', o.operation_id, false) from (
+      select distinct n.operation_id from operation_nodes n join hurried h on h.generation = n.generation where n.status = 'open' order by 1
+    ) o`.execute(tx)
+}
+
+async function skip(tx: Tx, wish: Wish): Promise<void> {
+  const skipped = wish.nodes.flatMap((node) => ('skip' in node ? [node] : []))
+  if (skipped.length === 0) return
+  await tx
+    .insertInto('operation_nodes')
+    .values(
+      skipped.map((node) => ({
+        operation_id: wish.id,
+        node_id: node.nodeId,
+        node_name: node.nodeName,
+        status: 'skipped' as const,
+        message: node.skip,
+        finished_at: sql<string>`now()`,
+      })),
+    )
+    .execute()
+}
+
+/** The operations that wait for it follow it to its new generation. */
+async function repin(tx: Tx, { id, backend, repinned }: Wish): Promise<void> {
+  if (repinned.length === 0) return
+  const given = JSON.stringify(repinned.map(({ nodeId, plan }) => ({ node_id: nodeId, plan })))
+  await sql`
+    with wished as (
+      select w.node_id, w.plan, i.generation as old_generation from jsonb_to_recordset(${given}::jsonb) as w (node_id text, plan jsonb)
+      join intents i on i.node_id = w.node_id and i.backend = ${backend}
+      where i.kind = 'install' and i.state in ('waiting', 'sending', 'working') and i.plan ->> 'digest' is distinct from w.plan ->> 'digest'
+    ), moved as (
+      update intents i set plan = w.plan, generation = nextval('intent_generation'), state = 'waiting', next_at = now(), was_sent = false,
+        wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, revision = i.revision + 1
+      from wished w where i.node_id = w.node_id and i.backend = ${backend}
+      returning i.node_id, i.backend, i.generation, i.epoch, w.old_generation
+    ), logged as (
+      insert into intent_events (node_id, backend, generation, epoch, type, detail)
+      select node_id, backend, generation, epoch, 'repinned', jsonb_build_object('operation', ${id}::text) from moved
+    ), followed as (
+      update operation_nodes n set generation = m.generation from moved m where n.generation = m.old_generation and n.status = 'open'
+      returning n.operation_id
+    )
+    select record_change('operation', o.operation_id, false) from (select distinct operation_id from followed order by 1) o`.execute(tx)
+}
