@@ -72,19 +72,26 @@ describe('backends install', () => {
     expect(changes()[0]?.body).toEqual(body)
   })
 
-  it('repeats itself after a broken connection, with the same key, so that it is asked once', async () => {
-    let isBroken = true
-    controller.reply(backendRoutes.install, (_, response) => {
-      if (isBroken) response.destroy()
-      else response.writeHead(202, { 'content-type': 'application/json' }).end(JSON.stringify({ operation_id: 'op-1' }))
-      isBroken = false
-    })
-    expect(await muster('backends', 'install', 'llama')).toMatchObject({ code: 0 })
-    const keys = changes().map(({ headers }) => headers['idempotency-key'])
-    expect(keys).toHaveLength(2)
-    expect(keys[0]).toMatch(/^\w{16,}$/)
-    expect(keys[1]).toBe(keys[0])
-  })
+  it.each([
+    ['install', backendRoutes.install],
+    ['rm', backendRoutes.remove],
+    ['upgrade', backendRoutes.upgrade],
+  ])(
+    '(and rm, upgrade) repeats itself after a broken connection, with the same key, so that it is asked once: %s',
+    async (command, route) => {
+      let isBroken = true
+      controller.reply(route, (_, response) => {
+        if (isBroken) response.destroy()
+        else response.writeHead(202, { 'content-type': 'application/json' }).end(JSON.stringify({ operation_id: 'op-1' }))
+        isBroken = false
+      })
+      expect(await muster('backends', command, 'llama')).toMatchObject({ code: 0 })
+      const keys = changes().map(({ headers }) => headers['idempotency-key'])
+      expect(keys).toHaveLength(2)
+      expect(keys[0]).toMatch(/^\w{16,}$/)
+      expect(keys[1]).toBe(keys[0])
+    },
+  )
 
   it('shows with --dry-run what would be done', async () => {
     controller.answer(

@@ -107,6 +107,19 @@ describe('following', () => {
     })
   })
 
+  it('goes on with --wait through what happens in the background', async () => {
+    const running = install('--wait')
+    await followed()
+    await read()
+    controller.emit({ type: 'operation', id: '5', data: operationView({ state: 'background', message: 'node offline' }) })
+    controller.emit({ type: 'operation', id: '6', data: operationView() })
+    controller.emit({ type: 'operation', id: '7', data: finished() })
+    const { code, stdout } = await running
+    expect(code).toBe(0)
+    const states = stdout.match(/(?<=^install llama: )(running|background|succeeded)/gm)
+    expect(states).toEqual(['running', 'background', 'running', 'succeeded'])
+  })
+
   it('prints with -o json the operation as it ended, and nothing else', async () => {
     const running = install('-o', 'json')
     await followed()

@@ -20,6 +20,7 @@ export function createOperationScreen({ screen, clock, paint }: OperationScreenD
   const meter = createRateMeter()
   let rates = new Map<string, number | null>()
   let notice: string | null = null
+  let drawn = ''
 
   function measure(): void {
     const at = clock.monotonic()
@@ -39,7 +40,11 @@ export function createOperationScreen({ screen, clock, paint }: OperationScreenD
     const room = screen.height() - (notice === null ? 0 : 1)
     const rateOf = (key: string): number | null => rates.get(key) ?? null
     const rows = progressRows({ operations: [...operations.values()], width: screen.width(), room, now: clock.now(), paint, rateOf })
-    screen.draw(notice === null ? rows : [...rows, paint('yellow', notice)])
+    const lines = notice === null ? rows : [...rows, paint('yellow', notice)]
+    // What looks the same is not written again: over a slow line it would flicker.
+    const frame = [screen.width(), screen.height(), ...lines].join('\n')
+    if (frame !== drawn) screen.draw(lines)
+    drawn = frame
   }
 
   return {

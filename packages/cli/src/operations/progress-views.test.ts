@@ -106,6 +106,22 @@ describe('operations on a terminal', () => {
     expect(draw(true).map((line) => stripVTControlCharacters(line))).toEqual(draw(false))
   })
 
+  it('are drawn again only when they look different, or the window has another size', () => {
+    let drawings = 0
+    let height = 10
+    const screen = { width: () => 120, height: () => height, draw: () => void (drawings += 1) }
+    const view = createOperationScreen({ screen, clock: { now: () => now, monotonic: () => 0 }, paint: plain })
+    view.put({ operation: operationView(), raw: null })
+    view.tick()
+    view.tick()
+    expect(drawings).toBe(1)
+    height = 8
+    view.tick()
+    view.put({ operation: operationView({ progress: 30 }), raw: null })
+    view.end()
+    expect(drawings).toBe(3)
+  })
+
   it('are drawn in one place, with the rate of now, and say when nothing is heard', () => {
     let at = 0
     let drawn: readonly string[] = []
