@@ -26,6 +26,7 @@ import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
 import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
+import { createInventoryListener } from './inventory/listen.ts'
 import { createMetrics, refreshMetrics } from './metrics.ts'
 import { createMembership } from './nodes/membership.ts'
 import { createProber } from './nodes/probe.ts'
@@ -87,7 +88,7 @@ export function assemble(foundation: Foundation) {
       const failing = new AbortController()
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      const loops = [parts.feed, parts.pulse, parts.operations, parts.principalWatch, parts.housekeeping].map((loop) =>
+      const loops = [parts.feed, parts.pulse, parts.inventory, parts.operations, parts.principalWatch, parts.housekeeping].map((loop) =>
         loop.run(until).catch((error: unknown) => failing.abort(error)),
       )
       await Promise.all(loops)
@@ -104,11 +105,13 @@ function createParts(foundation: Foundation) {
   const feed = new ChangeFeed({ changes: store.changes, clock, log })
   const principals = createPrincipalFinder({ access: store.access, clock })
   const principalWatch = createPrincipalWatch({ access: store.access, clock, log })
-  const prober = createProber({ bus, nodes: store.nodes, pulses: store.pulses, log })
   const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
   const id = newId('c')
   const operations = createOperations({ bus, store, settings, holder: id, onSettled: metrics.settled, random: Math.random, clock, log })
+  const { settleByInventory } = operations
+  const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
+  const inventory = createInventoryListener({ bus, inventories: store.inventory, settleByInventory, clock, log })
   feed.listen(() => operations.wake())
   const hub = createEventHub({ feed, changes: store.changes, readers: { node: readNodes, operation: operations.read }, log })
   operations.tellTo(hub)
@@ -146,7 +149,7 @@ function createParts(foundation: Foundation) {
     clock,
     log,
   })
-  return { metrics, feed, principals, principalWatch, prober, pulse, membership, hub, housekeeping, operations, wishes }
+  return { metrics, feed, principals, principalWatch, prober, pulse, inventory, membership, hub, housekeeping, operations, wishes }
 }
 
 function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }: { isStarted: () => boolean; isReady: () => boolean }) {

@@ -25,6 +25,7 @@ export function nodeRecord(id: string, { inventory = [], resources = {}, ...fact
     vramBudget: null,
     draining: false,
     incarnation: 'i-1',
+    inventoryIncarnation: 'i-1',
     createdAt: '2026-01-01T00:00:00.000Z',
     approvedAt: '2026-01-01T00:00:00.000Z',
     liveness: 'present',

@@ -2,25 +2,34 @@
 // it, no responders proves the opposite, and a timeout proves nothing.
 import { BusError, type Bus } from '@muster/bus'
 import type { Log } from '@muster/host'
-import { backendList } from '@muster/protocol'
-import type { NodeStore } from '../store/nodes.ts'
-import type { Asked, PulseStore } from '../store/pulses.ts'
+import { backendList, type BackendList, type NodeId } from '@muster/protocol'
+import type { AskedForInventory, InventoryStore } from '../store/inventory.ts'
+import type { PulseStore } from '../store/pulses.ts'
 
 const askTimeoutMs = 5_000
 /** Proof is asked for soon and again; a node that answers nothing is asked rarely, or its status would flap. */
 const pace = { unprovenMs: 5_000, unansweredMs: 60_000, limit: 64 }
 
-export function createProber(deps: { bus: Bus; nodes: NodeStore; pulses: PulseStore; log: Log }) {
-  const { bus, nodes, pulses, log } = deps
+export interface ProberDeps {
+  readonly bus: Bus
+  readonly inventories: InventoryStore
+  readonly pulses: PulseStore
+  /** Ends what waits for this to be so. */
+  readonly settleByInventory: (nodeId: NodeId, list: BackendList) => Promise<void>
+  readonly log: Log
+}
+
+export function createProber({ bus, inventories, pulses, settleByInventory, log }: ProberDeps) {
   const underway = new Set<Promise<void>>()
 
-  async function ask(asked: Asked, signal: AbortSignal): Promise<void> {
+  async function ask(asked: AskedForInventory, signal: AbortSignal): Promise<void> {
     const node = asked.id
     try {
-      const { backends, error } = await bus.request(backendList, { node }, {}, { timeoutMs: askTimeoutMs, signal })
-      if (error === undefined) await nodes.setInventory(node, backends)
-      else log.warn('a node could not list its backends', { node, error })
+      const list = await bus.request(backendList, { node }, {}, { timeoutMs: askTimeoutMs, signal })
+      if (list.error !== undefined) log.warn('a node could not list its backends', { node, error: list.error })
+      const isNews = list.error === undefined && (await inventories.recordAnswer(asked, list.backends))
       await pulses.recordAnswered(asked)
+      if (isNews) await settleByInventory(node, list)
     } catch (error) {
       if (error instanceof BusError && error.code === 'no_responders') await pulses.recordNoResponders(asked)
       else if (!signal.aborted) log.warn('a node did not answer its probe', { node, error })

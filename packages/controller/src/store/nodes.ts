@@ -30,6 +30,8 @@ export interface NodeRecord {
   readonly draining: boolean
   readonly incarnation: string
   readonly inventory: readonly InstalledBackend[]
+  /** The process that it is of; null when none ever said it. */
+  readonly inventoryIncarnation: string | null
   readonly createdAt: string
   readonly approvedAt: string | null
   readonly liveness: Liveness
@@ -81,6 +83,7 @@ const fromRow = (row: Row): NodeRecord => ({
   draining: row.draining,
   incarnation: row.incarnation,
   inventory: StoredInventory.parse(row.inventory),
+  inventoryIncarnation: row.inventory_incarnation,
   createdAt: row.created_at,
   approvedAt: row.approved_at,
   liveness: row.liveness,
@@ -221,11 +224,6 @@ export class NodeStore {
 
   async setVramBudget(id: NodeId, budget: string | null): Promise<void> {
     await this.#db.updateTable('nodes').set({ vram_budget: budget }).where('id', '=', id).execute()
-  }
-
-  async setInventory(id: NodeId, inventory: readonly InstalledBackend[]): Promise<void> {
-    const value = JSON.stringify(inventory)
-    await sql`update nodes set inventory = ${value}::jsonb where id = ${id} and inventory <> ${value}::jsonb`.execute(this.#db)
   }
 
   /** Reads and writes the labels under the row's lock, so that two edits at once both count. An edit to null changes nothing. */

@@ -129,8 +129,8 @@ export class PulseStore {
    * Nodes that report, and have to answer a command before they count as healthy. Taking one
    * stamps it, so that of several controllers one asks, and nobody asks too often.
    */
-  async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<Asked[]> {
-    const result = await sql<Asked>`
+  async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<(Asked & { askedAt: string })[]> {
+    const result = await sql<Asked & { askedAt: string }>`
       with due as (
         select p.node_id from node_pulses p join nodes n on n.id = p.node_id
         where n.approved_at is not null and p.liveness = 'present' and p.answering <> 'yes'
@@ -138,7 +138,7 @@ export class PulseStore {
             secs => case p.answering when 'unproven' then ${pace.unprovenMs / 1000}::float8 else ${pace.unansweredMs / 1000}::float8 end))
         order by p.node_id limit ${pace.limit} for no key update of p skip locked
       )
-      update node_pulses p set probed_at = now() from due where p.node_id = due.node_id returning p.node_id as id, p.incarnation`.execute(
+      update node_pulses p set probed_at = now() from due where p.node_id = due.node_id returning p.node_id as id, p.incarnation, p.probed_at as "askedAt"`.execute(
       this.#db,
     )
     return result.rows

@@ -5,6 +5,7 @@ import { ChangeStore } from './changes.ts'
 import { ControllerStore } from './controllers.ts'
 import { GalleryStore } from './galleries.ts'
 import { IntentStore } from './intents.ts'
+import { InventoryStore } from './inventory.ts'
 import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
 import { PulseStore } from './pulses.ts'
@@ -21,6 +22,7 @@ export function createStore(db: Kysely<Database>) {
     controllers: new ControllerStore(db),
     galleries: new GalleryStore(db),
     intents: new IntentStore(db),
+    inventory: new InventoryStore(db),
     nodes: new NodeStore(db),
     operations: new OperationStore(db),
     pulses: new PulseStore(db),

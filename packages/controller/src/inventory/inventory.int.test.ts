@@ -1,0 +1,180 @@
+// Inventories on a real database and bus: what is pushed, what is asked for, and which of two words counts.
+import { fileURLToPath } from 'node:url'
+import { createLocalHub, type Bus } from '@muster/bus'
+import { silentLog, systemClock } from '@muster/host'
+import { backendList, Incarnation, InstalledBackend, nodeEvents, NodeId, Registration, type BackendList } from '@muster/protocol'
+import { createTestDatabase, waitFor } from '@muster/testkit'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { statusOf } from '../nodes/view.ts'
+import { connectDatabase } from '../store/connect.ts'
+import { migrate } from '../store/migrate.ts'
+import { createStore, type Store } from '../store/store.ts'
+import type { Database } from '../store/tables.ts'
+import { createInventoryAsker, isDoubtful } from './ask.ts'
+import { createInventoryListener } from './listen.ts'
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>
+let connection: ReturnType<typeof connectDatabase<Database>>
+let store: Store
+let bus: Bus
+let worker: Bus
+const settled: { node: NodeId; list: BackendList }[] = []
+const settleByInventory = async (node: NodeId, list: BackendList): Promise<void> => void settled.push({ node, list })
+const hub = createLocalHub({ log: silentLog })
+const backends = (...names: string[]) => names.map((name) => InstalledBackend.parse({ name }))
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  connection = connectDatabase<Database>({ to: { url: database.url }, log: silentLog, applicationName: 'test' })
+  const directory = fileURLToPath(new URL('../store/migrations', import.meta.url))
+  await migrate({ pool: connection.pool, directory, log: silentLog, afterwards: async () => undefined })
+  store = createStore(connection.db)
+  bus = hub.connect()
+  worker = hub.connect()
+})
+afterAll(async () => {
+  await Promise.all([bus.close(), worker.close()])
+  await connection.close()
+  await database.drop()
+})
+beforeEach(async () => {
+  settled.length = 0
+  await sql`delete from nodes`.execute(connection.db)
+})
+
+let made = 0
+type Facts = { approved?: boolean; draining?: boolean; liveness?: string; answering?: string; agent?: boolean; features?: string[] }
+async function put({ approved = true, draining = false, liveness = 'present', answering = 'yes', agent = false, features }: Facts = {}) {
+  made += 1
+  const id = NodeId.parse(`n-${made}`)
+  const registration = {
+    name: id,
+    public_key: `U${String.fromCodePoint(65 + (made % 26)).repeat(55)}`,
+    incarnation: 'i-1',
+    node_type: agent ? 'agent' : 'backend',
+    features: features ?? ['async'],
+  }
+  await store.nodes.insert(id, Registration.parse(registration), { approvedBy: approved ? 'test' : null, signedAt: new Date() })
+  await store.nodes.setDraining(id, draining)
+  await sql`update node_pulses set liveness = ${liveness}, answering = ${answering}, incarnation = 'i-1', last_seen_at = now()
+    where node_id = ${id}`.execute(connection.db)
+  return id
+}
+const namesOf = async (id: NodeId): Promise<string[]> => (await store.nodes.find(id))?.inventory.map(({ name }) => name) ?? []
+const statusNow = async (id: NodeId): Promise<string | null> => {
+  const node = await store.nodes.find(id)
+  return node === null ? null : statusOf(node).status
+}
+
+describe('an inventory that is stored', () => {
+  it('is never replaced by an older one, nor by one of a process that no longer speaks', async () => {
+    const id = await put()
+    const record = (seq: number, name: string, incarnation = 'i-1') =>
+      store.inventory.record(id, { incarnation, seq, backends: backends(name) })
+    expect(await record(5, 'five')).toBe(true)
+    expect(await record(4, 'four')).toBe(false)
+    expect(await record(5, 'five-again')).toBe(false)
+    expect(await record(9, 'other', 'i-0')).toBe(false)
+    expect(await namesOf(id)).toEqual(['five'])
+    await sql`update nodes set incarnation = 'i-2' where id = ${id}`.execute(connection.db)
+    expect(await record(6, 'late', 'i-1')).toBe(false)
+    expect(await record(0, 'new', 'i-2')).toBe(true)
+    expect(await namesOf(id)).toEqual(['new'])
+  })
+
+  it('is replaced by an answer only if that was asked for afterwards, and by any later event', async () => {
+    const id = await put()
+    const early = { id, incarnation: 'i-1', askedAt: await store.inventory.now() }
+    await store.inventory.record(id, { incarnation: 'i-1', seq: 5, backends: backends('pushed') })
+    expect(await store.inventory.recordAnswer(early, backends('stale'))).toBe(false)
+    const asked = await waitFor(
+      async () => {
+        const askedAt = await store.inventory.now()
+        return (await store.inventory.recordAnswer({ ...early, askedAt }, backends('answered'))) ? askedAt : null
+      },
+      { what: 'a later millisecond' },
+    )
+    expect(await namesOf(id)).toEqual(['answered'])
+    expect(await store.inventory.recordAnswer({ ...early, incarnation: 'i-0', askedAt: asked }, backends('foreign'))).toBe(false)
+    expect(await store.inventory.record(id, { incarnation: 'i-1', seq: 5, backends: backends('pushed') })).toBe(false)
+    expect(await store.inventory.record(id, { incarnation: 'i-1', seq: 6, backends: backends('six') })).toBe(true)
+  })
+})
+
+describe('what nodes say of their own accord', () => {
+  it('is stored, and told to who waits for it, once', async () => {
+    const id = await put()
+    expect(isDoubtful((await store.nodes.find(id)) ?? expect.fail())).toBe(true)
+    const ending = new AbortController()
+    const listener = () =>
+      createInventoryListener({ bus, inventories: store.inventory, settleByInventory, clock: systemClock, log: silentLog })
+    const running = [listener().run(ending.signal), listener().run(ending.signal)]
+    const say = (seq: number, more: object) =>
+      worker.publish(
+        nodeEvents,
+        { node: id },
+        { type: 'inventory', incarnation: Incarnation.parse('i-1'), seq, backends: backends('llama'), ...more },
+      )
+    say(3, { generations: { llama: 7 } })
+    await waitFor(() => settled.length === 1, { what: 'the inventory to be told' })
+    expect(settled).toMatchObject([{ node: id, list: { generations: { llama: 7 } } }])
+    expect(await namesOf(id)).toEqual(['llama'])
+    say(2, { backends: [] })
+    say(4, { backends: [], error: 'can not read' })
+    say(5, { backends: backends('piper') })
+    await waitFor(async () => (await namesOf(id))[0] === 'piper', { what: 'the newest inventory' })
+    expect(settled).toHaveLength(2)
+    expect(isDoubtful((await store.nodes.find(id)) ?? expect.fail())).toBe(false)
+    ending.abort()
+    await Promise.all(running)
+  })
+})
+
+describe('asking nodes for what they have', () => {
+  const asker = () =>
+    createInventoryAsker({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, clock: systemClock, log: silentLog })
+
+  it('S0.23 never asks pending, offline, draining or agent nodes; unhealthy ones are asked', async () => {
+    const asked: NodeId[] = []
+    const served = worker.serve(backendList, { node: '*' }, (_, { node }) => {
+      asked.push(node)
+      return { backends: backends('llama') }
+    })
+    await put({ approved: false })
+    await put({ liveness: 'left' })
+    await put({ draining: true })
+    await put({ agent: true })
+    const unhealthy = await put({ answering: 'no' })
+    const healthy = await put()
+    expect((await asker().ask(await store.nodes.list())).toSorted()).toEqual([unhealthy, healthy].toSorted())
+    expect(asked.toSorted()).toEqual([unhealthy, healthy].toSorted())
+    expect(await statusNow(unhealthy)).toBe('healthy')
+    expect(await namesOf(healthy)).toEqual(['llama'])
+    await served.stop()
+  })
+
+  it('S0.24 W34 no responders makes unhealthy, any other trouble is that node’s alone, and all are asked at once', async () => {
+    const [nobody, broken, hanging, agent] = [await put(), await put(), await put(), await put({ agent: true })]
+    const well = await Promise.all(Array.from({ length: 3 }, () => put()))
+    const hang = Promise.withResolvers<{ backends: InstalledBackend[] }>()
+    const served = [
+      worker.serve(backendList, { node: broken }, () => ({ backends: null, error: 'disk is gone' })),
+      worker.serve(backendList, { node: hanging }, () => hang.promise),
+      ...well.map((node) => worker.serve(backendList, { node }, () => ({ backends: backends('llama') }))),
+    ]
+    const began = performance.now()
+    const one = asker()
+    expect((await one.ask(await store.nodes.list())).toSorted()).toEqual(well.toSorted())
+    expect(performance.now() - began).toBeLessThan(15_000)
+    expect(await statusNow(nobody)).toBe('unhealthy')
+    for (const id of [broken, hanging, agent, ...well]) expect(await statusNow(id), id).toBe('healthy')
+    expect(settled.map(({ node }) => node).toSorted()).toEqual(well.toSorted())
+    // Who did not answer is left alone for a while: a listing does not wait for it each time.
+    const again = performance.now()
+    await one.ask(await store.nodes.list())
+    expect(performance.now() - again).toBeLessThan(1_900)
+    hang.resolve({ backends: [] })
+    await Promise.all(served.map((each) => each.stop()))
+  })
+})

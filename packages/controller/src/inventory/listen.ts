@@ -1,0 +1,67 @@
+// What nodes say of their own accord about what they have installed: kept until the database has it, the newest of each.
+// Every controller hears it; the first to write it draws the conclusions.
+import type { Bus } from '@muster/bus'
+import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import { nodeEvents, type BackendList, type NodeEvent, type NodeId } from '@muster/protocol'
+import { inLanes } from '../in-lanes.ts'
+import type { InventoryStore } from '../store/inventory.ts'
+
+export type SettleByInventory = (nodeId: NodeId, list: BackendList) => Promise<void>
+
+export interface InventoryListenerDeps {
+  readonly bus: Bus
+  readonly inventories: InventoryStore
+  /** Ends what waits for this to be so. */
+  readonly settleByInventory: SettleByInventory
+  readonly clock: Clock
+  readonly log: Log
+}
+
+type Said = Extract<NodeEvent, { type: 'inventory' }>
+type Waiting = Readonly<{ node: NodeId; said: Said }>
+
+const retryMs = 1_000
+const writeAtOnce = 4
+/** Ids come from the bus, so anybody on it could invent them; what is remembered is bounded. */
+const mostWaiting = 10_000
+
+export function createInventoryListener({ bus, inventories, settleByInventory, clock, log }: InventoryListenerDeps) {
+  // By node and process: what a wrong process says in a node's name must not push out what the right one said.
+  const waiting = new Map<string, Waiting>()
+  const news = createWakeable(clock)
+  const trouble = createTrouble({ what: 'inventories can not be recorded, and are kept', clock, log })
+
+  const hear = (node: NodeId, said: NodeEvent): void => {
+    if (said.type !== 'inventory') return
+    if (said.error !== undefined) return log.warn('a node could not list its backends', { node, error: said.error })
+    const key = `${node} ${said.incarnation}`
+    const before = waiting.get(key)
+    if (before !== undefined && before.said.seq > said.seq) return
+    if (before === undefined && waiting.size >= mostWaiting) return log.warn('an inventory was dropped: too many wait', { node })
+    waiting.set(key, { node, said })
+    news.wake()
+  }
+
+  const write = async ([key, each]: [string, Waiting]): Promise<void> => {
+    const { node, said } = each
+    const isNews = await inventories.record(node, said)
+    if (isNews) await settleByInventory(node, said)
+    // Only what was written is forgotten: what came meanwhile waits on.
+    if (waiting.get(key) === each) waiting.delete(key)
+  }
+
+  return {
+    /** Until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      const subscription = bus.subscribe(nodeEvents, { node: '*' }, (event, { node }) => hear(node, event))
+      while (!signal.aborted) {
+        await inLanes([...waiting], writeAtOnce, write).then(
+          () => trouble.over(),
+          (error: unknown) => trouble.failed({ error, waiting: waiting.size }),
+        )
+        await news.pause(waiting.size > 0 ? retryMs : 60_000, signal).catch(() => false)
+      }
+      await subscription.stop()
+    },
+  }
+}
