@@ -1,0 +1,33 @@
+import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import { backendName, createGate } from '../../worker/test/scripted-installer.ts'
+import { startOperationsWorld, type OperationsWorld } from './operations-world.ts'
+
+let world: OperationsWorld
+beforeAll(async () => {
+  world = await startOperationsWorld({ postgresUrl: inject('postgresUrl'), controllers: 2 })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+it('S0.7 a wish comes true, on every controller', async () => {
+  const [one, two] = [await world.addWorker('one'), await world.addWorker('two')]
+  const digest = world.publish('alpha', '1.0.0')
+  const id = await world.install('alpha')
+  const done = await world.ended(id, { index: 1 })
+  expect(done).toMatchObject({ state: 'succeeded', message: '2 of 2 nodes done', nodes: [{ status: 'success' }, { status: 'success' }] })
+  expect([one, two].map(({ installer }) => installer.installed.get(backendName('alpha'))?.digest)).toEqual([digest, digest])
+  const gate = createGate()
+  one.installer.script.set(backendName('beta'), gate.behaviour)
+  world.publish('beta', '1.0.0')
+  const second = await world.install('beta')
+  await world.until(second, 'in work', ({ nodes }) => nodes[0]?.status === 'downloading')
+  gate.open()
+  expect((await world.ended(second)).state).toBe('succeeded')
+})
+
+it('S0.27 S0.35 the later wish wins', async () => {
+  world.publish('gamma', '1.0.0')
+  const first = await world.install('gamma')
+  const second = await world.remove('gamma')
+  expect(await world.ended(second)).toMatchObject({ state: 'succeeded' })
+  expect(['cancelled', 'succeeded']).toContain((await world.ended(first)).state)
+})
