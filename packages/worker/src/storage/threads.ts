@@ -7,8 +7,8 @@ import { FleetError } from '@muster/protocol'
 import { createTurns } from './turns.ts'
 import type { FromThread, JobKind, Jobs, ToThread } from './thread/job.ts'
 
-/** For names of 200,000 entries and the like; beyond it a job fails instead of the process. What is new
- *  is mostly chunks on their way: a small space for it took some 40 MB off the peak of an install (bench/install.ts). */
+/** For names of 200,000 entries and the like; beyond it a job fails instead of the process. What is new is mostly chunks on
+ *  their way: a small space for it seems to lower the peak of an install, by less than its noise (bench/README.md). */
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 8 }
 
 export interface JobOptions {
