@@ -13,6 +13,7 @@ import { createTicker } from './events/ticker.ts'
 import { createPlanners } from './gallery/create-planners.ts'
 import { createHousekeeping } from './housekeeping.ts'
 import { createApp } from './http/app.ts'
+import { backendReadEndpoints } from './http/backends.ts'
 import { backendWishEndpoints } from './http/backend-wishes.ts'
 import { blobEndpoints } from './http/blobs.ts'
 import type { Endpoint } from './http/endpoint.ts'
@@ -26,13 +27,13 @@ import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
 import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
-import { createInventoryListener } from './inventory/listen.ts'
+import { createInventory } from './inventory/create-inventory.ts'
 import { createMetrics, refreshMetrics } from './metrics.ts'
 import { createMembership } from './nodes/membership.ts'
 import { createProber } from './nodes/probe.ts'
 import { PulseLoop } from './nodes/pulse-loop.ts'
 import { viewOf } from './nodes/view.ts'
-import { createOperations } from './operations/create-operations.ts'
+import { createOperations, type OperationsDeps } from './operations/create-operations.ts'
 import { createWishes } from './operations/submit.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import type { OpenDatabase } from './store/open-database.ts'
@@ -108,12 +109,12 @@ function createParts(foundation: Foundation) {
   const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
   const id = newId('c')
-  const operations = createOperations({ bus, store, settings, holder: id, onSettled: metrics.settled, random: Math.random, clock, log })
+  const { operations, inventory, planners, wishes } = createBackendParts(foundation, { id, onSettled: metrics.settled })
   const { settleByInventory } = operations
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
-  const inventory = createInventoryListener({ bus, inventories: store.inventory, settleByInventory, clock, log })
   feed.listen(() => operations.wake())
-  const hub = createEventHub({ feed, changes: store.changes, readers: { node: readNodes, operation: operations.read }, log })
+  const readers = { node: readNodes, operation: operations.read, backend: inventory.fleet.read }
+  const hub = createEventHub({ feed, changes: store.changes, readers, log })
   operations.tellTo(hub)
   const ticker = createTicker({ hub, clock })
   const pulse = new PulseLoop({
@@ -129,18 +130,7 @@ function createParts(foundation: Foundation) {
       ticker.note(reported)
     },
   })
-  const membership = createMembership({
-    nodes: store.nodes,
-    access: store.access,
-    feed,
-    log,
-    autoApprove: settings.autoApprove,
-    isOwnWorker: (key) => foundation.ownWorkers?.().has(key) ?? false,
-    bus: { kind: bus.kind, url: connected.url, credentials: connected.credentials },
-    workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, clock }),
-  })
-  const planners = createPlanners({ settings, store, builtin: foundation.builtin, clock, log })
-  const wishes = createWishes({ nodes: store.nodes, intents: store.intents, ...planners })
+  const membership = membershipOf(foundation, feed)
   const housekeeping = createHousekeeping({
     store,
     principals,
@@ -149,23 +139,78 @@ function createParts(foundation: Foundation) {
     clock,
     log,
   })
-  return { metrics, feed, principals, principalWatch, prober, pulse, inventory, membership, hub, housekeeping, operations, wishes }
+  return {
+    metrics,
+    feed,
+    principals,
+    principalWatch,
+    prober,
+    pulse,
+    inventory,
+    membership,
+    hub,
+    housekeeping,
+    operations,
+    planners,
+    wishes,
+  }
+}
+
+function membershipOf({ settings, store, connected, clock, log, ...foundation }: Foundation, feed: ChangeFeed) {
+  const { bus, url, credentials } = connected
+  return createMembership({
+    nodes: store.nodes,
+    access: store.access,
+    feed,
+    log,
+    autoApprove: settings.autoApprove,
+    isOwnWorker: (key) => foundation.ownWorkers?.().has(key) ?? false,
+    bus: { kind: bus.kind, url, credentials },
+    workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, clock }),
+  })
+}
+
+/** What is wished about backends, what is so, and what could be. */
+function createBackendParts(foundation: Foundation, { id, onSettled }: { id: string; onSettled: OperationsDeps['onSettled'] }) {
+  const { settings, store, clock, log, stopping } = foundation
+  const { bus } = foundation.connected
+  const planners = createPlanners({ settings, store, builtin: foundation.builtin, clock, log })
+  const wishes = createWishes({ nodes: store.nodes, intents: store.intents, ...planners })
+  const operations = createOperations({
+    ...{ bus, store, settings, holder: id, random: Math.random, clock, log },
+    onSettled: (settled) => {
+      onSettled(settled)
+      inventory.checker.wake()
+    },
+  })
+  const inventory = createInventory({
+    ...{ bus, store, settings, holder: id, clock, log },
+    ...planners,
+    settleByInventory: operations.settleByInventory,
+    async submitUpgrade(backend) {
+      const wish = await wishes.upgrade(backend, { strategy: 'rolling' }, { requestedBy: 'auto-upgrade', signal: stopping })
+      await store.wishes.submit([wish], null)
+      operations.wake()
+    },
+  })
+  return { operations, inventory, planners, wishes }
 }
 
 function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }: { isStarted: () => boolean; isReady: () => boolean }) {
   const { settings, store, connected, builtin, clock, log, stopping, url } = foundation
-  const { metrics, principals, principalWatch, pulse, membership, hub, operations, wishes } = parts
+  const { metrics, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, wishes } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
     ...galleryEndpoints({ galleries: store.galleries, builtin }),
     ...operationEndpoints({ operations: store.operations, reopen: store.reopen, heard: operations.heard, wake: operations.wake }),
+    ...backendReadEndpoints({ ...inventory, catalogue: planners.catalogue, nodes: store.nodes }),
     ...backendWishEndpoints({
       wishes,
       store: store.wishes,
       nodes: store.nodes,
-      upgradable: async () => [],
+      upgradable: inventory.fleet.upgradable,
       now: () => new Date(clock.now()).toISOString(),
       wake: operations.wake,
     }),

@@ -101,6 +101,13 @@ export const controllerSettings = defineSettings({
   }),
   reconcileInterval: duration({ flag: 'reconcile-interval', default: '10s', help: 'safety poll of the queue; events wake it earlier' }),
   historyRetention: duration({ flag: 'history-retention', default: '30d', help: 'how long finished operations and their events are kept' }),
+  upgradeCheckInterval: duration({
+    flag: 'upgrade-check-interval',
+    default: '6h',
+    help: 'how often to look for newer builds of what is installed; also shortly after the start and after backend operations',
+  }),
+  autoUpgrade: bool({ flag: 'auto-upgrade', default: false, help: 'upgrade backends by itself when a newer build is found' }),
+  dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),
   allowSource: list({
     flag: 'allow-source',
     check: allowListProblem,
@@ -148,6 +155,7 @@ function parseGallerySetting(value: string, kind: GalleryKind): GalleryAddress |
 
 /** What one setting alone can't say. */
 export function checkSettings(settings: ControllerSettings): void {
+  if (settings.upgradeCheckInterval < 1_000) throw new SettingsError('--upgrade-check-interval must be at least 1s')
   if (settings.heartbeatInterval < 100) throw new SettingsError('--heartbeat-interval must be at least 100ms')
   if (settings.nodeTimeout < 2 * settings.heartbeatInterval) {
     throw new SettingsError('--node-timeout must be at least twice --heartbeat-interval: one lost heartbeat is no death')

@@ -1,6 +1,6 @@
 // The ways out of a controller, and what is planned with them.
 import type { Clock, Log } from '@muster/host'
-import { createOciClient, createOutbound, noCredentials } from '@muster/source'
+import { createOciClient, createOutbound, dockerCredentials, noCredentials } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { Store } from '../store/store.ts'
@@ -10,7 +10,7 @@ import { createPlanUpgrade } from './plan-upgrade.ts'
 import { createResolveSource } from './resolve-source.ts'
 
 export interface PlannersDeps {
-  readonly settings: Pick<ControllerSettings, 'allowSource'>
+  readonly settings: Pick<ControllerSettings, 'allowSource' | 'dockerConfig'>
   readonly store: Pick<Store, 'galleries'>
   readonly builtin: Promise<BuiltinBlobs>
   readonly clock: Clock
@@ -19,7 +19,9 @@ export interface PlannersDeps {
 
 export function createPlanners({ settings, store, builtin, clock, log }: PlannersDeps) {
   const outbound = createOutbound({ allow: [...settings.allowSource], clock, log })
-  const oci = createOciClient({ outbound, credentials: noCredentials, clock, log })
+  const { dockerConfig } = settings
+  const credentials = dockerConfig === '' ? noCredentials : dockerCredentials({ path: dockerConfig, log })
+  const oci = createOciClient({ outbound, credentials, clock, log })
   const catalogue = createCatalogue({ galleries: store.galleries, builtin, outbound, clock })
   const resolve = createResolveSource({ outbound, oci, builtin, clock })
   return {

@@ -27,6 +27,7 @@ const images = {
   arm: makeImage({ layers: [Buffer.from('for arm64')], platform: { os: 'linux', architecture: 'arm64' } }),
   cuda: makeImage({ layers: [Buffer.from('for cuda')] }),
 }
+const index = makeIndex([images.amd, images.arm])
 const archive = Buffer.from('an archive')
 
 let registry: HostileRegistry
@@ -41,7 +42,7 @@ beforeAll(async () => {
   directory = await makeTempDir('plan')
   registry = await startHostileRegistry()
   for (const image of Object.values(images)) registry.addImage('b/llama', image)
-  registry.addManifest('b/llama', makeIndex([images.amd, images.arm]), '1')
+  registry.addManifest('b/llama', index, '1')
   registry.addImage('b/cuda', images.cuda, '1')
   files = createServer((request, response) => {
     const isThere = request.url === '/a.tar.gz' && request.method === 'GET'
@@ -96,10 +97,10 @@ describe('an install is planned', () => {
     expect(planned.backend).toBe('llama')
     const cpu = { uri: `oci://${registry.host}/b/llama:1`, name: 'cpu-llama', alias: 'llama', version: '1.0', exact: false }
     expect(planned.nodes).toMatchObject([
-      { node: amd, plan: { ...cpu, digest: images.amd.manifest.digest, sizeBytes: images.amd.layers[0]?.bytes.length } },
-      { node: arm, plan: { ...cpu, digest: images.arm.manifest.digest, mirrors: [`${registry.host}/b/llama:1`] } },
+      { node: amd, plan: { ...cpu, digest: index.digest, sizeBytes: images.amd.layers[0]?.bytes.length } },
+      { node: arm, plan: { ...cpu, digest: index.digest, mirrors: [`${registry.host}/b/llama:1`] } },
       { node: cuda, plan: { name: 'cuda12-llama', alias: null, digest: images.cuda.manifest.digest } },
-      { node: { id: 'amd-2' }, plan: { digest: images.amd.manifest.digest } },
+      { node: { id: 'amd-2' }, plan: { digest: index.digest } },
     ])
     // Two of an index (index, manifest, config each) and one image (manifest, config).
     expect(registry.requests.slice(before).filter(({ path }) => path.includes('/b/'))).toHaveLength(8)
@@ -207,14 +208,14 @@ describe('an upgrade is planned', () => {
   it('S3.17 from the gallery as it is now, a meta backend per node', async () => {
     const planned = await upgrade({ ...wanted, backend: name('llama') }, [target(amd), target(cuda)], signal)
     expect(planned).toMatchObject([
-      { plan: { digest: images.amd.manifest.digest, name: 'cpu-llama', strategy: 'rolling' } },
+      { plan: { digest: index.digest, name: 'cpu-llama', strategy: 'rolling' } },
       { plan: { digest: images.cuda.manifest.digest, name: 'cuda12-llama', strategy: 'rolling' } },
     ])
   })
 
   it('from the uri it came from when no gallery has it', async () => {
     const uri = `${registry.host}/b/llama:1`
-    expect(await upgrade(wanted, [target(has(uri))], signal)).toMatchObject([{ plan: { uri, digest: images.amd.manifest.digest } }])
+    expect(await upgrade(wanted, [target(has(uri))], signal)).toMatchObject([{ plan: { uri, digest: index.digest } }])
     const held = has(`http://${filesHost}/a.tar.gz`, { digest: digestOf(archive) })
     expect(await upgrade(wanted, [target(held)], signal)).toMatchObject([{ plan: { digest: digestOf(archive) } }])
   })

@@ -26,7 +26,7 @@ function offerFor(offered: Offered, backend: BackendName, { node, openPlan }: Up
   return offerOfRecord({ backend, node, openPlan }) ?? missing(offered, backend, node)
 }
 
-function offerOfRecord({ backend, node, openPlan }: UpgradeTarget & { readonly backend: BackendName }): NodeOffer | null {
+export function offerOfRecord({ backend, node, openPlan }: UpgradeTarget & { readonly backend: BackendName }): NodeOffer | null {
   const record = node.inventory.find(({ name }) => name === backend)
   const uri = openPlan?.uri ?? record?.uri ?? ''
   if (uri === '') return null

@@ -68,8 +68,9 @@ async function resolve(deps: ResolveSourceDeps, asked: Asked): Promise<ResolvedS
 async function resolveImage(oci: OciClient, uri: string, { source, platform, signal }: Asked): Promise<ResolvedSource> {
   const reference = parseReference(uri)
   const pinned = source.digest === null ? reference : { ...reference, digest: source.digest }
-  const { manifestDigest, totalBytes } = await oci.resolve(pinned, platform, signal)
-  return { digest: manifestDigest, sizeBytes: totalBytes }
+  const { indexDigest, manifestDigest, totalBytes } = await oci.resolve(pinned, platform, signal)
+  // Of the index where there is one: what the tag means is then the same on every platform, also for those who look by themselves.
+  return { digest: indexDigest ?? manifestDigest, sizeBytes: totalBytes }
 }
 
 function archiveDigest({ uri, sha256, digest }: Source): Digest {

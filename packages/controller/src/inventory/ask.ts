@@ -34,6 +34,8 @@ function mayBeAsked(node: NodeRecord): boolean {
   return node.nodeType !== 'agent' && (status === 'healthy' || status === 'unhealthy')
 }
 
+export type InventoryAsker = ReturnType<typeof createInventoryAsker>
+
 export function createInventoryAsker(deps: InventoryAskerDeps) {
   const { inventories, clock } = deps
   const underway = new Map<NodeId, Promise<boolean>>()

@@ -1,8 +1,10 @@
 // All queries of a controller, by the table they own.
 import type { Kysely } from 'kysely'
 import { AccessStore } from './access.ts'
+import { AvailableStore } from './available.ts'
 import { ChangeStore } from './changes.ts'
 import { ControllerStore } from './controllers.ts'
+import { DutyStore } from './duties.ts'
 import { GalleryStore } from './galleries.ts'
 import { IntentStore } from './intents.ts'
 import { InventoryStore } from './inventory.ts'
@@ -18,8 +20,10 @@ export type Store = ReturnType<typeof createStore>
 export function createStore(db: Kysely<Database>) {
   return {
     access: new AccessStore(db),
+    available: new AvailableStore(db),
     changes: new ChangeStore(db),
     controllers: new ControllerStore(db),
+    duties: new DutyStore(db),
     galleries: new GalleryStore(db),
     intents: new IntentStore(db),
     inventory: new InventoryStore(db),

@@ -1,0 +1,213 @@
+// The check for newer builds on a real database: what it keeps, that one controller at a time does it, what it wishes for.
+import { fileURLToPath } from 'node:url'
+import { silentLog, systemClock } from '@muster/host'
+import { Digest, FleetError, InstalledBackend, type BackendName } from '@muster/protocol'
+import { GalleryEntry } from '@muster/source'
+import { createTestDatabase, waitFor } from '@muster/testkit'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { nodeRecord } from '../../test/node-record.ts'
+import type { Offered } from '../gallery/catalogue.ts'
+import type { ResolveSource } from '../gallery/resolve-source.ts'
+import { connectDatabase } from '../store/connect.ts'
+import { migrate } from '../store/migrate.ts'
+import type { NodeRecord } from '../store/nodes.ts'
+import { createStore, type Store } from '../store/store.ts'
+import type { Database } from '../store/tables.ts'
+import { checkDuty, CheckReport, createUpgradeChecker, type UpgradeCheckerDeps } from './check-upgrades.ts'
+
+const digest = (digit: string): Digest => Digest.parse(`sha256:${digit.repeat(64)}`)
+const entry = (fields: object): GalleryEntry => GalleryEntry.parse(fields)
+const main: Offered = {
+  galleries: [
+    {
+      name: 'main',
+      url: 'https://g.example/index.yaml',
+      entries: [
+        entry({ name: 'llama', capabilities: { default: 'cpu-llama', nvidia: 'cuda-llama' } }),
+        entry({ name: 'cpu-llama', uri: 'r.example/cpu:1', version: '2' }),
+        entry({ name: 'cuda-llama', uri: 'r.example/cuda:1', version: '2' }),
+      ],
+    },
+  ],
+  problems: [],
+}
+const inventory = (name: string, more: object = {}) => [InstalledBackend.parse({ name, digest: digest('0'), is_meta: true, ...more })]
+
+let database: Awaited<ReturnType<typeof createTestDatabase>>
+let connection: ReturnType<typeof connectDatabase<Database>>
+let store: Store
+let nodes: NodeRecord[]
+let offered: Offered
+let answers: Map<string, Digest | FleetError>
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  connection = connectDatabase<Database>({ to: { url: database.url }, log: silentLog, applicationName: 'test' })
+  const directory = fileURLToPath(new URL('../store/migrations', import.meta.url))
+  await migrate({ pool: connection.pool, directory, log: silentLog, afterwards: async () => undefined })
+  store = createStore(connection.db)
+})
+afterAll(async () => {
+  await connection.close()
+  await database.drop()
+})
+beforeEach(async () => {
+  await sql`delete from duties`.execute(connection.db)
+  await sql`delete from available_backends`.execute(connection.db)
+  nodes = [
+    nodeRecord('cpu', { inventory: inventory('llama') }),
+    nodeRecord('gpu', { inventory: inventory('llama'), capability: 'nvidia-cuda-12', liveness: 'left' }),
+  ]
+  offered = main
+  answers = new Map([
+    ['r.example/cpu:1', digest('1')],
+    ['r.example/cuda:1', digest('2')],
+    ['r.example/mine:1', digest('3')],
+  ])
+})
+
+const resolve: ResolveSource = async ({ uri }) => {
+  const answer = answers.get(uri) ?? new FleetError({ code: 'not_found', retry: 'never', message: `${uri} is not there` })
+  if (answer instanceof FleetError) throw answer
+  return { digest: answer, sizeBytes: 1 }
+}
+const checker = (over: Partial<UpgradeCheckerDeps> = {}) =>
+  createUpgradeChecker({
+    catalogue: async () => offered,
+    resolve,
+    listNodes: async () => nodes,
+    available: store.available,
+    duties: store.duties,
+    holder: 'c-1',
+    intervalMs: 3_600_000,
+    submitUpgrade: null,
+    clock: systemClock,
+    log: silentLog,
+    ...over,
+  })
+const known = async () =>
+  (await store.available.list())
+    .map(({ concrete, platform, digest: is }) => [concrete, platform, is])
+    .toSorted((a, b) => (a.join() < b.join() ? -1 : 1))
+const report = async () => CheckReport.parse((await store.duties.read(checkDuty)).report)
+
+describe('a check for newer builds', () => {
+  it('S0.27 S3.17 asks for what any node has, also one that is away, a meta backend per kind of node', async () => {
+    await checker().checkNow()
+    expect(await known()).toEqual([
+      ['cpu-llama', 'linux/amd64 default', digest('1')],
+      ['cuda-llama', 'linux/amd64 nvidia-cuda-12', digest('2')],
+    ])
+    expect((await store.duties.read(checkDuty)).doneAt).not.toBeNull()
+  })
+
+  it('asks where it came from for what is in no gallery, and forgets what nobody has', async () => {
+    await checker().checkNow()
+    nodes = [nodeRecord('a', { inventory: inventory('mine', { uri: 'r.example/mine:1', is_meta: false }) })]
+    await checker().checkNow()
+    expect(await known()).toEqual([['r.example/mine:1', 'linux/amd64 default', digest('3')]])
+  })
+
+  it('keeps what was known of what does not answer, and says so', async () => {
+    await checker().checkNow()
+    answers.set('r.example/cpu:1', new FleetError({ code: 'unavailable', retry: 'backoff', message: 'r.example does not answer' }))
+    answers.set('r.example/cuda:1', digest('4'))
+    await checker().checkNow()
+    expect((await known()).map(([, , is]) => is)).toEqual([digest('1'), digest('4')])
+    expect((await report()).problems).toEqual([{ backend: 'llama', message: 'r.example does not answer' }])
+    const failure = { code: 'unavailable' as const, retry: 'backoff' as const, message: 'the gallery main answers 503' }
+    offered = { galleries: [], problems: [{ gallery: 'main', url: '', failure }] }
+    await checker().checkNow()
+    expect((await known()).map(([, , is]) => is)).toEqual([digest('1'), digest('4')])
+    expect((await report()).problems[0]).toEqual({ backend: null, message: failure.message })
+  })
+
+  it('tells who follows that something is on offer, once', async () => {
+    const before = (await store.changes.readSince(0)).last
+    await checker().checkNow()
+    const after = await store.changes.readSince(before)
+    expect(after.changes).toMatchObject([{ kind: 'backend', id: 'llama' }])
+    await checker().checkNow()
+    expect((await store.changes.readSince(after.last)).changes).toEqual([])
+  })
+})
+
+describe('of several controllers', () => {
+  it('S3.17 one at a time looks, however many are asked to', async () => {
+    let [running, most, runs] = [0, 0, 0]
+    const catalogue = async (): Promise<Offered> => {
+      running += 1
+      runs += 1
+      most = Math.max(most, running)
+      await sql`select pg_sleep(0.05)`.execute(connection.db)
+      running -= 1
+      return main
+    }
+    const all = ['c-1', 'c-2', 'c-3'].map((holder) => checker({ holder, catalogue }))
+    await Promise.all([...all, ...all, ...all].map((each) => each.checkNow()))
+    expect(most).toBe(1)
+    expect(runs).toBeLessThanOrEqual(6)
+  })
+
+  it('one whose lease is gone writes nothing', async () => {
+    const catalogue = async (): Promise<Offered> => {
+      await sql`update duties set holder = 'c-2'`.execute(connection.db)
+      return main
+    }
+    await checker({ catalogue }).checkNow()
+    expect(await known()).toEqual([])
+  })
+
+  it('S3.17 each looks again when it is woken, and one of them every so often', async () => {
+    const ending = new AbortController()
+    const one = checker()
+    const running = one.run(ending.signal)
+    one.wake()
+    const first = await waitFor(async () => (await store.duties.read(checkDuty)).doneAt, { what: 'the first check' })
+    one.wake()
+    await waitFor(async () => (await store.duties.read(checkDuty)).doneAt !== first, { what: 'another check' })
+    ending.abort()
+    await running
+  })
+})
+
+describe('--auto-upgrade', () => {
+  it('wishes for each new build once, also when it failed, and again when there is another', async () => {
+    const wished: BackendName[] = []
+    const auto = checker({ submitUpgrade: async (backend) => void wished.push(backend) })
+    await auto.checkNow()
+    await auto.checkNow()
+    expect(wished).toEqual(['llama'])
+    // Another process, later: it is remembered.
+    await checker({ holder: 'c-2', submitUpgrade: async (backend) => void wished.push(backend) }).checkNow()
+    expect(wished).toHaveLength(1)
+    answers.set('r.example/cpu:1', digest('5'))
+    await auto.checkNow()
+    await auto.checkNow()
+    expect(wished).toHaveLength(2)
+  })
+
+  it('tries again what could not even be wished for, and does nothing while a gallery is missing', async () => {
+    let tries = 0
+    const submitUpgrade = async (): Promise<void> => {
+      tries += 1
+      if (tries === 1) throw new Error('the registry is away')
+    }
+    const auto = checker({ submitUpgrade })
+    await auto.checkNow()
+    expect(tries).toBe(1)
+    offered = { ...main, problems: [{ gallery: 'x', url: '', failure: { code: 'unavailable', retry: 'backoff', message: 'x is away' } }] }
+    await auto.checkNow()
+    expect(tries).toBe(1)
+    offered = main
+    await auto.checkNow()
+    await auto.checkNow()
+    expect(tries).toBe(2)
+  })
+
+  it('is off unless told', async () => {
+    await checker({ submitUpgrade: null }).checkNow()
+    expect((await report()).tried).toEqual({})
+  })
+})

@@ -1,0 +1,86 @@
+// What galleries and registries offer now for everything that is installed somewhere: once per backend and kind of node.
+import { failureOf, type BackendName } from '@muster/protocol'
+import { platformOf, type Platform } from '@muster/source'
+import type { Offered } from '../gallery/catalogue.ts'
+import { findOffer, isOffered } from '../gallery/find-offer.ts'
+import { offerOfRecord } from '../gallery/plan-upgrade.ts'
+import type { ResolveSource, Source } from '../gallery/resolve-source.ts'
+import { inLanes } from '../in-lanes.ts'
+import type { AvailableBackend } from '../store/available.ts'
+import type { NodeRecord } from '../store/nodes.ts'
+import { installedOf, kindOfNode } from './installed.ts'
+
+export type UpgradeProblem = Readonly<{ backend: string | null; message: string }>
+export type FoundAvailable = Readonly<{
+  found: readonly AvailableBackend[]
+  unknown: readonly Readonly<{ backend: string; platform: string }>[]
+  problems: readonly UpgradeProblem[]
+}>
+
+type Question = Readonly<{ backend: BackendName; concrete: string; kind: string; version: string; platform: Platform; source: Source }>
+type Unclear = Readonly<{ backend: BackendName; kind: string; problem: string }>
+
+const askAtOnce = 8
+
+export async function findAvailable(
+  { offered, resolve, signal }: { offered: Offered; resolve: ResolveSource; signal: AbortSignal },
+  nodes: readonly NodeRecord[],
+): Promise<FoundAvailable> {
+  const { questions, unclear } = questionsOf(offered, nodes)
+  const asked = new Map<string, ReturnType<ResolveSource>>()
+  const ask = ({ source, platform }: Question): ReturnType<ResolveSource> => {
+    const key = JSON.stringify([source, platform])
+    const answer = asked.get(key) ?? resolve(source, platform, signal)
+    asked.set(key, answer)
+    return answer
+  }
+  const found: AvailableBackend[] = []
+  await inLanes(questions, askAtOnce, async (question) => {
+    const { backend, concrete, kind, version, source } = question
+    try {
+      const { digest } = await ask(question)
+      if (digest !== null) found.push({ backend, concrete, platform: kind, uri: source.uri, digest, version })
+    } catch (error) {
+      unclear.push({ backend, kind, problem: failureOf(error).message })
+    }
+  })
+  return {
+    found,
+    unknown: unclear.map(({ backend, kind }) => ({ backend, platform: kind })),
+    problems: [...offered.problems.map(({ failure }) => ({ backend: null, message: failure.message })), ...problemsOf(unclear)],
+  }
+}
+
+/** One sentence per backend and reason, however many kinds of nodes it is about. */
+function problemsOf(unclear: readonly Unclear[]): UpgradeProblem[] {
+  const said = unclear.map(({ backend, problem }) => JSON.stringify([backend, problem]))
+  return unclear
+    .filter((_, index) => said.indexOf(said[index] ?? '') === index)
+    .map(({ backend, problem }) => ({ backend, message: problem }))
+}
+
+function questionsOf(offered: Offered, nodes: readonly NodeRecord[]): { questions: Question[]; unclear: Unclear[] } {
+  const questions = new Map<string, Question>()
+  const unclear: Unclear[] = []
+  for (const [backend, installed] of installedOf(nodes, [])) {
+    for (const { node } of installed) {
+      const kind = kindOfNode(node)
+      const platform = platformOf({ platform: node.os, arch: node.arch })
+      // That no gallery has it is certain only if all could be read.
+      if (!isOffered(offered, backend) && offered.problems.length > 0) {
+        unclear.push({ backend, kind, problem: `whether there is a newer ${backend} is not known: a gallery can't be read` })
+        continue
+      }
+      const offer = isOffered(offered, backend)
+        ? findOffer(offered, { backend, digest: null, version: null }, node)
+        : offerOfRecord({ backend, node, openPlan: null })
+      if (offer?.kind !== 'source' || node.os === '' || node.arch === '') continue
+      const { source, version, name } = offer
+      const concrete = isOffered(offered, backend) ? (name ?? backend) : source.uri
+      // The version that is recorded is that of what is there, not of what would come.
+      const says = isOffered(offered, backend) ? version : ''
+      questions.set(JSON.stringify([backend, concrete, kind]), { backend, concrete, kind, version: says, platform, source })
+    }
+  }
+  return { questions: [...questions.values()], unclear }
+}
