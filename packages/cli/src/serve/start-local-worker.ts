@@ -10,6 +10,8 @@ export interface LocalWorkerStart {
   readonly dataDir: string
   /** The controller, as this machine reaches it. */
   readonly url: string
+  /** Credentials for registries: on one machine they are the controller's. */
+  readonly dockerConfig: string
   readonly env: Readonly<Record<string, string | undefined>>
   readonly localHub: LocalHub | undefined
   /** Told its public key before it registers. */
@@ -24,7 +26,17 @@ export interface LocalWorker {
   stop(): Promise<void>
 }
 
-export async function startLocalWorker({ name, url, env, localHub, trust, log, clock, ...start }: LocalWorkerStart): Promise<LocalWorker> {
+export async function startLocalWorker({
+  name,
+  url,
+  dockerConfig,
+  env,
+  localHub,
+  trust,
+  log,
+  clock,
+  ...start
+}: LocalWorkerStart): Promise<LocalWorker> {
   const { connectNatsBus, loadNodeKey, startWorker, workerSettings } = await import('@muster/worker')
   const dataDir = await openDataDir({ path: start.dataDir, role: 'worker', clock })
   let worker: Worker
@@ -35,7 +47,10 @@ export async function startLocalWorker({ name, url, env, localHub, trust, log, c
     const overNats = connectNatsBus({ key, clock, log })
     worker = await startWorker({
       // Nothing of the environment: it is the controller's (`MUSTER_NAME` for N workers would be one name for all).
-      settings: resolveSettings(workerSettings, { flags: { join: url, name, 'gateway-listen': '127.0.0.1' }, env: {} }),
+      settings: resolveSettings(workerSettings, {
+        flags: { join: url, name, 'gateway-listen': '127.0.0.1', 'docker-config': dockerConfig },
+        env: {},
+      }),
       dataDir,
       env,
       clock,

@@ -62,7 +62,10 @@ async function startWorkersOn(
     const dataDir = join(running.dataDir, 'workers', String(number))
     const trust = (publicKey: string): void => void running.ownKeys.add(publicKey)
     const { localUrl: url, localHub } = running
-    workers.push(await startLocalWorker({ name, dataDir, url, env, localHub, trust, log: log.child({ worker: name }), clock }))
+    const { dockerConfig } = settings
+    workers.push(
+      await startLocalWorker({ name, dataDir, url, dockerConfig, env, localHub, trust, log: log.child({ worker: name }), clock }),
+    )
   }
   // One that an administrator refuses never joins; the rest is ready all the same.
   const done = new AbortController()

@@ -30,7 +30,9 @@ export function installedOf(nodes: readonly NodeRecord[], available: readonly Av
       seen.add(entry.name)
       const offer = offerFor(entry, offers.get(JSON.stringify([entry.name, kind])) ?? [])
       const group = `${machineOf(node)} ${groupOf(entry, { offer, node })}`
-      found.set(entry.name, [...(found.get(entry.name) ?? []), { node, entry, offer, group }])
+      const holders = found.get(entry.name) ?? []
+      found.set(entry.name, holders)
+      holders.push({ node, entry, offer, group })
     }
   }
   return found

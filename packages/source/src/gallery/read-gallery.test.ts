@@ -54,6 +54,18 @@ describe('a gallery is read', () => {
     expect(await read(pathToFileURL(path).href)).toMatchObject({ entries: [{ uri: 'file:///opt/a' }] })
   })
 
+  it('again only if its text is another', async () => {
+    const path = join(directory, 'again.yaml')
+    const address = { name: 'g', url: pathToFileURL(path).href }
+    const outbound = createOutbound({ allow: [], clock: systemClock, log: silentLog })
+    const reader = createGalleryReader({ outbound, readBuiltin: () => Promise.reject(new Error('not asked')) })
+    await writeFile(path, pages['/good'] ?? '')
+    const first = await reader(address, AbortSignal.timeout(20_000))
+    expect(await reader(address, AbortSignal.timeout(20_000))).toBe(first)
+    await writeFile(path, '- {name: b, uri: "h/b:1"}')
+    expect(await reader(address, AbortSignal.timeout(20_000))).toMatchObject({ entries: [{ name: 'b' }] })
+  })
+
   it("from Muster's own, which may name what is built in", async () => {
     expect(await read(formatBuiltinUri({ name: 'gallery', digest }))).toMatchObject({ entries: [{ name: 'echo' }] })
   })
