@@ -166,7 +166,7 @@ function membershipOf({ settings, store, connected, clock, log, ...foundation }:
     autoApprove: settings.autoApprove,
     isOwnWorker: (key) => foundation.ownWorkers?.().has(key) ?? false,
     bus: { kind: bus.kind, url, credentials },
-    workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, clock }),
+    workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, feed, clock }),
   })
 }
 

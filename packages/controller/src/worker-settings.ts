@@ -2,6 +2,7 @@
 import type { Clock } from '@muster/host'
 import type { GalleryAddress, WorkerSettings } from '@muster/protocol'
 import type { BuiltinBlobs } from './builtin/builtin-blobs.ts'
+import type { ChangeFeed } from './events/feed.ts'
 import type { ControllerSettings } from './settings.ts'
 import type { Store } from './store/store.ts'
 
@@ -10,16 +11,24 @@ const liveWithinMs = 60_000
 /** However many workers ask, the database is read once in this time. */
 const keptForMs = 1_000
 
+/** How changes name what galleries there are, all of them at once (migration 0005). */
+export const galleriesKey = { kind: 'settings', id: 'galleries' } as const
+
 export interface WorkerSettingsDeps {
   readonly settings: ControllerSettings
   readonly store: Pick<Store, 'controllers' | 'galleries'>
   readonly builtin: Promise<BuiltinBlobs>
+  readonly feed: Pick<ChangeFeed, 'listen'>
   readonly clock: Clock
 }
 
-export function createWorkerSettings({ settings, store, builtin, clock }: WorkerSettingsDeps): () => Promise<WorkerSettings> {
+export function createWorkerSettings({ settings, store, builtin, feed, clock }: WorkerSettingsDeps): () => Promise<WorkerSettings> {
   let kept: { at: number; read: Promise<Pick<WorkerSettings, 'controllers' | 'galleries'>> } | null = null
 
+  // Listeners are told before those who wait for it are woken, so these read it anew.
+  feed.listen(({ changes }) => {
+    if (changes.some(({ kind }) => kind === galleriesKey.kind)) kept = null
+  })
   const readUrls = async (): Promise<string[]> => {
     const live = await store.controllers.listLive(liveWithinMs)
     return [...new Set(live.map((controller) => controller.url))].toSorted()

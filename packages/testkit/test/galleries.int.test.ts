@@ -225,3 +225,26 @@ describe('what comes with Muster', () => {
     await third.stop()
   })
 })
+
+describe('a node that waits in its session', () => {
+  /** Until it is told of galleries that are right; it may be told of other news before. */
+  const pollUntil = async (isRight: (names: readonly string[]) => boolean): Promise<number> => {
+    const startedAt = performance.now()
+    for (let known: string | undefined; ;) {
+      const { body } = await node.post(`/api/node/${nodeId}/session`, { incarnation: node.incarnation, known })
+      const { galleries } = body['settings'] as unknown as { galleries: { name: string }[] }
+      if (isRight(galleries.map(({ name }) => name))) return performance.now() - startedAt
+      known = String(body['etag'])
+    }
+  }
+
+  it('hears of a gallery that is added, and of its removal, long before its poll would end', async () => {
+    await cluster.api.post(`/api/nodes/${nodeId}/approve`)
+    const added = pollUntil((names) => names.includes('late'))
+    await cluster.api.put('/api/galleries/late', { url: 'https://example.com/late.yaml', kind: 'backend' })
+    expect(await added).toBeLessThan(10_000)
+    const removed = pollUntil((names) => !names.includes('late'))
+    await cluster.api.delete('/api/galleries/late')
+    expect(await removed).toBeLessThan(10_000)
+  })
+})

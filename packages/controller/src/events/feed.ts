@@ -23,7 +23,7 @@ const keyOf = (object: ObjectKey): string => `${object.kind} ${object.id}`
 export class ChangeFeed {
   readonly #deps: { readonly changes: ChangeStore; readonly clock: Clock; readonly log: Log }
   readonly #listeners = new Set<ChangeListener>()
-  /** Watchers by object: thousands of workers wait for news of themselves alone. */
+  /** Watchers by object: each of thousands of workers waits for news of itself. */
   readonly #watched = new Map<string, Set<() => void>>()
   readonly #wakeable: ReturnType<typeof createWakeable>
   readonly #trouble: Trouble
@@ -52,20 +52,20 @@ export class ChangeFeed {
   }
 
   /**
-   * Watches one object from now on. Take the watch first and read the object second: a change in
+   * Watches these objects from now on. Take the watch first and read the objects second: a change in
    * between is then not missed.
    */
-  watch(object: ObjectKey): ChangeWatch {
-    const key = keyOf(object)
+  watch(objects: readonly ObjectKey[]): ChangeWatch {
     const wakeable = createWakeable(this.#deps.clock)
     const tell = (): void => wakeable.wake()
-    const watchers = this.#watched.get(key) ?? new Set()
-    this.#watched.set(key, watchers.add(tell))
+    for (const key of objects.map(keyOf)) this.#watched.set(key, (this.#watched.get(key) ?? new Set()).add(tell))
     return {
       changed: (ms, signal) => wakeable.pause(ms, signal).catch(() => false),
       [Symbol.dispose]: () => {
-        watchers.delete(tell)
-        if (watchers.size === 0) this.#watched.delete(key)
+        for (const key of objects.map(keyOf)) {
+          this.#watched.get(key)?.delete(tell)
+          if (this.#watched.get(key)?.size === 0) this.#watched.delete(key)
+        }
       },
     }
   }

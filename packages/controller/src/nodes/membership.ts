@@ -5,6 +5,7 @@ import { NodeId, type PublicKey, type Registration, type Session, type WorkerSet
 import type { ChangeFeed } from '../events/feed.ts'
 import type { AccessStore } from '../store/access.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
+import { galleriesKey } from '../worker-settings.ts'
 import type { BusCredentials } from './bus-credentials.ts'
 import { statusOf } from './view.ts'
 
@@ -85,7 +86,7 @@ export function createMembership(deps: MembershipDeps) {
     ): Promise<SessionOutcome> {
       const deadline = AbortSignal.any([poll.signal, AbortSignal.timeout(longestPollMs)])
       for (;;) {
-        using watch = feed.watch({ kind: 'node', id })
+        using watch = feed.watch([{ kind: 'node', id }, galleriesKey])
         const node = await nodes.find(id)
         if (node === null || node.publicKey !== key) return { outcome: 'unknown' }
         if (poll.incarnation !== undefined && poll.incarnation !== node.incarnation) return { outcome: 'superseded' }

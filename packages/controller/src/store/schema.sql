@@ -308,6 +308,16 @@ CREATE INDEX operations_active ON public.operations USING btree (created_at DESC
 
 CREATE INDEX operations_finished ON public.operations USING btree (finished_at DESC) WHERE (finished_at IS NOT NULL);
 
+CREATE OR REPLACE FUNCTION public.galleries_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform record_change('settings', 'galleries', false);
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.intent_events_are_history()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -445,6 +455,10 @@ begin
   perform pg_notify('muster_changes', '');
 end
 $function$;
+
+CREATE TRIGGER galleries_added AFTER INSERT OR DELETE ON public.galleries FOR EACH ROW EXECUTE FUNCTION galleries_changed();
+
+CREATE TRIGGER galleries_updated AFTER UPDATE ON public.galleries FOR EACH ROW WHEN (((old.url <> new.url) OR (old.kind <> new.kind))) EXECUTE FUNCTION galleries_changed();
 
 CREATE TRIGGER intent_events_are_history BEFORE UPDATE ON public.intent_events FOR EACH ROW EXECUTE FUNCTION intent_events_are_history();
 
