@@ -174,7 +174,7 @@ function membershipOf({ settings, store, connected, clock, log, ...foundation }:
 function createBackendParts(foundation: Foundation, { id, onSettled }: { id: string; onSettled: OperationsDeps['onSettled'] }) {
   const { settings, store, clock, log, stopping } = foundation
   const { bus } = foundation.connected
-  const planners = createPlanners({ settings, store, builtin: foundation.builtin, clock, log })
+  const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
   const wishes = createWishes({ nodes: store.nodes, intents: store.intents, ...planners })
   const operations = createOperations({
     ...{ bus, store, settings, holder: id, random: Math.random, clock, log },
@@ -184,7 +184,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled }: { id: str
     },
   })
   const inventory = createInventory({
-    ...{ bus, store, settings, holder: id, clock, log },
+    ...{ bus, store, settings, holder: id, stopping, clock, log },
     ...planners,
     settleByInventory: operations.settleByInventory,
     async submitUpgrade(backend) {

@@ -30,17 +30,18 @@ export interface CatalogueDeps {
   readonly galleries: Pick<GalleryStore, 'list'>
   readonly builtin: Promise<BuiltinBlobs>
   readonly outbound: Outbound
+  readonly stopping: AbortSignal
   readonly clock: Clock
 }
 
 const oneMayTakeMs = 10_000
 
-export function createCatalogue({ galleries: store, builtin, outbound, clock }: CatalogueDeps): Catalogue {
+export function createCatalogue({ galleries: store, builtin, outbound, stopping, clock }: CatalogueDeps): Catalogue {
   const read = createGalleryReader({ outbound, readBuiltin: async (digest) => await textOf(await builtin, digest) })
   const addresses = async () => [(await builtin).gallery, ...(await store.list()).filter(({ kind }) => kind === 'backend')]
 
   const readOne = async ({ name, url }: GalleryAddress): Promise<ListedGallery | CatalogueProblem> => {
-    const limit = { clock, ms: oneMayTakeMs, what: `reading the gallery ${name}` }
+    const limit = { clock, ms: oneMayTakeMs, what: `reading the gallery ${name}`, signal: stopping }
     try {
       return { ...(await within(limit, (signal) => read({ name, url }, signal))), url }
     } catch (error) {

@@ -13,16 +13,17 @@ export interface PlannersDeps {
   readonly settings: Pick<ControllerSettings, 'allowSource' | 'dockerConfig'>
   readonly store: Pick<Store, 'galleries'>
   readonly builtin: Promise<BuiltinBlobs>
+  readonly stopping: AbortSignal
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createPlanners({ settings, store, builtin, clock, log }: PlannersDeps) {
+export function createPlanners({ settings, store, builtin, stopping, clock, log }: PlannersDeps) {
   const outbound = createOutbound({ allow: [...settings.allowSource], clock, log })
   const { dockerConfig } = settings
   const credentials = dockerConfig === '' ? noCredentials : dockerCredentials({ path: dockerConfig, log })
   const oci = createOciClient({ outbound, credentials, clock, log })
-  const catalogue = createCatalogue({ galleries: store.galleries, builtin, outbound, clock })
+  const catalogue = createCatalogue({ galleries: store.galleries, builtin, outbound, stopping, clock })
   const resolve = createResolveSource({ outbound, oci, builtin, clock })
   return {
     catalogue,

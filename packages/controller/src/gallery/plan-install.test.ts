@@ -54,7 +54,7 @@ beforeAll(async () => {
   const outbound = createOutbound({ allow: [registry.host, filesHost], clock: systemClock, log: silentLog })
   const oci = createOciClient({ outbound, credentials: noCredentials, clock: systemClock, log: silentLog, random: () => 0 })
   const deps = {
-    catalogue: createCatalogue({ galleries: { list: async () => addresses }, builtin, outbound, clock: systemClock }),
+    catalogue: createCatalogue({ galleries: { list: async () => addresses }, builtin, outbound, stopping: signal, clock: systemClock }),
     resolve: createResolveSource({ outbound, oci, builtin, clock: systemClock }),
   }
   install = createPlanInstall(deps)

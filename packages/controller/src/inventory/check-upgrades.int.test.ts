@@ -82,6 +82,7 @@ const checker = (over: Partial<UpgradeCheckerDeps> = {}) =>
     holder: 'c-1',
     intervalMs: 3_600_000,
     submitUpgrade: null,
+    stopping: new AbortController().signal,
     clock: systemClock,
     log: silentLog,
     ...over,
@@ -160,16 +161,35 @@ describe('of several controllers', () => {
   })
 
   it('S3.17 each looks again when it is woken, and one of them every so often', async () => {
+    // Sleeps are a tenth as long; what is compared is what happens, not when.
+    const hurried = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 10, signal) }
     const ending = new AbortController()
-    const one = checker()
+    const one = checker({ clock: hurried })
     const running = one.run(ending.signal)
     one.wake()
     const first = await waitFor(async () => (await store.duties.read(checkDuty)).doneAt, { what: 'the first check' })
     one.wake()
-    await waitFor(async () => (await store.duties.read(checkDuty)).doneAt !== first, { what: 'another check' })
+    await waitFor(async () => (await store.duties.read(checkDuty)).doneAt !== first, { what: 'another check', timeoutMs: 20_000 })
     ending.abort()
     await running
   })
+})
+
+it('a controller that stops does not wait for a registry that hangs, and leaves the check to others', async () => {
+  const stopping = new AbortController()
+  const asked = Promise.withResolvers<void>()
+  const hanging: ResolveSource = () => {
+    asked.resolve()
+    return new Promise(() => undefined)
+  }
+  const one = checker({ resolve: hanging, stopping: stopping.signal })
+  const running = one.run(stopping.signal)
+  one.wake()
+  await asked.promise
+  stopping.abort()
+  await running
+  await checker({ holder: 'c-2' }).checkNow()
+  expect(await known()).toHaveLength(2)
 })
 
 describe('--auto-upgrade', () => {

@@ -26,6 +26,8 @@ export interface UpgradeCheckerDeps {
   readonly intervalMs: number
   /** Null: nothing is upgraded unless somebody asks. */
   readonly submitUpgrade: ((backend: BackendName) => Promise<void>) | null
+  /** Ends what waits: a controller that stops asks nobody any more. */
+  readonly stopping: AbortSignal
   readonly clock: Clock
   readonly log: Log
 }
@@ -41,6 +43,8 @@ export type CheckReport = z.infer<typeof CheckReport>
 export const checkDuty = 'upgrade-check'
 const soonMs = 5_000
 const debounceMs = 1_000
+/** Registries count how often they are asked; however many operations end, one check tells of all. */
+const restMs = 10_000
 /** A check is called off before its lease ends, so two never run at once. */
 const [mayTakeMs, leaseMs] = [50_000, 60_000]
 const turnWithinMs = 30_000
@@ -49,14 +53,14 @@ const pollMs = 250
 export type UpgradeChecker = ReturnType<typeof createUpgradeChecker>
 
 export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
-  const { duties, holder, clock, log, intervalMs } = deps
+  const { duties, holder, stopping, clock, log, intervalMs } = deps
   const wakeable = createWakeable(clock)
   const trouble = createTrouble({ what: 'whether newer backends are on offer can not be found out', clock, log })
   const take = (unlessDoneWithinMs: number): Promise<boolean> => duties.take(checkDuty, { holder, leaseMs, unlessDoneWithinMs })
 
   const checkOnce = async (): Promise<void> => {
     try {
-      await within({ clock, ms: mayTakeMs, what: 'the check for newer backends' }, (signal) => check(deps, signal))
+      await within({ clock, ms: mayTakeMs, what: 'the check for newer backends', signal: stopping }, (signal) => check(deps, signal))
     } catch (error) {
       await duties.release(checkDuty, holder).catch(() => undefined)
       throw error
@@ -66,7 +70,7 @@ export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
     const since = clock.monotonic()
     while (!(await take(0))) {
       if (clock.monotonic() - since > turnWithinMs) throw somebodyChecks()
-      await clock.sleep(pollMs)
+      await clock.sleep(pollMs, stopping)
     }
     await checkOnce()
   }, clock)
@@ -78,15 +82,16 @@ export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
     checkNow: (): Promise<void> => checkInTurn(),
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      let isWoken = false
+      let wokenAt = -Infinity
       for (let pauseMs = soonMs; !signal.aborted; pauseMs = intervalMs) {
-        isWoken = await wakeable.pause(pauseMs, signal).catch(() => false)
-        if (isWoken) await clock.sleep(debounceMs, signal).catch(() => undefined)
+        const isWoken = await wakeable.pause(pauseMs, signal).catch(() => false)
+        if (isWoken) await clock.sleep(Math.max(debounceMs, wokenAt + restMs - clock.monotonic()), signal).catch(() => undefined)
         if (signal.aborted) return
+        if (isWoken) wokenAt = clock.monotonic()
         const due = isWoken ? checkInTurn() : take(Math.min(intervalMs / 2, 60_000)).then((isOurs) => (isOurs ? checkOnce() : undefined))
         await due.then(
           () => trouble.over(),
-          (error: unknown) => trouble.failed({ error }),
+          (error: unknown) => signal.aborted || trouble.failed({ error }),
         )
       }
     },

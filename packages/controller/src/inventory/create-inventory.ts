@@ -20,6 +20,7 @@ export interface InventoryDeps {
   readonly submitUpgrade: NonNullable<UpgradeCheckerDeps['submitUpgrade']>
   /** This process. */
   readonly holder: string
+  readonly stopping: AbortSignal
   readonly clock: Clock
   readonly log: Log
 }
@@ -37,6 +38,7 @@ export function createInventory(deps: InventoryDeps) {
     listNodes: fleet.listNodes,
     holder: deps.holder,
     intervalMs: settings.upgradeCheckInterval,
+    stopping: deps.stopping,
     submitUpgrade: settings.autoUpgrade ? deps.submitUpgrade : null,
   })
   return {
