@@ -10,6 +10,8 @@ export interface ScriptedInstaller extends Installer {
   readonly calls: Call[]
   readonly installed: Map<BackendName, InstalledBackend>
   readonly damaged: Set<BackendName>
+  /** Other names of what is installed. */
+  readonly aliases: Map<BackendName, BackendName>
   /** How the next installs, repairs and removals of this backend go; at once unless told. */
   readonly script: Map<BackendName, Behaviour>
   readonly refusals: Map<BackendName, Failure>
@@ -47,6 +49,7 @@ export function createScriptedInstaller(): ScriptedInstaller {
     calls,
     installed,
     damaged,
+    aliases: new Map(),
     script,
     refusals: new Map(),
     isLying: false,
@@ -59,6 +62,10 @@ export function createScriptedInstaller(): ScriptedInstaller {
       record(backend, digest)
       damaged.delete(backend)
       return outcomeOf(backend)
+    },
+    async listedName(name) {
+      const other = installer.aliases.get(name)
+      return installed.has(name) ? name : other !== undefined && installed.has(other) ? other : null
     },
     async remove(backend, context) {
       await work({ what: 'remove', backend }, context)

@@ -428,7 +428,7 @@ describe('progress', () => {
     installer.script.set(llama, reporting('resolving', 'downloading', 'extracting', 'starting'))
     installer.script.set(whisper, reporting('downloading'))
     await Promise.all([
-      install({ backend: llama, async: true, op_id: 'op-1', generation: 1 }),
+      install({ backend: llama, async: true, op_id: 'op-1', generation: 1, epoch: 1 }),
       upgrade({ backend: whisper, async: true, op_id: 'op-2', generation: 2 }),
     ])
     await Promise.all([result('op-1'), result('op-2')])

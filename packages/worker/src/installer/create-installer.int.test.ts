@@ -1,45 +1,28 @@
 // Which digest is installed, recorded and found again, and from where: orders against a registry that counts.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { silentLog, systemClock } from '@muster/host'
 import { FleetError, type Digest, type InstalledBackend } from '@muster/protocol'
-import { createOciClient, createOutbound, noCredentials, parseGallery, platformOf } from '@muster/source'
-import { makeImage, makeIndex, startHostileRegistry, tar, type HostileRegistry, type ImageFixture } from '@muster/testkit'
+import { parseGallery } from '@muster/source'
+import { makeImage, makeIndex, tar, type HostileRegistry, type ImageFixture } from '@muster/testkit'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { makeTestStore, runSh, type TestStore } from '../../test/test-store.ts'
+import { ownPlatform as platform, startRegistryInstaller, type RegistryInstaller } from '../../test/registry-installer.ts'
+import { runSh, type TestStore } from '../../test/test-store.ts'
 import { createByteBudget } from '../operations/byte-budget.ts'
 import type { Installer } from '../operations/installer.ts'
 import { Order } from '../operations/order.ts'
 import { perform } from '../operations/perform.ts'
-import { createInstaller } from './create-installer.ts'
-import type { OfferedGallery } from './find-source.ts'
 
+let world: RegistryInstaller
 let registry: HostileRegistry
 let opened: TestStore
 let installer: Installer
-let galleries: OfferedGallery[]
-const platform = platformOf({ platform: process.platform, arch: process.arch })
 const other = platform.arch === 'arm64' ? 'amd64' : 'arm64'
 
 beforeEach(async () => {
-  registry = await startHostileRegistry()
-  opened = await makeTestStore()
-  galleries = []
-  const outbound = createOutbound({ allow: [registry.host], clock: systemClock, log: silentLog })
-  const oci = createOciClient({ outbound, credentials: noCredentials, clock: systemClock, log: silentLog })
-  installer = createInstaller({
-    store: opened.store,
-    sources: () => ({ outbound, oci, builtin: oci, galleries: () => galleries }),
-    platform,
-    node: () => ({ os: platform.os, arch: platform.arch, capability: 'default' }),
-    clock: systemClock,
-    log: silentLog,
-  })
+  world = await startRegistryInstaller()
+  ;({ registry, opened, installer } = world)
 })
-afterEach(async () => {
-  await opened[Symbol.asyncDispose]()
-  await registry.stop()
-})
+afterEach(() => world[Symbol.asyncDispose]())
 
 const imageFor = (architecture: string, text: string): ImageFixture =>
   makeImage({ layers: [tar([runSh, { path: 'text', data: text }])], platform: { os: platform.os, architecture } })
@@ -163,10 +146,10 @@ it('a gallery that can’t be read hides nothing that one before it offers', asy
   const unread = async (): Promise<never> => {
     throw new FleetError({ code: 'unavailable', retry: 'backoff', message: 'the gallery second is not there' })
   }
-  galleries = [
+  world.galleries.push(
     { name: 'first', url: 'file:///first', read: async () => ({ name: 'first', entries: offered }) },
     { name: 'second', url: 'https://second.example', read: unread },
-  ]
+  )
   expect(await carryOut({ uri: undefined })).toMatchObject({ digest: index })
   expect(await listed()).toMatchObject({ gallery_url: 'file:///first' })
   await expect(carryOut({ backend: 'unheard-of', uri: undefined })).rejects.toThrow('the gallery second is not there')

@@ -1,10 +1,11 @@
 // Puts backends on this machine: finds where they come from, fetches and verifies them, unpacks them beside what is
 // there, proves them, and only then makes them the version in use.
-import type { Clock, Log } from '@muster/host'
+import { errorCode, type Clock, type Log } from '@muster/host'
 import { parseReference, sourceKind, type NodeTraits, type OciClient, type Outbound, type Platform } from '@muster/source'
 import { failureOf, FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
+import { storageFailure } from '../storage/disk-full.ts'
 import type { InstalledRecord } from '../storage/installed-record.ts'
 import { builtinReference } from './builtin-source.ts'
 import { findSource, sourceProblem, type BackendSource, type OfferedGallery } from './find-source.ts'
@@ -38,9 +39,9 @@ export function createInstaller(deps: InstallerDeps): Installer {
       return message === null ? null : { code: 'invalid', retry: 'never', message }
     },
     install: (request, context) => install(deps, request, context),
+    listedName: (name) => listedName(store, name),
     async remove(backend, { signal }) {
-      const record = await find(store, backend)
-      if (record !== null) await store.deactivate(record.name)
+      await store.deactivate(backend)
       await tidyUp(deps, signal)
     },
     async isInstalled(backend, digest) {
@@ -156,11 +157,21 @@ const isOf = (record: InstalledRecord, digest: Digest): boolean => record.digest
 const listedDigest = ({ digest, index_digest: index, is_manifest_pinned: isManifestPinned }: InstalledRecord): Digest =>
   isManifestPinned ? digest : (index ?? digest)
 
-/** By the name that was asked for, the concrete one, or the alias: they are one backend. */
+/** A concrete name or an alias that several backends have is none of theirs. */
+async function listedName(store: BackendStore, name: BackendName): Promise<BackendName | null> {
+  const records = await store.list()
+  if (records.some((record) => record.name === name)) return name
+  const [one, ...others] = records.filter((record) => record.concrete === name || record.alias === name)
+  return one === undefined || others.length > 0 ? null : one.name
+}
+
+/** A record that can't be understood is none: what is installed over it replaces it. */
 async function find(store: BackendStore, name: BackendName): Promise<InstalledRecord | null> {
-  const own = await store.get(name)
-  if (own !== null) return own.current
-  return (await store.list()).find((record) => record.concrete === name || record.alias === name) ?? null
+  const found = await store.get(name).catch((error: unknown) => {
+    if (errorCode(error) !== undefined) throw storageFailure(error)
+    return null
+  })
+  return found?.current ?? null
 }
 
 const listed = (record: InstalledRecord): InstalledBackend => ({

@@ -1,7 +1,7 @@
 // Whether a command is taken on. It is in the journal before anybody hears that it is; what is refused
 // leaves no trace.
-import type { Clock } from '@muster/host'
-import { failureOf, type Failure } from '@muster/protocol'
+import type { Clock, Log } from '@muster/host'
+import { failureOf, type BackendName, type Failure } from '@muster/protocol'
 import type { Announcer } from './announcer.ts'
 import { decide } from './decide.ts'
 import type { Executor } from './executor.ts'
@@ -27,6 +27,7 @@ export type Admission = Readonly<{
   installer: Installer
   announcer: Announcer
   clock: Clock
+  log: Log
   step: Step
 }>
 
@@ -35,7 +36,7 @@ export function createAdmission(deps: Admission): (asked: Order) => Promise<Subm
   return async (asked) => {
     await step('W.recv')
     if (executor.isStopping()) return refused({ code: 'unavailable', retry: 'backoff', message: 'this worker is stopping; try again' })
-    const order: Order = { ...asked, backend: ledger.rowNameOf(asked.backend) }
+    const order: Order = { ...asked, backend: await rowNameOf(asked.backend, deps) }
     const holds = await stillHolds(ledger.row(order.backend).at(-1), installer)
     const verdictNow = () => decide(wishOf(order), { row: ledger.row(order.backend).map(knownOf), holds })
     if (verdictNow().do === 'accept') {
@@ -48,6 +49,18 @@ export function createAdmission(deps: Admission): (asked: Order) => Promise<Subm
     const work = verdict.do === 'accept' ? null : ledger.get(verdict.id)
     return work === null ? await accept(order, verdict.do === 'accept' ? verdict.cancels : [], deps) : await share(work, order, deps)
   }
+}
+
+/**
+ * Settled once and for all, and noted with the order: a name may lead elsewhere as soon as the order is carried out, and
+ * whoever is told to remove the one must not come back and take the other.
+ */
+async function rowNameOf(asked: BackendName, { ledger, installer, log }: Admission): Promise<BackendName> {
+  const listed = await installer.listedName(asked).catch((error: unknown) => {
+    log.warn('what is installed could not be read', { backend: asked, error })
+    return null
+  })
+  return listed === asked ? asked : (ledger.rowNameOf(asked) ?? listed ?? asked)
 }
 
 async function accept(order: Order, cancels: readonly number[], { ledger, executor }: Admission): Promise<Submitted> {

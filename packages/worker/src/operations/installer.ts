@@ -41,9 +41,11 @@ export interface Installer {
   /** Why this can never be installed here, from what is known without asking anybody; null: try. */
   refusal(request: InstallRequest): Promise<Failure | null>
   install(request: InstallRequest, context: InstallContext): Promise<InstallOutcome>
-  /** Removing what is not there is done at once. */
+  /** Under which name it is listed: its own, or that of the one backend whose concrete name or alias this is. Null: none is. */
+  listedName(name: BackendName): Promise<BackendName | null>
+  /** From here on a backend goes by the name it is listed by, and no other. Removing what is not there is done at once. */
   remove(backend: BackendName, context: InstallContext): Promise<void>
-  /** By any name it has. With a digest: exactly that one, whether of its manifest or of the index that led there. */
+  /** With a digest: exactly that one, whether of its manifest or of the index that led there. */
   isInstalled(backend: BackendName, digest?: Digest): Promise<boolean>
   /** From now on the inventory lists it by this one of its digests; another one changes nothing. */
   listAs(backend: BackendName, digest: Digest): Promise<void>
@@ -60,6 +62,7 @@ export interface Installer {
 export const noInstaller: Installer = {
   refusal: async ({ backend }) => nothingKnown(backend),
   install: async ({ backend }) => Promise.reject(new FleetError(nothingKnown(backend))),
+  listedName: async () => null,
   remove: async () => undefined,
   isInstalled: async () => false,
   listAs: async () => undefined,

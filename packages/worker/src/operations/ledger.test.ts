@@ -91,6 +91,6 @@ describe('the ledger', () => {
     add(ledger, order('whisper'))
     expect(ledger.namesOf(order('gguf')).toSorted()).toEqual(['cuda-llama', 'gguf', 'llama'])
     expect(ledger.rowNameOf(name('cuda-llama'))).toBe('llama')
-    expect(ledger.rowNameOf(name('gguf'))).toBe('gguf')
+    expect(ledger.rowNameOf(name('gguf'))).toBe(null)
   })
 })

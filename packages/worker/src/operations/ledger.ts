@@ -15,8 +15,8 @@ export interface Ledger {
   byOp(opId: OperationId): Work | null
   /** Of this backend, in the order of acceptance. */
   row(backend: BackendName): readonly Work[]
-  /** Concrete names lead to the row of the name that was asked for. */
-  rowNameOf(backend: BackendName): BackendName
+  /** Concrete names lead to the row of the name that was asked for. Null: there is no such row. */
+  rowNameOf(backend: BackendName): BackendName | null
   /** Every name under which work on this backend may meet other work. */
   namesOf(order: Order): readonly BackendName[]
   unfinished(): readonly Work[]
@@ -144,9 +144,9 @@ function relatedNames(order: Order, others: readonly Work[]): BackendName[] {
   return [...names]
 }
 
-function rowNameIn(works: readonly Work[], backend: BackendName): BackendName {
+function rowNameIn(works: readonly Work[], backend: BackendName): BackendName | null {
   if (works.some(({ order }) => order.backend === backend)) return backend
-  return works.findLast(({ order }) => order.name === backend)?.order.backend ?? backend
+  return works.findLast(({ order }) => order.name === backend)?.order.backend ?? null
 }
 
 /** Finished, not among the latest, and neither the newest of its backend nor the one with its highest generation. */

@@ -57,7 +57,7 @@ export async function openOperations({ path, installer, clock, log, step = noSte
     return statusOf(opId, work, work === null ? null : executor.progressOf(work))
   }
   let isResumed = false
-  const admit = createAdmission({ ledger, journal, executor, installer, announcer, clock, step })
+  const admit = createAdmission({ ledger, journal, executor, installer, announcer, clock, log, step })
   return {
     submit: admit,
     inventory,

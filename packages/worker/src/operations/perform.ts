@@ -12,12 +12,17 @@ export async function perform(order: Order, means: Means): Promise<Success> {
     case 'delete':
       return await remove(order, means)
     case 'upgrade':
-      return await upgrade(order, means)
+      return await upgrade(await asListed(order, means), means)
     case 'install':
-      return await install(order, means)
+      return await install(await asListed(order, means), means)
     default:
       return unreachable(order.kind)
   }
+}
+
+/** What it is about may have been installed under another of its names since it was accepted. */
+async function asListed(order: Order, { installer }: Means): Promise<Order> {
+  return { ...order, backend: (await installer.listedName(order.backend)) ?? order.backend }
 }
 
 export function requestOf({ backend, kind, force, uri, mirrors, digest, name, alias, strategy }: Order): InstallRequest {
