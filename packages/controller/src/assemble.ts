@@ -200,11 +200,11 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
   const { settings, store, connected, builtin, clock, log, stopping, url } = foundation
   const { metrics, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, wishes } = parts
   const endpoints: Endpoint[] = [
-    ...nodeEndpoints({ nodes: store.nodes }),
+    ...nodeEndpoints({ nodes: store.nodes, intents: store.intents }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
     ...galleryEndpoints({ galleries: store.galleries, builtin }),
-    ...operationEndpoints({ operations: store.operations, reopen: store.reopen, heard: operations.heard, wake: operations.wake }),
+    ...operationEndpoints({ operations: store.operations, reopen: store.reopen, view: operations.view, wake: operations.wake }),
     ...backendReadEndpoints({ ...inventory, catalogue: planners.catalogue, nodes: store.nodes }),
     ...backendWishEndpoints({
       wishes,

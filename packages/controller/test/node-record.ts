@@ -32,6 +32,7 @@ export function nodeRecord(id: string, { inventory = [], resources = {}, ...fact
     answering: 'yes',
     lastSeenAt: null,
     inFlight: 0,
+    pendingOps: 0,
     ...facts,
     inventory: inventory.map((backend) => InstalledBackend.parse(backend)),
     resources: Resources.parse(resources),

@@ -3,6 +3,13 @@
 // does not fit is refused (sanitising makes two names one).
 import { z } from 'zod'
 
+/** What others write and is kept as it is, but for what PostgreSQL can't keep: one text must not spoil a statement about many rows. */
+export const storable = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .overwrite((text) => text.replaceAll('\0', '\uFFFD').toWellFormed())
+
 /** What foreign machines and people write: no control characters, no halves of characters (PostgreSQL keeps neither). */
 export const plainText = (max: number) =>
   z

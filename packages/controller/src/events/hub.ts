@@ -46,12 +46,13 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
   }
   // One batch after the other, so that an older state never overtakes a newer one.
   let queue: Promise<void> = Promise.resolve()
-  const inTurn = (work: () => Promise<void>): void => {
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
     if (listeners.size > 0) queue = queue.then(work)
+    return queue
   }
 
-  feed.listen(({ changes, cursor }) =>
-    inTurn(async () => {
+  feed.listen(({ changes, cursor }) => {
+    void inTurn(async () => {
       try {
         const events = (await readObjects(changes, readers)).map(render)
         await tell({ do: 'send', events, cursor })
@@ -59,8 +60,8 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
         log.warn('events could not be read; listeners begin again', { error })
         await tell({ do: 'cut' })
       }
-    }),
-  )
+    })
+  })
 
   return {
     listen(listener: EventListener): () => void {
@@ -69,8 +70,9 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
     },
 
     /** Sends these objects as they are now, though nothing about them was stored as a change. Who misses that misses nothing. */
-    tick(kind: string, ids: readonly string[]): void {
-      inTurn(async () => {
+    async tick(kind: string, ids: readonly string[]): Promise<void> {
+      if (ids.length === 0) return
+      await inTurn(async () => {
         const keys = ids.map((id) => ({ kind, id }))
         const objects = await readObjects(keys, readers).catch(() => [])
         const events = objects.filter(({ data }) => data !== null).map(render)

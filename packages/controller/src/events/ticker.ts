@@ -17,7 +17,7 @@ export function createTicker({ hub, clock }: { hub: EventHub; clock: Clock }) {
       for (const node of nodes) moved.add(node)
       if (clock.monotonic() - lastAt < everyMs) return
       lastAt = clock.monotonic()
-      if (moved.size <= most) hub.tick('node', [...moved])
+      if (moved.size <= most) void hub.tick('node', [...moved])
       moved.clear()
     },
   }

@@ -1,7 +1,9 @@
 // /api/nodes: the fleet, for administrators.
 import { nodeRoutes as routes, type NodeId, type NodeView } from '@muster/protocol'
 import { checkOverrides, effectiveLabels, patchLabels, replaceLabels, type Overrides } from '../nodes/labels.ts'
+import { viewIntent } from '../nodes/intent-view.ts'
 import { viewOf } from '../nodes/view.ts'
+import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { nameOf } from '../auth/principal-name.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
@@ -9,7 +11,7 @@ import { HttpError, notFound } from './http-error.ts'
 
 const noSuchNode = (id: NodeId): HttpError => notFound(`there is no node ${id}; GET /api/nodes lists them`)
 
-export function nodeEndpoints({ nodes }: { nodes: NodeStore }): Endpoint[] {
+export function nodeEndpoints({ nodes, intents }: { nodes: NodeStore; intents: IntentStore }): Endpoint[] {
   async function get(id: NodeId): Promise<NodeRecord> {
     const node = await nodes.find(id)
     if (node === null) throw noSuchNode(id)
@@ -65,9 +67,20 @@ export function nodeEndpoints({ nodes }: { nodes: NodeStore }): Endpoint[] {
       await nodes.setVramBudget(params.id, null)
       return await view(params.id)
     }),
+    ...backendsOfNode(get, intents),
+  ]
+}
+
+function backendsOfNode(get: (id: NodeId) => Promise<NodeRecord>, intents: IntentStore): Endpoint[] {
+  return [
     endpoint(routes.backends, async ({ params }) => {
       const node = await get(params.id)
       return { backends: node.nodeType === 'agent' ? [] : [...node.inventory] }
+    }),
+    endpoint(routes.intents, async ({ params }) => {
+      const node = await get(params.id)
+      const { rows } = await intents.listOfNode(params.id)
+      return { intents: node.nodeType === 'agent' ? [] : rows.map((row) => viewIntent(row, node)) }
     }),
   ]
 }

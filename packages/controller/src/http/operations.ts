@@ -1,7 +1,6 @@
 // /api/operations: looking at what was asked for, calling it off, trying it again.
 import { operationRoutes as routes, type OperationId, type OperationView } from '@muster/protocol'
-import { viewOperation, type Heard } from '../operations/view.ts'
-import type { OperationStore } from '../store/operations.ts'
+import type { OperationRecord, OperationStore } from '../store/operations.ts'
 import type { ReopenStore } from '../store/reopen.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError, notFound } from './http-error.ts'
@@ -9,22 +8,22 @@ import { HttpError, notFound } from './http-error.ts'
 export interface OperationEndpointDeps {
   readonly operations: OperationStore
   readonly reopen: ReopenStore
-  readonly heard: Heard
+  readonly view: (operation: OperationRecord) => OperationView
   /** There may be something to do. */
   readonly wake: () => void
 }
 
 const noSuchOperation = (id: string): HttpError => notFound(`there is no operation ${id}; GET /api/operations?state=all lists them`)
 
-export function operationEndpoints({ operations, reopen, heard, wake }: OperationEndpointDeps): Endpoint[] {
+export function operationEndpoints({ operations, reopen, view: viewOf, wake }: OperationEndpointDeps): Endpoint[] {
   const view = async (id: OperationId): Promise<OperationView> => {
     const operation = await operations.find(id)
     if (operation === null) throw noSuchOperation(id)
-    return viewOperation(operation, heard)
+    return viewOf(operation)
   }
   return [
     endpoint(routes.list, async ({ query }) => ({
-      operations: (await operations.list(query.state)).map((operation) => viewOperation(operation, heard)),
+      operations: (await operations.list(query.state)).map(viewOf),
     })),
     endpoint(routes.get, async ({ params }) => await view(params.id)),
     endpoint(routes.cancel, async ({ params: { id } }) => {

@@ -33,6 +33,6 @@ export function viewOf(node: NodeRecord): NodeView {
     in_flight: node.inFlight,
     models: [],
     backends: node.nodeType === 'agent' ? [] : node.inventory.map((backend) => backend.name),
-    pending_ops: 0,
+    pending_ops: node.pendingOps,
   }
 }

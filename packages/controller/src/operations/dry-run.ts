@@ -62,6 +62,7 @@ function rowOf(wish: Wish, node: WishedNode, { known, now }: { known: NodeRecord
     },
     plan: node.plan,
     bytes: { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: null },
+    triedSince: 0,
     askedAt: null,
     wishedAt: now,
     revision: 0,

@@ -6,67 +6,69 @@ import { progress, type NodeId, type OperationId, type Progress } from '@muster/
 import type { BytesSeen } from '../store/intent-rows.ts'
 import type { IntentStore, ProgressTick } from '../store/intents.ts'
 
-/** Ids come from the bus: what is remembered of them is bounded, and forgotten when it is old. */
+/** Ids come from the bus, so what is remembered of them is bounded: of all, and of one node, that it may harm itself only. */
 const maxRemembered = 50_000
+const maxOfOneNode = 256
 const forgetAfterMs = 300_000
 const flushEveryMs = 1_000
+/** Also how often those who watch are told. */
+const tellEveryMs = 250
+/** Tries of which the highest percentage is remembered. */
+const maxPeaks = 8
 
-type Entry = Readonly<{ tick: ProgressTick; epoch: number | null; heardAt: number }> & { isStored: boolean }
+/** How far one try came at most. */
+type Peak = Readonly<{ epoch: number | null; percentage: number }>
+type Entry = Readonly<{ tick: ProgressTick; peaks: readonly Peak[]; heardAt: number }> & { isStored: boolean }
 export type TickKey = Readonly<{ nodeId: NodeId; opId: OperationId }>
+/** `heardAt`: to tell which was heard last. */
+export type BytesHeard = BytesSeen & Readonly<{ heardAt: number; isOfSomeTry: boolean }>
 
 export interface ProgressBookDeps {
   readonly bus: Bus
   readonly intents: Pick<IntentStore, 'recordProgress'>
-  /** Told what was heard of, at most once in this time. */
+  /** Told every 250 ms what was heard of since. */
   readonly onTicks: (keys: readonly TickKey[]) => void
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Also how often those who watch are told. */
-const tellEveryMs = 250
-
 export function createProgressBook({ bus, intents, onTicks, clock, log }: ProgressBookDeps) {
-  const entries = new Map<string, Entry>()
+  const pages = createPages()
   let news = new Map<string, TickKey>()
   const trouble = createTrouble({ what: 'progress can not be stored', clock, log })
 
   const note = (message: Progress, { node, op }: { node: NodeId; op: OperationId }): void => {
     if (message.node_id !== node || message.op_id !== op) return
-    const key = keyOf(node, op)
-    const known = entries.get(key)
+    const key = { nodeId: node, opId: op }
+    const known = pages.get(key)
     const seq = message.seq ?? null
     if (known !== undefined && seq !== null && known.tick.seq !== null && seq <= known.tick.seq) return
-    if (known === undefined && entries.size >= maxRemembered) return
-    const { phase, file_name: fileName, current, total } = message
-    // Within one try a bar never goes back, also when the worker was restarted; another try begins anew.
-    const epoch = message.epoch ?? null
-    const percentage = Math.max(message.percentage, known !== undefined && known.epoch === epoch ? known.tick.percentage : 0)
-    const tick: ProgressTick = { nodeId: node, opId: op, phase, fileName, current, total, percentage, seq }
-    entries.set(key, { tick, epoch, heardAt: clock.monotonic(), isStored: false })
-    news.set(key, { nodeId: node, opId: op })
+    if (pages.put(entryOf(message, known, clock.monotonic()))) news.set(keyOf(key), key)
   }
   const flush = async (): Promise<void> => {
-    const fresh = [...entries.values()].filter((entry) => !entry.isStored)
+    const fresh = pages.all().filter((entry) => !entry.isStored)
     try {
-      await intents.recordProgress(fresh.map((entry) => entry.tick))
-      for (const entry of fresh) entry.isStored = true
+      const open = new Set((await intents.recordProgress(fresh.map((entry) => entry.tick))).map(keyOf))
+      for (const entry of fresh) {
+        entry.isStored = true
+        // Nobody asked for it, or it has come to its end.
+        if (!open.has(keyOf(entry.tick))) pages.forget(entry.tick)
+      }
       trouble.over()
     } catch (error) {
       trouble.failed({ error, ticks: fresh.length })
     }
     const old = clock.monotonic() - forgetAfterMs
-    for (const [key, entry] of entries) if (entry.heardAt < old) entries.delete(key)
+    for (const { tick, heardAt } of pages.all()) if (heardAt < old) pages.forget(tick)
   }
   const tell = (): void => {
-    if (news.size === 0) return
     const keys = [...news.values()]
     news = new Map()
     onTicks(keys)
   }
 
   return {
-    heard: (nodeId: string, opId: string): BytesSeen | null => bytesOf(entries.get(keyOf(nodeId, opId))),
+    heard: (nodeId: NodeId, opId: OperationId, since: number): BytesHeard | null => bytesOf(pages.get({ nodeId, opId }), since),
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       const subscription = subscribe(bus, note, log)
@@ -84,6 +86,33 @@ export function createProgressBook({ bus, intents, onTicks, clock, log }: Progre
   }
 }
 
+/** The latest of each, by node: full for one that names too many is not full for others. */
+function createPages() {
+  const nodes = new Map<NodeId, Map<OperationId, Entry>>()
+  let count = 0
+  return {
+    get: ({ nodeId, opId }: TickKey): Entry | undefined => nodes.get(nodeId)?.get(opId),
+    all: (): Entry[] => [...nodes.values()].flatMap((page) => [...page.values()]),
+    /** False: there is no room for it. */
+    put(entry: Entry): boolean {
+      const { nodeId, opId } = entry.tick
+      const page = nodes.get(nodeId) ?? new Map<OperationId, Entry>()
+      const isNew = !page.has(opId)
+      if (isNew && (count >= maxRemembered || page.size >= maxOfOneNode)) return false
+      if (isNew) count += 1
+      page.set(opId, entry)
+      nodes.set(nodeId, page)
+      return true
+    },
+    forget({ nodeId, opId }: TickKey): void {
+      const page = nodes.get(nodeId)
+      if (page?.delete(opId) !== true) return
+      count -= 1
+      if (page.size === 0) nodes.delete(nodeId)
+    },
+  }
+}
+
 type Note = (message: Progress, from: { node: NodeId; op: OperationId }) => void
 
 /** Without it operations are carried out all the same; only nobody sees their bytes move. */
@@ -96,10 +125,22 @@ function subscribe(bus: Bus, note: Note, log: Log): Subscription | null {
   }
 }
 
-const keyOf = (nodeId: string, opId: string): string => `${nodeId} ${opId}`
+const keyOf = ({ nodeId, opId }: { nodeId: string; opId: string }): string => `${nodeId} ${opId}`
 
-function bytesOf(entry: Entry | undefined): BytesSeen | null {
-  if (entry === undefined) return null
-  const { phase, fileName, current, total, percentage, seq } = entry.tick
-  return { phase, fileName, current, total, percentage, seq }
+function entryOf(message: Progress, known: Entry | undefined, heardAt: number): Entry {
+  const { node_id: nodeId, op_id: opId, phase, file_name: fileName, current, total, seq = null, epoch = null } = message
+  const before = known?.peaks ?? []
+  // Within one try a bar never goes back, also when the worker was restarted.
+  const percentage = Math.max(message.percentage, before.find((peak) => peak.epoch === epoch)?.percentage ?? 0)
+  const peaks = [...before.filter((peak) => peak.epoch !== epoch), { epoch, percentage }].slice(-maxPeaks)
+  return { tick: { nodeId, opId, phase, fileName, current, total, percentage, seq, epoch }, peaks, heardAt, isStored: false }
+}
+
+/** `since`: the first try of the attempt. What was said of an earlier one is about an attempt that failed. */
+function bytesOf(entry: Entry | undefined, since: number): BytesHeard | null {
+  if (entry === undefined || (entry.tick.epoch !== null && entry.tick.epoch < since)) return null
+  const { phase, fileName, current, total, seq, epoch } = entry.tick
+  const ofAttempt = entry.peaks.filter((peak) => peak.epoch === epoch || (peak.epoch !== null && peak.epoch >= since))
+  const percentage = Math.max(...ofAttempt.map((peak) => peak.percentage))
+  return { phase, fileName, current, total, percentage, seq, heardAt: entry.heardAt, isOfSomeTry: epoch !== null }
 }

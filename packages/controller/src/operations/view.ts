@@ -4,28 +4,31 @@ import {
   FailureCode,
   isOpen,
   isSettled,
-  nodeStatus,
   openRowOf,
   operationState,
+  presenceOf,
+  type NodeId,
   type NodePresence,
+  type OperationId,
   type OperationNode,
   type OperationState,
   type OperationView,
 } from '@muster/protocol'
-import type { BytesSeen } from '../store/intent-rows.ts'
-import type { NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
+import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
+import type { OperationNodeRecord, OperationRecord } from '../store/operations.ts'
+import type { BytesHeard } from './progress-book.ts'
 
-/** What was heard of a row's bytes since they were last stored; null when nothing was. */
-export type Heard = (nodeId: string, opId: string) => BytesSeen | null
+/** What was heard of a row's bytes since they were last stored, in this try or one since `since`; null when nothing was. */
+export type Heard = (nodeId: NodeId, opId: OperationId, since: number) => BytesHeard | null
 
-type Shown = Readonly<{ view: OperationNode; node: NodePresence | null; weight: number | null }>
+type Shown = Readonly<{ view: OperationNode; node: NodePresence | null; weight: number | null; heardAt: number }>
 
 export function viewOperation(operation: OperationRecord, heard: Heard = () => null): OperationView {
   const shown = operation.nodes.map((row) => showNode(row, heard))
   const nodes = shown.map(({ view }) => view)
   const state = operationState(shown.map(({ view, node }) => ({ status: view.status, nextRetryAt: nextOf(view), node })))
   const counted = nodes.filter((node) => node.status !== 'skipped')
-  const busiest = nodes.findLast((node) => node.file_name !== '')?.file_name
+  const latest = shown.filter(({ view }) => view.file_name !== '').toSorted((a, b) => b.heardAt - a.heardAt)[0]?.view.file_name
   return {
     id: operation.id,
     kind: operation.kind,
@@ -34,7 +37,7 @@ export function viewOperation(operation: OperationRecord, heard: Heard = () => n
     state,
     message: messageOf(state, nodes),
     progress: state === 'succeeded' ? 100 : Math.max(operation.progress, progressOf(shown)),
-    file_name: busiest ?? operation.fileName,
+    file_name: latest ?? operation.fileName,
     current_bytes: sum(counted.map((node) => node.current)),
     total_bytes: sum(counted.map((node) => node.total)),
     created_at: operation.createdAt,
@@ -42,10 +45,6 @@ export function viewOperation(operation: OperationRecord, heard: Heard = () => n
     requested_by: operation.requestedBy,
     nodes,
   }
-}
-
-function presenceOf(facts: NodeFactsRow): NodePresence {
-  return { status: nodeStatus(facts).status, isAnswering: facts.liveness !== 'present' || facts.answering === 'yes' }
 }
 
 function showNode(row: OperationNodeRecord, heard: Heard): Shown {
@@ -67,16 +66,15 @@ function showNode(row: OperationNodeRecord, heard: Heard): Shown {
     error: row.error,
     error_code: codeOf(row.errorCode),
   }
-  return { view, node: null, weight: row.status === 'skipped' ? null : row.total }
+  return { view, node: null, weight: row.status === 'skipped' ? null : row.total, heardAt: 0 }
 }
 
 function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: Heard): Shown {
-  const { intent, plan, bytes: stored } = row.record
+  const { intent, plan } = row.record
   if (!isOpen(intent)) throw new Error(`the row of ${intent.backend} on ${row.nodeId} is settled, its operation is not`)
-  const tick = heard(row.nodeId, intent.opId)
-  const bytes = tick !== null && isNewer(tick, stored) ? { ...tick, percentage: Math.max(tick.percentage, stored.percentage) } : stored
+  const { bytes, heardAt } = bytesOf(row.record, heard)
   const node = presenceOf(row.node)
-  const { status, message, nextRetryAt } = openRowOf(intent, node, bytes.seq !== null || bytes.percentage > 0)
+  const { status, message, nextRetryAt } = openRowOf(intent, node, bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0)
   const total = bytes.total > 0 ? bytes.total : (plan.sizeBytes ?? 0)
   const isError = status === 'error'
   const view: OperationNode = {
@@ -96,7 +94,14 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
     error: isError ? (intent.lastFailure?.message ?? '') : null,
     error_code: isError ? (intent.lastFailure?.code ?? null) : null,
   }
-  return { view, node, weight: total }
+  return { view, node, weight: total, heardAt }
+}
+
+/** What was heard last, if it is newer than what is stored. A tick that does not say of which try it is counts while there is one. */
+function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, heard: Heard): { bytes: BytesSeen; heardAt: number } {
+  const tick = heard(intent.nodeId, intent.opId, triedSince)
+  if (tick === null || !isNewer(tick, stored) || !(tick.isOfSomeTry || intent.state === 'working')) return { bytes: stored, heardAt: 0 }
+  return { bytes: { ...tick, percentage: Math.max(tick.percentage, stored.percentage) }, heardAt: tick.heardAt }
 }
 
 const isNewer = (tick: BytesSeen, stored: BytesSeen): boolean => tick.seq === null || stored.seq === null || tick.seq >= stored.seq

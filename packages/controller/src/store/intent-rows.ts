@@ -18,6 +18,8 @@ export interface IntentRecord {
   readonly intent: Intent
   readonly plan: Plan
   readonly bytes: BytesSeen
+  /** The first epoch of this attempt: what is said of the bytes of older ones is about one that failed. */
+  readonly triedSince: number
   /** When the worker was last asked how it goes; milliseconds. */
   readonly askedAt: number | null
   readonly wishedAt: string
@@ -38,6 +40,7 @@ export function fromIntentRow(row: IntentRow): IntentRecord {
       percentage: row.percentage,
       seq: row.progress_seq,
     },
+    triedSince: row.tried_since,
     askedAt: row.asked_at === null ? null : Date.parse(row.asked_at),
     wishedAt: row.wished_at,
     revision: row.revision,

@@ -31,6 +31,8 @@ export interface ProgressTick {
   readonly total: number
   readonly percentage: number
   readonly seq: number | null
+  /** Of which try; null when the worker does not say. */
+  readonly epoch: number | null
 }
 
 /** Rows and the database's time at which they were so. */
@@ -119,6 +121,11 @@ export class IntentStore {
     return await this.#read(sql`where i.node_id = ${nodeId} and i.state in ('waiting', 'sending', 'working') order by i.generation`)
   }
 
+  /** Also those that have come to their end. */
+  async listOfNode(nodeId: NodeId): Promise<Read<IntentRecord>> {
+    return await this.#read(sql`where i.node_id = ${nodeId} order by i.backend collate "C"`)
+  }
+
   async find(nodeId: NodeId, backend: BackendName): Promise<Read<IntentRecord>> {
     return await this.#read(sql`where i.node_id = ${nodeId} and i.backend = ${backend}`)
   }
@@ -173,27 +180,33 @@ export class IntentStore {
 
   /**
    * What workers said of their bytes, at most once a second each. Every controller hears every tick; the first to write
-   * it wins, and numbers only grow. Not a revision: nothing is decided by it but that the work lives.
+   * it wins, and numbers only grow. Not a revision: nothing is decided by it but that the work lives. Returns what of it
+   * is about rows that are open; the rest is about nothing.
    */
-  async recordProgress(ticks: readonly ProgressTick[]): Promise<void> {
-    if (ticks.length === 0) return
-    await sql`
+  async recordProgress(ticks: readonly ProgressTick[]): Promise<{ nodeId: string; opId: string }[]> {
+    if (ticks.length === 0) return []
+    const { rows } = await sql<{ nodeId: string; opId: string }>`
       with tick as (
         select * from unnest(
           ${ticks.map((t) => t.nodeId)}::text[], ${ticks.map((t) => t.opId)}::text[], ${ticks.map((t) => t.phase)}::text[],
           ${ticks.map((t) => t.fileName)}::text[], ${ticks.map((t) => t.current)}::bigint[], ${ticks.map((t) => t.total)}::bigint[],
-          ${ticks.map((t) => t.percentage)}::real[], ${ticks.map((t) => t.seq)}::bigint[]
-        ) as t (node_id, op_id, phase, file_name, current_bytes, total_bytes, percentage, seq)
+          ${ticks.map((t) => t.percentage)}::real[], ${ticks.map((t) => t.seq)}::bigint[], ${ticks.map((t) => t.epoch)}::bigint[]
+        ) as t (node_id, op_id, phase, file_name, current_bytes, total_bytes, percentage, seq, epoch)
       ), fresh as (
         select i.node_id, i.backend, t.phase, t.file_name, t.current_bytes, t.total_bytes, t.percentage, t.seq
         from intents i join tick t on t.node_id = i.node_id and t.op_id = i.op_id
         where i.finished_at is null and (t.seq is null or i.progress_seq is null or t.seq > i.progress_seq)
+          and case when t.epoch is null then i.state = 'working' else t.epoch >= i.tried_since end
         order by i.node_id, i.backend for no key update of i skip locked
+      ), written as (
+        update intents i set phase = f.phase, file_name = f.file_name, current_bytes = f.current_bytes, total_bytes = f.total_bytes,
+          percentage = greatest(i.percentage, f.percentage), progress_seq = coalesce(f.seq, i.progress_seq),
+          sign_at = case when i.state = 'working' then now() end
+        from fresh f where i.node_id = f.node_id and i.backend = f.backend
       )
-      update intents i set phase = f.phase, file_name = f.file_name, current_bytes = f.current_bytes, total_bytes = f.total_bytes,
-        percentage = greatest(i.percentage, f.percentage), progress_seq = coalesce(f.seq, i.progress_seq),
-        sign_at = case when i.state = 'working' then now() end
-      from fresh f where i.node_id = f.node_id and i.backend = f.backend`.execute(this.#db)
+      select i.node_id as "nodeId", i.op_id as "opId" from intents i join tick t on t.node_id = i.node_id and t.op_id = i.op_id
+      where i.finished_at is null`.execute(this.#db)
+    return rows
   }
 
   /** When something is due by itself, and whether anything runs that has to be looked after. */
@@ -245,6 +258,8 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
       phase = case when s.state = 'working' then i.phase end,
       percentage = case when s.state = 'applied' then 100 when s.attempts > i.attempts then 0 else i.percentage end,
       current_bytes = case when s.state = 'applied' then i.total_bytes when s.attempts > i.attempts then 0 else i.current_bytes end,
+      file_name = case when s.attempts > i.attempts then '' else i.file_name end,
+      tried_since = case when s.attempts > i.attempts then s.epoch + 1 else i.tried_since end,
       revision = i.revision + 1
     from step s join locked l on l.node_id = s.node_id and l.backend = s.backend
     where i.node_id = s.node_id and i.backend = s.backend

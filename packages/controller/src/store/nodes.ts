@@ -39,6 +39,8 @@ export interface NodeRecord {
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly inFlight: number
+  /** Wishes about its backends that are not settled. */
+  readonly pendingOps: number
 }
 
 export type Refreshing = { outcome: 'refreshed'; id: NodeId } | { outcome: 'outdated'; newest: string } | { outcome: 'unknown' }
@@ -63,6 +65,16 @@ const select = (db: Kysely<Database>) =>
     .innerJoin('node_pulses', 'node_pulses.node_id', 'nodes.id')
     .selectAll('nodes')
     .select(['liveness', 'answering', 'last_seen_at', 'resources', 'in_flight'])
+    .select((e) =>
+      e
+        .selectFrom('intents')
+        .whereRef('intents.node_id', '=', 'nodes.id')
+        .where('intents.state', 'in', ['waiting', 'sending', 'working'])
+        .select((count) => count.fn.countAll<number>().as('open'))
+        .$asScalar()
+        .$notNull()
+        .as('pending_ops'),
+    )
 
 type Row = Awaited<ReturnType<ReturnType<typeof select>['executeTakeFirstOrThrow']>>
 
@@ -91,6 +103,7 @@ const fromRow = (row: Row): NodeRecord => ({
   lastSeenAt: row.last_seen_at,
   resources: Resources.parse(row.resources),
   inFlight: row.in_flight,
+  pendingOps: row.pending_ops,
 })
 
 /** What a registration says of the machine; the rest of the row is not the worker's to write. */

@@ -46,7 +46,12 @@ export interface OperationRecord {
 /** A page of history is enough for anybody; the newest first. */
 const maxListed = 500
 
-type NodeRow = Selectable<OperationNodesTable> & { intent: IntentRow | null; facts: NodeFactsRow | null }
+type NodeRow = Selectable<OperationNodesTable> & {
+  operation_finished_at: string | null
+  operation_progress: number
+  intent: IntentRow | null
+  facts: NodeFactsRow | null
+}
 
 export class OperationStore {
   readonly #db: Kysely<Database>
@@ -71,19 +76,29 @@ export class OperationStore {
   }
 
   /** Operations that wait for these rows. */
-  async concernedBy(keys: readonly { nodeId: NodeId; opId: OperationId }[]): Promise<OperationId[]> {
-    const { rows } = await sql<{ id: string }>`
-      select distinct n.operation_id as id
+  async concernedBy(keys: readonly { nodeId: NodeId; opId: OperationId }[]): Promise<{ id: OperationId; nodes: number }[]> {
+    if (keys.length === 0) return []
+    const { rows } = await sql<{ id: string; nodes: number }>`
+      select c.id, (select count(*) from operation_nodes n where n.operation_id = c.id)::int as nodes from (select distinct n.operation_id as id
       from unnest(${keys.map((k) => k.nodeId)}::text[], ${keys.map((k) => k.opId)}::text[]) k (node_id, op_id)
       join intents i on i.node_id = k.node_id and i.op_id = k.op_id
-      join operation_nodes n on n.generation = i.generation and n.status = 'open'`.execute(this.#db)
-    return rows.map((row) => OperationId.parse(row.id))
+      join operation_nodes n on n.generation = i.generation and n.status = 'open') c`.execute(this.#db)
+    return rows.map((row) => ({ id: OperationId.parse(row.id), nodes: row.nodes }))
   }
 
   /** A bar that was shown there never goes back, whoever shows it next. */
-  async raiseProgress(id: OperationId, shown: { progress: number; fileName: string }): Promise<void> {
-    await sql`update operations set progress = ${shown.progress}, file_name = ${shown.fileName}
-      where id = ${id} and finished_at is null and progress < ${shown.progress}`.execute(this.#db)
+  async raiseProgress(shown: readonly { id: OperationId; progress: number; fileName: string }[]): Promise<void> {
+    if (shown.length === 0) return
+    // Waits for no lock, so it stands in nobody's way; who is skipped is raised the next time.
+    await sql`
+      with shown as (
+        select * from unnest(${shown.map((s) => s.id)}::text[], ${shown.map((s) => s.progress)}::real[], ${shown.map((s) => s.fileName)}::text[])
+          as s (id, progress, file_name)
+      ), raised as (
+        select o.id, s.progress, s.file_name from operations o join shown s on s.id = o.id where o.progress < s.progress
+        for no key update of o skip locked
+      )
+      update operations o set progress = r.progress, file_name = r.file_name from raised r where o.id = r.id`.execute(this.#db)
   }
 
   /** How much is under way, for the metrics. */
@@ -108,7 +123,9 @@ export class OperationStore {
   /** History that is older than it is kept; a batch at a time, so that nothing waits for it. */
   async forget({ historyMs, keysMs }: { historyMs: number; keysMs: number }): Promise<void> {
     const before = sql`now() - make_interval(secs => ${historyMs / 1000})`
-    await sql`delete from operations where id in (select id from operations where finished_at < ${before} limit 1000)`.execute(this.#db)
+    await sql`
+      with gone as (delete from operations where id in (select id from operations where finished_at < ${before} limit 1000) returning id)
+      select record_change('operation', id, true) from (select id from gone order by id) g`.execute(this.#db)
     await sql`delete from intent_events where id in (select id from intent_events where at < ${before} order by at limit 10000)`.execute(
       this.#db,
     )
@@ -123,18 +140,22 @@ export class OperationStore {
       rows.map((row) => row.id),
     )
     const byOperation = Map.groupBy(nodes, (row) => row.operation_id)
-    return rows.map((row) => ({
-      id: OperationId.parse(row.id),
-      kind: row.kind,
-      backend: row.backend,
-      model: row.model,
-      requestedBy: row.requested_by,
-      createdAt: row.created_at,
-      finishedAt: row.finished_at,
-      progress: row.progress,
-      fileName: row.file_name,
-      nodes: (byOperation.get(row.id) ?? []).map(nodeOf),
-    }))
+    return rows.map((row) => {
+      const own = byOperation.get(row.id) ?? []
+      return {
+        id: OperationId.parse(row.id),
+        kind: row.kind,
+        backend: row.backend,
+        model: row.model,
+        requestedBy: row.requested_by,
+        createdAt: row.created_at,
+        // As the nodes were read, not as it was a moment before: what is finished says when.
+        finishedAt: own[0] === undefined ? row.finished_at : own[0].operation_finished_at,
+        progress: own[0]?.operation_progress ?? row.progress,
+        fileName: row.file_name,
+        nodes: own.map(nodeOf),
+      }
+    })
   }
 }
 
@@ -142,10 +163,10 @@ export class OperationStore {
 async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<NodeRow[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<NodeRow>`
-    select n.*, case when n.status = 'open' then to_jsonb(i) end as intent,
+    select n.*, o.finished_at as operation_finished_at, o.progress as operation_progress, case when n.status = 'open' then to_jsonb(i) end as intent,
       case when n.status = 'open' then jsonb_build_object('approved', d.approved_at is not null, 'draining', d.draining,
         'liveness', p.liveness, 'answering', p.answering, 'lastSeenAt', p.last_seen_at) end as facts
-    from operation_nodes n
+    from operation_nodes n join operations o on o.id = n.operation_id
     left join intents i on i.generation = n.generation and n.status = 'open'
     left join nodes d on d.id = n.node_id and n.status = 'open'
     left join node_pulses p on p.node_id = d.id

@@ -94,7 +94,7 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
     ), opened as (
       update intents i set generation = nextval('intent_generation'), op_id = ${id}, attempts = 0, last_failure = null, cancel_asked = false,
         state = 'waiting', next_at = now(), was_sent = false, is_overdue = false, finished_at = null, wished_at = now(), asked_at = null,
-        phase = null, current_bytes = 0, percentage = 0, progress_seq = null, revision = i.revision + 1
+        phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null, tried_since = i.epoch + 1, revision = i.revision + 1
       from again a where i.node_id = a.node_id and i.backend = a.backend
       returning i.node_id, i.backend, i.generation, i.epoch
     ), logged as (
@@ -105,9 +105,7 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
         dead = false, finished_at = null, current_bytes = 0, percentage = 0
       from opened o where n.operation_id = ${id} and n.node_id = o.node_id
     )
-    update operations set open_nodes = open_nodes + (select count(*) from opened), finished_at = null, progress = 0 where id = ${id}`.execute(
-    tx,
-  )
+    update operations set open_nodes = open_nodes + (select count(*) from opened), finished_at = null where id = ${id}`.execute(tx)
   await sql`
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${nodeIds}::text[]) as id union all select 1, 'operation', ${id} order by rank, id

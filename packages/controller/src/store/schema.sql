@@ -134,6 +134,7 @@ create table intents (
   asked_at timestamp with time zone,
   wished_at timestamp with time zone not null default now(),
   revision bigint not null default 0,
+  tried_since bigint not null default 0,
   constraint intents_pkey PRIMARY KEY (node_id, backend),
   constraint intents_generation_key UNIQUE (generation),
   constraint intents_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,

@@ -114,6 +114,7 @@ export interface IntentsTable {
   asked_at: Timestamp | null
   wished_at: Defaulted<Timestamp>
   revision: Defaulted<number>
+  tried_since: Defaulted<number>
 }
 
 export interface JoinTokensTable {

@@ -159,7 +159,7 @@ async function takeOver(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<
         plan = excluded.plan, attempts = 0, last_failure = null, cancel_asked = false, state = 'waiting', next_at = now(), was_sent = false,
         wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false, finished_at = null,
         note = excluded.note, phase = null, file_name = '', current_bytes = 0, total_bytes = excluded.total_bytes, percentage = 0,
-        progress_seq = null, asked_at = null, wished_at = now(), revision = intents.revision + 1
+        progress_seq = null, tried_since = intents.epoch + 1, asked_at = null, wished_at = now(), revision = intents.revision + 1
       returning node_id, backend, generation, epoch
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type, detail)

@@ -1,6 +1,7 @@
 // /api/nodes: the fleet as an administrator sees it.
 import { z } from 'zod'
-import { NodeId, NodeStatus, NodeType } from '../ids.ts'
+import { Failure } from '../failure.ts'
+import { BackendName, NodeId, NodeStatus, NodeType, OperationId } from '../ids.ts'
 import { InstalledBackend } from '../messages/backend.ts'
 import { Resources } from '../messages/resources.ts'
 import { route } from './define.ts'
@@ -32,6 +33,23 @@ export const NodeView = z.object({
   pending_ops: z.number(),
 })
 export type NodeView = z.infer<typeof NodeView>
+
+/** The wish about one backend of a node: the last one that was made, also when it has come to its end. */
+export const IntentView = z.object({
+  backend: BackendName,
+  kind: z.enum(['install', 'upgrade', 'delete']),
+  state: z.enum(['waiting', 'sending', 'working', 'applied', 'failed', 'dead', 'cancelled']),
+  generation: z.number(),
+  operation_id: OperationId,
+  attempts: z.number(),
+  next_retry_at: z.string().nullable(),
+  failure: Failure.nullable(),
+  wished_at: z.string(),
+  finished_at: z.string().nullable(),
+  /** Why it is not so yet, or what came of it. */
+  message: z.string(),
+})
+export type IntentView = z.infer<typeof IntentView>
 
 const params = z.object({ id: NodeId })
 const labels = z.object({ labels: z.record(z.string(), z.string()) })
@@ -125,5 +143,13 @@ export const nodeRoutes = {
     summary: 'What its last inventory lists',
     params,
     response: z.object({ backends: z.array(InstalledBackend) }),
+  }),
+  intents: route({
+    method: 'GET',
+    path: '/api/nodes/:id/intents',
+    access: 'read',
+    summary: 'What was wished of its backends, and how far that is',
+    params,
+    response: z.object({ intents: z.array(IntentView) }),
   }),
 }

@@ -1,6 +1,6 @@
 // A node's own signs of life: heartbeat, events, and being told to stop.
 import { z } from 'zod'
-import { BackendName, Digest, Incarnation, ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'
+import { BackendName, Digest, Incarnation, ModelName, NodeId, OperationId, ReplicaId, storable } from '../ids.ts'
 import { BackendList } from './backend.ts'
 import { topic } from './define.ts'
 import { OpStatusReply, Phase } from './op.ts'
@@ -45,7 +45,7 @@ export const Progress = z.object({
   op_id: OperationId,
   node_id: NodeId,
   backend: BackendName,
-  file_name: z.string().max(1024).default(''),
+  file_name: storable(1024).default(''),
   /** Bytes; 0 when unknown. The original sends text for people ("412 MB"), or nothing. */
   current: z.number().int().min(0).catch(0),
   total: z.number().int().min(0).catch(0),

@@ -4,9 +4,15 @@ import { unreachable } from '../failure.ts'
 import type { OperationNodeStatus, OperationState } from '../http/operations.ts'
 import type { NodeStatus } from '../ids.ts'
 import type { OpenIntent } from './intent.ts'
+import { nodeStatus, type NodeFacts } from './node.ts'
 
 /** `isAnswering` false: unhealthy only because nothing listened for a command; it reports. */
 export type NodePresence = Readonly<{ status: NodeStatus; isAnswering: boolean }>
+
+export const presenceOf = (facts: NodeFacts): NodePresence => ({
+  status: nodeStatus(facts).status,
+  isAnswering: facts.liveness !== 'present' || facts.answering === 'yes',
+})
 
 export type OpenRow = Readonly<{
   status: 'queued' | 'downloading' | 'running_on_worker' | 'error'

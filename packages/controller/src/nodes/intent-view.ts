@@ -1,0 +1,16 @@
+// A wish about one backend of a node, as the API shows it: also why it is not so yet. Pure.
+import { isOpen, openRowOf, presenceOf, type IntentView } from '@muster/protocol'
+import type { IntentRecord } from '../store/intent-rows.ts'
+import type { NodeRecord } from '../store/nodes.ts'
+
+export function viewIntent({ intent, bytes, wishedAt }: IntentRecord, node: NodeRecord): IntentView {
+  const { backend, kind, state, generation, opId, attempts, lastFailure } = intent
+  const about = { backend, kind, state, generation, operation_id: opId, attempts, failure: lastFailure, wished_at: wishedAt }
+  if (!isOpen(intent)) {
+    const message = intent.state === 'failed' || intent.state === 'dead' ? (lastFailure?.message ?? '') : intent.note
+    return { ...about, next_retry_at: null, finished_at: new Date(intent.finishedAt).toISOString(), message }
+  }
+  const presence = presenceOf({ ...node, approved: node.approvedAt !== null })
+  const { message, nextRetryAt } = openRowOf(intent, presence, bytes.percentage > 0)
+  return { ...about, next_retry_at: nextRetryAt === null ? null : new Date(nextRetryAt).toISOString(), finished_at: null, message }
+}

@@ -1,0 +1,55 @@
+// How far operations were shown to be. A bar never goes back: not when a node turns out to have more to fetch than was
+// thought, not when a try fails and begins anew. What was shown is kept once a second, so that no controller shows less later.
+import { createTrouble, type Clock, type Log } from '@muster/host'
+import type { OperationId, OperationView } from '@muster/protocol'
+import type { OperationStore } from '../store/operations.ts'
+
+export interface BarsDeps {
+  readonly operations: Pick<OperationStore, 'raiseProgress'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+const keepEveryMs = 1_000
+const forgetAfterMs = 60_000
+
+type Bar = { progress: number; fileName: string; isKept: boolean; shownAt: number }
+
+export function createBars({ operations, clock, log }: BarsDeps) {
+  const bars = new Map<OperationId, Bar>()
+  const trouble = createTrouble({ what: 'how far operations are can not be stored', clock, log })
+
+  const keep = async (): Promise<void> => {
+    const raised = [...bars].filter(([, bar]) => !bar.isKept)
+    try {
+      await operations.raiseProgress(raised.map(([id, { progress, fileName }]) => ({ id, progress, fileName })))
+      for (const [, bar] of raised) bar.isKept = true
+      trouble.over()
+    } catch (error) {
+      trouble.failed({ error, operations: raised.length })
+    }
+    const old = clock.monotonic() - forgetAfterMs
+    for (const [id, bar] of bars) if (bar.isKept && bar.shownAt < old) bars.delete(id)
+  }
+
+  return {
+    /** The same, no less far than it was shown before. `kept`: how far the database knows it to be. */
+    raise(view: OperationView, kept: number): OperationView {
+      const bar = bars.get(view.id)
+      // History does not move any more.
+      if (bar === undefined && view.finished_at !== null) return view
+      const progress = Math.max(view.progress, bar?.progress ?? 0)
+      const isKept = bar?.progress === progress ? bar.isKept : progress <= kept
+      bars.set(view.id, { progress, fileName: view.file_name, isKept, shownAt: clock.monotonic() })
+      return { ...view, progress }
+    },
+    /** Until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      while (!signal.aborted) {
+        await keep()
+        await clock.sleep(keepEveryMs, signal).catch(() => undefined)
+      }
+      await keep()
+    },
+  }
+}

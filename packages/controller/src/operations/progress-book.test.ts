@@ -1,0 +1,206 @@
+import { createLocalHub, type Bus } from '@muster/bus'
+import { silentLog, type Clock } from '@muster/host'
+import { BackendName, NodeId, OperationId, progress, type Progress } from '@muster/protocol'
+import { expect, it, vi } from 'vitest'
+import type { ProgressTick } from '../store/intents.ts'
+import { createProgressBook, type TickKey } from './progress-book.ts'
+
+const [n1, n2] = [NodeId.parse('n-1'), NodeId.parse('n-2')]
+const [op1, op2] = [OperationId.parse('op-1'), OperationId.parse('op-2')]
+const turns = async (): Promise<void> => {
+  for (let turn = 0; turn < 10; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+}
+
+/** Time passes when a test says so. `isOpen`: of which rows the database says that they are open. */
+async function world({ isOpen = (): boolean => true, record }: { isOpen?: (op: string) => boolean; record?: () => Promise<never> } = {}) {
+  const hub = createLocalHub({ log: silentLog })
+  const [written, told]: [ProgressTick[][], TickKey[]] = [[], []]
+  let now = 0
+  let wake = (): void => undefined
+  const clock: Clock = {
+    now: () => now,
+    monotonic: () => now,
+    sleep: (_, signal) =>
+      new Promise((resolve) => {
+        wake = resolve
+        signal?.addEventListener('abort', () => resolve(), { once: true })
+      }),
+  }
+  const recordProgress = async (ticks: readonly ProgressTick[]) => {
+    written.push([...ticks])
+    await record?.()
+    return ticks.filter((tick) => isOpen(tick.opId))
+  }
+  const book = createProgressBook({
+    bus: hub.connect(),
+    intents: { recordProgress },
+    onTicks: (keys) => told.push(...keys),
+    clock,
+    log: silentLog,
+  })
+  const stopping = new AbortController()
+  const running = book.run(stopping.signal)
+  const bus = hub.connect()
+  return {
+    ...{ book, written, told, bus },
+    async say(fields: Partial<Progress>, from: { node?: NodeId; op?: OperationId } = {}): Promise<void> {
+      const { node = n1, op = op1 } = from
+      const message = {
+        op_id: op,
+        node_id: node,
+        backend: BackendName.parse('llama'),
+        file_name: '',
+        current: 0,
+        total: 0,
+        percentage: 0,
+        phase: null,
+      }
+      bus.publish(progress, { node, op }, { ...message, ...fields })
+      await turns()
+    },
+    async pass(ms: number): Promise<void> {
+      now += ms
+      wake()
+      await turns()
+    },
+    async stop(): Promise<void> {
+      stopping.abort()
+      await running
+    },
+  }
+}
+
+it('S2.32 keeps one entry per node and operation, the latest', async () => {
+  const { book, say, stop } = await world()
+  await say({ percentage: 10, current: 1, total: 10, file_name: 'a', phase: 'downloading', seq: 1 })
+  await say({ percentage: 20, current: 2, total: 10, file_name: 'b', phase: 'extracting', seq: 2 })
+  await say({ percentage: 70, seq: 9 }, { node: n2 })
+  await say({ percentage: 90, seq: 9 }, { op: op2 })
+  expect(book.heard(n1, op1, 0)).toMatchObject({ percentage: 20, current: 2, total: 10, fileName: 'b', phase: 'extracting', seq: 2 })
+  expect([book.heard(n2, op1, 0)?.percentage, book.heard(n1, op2, 0)?.percentage, book.heard(n2, op2, 0)]).toEqual([70, 90, null])
+  await stop()
+})
+
+it.each<[string, Partial<Progress>]>([
+  ['B1 S2.44 older than what is known', { percentage: 90, seq: 4 }],
+  ['B1 the same once more', { percentage: 90, seq: 5 }],
+  ['B3 about another node than the one that says it', { percentage: 90, seq: 6, node_id: n2 }],
+  ['B3 about another operation than its subject', { percentage: 90, seq: 6, op_id: op2 }],
+])('drops what is %s', async (_, fields) => {
+  const { book, say, stop } = await world()
+  await say({ percentage: 50, seq: 5 })
+  await say(fields)
+  expect([book.heard(n1, op1, 0)?.percentage, book.heard(n2, op1, 0), book.heard(n1, op2, 0)]).toEqual([50, null, null])
+  await stop()
+})
+
+it('I10 a bar never goes back within an attempt, though its worker was restarted or the command was sent again', async () => {
+  const { book, say, stop } = await world()
+  await say({ percentage: 52, seq: 5, epoch: 3 })
+  await say({ percentage: 3, current: 3, seq: 2 ** 32, epoch: 3 })
+  expect(book.heard(n1, op1, 3)).toMatchObject({ percentage: 52, current: 3 })
+  await say({ percentage: 4, seq: 2 ** 32 + 1, epoch: 4 })
+  expect(book.heard(n1, op1, 3)?.percentage).toBe(52)
+  // Seen from the next attempt that is another try.
+  expect(book.heard(n1, op1, 4)?.percentage).toBe(4)
+  expect(book.heard(n1, op1, 5)).toBeNull()
+  await stop()
+})
+
+it('what a worker without epochs says counts for any attempt', async () => {
+  const { book, say, stop } = await world()
+  await say({ percentage: 40 })
+  await say({ percentage: 30 })
+  expect(book.heard(n1, op1, 7)).toMatchObject({ percentage: 40, seq: null, isOfSomeTry: false })
+  await stop()
+})
+
+it('D12 stores what is new once a second, each once, and tells every 250 ms', async () => {
+  const { say, pass, written, told, stop } = await world()
+  for (let seq = 1; seq <= 20; seq += 1) await say({ percentage: seq, seq })
+  await pass(250)
+  expect([written.length, told]).toEqual([0, [{ nodeId: n1, opId: op1 }]])
+  await pass(1_000)
+  await pass(1_000)
+  expect(written.flat().map((tick) => tick.percentage)).toEqual([20])
+  await say({ percentage: 33, seq: 33, epoch: 2 })
+  await pass(1_000)
+  expect(written.flat().at(-1)).toMatchObject({ percentage: 33, seq: 33, epoch: 2 })
+  await stop()
+})
+
+it('B3 forgets at once what nobody asked for, or what has come to its end', async () => {
+  const { book, say, pass, stop } = await world({ isOpen: (op) => op === op1 })
+  await say({ percentage: 10, seq: 1 })
+  await say({ percentage: 10, seq: 1 }, { op: op2 })
+  await pass(1_000)
+  expect([book.heard(n1, op1, 0)?.percentage, book.heard(n1, op2, 0)]).toEqual([10, null])
+  await stop()
+})
+
+it('B4 one node that names operations without end takes nobody else’s place', async () => {
+  const { book, say, bus, pass, written, stop } = await world({ isOpen: (op) => op === op1 })
+  for (let i = 0; i < 60_000; i += 1) {
+    const op = OperationId.parse(`op-x${i}`)
+    bus.publish(
+      progress,
+      { node: n1, op },
+      { op_id: op, node_id: n1, backend: BackendName.parse('llama'), file_name: '', current: 0, total: 0, percentage: 1, phase: null },
+    )
+    if (i % 200 === 0) await turns()
+  }
+  await turns()
+  await say({ percentage: 10, seq: 1 }, { node: n2 })
+  expect(book.heard(n2, op1, 0)?.percentage).toBe(10)
+  await pass(1_000)
+  expect(written[0]?.length).toBeLessThan(300)
+  await stop()
+})
+
+it('S2.25 a database that does not answer keeps nobody from hearing', async () => {
+  const { book, say, pass, stop } = await world({ record: () => new Promise(() => undefined) })
+  await say({ percentage: 10, seq: 1 })
+  await pass(1_000)
+  await say({ percentage: 20, seq: 2 })
+  expect(book.heard(n1, op1, 0)?.percentage).toBe(20)
+  void stop()
+})
+
+it('what could not be stored is stored the next time', async () => {
+  let isBroken = true
+  const { say, pass, written, stop } = await world({
+    record: async () => {
+      if (isBroken) throw new Error('no database')
+      return undefined as never
+    },
+  })
+  await say({ percentage: 10, seq: 1 })
+  await pass(1_000)
+  isBroken = false
+  await pass(1_000)
+  await pass(1_000)
+  expect(written.map((ticks) => ticks.length)).toEqual([1, 1, 0])
+  await stop()
+})
+
+it('S2.24 goes on without progress when it can’t be subscribed to, and says so', async () => {
+  const warn = vi.fn()
+  const bus: Bus = {
+    ...createLocalHub({ log: silentLog }).connect(),
+    subscribe: () => {
+      throw new Error('not allowed')
+    },
+  }
+  const stopping = new AbortController()
+  const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async () => stopping.abort() }
+  const book = createProgressBook({
+    bus,
+    intents: { recordProgress: async () => [] },
+    onTicks: () => undefined,
+    clock,
+    log: { ...silentLog, warn },
+  })
+  await book.run(stopping.signal)
+  expect(warn).toHaveBeenCalledWith(expect.stringContaining('can not be heard'), expect.anything())
+  expect(book.heard(n1, op1, 0)).toBeNull()
+})

@@ -1,0 +1,212 @@
+import { BackendName, NodeId, OperationId, type Failure, type Intent, type OperationView } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
+import type { NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
+import { nothingToFetch } from '../store/plan.ts'
+import type { BytesHeard } from './progress-book.ts'
+import { viewOperation, type Heard } from './view.ts'
+
+const opId = OperationId.parse('op-1')
+const failure: Failure = { code: 'unavailable', retry: 'backoff', message: 'the registry is away' }
+const noBytes: BytesSeen = { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: null }
+const healthy: NodeFactsRow = { approved: true, draining: false, liveness: 'present', answering: 'yes', lastSeenAt: null }
+const result = { state: 'working' as const, acceptedAt: 1, signAt: 1, wait: { for: 'result' as const } }
+const reply = { ...result, wait: { for: 'reply' as const, holder: 'c', leaseUntil: 9 } }
+const waiting = { state: 'waiting' as const, nextAt: 5_000, wasSent: true }
+
+type Open = { how?: object; bytes?: Partial<BytesSeen>; size?: number | null; node?: Partial<NodeFactsRow>; since?: number }
+
+function open(name: string, { how = result, bytes = {}, size = null, node = {}, since = 0 }: Open = {}): OperationNodeRecord {
+  const about = { nodeId: NodeId.parse(name), backend: BackendName.parse('llama'), kind: 'install', generation: 1, epoch: 1, opId }
+  const intent = { ...about, attempts: 0, lastFailure: null, isOverdue: false, cancelAsked: false, ...how } as Intent
+  const plan = { ...nothingToFetch, sizeBytes: size }
+  const record: IntentRecord = {
+    intent,
+    plan,
+    bytes: { ...noBytes, ...bytes },
+    triedSince: since,
+    askedAt: null,
+    wishedAt: '',
+    revision: 1,
+  }
+  return { nodeId: name, nodeName: name, ring: null, status: 'open', record, node: { ...healthy, ...node } }
+}
+
+function settled(name: string, status: 'success' | 'error' | 'cancelled' | 'skipped', fields: object = {}): OperationNodeRecord {
+  const plain = { message: '', error: null, errorCode: null, attempts: 0, dead: false, current: 0, total: 0, percentage: 0 }
+  return { nodeId: name, nodeName: name, ring: null, ...plain, status, ...fields }
+}
+
+const operation = (nodes: OperationNodeRecord[], fields: Partial<OperationRecord> = {}): OperationRecord => ({
+  ...{ id: opId, kind: 'backend.install', backend: 'llama', model: null, requestedBy: 'admin', createdAt: '', finishedAt: null },
+  ...{ progress: 0, fileName: '', nodes, ...fields },
+})
+const hears =
+  (ticks: Record<string, Partial<BytesHeard> & { epoch?: number }>): Heard =>
+  (nodeId, _, since) => {
+    const tick = ticks[nodeId]
+    if (tick === undefined || (tick.epoch ?? 1) < since) return null
+    return { ...noBytes, heardAt: 1, isOfSomeTry: true, ...tick }
+  }
+const view = (nodes: OperationNodeRecord[], ticks: Parameters<typeof hears>[0] = {}): OperationView =>
+  viewOperation(operation(nodes), hears(ticks))
+
+describe('a node', () => {
+  it('S0.17 S2.29 shows everything that is known of it', () => {
+    const bytes = { phase: 'extracting' as const, fileName: 'sha256:ab (2/6)', current: 25, total: 100, percentage: 25.04, seq: 3 }
+    expect(view([open('n', { bytes })]).nodes).toEqual([
+      {
+        ...{ node_id: 'n', node_name: 'n', status: 'downloading', phase: 'extracting', message: '', file_name: 'sha256:ab (2/6)' },
+        ...{
+          current: 25,
+          total: 100,
+          percentage: 25,
+          attempts: 0,
+          next_retry_at: null,
+          dead: false,
+          ring: null,
+          error: null,
+          error_code: null,
+        },
+      },
+    ])
+  })
+
+  it.each<[string, Open, Partial<BytesHeard>, object]>([
+    ['what was heard is newer than what is stored', { bytes: { percentage: 10, seq: 3 } }, { percentage: 20, seq: 4 }, { percentage: 20 }],
+    [
+      'S2.44 what was heard is older than what another controller stored',
+      { bytes: { percentage: 30, seq: 9 } },
+      { percentage: 20, seq: 4 },
+      { percentage: 30 },
+    ],
+    [
+      'I10 a worker that was restarted begins lower',
+      { bytes: { percentage: 30, seq: 9 } },
+      { percentage: 2, current: 7, seq: 10 },
+      { percentage: 30, current: 7 },
+    ],
+    [
+      'S2.48 sent and nothing heard',
+      { how: reply },
+      { isOfSomeTry: true, epoch: 0, seq: null } as object,
+      { status: 'queued', phase: null },
+    ],
+    [
+      'an old worker that says no bytes yet is in work',
+      { how: reply },
+      { fileName: 'layer', isOfSomeTry: false },
+      { status: 'downloading' },
+    ],
+    [
+      'a tick without a try does not count once the try has failed',
+      { how: { ...waiting, attempts: 1, lastFailure: failure } },
+      { percentage: 60, isOfSomeTry: false },
+      { status: 'error', percentage: 0, attempts: 1, next_retry_at: '1970-01-01T00:00:05.000Z', error_code: 'unavailable' },
+    ],
+    [
+      'I10 what was heard of a try that failed does not count for the next',
+      { how: { ...waiting, attempts: 1, lastFailure: failure }, since: 2 },
+      { percentage: 60, seq: 7 },
+      { status: 'error', percentage: 0, current: 0, file_name: '' },
+    ],
+    [
+      'S2.48 after the timeout phase and bytes go on',
+      { how: { ...result, isOverdue: true } },
+      { percentage: 60, phase: 'extracting', seq: 2 },
+      { status: 'running_on_worker', phase: 'extracting', percentage: 60 },
+    ],
+    [
+      'silent while downloading: queued, bytes kept',
+      { bytes: { percentage: 30, current: 3, seq: 1 }, node: { liveness: 'silent' } },
+      { percentage: 0, epoch: 0 } as object,
+      { status: 'queued', percentage: 30, current: 3, message: 'node unhealthy, will retry when healthy' },
+    ],
+    ['how much it will be is known before it begins', { size: 500 }, { epoch: 0 } as object, { total: 500, current: 0 }],
+  ])('%s', (_, row, tick, want) => {
+    const since = 'epoch' in tick ? { since: 1 } : {}
+    expect(view([open('n', { ...since, ...row })], { n: tick }).nodes[0]).toMatchObject(want)
+  })
+
+  it('B2 S2.44 what is heard after the end changes nothing', () => {
+    const done = settled('n', 'success', { current: 10, total: 10, percentage: 100 })
+    expect(view([done], { n: { percentage: 3, current: 1, seq: 999 } }).nodes[0]).toMatchObject({
+      status: 'success',
+      percentage: 100,
+      current: 10,
+      phase: null,
+    })
+  })
+})
+
+describe('the whole', () => {
+  it('S2.33 is weighted by bytes; who has not said how much counts as the average', () => {
+    const big = open('big', { bytes: { percentage: 10, current: 90, total: 900, seq: 1 } })
+    const small = settled('small', 'success', { current: 100, total: 100, percentage: 100 })
+    expect(view([big, small])).toMatchObject({ progress: 19, current_bytes: 190, total_bytes: 1000 })
+    expect(view([big, small, open('new')]).progress).toBeCloseTo((10 * 900 + 100 * 100) / 1500, 0)
+    expect(view([open('a'), settled('b', 'success')]).progress).toBe(50)
+    expect(view([settled('s', 'skipped'), settled('b', 'success')]).progress).toBe(100)
+  })
+
+  it('S2.33 never goes below what was shown before', () => {
+    expect(viewOperation(operation([open('a')], { progress: 41.2 })).progress).toBe(41.2)
+  })
+
+  it('S2.33 names the file that was heard of last', () => {
+    const rows = [open('a'), open('b')]
+    const [older, newer] = [
+      { fileName: 'old', heardAt: 5, seq: 1 },
+      { fileName: 'new', heardAt: 6, seq: 1 },
+    ]
+    expect(view(rows, { a: newer, b: older }).file_name).toBe('new')
+    expect(view(rows, { a: older, b: newer }).file_name).toBe('new')
+    expect(viewOperation(operation(rows, { fileName: 'kept' })).file_name).toBe('kept')
+  })
+
+  it.each<[string, OperationNodeRecord[], string, string]>([
+    ['S2.38 no nodes', [], 'failed', ''],
+    ['one done', [settled('a', 'success')], 'succeeded', 'done'],
+    ['one done, with a word', [settled('a', 'success', { message: 'already up to date' })], 'succeeded', 'already up to date'],
+    [
+      'two of three',
+      [settled('a', 'success'), open('b'), settled('c', 'error', { error: 'x', errorCode: 'internal' })],
+      'running',
+      '2 of 3 nodes done',
+    ],
+    [
+      'S2.12 a busy worker',
+      [settled('a', 'success'), open('b', { how: { ...result, isOverdue: true } })],
+      'background',
+      'worker still installing in background: 1 of 2 nodes done',
+    ],
+    [
+      'S0.33 waiting for the next try is not final',
+      [open('a', { how: { ...waiting, attempts: 1, lastFailure: failure } })],
+      'background',
+      '0 of 1 nodes done',
+    ],
+    ['an absent node', [open('a', { how: waiting, node: { liveness: 'gone' } })], 'background', '0 of 1 nodes done'],
+    [
+      'failed, on whom and why',
+      [settled('a', 'success'), settled('b', 'error', { error: 'no such tag', errorCode: 'not_found' })],
+      'failed',
+      'b: no such tag',
+    ],
+    ['all skipped', [settled('a', 'skipped', { message: 'nothing for arm64' })], 'failed', 'a: nothing for arm64'],
+    ['cancelled', [settled('a', 'cancelled', { message: 'superseded by operation op-2' })], 'cancelled', 'superseded by operation op-2'],
+    [
+      'many failures',
+      ['a', 'b', 'c', 'd', 'e'].map((name) => settled(name, 'error', { error: 'no', errorCode: 'internal' })),
+      'failed',
+      'a: no; b: no; c: no; and 2 more',
+    ],
+  ])('%s', (_, nodes, state, message) => {
+    expect(view(nodes)).toMatchObject({ state, message })
+  })
+
+  it('a code that a newer version wrote is shown as internal', () => {
+    expect(view([settled('a', 'error', { error: 'x', errorCode: 'never_heard_of' })]).nodes[0]?.error_code).toBe('internal')
+    expect(view([settled('a', 'error', { error: 'x', errorCode: 'rolled_back' })]).nodes[0]?.error_code).toBe('rolled_back')
+  })
+})
