@@ -1,14 +1,31 @@
 // The load of N nodes, as real workers make it: each registers with a key of its own, holds a session (a signed
 // long poll over HTTP), and sends a heartbeat over NATS at its interval. What is left out are N processes and N
-// connections to NATS: all nodes share one. Run by nodes.ts as a process of its own, so that its cost is not counted.
+// connections to NATS: all nodes share one. With --work MS they also take on commands about backends, and say after that
+// time that they are done. Run by others as a process of its own, so that its cost is not counted.
 import { Agent, request } from 'node:http'
 import { parseArgs } from 'node:util'
 import { connectNats } from '@muster/bus'
 import { createNodeKey, newId, signRequest, silentLog, systemClock, type NodeKey } from '@muster/host'
-import { heartbeat, Incarnation, NodeId } from '@muster/protocol'
+import {
+  backendDelete,
+  backendInstall,
+  backendUpgrade,
+  heartbeat,
+  Incarnation,
+  NodeId,
+  nodeEvents,
+  type CommandReply,
+  type OperationId,
+} from '@muster/protocol'
 
 const { values } = parseArgs({
-  options: { url: { type: 'string' }, nats: { type: 'string' }, count: { type: 'string' }, interval: { type: 'string' } },
+  options: {
+    url: { type: 'string' },
+    nats: { type: 'string' },
+    count: { type: 'string' },
+    interval: { type: 'string' },
+    work: { type: 'string' },
+  },
 })
 const [count, intervalMs] = [Number(values.count), Number(values.interval)]
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity })
@@ -48,6 +65,32 @@ const resources = {
   gpu_vendor: 'nvidia',
 }
 
+/** Of each node: the number of its next message. */
+const living = new Map<NodeId, { readonly incarnation: Incarnation; seq: number }>()
+
+type Ordered = Readonly<{ op_id?: OperationId | undefined; generation?: number | undefined; epoch?: number | undefined }>
+
+/** Accepts at once, and says later that it is done. */
+function take({ op_id, generation, epoch }: Ordered, { node }: { node: NodeId }): CommandReply {
+  const of = living.get(node)
+  if (op_id === undefined || of === undefined) return { success: true }
+  setTimeout(() => {
+    const about = {
+      op_id,
+      state: 'succeeded' as const,
+      ...(generation === undefined ? {} : { generation }),
+      ...(epoch === undefined ? {} : { epoch }),
+    }
+    bus.publish(nodeEvents, { node }, { type: 'op.result', incarnation: of.incarnation, seq: (of.seq += 1), ...about })
+  }, Number(values.work))
+  return { accepted: true }
+}
+if (values.work !== undefined) {
+  bus.serve(backendInstall, { node: '*' }, take)
+  bus.serve(backendUpgrade, { node: '*' }, take)
+  bus.serve(backendDelete, { node: '*' }, take)
+}
+
 async function live(index: number): Promise<void> {
   const key = createNodeKey()
   const incarnation = Incarnation.parse(newId())
@@ -65,7 +108,8 @@ async function live(index: number): Promise<void> {
   const registered = await post(key, '/api/node/register', registration)
   const id = NodeId.parse(registered.body['id'])
   void holdSession(key, id, incarnation)
-  let seq = 0
+  const own = { incarnation, seq: 0 }
+  living.set(id, own)
   const beat = (): void =>
     bus.publish(
       heartbeat,
@@ -73,10 +117,10 @@ async function live(index: number): Promise<void> {
       {
         node_id: id,
         incarnation,
-        seq: (seq += 1),
+        seq: (own.seq += 1),
         version: '0',
-        resources: { ...resources, available_ram: 2 ** 38 - seq * 4096 },
-        in_flight: seq % 7,
+        resources: { ...resources, available_ram: 2 ** 38 - own.seq * 4096 },
+        in_flight: own.seq % 7,
         ops: [],
       },
     )

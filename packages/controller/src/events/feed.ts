@@ -5,6 +5,9 @@ import type { Change, ChangeStore } from '../store/changes.ts'
 import { advance, startAt, type Checkpoints } from './checkpoint.ts'
 
 const pollEveryMs = 1_000
+/** After news there is often more, for which nobody rings again (record_change). */
+const pollSoonMs = 100
+const soonForMs = 1_000
 
 export interface ChangeBatch {
   readonly changes: readonly Change[]
@@ -28,6 +31,7 @@ export class ChangeFeed {
   readonly #wakeable: ReturnType<typeof createWakeable>
   readonly #trouble: Trouble
   #checkpoints: Checkpoints | null = null
+  #newsAt = -Infinity
   /** What was told beyond the settled number, so that reading it again tells nothing twice. */
   #told = new Map<string, number>()
 
@@ -77,7 +81,8 @@ export class ChangeFeed {
         () => this.#trouble.over(),
         (error: unknown) => this.#trouble.failed({ error }),
       )
-      await this.#wakeable.pause(pollEveryMs, signal).catch(() => false)
+      const isLively = this.#deps.clock.monotonic() - this.#newsAt < soonForMs
+      await this.#wakeable.pause(isLively ? pollSoonMs : pollEveryMs, signal).catch(() => false)
     }
   }
 
@@ -93,6 +98,7 @@ export class ChangeFeed {
     const { settled } = this.#checkpoints
     const news = snapshot.changes.filter((change) => (this.#told.get(keyOf(change)) ?? 0) < change.seq)
     this.#told = new Map(snapshot.changes.filter((change) => change.seq > settled).map((change) => [keyOf(change), change.seq]))
+    if (news.length > 0) this.#newsAt = clock.monotonic()
     if (news.length > 0 && !isFirst) this.#tell({ changes: news, cursor: settled })
   }
 

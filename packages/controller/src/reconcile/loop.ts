@@ -87,11 +87,10 @@ export class Reconciler {
   async #sendDue(signal: AbortSignal): Promise<void> {
     const { intents, holder, send } = this.#deps
     for (;;) {
-      const limit = Math.min(batch, lanes - this.#sending.size)
-      if (limit <= 0 || signal.aborted) return
-      const { rows, now } = await intents.claim({ holder, leaseMs, limit })
+      if (lanes - this.#sending.size < batch || signal.aborted) return
+      const { rows, now } = await intents.claim({ holder, leaseMs, limit: batch })
       for (const row of rows) this.#track(row.features.includes('async') ? this.#sending : this.#holding, send(row, now, signal))
-      if (rows.length < limit) return
+      if (rows.length < batch) return
     }
   }
 

@@ -123,6 +123,21 @@ describe('sessions', () => {
   })
 })
 
+describe('a statement that comes again', () => {
+  it('J4 works on when another version adds a column to what it returns', async () => {
+    // One connection, on which it was prepared.
+    const { db } = connect({ connections: 1 })
+    await sql`create table things (id int)`.execute(db)
+    await sql`insert into things values (1)`.execute(db)
+    const read = async () => (await sql`select * from things`.execute(db)).rows
+    for (let times = 0; times < 5; times += 1) expect(await read()).toEqual([{ id: 1 }])
+    await sql`alter table things add column name text`.execute(db)
+    expect(await read()).toEqual([{ id: 1, name: null }])
+    expect(await read()).toEqual([{ id: 1, name: null }])
+    await sql`drop table things`.execute(db)
+  })
+})
+
 describe('failures', () => {
   it('D1 after one server process was killed every connection is lost, and within seconds all work again', async () => {
     const connected = await withNotes()

@@ -3,7 +3,8 @@ import { systemClock, type Clock, type Log, type Secret } from '@muster/host'
 import { Kysely, PostgresDialect, type PostgresPool } from 'kysely'
 import { Client, Pool, type ClientBase, type ClientConfig } from 'pg'
 import { startListener, type Listener, type ListenOptions } from './listen.ts'
-import { isClientTimeout } from './translate-error.ts'
+import { createStatementNames } from './statement-names.ts'
+import { isClientTimeout, isPlanOutdated } from './translate-error.ts'
 import { valueParsers } from './value-parsers.ts'
 
 export interface Limits {
@@ -150,6 +151,7 @@ function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void
 // kysely gives a connection back to the pool after a query that timed out here, though it still waits for that answer: the next
 // query would stand behind it. Such a connection is closed instead (D5).
 function withoutStuckConnections(pool: Pool): PostgresPool {
+  const names = createStatementNames()
   return {
     options: pool.options,
     end: async () => {}, // `close` does that: kysely would wait for what is never given back.
@@ -158,11 +160,15 @@ function withoutStuckConnections(pool: Pool): PostgresPool {
       let stuckBy: Error | null = null
       const query = async (sql: string, parameters: readonly unknown[]) => {
         if (stuckBy !== null) throw stuckBy
+        const name = names.nameOf(sql)
         try {
-          return await client.query(sql, [...parameters])
+          return await client.query({ text: sql, values: [...parameters], ...(name === undefined ? {} : { name }) })
         } catch (error) {
           if (error instanceof Error && isClientTimeout(error)) stuckBy = error
-          throw error
+          if (name === undefined || !isPlanOutdated(error)) throw error
+          // Refused before it was run: outside of a transaction it can simply be sent again.
+          names.forget(sql)
+          return await client.query(sql, [...parameters])
         }
       }
       return Object.assign(Object.create(client), {

@@ -60,6 +60,8 @@ export class IntentStore {
    * Takes due rows of nodes that may be tried: healthy ones, and those that only met no responders, whose due tries are
    * the probe. A node's wishes go out in the order in which they were made, so of each node only its oldest due row is
    * free to be taken, and none while an older one is being sent; that takes milliseconds, and holds up no other node.
+   * The limit is part of the text: with an unknown one PostgreSQL would plan for all rows, or plan anew each time, which
+   * takes 2 ms where the rest takes 0.6. So callers use few different ones.
    */
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<Claimed>> {
     const { rows } = await sql<ClaimedRow>`
@@ -71,9 +73,9 @@ export class IntentStore {
           and p.liveness = 'present' and p.answering <> 'unproven'
           and not exists (
             select from intents older where older.node_id = i.node_id and older.generation < i.generation and not older.cancel_asked
-              and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now())
+              and older.state in ('waiting', 'sending', 'working') and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now())
           )
-        order by i.generation limit ${limit} for update of i skip locked
+        order by i.next_at, i.generation limit ${sql.lit(limit)} for update of i skip locked
       ), claimed as (
         update intents i set state = 'sending', epoch = i.epoch + 1, holder = ${holder},
           lease_until = now() + make_interval(secs => ${leaseMs / 1000}),
@@ -248,8 +250,11 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
       next_at float8, was_sent boolean, wait text, holder text, lease_until float8, accepted_at float8, sign_at float8, is_overdue boolean,
       finished_at float8, note text, event text, detail jsonb)
   ), locked as (
-    select i.node_id, i.backend from intents i join step s on s.node_id = i.node_id and s.backend = i.backend and s.revision = i.revision
-    order by i.node_id, i.backend for update of i
+    -- Row by row through the index, however few or many: the planner takes every recordset for a hundred rows.
+    select i.node_id, i.backend from (select * from step order by node_id, backend) s cross join lateral (
+      select i.node_id, i.backend from intents i
+      where i.node_id = s.node_id and i.backend = s.backend and i.revision = s.revision for update
+    ) i
   ), moved as (
     update intents i set epoch = s.epoch, attempts = s.attempts, last_failure = nullif(s.last_failure, 'null'), cancel_asked = s.cancel_asked,
       state = s.state, next_at = to_timestamp(s.next_at), was_sent = s.was_sent, wait = s.wait, holder = s.holder,

@@ -289,11 +289,7 @@ CREATE INDEX changes_by_seq ON public.changes USING btree (seq);
 
 CREATE INDEX intent_events_by_row ON public.intent_events USING btree (node_id, backend, id);
 
-CREATE INDEX intent_events_by_time ON public.intent_events USING btree (at);
-
-CREATE INDEX intents_by_op ON public.intents USING btree (op_id);
-
-CREATE INDEX intents_due ON public.intents USING btree (next_at) WHERE (next_at IS NOT NULL);
+CREATE INDEX intents_due ON public.intents USING btree (next_at, generation) WHERE (next_at IS NOT NULL);
 
 CREATE INDEX intents_leased ON public.intents USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
@@ -440,6 +436,8 @@ CREATE OR REPLACE FUNCTION public.record_change(change_kind text, change_id text
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  now_ms constant bigint := extract(epoch from clock_timestamp()) * 1000;
 begin
   loop
     update changes set seq = nextval('change_seq'), deleted = is_deleted, at = clock_timestamp()
@@ -453,7 +451,10 @@ begin
       null; -- somebody else inserted it meanwhile: update theirs
     end;
   end loop;
-  perform pg_notify('muster_changes', '');
+  if now_ms - coalesce(nullif(current_setting('muster.rang_at', true), ''), '0')::bigint > 250 then
+    perform set_config('muster.rang_at', now_ms::text, false);
+    perform pg_notify('muster_changes', '');
+  end if;
 end
 $function$;
 

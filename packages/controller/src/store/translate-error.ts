@@ -60,3 +60,7 @@ function meaningOf(error: unknown, depth = 0): string | null {
 function codeOf(error: unknown): string {
   return String(errorCode(error) ?? '')
 }
+
+/** A prepared statement returns other columns than it did: another version has migrated the schema meanwhile. */
+export const isPlanOutdated = (error: unknown): boolean =>
+  codeOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')

@@ -1,6 +1,32 @@
 -- What administrators asked for (operations), the durable wish per node and backend behind it (intents), and the
 -- history of both. protocol/states/intent.ts and operation.ts own the meaning.
 
+-- As before, but a session that has just rung the bell does not ring it again: PostgreSQL lets one transaction at a time
+-- commit with a notification, its write to disk included, so a bell per change held hundreds of commits a second in one
+-- line. The first change rings; readers that were rung look again by themselves for a while (events/feed.ts).
+create or replace function record_change(change_kind text, change_id text, is_deleted boolean) returns void language plpgsql as $$
+declare
+  now_ms constant bigint := extract(epoch from clock_timestamp()) * 1000;
+begin
+  loop
+    update changes set seq = nextval('change_seq'), deleted = is_deleted, at = clock_timestamp()
+    where kind = change_kind and id = change_id;
+    exit when found;
+    begin
+      insert into changes (kind, id, seq, deleted, at)
+      values (change_kind, change_id, nextval('change_seq'), is_deleted, clock_timestamp());
+      exit;
+    exception when unique_violation then
+      null; -- somebody else inserted it meanwhile: update theirs
+    end;
+  end loop;
+  if now_ms - coalesce(nullif(current_setting('muster.rang_at', true), ''), '0')::bigint > 250 then
+    perform set_config('muster.rang_at', now_ms::text, false);
+    perform pg_notify('muster_changes', '');
+  end if;
+end
+$$;
+
 create table operations (
   id text primary key check (id ~ '^[A-Za-z0-9_-]{1,64}$'),
   kind text not null check (kind in ('backend.install', 'backend.upgrade', 'backend.delete', 'model.install', 'model.load', 'model.unload', 'model.delete')),
@@ -74,11 +100,10 @@ create table intents (
     when 'dead' then finished_at is not null and last_failure is not null and next_at is null and wait is null and holder is null
     else finished_at is not null and next_at is null and wait is null and holder is null end)
 );
-create index intents_due on intents (next_at) where next_at is not null;
+create index intents_due on intents (next_at, generation) where next_at is not null;
 create index intents_leased on intents (lease_until) where lease_until is not null;
 create index intents_open_by_node on intents (node_id, generation) where state in ('waiting', 'sending', 'working');
 create index intents_working on intents (accepted_at) where state = 'working';
-create index intents_by_op on intents (op_id);
 
 -- An operation's view of one node. While it is `open` the intent with its generation says how it is.
 create table operation_nodes (
@@ -118,7 +143,6 @@ create table intent_events (
   detail jsonb not null default '{}'
 );
 create index intent_events_by_row on intent_events (node_id, backend, id);
-create index intent_events_by_time on intent_events (at);
 create function intent_events_are_history() returns trigger language plpgsql as $$
 begin
   raise exception 'intent_events is only ever added to';
