@@ -1,3 +1,4 @@
+import type { OperationView } from '@muster/protocol'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import { backendName, createGate } from '../../worker/test/scripted-installer.ts'
 import { startOperationsWorld, type OperationsWorld } from './operations-world.ts'
@@ -30,4 +31,15 @@ it('S0.27 S0.35 the later wish wins', async () => {
   const second = await world.remove('gamma')
   expect(await world.ended(second)).toMatchObject({ state: 'succeeded' })
   expect(['cancelled', 'succeeded']).toContain((await world.ended(first)).state)
+})
+
+it('a deletion is for every node that its query names, however it names them', async () => {
+  const ids = [(await world.addWorker('three')).id, (await world.addWorker('four')).id]
+  const named = async (query: string): Promise<string[]> => {
+    const { status, body, text } = await world.api().delete(`/api/backends/delta?${query}&dry_run=true`)
+    expect(status, text).toBe(200)
+    return (body as unknown as OperationView).nodes.map((node) => node.node_id).toSorted()
+  }
+  expect(await named(ids.map((id) => `node=${id}`).join('&'))).toEqual(ids.toSorted())
+  expect(await named(`node=${ids.join(',')}`)).toEqual(ids.toSorted())
 })

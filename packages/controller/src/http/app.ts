@@ -67,7 +67,7 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
   const caller = route.access === 'node' ? await verifyNode(c, deps) : await authorize(c, route, { provenance, deps })
   const call: Call<Route> = {
     params: route.params && parseInput(route.params, c.req.param()),
-    query: route.query && parseInput(route.query, c.req.query()),
+    query: route.query && parseInput(route.query, queryOf(c)),
     body: route.body && parseInput(route.body, await readJson(caller.raw ?? c.req.raw)),
     principal: caller.principal,
     signer: caller.signer,
@@ -84,6 +84,10 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
     ? new Response(null, { status: status === 200 ? 204 : status, headers: all })
     : Response.json(body, { status, headers: all })
 }
+
+/** What is given several times is one list: a second `node=` must not be lost on the way. */
+const queryOf = (c: Context<Env>): Record<string, string> =>
+  Object.fromEntries(Object.entries(c.req.queries()).map(([name, values]) => [name, values.join(',')]))
 
 function parseInput(schema: z.ZodType, given: unknown): unknown {
   const parsed = schema.safeParse(given)

@@ -124,7 +124,7 @@ const isTrue = z
   .enum(['true', 'false'])
   .optional()
   .transform((value) => value === 'true')
-/** As a query: `node=` once or with commas. */
+/** As a query: `node=` with commas, or several times. */
 export const DeleteQuery = z.object({
   node: z
     .string()
