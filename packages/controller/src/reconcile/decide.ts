@@ -58,6 +58,9 @@ export function eventOfStatus({ intent, bytes, askedAt }: Asked, reply: OpStatus
   const end = eventOfEnd(reply)
   if (end !== null) return end
   if (reply.state === 'unknown') return { type: 'unknown_to_worker', againInMs }
+  // It was taken on, and whoever sent it has not said so: it is gone, or the answer is. An older try is not this one:
+  // what became of it would end nothing.
+  if (intent.state === 'sending') return reply.epoch === intent.epoch ? { type: 'accepted' } : null
   if (intent.state !== 'working') return null
   // Waiting for its turn is no stall; nor is what nobody has watched: the first look only begins the watch.
   const isWatched = askedAt !== null && facts.now - askedAt <= 4 * facts.quietMs + 5_000

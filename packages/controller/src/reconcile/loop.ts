@@ -6,7 +6,7 @@ import type { IntentRecord } from '../store/intent-rows.ts'
 import type { IntentStore, Read } from '../store/intents.ts'
 import type { Advance } from './advance.ts'
 import type { Ask } from './ask.ts'
-import { leaseMs, type Send } from './send.ts'
+import { claimMs, leaseMs, type Send } from './send.ts'
 
 export interface ReconcileDeps {
   readonly intents: IntentStore
@@ -30,6 +30,8 @@ const batch = 200
 /** Looking after what runs, however often the loop is woken. */
 const watchEveryMs = 500
 const cancelEveryMs = 1_000
+/** Workers say within milliseconds whether they take a command on; 2 s later at most everybody shall see it. */
+const unansweredMs = 500
 /** Between two rounds, so that a storm of wakes is one. */
 const breathMs = 5
 
@@ -88,7 +90,7 @@ export class Reconciler {
     const { intents, holder, send } = this.#deps
     for (;;) {
       if (lanes - this.#sending.size < batch || signal.aborted) return
-      const { rows, now } = await intents.claim({ holder, leaseMs, limit: batch })
+      const { rows, now } = await intents.claim({ holder, leaseMs: claimMs, limit: batch })
       for (const row of rows) this.#track(row.features.includes('async') ? this.#sending : this.#holding, send(row, now, signal))
       if (rows.length < batch) return
     }
@@ -104,7 +106,7 @@ export class Reconciler {
     await this.#advanceAll(await intents.findOverdue(timeouts, batch), { type: 'overdue', againInMs: timeouts.installMs })
     const free = maxAsked - this.#asking.size
     if (free <= 0) return
-    const { rows, now } = await intents.takeQuiet({ quietMs, cancelEveryMs, limit: Math.min(free, batch) })
+    const { rows, now } = await intents.takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit: Math.min(free, batch) })
     for (const row of rows) this.#track(this.#asking, ask(row, now, signal))
   }
 

@@ -12,6 +12,8 @@ import { againInMs, eventOfReply } from './decide.ts'
 
 /** The contract gives workers 2 s to accept. */
 const acceptWithinMs = 5_000
+/** Whoever has not noted the answer by then is gone, and another one sends it. */
+export const claimMs = 8_000
 /** As long as that a controller may be silent before another takes over a request that it holds open. */
 export const leaseMs = 15_000
 

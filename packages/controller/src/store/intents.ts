@@ -35,6 +35,17 @@ export interface ProgressTick {
   readonly epoch: number | null
 }
 
+/** How long nothing was heard of a row before its worker is asked. */
+export interface QuietFor {
+  /** Of one that a worker works on. */
+  readonly quietMs: number
+  /** Of one that was claimed, for `claimMs`, to be sent. */
+  readonly unansweredMs: number
+  readonly claimMs: number
+  readonly cancelEveryMs: number
+  readonly limit: number
+}
+
 /** Rows and the database's time at which they were so. */
 export type Read<T> = Readonly<{ now: number; rows: readonly T[] }>
 
@@ -149,10 +160,11 @@ export class IntentStore {
   }
 
   /**
-   * Takes rows whose worker is to be asked how it goes: nothing was heard of them for a while, or an administrator has
-   * called them off. Stamped, so that of several controllers one asks. Nodes that are away are not asked.
+   * Takes rows whose worker is to be asked how it goes: nothing was heard of them for a while, whoever sent them does not
+   * say whether they were taken on, or an administrator has called them off. Stamped, so that of several controllers
+   * one asks. Nodes that are away are not asked.
    */
-  async takeQuiet({ quietMs, cancelEveryMs, limit }: { quietMs: number; cancelEveryMs: number; limit: number }): Promise<Read<Claimed>> {
+  async takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit }: QuietFor): Promise<Read<Claimed>> {
     const { rows } = await sql<ClaimedRow & { before: string | null }>`
       with quiet as (
         select i.node_id, i.backend, i.asked_at as before, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
@@ -162,6 +174,8 @@ export class IntentStore {
             then coalesce(i.asked_at < now() - make_interval(secs => ${cancelEveryMs / 1000}), true)
           when i.state = 'working' and i.wait <> 'reply'
             then greatest(i.sign_at, i.asked_at, i.accepted_at) < now() - make_interval(secs => ${quietMs / 1000})
+          when i.state = 'sending'
+            then greatest(i.asked_at, i.lease_until - make_interval(secs => ${claimMs / 1000})) < now() - make_interval(secs => ${unansweredMs / 1000})
           else false end
         order by i.generation limit ${limit} for update of i skip locked
       ), asked as (
