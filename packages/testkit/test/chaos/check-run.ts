@@ -1,0 +1,163 @@
+// What must have been so all the time. Pure.
+import { holds } from './check-end.ts'
+import type { Observed, OnDisk, Order, Shown, Violation } from './observed.ts'
+
+/** A stored state is the same on every controller within this. */
+const spreadMs = 1_000
+/** A status may contradict disk and journal for as long as this. */
+const contradictionMs = 2_000
+
+/** I10: what is settled stays as it is, whoever is asked. */
+export function changedSettled({ shown, finalNodes }: Observed): Violation[] {
+  const rows = Map.groupBy(shown, ({ operation, node }) => `${operation} ${node}`)
+  const finals = Map.groupBy(finalNodes, ({ operation, node }) => `${operation} ${node}`)
+  return [...rows].flatMap(([key, looks]) => {
+    const settled = looks.filter((each) => each.isSettled).toSorted((a, b) => a.seenAt - b.seenAt)[0]
+    if (settled === undefined) return []
+    const later = looks.filter(
+      (each) => isOther(each, settled) && each.to > settled.seenAt + (each.controller === settled.controller ? 0 : spreadMs),
+    )
+    const { operation, node } = settled
+    const said = (each: { controller: number; status: string }): string =>
+      `controller ${settled.controller} showed ${settled.status}, and later controller ${each.controller} showed ${each.status}`
+    return [...later, ...(finals.get(key) ?? []).filter((each) => isOther(each, settled))].map((each) => ({
+      rule: 'settled status changed',
+      what: said(each),
+      about: { operation, node },
+    }))
+  })
+}
+
+const isOther = (a: { status: string; errorCode: string | null }, b: Shown): boolean => a.status !== b.status || a.errorCode !== b.errorCode
+
+type Followed = Readonly<{
+  backend: string
+  generation: number
+  wanted: Readonly<{ kind: string; digest: string | null; isExact: boolean }>
+  /** Of all the wishes that it followed, one after the other. */
+  orders: readonly Order[]
+}>
+
+/** What a worker knows of the wish that an operation's node follows; null when there is none. */
+function createFollow(observed: Observed): (operation: string, node: string) => Followed | null {
+  const finals = new Map(observed.finalNodes.map((each) => [`${each.operation} ${each.node}`, each]))
+  const wishes = new Map(observed.accepted.map((wish) => [wish.operation, wish]))
+  const orders = Map.groupBy(observed.orders, ({ node, backend }) => `${node} ${backend}`)
+  const owned = Map.groupBy(observed.owners, ({ operation }) => operation)
+  const taken = new Set(observed.owners.filter(({ how }) => how === 'repinned').map(({ generation }) => generation))
+  return (operation, node) => {
+    const generation = finals.get(`${operation} ${node}`)?.generation ?? null
+    const wish = wishes.get(operation)
+    if (wish === undefined || generation === null) return null
+    const { backend, kind } = wish
+    const generations = new Set([generation, ...(owned.get(operation) ?? []).map((each) => each.generation)])
+    const own = (orders.get(`${node} ${backend}`) ?? []).filter((order) => generations.has(order.generation))
+    const asked = taken.has(generation) ? null : wish.digest
+    const digest = asked ?? own.find((order) => order.generation === generation)?.digest ?? null
+    return { backend, generation, wanted: { kind, digest, isExact: asked !== null || taken.has(generation) }, orders: own }
+  }
+}
+
+/** Nobody may say `success` of what a disk did not hold. */
+export function falseSuccesses(observed: Observed): Violation[] {
+  const follow = createFollow(observed)
+  const disks = Map.groupBy(observed.disk, ({ node, backend }) => `${node} ${backend}`)
+  const orders = Map.groupBy(observed.orders, ({ node, backend }) => `${node} ${backend}`)
+  return observed.shown.flatMap((each): Violation[] => {
+    if (each.status !== 'success') return []
+    const { operation, node, controller, seenAt } = each
+    const followed = follow(operation, node)
+    if (followed === null) return [violation(`controller ${controller} showed success of a wish that nobody made`, { operation, node })]
+    const { backend, generation, wanted } = followed
+    const about = { operation, node, backend, generation }
+    // What was so a look ago was so; the journal is on disk before anybody hears of it.
+    const by = seenAt + 2 * observed.lookMs
+    const isNoted = followed.orders.some(({ end }) => end?.state === 'succeeded' && end.seenAt <= by)
+    if (!isNoted) return [violation(`controller ${controller} showed success, and the worker had not noted any`, about)]
+    const lay = (disks.get(`${node} ${backend}`) ?? []).some(
+      (record) => record.to >= each.from - observed.lookMs && record.from <= by && holds(wanted, record.digest),
+    )
+    const isOverruled = (orders.get(`${node} ${backend}`) ?? []).some((order) => order.generation > generation && order.seenAt <= by)
+    return lay || isOverruled ? [] : [violation(`controller ${controller} showed success, and the disk did not hold it`, about)]
+  })
+}
+
+const violation = (what: string, about: Violation['about']): Violation => ({ rule: 'false success', what, about })
+
+/** I5: no generation was carried out twice. */
+export function activatedTwice(observed: Observed): Violation[] {
+  const ended = Map.groupBy(
+    observed.orders.filter(({ end }) => end?.state === 'succeeded'),
+    ({ node, backend, generation }) => `${node} ${backend} ${generation}`,
+  )
+  const twice = [...ended.values()].flatMap((orders): Violation[] => {
+    const [first] = orders
+    if (first === undefined || orders.length < 2) return []
+    const { node, backend, generation } = first
+    return [{ rule: 'activated twice', what: `the journal has ${orders.length} successes of it`, about: { node, backend, generation } }]
+  })
+  return [...twice, ...rewrittenRecords(observed)]
+}
+
+/** The same content again, and nothing between that had taken it away. */
+function rewrittenRecords({ disk, orders, lookMs }: Observed): Violation[] {
+  const rows = Map.groupBy(disk, ({ node, backend }) => `${node} ${backend}`)
+  return [...rows.values()].flatMap((records) =>
+    records
+      .toSorted((a, b) => a.from - b.from)
+      .flatMap((record, index, all): Violation[] => {
+        const before = all[index - 1]
+        if (before === undefined || record.digest === null || before.digest !== record.digest || before.mark === record.mark) return []
+        const { node, backend } = record
+        const isExplained = orders.some(
+          (order) => order.node === node && order.backend === backend && takesAway(order, [before, record], lookMs),
+        )
+        const what = `the record of ${record.digest} was written again, and nothing had taken it away`
+        return isExplained ? [] : [{ rule: 'activated twice', what, about: { node, backend } }]
+      }),
+  )
+}
+
+/** It was at work at some time between the two. */
+function takesAway(order: Order, [before, after]: readonly [OnDisk, OnDisk], lookMs: number): boolean {
+  if (order.kind !== 'delete' && order.digest === after.digest) return false
+  return order.seenAt <= after.from + lookMs && (order.end === null || order.end.seenAt >= before.to - lookMs)
+}
+
+/** What is shown follows what is, wherever nothing is in the way. */
+export function contradictedStatuses(observed: Observed): Violation[] {
+  const follow = createFollow(observed)
+  const clear = Map.groupBy(observed.clear, ({ controller, node }) => `${controller} ${node}`)
+  return observed.shown.flatMap((each): Violation[] => {
+    const followed = follow(each.operation, each.node)
+    if (followed === null || each.to - each.seenAt <= contradictionMs) return []
+    const windows = clear.get(`${each.controller} ${each.node}`) ?? []
+    return contradictions(each, followed.orders).flatMap(({ from, to, what }): Violation[] => {
+      const longest = Math.max(0, ...windows.map((window) => Math.min(to, each.to, window.to) - Math.max(from, each.seenAt, window.from)))
+      if (longest <= contradictionMs) return []
+      const { operation, node, controller } = each
+      const { backend, generation } = followed
+      const message = `controller ${controller} showed ${each.status} for ${Math.round(longest)} ms while ${what}`
+      return [{ rule: 'status contradicted', what: message, about: { operation, node, backend, generation } }]
+    })
+  })
+}
+
+type Contradiction = Readonly<{ from: number; to: number; what: string }>
+
+function contradictions({ status, isSettled }: Shown, orders: readonly Order[]): Contradiction[] {
+  const last = orders.toSorted((a, b) => a.id - b.id).at(-1)
+  const isWorking = status === 'downloading' || status === 'running_on_worker'
+  if (last === undefined) return isWorking ? [{ from: 0, to: Infinity, what: 'the worker had never taken it on' }] : []
+  const found: Contradiction[] = []
+  if (isWorking) found.push({ from: 0, to: orders[0]?.seenAt ?? 0, what: 'the worker had not taken it on' })
+  if (!isSettled && !isWorking) found.push({ from: last.seenAt, to: last.end?.before ?? Infinity, what: 'the worker was at it' })
+  const { end } = last
+  if (end !== null && !isSettled && (isWorking || end.state === 'succeeded'))
+    found.push({
+      from: end.seenAt,
+      to: Infinity,
+      what: `the worker had noted that it ${end.state === 'succeeded' ? 'was done' : end.state}`,
+    })
+  return found
+}

@@ -1,0 +1,204 @@
+// Proof that the chaos can see: a run in which all is well, and that run with one thing wrong.
+import { describe, expect, it } from 'vitest'
+import { check } from './check.ts'
+import type { AcceptedWish, FinalIntent, FinalNode, Observed, OnDisk, Order, Shown } from './observed.ts'
+import { createRandom } from './random.ts'
+
+const [one, two] = ['sha256:1', 'sha256:2']
+const about = { node: 'n', backend: 'b' }
+const success = { status: 'success', isSettled: true, errorCode: null }
+const downloading = { status: 'downloading', isSettled: false, errorCode: null }
+const queued = { status: 'queued', isSettled: false, errorCode: null }
+const place = { operation: 'op-1', node: 'n', controller: 0 }
+
+const wish: AcceptedWish = { operation: 'op-1', kind: 'install', backend: 'b', digest: one, nodes: ['n'], sentAt: 1000, answeredAt: 1100 }
+const order: Order = {
+  ...about,
+  ...{ id: 1, kind: 'install', generation: 1, digest: one, seenAt: 1200 },
+  end: { state: 'succeeded', before: 4900, seenAt: 5000 },
+}
+const intent: FinalIntent = { ...about, kind: 'install', generation: 1, digest: one, isExact: true, state: 'applied', failure: null }
+const shownSuccess: Shown = { ...place, ...success, from: 5150, seenAt: 5160, to: 5160 }
+const finalNode: FinalNode = { ...place, ...success, generation: 1 }
+const otherFinalNode: FinalNode = { ...finalNode, controller: 1 }
+const absent: OnDisk = { ...about, digest: null, mark: '', from: 0, to: 4900 }
+const present: OnDisk = { ...about, digest: one, mark: 'i1', from: 4950, to: 20_000 }
+
+/** Version 1 was wished for at 1000, begun at 1200 and done at 5000; both controllers showed so. */
+const well: Observed = {
+  controllers: 2,
+  lookMs: 100,
+  accepted: [wish],
+  shown: [
+    { ...place, ...queued, from: 1150, seenAt: 1160, to: 1250 },
+    { ...place, ...downloading, from: 1350, seenAt: 1360, to: 5050 },
+    shownSuccess,
+    { ...shownSuccess, controller: 1, from: 5180, seenAt: 5190, to: 5180 },
+  ],
+  clear: [
+    { controller: 0, node: 'n', from: 0, to: 20_000 },
+    { controller: 1, node: 'n', from: 0, to: 20_000 },
+  ],
+  orders: [order],
+  disk: [absent, present],
+  intents: [intent],
+  owners: [{ generation: 1, operation: 'op-1', how: 'wished' }],
+  failedTries: [],
+  finalNodes: [finalNode, otherFinalNode],
+  operations: ['op-1'],
+  downs: [],
+}
+
+const rulesBroken = (observed: Observed): string[] => [...new Set(check(observed).map(({ rule }) => rule))]
+
+describe('the checker', () => {
+  it('finds nothing in a run in which all is well', () => expect(check(well)).toEqual([]))
+
+  const later = { ...wish, operation: 'op-2', sentAt: 6000, answeredAt: 6100 }
+  const laterRow = { ...finalNode, operation: 'op-2', generation: 1 }
+  it.each<[planted: string, rule: string, observed: Observed]>([
+    ['an accepted operation is gone from one controller', 'accepted wish missing', { ...well, finalNodes: [finalNode] }],
+    ['an accepted operation has lost a node', 'accepted wish missing', { ...well, accepted: [{ ...wish, nodes: ['n', 'm'] }] }],
+    [
+      'a node of it is not settled in the end',
+      'accepted wish missing',
+      { ...well, shown: [], finalNodes: [{ ...finalNode, ...queued }, otherFinalNode] },
+    ],
+    ['a repeated request made a second operation', 'operation nobody was told of', { ...well, operations: ['op-1', 'op-9'] }],
+    ['a wish is still open', 'intent not settled', { ...well, intents: [{ ...intent, state: 'working' }] }],
+    [
+      'a wish is dead, and its worker was there',
+      'dead without a cause',
+      { ...well, intents: [{ ...intent, state: 'dead', failure: 'no responders' }], failedTries: [{ ...about, generation: 1, at: 3000 }] },
+    ],
+    ['a wish has failed for good', 'dead without a cause', { ...well, intents: [{ ...intent, state: 'failed', failure: 'invalid' }] }],
+    [
+      'an older wish won',
+      'last wish lost',
+      {
+        ...well,
+        accepted: [wish, { ...later, kind: 'delete', digest: null }],
+        operations: ['op-1', 'op-2'],
+        finalNodes: [...well.finalNodes, laterRow, { ...laterRow, controller: 1 }],
+      },
+    ],
+    ['the row says what nobody wished', 'last wish lost', { ...well, accepted: [{ ...wish, digest: two }] }],
+    ['a row belongs to no wish', 'last wish lost', { ...well, owners: [] }],
+    [
+      'the disk has another version',
+      'disk differs',
+      { ...well, disk: [...well.disk, { ...about, digest: two, mark: 'i2', from: 20_100, to: 20_100 }] },
+    ],
+    [
+      'the disk has nothing',
+      'disk differs',
+      { ...well, disk: [...well.disk, { ...about, digest: null, mark: '', from: 20_100, to: 20_100 }] },
+    ],
+    [
+      'a deleted backend is there',
+      'disk differs',
+      { ...well, accepted: [{ ...wish, kind: 'delete', digest: null }], intents: [{ ...intent, kind: 'delete', digest: null }] },
+    ],
+    ['a journal has two successes of one generation', 'activated twice', { ...well, orders: [order, { ...order, id: 2 }] }],
+    [
+      'a record was written again',
+      'activated twice',
+      { ...well, disk: [...well.disk, { ...about, digest: one, mark: 'i2', from: 20_100, to: 20_100 }] },
+    ],
+    [
+      'success became error',
+      'settled status changed',
+      { ...well, shown: [...well.shown, { ...shownSuccess, status: 'error', errorCode: 'internal', from: 6000, seenAt: 6010, to: 6000 }] },
+    ],
+    [
+      'another controller still showed it open, seconds later',
+      'settled status changed',
+      { ...well, shown: [...well.shown, { ...place, ...queued, controller: 1, from: 7000, seenAt: 7010, to: 7000 }] },
+    ],
+    [
+      'a controller forgot the end that it had shown',
+      'settled status changed',
+      { ...well, finalNodes: [finalNode, { ...otherFinalNode, status: 'cancelled' }] },
+    ],
+    [
+      'success was shown before the worker had noted it',
+      'false success',
+      { ...well, orders: [{ ...order, end: { state: 'succeeded', before: 8900, seenAt: 9000 } }] },
+    ],
+    [
+      'success was shown, and the disk held something else',
+      'false success',
+      {
+        ...well,
+        disk: [
+          { ...about, digest: two, mark: 'i1', from: 0, to: 10_000 },
+          { ...about, digest: one, mark: 'i2', from: 10_100, to: 20_000 },
+        ],
+      },
+    ],
+    ['success was shown of what no worker knows', 'false success', { ...well, orders: [] }],
+    ['it was shown as being worked on long before it was', 'status contradicted', { ...well, orders: [{ ...order, seenAt: 4000 }] }],
+    [
+      'it was shown as queued long after it was begun',
+      'status contradicted',
+      { ...well, shown: [{ ...place, ...queued, from: 1150, seenAt: 1160, to: 5050 }, ...well.shown.slice(2)] },
+    ],
+    [
+      'it was shown as being worked on long after it was done',
+      'status contradicted',
+      {
+        ...well,
+        shown: [
+          { ...place, ...downloading, from: 1350, seenAt: 1360, to: 7500 },
+          { ...place, ...success, from: 7600, seenAt: 7610, to: 7600 },
+        ],
+      },
+    ],
+  ])('sees that %s', (_, rule, observed) => expect(rulesBroken(observed)).toContain(rule))
+
+  it.each<[excused: string, observed: Observed]>([
+    [
+      'a wish is dead, and its worker was away at every try',
+      {
+        ...well,
+        intents: [{ ...intent, state: 'dead', failure: 'no responders' }],
+        failedTries: [{ ...about, generation: 1, at: 3000 }],
+        downs: [{ name: 'n', from: 2900, to: 3100 }],
+      },
+    ],
+    ['what is shown is late, and the worker was not connected', { ...well, clear: [], orders: [{ ...order, seenAt: 4000 }] }],
+    [
+      'a record was written again after a deletion',
+      {
+        ...well,
+        orders: [
+          order,
+          {
+            ...order,
+            id: 2,
+            kind: 'delete',
+            generation: 2,
+            digest: null,
+            seenAt: 10_000,
+            end: { state: 'succeeded', before: 10_000, seenAt: 10_050 },
+          },
+          { ...order, id: 3, generation: 3, seenAt: 10_050, end: { state: 'succeeded', before: 10_050, seenAt: 10_100 } },
+        ],
+        disk: [absent, { ...present, to: 10_000 }, { ...about, digest: one, mark: 'i2', from: 10_100, to: 20_000 }],
+      },
+    ],
+  ])('says nothing when %s', (_, observed) => expect(check(observed)).toEqual([]))
+})
+
+it('the same seed draws the same', () => {
+  const draw = (seed: number): number[] =>
+    Array.from(
+      { length: 20 },
+      (
+        (random) => () =>
+          random.below(1000)
+      )(createRandom(seed).fork()),
+    )
+  expect(draw(7)).toEqual(draw(7))
+  expect(draw(7)).not.toEqual(draw(8))
+})

@@ -1,0 +1,43 @@
+// What is told of a violation: everything that was seen of the operation, or of the backend on the node.
+import type { Violation } from './observed.ts'
+import type { ChaosReport } from './run.ts'
+
+const linesShown = 60
+
+export function showViolation({ rule, what, about }: Violation, { observed, history }: ChaosReport): string {
+  const { node, backend, operation } = about
+  const isAbout = (each: { node?: string; backend?: string; operation?: string }): boolean =>
+    (node === undefined || each.node === undefined || each.node === node) &&
+    (backend === undefined || each.backend === undefined || each.backend === backend) &&
+    (operation === undefined || each.operation === undefined || each.operation === operation)
+  const wanted = node === undefined && operation === undefined ? () => false : isAbout
+  const parts: readonly (readonly [string, readonly object[]])[] = [
+    [
+      'wishes',
+      observed.accepted.filter((wish) => wanted(wish) && (wish.nodes === null || node === undefined || wish.nodes.includes(node))),
+    ],
+    ['history', history.filter((row) => node !== undefined && wanted(row))],
+    ['journal', observed.orders.filter((order) => node !== undefined && wanted(order))],
+    ['disk', observed.disk.filter((record) => node !== undefined && wanted(record))],
+    ['shown', observed.shown.filter((shown) => operation !== undefined && wanted(shown))],
+    ['clear', observed.clear.filter((window) => operation !== undefined && wanted(window))],
+    ['row', observed.intents.filter((intent) => node !== undefined && wanted(intent))],
+  ]
+  const told = parts.flatMap(([title, rows]) =>
+    rows.length === 0 ? [] : [`  ${title}`, ...rows.slice(-linesShown).map((row) => `    ${JSON.stringify(row)}`)],
+  )
+  return [`${rule}: ${what}`, `  ${JSON.stringify(about)}`, ...told].join('\n')
+}
+
+export function summarise({ kills, accepted, refused, settledAfterMs, violations, observed }: ChaosReport): string {
+  const total = Object.values(kills).reduce((sum, count) => sum + count, 0)
+  const list = (counts: Readonly<Record<string, number>>): string =>
+    Object.entries(counts)
+      .map(([name, count]) => `${name} ${count}`)
+      .join(', ')
+  return [
+    `${total} kills (${list(kills)}), ${accepted} wishes accepted (refused: ${list(refused) || 'none'})`,
+    `${observed.orders.length} commands carried out, ${observed.shown.length} changes of status seen, settled ${settledAfterMs ?? '—'} ms after quiet`,
+    `${violations.length} violations`,
+  ].join('\n')
+}

@@ -1,0 +1,134 @@
+// What was seen of a cluster while everything in it was killed, in the words of whoever watched: the clients' own ledger,
+// what each controller showed, what lay on each worker's disk, and what the database says at the end. Times are
+// milliseconds of the watching process.
+
+/** A wish that was answered 202. */
+export interface AcceptedWish {
+  readonly operation: string
+  readonly kind: 'install' | 'upgrade' | 'delete'
+  readonly backend: string
+  /** Asked for exactly this content; null: whatever the gallery has. */
+  readonly digest: string | null
+  /** Names of nodes; null: all that it concerns. */
+  readonly nodes: readonly string[] | null
+  /** First sent, and answered. */
+  readonly sentAt: number
+  readonly answeredAt: number
+}
+
+export interface ShownStatus {
+  readonly status: string
+  readonly isSettled: boolean
+  readonly errorCode: string | null
+}
+
+/** A controller showed the same of one node of an operation, look after look, without a gap. */
+export interface Shown extends ShownStatus {
+  readonly controller: number
+  readonly operation: string
+  readonly node: string
+  /** When the first look was asked for, and when it was answered. */
+  readonly from: number
+  readonly seenAt: number
+  /** When the last look that showed it was asked for. */
+  readonly to: number
+}
+
+/** For that long this controller, the database, the bus and this worker worked, and were seen to. */
+export interface Clear {
+  readonly controller: number
+  readonly node: string
+  readonly from: number
+  readonly to: number
+}
+
+/** What a worker's journal says of one command that it took on. */
+export interface Order {
+  readonly node: string
+  readonly backend: string
+  readonly id: number
+  readonly kind: 'install' | 'upgrade' | 'delete'
+  readonly generation: number
+  readonly digest: string | null
+  readonly seenAt: number
+  /** `before`: the last look that did not show it. */
+  readonly end: Readonly<{ state: 'succeeded' | 'failed' | 'cancelled'; before: number; seenAt: number }> | null
+}
+
+/** The record of a backend in a worker's store; of one that is not installed, the digest is null. */
+export interface OnDisk {
+  readonly node: string
+  readonly backend: string
+  readonly digest: string | null
+  /** Tells one writing of the record from another. */
+  readonly mark: string
+  readonly from: number
+  readonly to: number
+}
+
+/** The row of (node, backend) in the end. */
+export interface FinalIntent {
+  readonly node: string
+  readonly backend: string
+  readonly kind: 'install' | 'upgrade' | 'delete'
+  readonly generation: number
+  readonly digest: string | null
+  readonly isExact: boolean
+  readonly state: string
+  readonly failure: string | null
+}
+
+/** Whose wish a generation is: it was made, attached to, or taken further by this operation. */
+export interface Owner {
+  readonly generation: number
+  readonly operation: string
+  readonly how: string
+}
+
+/** A try that failed, by the database's history. */
+export interface FailedTry {
+  readonly node: string
+  readonly backend: string
+  readonly generation: number
+  readonly at: number
+}
+
+/** An operation's node in the end, as one controller shows it. */
+export interface FinalNode extends ShownStatus {
+  readonly controller: number
+  readonly operation: string
+  readonly node: string
+  /** Which wish it followed; null when it was skipped. */
+  readonly generation: number | null
+}
+
+export interface Down {
+  readonly name: string
+  readonly from: number
+  readonly to: number
+}
+
+export interface Observed {
+  readonly controllers: number
+  readonly accepted: readonly AcceptedWish[]
+  readonly shown: readonly Shown[]
+  readonly clear: readonly Clear[]
+  readonly orders: readonly Order[]
+  readonly disk: readonly OnDisk[]
+  readonly intents: readonly FinalIntent[]
+  readonly owners: readonly Owner[]
+  readonly failedTries: readonly FailedTry[]
+  readonly finalNodes: readonly FinalNode[]
+  /** Ids of all operations that the database has. */
+  readonly operations: readonly string[]
+  readonly downs: readonly Down[]
+  /** A look at the disks lasts and comes back after no longer than this. */
+  readonly lookMs: number
+}
+
+export interface Violation {
+  readonly rule: string
+  readonly what: string
+  /** To find everything that belongs to it. */
+  readonly about: Readonly<{ node?: string; backend?: string; operation?: string; generation?: number }>
+}

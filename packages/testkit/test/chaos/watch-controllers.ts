@@ -1,0 +1,128 @@
+// What each controller shows, look after look: every operation that is not finished, those that have just finished, and
+// now and then one that finished long ago.
+import { setTimeout as delay } from 'node:timers/promises'
+import { ask } from './ask.ts'
+import type { Clear, Shown, ShownStatus } from './observed.ts'
+import type { Random } from './random.ts'
+import type { DiskWatch } from './watch-disks.ts'
+import type { ChaosWorld } from './world.ts'
+
+export interface ControllerWatch {
+  shown(): Shown[]
+  clear(): Clear[]
+}
+
+export interface SeenNode {
+  readonly node_name: string
+  readonly status: string
+  readonly next_retry_at: string | null
+  readonly error_code: string | null
+}
+export interface SeenOperation {
+  readonly id: string
+  readonly nodes: readonly SeenNode[]
+}
+
+export interface WatchOptions {
+  readonly world: ChaosWorld
+  readonly disks: DiskWatch
+  readonly random: Random
+  readonly now: () => number
+  /** Ids of operations that clients know of. */
+  readonly known: () => readonly string[]
+}
+
+const everyMs = 250
+/** A look that took longer, or came later, says nothing about what was between. */
+const promptMs = 400
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+
+export function watchControllers(options: WatchOptions, signal: AbortSignal): ControllerWatch {
+  const shown: Mutable<Shown>[] = []
+  const clear: Mutable<Clear>[] = []
+  const running = options.world.controllers.map((_, controller) => watchOne({ ...options, controller, shown, clear }, signal))
+  void Promise.all(running)
+  return { shown: () => shown, clear: () => clear }
+}
+
+type One = WatchOptions & Readonly<{ controller: number; shown: Mutable<Shown>[]; clear: Mutable<Clear>[] }>
+
+async function watchOne(one: One, signal: AbortSignal): Promise<void> {
+  const runs = new Map<string, Mutable<Shown>>()
+  const windows = new Map<string, Mutable<Clear>>()
+  let active = new Set<string>()
+  while (!signal.aborted) {
+    const sentAt = one.now()
+    const look = await lookAt(one, active).catch(() => null)
+    const seenAt = one.now()
+    if (look !== null) {
+      active = look.active
+      for (const operation of look.operations)
+        for (const node of operation.nodes) note({ operation: operation.id, node, sentAt, seenAt }, { runs, one })
+    }
+    const isPrompt = seenAt - sentAt <= promptMs
+    noteClear(isPrompt ? (look?.healthy ?? new Set()) : new Set(), { sentAt, seenAt, windows, one })
+    await delay(everyMs)
+  }
+}
+
+interface Look {
+  readonly active: Set<string>
+  readonly operations: readonly SeenOperation[]
+  readonly healthy: ReadonlySet<string>
+}
+
+async function lookAt({ world, controller, random, known }: One, before: ReadonlySet<string>): Promise<Look> {
+  const url = world.controllers[controller]?.url ?? ''
+  const [ready, nodes, list] = await Promise.all([ask(`${url}/readyz`), ask(`${url}/api/nodes`), ask(`${url}/api/operations?state=active`)])
+  if (nodes.status !== 200 || list.status !== 200) throw new Error('not now')
+  const operations = list.body['operations'] as readonly SeenOperation[]
+  const active = new Set(operations.map(({ id }) => id))
+  const ids = known()
+  const again = ids.length === 0 ? [] : [random.pick(ids), random.pick(ids)]
+  const gone = [...new Set([...before, ...again])].filter((id) => !active.has(id))
+  const finished = await Promise.all(gone.map((id) => ask(`${url}/api/operations/${id}`)))
+  const all = nodes.body['nodes'] as readonly { name: string; status: string }[]
+  return {
+    active,
+    operations: [...operations, ...finished.filter(({ status }) => status === 200).map(({ body }) => body as unknown as SeenOperation)],
+    healthy: new Set(ready.status === 200 ? all.filter(({ status }) => status === 'healthy').map(({ name }) => name) : []),
+  }
+}
+
+export function statusOf({ status, next_retry_at: nextRetryAt, error_code: errorCode }: SeenNode): ShownStatus {
+  const isSettled = ['success', 'skipped', 'cancelled'].includes(status) || (status === 'error' && nextRetryAt === null)
+  return { status, isSettled, errorCode }
+}
+
+type Seen = Readonly<{ operation: string; node: SeenNode; sentAt: number; seenAt: number }>
+
+function note({ operation, node: seen, sentAt, seenAt }: Seen, { runs, one }: { runs: Map<string, Mutable<Shown>>; one: One }): void {
+  const node = seen.node_name
+  const key = `${operation} ${node}`
+  const now = statusOf(seen)
+  const run = runs.get(key)
+  const isSame = run !== undefined && run.status === now.status && run.isSettled === now.isSettled && run.errorCode === now.errorCode
+  // What is settled is looked at now and then only; that it was the same then is all there is to say.
+  if (isSame && (now.isSettled || sentAt - run.to <= everyMs + 2 * promptMs)) return void (run.to = sentAt)
+  const begun = { controller: one.controller, operation, node, ...now, from: sentAt, seenAt, to: sentAt }
+  runs.set(key, begun)
+  one.shown.push(begun)
+}
+
+type Looked = Readonly<{ sentAt: number; seenAt: number; windows: Map<string, Mutable<Clear>>; one: One }>
+
+function noteClear(healthy: ReadonlySet<string>, { sentAt, seenAt, windows, one }: Looked): void {
+  const isWhole = one.world.members.every((member) => (member.kind !== 'nats' && member.kind !== 'postgres') || member.isUp())
+  for (const { name: node } of one.world.workers) {
+    const window = windows.get(node)
+    if (!isWhole || !healthy.has(node) || !one.disks.isConnected(node)) windows.delete(node)
+    else if (window !== undefined && sentAt - window.to <= everyMs + promptMs) window.to = sentAt
+    else {
+      const opened = { controller: one.controller, node, from: seenAt, to: seenAt }
+      windows.set(node, opened)
+      one.clear.push(opened)
+    }
+  }
+}
