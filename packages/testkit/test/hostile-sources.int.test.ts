@@ -2,11 +2,11 @@
 // the right reason, and what is on the machine is what it was (I19). Here are 146 of them; 137 layers more are refused by
 // the store (worker/src/storage/hostile-layers.int.test.ts), and about 90 addresses by the way out (source/src/outbound).
 import { execFileSync } from 'node:child_process'
-import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { digestOf, startHostileRegistry, tar, tarWithoutEnd, zstdWithWindow, type HostileRegistry, type TarEntry } from '@muster/testkit'
-import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { fingerprint, plantCanary } from './canary.ts'
 import { hostileImages, imageOfLayer } from './hostile-images.ts'
 import { backendImage, startWorkerWorld, type Installing, type WorkerWorld } from './worker-world.ts'
@@ -88,7 +88,7 @@ const redirected = (to: () => string) => (): Wish => {
 
 const archives: readonly Row[] = [
   ['an archive of another hash', 'integrity', /another hash/, served(gzipSync(good), { digest: `sha256:${'0'.repeat(64)}` })],
-  ['an archive that is not there', 'not_found', /404/, () => ({ uri: `${registry.url}/none.tar.gz`, digest: digestOf(good) })],
+  ['an archive that is not there', 'not_found', /does not exist/, () => ({ uri: `${registry.url}/none.tar.gz`, digest: digestOf(good) })],
   ['an archive without a digest', 'invalid', /needs its digest/, () => ({ uri: `${registry.url}/none.tar.gz` })],
   ['an archive that is not packed', 'integrity', /compression/, served(good)],
   ['an archive of nothing', 'integrity', /compression/, served(Buffer.alloc(0))],
@@ -222,9 +222,14 @@ describe('is refused, with everything as it was', () => {
     await world[Symbol.asyncDispose]()
     await registry.stop()
   })
-  /** Of the worker's own files its journal grows, and bytes that it has not verified may stay for a next try. */
+  /** Of the worker's own files its journal grows, and what a next try goes on with may stay. */
   const look = (): Promise<Record<string, string>> =>
-    fingerprint(world.directory, ['controller', 'sources', 'worker/operations', 'worker/backends/incoming'])
+    fingerprint(world.directory, ['controller', 'sources', 'worker/operations', 'worker/backends/incoming', 'worker/backends/pulls'])
+  // That try never comes, and what it would need is not kept for it.
+  afterEach(async () => {
+    const pulls = join(world.store, 'pulls')
+    for (const name of await readdir(pulls)) await rm(join(pulls, name))
+  })
 
   it(`there are ${all.length}`, () => expect(all).toHaveLength(146))
 

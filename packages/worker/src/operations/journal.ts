@@ -1,8 +1,8 @@
 // The file in which a worker keeps what it was told to do and what came of it. What `append` resolved
 // for survives a crash; several appends share one fsync. Not finished: nothing is ever half there.
-import { mkdir, open, readFile, type FileHandle } from 'node:fs/promises'
+import { open, readFile, type FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { errorCode, writeFileAtomic, type Log } from '@muster/host'
+import { errorCode, makeDirectory, writeFileAtomic, type Log } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { entryLine, headerLine, readJournal, type Entry } from './journal-format.ts'
 
@@ -23,7 +23,7 @@ export type OpenedJournal =
 type Waiting = { readonly line: string; readonly resolve: () => void; readonly reject: (error: Error) => void }
 
 export async function openJournal({ path, log }: { path: string; log: Log }): Promise<OpenedJournal> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  await makeDirectory(dirname(path), { mode: 0o700 })
   const bytes = await readFile(path).catch(async (error: unknown) => {
     if (errorCode(error) !== 'ENOENT') throw error
     await writeFileAtomic(path, headerLine, { mode: 0o600 })

@@ -1,8 +1,8 @@
 // Which version of each backend is the one in use. Activating replaces one file by rename: whoever looks, and whoever
 // starts after a crash, finds the old version or the new one.
-import { mkdir, open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises'
+import { open, readdir, readFile, rename, rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { errorCode, isTemporary, temporaryName, type Log } from '@muster/host'
+import { errorCode, isTemporary, makeDirectory, temporaryName, type Log } from '@muster/host'
 import { BackendName } from '@muster/protocol'
 import { Activation, type InstalledRecord } from './installed-record.ts'
 import type { Layout } from './layout.ts'
@@ -37,8 +37,7 @@ export function createActivations({ layout, log, step }: ActivationsDeps): Activ
       await step('W.swap.before')
       const before = await get(record.name).catch(() => null)
       const previous = before === null || before.current.digest === record.digest ? (before?.previous ?? null) : before.current
-      await mkdir(layout.backend(record.name), { recursive: true, mode: 0o700 })
-      await syncPath(layout.backends)
+      await makeDirectory(layout.backend(record.name), { mode: 0o700 })
       await replaceFile(fileOf(record.name), { format: 1, current: record, previous }, () => step('W.swap.between'))
       await syncPath(layout.backend(record.name))
       await step('W.swap.after')

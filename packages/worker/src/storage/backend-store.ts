@@ -7,11 +7,11 @@
 //   trees/sha256/<hex>/root     what backends are started from; `manifest` beside it lists every file with its hash
 //   backends/<name>/current     the record of the version in use and of the one before
 //   staging/                    whatever is half done; emptied at every start
-import { mkdir, readdir, rm, statfs } from 'node:fs/promises'
+import { readdir, rm, statfs } from 'node:fs/promises'
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
-import type { Clock, Log } from '@muster/host'
-import { FleetError, type BackendName, type Digest } from '@muster/protocol'
+import { makeDirectory, type Clock, type Log } from '@muster/host'
+import { defaultUnpackLimits, FleetError, type BackendName, type Digest, type UnpackLimits } from '@muster/protocol'
 import { createActivations } from './activations.ts'
 import { createClaims, type Claims } from './claims.ts'
 import { collect, type CollectDeps, type GcReport } from './collect.ts'
@@ -25,7 +25,6 @@ import { createThreads } from './threads.ts'
 import { copyTree, readTree, unpackTree, verifyTree, type BuildOptions, type CopyOptions, type TreesDeps } from './trees.ts'
 import { createKeyedTurns, createTurns } from './turns.ts'
 import type { TreeLayer, TreeSummary } from './unpack/tree-manifest.ts'
-import { defaultUnpackLimits, type UnpackLimits } from './unpack/unpack-limits.ts'
 
 export interface BackendStore extends AsyncDisposable {
   /** Keeps blobs and trees from being collected. Take it before `hasBlob`, `fetchBlob` and `unpack`, and for running processes. */
@@ -180,7 +179,7 @@ async function freeBytes(root: string): Promise<number> {
 
 async function prepare(layout: Layout): Promise<void> {
   for (const directory of [layout.incoming, layout.pulls, layout.blobs, layout.trees, layout.backends, layout.staging])
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+    await makeDirectory(directory, { mode: 0o700 })
   for (const name of await readdir(layout.staging)) await rm(join(layout.staging, name), { recursive: true, force: true })
 }
 

@@ -3,7 +3,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
-import { failureOf } from '@muster/protocol'
+import { defaultUnpackLimits, failureOf } from '@muster/protocol'
 import {
   gnuLong,
   layerFrom,
@@ -21,7 +21,6 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeTestStore, plantCanary, runSh, treeOf, type TestStore } from '../../test/test-store.ts'
 import type { RefusalReason } from './refusal.ts'
-import { defaultUnpackLimits } from './unpack/unpack-limits.ts'
 
 type Row = readonly [name: string, reason: RefusalReason, layers: readonly Layer[]]
 

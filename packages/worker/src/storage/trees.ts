@@ -3,13 +3,12 @@
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newId, type Log } from '@muster/host'
-import { FleetError, failureOf, type Digest } from '@muster/protocol'
+import { FleetError, failureOf, type Digest, type UnpackLimits } from '@muster/protocol'
 import { sizeOf } from './fetch-blob.ts'
 import type { Layout } from './layout.ts'
 import type { Threads } from './threads.ts'
 import { syncPath } from './unpack/sync-tree.ts'
 import { readSummary, type TreeLayer, type TreeSummary } from './unpack/tree-manifest.ts'
-import type { UnpackLimits } from './unpack/unpack-limits.ts'
 
 export interface BuildOptions {
   readonly signal: AbortSignal

@@ -1,7 +1,6 @@
 // What the threads of the store do, and the messages by which they are asked for it.
-import type { Failure } from '@muster/protocol'
+import type { Failure, UnpackLimits } from '@muster/protocol'
 import type { TreeLayer, TreeSummary } from '../unpack/tree-manifest.ts'
-import type { UnpackLimits } from '../unpack/unpack-limits.ts'
 
 export interface Jobs {
   /** The hash of a file that is still growing: `grow` says how far it may read, `finish` that this was all. */

@@ -11,27 +11,27 @@ import type { JobContext } from './job.ts'
 
 const mostProblems = 20
 
-/** What is wrong with the tree, the first few; nothing when it is intact. */
+/**
+ * What is wrong with the tree, the first few; nothing when it is intact. What lies beside the files of the manifest is
+ * not: backends keep compiled files and the like there (`__pycache__`), and one that runs would be mended for ever.
+ */
 export async function verifyTree({ directory }: { readonly directory: string }, { signal }: JobContext): Promise<readonly string[]> {
   const problems: string[] = []
-  const known = new Set<string>()
   try {
     for await (const entry of readManifest(join(directory, 'manifest'))) {
       signal.throwIfAborted()
-      known.add(entry.path)
       const problem = await differs(join(directory, 'root'), entry)
       if (problem !== null) problems.push(`${entry.path} ${problem}`)
       if (problems.length >= mostProblems) return problems
     }
-    for await (const path of walk(join(directory, 'root'))) if (!known.has(path)) problems.push(`${path} does not belong there`)
   } catch (error) {
     signal.throwIfAborted()
     problems.push(`the manifest or the tree can't be read: ${error instanceof Error ? error.message : String(error)}`)
   }
-  return problems.slice(0, mostProblems)
+  return problems
 }
 
-/** What was mended. */
+/** What was mended. Also what lies beside goes: whoever mends wants the tree as it was fetched. */
 export async function mendTree(
   { fresh, directory }: { readonly fresh: string; readonly directory: string },
   { signal }: JobContext,

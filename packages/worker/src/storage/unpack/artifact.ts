@@ -2,6 +2,7 @@
 // executable file inside the tree, or the worker's own Node.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { defaultUnpackLimits } from '@muster/protocol'
 import { z } from 'zod'
 import { quote, refusal } from '../refusal.ts'
 import { parseEntryPath } from './entry-path.ts'
@@ -47,7 +48,7 @@ function parse(text: string): BackendDescription {
 }
 
 function checkExecutable(root: DirectoryNode, program: string, why: string): void {
-  const { parts } = parseEntryPath(program, { pathBytes: 1024, depth: 64 })
+  const { parts } = parseEntryPath(program, defaultUnpackLimits)
   let at: TreeNode | undefined = root
   for (const part of parts) at = at?.kind === 'directory' ? at.children.get(part) : undefined
   if (at?.kind !== 'file') throw refusal('artifact', `${why} ${quote(program)} as a regular file inside the tree`)

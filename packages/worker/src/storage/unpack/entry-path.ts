@@ -1,9 +1,7 @@
 // What the name and the target of an entry may be. Nothing is cleaned up: a name that does not fit is refused.
+import type { UnpackLimits } from '@muster/protocol'
 import { quote, refusal } from '../refusal.ts'
-import type { UnpackLimits } from './unpack-limits.ts'
 
-/** What every Linux file system takes. */
-const largestNameBytes = 255
 const largestTargetBytes = 4095
 
 export interface EntryPath {
@@ -12,7 +10,7 @@ export interface EntryPath {
   readonly hasTrailingSlash: boolean
 }
 
-export function parseEntryPath(path: string, limits: Pick<UnpackLimits, 'pathBytes' | 'depth'>): EntryPath {
+export function parseEntryPath(path: string, limits: Pick<UnpackLimits, 'pathBytes' | 'nameBytes' | 'depth'>): EntryPath {
   if (path.startsWith('/')) throw refusal('path_absolute', `${quote(path)} is an absolute path`)
   if (path === '') throw refusal('path_form', 'an entry has no name')
   if (path.includes('\0')) throw refusal('path_encoding', `${quote(path)} has a NUL in it`)
@@ -23,7 +21,7 @@ export function parseEntryPath(path: string, limits: Pick<UnpackLimits, 'pathByt
   for (const part of parts) {
     if (part === '..') throw refusal('path_parent', `${quote(path)} leads out of its directory`)
     if (part === '' || part === '.') throw refusal('path_form', `${quote(path)} is not a plain path`)
-    if (Buffer.byteLength(part) > largestNameBytes) throw refusal('path_length', `${quote(part)} is longer than ${largestNameBytes} bytes`)
+    if (Buffer.byteLength(part) > limits.nameBytes) throw refusal('path_length', `${quote(part)} is longer than ${limits.nameBytes} bytes`)
   }
   if (parts.length > limits.depth) throw refusal('path_depth', `${quote(path)} is deeper than ${limits.depth} directories`)
   return { parts, hasTrailingSlash }

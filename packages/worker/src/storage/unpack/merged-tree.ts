@@ -3,13 +3,13 @@
 // new files are made with O_EXCL and O_NOFOLLOW, so nothing that exists is opened.
 import { chmodSync, linkSync, mkdirSync, realpathSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
+import type { UnpackLimits } from '@muster/protocol'
 import { quote, refusal } from '../refusal.ts'
 import type { TarHeader } from '../tar/tar-header.ts'
 import { checkLinkTarget, parseEntryPath, parseWhiteout, type Whiteout } from './entry-path.ts'
 import { createFileWriter, type FileWriter } from './file-writer.ts'
 import type { SpaceGuard } from './space-guard.ts'
 import type { DirectoryNode, FileNode, TreeNode } from './tree-node.ts'
-import type { UnpackLimits } from './unpack-limits.ts'
 
 interface Place {
   readonly parent: DirectoryNode

@@ -1,10 +1,11 @@
-// How much an archive may be. Beyond any of these it is refused, whatever it is.
-
+// How much a packed backend may be. A worker refuses whatever is beyond one of these; whoever packs refuses it before.
 export interface UnpackLimits {
   readonly bytes: number
   readonly entries: number
   readonly depth: number
   readonly pathBytes: number
+  /** Of one part of a path: what every Linux file system takes. */
+  readonly nameBytes: number
   /** Unpacked by packed size, once more than `ratioFreeBytes` were unpacked. */
   readonly ratio: number
   readonly ratioFreeBytes: number
@@ -15,6 +16,7 @@ export const defaultUnpackLimits: UnpackLimits = {
   entries: 200_000,
   depth: 64,
   pathBytes: 1024,
+  nameBytes: 255,
   ratio: 200,
   ratioFreeBytes: 64 * 1024 ** 2,
 }
