@@ -176,6 +176,19 @@ describe('a built-in backend on a worker', () => {
     expect(await list()).toEqual(before)
   }, 60_000)
 
+  it('E8 is fetched from another controller where one sends what is not what its digest says', async () => {
+    const { manifest, layer } = await digestsOf('large', first())
+    // Whoever is asked first has one of the two damaged.
+    const damaged = [join(first().blobs, layer.slice(7)), join(second().blobs, manifest.slice(7))]
+    const whole = await Promise.all(damaged.map((path) => readFile(path)))
+    await Promise.all(damaged.map((path, index) => writeFile(path, Buffer.alloc(whole[index]?.length ?? 0))))
+    const outcome = await install({ backend: 'large' })
+    await Promise.all(damaged.map((path, index) => writeFile(path, whole[index] ?? '')))
+    expect(outcome).toEqual({ success: true })
+    expect(await list()).toContainEqual(expect.objectContaining({ name: 'large', digest: manifest }))
+    expect(await remove('large')).toEqual({ success: true })
+  }, 60_000)
+
   it('goes on at the same byte from another controller when one is killed in the middle', async () => {
     const { manifest } = await digestsOf('large', first())
     expect(await served(second(), 206)).toBe(0)

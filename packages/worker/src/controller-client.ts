@@ -25,6 +25,8 @@ export interface ControllerClient {
   open(wanted: Download): Promise<OutboundResponse>
   /** The controller that is asked next. */
   current(): string
+  /** All of them, that one first. */
+  all(): readonly string[]
 }
 
 export function createControllerClient(deps: RotaDeps): ControllerClient {
@@ -57,7 +59,7 @@ export function createControllerClient(deps: RotaDeps): ControllerClient {
       return { kind: 'unreachable', url, reason: error instanceof Error ? error.message : String(error), retryAfterMs: null }
     }
   }
-  return { call, open: (wanted) => download({ rota, clock: deps.clock }, wanted), current: rota.current }
+  return { call, open: (wanted) => download({ rota, clock: deps.clock }, wanted), current: rota.current, all: rota.all }
 }
 
 function judge<R extends z.ZodType>(route: AnyRoute<R>, { url, response }: { url: string; response: JsonResponse }): Answer<z.output<R>> {

@@ -57,6 +57,13 @@ const client = (urls: readonly [string, ...string[]], clock: Clock = systemClock
 const nobody = 'http://127.0.0.1:1'
 
 describe('a download', () => {
+  it('begins with the controller that is named, and with nobody who is none', async () => {
+    const [one, two, stranger] = [await serve(blob), await serve(blob), await serve(blob)]
+    const { open } = client([one.url, two.url])
+    for (const first of [two.url, stranger.url]) (await open({ ...wanted, first })).body.destroy()
+    expect([one, two, stranger].map(({ requests }) => requests.length)).toEqual([1, 1, 0])
+  })
+
   it('is signed, and begins where it is asked to', async () => {
     const verify = createRequestVerifier()
     const { url, requests } = await serve((request, response) => {

@@ -9,6 +9,8 @@ import { openStream } from './http-stream.ts'
 export type Download = Readonly<{
   route: { readonly path: string }
   params: Readonly<Record<string, string>>
+  /** The controller to begin with, where another one has sent something wrong. */
+  first?: string
   headers: Readonly<Record<string, string>>
   /** The statuses that are an answer. */
   fine: readonly number[]
@@ -25,7 +27,7 @@ const nothing = new Uint8Array()
 
 export async function download(deps: Deps, wanted: Download): Promise<OutboundResponse> {
   const refusals: Refusal[] = []
-  for (const url of deps.rota.all()) {
+  for (const url of inOrder(deps.rota.all(), wanted.first)) {
     const answer = await ask(deps, url, wanted)
     if ('body' in answer) return answer
     refusals.push(answer)
@@ -36,6 +38,10 @@ export async function download(deps: Deps, wanted: Download): Promise<OutboundRe
   const code = refusals.every(({ status }) => status === 404) ? 'not_found' : 'unavailable'
   throw new FleetError({ code, retry: 'backoff', message: `no controller gives ${wanted.what}: ${reasons}`.slice(0, 2000) })
 }
+
+/** Only controllers are asked, whoever is named. */
+const inOrder = (known: readonly string[], first: string | undefined): readonly string[] =>
+  first !== undefined && known.includes(first) ? [first, ...known.filter((url) => url !== first)] : known
 
 async function ask({ rota, clock }: Deps, url: string, wanted: Download): Promise<OutboundResponse | Refusal> {
   const { route, params, headers, fine, signal } = wanted

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { Outbound } from '../outbound/outbound.ts'
 import type { Challenge } from './challenge.ts'
 import type { Credential, CredentialSource } from './credentials.ts'
-import { statusFailure } from './status-failure.ts'
+import { statusFailure } from '../outbound/status-failure.ts'
 import { checkRealm } from './token-realm.ts'
 
 export interface Wanted {
@@ -56,7 +56,7 @@ export function createAuthenticator({ outbound, credentials, clock }: { outbound
             headers: credential === null ? {} : { authorization: basic(credential) },
           })
     const what = `a token for ${wanted.registry} from ${realm.host}`
-    if (response.status !== 200) throw await statusFailure(response, { what, now: clock.now() })
+    if (response.status !== 200) throw await statusFailure(response, { what, who: realm.host, now: clock.now() })
     const { token, seconds } = parseToken(await response.text(largestAnswer), what)
     return { header: `Bearer ${token}`, goodUntil: began + seconds * 900 }
   }

@@ -1,6 +1,7 @@
 // Images from registries.
 import type { Digest } from '@muster/protocol'
-import { openBlob, type OpenedBlob } from './open-blob.ts'
+import type { OpenedStream } from '../outbound/open-from.ts'
+import { openBlob } from './open-blob.ts'
 import type { Platform } from './platform.ts'
 import type { OciReference } from './reference.ts'
 import type { RegistryOptions } from './registry-api.ts'
@@ -11,7 +12,7 @@ export interface OciClient {
   /** Tag → digest once; index → the manifest of this platform. Every document is checked against its digest. */
   resolve(reference: OciReference, platform: Platform, signal: AbortSignal): Promise<ResolvedImage>
   /** From `offset` on if the registry can; otherwise from the beginning, and the answer says so. */
-  openBlob(reference: OciReference, digest: Digest, at: { offset: number; signal: AbortSignal }): Promise<OpenedBlob>
+  openBlob(reference: OciReference, digest: Digest, at: { offset: number; signal: AbortSignal }): Promise<OpenedStream>
 }
 
 /** Mirrors are references of their own, for the caller to try in order. */

@@ -2,8 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import fc from 'fast-check'
 import { parseChallenges } from './challenge.ts'
-import { parseContentRange, parseUnsatisfiedRange } from './content-range.ts'
-import { longestRetryAfterMs, retryAfterMs } from './retry-after.ts'
+import { parseContentRange, parseUnsatisfiedRange } from '../outbound/content-range.ts'
+import { longestRetryAfterMs, retryAfterMs } from '../outbound/retry-after.ts'
 import { checkRealm, registrableHost } from './token-realm.ts'
 
 describe('E11 WWW-Authenticate', () => {

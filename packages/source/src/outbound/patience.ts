@@ -1,4 +1,4 @@
-// Trying again what a registry could not do just now.
+// Trying again what a server could not do just now.
 import { backoffMs, type Clock, type Log } from '@muster/host'
 import { FleetError, type Failure } from '@muster/protocol'
 

@@ -17,6 +17,13 @@ export const digestOf = (bytes: Uint8Array | string): Digest => Digest.parse(`sh
 /** Always the same bytes for the same value: keys stay in the order in which they were written. */
 export const jsonBytes = (value: object): Buffer => Buffer.from(JSON.stringify(value))
 
+/** Where the parts of an image go. */
+export interface BlobSink {
+  putBytes(mediaType: string, bytes: Uint8Array): Promise<Descriptor>
+  /** The name is known only at the end. */
+  putStream(mediaType: string, chunks: AsyncIterable<Uint8Array>): Promise<Descriptor>
+}
+
 export type ImageLayout = Awaited<ReturnType<typeof openLayout>>
 
 export async function openLayout(directory: string) {
@@ -35,7 +42,6 @@ export async function openLayout(directory: string) {
       return { mediaType, digest, size: bytes.length }
     },
 
-    /** The name is known only at the end. */
     async putStream(mediaType: string, chunks: AsyncIterable<Uint8Array>): Promise<Descriptor> {
       const temporary = join(blobs, `.${newId()}.tmp`)
       const hash = createHash('sha256')
@@ -45,7 +51,7 @@ export async function openLayout(directory: string) {
         for await (const chunk of chunks) {
           hash.update(chunk)
           size += chunk.length
-          await file.write(chunk)
+          await file.appendFile(chunk)
         }
         await file.sync()
         const digest = Digest.parse(`sha256:${hash.digest('hex')}`)

@@ -6,6 +6,7 @@ import { zstdDecompressSync, gunzipSync } from 'node:zlib'
 import { FleetError } from '@muster/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { packDirectory, type PackedImage, type PackOptions } from './pack-directory.ts'
+import { packedDigest } from './packed-digest.ts'
 
 let root: string
 beforeEach(async () => {
@@ -51,6 +52,12 @@ async function layerOf(image: PackedImage): Promise<Buffer> {
   if (layer.mediaType.endsWith('+zstd')) return zstdDecompressSync(bytes)
   return layer.mediaType.endsWith('+gzip') ? gunzipSync(bytes) : bytes
 }
+
+it('packedDigest is the digest of the image, without the image', async () => {
+  const directory = await fill(await freshDirectory(), 'forwards')
+  const { root: packed } = await pack(directory, { compression: 'none' })
+  expect(await packedDigest(directory, new AbortController().signal)).toBe(packed.digest)
+})
 
 describe('packDirectory', () => {
   it('gives the same digest for the same files, whatever their order, times, owners and other modes', async () => {

@@ -3,11 +3,8 @@
 import { constants } from 'node:fs'
 import { lstat, open, readdir, readlink, realpath } from 'node:fs/promises'
 import { join, posix, sep } from 'node:path'
-import { FleetError } from '@muster/protocol'
+import { defaultUnpackLimits as limits, FleetError } from '@muster/protocol'
 import type { TarEntry, TarSource } from './tar-writer.ts'
-
-/** As a worker has them (worker/src/storage/unpack/unpack-limits.ts). */
-const limits = { bytes: 10 * 1024 ** 3, entries: 200_000, pathBytes: 1024, nameBytes: 255, depth: 64 } as const
 
 interface Walk {
   readonly root: string

@@ -12,14 +12,17 @@ import {
   type RegistryCall,
 } from '@muster/source'
 import type { ControllerClient } from '../controller-client.ts'
+import { firstOf } from './first-of.ts'
 
 export interface BuiltinSource {
   readonly images: OciClient
+  /** `builtin://NAME@sha256:…` as an image of registries, each of which is a controller: what one has damaged, another has whole. */
+  references(uri: string): readonly OciReference[]
   readGallery(digest: Digest, signal: AbortSignal): Promise<string>
 }
 
 export interface BuiltinSourceDeps {
-  readonly client: Pick<ControllerClient, 'open'>
+  readonly client: Pick<ControllerClient, 'open' | 'all'>
   /** Null before the first registration. */
   readonly nodeId: () => NodeId | null
   readonly clock: Clock
@@ -30,7 +33,7 @@ export interface BuiltinSourceDeps {
 export function createBuiltinSource({ client, nodeId, clock, log, random = Math.random }: BuiltinSourceDeps): BuiltinSource {
   const call: RegistryCall = {
     patiently: createPatience({ clock, log, random }),
-    async send({ path, headers, signal }, { what, fine }) {
+    async send({ reference, path, headers, signal }, { what, fine }) {
       const id = nodeId()
       if (id === null)
         throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${what}: no controller knows this node yet` })
@@ -39,6 +42,7 @@ export function createBuiltinSource({ client, nodeId, clock, log, random = Math.
       return await client.open({
         route: nodeAgentRoutes.blob,
         params: { id, digest },
+        first: reference.registry,
         headers: range === undefined ? {} : { range },
         fine,
         what,
@@ -48,19 +52,22 @@ export function createBuiltinSource({ client, nodeId, clock, log, random = Math.
   }
   return {
     images: ociClientOver(call),
+    references: (uri) => client.all().map((registry) => ({ registry, ...builtinImage(uri) })),
     async readGallery(digest, signal) {
-      const request = { reference: { registry: 'builtin', repository: 'gallery' }, path: `blobs/${digest}`, signal }
-      return (await fetchDocument(call, { request, what: `the built-in gallery ${digest}`, digest })).bytes.toString('utf8')
+      const what = `the built-in gallery ${digest}`
+      const { bytes } = await firstOf(client.all(), (registry) =>
+        fetchDocument(call, { request: { reference: { registry, repository: 'gallery' }, path: `blobs/${digest}`, signal }, what, digest }),
+      )
+      return bytes.toString('utf8')
     },
   }
 }
 
-/** `builtin://NAME@sha256:…` as an image of a registry that is every controller. */
-export function builtinReference(uri: string): OciReference {
+function builtinImage(uri: string): Omit<OciReference, 'registry'> {
   const parsed = parseBuiltinUri(uri)
   if (parsed === null)
     throw new FleetError({ code: 'invalid', retry: 'never', message: `${JSON.stringify(uri)} is not of the form builtin://NAME@sha256:…` })
-  return { registry: 'builtin', repository: parsed.name, tag: null, digest: parsed.digest }
+  return { repository: parsed.name, tag: null, digest: parsed.digest }
 }
 
 /** Manifests and layers are blobs of one kind here. */

@@ -1,10 +1,11 @@
 // Which digest is installed, recorded and found again, and from where: orders against a registry that counts.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { FleetError, type Digest, type InstalledBackend } from '@muster/protocol'
 import { parseGallery } from '@muster/source'
-import { makeImage, makeIndex, tar, type HostileRegistry, type ImageFixture } from '@muster/testkit'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { makeImage, makeIndex, sha256, tar, type HostileRegistry, type ImageFixture } from '@muster/testkit'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { ownPlatform as platform, startRegistryInstaller, type RegistryInstaller } from '../../test/registry-installer.ts'
 import { runSh, type TestStore } from '../../test/test-store.ts'
 import { createByteBudget } from '../operations/byte-budget.ts'
@@ -153,4 +154,39 @@ it('a gallery that can’t be read hides nothing that one before it offers', asy
   expect(await carryOut({ uri: undefined })).toMatchObject({ digest: index })
   expect(await listed()).toMatchObject({ gallery_url: 'file:///first' })
   await expect(carryOut({ backend: 'unheard-of', uri: undefined })).rejects.toThrow('the gallery second is not there')
+})
+
+it('a directory needs no room beside the store, however large it is', async () => {
+  const from = join(opened.temp.path, 'from')
+  await mkdir(from)
+  await writeFile(join(from, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 })
+  vi.stubEnv('TMPDIR', join(opened.temp.path, 'nowhere'))
+  onTestFinished(() => void vi.unstubAllEnvs())
+  const { digest } = await carryOut({ uri: `file://${from}`, exact: false })
+  expect(await listed()).toMatchObject({ digest })
+})
+
+describe('an archive', () => {
+  const bytes = gzipSync(tar([runSh, { path: 'text', data: 'one' }]))
+  const digest = sha256(bytes)
+  const path = '/files/a.tar.gz'
+  const order = (): Record<string, unknown> => ({ uri: `${registry.url}${path}`, digest })
+  const asked = (): number => registry.requests.filter((request) => request.path === path).length
+
+  it.each([429, 502, 503])('E13 E14 is asked for again, and soon, when its server answers %i', async (status) => {
+    registry.on(path, { do: 'answer', status, headers: { 'retry-after': '0' } }, 2)
+    registry.on(path, { do: 'answer', status: 200, body: bytes })
+    expect(await carryOut(order())).toEqual({ digest, requests: 3 })
+  })
+
+  it.each([
+    [401, 'invalid'],
+    [403, 'invalid'],
+    [404, 'not_found'],
+    [410, 'not_found'],
+  ])('E12 is not asked for again when its server answers %i', async (status, code) => {
+    registry.on(path, { do: 'answer', status })
+    await expect(carryOut(order())).rejects.toMatchObject({ failure: { code, retry: 'never' } })
+    expect(asked()).toBe(1)
+  })
 })

@@ -1,23 +1,23 @@
 // Puts backends on this machine: finds where they come from, fetches and verifies them, unpacks them beside what is
 // there, proves them, and only then makes them the version in use.
 import { errorCode, type Clock, type Log } from '@muster/host'
-import { parseReference, sourceKind, type NodeTraits, type OciClient, type Outbound, type Platform } from '@muster/source'
+import { parseReference, sourceKind, type ArchiveClient, type NodeTraits, type OciClient, type Platform } from '@muster/source'
 import { failureOf, FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import { storageFailure } from '../storage/disk-full.ts'
 import type { InstalledRecord } from '../storage/installed-record.ts'
-import { builtinReference } from './builtin-source.ts'
+import type { BuiltinSource } from './builtin-source.ts'
 import { findSource, sourceProblem, type BackendSource, type OfferedGallery } from './find-source.ts'
 import { pullArchive, takeFile } from './pull-archive.ts'
 import { pullImage, type PulledImage } from './pull-image.ts'
 
 /** The ways out of this machine, and what is offered there. */
 export interface Sources {
-  readonly outbound: Outbound
+  readonly archives: ArchiveClient
   readonly oci: OciClient
   /** Of what controllers serve themselves. */
-  readonly builtin: OciClient
+  readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
   readonly galleries: () => readonly OfferedGallery[]
 }
 
@@ -107,7 +107,7 @@ type Wanted = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>
 /** What was fetched is what was asked for, or it throws. */
 async function fetch(deps: InstallerDeps, { source, ...whenThere }: Wanted, context: InstallContext): Promise<PulledImage> {
   const { store, platform, clock } = deps
-  const { oci, builtin, outbound } = deps.sources()
+  const { oci, builtin, archives } = deps.sources()
   const { kind, uris, digest } = source
   const [uri] = uris
   switch (kind) {
@@ -115,12 +115,12 @@ async function fetch(deps: InstallerDeps, { source, ...whenThere }: Wanted, cont
       return await pullImage({ store, oci, platform, clock }, { references: uris.map(parseReference), digest, ...whenThere }, context)
     case 'builtin':
       return await pullImage(
-        { store, oci: builtin, platform, clock },
-        { references: uris.map(builtinReference), digest, ...whenThere },
+        { store, oci: builtin.images, platform, clock },
+        { references: uris.flatMap(builtin.references), digest, ...whenThere },
         context,
       )
     case 'archive':
-      return { digest: await pullArchive({ store, outbound, clock }, { uris, digest, ...whenThere }, context), indexDigest: null }
+      return { digest: await pullArchive({ store, archives, clock }, { uris, digest, ...whenThere }, context), indexDigest: null }
     case 'file':
       return { digest: await takeFile(store, { uri, digest, ...whenThere }, context), indexDigest: null }
     default:

@@ -1,6 +1,7 @@
 // The installer of a worker: its store in the data directory, and the ways out that the cluster's settings allow.
 import type { Clock, DataDir, Log } from '@muster/host'
 import {
+  createArchiveClient,
   createGalleryReader,
   createOciClient,
   createOutbound,
@@ -58,7 +59,7 @@ function createSources({ cluster, allowSource, dockerConfig, builtin, clock, log
       (cluster()?.galleries ?? [])
         .filter(({ kind }) => kind === 'backend')
         .map(({ name, url }) => ({ name, url, read: (signal) => read({ name, url }, signal) }))
-    made = { key, sources: { outbound, oci, builtin: builtin.images, galleries } }
+    made = { key, sources: { archives: createArchiveClient({ outbound, clock, log }), oci, builtin, galleries } }
     return made.sources
   }
 }

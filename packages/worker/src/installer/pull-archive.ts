@@ -1,19 +1,16 @@
 // An archive (.tar.gz, .tar.zst) by https or from this machine, as one layer; and a directory of this machine.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdtemp, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { stat } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Clock } from '@muster/host'
-import { packDirectory, type Outbound } from '@muster/source'
+import { packedDigest, type ArchiveClient } from '@muster/source'
 import { Digest, FleetError } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
-import type { BlobSource } from '../storage/fetch-blob.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
 
-type Deps = Readonly<{ store: BackendStore; outbound: Outbound; clock: Clock }>
+type Deps = Readonly<{ store: BackendStore; archives: ArchiveClient; clock: Clock }>
 /** What is unpacked already is compared with what comes, and put right. */
 type WhenThere = Readonly<{ whenThere?: 'mend' }>
 
@@ -22,7 +19,7 @@ export async function pullArchive(
   { uris, digest, ...whenThere }: WhenThere & Readonly<{ uris: readonly [string, ...string[]]; digest: Digest | null }>,
   context: InstallContext,
 ): Promise<Digest> {
-  const { store, outbound } = deps
+  const { store, archives } = deps
   const { signal, onProgress } = context
   const [uri] = uris
   if (digest === null) throw invalid(`the archive ${uri} has no sha256 to hold it to`)
@@ -30,8 +27,8 @@ export async function pullArchive(
   held.use(store.hold([digest]))
   let total = 0
   const mirrors = uris.map((each) => async (offset: number) => {
-    const opened = await openArchive(outbound, { uri: each, offset, signal })
-    total = opened.total
+    const opened = await archives.open(new URL(each), { offset, signal })
+    total = opened.size ?? 0
     return opened
   })
   onProgress({ phase: 'downloading', fileName: nameOf(uri) })
@@ -39,23 +36,6 @@ export async function pullArchive(
     onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: Math.max(total, current) })
   await fetchFromMirrors(deps, { digest, size: null, mirrors }, { signal, onBytes })
   return await unpackArchive(store, { digest, path: uri, ...whenThere }, context)
-}
-
-type Asked = Readonly<{ uri: string; offset: number; signal: AbortSignal }>
-
-async function openArchive(outbound: Outbound, { uri, offset, signal }: Asked): Promise<BlobSource & { total: number }> {
-  const response = await outbound.request({ url: new URL(uri), headers: offset === 0 ? {} : { range: `bytes=${offset}-` }, signal })
-  const { status } = response
-  if (status === 200 || status === 206) {
-    const start = status === 206 ? offset : 0
-    return { stream: response.body, offset: start, total: start + Number(response.headers['content-length'] ?? 0) }
-  }
-  response.body.destroy()
-  // It has no such part: what is here is not of it.
-  if (status === 416 && offset > 0) return await openArchive(outbound, { uri, offset: 0, signal })
-  const message = `${uri} can't be fetched: ${response.url.host} answered ${status}`
-  const isGone = status === 404 || status === 410
-  throw new FleetError(isGone ? { code: 'not_found', retry: 'never', message } : { code: 'unavailable', retry: 'backoff', message })
 }
 
 /** A digest, if one is given, is that of the archive, or of the directory as it would be packed. */
@@ -115,16 +95,6 @@ async function unpackArchive(
     : 'application/vnd.oci.image.layer.v1.tar+gzip'
   await store.unpack(digest, [{ digest, mediaType, diffId: null }], { signal, ...whenThere })
   return digest
-}
-
-/** Uncompressed: the only form that is the same with every version of Node. */
-async function packedDigest(directory: string, signal: AbortSignal): Promise<Digest> {
-  const layout = await mkdtemp(join(tmpdir(), 'muster-pack-'))
-  try {
-    return (await packDirectory(directory, { layout, compression: 'none', signal })).root.digest
-  } finally {
-    await rm(layout, { recursive: true, force: true })
-  }
 }
 
 async function digestOfFile(path: string, signal: AbortSignal): Promise<Digest> {

@@ -6,6 +6,7 @@ import { failureOf, FleetError, type Digest, type Failure } from '@muster/protoc
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
+import { firstOf } from './first-of.ts'
 
 /** Layers that come at once: enough to fill a line, few enough for the disk. */
 const atOnce = 3
@@ -134,17 +135,3 @@ async function fetchLayers(deps: PullDeps, { image, references }: Found, context
 }
 
 const givenUp = new FleetError({ code: 'cancelled', retry: 'backoff', message: 'another layer of the same image could not be fetched' })
-
-/** The first that answers. What can't be mended by asking another (a wrong name, a bad digest) is told by the first. */
-async function firstOf<T>(references: readonly OciReference[], ask: (reference: OciReference) => Promise<T>): Promise<T> {
-  let first: unknown = null
-  for (const reference of references) {
-    try {
-      return await ask(reference)
-    } catch (error) {
-      first ??= error
-      if (error instanceof FleetError && (error.failure.code === 'cancelled' || error.failure.code === 'incompatible')) throw error
-    }
-  }
-  throw first
-}
