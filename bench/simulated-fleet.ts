@@ -9,6 +9,7 @@ import { createNodeKey, newId, signRequest, silentLog, systemClock, type NodeKey
 import {
   backendDelete,
   backendInstall,
+  backendList,
   backendUpgrade,
   heartbeat,
   Incarnation,
@@ -85,6 +86,7 @@ function take({ op_id, generation, epoch }: Ordered, { node }: { node: NodeId })
   }, Number(values.work))
   return { accepted: true }
 }
+bus.serve(backendList, { node: '*' }, () => ({ backends: [] }))
 if (values.work !== undefined) {
   bus.serve(backendInstall, { node: '*' }, take)
   bus.serve(backendUpgrade, { node: '*' }, take)

@@ -101,6 +101,7 @@ export class Reconciler {
     if (clock.monotonic() - this.#renewedAt >= leaseMs / 3) {
       this.#renewedAt = clock.monotonic()
       await intents.renew(holder, leaseMs)
+      if (await intents.park()) this.wake()
     }
     await this.#advanceAll(await intents.findLost(batch), { type: 'lease_lost' })
     await this.#advanceAll(await intents.findOverdue(timeouts, batch), { type: 'overdue', againInMs: timeouts.installMs })

@@ -79,7 +79,7 @@ export class IntentStore {
       with due as (
         select i.node_id, i.backend, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
-        where i.next_at <= now() and not i.cancel_asked
+        where i.next_at <= now() and not i.is_parked and not i.cancel_asked
           and n.approved_at is not null and n.node_type <> 'agent' and not n.draining
           and p.liveness = 'present' and p.answering <> 'unproven'
           and not exists (
@@ -187,6 +187,14 @@ export class IntentStore {
     return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => claimedOf({ ...row, asked_at: row.before })) }
   }
 
+  /** Rows whose node turned while they were written: what is away is set aside, what is back is taken up. True when there were any. */
+  async park(): Promise<boolean> {
+    const { numAffectedRows = 0n } = await sql`
+      update intents i set is_parked = not i.is_parked, revision = i.revision + 1
+      where i.state = 'waiting' and i.is_parked = node_may_be_tried(i.node_id)`.execute(this.#db)
+    return numAffectedRows > 0n
+  }
+
   /** A controller that still holds a request open says so, for all that it holds. */
   async renew(holder: string, leaseMs: number): Promise<void> {
     await sql`
@@ -232,7 +240,7 @@ export class IntentStore {
         select from intents where state in ('sending', 'working') or state = 'waiting' and cancel_asked
       ) as is_busy
       from (
-        select min(next_at) as at from intents where next_at > now() and not cancel_asked
+        select min(next_at) as at from intents where next_at > now() and not is_parked and not cancel_asked
         union all select min(lease_until) from intents where lease_until is not null
         union all select min(accepted_at + make_interval(secs => case kind when 'upgrade' then ${timeouts.upgradeMs / 1000}::float8
           else ${timeouts.installMs / 1000}::float8 end)) from intents where state = 'working' and not is_overdue and wait = 'result'

@@ -116,6 +116,7 @@ create table intents (
   cancel_asked boolean not null default false,
   state text not null,
   next_at timestamp with time zone,
+  is_parked boolean not null default false,
   was_sent boolean not null default false,
   wait text,
   holder text,
@@ -289,7 +290,7 @@ CREATE INDEX changes_by_seq ON public.changes USING btree (seq);
 
 CREATE INDEX intent_events_by_row ON public.intent_events USING btree (node_id, backend, id);
 
-CREATE INDEX intents_due ON public.intents USING btree (next_at, generation) WHERE (next_at IS NOT NULL);
+CREATE INDEX intents_due ON public.intents USING btree (next_at, generation) WHERE ((next_at IS NOT NULL) AND (NOT is_parked));
 
 CREATE INDEX intents_leased ON public.intents USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
@@ -339,10 +340,7 @@ CREATE OR REPLACE FUNCTION public.node_drained()
  LANGUAGE plpgsql
 AS $function$
 begin
-  if not new.draining then
-    update intents set next_at = now(), revision = revision + 1 where node_id = new.id and state = 'waiting' and next_at > now();
-  end if;
-  perform operations_of_nodes_changed(array[new.id]);
+  perform nodes_turned(array[new.id], case when new.draining then '{}'::text[] else array[new.id] end);
   return null;
 end
 $function$;
@@ -363,6 +361,17 @@ begin
   ) b;
   return null;
 end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.node_may_be_tried(wanted text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select coalesce((
+    select n.approved_at is not null and n.node_type <> 'agent' and not n.draining and p.liveness = 'present' and p.answering <> 'unproven'
+    from nodes n join node_pulses p on p.node_id = n.id where n.id = wanted
+  ), false)
 $function$;
 
 CREATE OR REPLACE FUNCTION public.node_pulse_changed()
@@ -388,12 +397,7 @@ begin
   into turned, returned
   from new_pulses n join old_pulses o on o.node_id = n.node_id
   where n.liveness <> o.liveness or n.answering <> o.answering;
-  if turned is null then return null; end if;
-  if returned is not null then
-    update intents set next_at = now(), revision = revision + 1
-    where node_id = any(returned) and state = 'waiting' and next_at > now();
-  end if;
-  perform operations_of_nodes_changed(turned);
+  if turned is not null then perform nodes_turned(turned, coalesce(returned, '{}')); end if;
   return null;
 end
 $function$;
@@ -420,6 +424,18 @@ begin
   perform record_change('backend', e.name, false)
   from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;
   return old;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.nodes_turned(node_ids text[], returned text[])
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update intents i set is_parked = not node_may_be_tried(i.node_id),
+    next_at = case when i.node_id = any(returned) then least(i.next_at, now()) else i.next_at end, revision = i.revision + 1
+  where i.node_id = any(node_ids) and i.state = 'waiting';
+  perform operations_of_nodes_changed(node_ids);
 end
 $function$;
 
@@ -468,9 +484,11 @@ CREATE TRIGGER node_pulse_changed AFTER UPDATE ON public.node_pulses FOR EACH RO
 
 CREATE TRIGGER node_pulses_turned AFTER UPDATE ON public.node_pulses REFERENCING OLD TABLE AS old_pulses NEW TABLE AS new_pulses FOR EACH STATEMENT EXECUTE FUNCTION node_pulses_turned();
 
-CREATE TRIGGER node_changed AFTER INSERT OR DELETE OR UPDATE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_changed();
+CREATE TRIGGER node_changed AFTER INSERT OR DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_changed();
 
 CREATE TRIGGER node_drained AFTER UPDATE OF draining ON public.nodes FOR EACH ROW WHEN ((old.draining <> new.draining)) EXECUTE FUNCTION node_drained();
+
+CREATE TRIGGER node_edited AFTER UPDATE ON public.nodes FOR EACH ROW WHEN (((to_jsonb(old.*) - '{inventory_incarnation,inventory_seq,inventory_at,registration_signed_at}'::text[]) IS DISTINCT FROM (to_jsonb(new.*) - '{inventory_incarnation,inventory_seq,inventory_at,registration_signed_at}'::text[]))) EXECUTE FUNCTION node_changed();
 
 CREATE TRIGGER node_inventory_changed AFTER UPDATE OF inventory ON public.nodes FOR EACH ROW WHEN ((old.inventory <> new.inventory)) EXECUTE FUNCTION node_inventory_changed();
 

@@ -96,6 +96,7 @@ export interface IntentsTable {
   cancel_asked: Defaulted<boolean>
   state: 'waiting' | 'sending' | 'working' | 'applied' | 'failed' | 'dead' | 'cancelled'
   next_at: Timestamp | null
+  is_parked: Defaulted<boolean>
   was_sent: Defaulted<boolean>
   wait: 'result' | 'reply' | 'another_try' | null
   holder: string | null

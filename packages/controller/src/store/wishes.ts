@@ -151,12 +151,13 @@ async function takeOver(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<
       update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
       from (select operation_id, count(*)::int as count from superseded group by operation_id) s where o.id = s.operation_id returning o.id
     ), taken as (
-      insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, note, total_bytes)
-      select node_id, ${wish.backend}, ${kindOf(wish.kind)}, nextval('intent_generation'), ${wish.id}, plan, 'waiting', now(), note,
+      insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, note, total_bytes)
+      select node_id, ${wish.backend}, ${kindOf(wish.kind)}, nextval('intent_generation'), ${wish.id}, plan, 'waiting', now(),
+        not node_may_be_tried(node_id), note,
         coalesce((plan ->> 'sizeBytes')::bigint, 0)
       from wished
       on conflict (node_id, backend) do update set kind = excluded.kind, generation = excluded.generation, op_id = excluded.op_id,
-        plan = excluded.plan, attempts = 0, last_failure = null, cancel_asked = false, state = 'waiting', next_at = now(), was_sent = false,
+        plan = excluded.plan, attempts = 0, last_failure = null, cancel_asked = false, state = 'waiting', next_at = now(), is_parked = excluded.is_parked, was_sent = false,
         wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false, finished_at = null,
         note = excluded.note, phase = null, file_name = '', current_bytes = 0, total_bytes = excluded.total_bytes, percentage = 0,
         progress_seq = null, tried_since = intents.epoch + 1, asked_at = null, wished_at = now(), revision = intents.revision + 1

@@ -66,6 +66,9 @@ create table intents (
   cancel_asked boolean not null default false,
   state text not null check (state in ('waiting', 'sending', 'working', 'applied', 'failed', 'dead', 'cancelled')),
   next_at timestamptz,
+  -- Its node is away, so it need not be looked at however due it is: thousands of wishes that wait for absent nodes cost
+  -- those of the others nothing. Set and cleared when the node turns; a sweep mends what fell between (intents.park).
+  is_parked boolean not null default false,
   was_sent boolean not null default false,
   wait text check (wait in ('result', 'reply', 'another_try')),
   holder text,
@@ -100,7 +103,7 @@ create table intents (
     when 'dead' then finished_at is not null and last_failure is not null and next_at is null and wait is null and holder is null
     else finished_at is not null and next_at is null and wait is null and holder is null end)
 );
-create index intents_due on intents (next_at, generation) where next_at is not null;
+create index intents_due on intents (next_at, generation) where next_at is not null and not is_parked;
 create index intents_leased on intents (lease_until) where lease_until is not null;
 create index intents_open_by_node on intents (node_id, generation) where state in ('waiting', 'sending', 'working');
 create index intents_working on intents (accepted_at) where state = 'working';
@@ -197,7 +200,24 @@ create function operations_of_nodes_changed(node_ids text[]) returns void langua
   ) o
 $$;
 
--- A node that is back is tried at once, and what its operations show follows how it is.
+-- Whether commands are sent to a node: it is healthy, or a try is how to find out whether it answers again.
+create function node_may_be_tried(wanted text) returns boolean stable language sql as $$
+  select coalesce((
+    select n.approved_at is not null and n.node_type <> 'agent' and not n.draining and p.liveness = 'present' and p.answering <> 'unproven'
+    from nodes n join node_pulses p on p.node_id = n.id where n.id = wanted
+  ), false)
+$$;
+
+-- A node that is back is tried at once, one that is away is not looked at, and what operations show follows how it is.
+create function nodes_turned(node_ids text[], returned text[]) returns void language plpgsql as $$
+begin
+  update intents i set is_parked = not node_may_be_tried(i.node_id),
+    next_at = case when i.node_id = any(returned) then least(i.next_at, now()) else i.next_at end, revision = i.revision + 1
+  where i.node_id = any(node_ids) and i.state = 'waiting';
+  perform operations_of_nodes_changed(node_ids);
+end
+$$;
+
 create function node_pulses_turned() returns trigger language plpgsql as $$
 declare
   turned text[];
@@ -208,12 +228,7 @@ begin
   into turned, returned
   from new_pulses n join old_pulses o on o.node_id = n.node_id
   where n.liveness <> o.liveness or n.answering <> o.answering;
-  if turned is null then return null; end if;
-  if returned is not null then
-    update intents set next_at = now(), revision = revision + 1
-    where node_id = any(returned) and state = 'waiting' and next_at > now();
-  end if;
-  perform operations_of_nodes_changed(turned);
+  if turned is not null then perform nodes_turned(turned, coalesce(returned, '{}')); end if;
   return null;
 end
 $$;
@@ -223,15 +238,19 @@ create trigger node_pulses_turned after update on node_pulses
 
 create function node_drained() returns trigger language plpgsql as $$
 begin
-  if not new.draining then
-    update intents set next_at = now(), revision = revision + 1 where node_id = new.id and state = 'waiting' and next_at > now();
-  end if;
-  perform operations_of_nodes_changed(array[new.id]);
+  perform nodes_turned(array[new.id], case when new.draining then '{}'::text[] else array[new.id] end);
   return null;
 end
 $$;
 create trigger node_drained after update of draining on nodes
   for each row when (old.draining <> new.draining) execute function node_drained();
+
+-- Which inventory it was is no news; what it lists is.
+create or replace trigger node_changed after insert or delete on nodes for each row execute function node_changed();
+create trigger node_edited after update on nodes for each row
+  when ((to_jsonb(old) - '{inventory_incarnation,inventory_seq,inventory_at,registration_signed_at}'::text[])
+    is distinct from (to_jsonb(new) - '{inventory_incarnation,inventory_seq,inventory_at,registration_signed_at}'::text[]))
+  execute function node_changed();
 
 create function node_inventory_changed() returns trigger language plpgsql as $$
 begin

@@ -1,0 +1,41 @@
+// Wishes for nodes that are away are set aside, so that they cost those of the others nothing; and taken up again
+// when their node returns, also when that was missed.
+import { administer } from '@muster/testkit'
+import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import { startOperationsWorld, type OperationsWorld } from './operations-world.ts'
+
+let world: OperationsWorld
+beforeAll(async () => {
+  world = await startOperationsWorld({ postgresUrl: inject('postgresUrl') })
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const parked = async (): Promise<{ backend: string; is_parked: boolean }[]> =>
+  (await administer(world.database.url, (client) => client.query('select backend, is_parked from intents order by generation'))).rows
+
+it('S0.4 S0.37 a wish for a node that is away is set aside, and taken up when it returns', async () => {
+  const one = await world.addWorker('one')
+  world.publish('alpha', '1')
+  world.publish('beta', '1')
+  await one.stop()
+  await world.untilStatus(one.id, 'offline')
+  const first = await world.install('alpha')
+  const second = await world.install('beta')
+  expect(await parked()).toEqual([
+    { backend: 'alpha', is_parked: true },
+    { backend: 'beta', is_parked: true },
+  ])
+  // As if the wish had been written while the node was turning: nobody took it up.
+  await one.start()
+  for (const id of [first, second]) expect(await world.ended(id)).toMatchObject({ state: 'succeeded', nodes: [{ attempts: 0 }] })
+})
+
+it('S0.37 what was set aside by mistake is taken up by the sweep', async () => {
+  world.publish('gamma', '1')
+  await administer(world.database.url, (client) =>
+    client.query(`
+      create function park_always() returns trigger language plpgsql as $$ begin new.is_parked := true; return new; end $$;
+      create trigger park_always before insert on intents for each row execute function park_always()`),
+  )
+  expect(await world.ended(await world.install('gamma'))).toMatchObject({ state: 'succeeded' })
+})
