@@ -40,7 +40,6 @@ export function createOperations(deps: OperationsDeps) {
   const advance = createAdvance({ intents, retry, onSettled: deps.onSettled, random, clock, log })
   const send = createSend({ bus, pulses, advance, holder, timeouts, clock, log })
   const ask = createAsk({ bus, pulses, advance, quietMs, stallMs, log })
-  const results = createResultListener({ bus, intents, advance, log })
   const reconciler = new Reconciler({
     ...{ intents, advance, send, ask, holder, timeouts, quietMs, clock, log },
     intervalMs: settings.reconcileInterval,
@@ -48,6 +47,7 @@ export function createOperations(deps: OperationsDeps) {
   const bars = createBars({ operations: store.operations, clock, log })
   const showing = createShowing({ operations: store.operations, clock, log })
   const book = createProgressBook({ bus, intents, onTicks: showing.onTicks, clock, log })
+  const results = createResultListener({ bus, intents, advance, settleProgress: book.settle, log })
   const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, book.heard), operation.progress)
 
   return {

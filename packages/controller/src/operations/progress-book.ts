@@ -20,8 +20,8 @@ const maxPeaks = 8
 type Peak = Readonly<{ epoch: number | null; percentage: number }>
 type Entry = Readonly<{ tick: ProgressTick; peaks: readonly Peak[]; heardAt: number }> & { isStored: boolean }
 export type TickKey = Readonly<{ nodeId: NodeId; opId: OperationId }>
-/** `heardAt`: to tell which was heard last. */
-export type BytesHeard = BytesSeen & Readonly<{ heardAt: number; isOfSomeTry: boolean }>
+/** `heardAt`: to tell which was heard last. `epoch`: of which try; null when the worker does not say. */
+export type BytesHeard = BytesSeen & Readonly<{ heardAt: number; epoch: number | null }>
 
 export interface ProgressBookDeps {
   readonly bus: Bus
@@ -45,8 +45,9 @@ export function createProgressBook({ bus, intents, onTicks, clock, log }: Progre
     if (known !== undefined && seq !== null && known.tick.seq !== null && seq <= known.tick.seq) return
     if (pages.put(entryOf(message, known, clock.monotonic()))) news.set(keyOf(key), key)
   }
-  const flush = async (): Promise<void> => {
-    const fresh = pages.all().filter((entry) => !entry.isStored)
+  const store = async (entries: readonly Entry[]): Promise<void> => {
+    const fresh = entries.filter((entry) => !entry.isStored)
+    if (fresh.length === 0) return
     try {
       const open = new Set((await intents.recordProgress(fresh.map((entry) => entry.tick))).map(keyOf))
       for (const entry of fresh) {
@@ -58,6 +59,9 @@ export function createProgressBook({ bus, intents, onTicks, clock, log }: Progre
     } catch (error) {
       trouble.failed({ error, ticks: fresh.length })
     }
+  }
+  const flush = async (): Promise<void> => {
+    await store(pages.all())
     const old = clock.monotonic() - forgetAfterMs
     for (const { tick, heardAt } of pages.all()) if (heardAt < old) pages.forget(tick)
   }
@@ -69,6 +73,8 @@ export function createProgressBook({ bus, intents, onTicks, clock, log }: Progre
 
   return {
     heard: (nodeId: NodeId, opId: OperationId, since: number): BytesHeard | null => bytesOf(pages.get({ nodeId, opId }), since),
+    /** What was said of these is stored now, before their end is: an end keeps the bytes that the row has. Never rejects. */
+    settle: (keys: readonly TickKey[]): Promise<void> => store(keys.flatMap((key) => pages.get(key) ?? [])),
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       const subscription = subscribe(bus, note, log)
@@ -142,5 +148,5 @@ function bytesOf(entry: Entry | undefined, since: number): BytesHeard | null {
   const { phase, fileName, current, total, seq, epoch } = entry.tick
   const ofAttempt = entry.peaks.filter((peak) => peak.epoch === epoch || (peak.epoch !== null && peak.epoch >= since))
   const percentage = Math.max(...ofAttempt.map((peak) => peak.percentage))
-  return { phase, fileName, current, total, percentage, seq, heardAt: entry.heardAt, isOfSomeTry: epoch !== null }
+  return { phase, fileName, current, total, percentage, seq, heardAt: entry.heardAt, epoch }
 }

@@ -14,7 +14,7 @@ import { noEligibleNodes, notEligible, notInstalled, unknownNode } from './refus
 
 export interface SubmitDeps {
   readonly nodes: Pick<NodeStore, 'list'>
-  readonly intents: Pick<IntentStore, 'findByBackend' | 'rowName'>
+  readonly intents: Pick<IntentStore, 'findByBackend' | 'installedUnlisted' | 'rowName'>
   readonly planInstall: PlanInstall
   readonly planUpgrade: PlanUpgrade
 }
@@ -55,7 +55,8 @@ async function wishUpgrade(
   const openInstalls = new Map<string, Plan>()
   for (const { intent, plan } of (await intents.findByBackend(backend)).rows)
     if (intent.kind === 'install') openInstalls.set(intent.nodeId, plan)
-  const concerned = chosen.filter((node) => hasBackend(node, backend) || openInstalls.has(node.id))
+  const unlisted = await intents.installedUnlisted(backend)
+  const concerned = chosen.filter((node) => hasBackend(node, backend) || unlisted.has(node.id) || openInstalls.has(node.id))
   if (concerned.length === 0) throw notInstalled(name)
   const targets = concerned.map((node) => ({ node, openPlan: openInstalls.get(node.id) ?? null }))
   const planned = await planUpgrade({ backend, strategy: request.strategy }, targets, signal)
@@ -77,7 +78,8 @@ async function wishRemove(
 ): Promise<Wish> {
   const backend = await intents.rowName(name)
   const chosen = choose(await store.list(), { nodes: query.node })
-  const wishedOn = new Set((await intents.findByBackend(backend)).rows.map(({ intent }) => intent.nodeId))
+  const open = (await intents.findByBackend(backend)).rows.map(({ intent }) => intent.nodeId)
+  const wishedOn = new Set([...open, ...(await intents.installedUnlisted(backend))])
   const targets = query.node === undefined ? mayHave(chosen, backend, wishedOn) : chosen
   if (targets.length === 0) throw notInstalled(name)
   const nodes = targets.map(({ id, name: nodeName }) => ({ nodeId: id, nodeName, plan: nothingToFetch, note: '' }))

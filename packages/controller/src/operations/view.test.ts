@@ -42,11 +42,11 @@ const operation = (nodes: OperationNodeRecord[], fields: Partial<OperationRecord
   ...{ progress: 0, fileName: '', nodes, ...fields },
 })
 const hears =
-  (ticks: Record<string, Partial<BytesHeard> & { epoch?: number }>): Heard =>
+  (ticks: Record<string, Partial<BytesHeard>>): Heard =>
   (nodeId, _, since) => {
     const tick = ticks[nodeId]
-    if (tick === undefined || (tick.epoch ?? 1) < since) return null
-    return { ...noBytes, heardAt: 1, isOfSomeTry: true, ...tick }
+    if (tick === undefined || (tick.epoch === undefined ? 1 : (tick.epoch ?? since)) < since) return null
+    return { ...noBytes, heardAt: 1, epoch: 1, ...tick }
   }
 const view = (nodes: OperationNodeRecord[], ticks: Parameters<typeof hears>[0] = {}): OperationView =>
   viewOperation(operation(nodes), hears(ticks))
@@ -86,22 +86,12 @@ describe('a node', () => {
       { percentage: 2, current: 7, seq: 10 },
       { percentage: 30, current: 7 },
     ],
-    [
-      'S2.48 sent and nothing heard',
-      { how: reply },
-      { isOfSomeTry: true, epoch: 0, seq: null } as object,
-      { status: 'queued', phase: null },
-    ],
-    [
-      'an old worker that says no bytes yet is in work',
-      { how: reply },
-      { fileName: 'layer', isOfSomeTry: false },
-      { status: 'downloading' },
-    ],
+    ['S2.48 sent and nothing heard', { how: reply }, { epoch: 0, seq: null }, { status: 'queued', phase: null }],
+    ['an old worker that says no bytes yet is in work', { how: reply }, { fileName: 'layer', epoch: null }, { status: 'downloading' }],
     [
       'a tick without a try does not count once the try has failed',
       { how: { ...waiting, attempts: 1, lastFailure: failure } },
-      { percentage: 60, isOfSomeTry: false },
+      { percentage: 60, epoch: null },
       { status: 'error', percentage: 0, attempts: 1, next_retry_at: '1970-01-01T00:00:05.000Z', error_code: 'unavailable' },
     ],
     [
@@ -119,13 +109,24 @@ describe('a node', () => {
     [
       'silent while downloading: queued, bytes kept',
       { bytes: { percentage: 30, current: 3, seq: 1 }, node: { liveness: 'silent' } },
-      { percentage: 0, epoch: 0 } as object,
+      { percentage: 0, epoch: 0 },
       { status: 'queued', percentage: 30, current: 3, message: 'node unhealthy, will retry when healthy' },
     ],
-    ['how much it will be is known before it begins', { size: 500 }, { epoch: 0 } as object, { total: 500, current: 0 }],
+    ['how much it will be is known before it begins', { size: 500 }, { epoch: 0 }, { total: 500, current: 0 }],
   ])('%s', (_, row, tick, want) => {
-    const since = 'epoch' in tick ? { since: 1 } : {}
+    const since = tick.epoch === 0 ? { since: 1 } : {}
     expect(view([open('n', { ...since, ...row })], { n: tick }).nodes[0]).toMatchObject(want)
+  })
+
+  it.each<[string, number, string, string | null]>([
+    ['S2.48 heard of before its answer', 1, 'downloading', 'resolving'],
+    ['S2.48 sent again, and only the try before was heard of', 0, 'queued', null],
+  ])('%s', (_, epoch, status, phase) => {
+    const sending = { state: 'sending', holder: 'c', leaseUntil: 9 }
+    const [node] = view([open('n', { how: sending, bytes: { percentage: 30, seq: 1 } })], {
+      n: { epoch, phase: 'resolving', percentage: 30, seq: 2 },
+    }).nodes
+    expect(node).toMatchObject({ status, phase, percentage: 30 })
   })
 
   it('B2 S2.44 what is heard after the end changes nothing', () => {

@@ -72,16 +72,16 @@ function showNode(row: OperationNodeRecord, heard: Heard): Shown {
 function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: Heard): Shown {
   const { intent, plan } = row.record
   if (!isOpen(intent)) throw new Error(`the row of ${intent.backend} on ${row.nodeId} is settled, its operation is not`)
-  const { bytes, heardAt } = bytesOf(row.record, heard)
+  const { bytes, heardAt, isHeard } = bytesOf(row.record, heard)
   const node = presenceOf(row.node)
-  const { status, message, nextRetryAt } = openRowOf(intent, node, bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0)
+  const { status, message, nextRetryAt } = openRowOf(intent, node, isHeard)
   const total = bytes.total > 0 ? bytes.total : (plan.sizeBytes ?? 0)
   const isError = status === 'error'
   const view: OperationNode = {
     node_id: row.nodeId,
     node_name: row.nodeName,
     status,
-    phase: intent.state === 'working' ? bytes.phase : null,
+    phase: intent.state === 'working' || status === 'downloading' ? bytes.phase : null,
     message,
     file_name: bytes.fileName,
     current: bytes.current,
@@ -97,11 +97,18 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
   return { view, node, weight: total, heardAt }
 }
 
+/** `isHeard`: something was said of this very try. */
+type Bytes = Readonly<{ bytes: BytesSeen; heardAt: number; isHeard: boolean }>
+
 /** What was heard last, if it is newer than what is stored. A tick that does not say of which try it is counts while there is one. */
-function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, heard: Heard): { bytes: BytesSeen; heardAt: number } {
+function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, heard: Heard): Bytes {
   const tick = heard(intent.nodeId, intent.opId, triedSince)
-  if (tick === null || !isNewer(tick, stored) || !(tick.isOfSomeTry || intent.state === 'working')) return { bytes: stored, heardAt: 0 }
-  return { bytes: { ...tick, percentage: Math.max(tick.percentage, stored.percentage) }, heardAt: tick.heardAt }
+  const isOfThisTry = tick?.epoch === intent.epoch
+  const isSaid = (bytes: BytesSeen): boolean => bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0
+  if (tick === null || !isNewer(tick, stored) || !(tick.epoch !== null || intent.state === 'working'))
+    return { bytes: stored, heardAt: 0, isHeard: isOfThisTry || (intent.state === 'working' && isSaid(stored)) }
+  const bytes = { ...tick, percentage: Math.max(tick.percentage, stored.percentage) }
+  return { bytes, heardAt: tick.heardAt, isHeard: isOfThisTry || (intent.state === 'working' && isSaid(bytes)) }
 }
 
 const isNewer = (tick: BytesSeen, stored: BytesSeen): boolean => tick.seq === null || stored.seq === null || tick.seq >= stored.seq

@@ -2,7 +2,7 @@
 // the first to write it wins.
 import type { Bus, Subscription } from '@muster/bus'
 import type { Log } from '@muster/host'
-import { nodeEvents, type BackendList, type NodeId, type OpStatusReply } from '@muster/protocol'
+import { nodeEvents, type BackendList, type NodeId, type OperationId, type OpStatusReply } from '@muster/protocol'
 import type { IntentStore } from '../store/intents.ts'
 import type { Advance } from './advance.ts'
 import { eventOfEnd, isSatisfied } from './decide.ts'
@@ -11,13 +11,15 @@ export interface ListenDeps {
   readonly bus: Bus
   readonly intents: IntentStore
   readonly advance: Advance
+  /** Keeps what was last said of their bytes. */
+  readonly settleProgress: (keys: readonly { nodeId: NodeId; opId: OperationId }[]) => Promise<void>
   readonly log: Log
 }
 
 /** In one statement. */
 const maxBatch = 200
 
-export function createResultListener({ bus, intents, advance, log }: ListenDeps) {
+export function createResultListener({ bus, intents, advance, settleProgress, log }: ListenDeps) {
   let queue: { nodeId: NodeId; reply: OpStatusReply }[] = []
   let draining: Promise<void> | null = null
 
@@ -32,7 +34,9 @@ export function createResultListener({ bus, intents, advance, log }: ListenDeps)
     draining = null
   }
   const settleResults = async (batch: readonly { nodeId: NodeId; reply: OpStatusReply }[]): Promise<void> => {
-    const found = await intents.findByOps(batch.map(({ nodeId, reply }) => ({ nodeId, opId: reply.op_id })))
+    const keys = batch.map(({ nodeId, reply }) => ({ nodeId, opId: reply.op_id }))
+    await settleProgress(keys)
+    const found = await intents.findByOps(keys)
     const moving = batch.flatMap(({ nodeId, reply }) => {
       const event = eventOfEnd(reply)
       const record = found.rows.find(({ intent }) => intent.nodeId === nodeId && intent.opId === reply.op_id)
@@ -55,6 +59,7 @@ export function createResultListener({ bus, intents, advance, log }: ListenDeps)
       if (list.error !== undefined) return
       const { rows, now } = await intents.findOpen(nodeId)
       const done = rows.filter((record) => isSatisfied(record, list))
+      await settleProgress(done.map(({ intent }) => intent))
       await Promise.all(done.map((record) => advance({ record, event: { type: 'succeeded', note: '' }, now })))
     },
   }

@@ -148,6 +148,16 @@ export class IntentStore {
     return await this.#read(sql`where i.backend = ${backend} and i.state in ('waiting', 'sending', 'working')`)
   }
 
+  /** Nodes on which it was installed after they last said what they have: their list comes a moment after the result. */
+  async installedUnlisted(backend: BackendName): Promise<Set<string>> {
+    const { rows } = await sql<{ node_id: string }>`
+      select i.node_id from intents i join nodes n on n.id = i.node_id
+      where i.backend = ${backend} and i.state = 'applied' and i.kind <> 'delete' and coalesce(n.inventory_at < i.finished_at, true)`.execute(
+      this.#db,
+    )
+    return new Set(rows.map((row) => row.node_id))
+  }
+
   /** Held by a controller that is gone: nobody knows how far it came. */
   async findLost(limit: number): Promise<Read<IntentRecord>> {
     return await this.#read(sql`where i.lease_until < now() order by i.lease_until limit ${limit}`)

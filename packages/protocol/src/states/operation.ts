@@ -22,7 +22,7 @@ export type OpenRow = Readonly<{
 
 export const busyMessage = 'worker still installing in background'
 
-/** `hasProgress`: something was heard of its bytes. */
+/** `hasProgress`: something was heard of the bytes of this try. */
 export function openRowOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenRow {
   const shown: OpenRow = intent.isOverdue
     ? { status: 'running_on_worker', message: busyMessage, nextRetryAt: null }
@@ -39,7 +39,8 @@ function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): 
       return { status: 'queued', message: intent.wasSent ? 'sent; nothing was heard, it is sent again' : '', nextRetryAt: null }
     }
     case 'sending':
-      return { status: 'queued', message: '', nextRetryAt: null }
+      // Its bytes may be heard of before the answer is: then it is in work.
+      return { status: hasProgress ? 'downloading' : 'queued', message: '', nextRetryAt: null }
     case 'working': {
       if (isSilent(node)) return away(node)
       const isHeard = intent.wait.for === 'result' || hasProgress
