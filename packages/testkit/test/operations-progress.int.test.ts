@@ -228,7 +228,7 @@ describe('old workers', () => {
 })
 
 describe('nodes of an operation', () => {
-  it('S2.32 S2.34 S2.35 S2.38 S0.17 are all there, sorted by name, through every outcome of each', async () => {
+  it('S2.32 S2.34 S2.35 S2.38 S2.43 S0.17 are all there, sorted by name, through every outcome of each', async () => {
     const gate = createGate()
     one.installer.script.set(backendName('p8'), gate.behaviour)
     two.installer.script.set(backendName('p8'), failing({ code: 'not_found', retry: 'never', message: 'no such layer' }))

@@ -115,8 +115,8 @@ it('B7 a stored state is the same on both within a second', async () => {
   await world.until(id, 'in work', ({ nodes }) => nodes[0]?.status === 'downloading')
   await world.until(id, 'in work there', ({ nodes }) => nodes[0]?.status === 'downloading', { index: 1, timeoutMs: 1_000 })
   gate.open()
-  await world.ended(id)
-  await world.ended(id, { index: 1, timeoutMs: 1_000 })
+  const here = await world.ended(id)
+  expect(await world.ended(id, { index: 1, timeoutMs: 1_000 })).toEqual(here)
 })
 
 it('a stream that is continued on the other controller misses nothing', async () => {
