@@ -1,4 +1,5 @@
 import type { OperationView } from '@muster/protocol'
+import { waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import { backendName, createGate } from '../../worker/test/scripted-installer.ts'
 import { startOperationsWorld, type OperationsWorld } from './operations-world.ts'
@@ -42,4 +43,29 @@ it('a deletion is for every node that its query names, however it names them', a
   }
   expect(await named(ids.map((id) => `node=${id}`).join('&'))).toEqual(ids.toSorted())
   expect(await named(`node=${ids.join(',')}`)).toEqual(ids.toSorted())
+})
+
+it('I2 what a node lists while a wish is still under way proves nothing of it', async () => {
+  const { id, installer } = await world.addWorker('five')
+  const here = { nodes: [id] }
+  const stubborn = Promise.withResolvers<void>()
+  let isAtIt = false
+  installer.script.set(backendName('epsilon'), async () => {
+    isAtIt = true
+    await stubborn.promise
+  })
+  for (const name of ['epsilon', 'zeta', 'eta']) world.publish(name, '1.0.0')
+  await world.install('epsilon', here)
+  await waitFor(() => isAtIt, { what: 'the install to be past being called off' })
+  const deletion = await world.remove('epsilon', `?node=${id}`)
+  await world.until(deletion, 'taken on', ({ nodes }) => nodes[0]?.status === 'downloading')
+  // Each end is followed by a list, in which epsilon is not; the second is heard after the first.
+  for (const name of ['zeta', 'eta']) {
+    await world.ended(await world.install(name, here))
+    await waitFor(async () => (await world.api().get(`/api/nodes/${id}/backends`)).text.includes(name), { what: `${name} to be listed` })
+  }
+  expect(await world.row(deletion, 'five')).toMatchObject({ status: 'downloading' })
+  stubborn.resolve()
+  expect(await world.ended(deletion)).toMatchObject({ state: 'succeeded' })
+  expect(installer.installed.has(backendName('epsilon'))).toBe(false)
 })

@@ -68,7 +68,7 @@ export const BackendList = z.object({
     .max(4096)
     .nullable()
     .transform((list) => list ?? []),
-  /** The highest accepted generation of each backend, read before the list: what the list says is no older. */
+  /** The highest generation of each backend whose work has ended, read before the list: what the list says is no older. */
   generations: z.record(BackendName, generation).optional(),
   error: z.string().max(8192).optional(),
 })

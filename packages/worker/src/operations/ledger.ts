@@ -20,7 +20,7 @@ export interface Ledger {
   /** Every name under which work on this backend may meet other work. */
   namesOf(order: Order): readonly BackendName[]
   unfinished(): readonly Work[]
-  /** The highest that was accepted durably, by backend. */
+  /** The highest whose work has come to its end, by backend: what is under way may still change what is there. */
   generations(): Record<BackendName, number>
   /** Results of this run and the one before it. */
   recentResults(): readonly Work[]
@@ -68,7 +68,7 @@ export function createLedger(entries: readonly Entry[]): Ledger {
     rowNameOf: (backend) => rowNameIn(all(), backend),
     namesOf: (order) => relatedNames(order, all()),
     unfinished: () => all().filter(({ end }) => end === null),
-    generations: () => highestGenerations(all()),
+    generations: () => highestEnded(all()),
     recentResults: () =>
       all()
         .filter(({ end }) => end !== null && end.boot >= boot - 1)
@@ -124,11 +124,11 @@ const originOf = (boot: number, node: NodeId | null): Entry[] => [
   ...(node === null ? [] : [{ type: 'node' as const, node }]),
 ]
 
-function highestGenerations(works: readonly Work[]): Record<BackendName, number> {
+function highestEnded(works: readonly Work[]): Record<BackendName, number> {
   const highest = new Map<BackendName, number>()
-  for (const { order, isStored } of works) {
+  for (const { order, end } of works) {
     const { backend, generation } = order
-    if (isStored && generation !== undefined) highest.set(backend, Math.max(generation, highest.get(backend) ?? 0))
+    if (end !== null && generation !== undefined) highest.set(backend, Math.max(generation, highest.get(backend) ?? 0))
   }
   return Object.fromEntries(highest)
 }
