@@ -1,5 +1,5 @@
 // What there is to see when all is quiet: the database, every operation on every controller, and the disks.
-import { administer } from '@muster/testkit'
+import { administer, waitFor } from '@muster/testkit'
 import { ask } from './ask.ts'
 import type { FailedTry, FinalIntent, FinalNode, Observed, Owner } from './observed.ts'
 import { statusOf, type SeenOperation } from './watch-controllers.ts'
@@ -74,7 +74,11 @@ async function readOperations(
     world.controllers.map(async ({ url }, controller) => {
       const nodes: FinalNode[] = []
       for (const operation of asked) {
-        const { status, body } = await ask(`${url}/api/operations/${operation}`)
+        const what = `${url} to show ${operation}`
+        const answer = await waitFor(() => ask(`${url}/api/operations/${operation}`), { what }).catch(() => null)
+        // Whoever does not answer shows nothing; what is missing is told of.
+        if (answer === null) break
+        const { status, body } = answer
         if (status !== 200) continue
         for (const node of (body as unknown as SeenOperation).nodes) {
           const generation = followed.get(`${operation} ${node.node_name}`) ?? null

@@ -1,5 +1,5 @@
 // What lies on the workers' disks, look after look: their journals and the records of what is installed.
-import { readFile, stat } from 'node:fs/promises'
+import { open, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { readJournal } from '../../../worker/src/operations/journal-format.ts'
@@ -107,8 +107,10 @@ async function readRecord({ name: node, dataDir }: Worker, backend: string, { di
 /** What is there, and which writing of it. */
 async function readWhole(path: string): Promise<{ digest: string | null; mark: string }> {
   try {
-    const [text, { ino, mtimeMs }] = [await readFile(path, 'utf8'), await stat(path)]
-    const { current } = Activation.parse(JSON.parse(text))
+    // One file, though another may be put in its place meanwhile.
+    await using file = await open(path)
+    const { ino, mtimeMs } = await file.stat()
+    const { current } = Activation.parse(JSON.parse(await file.readFile('utf8')))
     return { digest: current.digest, mark: `${ino} ${mtimeMs} ${current.installed_at}` }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
