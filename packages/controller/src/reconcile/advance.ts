@@ -23,7 +23,8 @@ export type Advance = (happened: Happened) => Promise<IntentRecord | null>
 
 /** In one statement. */
 const maxBatch = 200
-const maxRounds = 5
+/** Whoever came first has moved the row on, so a round is lost only to something that was done: a storm of equal wishes, say. */
+const maxRounds = 100
 
 type Waiting = Happened & { readonly done: (record: IntentRecord | null) => void }
 

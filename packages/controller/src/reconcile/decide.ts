@@ -67,7 +67,7 @@ export function eventOfStatus({ intent, bytes, askedAt }: Asked, reply: OpStatus
   const hasMoved = reply.state === 'accepted' || (reply.current ?? 0) !== bytes.current || (reply.phase ?? null) !== bytes.phase
   if (!isWatched || hasMoved) return { type: 'moved' }
   if (facts.now - intent.signAt <= facts.stallMs) return null
-  return { type: 'failed', epoch: intent.epoch, failure: stalled(facts, reply) }
+  return { type: 'failed', epoch: intent.epoch, failure: stalled(facts, reply), mayRun: true }
 }
 
 const stalled = ({ stallMs }: StallFacts, { phase, current, total }: OpStatusReply): Failure => ({

@@ -62,7 +62,7 @@ async function exchange(claimed: Claimed, how: { isAsync: boolean; signal: Abort
     if (error instanceof FleetError) return { type: 'failed', epoch: intent.epoch, failure: error.failure }
     if (!(error instanceof BusError)) {
       deps.log.error('a command could not be sent, by a mistake of ours', { node: intent.nodeId, backend: intent.backend, error })
-      return { type: 'failed', epoch: intent.epoch, failure: failureOf(error) }
+      return { type: 'failed', epoch: intent.epoch, failure: failureOf(error), mayRun: true }
     }
     return await eventOfBusError(error, { claimed, longMs, isAsync: how.isAsync, asked }, deps)
   }
@@ -98,9 +98,9 @@ async function eventOfBusError(error: BusError, missed: Missed, { pulses }: Send
       return { type: 'unheard', againInMs }
     case 'too_large':
     case 'invalid':
-      return { type: 'failed', epoch, failure: garbled(error) }
+      return { type: 'failed', epoch, failure: garbled(error), mayRun: true }
     default:
-      return { type: 'failed', epoch, failure: failureOf(error) }
+      return { type: 'failed', epoch, failure: failureOf(error), mayRun: true }
   }
 }
 

@@ -172,7 +172,8 @@ export class IntentStore {
   /**
    * Takes rows whose worker is to be asked how it goes: nothing was heard of them for a while, whoever sent them does not
    * say whether they were taken on, or an administrator has called them off. Stamped, so that of several controllers
-   * one asks. Nodes that are away are not asked.
+   * one asks. Nodes that are away are not asked, nor those that answer at the end while somebody
+   * waits for that answer.
    */
   async takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit }: QuietFor): Promise<Read<Claimed>> {
     const { rows } = await sql<ClaimedRow & { before: string | null }>`
@@ -180,7 +181,7 @@ export class IntentStore {
         select i.node_id, i.backend, i.asked_at as before, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
         where n.approved_at is not null and p.liveness = 'present' and p.answering <> 'unproven' and case
-          when i.cancel_asked and i.state in ('waiting', 'working')
+          when i.cancel_asked and (i.state = 'waiting' or i.state = 'working' and i.wait <> 'reply')
             then coalesce(i.asked_at < now() - make_interval(secs => ${cancelEveryMs / 1000}), true)
           when i.state = 'working' and i.wait <> 'reply'
             then greatest(i.sign_at, i.asked_at, i.accepted_at) < now() - make_interval(secs => ${quietMs / 1000})

@@ -1,5 +1,5 @@
 // An administrator's word about an operation that exists: call it off, or try again where it failed.
-import { stepIntent, type NodeId, type OperationId } from '@muster/protocol'
+import { isOpen, stepIntent, type NodeId, type OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { fromIntentRow, type IntentRow } from './intent-rows.ts'
 import { IntentStore } from './intents.ts'
@@ -26,18 +26,19 @@ export class ReopenStore {
         ) as is_shared
         from operation_nodes n join intents i on i.generation = n.generation
         where n.operation_id = ${id} and n.status = 'open' order by n.node_id for update of i`.execute(tx)
-      if (rows.length === 0) return 'already_finished'
+      // Those that came to their end while this waited for their lock are seen as they are now.
+      const open = rows.map((row) => ({ ...row, from: fromIntentRow(row.intent) })).filter(({ from }) => isOpen(from.intent))
+      if (open.length === 0) return 'already_finished'
       await detach(
         tx,
         id,
-        rows.filter((row) => row.is_shared).map((row) => row.node_id),
+        open.filter((row) => row.is_shared).map((row) => row.node_id),
       )
-      const steps = rows
+      const steps = open
         .filter((row) => !row.is_shared)
-        .flatMap((row) => {
-          const from = fromIntentRow(row.intent)
+        .flatMap(({ from, now_ms: now }) => {
           // Neither chance nor backoff plays a part in calling something off.
-          const facts = { now: row.now_ms, retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
+          const facts = { now, retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
           const to = stepIntent(from.intent, { type: 'cancel_asked' }, facts)
           return to === null ? [] : [{ from, to, event: 'cancel_asked', detail: { operation: id } }]
         })
@@ -78,8 +79,10 @@ async function detach(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
   if (nodeIds.length === 0) return
   await sql`
     with left_ as (
-      update operation_nodes set status = 'cancelled', message = 'cancelled', finished_at = now()
-      where operation_id = ${id} and status = 'open' and node_id = any(${nodeIds}::text[]) returning node_id
+      update operation_nodes n set status = 'cancelled', message = 'cancelled', finished_at = now(), attempts = i.attempts,
+        current_bytes = i.current_bytes, total_bytes = i.total_bytes, percentage = i.percentage
+      from intents i where i.generation = n.generation and n.operation_id = ${id} and n.status = 'open' and n.node_id = any(${nodeIds}::text[])
+      returning n.node_id
     )
     update operations o set open_nodes = o.open_nodes - ${nodeIds.length}, finished_at = case when o.open_nodes = ${nodeIds.length} then now() end
     where o.id = ${id} and exists (select from left_)`.execute(tx)

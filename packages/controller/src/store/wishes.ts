@@ -141,11 +141,13 @@ async function takeOver(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<
   const given = JSON.stringify(nodes.map(({ nodeId, nodeName, plan, note }) => ({ node_id: nodeId, node_name: nodeName, plan, note })))
   await sql`
     with wished as (
-      select w.*, i.generation as old_generation, i.state as old_state from jsonb_to_recordset(${given}::jsonb)
+      select w.*, i.generation as old_generation, i.state as old_state, i.epoch as old_epoch, i.attempts, i.current_bytes, i.total_bytes,
+        i.percentage from jsonb_to_recordset(${given}::jsonb)
         as w (node_id text, node_name text, plan jsonb, note text)
       left join intents i on i.node_id = w.node_id and i.backend = ${wish.backend} order by w.node_id
     ), superseded as (
-      update operation_nodes n set status = 'cancelled', message = 'superseded by operation ' || ${wish.id}::text, finished_at = now()
+      update operation_nodes n set status = 'cancelled', message = 'superseded by operation ' || ${wish.id}::text, finished_at = now(),
+        attempts = w.attempts, current_bytes = w.current_bytes, total_bytes = w.total_bytes, percentage = w.percentage
       from wished w where n.generation = w.old_generation and n.status = 'open' returning n.operation_id
     ), counted as (
       update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
@@ -164,7 +166,7 @@ async function takeOver(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<
       returning node_id, backend, generation, epoch
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type, detail)
-      select node_id, ${wish.backend}, old_generation, 0, 'superseded', jsonb_build_object('by', ${wish.id}::text)
+      select node_id, ${wish.backend}, old_generation, old_epoch, 'superseded', jsonb_build_object('by', ${wish.id}::text)
       from wished where old_state in ('waiting', 'sending', 'working')
       union all
       select node_id, backend, generation, epoch, 'wished', jsonb_build_object('kind', ${wish.kind}::text, 'operation', ${wish.id}::text) from taken
@@ -180,7 +182,8 @@ async function attach(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<vo
   await sql`
     with hurried as (
       update intents set next_at = case when state = 'waiting' then now() else next_at end,
-        attempts = case when state = 'waiting' then 0 else attempts end, revision = revision + 1
+        attempts = case when state = 'waiting' then 0 else attempts end,
+        last_failure = case when state = 'waiting' then null else last_failure end, revision = revision + 1
       where backend = ${wish.backend} and node_id = any(${nodes.map((node) => node.nodeId)}::text[])
       returning node_id, backend, generation, epoch
     ), logged as (

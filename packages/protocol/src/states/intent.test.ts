@@ -124,6 +124,13 @@ describe('a wish', () => {
       { type: 'succeeded', note: '' },
       { state: 'applied', lastFailure: null },
     ],
+    ['whose failed try is over is no longer on the worker', working(), failed(soft), { state: 'waiting', wasSent: false }],
+    [
+      'that was given up may still be on the worker',
+      working(),
+      { type: 'failed', failure: soft, epoch: 3, mayRun: true },
+      { state: 'waiting', wasSent: true },
+    ],
     ['that was never sent is cancelled at once', waiting(), { type: 'cancel_asked' }, { state: 'cancelled' }],
     [
       'that a worker may know of is called off there first',

@@ -71,8 +71,8 @@ export type IntentEvent =
   /** The worker knows nothing of it (any more). */
   | Readonly<{ type: 'unknown_to_worker'; againInMs: number }>
   | Readonly<{ type: 'succeeded'; note: string }>
-  /** `epoch`: of which try; null when the worker does not say. */
-  | Readonly<{ type: 'failed'; failure: Failure; epoch: number | null }>
+  /** `epoch`: of which try; null when the worker does not say. `mayRun`: it was given up, and may go on there all the same. */
+  | Readonly<{ type: 'failed'; failure: Failure; epoch: number | null; mayRun?: boolean }>
   | Readonly<{ type: 'cancelled_on_worker'; failure: Failure; epoch: number | null }>
   | Readonly<{ type: 'cancel_asked' }>
 
@@ -109,7 +109,7 @@ export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts)
     case 'succeeded':
       return ended({ ...common, lastFailure: null }, 'applied', event.note, facts)
     case 'failed':
-      return isOlderTry(intent, event.epoch) ? null : failed(intent, event.failure, facts)
+      return isOlderTry(intent, event.epoch) ? null : failed(intent, event, facts)
     case 'cancelled_on_worker':
       return isOlderTry(intent, event.epoch) ? null : cancelledOnWorker(intent, event.failure, facts)
     case 'cancel_asked':
@@ -140,7 +140,7 @@ const commonOf = ({ nodeId, backend, kind, generation, epoch, opId, attempts, la
 
 const leased = ({ holder, leaseUntil }: { holder: string; leaseUntil: number }) => ({ state: 'sending' as const, holder, leaseUntil })
 
-const waiting = (common: Common, nextAt: number): Intent => ({ ...common, state: 'waiting', nextAt, wasSent: true })
+const waiting = (common: Common, nextAt: number, wasSent = true): Intent => ({ ...common, state: 'waiting', nextAt, wasSent })
 
 const working = (common: Common, wait: Wait, { now }: StepFacts): Intent => ({
   ...common,
@@ -176,18 +176,21 @@ function overdue(intent: OpenIntent, againInMs: number, { now }: StepFacts): Int
   return intent.isOverdue ? null : { ...intent, isOverdue: true }
 }
 
-/** A try that failed before it was cancelled is told as what it was; it is not tried again. */
-function failed(intent: OpenIntent, failure: Failure, facts: StepFacts): Intent | null {
+/**
+ * A try that failed before it was cancelled is told as what it was; it is not tried again. Of one that is over, the worker
+ * need not be asked when it is called off before the next.
+ */
+function failed(intent: OpenIntent, { failure, mayRun = false }: { failure: Failure; mayRun?: boolean }, facts: StepFacts): Intent | null {
   if (intent.state === 'waiting' && !intent.cancelAsked) return null
   const common = { ...commonOf(intent), lastFailure: failure, attempts: intent.attempts + 1, isOverdue: false }
   if (intent.cancelAsked || failure.retry === 'never') return ended(common, 'failed', '', facts)
   if (common.attempts >= facts.retry.maxAttempts) return ended(common, 'dead', '', facts)
-  return waiting(common, facts.now + backoffMs(common.attempts, facts.retry, facts.chance))
+  return waiting(common, facts.now + backoffMs(common.attempts, facts.retry, facts.chance), mayRun)
 }
 
 function cancelledOnWorker(intent: OpenIntent, failure: Failure, facts: StepFacts): Intent | null {
   if (intent.cancelAsked) return ended(commonOf(intent), 'cancelled', 'cancelled', facts)
-  return failed(intent, failure, facts)
+  return failed(intent, { failure }, facts)
 }
 
 const isOlderTry = (intent: OpenIntent, epoch: number | null): boolean => epoch !== null && epoch !== intent.epoch

@@ -56,6 +56,8 @@ describe('a node of an operation', () => {
     ['S0.6 offline', fresh, offline, false, 'queued', 'node offline, will retry when healthy'],
     ['S0.6 silent', fresh, silent, false, 'queued', 'node unhealthy, will retry when healthy'],
     ['S0.6 draining', fresh, draining, false, 'queued', 'node draining, will retry when healthy'],
+    ['S0.6 silent while it is being sent', sending, offline, false, 'queued', 'node offline, will retry when healthy'],
+    ['drained while it is being sent', sending, draining, false, 'queued', ''],
     ['silent in the middle of its work', working, silent, true, 'queued', 'node unhealthy, will retry when healthy'],
     ['drained in the middle of its work, which goes on', working, draining, true, 'downloading', ''],
     ['S0.8 S0.33 failed, with a next try', failed, healthy, false, 'error', 'the registry is away'],

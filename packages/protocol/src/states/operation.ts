@@ -39,6 +39,7 @@ function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): 
       return { status: 'queued', message: intent.wasSent ? 'sent; nothing was heard, it is sent again' : '', nextRetryAt: null }
     }
     case 'sending':
+      if (isSilent(node)) return away(node)
       // Its bytes may be heard of before the answer is: then it is in work.
       return { status: hasProgress ? 'downloading' : 'queued', message: '', nextRetryAt: null }
     case 'working': {
