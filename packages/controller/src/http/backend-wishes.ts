@@ -5,8 +5,10 @@ import type { By, Wishes } from '../operations/submit.ts'
 import type { Principal } from '../auth/principal.ts'
 import { nameOf } from '../auth/principal-name.ts'
 import type { NodeStore } from '../store/nodes.ts'
+import { toFleetError } from '../store/translate-error.ts'
 import type { IdempotencyKey, Wish, WishStore } from '../store/wishes.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
+import { HttpError } from './http-error.ts'
 import { answeredBefore, idempotencyKeyOf } from './idempotency.ts'
 
 export interface BackendWishDeps {
@@ -87,5 +89,11 @@ async function enqueue(
   wishes: readonly Wish[],
   once: (IdempotencyKey & { status: number; response: object }) | null,
 ): Promise<boolean> {
-  return (await store.submit(wishes, once)) !== null
+  try {
+    return (await store.submit(wishes, once)) !== null
+  } catch (error) {
+    // It was one transaction: nothing of it is there, whatever the reason was, or all of it and the key says so.
+    const { message } = toFleetError(error).failure
+    throw new HttpError(503, 'enqueue_failed', `enqueue failed: ${message}`, { headers: { 'retry-after': '2' }, cause: error })
+  }
 }

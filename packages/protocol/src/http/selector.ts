@@ -1,9 +1,10 @@
 // Choosing nodes by their labels: a string is equal, a list is one of, "*" exists, "!" is absent, "!x" is not equal.
 import { z } from 'zod'
+import { LabelKey } from './labels.ts'
 
 const value = z.string().max(255)
 export const Selector = z
-  .record(z.string().min(1).max(255), z.union([value, z.array(value).min(1, 'a list of values has at least one').max(256)]))
+  .record(LabelKey, z.union([value, z.array(value).min(1, 'a list of values has at least one').max(256)]))
   .refine((selector) => Object.keys(selector).length > 0, 'a selector names at least one label')
   .refine((selector) => Object.keys(selector).length <= 64, 'a selector names at most 64 labels')
 export type Selector = z.infer<typeof Selector>
