@@ -58,6 +58,8 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     afterwards: async () => {
       await builtin
       await store.galleries.syncSettings(galleriesOf(settings))
+      const withdrawn = await store.reopen.withdrawFromAgents()
+      if (withdrawn > 0) log.warn('wishes for nodes that are agents now were cancelled', { rows: withdrawn })
       return await ensureSecrets({ access: store.access, dataDir, given: settings })
     },
   })

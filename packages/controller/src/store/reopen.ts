@@ -11,6 +11,9 @@ type Tx = Transaction<Database>
 export type Cancelled = 'done' | 'unknown' | 'already_finished'
 export type Retried = 'done' | 'unknown' | 'nothing_failed' | 'superseded'
 
+/** Neither chance nor backoff plays a part in calling something off. */
+const noRetry = { retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
+
 export class ReopenStore {
   readonly #db: Kysely<Database>
 
@@ -37,9 +40,7 @@ export class ReopenStore {
       const steps = open
         .filter((row) => !row.is_shared)
         .flatMap(({ from, now_ms: now }) => {
-          // Neither chance nor backoff plays a part in calling something off.
-          const facts = { now, retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
-          const to = stepIntent(from.intent, { type: 'cancel_asked' }, facts)
+          const to = stepIntent(from.intent, { type: 'cancel_asked' }, { now, ...noRetry })
           return to === null ? [] : [{ from, to, event: 'cancel_asked', detail: { operation: id } }]
         })
       await new IntentStore(tx).apply(steps)
@@ -60,6 +61,27 @@ export class ReopenStore {
       await reopen(tx, id, open)
       return 'done'
     })
+  }
+
+  /** A node may come back as an agent, which has no backends: what was wished of it is called off. How many rows that were. */
+  async withdrawFromAgents(): Promise<number> {
+    return await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const { rows } = await sql<{ intent: IntentRow; now_ms: number }>`
+          select to_jsonb(i) as intent, extract(epoch from now())::float8 * 1000 as now_ms
+          from intents i join nodes n on n.id = i.node_id
+          where n.node_type = 'agent' and i.state in ('waiting', 'sending', 'working') order by i.node_id, i.backend for update of i`.execute(
+          tx,
+        )
+        const steps = rows.flatMap(({ intent, now_ms: now }) => {
+          const from = fromIntentRow(intent)
+          const note = 'the node is an agent now, which has no backends'
+          const to = stepIntent(from.intent, { type: 'withdrawn', note }, { now, ...noRetry })
+          return to === null ? [] : [{ from, to, event: 'cancelled', detail: { reason: 'agent node' } }]
+        })
+        return (await new IntentStore(tx).apply(steps)).length
+      }),
+    )
   }
 
   async #inTurn<T>(id: OperationId, work: (tx: Tx) => Promise<T>): Promise<T | 'unknown'> {

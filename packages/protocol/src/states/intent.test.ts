@@ -161,6 +161,8 @@ describe('a wish', () => {
     ],
     ['that somebody else cancelled has failed', working(), cancelled(), { state: 'failed' }],
     ['whose stalled try was cancelled waits on', waiting({ attempts: 1, wasSent: true }), cancelled(), null],
+    ['S0.14 that is withdrawn is cancelled at once', working(), { type: 'withdrawn', note: 'why' }, { state: 'cancelled', note: 'why' }],
+    ['S0.14 that is at its end is not withdrawn', ended, { type: 'withdrawn', note: 'why' }, null],
     ['moves', working(), { type: 'moved' }, { signAt: 1_000 }],
     ['begins a new try with a clean record of time', working({ isOverdue: true }), failed(soft), { isOverdue: false }],
     ['that is at its end stays there', ended, { type: 'succeeded', note: '' }, null],

@@ -75,6 +75,8 @@ export type IntentEvent =
   | Readonly<{ type: 'failed'; failure: Failure; epoch: number | null; mayRun?: boolean }>
   | Readonly<{ type: 'cancelled_on_worker'; failure: Failure; epoch: number | null }>
   | Readonly<{ type: 'cancel_asked' }>
+  /** It can not be carried out where it is aimed at; nobody is asked. */
+  | Readonly<{ type: 'withdrawn'; note: string }>
 
 export type StepFacts = Readonly<{ now: number; retry: RetryPolicy; /** In [0, 1). */ chance: number }>
 
@@ -115,6 +117,8 @@ export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts)
     case 'cancel_asked':
       if (intent.state === 'waiting' && !intent.wasSent) return ended(common, 'cancelled', 'cancelled', facts)
       return intent.cancelAsked ? null : { ...intent, cancelAsked: true }
+    case 'withdrawn':
+      return ended(common, 'cancelled', event.note, facts)
     default:
       return unreachable(event)
   }

@@ -1,0 +1,148 @@
+import {
+  BackendName,
+  Digest,
+  InstalledBackend,
+  NodeId,
+  OperationId,
+  type BackendList,
+  type CommandReply,
+  type Failure,
+  type Intent,
+  type IntentEvent,
+  type OpStatusReply,
+} from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import { nothingToFetch, type Plan } from '../store/plan.ts'
+import { againInMs, eventOfEnd, eventOfReply, eventOfStatus, isSatisfied } from './decide.ts'
+
+const digest = (n: number): Digest => Digest.parse(`sha256:${String(n).repeat(64)}`)
+const llama = BackendName.parse('llama')
+const common = {
+  nodeId: NodeId.parse('n-1'),
+  backend: llama,
+  kind: 'install' as const,
+  generation: 7,
+  epoch: 3,
+  opId: OperationId.parse('op-1'),
+  attempts: 0,
+  lastFailure: null,
+  isOverdue: false,
+  cancelAsked: false,
+}
+type Working = Extract<Intent, { state: 'working' }>
+const working = (over: Partial<Working> = {}): Working => ({
+  ...common,
+  state: 'working',
+  acceptedAt: 0,
+  signAt: 10_000,
+  wait: { for: 'result' },
+  ...over,
+})
+const waiting: Intent = { ...common, state: 'waiting', nextAt: 0, wasSent: true }
+const failure: Failure = { code: 'disk_full', retry: 'backoff', message: 'no room' }
+
+describe('a reply to a command', () => {
+  it.each<[string, CommandReply, IntentEvent]>([
+    ['S0.7 done', { success: true }, { type: 'succeeded', note: '' }],
+    ['taken on', { accepted: true }, { type: 'accepted' }],
+    ['refused', { accepted: false, failure }, { type: 'failed', epoch: 3, failure }],
+    [
+      'S0.25 failed in the words of the original',
+      { success: false, error: 'no space' },
+      { type: 'failed', epoch: 3, failure: { code: 'internal', retry: 'backoff', message: 'upgrade failed: no space' } },
+    ],
+    [
+      'S0.25 failed without a word',
+      { success: false },
+      { type: 'failed', epoch: 3, failure: { code: 'internal', retry: 'backoff', message: 'upgrade failed: the worker gave no reason' } },
+    ],
+  ])('%s', (_, reply, want) => {
+    expect(eventOfReply('upgrade', 3, reply)).toEqual(want)
+  })
+})
+
+const said = (state: OpStatusReply['state'], over: Partial<OpStatusReply> = {}): OpStatusReply => ({ op_id: common.opId, state, ...over })
+
+describe('what a worker says of its work', () => {
+  it.each<[string, OpStatusReply, IntentEvent | null]>([
+    ['done', said('succeeded', { epoch: 2 }), { type: 'succeeded', note: '' }],
+    ['failed', said('failed', { epoch: 2, failure }), { type: 'failed', epoch: 2, failure }],
+    ['failed, of no try it names', said('failed', { failure }), { type: 'failed', epoch: null, failure }],
+    ['cancelled', said('cancelled', { epoch: 3, failure }), { type: 'cancelled_on_worker', epoch: 3, failure }],
+    ['unknown', said('unknown'), null],
+    ['waiting there', said('accepted'), null],
+    ['running', said('running'), null],
+  ])('%s', (_, reply, want) => {
+    expect(eventOfEnd(reply)).toEqual(want)
+  })
+
+  it('that failed without a reason is told so, and tried again', () => {
+    expect(eventOfEnd(said('failed'))).toMatchObject({ type: 'failed', failure: { code: 'internal', retry: 'backoff' } })
+  })
+})
+
+describe('asking how it goes', () => {
+  const quiet = { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: null }
+  const downloading = { ...quiet, phase: 'downloading' as const, current: 50, total: 100 }
+  const facts = { now: 200_000, quietMs: 5_000, stallMs: 120_000 }
+  const same = said('running', { phase: 'downloading', current: 50, total: 100 })
+  const unknown: IntentEvent = { type: 'unknown_to_worker', againInMs }
+  it.each<[string, Intent, number | null, OpStatusReply, IntentEvent['type'] | null]>([
+    ['done meanwhile', working(), 199_000, said('succeeded', { generation: 7 }), 'succeeded'],
+    ['unknown there', working(), 199_000, said('unknown'), 'unknown_to_worker'],
+    ['of an older wish', working(), 199_000, said('succeeded', { generation: 6 }), 'unknown_to_worker'],
+    ['it has moved', working(), 199_000, said('running', { phase: 'downloading', current: 51 }), 'moved'],
+    ['another phase', working(), 199_000, said('running', { phase: 'extracting', current: 50 }), 'moved'],
+    ['A19 it waits for its turn', working(), 199_000, said('accepted'), 'moved'],
+    ['A19 the same for longer than it may be', working(), 199_000, same, 'failed'],
+    ['A19 the same, not long enough', working({ signAt: 100_000 }), 199_000, same, null],
+    ['the first look only begins the watch', working(), null, same, 'moved'],
+    ['the look before was long ago: nobody watched', working(), 100_000, same, 'moved'],
+    ['it waits for its next try already', waiting, 199_000, same, null],
+  ])('%s', (...[, intent, askedAt, reply, want]) => {
+    expect(eventOfStatus({ intent, bytes: downloading, askedAt }, reply, facts)?.type ?? null).toBe(want)
+  })
+
+  it('A19 a stall may go on there, says since when, and where it stood', () => {
+    const event = eventOfStatus({ intent: working(), bytes: downloading, askedAt: 199_000 }, same, facts)
+    expect(event).toMatchObject({ type: 'failed', epoch: 3, mayRun: true, failure: { code: 'timeout', retry: 'backoff' } })
+    expect(event).toHaveProperty(
+      'failure.message',
+      expect.stringContaining('no sign of life for 120 s while downloading (50 of 100 bytes)'),
+    )
+  })
+
+  it('what the worker does not know is sent again a little later', () => {
+    expect(eventOfStatus({ intent: working(), bytes: quiet, askedAt: null }, said('unknown'), facts)).toEqual(unknown)
+  })
+})
+
+describe('whether what a node lists makes the wish true', () => {
+  const plan = (over: Partial<Plan> = {}): Plan => ({ ...nothingToFetch, uri: 'oci://h/a:1', digest: digest(1), ...over })
+  const list = (names: Record<string, Digest>, generation?: number): BackendList => ({
+    backends: Object.entries(names).map(([name, found]) => InstalledBackend.parse({ name, digest: found })),
+    ...(generation === undefined ? {} : { generations: { [llama]: generation } }),
+  })
+  const upgrade = working({ kind: 'upgrade' })
+  const remove = working({ kind: 'delete' })
+  it.each<[string, Intent, Plan, BackendList, boolean]>([
+    ['installed', working(), plan(), list({ llama: digest(1) }, 7), true],
+    ['any version will do', working(), plan(), list({ llama: digest(2) }, 7), true],
+    ['this version was asked for', working(), plan({ exact: true }), list({ llama: digest(2) }, 7), false],
+    ['this version is there', working(), plan({ exact: true }), list({ llama: digest(1) }, 7), true],
+    ['not installed', working(), plan(), list({}, 7), false],
+    ['by its concrete name', working(), plan({ name: BackendName.parse('cpu-llama') }), list({ 'cpu-llama': digest(1) }, 7), true],
+    ['A9 listed before the worker knew of this wish', working(), plan(), list({ llama: digest(1) }, 6), false],
+    ['A9 the worker has never heard of it', working(), plan(), { ...list({ llama: digest(1) }), generations: {} }, false],
+    ['a later wish is in it too', working(), plan(), list({ llama: digest(1) }, 8), true],
+    ['an old worker numbers nothing', working(), plan(), list({ llama: digest(1) }), true],
+    ['not taken on yet', waiting, plan(), list({ llama: digest(1) }, 7), false],
+    ['upgraded', upgrade, plan(), list({ llama: digest(1) }, 7), true],
+    ['not upgraded', upgrade, plan(), list({ llama: digest(2) }, 7), false],
+    ['upgraded to what only the worker knows', upgrade, plan({ digest: null }), list({ llama: digest(2) }, 7), false],
+    ['deleted', remove, nothingToFetch, list({ other: digest(1) }, 7), true],
+    ['not deleted', remove, nothingToFetch, list({ llama: digest(1) }, 7), false],
+  ])('%s', (...[, intent, wished, listed, want]) => {
+    expect(isSatisfied({ intent, plan: wished }, listed)).toBe(want)
+  })
+})
