@@ -1,6 +1,6 @@
 // Wishes over time: those of a node that is long away, and those that a start finds aimed at what can have no backends.
 import { join } from 'node:path'
-import { backendInstall, heartbeat, Incarnation, NodeId } from '@muster/protocol'
+import { backendInstall, heartbeat, Incarnation, NodeId, opStatus } from '@muster/protocol'
 import { administer, createNodeCaller, joinToken, startTestController, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import { backendName, failing } from '../../worker/test/scripted-installer.ts'
@@ -8,7 +8,7 @@ import { startOperationsWorld, type OperationsWorld, type ScriptedWorker } from 
 
 let world: OperationsWorld
 let one: ScriptedWorker
-const flags = { 'op-retry-base': '10ms', 'op-retry-max': '20ms' }
+const flags = { 'op-retry-base': '10ms', 'op-retry-max': '20ms', 'op-stall-timeout': '4s' }
 
 beforeAll(async () => {
   world = await startOperationsWorld({ postgresUrl: inject('postgresUrl'), controllers: 2, nats: true, flags })
@@ -65,6 +65,25 @@ it(
     await world.api().delete(`/api/nodes/${away.id}`)
   },
 )
+
+it('S0.9 any answered command heals a node that met no responders, also a question about its work', async () => {
+  const patchy = await world.addWireWorker('patchy')
+  const to = { node: patchy.id }
+  const listening = patchy.bus.serve(backendInstall, to, () => ({ accepted: true as const }))
+  world.publish('long', '1.0.0')
+  world.publish('lost', '1.0.0')
+  const long = await world.install('long', { nodes: [patchy.id] })
+  await world.until(long, 'in work', ({ nodes }) => nodes[0]?.status === 'downloading')
+  await listening.stop()
+  const lost = await world.ended(await world.install('lost', { nodes: [patchy.id] }))
+  expect(lost.nodes[0]).toMatchObject({ dead: true, error_code: 'unavailable' })
+  await world.untilStatus(patchy.id, 'unhealthy')
+  let current = 0
+  const answering = patchy.bus.serve(opStatus, to, ({ op_id }) => ({ op_id, state: 'running' as const, current: (current += 1) }))
+  await world.untilStatus(patchy.id, 'healthy')
+  await answering.stop()
+  await world.api().delete(`/api/nodes/${patchy.id}`)
+})
 
 it('S0.14 S0.15 a start cancels, once and with an event, what is aimed at nodes that are agents now; the rest stays', async () => {
   const caller = createNodeCaller(world.api().url)

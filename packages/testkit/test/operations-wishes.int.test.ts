@@ -1,4 +1,5 @@
 // A wish beside others: what is repeated, what joins, what replaces, and what is left of it in the history.
+import { backendDelete, backendInstall } from '@muster/protocol'
 import { administer, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { backendName, createGate, failing } from '../../worker/test/scripted-installer.ts'
@@ -243,6 +244,19 @@ describe('deletion', () => {
       status: 404,
       body: { error: { code: 'not_installed' } },
     })
+  })
+
+  it('S0.19 right after an install is also for a node that has not yet listed it', async () => {
+    const wire = await world.addWireWorker('unlisted')
+    const reply = () => ({ success: true })
+    const served = [wire.bus.serve(backendInstall, { node: wire.id }, reply), wire.bus.serve(backendDelete, { node: wire.id }, reply)]
+    world.publish('unlisted-one', '1.0.0')
+    await world.ended(await world.install('unlisted-one', { nodes: [wire.id] }))
+    const id = await world.remove('unlisted-one')
+    expect(await world.ended(id)).toMatchObject({ state: 'succeeded', nodes: [{ node_name: 'unlisted', status: 'success' }] })
+    expect(await world.api().delete('/api/backends/unlisted-one')).toMatchObject({ status: 404 })
+    for (const each of served) await each.stop()
+    await world.api().delete(`/api/nodes/${wire.id}`)
   })
 
   it('S0.19 right after an install is told from one of what was never there', async () => {

@@ -12,7 +12,7 @@ const answerWithinMs = 5_000
 
 export interface AskDeps {
   readonly bus: Bus
-  readonly pulses: Pick<PulseStore, 'recordNoResponders'>
+  readonly pulses: Pick<PulseStore, 'recordAnswered' | 'recordNoResponders'>
   readonly advance: Advance
   readonly quietMs: number
   readonly stallMs: number
@@ -27,6 +27,8 @@ export function createAsk(deps: AskDeps): Ask {
       if (!row.features.includes('async')) await askLegacy(row, now, { ...deps, signal })
       else if (row.intent.cancelAsked) await callOff(row, now, { ...deps, signal })
       else await askStatus(row, now, { ...deps, signal })
+      // It met no responders before, and has answered now.
+      if (!row.isAnswering) await deps.pulses.recordAnswered({ id: row.intent.nodeId, incarnation: row.incarnation })
     } catch (error) {
       if (signal.aborted) return
       const { nodeId: node, backend } = row.intent
