@@ -11,6 +11,8 @@ export type NodeOffer =
       kind: 'source'
       source: Source
       version: string
+      /** Empty: from none. */
+      galleryUrl: string
       /** Behind a meta backend. */ name: BackendName | null
       alias: BackendName | null
     }>
@@ -47,6 +49,7 @@ export function findOffer({ galleries }: Offered, { backend, digest, version }: 
     kind: 'source',
     source: { uri: entry.uri, mirrors: entry.mirrors.filter(isOfKind(entry.uri)), sha256: entry.sha256, digest },
     version: entry.version,
+    galleryUrl: galleries.find(({ name }) => name === gallery.name)?.url ?? '',
     name: entry.name === backend ? null : entry.name,
     alias: entry.alias,
   }

@@ -45,7 +45,7 @@ async function fromGallery({ backend, digest, version }: WantedInstall, catalogu
 function fromUri({ name, alias, digest, version }: WantedInstall, uri: string): Offering {
   if (name === undefined) throw invalidSource('a uri needs the name it is installed as')
   const source = { uri, mirrors: [], sha256: '', digest: digest ?? null }
-  const offer: NodeOffer = { kind: 'source', source, version: version ?? '', name: null, alias: alias ?? null }
+  const offer: NodeOffer = { kind: 'source', source, version: version ?? '', galleryUrl: '', name: null, alias: alias ?? null }
   return { backend: name, offerFor: () => offer }
 }
 

@@ -31,8 +31,8 @@ export async function planNodes(
     const answer = (platform === null ? null : answers.get(keyOf(offer.source, platform))) ?? unasked(offer.source)
     if ('unfit' in answer) return { node, outcome: 'skipped', reason: answer.unfit }
     const { uri, mirrors } = offer.source
-    const { name, alias, version } = offer
-    return { node, outcome: 'planned', plan: { uri, mirrors: [...mirrors], version, name, alias, ...answer, ...wish } }
+    const { name, alias, version, galleryUrl } = offer
+    return { node, outcome: 'planned', plan: { uri, mirrors: [...mirrors], version, galleryUrl, name, alias, ...answer, ...wish } }
   })
 }
 

@@ -34,7 +34,14 @@ export function offerOfRecord({ backend, node, openPlan }: UpgradeTarget & { rea
   const sha256 = /^https?:/i.test(uri) ? digest.replace(/^sha256:/, '') : ''
   const mirrors = openPlan?.mirrors ?? []
   const { name = null, alias = null, version = record?.version ?? '' } = openPlan ?? {}
-  return { kind: 'source', source: { uri, mirrors, sha256, digest: null }, version, name, alias }
+  return {
+    kind: 'source',
+    source: { uri, mirrors, sha256, digest: null },
+    version,
+    galleryUrl: openPlan?.galleryUrl ?? record?.gallery_url ?? '',
+    name,
+    alias,
+  }
 }
 
 function missing(offered: Offered, backend: BackendName, node: NodeRecord): NodeOffer {

@@ -42,12 +42,14 @@ function aboutOf({ intent }: Pick<IntentRecord, 'intent'>, { isAsync }: CommandO
   return { backend, op_id: opId, generation, epoch, ...(isAsync ? { async: true } : {}) }
 }
 
-function sourceOf({ uri, digest, name, alias, mirrors }: IntentRecord['plan']) {
+function sourceOf({ uri, digest, name, alias, mirrors, version, galleryUrl }: IntentRecord['plan']) {
   return {
     ...(uri === null ? {} : { uri }),
     ...(digest === null ? {} : { digest }),
     ...(name === null ? {} : { name }),
     ...(alias === null ? {} : { alias }),
     ...(mirrors.length === 0 ? {} : { mirrors: [...mirrors] }),
+    ...(version === '' ? {} : { version }),
+    ...(galleryUrl === '' ? {} : { gallery_url: galleryUrl }),
   }
 }

@@ -10,6 +10,7 @@ export const Plan = z.object({
   /** What the uri meant for this node's platform; null where only the worker can know (`file:`). */
   digest: Digest.nullable(),
   version: z.string().max(256),
+  galleryUrl: z.string().max(2048),
   /** The concrete backend behind a meta one. */
   name: BackendName.nullable(),
   alias: BackendName.nullable(),
@@ -27,6 +28,7 @@ export const nothingToFetch: Plan = {
   mirrors: [],
   digest: null,
   version: '',
+  galleryUrl: '',
   name: null,
   alias: null,
   exact: false,

@@ -29,6 +29,9 @@ const sourced = {
   alias: BackendName.optional(),
   /** Other places of the same content, tried when `uri` does not answer. */
   mirrors: z.array(z.string().max(2048)).max(64).optional(),
+  /** What the gallery says of it, for the record: many artifacts do not say it themselves. */
+  version: plainText(256).optional(),
+  gallery_url: plainText(2048).optional(),
 }
 
 export const InstallBackend = z.object({

@@ -87,7 +87,7 @@ async function lookUp(
   return choice
 }
 
-function named({ backend, name, alias, digest, mirrors = [] }: InstallRequest, uri: string): BackendSource {
+function named({ backend, name, alias, digest, mirrors = [], version = '', galleryUrl = '' }: InstallRequest, uri: string): BackendSource {
   const kind = sourceKind(uri)
   if (kind === null) throw failure('invalid', `${JSON.stringify(uri)} is no source`)
   const isMeta = name !== undefined && name !== backend
@@ -95,11 +95,11 @@ function named({ backend, name, alias, digest, mirrors = [] }: InstallRequest, u
     kind,
     uris: [uri, ...mirrors],
     digest: digest ?? null,
-    version: '',
+    version,
     isMeta,
     concrete: isMeta ? name : null,
     alias: alias ?? null,
-    galleryUrl: '',
+    galleryUrl,
   }
 }
 

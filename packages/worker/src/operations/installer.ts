@@ -11,6 +11,9 @@ export type InstallRequest = Readonly<{
   uri?: string
   /** Other places of the same content, tried after `uri`. */
   mirrors?: readonly string[]
+  /** What the gallery says of it; where there is none, it is asked for its own. */
+  version?: string
+  galleryUrl?: string
   digest?: Digest
   /** The concrete backend behind a meta name. */
   name?: BackendName

@@ -18,6 +18,8 @@ export const Order = z.object({
   name: BackendName.optional(),
   alias: BackendName.optional(),
   mirrors: z.array(z.string().max(2048)).max(64).optional(),
+  version: z.string().max(256).optional(),
+  gallery_url: z.string().max(2048).optional(),
   exact: z.boolean().optional(),
   force: z.boolean().optional(),
   strategy: z.enum(['rolling', 'recreate']).optional(),

@@ -25,12 +25,26 @@ async function asListed(order: Order, { installer }: Means): Promise<Order> {
   return { ...order, backend: (await installer.listedName(order.backend)) ?? order.backend }
 }
 
-export function requestOf({ backend, kind, force, uri, mirrors, digest, name, alias, strategy }: Order): InstallRequest {
+export function requestOf({
+  backend,
+  kind,
+  force,
+  uri,
+  mirrors,
+  version,
+  gallery_url: galleryUrl,
+  digest,
+  name,
+  alias,
+  strategy,
+}: Order): InstallRequest {
   return {
     backend,
     mode: kind === 'upgrade' ? 'upgrade' : force === true ? 'reinstall' : 'install',
     ...(uri === undefined ? {} : { uri }),
     ...(mirrors === undefined ? {} : { mirrors }),
+    ...(version === undefined ? {} : { version }),
+    ...(galleryUrl === undefined ? {} : { galleryUrl }),
     ...(digest === undefined ? {} : { digest }),
     ...(name === undefined ? {} : { name }),
     ...(alias === undefined ? {} : { alias }),
