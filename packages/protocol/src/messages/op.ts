@@ -13,6 +13,8 @@ export const OpStatusReply = z.object({
   phase: Phase.optional(),
   current: z.number().int().min(0).optional(),
   total: z.number().int().min(0).optional(),
+  /** Grows with every sign of life, also where no byte moves: that of the last progress, or of what it would have said. */
+  progress_seq: z.number().int().min(0).optional(),
   generation: z.number().int().min(0).optional(),
   /** Of which try. */
   epoch: z.number().int().min(0).optional(),

@@ -41,7 +41,13 @@ function publish(text: string): { index: Digest; manifest: Digest; image: ImageF
 async function carryOut(order: Readonly<Record<string, unknown>>): Promise<{ digest: string | undefined; requests: number }> {
   const before = registry.requests.length
   const budget = createByteBudget({ totalBytes: 2 ** 24, minimumBytes: 2 ** 20 }).openAccount()
-  const context = { onProgress: () => undefined, step: () => undefined, signal: new AbortController().signal, budget }
+  const context = {
+    onProgress: () => undefined,
+    onSign: () => undefined,
+    step: () => undefined,
+    signal: new AbortController().signal,
+    budget,
+  }
   const parsed = Order.parse({ kind: 'install', backend: 'b', uri: `${registry.host}/a/b:1`, exact: true, ...order })
   const { digest } = await perform(parsed, { installer, context })
   return { digest, requests: registry.requests.length - before }
@@ -98,7 +104,7 @@ describe('a tag and a digest', () => {
     await carryOut({ digest: index })
     await writeFile(join(opened.store.treePath(manifest), 'text'), 'damaged')
     expect(await carryOut({ kind: 'upgrade', digest: index })).toEqual({ digest: index, requests: 0 })
-    expect(await opened.store.verify(manifest, new AbortController().signal)).toBe('intact')
+    expect(await opened.store.verify(manifest, { signal: new AbortController().signal })).toBe('intact')
   })
 })
 

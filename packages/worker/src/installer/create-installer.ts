@@ -7,6 +7,7 @@ import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '
 import type { BackendStore } from '../storage/backend-store.ts'
 import { storageFailure } from '../storage/disk-full.ts'
 import type { InstalledRecord } from '../storage/installed-record.ts'
+import { whileWaiting } from '../storage/while-waiting.ts'
 import type { BuiltinSource } from './builtin-source.ts'
 import { findSource, sourceProblem, type BackendSource, type OfferedGallery } from './find-source.ts'
 import { pullArchive, takeFile } from './pull-archive.ts'
@@ -40,18 +41,18 @@ export function createInstaller(deps: InstallerDeps): Installer {
     },
     install: (request, context) => install(deps, request, context),
     listedName: (name) => listedName(store, name),
-    async remove(backend, { signal }) {
+    async remove(backend, context) {
       await store.deactivate(backend)
-      await tidyUp(deps, signal)
+      await tidyUp(deps, context)
     },
     async isInstalled(backend, digest) {
       const record = await find(store, backend)
       if (record === null || (digest !== undefined && !isOf(record, digest))) return false
       return (await store.summary(record.digest)) !== null
     },
-    async verify(backend, { signal }) {
+    async verify(backend, { signal, onSign }) {
       const record = await find(store, backend)
-      return record === null ? 'damaged' : await store.verify(record.digest, signal)
+      return record === null ? 'damaged' : await store.verify(record.digest, { signal, onSign })
     },
     async repair(backend, context) {
       const record = await find(store, backend)
@@ -64,7 +65,7 @@ export function createInstaller(deps: InstallerDeps): Installer {
       if (record === null || listedDigest(record) === digest || !isOf(record, digest)) return
       await store.activate({ ...record, is_manifest_pinned: digest === record.digest })
     },
-    tidy: (signal) => tidyUp(deps, signal),
+    tidy: (signal) => tidyUp(deps, { signal }),
     inventory: async () => (await store.list()).map(listed),
   }
 }
@@ -76,7 +77,7 @@ async function install(deps: InstallerDeps, request: InstallRequest, context: In
   const whenThere = request.mode === 'install' ? {} : { whenThere: 'mend' as const }
   const fetched = await fetch(deps, { source, ...whenThere }, context).catch(async (error: unknown) => {
     // What can't be used takes no space; what is tried again continues with what is there.
-    if (failureOf(error).retry === 'never' && !context.signal.aborted) await tidyUp(deps, context.signal)
+    if (failureOf(error).retry === 'never' && !context.signal.aborted) await tidyUp(deps, context)
     throw error
   })
   const { digest, indexDigest } = fetched
@@ -98,7 +99,7 @@ async function install(deps: InstallerDeps, request: InstallRequest, context: In
     gallery_url: source.galleryUrl,
     installed_at: new Date(clock.now()).toISOString(),
   })
-  await tidyUp(deps, context.signal)
+  await tidyUp(deps, context)
   return { digest: indexDigest ?? digest, version }
 }
 
@@ -135,7 +136,7 @@ async function mend(deps: InstallerDeps, record: InstalledRecord, context: Insta
   const layers = (await store.summary(record.digest))?.layers ?? []
   if (layers.length > 0) {
     try {
-      return void (await store.unpack(record.digest, layers, { signal: context.signal, whenThere }))
+      return void (await store.unpack(record.digest, layers, { signal: context.signal, onSign: context.onSign, whenThere }))
     } catch (error) {
       context.signal.throwIfAborted()
       if (!['integrity', 'unavailable'].includes(failureOf(error).code)) throw error
@@ -147,8 +148,12 @@ async function mend(deps: InstallerDeps, record: InstalledRecord, context: Insta
 }
 
 /** What was done is done, also when something that nobody needs stays a little longer. */
-async function tidyUp({ store, log }: InstallerDeps, signal: AbortSignal): Promise<void> {
-  await store.collect(signal).catch((error: unknown) => log.warn('not everything that nobody needs was removed', { error }))
+type Tidying = Pick<InstallContext, 'signal'> & Partial<Pick<InstallContext, 'onSign'>>
+
+async function tidyUp({ store, log }: InstallerDeps, { signal, onSign }: Tidying): Promise<void> {
+  await whileWaiting(onSign, () => store.collect(signal)).catch((error: unknown) =>
+    log.warn('not everything that nobody needs was removed', { error }),
+  )
 }
 
 const isOf = (record: InstalledRecord, digest: Digest): boolean => record.digest === digest || record.index_digest === digest

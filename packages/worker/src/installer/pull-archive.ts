@@ -8,6 +8,7 @@ import { packedDigest, type ArchiveClient } from '@muster/source'
 import { Digest, FleetError } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
+import { whileWaiting } from '../storage/while-waiting.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
 
 type Deps = Readonly<{ store: BackendStore; archives: ArchiveClient; clock: Clock }>
@@ -20,7 +21,7 @@ export async function pullArchive(
   context: InstallContext,
 ): Promise<Digest> {
   const { store, archives } = deps
-  const { signal, onProgress } = context
+  const { signal, onProgress, onSign } = context
   const [uri] = uris
   if (digest === null) throw invalid(`the archive ${uri} has no sha256 to hold it to`)
   using held = new DisposableStack()
@@ -34,7 +35,7 @@ export async function pullArchive(
   onProgress({ phase: 'downloading', fileName: nameOf(uri) })
   const onBytes = (current: number): void =>
     onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: Math.max(total, current) })
-  await fetchFromMirrors(deps, { digest, size: null, mirrors }, { signal, onBytes })
+  await fetchFromMirrors(deps, { digest, size: null, mirrors }, { signal, onBytes, onSign })
   return await unpackArchive(store, { digest, path: uri, ...whenThere }, context)
 }
 
@@ -44,7 +45,7 @@ export async function takeFile(
   { uri, digest: wanted, ...whenThere }: WhenThere & Readonly<{ uri: string; digest: Digest | null }>,
   context: InstallContext,
 ): Promise<Digest> {
-  const { signal, onProgress } = context
+  const { signal, onProgress, onSign } = context
   const path = pathOf(uri)
   const found = await stat(path).catch(() => null)
   if (found === null) throw new FleetError({ code: 'not_found', retry: 'never', message: `there is nothing at ${path} on this machine` })
@@ -52,18 +53,19 @@ export async function takeFile(
   if (found.isDirectory()) {
     onProgress({ phase: 'extracting' })
     const digestOf = async (directory: string): Promise<Digest> => {
-      const packed = checked(await packedDigest(directory, signal), { wanted, path })
+      const packed = checked(await whileWaiting(onSign, () => packedDigest(directory, signal)), { wanted, path })
       held.use(store.hold([packed]))
       return packed
     }
-    return (await store.importDirectory(path, { signal, ...whenThere, digestOf })).digest
+    return (await store.importDirectory(path, { signal, onSign, ...whenThere, digestOf })).digest
   }
   // A device or a pipe may have no end.
   if (!found.isFile()) throw invalid(`${path} is neither a directory nor an archive`)
-  const digest = checked(await digestOfFile(path, signal), { wanted, path })
+  const digest = checked(await whileWaiting(onSign, () => digestOfFile(path, signal)), { wanted, path })
   held.use(store.hold([digest]))
   await store.importArchive(path, digest, {
     signal,
+    onSign,
     onBytes: (current) => onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: found.size }),
   })
   return await unpackArchive(store, { digest, path, ...whenThere }, context)
@@ -87,13 +89,13 @@ const invalid = (message: string): FleetError => new FleetError({ code: 'invalid
 async function unpackArchive(
   store: BackendStore,
   { digest, path, ...whenThere }: WhenThere & Readonly<{ digest: Digest; path: string }>,
-  { signal, onProgress }: InstallContext,
+  { signal, onProgress, onSign }: InstallContext,
 ): Promise<Digest> {
   onProgress({ phase: 'extracting' })
   const mediaType = /\.(?:tar\.zst|tzst)$/.test(new URL(path, 'file:').pathname)
     ? 'application/vnd.oci.image.layer.v1.tar+zstd'
     : 'application/vnd.oci.image.layer.v1.tar+gzip'
-  await store.unpack(digest, [{ digest, mediaType, diffId: null }], { signal, ...whenThere })
+  await store.unpack(digest, [{ digest, mediaType, diffId: null }], { signal, onSign, ...whenThere })
   return digest
 }
 

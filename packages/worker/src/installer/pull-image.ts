@@ -5,6 +5,7 @@ import type { OciClient, OciReference, Platform, ResolvedImage } from '@muster/s
 import { failureOf, FleetError, type Digest, type Failure } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
+import { whileWaiting } from '../storage/while-waiting.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
 import { firstOf } from './first-of.ts'
 
@@ -66,11 +67,11 @@ async function fetchAndUnpack(
   { image, references, ...whenThere }: Found & Pick<WantedImage, 'whenThere'>,
   context: InstallContext,
 ): Promise<void> {
-  const { signal, onProgress } = context
+  const { signal, onProgress, onSign } = context
   const fetchAll = (): Promise<void> => fetchLayers(deps, { image, references }, context)
   const unpack = async (): Promise<void> => {
     onProgress({ phase: 'extracting', current: image.totalBytes, total: image.totalBytes })
-    await deps.store.unpack(image.manifestDigest, image.layers, { signal, ...whenThere })
+    await deps.store.unpack(image.manifestDigest, image.layers, { signal, onSign, ...whenThere })
   }
   await fetchAll()
   try {
@@ -113,9 +114,9 @@ async function fetchLayers(deps: PullDeps, { image, references }: Found, context
       context.onProgress({ phase: 'downloading', fileName, current, total: image.totalBytes })
     }
     const mirrors = references.map((reference) => (offset: number) => deps.oci.openBlob(reference, layer.digest, { offset, signal }))
-    const release = await context.budget.reserve(1024 ** 2, signal)
+    const release = await whileWaiting(context.onSign, () => context.budget.reserve(1024 ** 2, signal))
     try {
-      await fetchFromMirrors(deps, { digest: layer.digest, size: layer.size, mirrors }, { signal, onBytes })
+      await fetchFromMirrors(deps, { digest: layer.digest, size: layer.size, mirrors }, { signal, onBytes, onSign: context.onSign })
     } finally {
       release()
     }

@@ -2,7 +2,7 @@
 import { FleetError, type Failure } from '@muster/protocol'
 import { createByteBudget } from './byte-budget.ts'
 import type { Outcome } from './order.ts'
-import { createProgressReporter, type ProgressState } from './progress-reporter.ts'
+import type { ProgressState } from './progress-reporter.ts'
 import { createProgressTeller } from './progress-teller.ts'
 import { aboutWork, notEnded, runToItsEnd, shortenJournal, type ExecutorDeps, type Live } from './run-to-its-end.ts'
 import { createTurns } from './turns.ts'
@@ -33,19 +33,18 @@ const budgetBytes = { totalBytes: 64 * 1024 * 1024, minimumBytes: 1024 * 1024 }
 const stopWaitMs = 10_000
 
 export function createExecutor(deps: ExecutorDeps): Executor {
-  const { ledger, log, clock } = deps
+  const { ledger, log } = deps
   const lives = new Map<Work, Live>()
   const runs = new Set<Promise<void>>()
   const turns = createTurns()
   const budget = createByteBudget(budgetBytes)
-  const tellProgress = createProgressTeller(deps)
+  const reporterOf = createProgressTeller(deps)
   const stopping = new AbortController()
 
   const begin = (work: Work, stored: Promise<void>): Promise<Outcome> => {
     const calling = new AbortController()
     const turn = turns.take(ledger.namesOf(work.order), calling.signal)
-    const reporter = createProgressReporter({ tell: (state) => tellProgress(work, state), clock })
-    const live: Live = { stored, ended: Promise.withResolvers(), calling, turn, reporter, isRunning: false }
+    const live: Live = { stored, ended: Promise.withResolvers(), calling, turn, reporter: reporterOf(work), isRunning: false }
     // Not everybody waits for the end.
     live.ended.promise.catch(() => undefined)
     lives.set(work, live)

@@ -30,6 +30,8 @@ export type Step = (name: string) => Promise<void> | void
 export type InstallContext = Readonly<{
   /** Never waits and never throws: call it as often as you like. */
   onProgress: (progress: InstallProgress) => void
+  /** The same for what goes on and moves no byte: hashing, unpacking, waiting for its turn. Who is silent is taken for dead. */
+  onSign: () => void
   step: Step
   /** Stop soon, keep what can be resumed. */
   signal: AbortSignal

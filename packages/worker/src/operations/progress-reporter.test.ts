@@ -5,7 +5,9 @@ import { createProgressReporter, type ProgressState } from './progress-reporter.
 function world() {
   const clock = createManualClock()
   const told: (ProgressState & { at: number })[] = []
-  const reporter = createProgressReporter({ clock, tell: (state) => void told.push({ at: clock.monotonic(), ...state }) })
+  let seq = 0
+  const tell = (state: ProgressState): void => void told.push({ at: clock.monotonic(), ...state })
+  const reporter = createProgressReporter({ clock, nextSeq: () => ++seq, tell })
   return { clock, told, reporter, at: () => told.map(({ at }) => at), percentages: () => told.map(({ percentage }) => percentage) }
 }
 const bytes = (current: number, total = 1000) => ({ phase: 'downloading' as const, current, total })
@@ -66,6 +68,24 @@ describe('progress', () => {
     expect(reporter.now().percentage).toBe(40)
   })
 
+  it('S2.47 what goes on without moving a byte is told too, and what is only said again is not', async () => {
+    const { clock, reporter, told } = world()
+    reporter.report(bytes(400))
+    const before = reporter.now().seq
+    for (let n = 0; n < 8; n += 1) {
+      reporter.report(bytes(400))
+      await clock.advance(500)
+    }
+    expect([told.length, reporter.now().seq]).toEqual([1, before])
+    for (let n = 0; n < 8; n += 1) {
+      reporter.sign()
+      await clock.advance(500)
+    }
+    expect(told.map(({ current }) => current)).toEqual(Array.from({ length: 9 }, () => 400))
+    expect(told.map(({ seq }) => seq)).toEqual(told.map(({ seq }) => seq).toSorted((a, b) => a - b))
+    expect(reporter.now().seq).toBe(before + 8)
+  })
+
   it('the percentage never goes back, the bytes say what is', async () => {
     const { clock, reporter, told } = world()
     for (const current of [500, 200, 600]) {
@@ -96,7 +116,7 @@ describe('progress', () => {
       reporter.report(bytes(current))
       await clock.advance(300)
     }
-    expect(told.map(({ current }) => current)).toEqual([0, 0, 0, 10])
+    expect(told.map(({ current }) => current)).toEqual([0, 10])
     expect(told.every(({ percentage }) => percentage >= 0 && percentage <= 100)).toBe(true)
   })
 })

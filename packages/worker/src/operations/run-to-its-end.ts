@@ -71,7 +71,7 @@ async function carryOut(work: Work, live: Live, { installer, budget, log, step }
     await live.turn.come
     signal.throwIfAborted()
     live.isRunning = true
-    const context = { onProgress: live.reporter.report, step, signal, budget: budget.openAccount() }
+    const context = { onProgress: live.reporter.report, onSign: live.reporter.sign, step, signal, budget: budget.openAccount() }
     return { state: 'succeeded', ...(await perform(work.order, { installer, context })) }
   } catch (error) {
     if (signal.aborted) return work.calledOff === null ? null : { state: 'cancelled', failure: work.calledOff }

@@ -10,6 +10,6 @@ export function statusOf(opId: OperationId, work: Work | null, progress: Progres
   const about = { op_id: opId, ...(generation === undefined ? {} : { generation }), ...(work.epoch === null ? {} : { epoch: work.epoch }) }
   if (work.end !== null) return { ...about, ...work.end.outcome }
   if (progress === null) return { ...about, state: 'accepted' }
-  const { phase, current, total } = progress
-  return { ...about, state: 'running', current, total, ...(phase === null ? {} : { phase }) }
+  const { phase, current, total, seq } = progress
+  return { ...about, state: 'running', current, total, progress_seq: seq, ...(phase === null ? {} : { phase }) }
 }

@@ -186,7 +186,7 @@ describe('trees', () => {
     expect(Object.keys(found)).toEqual(['a', 'a/changed', 'a/kept', 'b', 'b/z', 'c', 'c/2', 'h', 'l', 'run.sh', 'was-file', 'was-file/now'])
     expect(found).toMatchObject({ 'a/changed': '644 new', h: '644 new', l: '-> a/kept', 'run.sh': '755 #!/bin/sh\n' })
     expect(summary).toMatchObject({ entries: 12, backend: null, collisions: [] })
-    expect(await tested.store.verify(treeOf(layers), never)).toBe('intact')
+    expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
   })
 
   it.each([
@@ -239,7 +239,7 @@ describe('trees', () => {
     const { collisions } = await tested.install(layers)
     expect(collisions).toEqual(['A and a', '\u00e9 and e\u0301'])
     expect(await treeFiles(layers)).toMatchObject({ 'A/x': '644 A/x', 'a/x': '644 a/x', '\u00e9': '644 \u00e9' })
-    expect(await tested.store.verify(treeOf(layers), never)).toBe('intact')
+    expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
   })
 
   it('E24 long names come through PAX, GNU and the prefix of a header', async () => {
@@ -322,7 +322,7 @@ describe('trees', () => {
     expect(failure).toMatchObject({ code: 'integrity', retry: 'backoff' })
     expect(failure.message).toContain('damaged on this disk')
     await tested.install(layers)
-    expect(await tested.store.verify(treeOf(layers), never)).toBe('intact')
+    expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
   })
 })
 
@@ -366,7 +366,7 @@ describe('repair', () => {
     const tree = tested.store.treePath(treeOf(layers))
     await mkdir(join(tree, 'lib/__pycache__'))
     await writeFile(join(tree, 'lib/__pycache__/a.pyc'), 'compiled')
-    expect(await tested.store.verify(treeOf(layers), never)).toBe('intact')
+    expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
     await tested.install(layers, { whenThere: 'mend' })
     expect(await treeFiles(layers)).toEqual(before)
   })
@@ -378,9 +378,9 @@ describe('repair', () => {
     await mkdir(outside)
     await writeFile(join(outside, 'a'), 'of somebody else')
     await damage(tested.store.treePath(treeOf(layers)), outside)
-    expect(await tested.store.verify(treeOf(layers), never)).toBe('damaged')
+    expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('damaged')
     await tested.install(layers, { whenThere: 'mend' })
-    expect(await tested.store.verify(treeOf(layers), never)).toBe('intact')
+    expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
     expect(await treeFiles(layers)).toEqual(before)
     expect(await snapshot(outside)).toEqual({ a: '644 of somebody else' })
     expect(await readdir(join(tested.root, 'staging'))).toEqual([])
@@ -410,10 +410,10 @@ describe('imports', () => {
     await symlink('lib/x', join(from, 'link'))
     const { digest } = await tested.store.importDirectory(from, { signal: never, digestOf })
     expect(await snapshot(tested.store.treePath(digest))).toEqual(await snapshot(from))
-    expect(await tested.store.verify(digest, never)).toBe('intact')
+    expect(await tested.store.verify(digest, { signal: never })).toBe('intact')
     await writeFile(join(tested.store.treePath(digest), 'lib/x'), 'y')
     await tested.store.importDirectory(from, { signal: never, digestOf, whenThere: 'mend' })
-    expect(await tested.store.verify(digest, never)).toBe('intact')
+    expect(await tested.store.verify(digest, { signal: never })).toBe('intact')
     expect(await readdir(join(tested.root, 'staging'))).toEqual([])
   })
 
@@ -464,7 +464,7 @@ describe('records', () => {
     })
     expect(await tested.store.collect(never)).toMatchObject({ trees: 1, blobs: 1 })
     expect(first && (await tested.store.summary(first))).toBeNull()
-    for (const tree of [second, third]) expect(tree && (await tested.store.verify(tree, never))).toBe('intact')
+    for (const tree of [second, third]) expect(tree && (await tested.store.verify(tree, { signal: never }))).toBe('intact')
   })
 
   it('survive a restart, and are gone once deleted', async () => {
@@ -490,7 +490,7 @@ describe('records', () => {
     await writeFile(path, '{"format":2}')
     expect(await tested.store.list()).toEqual([])
     expect(await tested.store.collect(never)).toMatchObject({ trees: 0, blobs: 0 })
-    expect(first && (await tested.store.verify(first, never))).toBe('intact')
+    expect(first && (await tested.store.verify(first, { signal: never }))).toBe('intact')
     expect(await readFile(path, 'utf8')).toBe('{"format":2}')
   })
 
@@ -567,7 +567,7 @@ describe('collecting', () => {
             await tested.install(layers)
             // No record names it yet: the hold alone keeps it from a whole round of collecting.
             await tested.store.collect(never)
-            expect(await tested.store.verify(treeOf(layers), never)).toBe('intact')
+            expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
             await tested.store.activate(recordOf(`b${at}`, treeOf(layers)))
             expect(await readFile(join(tested.store.treePath(treeOf(layers)), 'version'), 'utf8')).toBe(String(at + 1))
           }),

@@ -22,8 +22,9 @@ import type { Activation, InstalledRecord } from './installed-record.ts'
 import { layoutOf, type Layout } from './layout.ts'
 import { createPulls, type Pulls } from './pulls.ts'
 import { createThreads } from './threads.ts'
-import { copyTree, readTree, unpackTree, verifyTree, type BuildOptions, type CopyOptions, type TreesDeps } from './trees.ts'
+import { copyTree, readTree, unpackTree, verifyTree, type BuildOptions, type CopyOptions, type Signed, type TreesDeps } from './trees.ts'
 import { createKeyedTurns, createTurns } from './turns.ts'
+import { whileWaiting } from './while-waiting.ts'
 import type { TreeLayer, TreeSummary } from './unpack/tree-manifest.ts'
 
 export interface BackendStore extends AsyncDisposable {
@@ -45,7 +46,7 @@ export interface BackendStore extends AsyncDisposable {
   /** Where to start a backend from; it exists once `unpack` or `importDirectory` has ended. */
   treePath(tree: Digest): string
   summary(tree: Digest): Promise<TreeSummary | null>
-  verify(tree: Digest, signal: AbortSignal): Promise<'intact' | 'damaged'>
+  verify(tree: Digest, options: Signed): Promise<'intact' | 'damaged'>
   /** From now on this version is the one in use; the one before is kept. */
   activate(record: InstalledRecord): Promise<void>
   /** False when it was not installed. What it used goes with the next `collect`. */
@@ -121,8 +122,9 @@ function blobsOf({
   limits,
   needSpace,
 }: Parts): Pick<BackendStore, 'hasBlob' | 'incomingSize' | 'fetchBlob' | 'importArchive'> {
+  const claim = patiently(claims)
   const fetch: BackendStore['fetchBlob'] = (wanted, options) =>
-    claims.claim([wanted.digest], options.signal, async () => {
+    claim([wanted.digest], options, async () => {
       const there = await sizeOf(layout.blob(wanted.digest))
       if (there !== null) return options.onBytes?.(there)
       await translated(fetchBlob({ layout, threads, step, largestBytes: limits.bytes, needSpace }, wanted, options))
@@ -136,23 +138,35 @@ function blobsOf({
   }
 }
 
+type Claim = <T>(digests: readonly [Digest, ...Digest[]], options: Signed, work: () => Promise<T>) => Promise<T>
+
+/** Whoever waits for somebody else's work on the same is alive. */
+function patiently(claims: Claims): Claim {
+  return (digests, { signal, onSign }, work) =>
+    whileWaiting(onSign, (come) =>
+      claims.claim(digests, signal, () => {
+        come()
+        return work()
+      }),
+    )
+}
+
 type TreePart = Pick<BackendStore, 'unpack' | 'importDirectory' | 'treePath' | 'summary' | 'verify'>
 
 function treesOf(parts: Parts): TreePart {
   const { layout, claims } = parts
+  const claim = patiently(claims)
   return {
     unpack: (tree, layers, options) =>
-      claims.claim([tree, ...layers.map(({ digest }) => digest)], options.signal, () =>
-        translated(unpackTree(parts, { tree, layers }, options)),
-      ),
+      claim([tree, ...layers.map(({ digest }) => digest)], options, () => translated(unpackTree(parts, { tree, layers }, options))),
     importDirectory: async (from, options) => {
       await using staged = await translated(copyTree(parts, from, options))
-      await claims.claim([staged.digest], options.signal, () => translated(staged.place()))
+      await claim([staged.digest], options, () => translated(staged.place()))
       return { digest: staged.digest, summary: staged.summary }
     },
     treePath: (tree) => join(layout.tree(tree), 'root'),
     summary: (tree) => readTree(layout, tree),
-    verify: (tree, signal) => claims.claim([tree], signal, () => verifyTree(parts, tree, signal)),
+    verify: (tree, options) => claim([tree], options, () => verifyTree(parts, tree, options)),
   }
 }
 

@@ -36,7 +36,7 @@ describe('on a disk of 24 MB', () => {
     expect(failure).toMatchObject({ code: 'disk_full', retry: 'backoff' })
     expect(await readdir(join(tested.root, 'staging'))).toEqual([])
     expect(await tested.store.hasBlob(Digest.parse(big.digest))).toBe(true)
-    expect(await tested.store.verify(treeOf(other), never)).toBe('intact')
+    expect(await tested.store.verify(treeOf(other), { signal: never })).toBe('intact')
     expect(await tested.store.freeBytes()).toBeGreaterThan(20 * mb)
     await rm(tested.root, { recursive: true })
   })

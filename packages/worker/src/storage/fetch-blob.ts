@@ -27,6 +27,8 @@ export interface FetchOptions {
   readonly signal: AbortSignal
   /** How many bytes of this blob are there, those of former tries included. */
   readonly onBytes?: (bytes: number) => void
+  /** It is being hashed, or somebody else fetches it. */
+  readonly onSign?: () => void
 }
 
 export interface FetchDeps {
@@ -56,7 +58,8 @@ async function fetchOnce(deps: FetchDeps, wanted: WantedBlob, options: FetchOpti
   let have = (await file.stat()).size
   if (have > largest) await file.truncate((have = 0))
   const failed = new AbortController()
-  const followed = threads.follow(path, AbortSignal.any([options.signal, failed.signal]))
+  const onSign = options.onSign === undefined ? {} : { onSign: options.onSign }
+  const followed = threads.follow(path, { signal: AbortSignal.any([options.signal, failed.signal]), ...onSign })
   // When the download fails, its error is the one to tell.
   followed.result.catch(() => {})
   try {
@@ -92,7 +95,7 @@ interface Completion {
 async function isComplete({ deps, wanted, have, options }: Completion): Promise<boolean> {
   if (wanted.size !== null) return have === wanted.size
   if (have === 0) return false
-  const whole = deps.threads.follow(deps.layout.incomingFile(wanted.digest), options.signal)
+  const whole = deps.threads.follow(deps.layout.incomingFile(wanted.digest), options)
   whole.grow(have)
   whole.finish()
   return `sha256:${await whole.result}` === wanted.digest

@@ -40,10 +40,10 @@ describe('kill -9', () => {
     const { store } = await tested.reopen()
     expect(await store.list()).toMatchObject([{ name: 'llama', version }])
     const { current } = (await store.get(name)) ?? {}
-    expect(current && (await store.verify(current.digest, never))).toBe('intact')
+    expect(current && (await store.verify(current.digest, { signal: never }))).toBe('intact')
     expect(await readdir(join(tested.root, 'staging'))).toEqual([])
     for (const tree of await readdir(join(tested.root, 'trees/sha256')))
-      expect(await store.verify(Digest.parse(`sha256:${tree}`), never)).toBe('intact')
+      expect(await store.verify(Digest.parse(`sha256:${tree}`), { signal: never })).toBe('intact')
 
     let sent = 0
     const before = await bytesThere(tested.root)
@@ -57,7 +57,7 @@ describe('kill -9', () => {
     expect(before + sent).toBe(upgradeLayers.reduce((sum, { size }) => sum + size, 0))
     await store.unpack(upgraded, layersOf(upgradeLayers), { signal: never })
     await store.activate(recordOf('llama', upgraded, '2'))
-    expect(await store.verify(upgraded, never)).toBe('intact')
+    expect(await store.verify(upgraded, { signal: never })).toBe('intact')
     expect(Object.keys(await snapshot(store.treePath(upgraded)))).toEqual(['lib', 'lib/data', 'lib/link', 'run.sh', 'version'])
     await store.collect(never)
     expect((await readdir(join(tested.root, 'blobs/sha256'))).toSorted()).toEqual(

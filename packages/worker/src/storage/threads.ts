@@ -5,6 +5,7 @@ import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { FleetError } from '@muster/protocol'
 import { createTurns } from './turns.ts'
+import { whileWaiting } from './while-waiting.ts'
 import type { FromThread, JobKind, Jobs, ToThread } from './thread/job.ts'
 
 /** For names of 200,000 entries and the like; beyond it a job fails instead of the process. What is new is mostly chunks on
@@ -14,6 +15,8 @@ const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 
 export interface JobOptions {
   readonly signal: AbortSignal
   readonly onProgress?: (current: number, total: number) => void
+  /** It goes on, or its turn has not come. */
+  readonly onSign?: () => void
   readonly step?: (name: string) => Promise<void> | void
 }
 
@@ -26,7 +29,7 @@ export interface RunningJob<Result> {
 export interface Threads {
   /** Waits for its turn; ends, also when cancelled, only after the job has stopped touching anything. */
   run<K extends Exclude<JobKind, 'follow'>>(kind: K, job: Jobs[K]['job'], options: JobOptions): Promise<Jobs[K]['result']>
-  follow(path: string, signal: AbortSignal): RunningJob<string>
+  follow(path: string, options: Pick<JobOptions, 'signal' | 'onSign'>): RunningJob<string>
   close(): Promise<void>
 }
 
@@ -55,17 +58,20 @@ export function createThreads(): Threads {
   }
   return {
     run: (kind, job, options) =>
-      turns.take(options.signal, async () => {
-        const thread = obtain()
-        try {
-          return await thread.start(kind, job, options).result
-        } finally {
-          giveBack(thread)
-        }
-      }),
-    follow: (path, signal) => {
+      whileWaiting(options.onSign, (come) =>
+        turns.take(options.signal, async () => {
+          come()
+          const thread = obtain()
+          try {
+            return await thread.start(kind, job, options).result
+          } finally {
+            giveBack(thread)
+          }
+        }),
+      ),
+    follow: (path, options) => {
       const { thread, leave } = joinShared()
-      const job = thread.start('follow', { path }, { signal })
+      const job = thread.start('follow', { path }, options)
       // Of a job that fails, whoever waits for its result is told.
       void job.result.then(leave, leave)
       return job
@@ -115,7 +121,10 @@ function startThread(): Thread {
     const { id } = message
     switch (message.tell) {
       case 'progress':
+        waiting.get(id)?.options.onSign?.()
         return waiting.get(id)?.options.onProgress?.(message.current, message.total)
+      case 'sign':
+        return waiting.get(id)?.options.onSign?.()
       case 'step':
         return void takeStep(waiting.get(id), message.name).then((isTaken) => send({ id, tell: isTaken ? 'stepped' : 'cancel' }))
       case 'done':

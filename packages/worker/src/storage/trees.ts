@@ -14,9 +14,14 @@ export interface BuildOptions {
   readonly signal: AbortSignal
   /** Packed bytes that were used, of all. */
   readonly onProgress?: (current: number, total: number) => void
+  /** It goes on, or its turn has not come. */
+  readonly onSign?: () => void
   /** What there is to do when the tree is already there; without it, nothing. */
   readonly whenThere?: 'mend'
 }
+
+export type Signed = Pick<BuildOptions, 'signal' | 'onSign'>
+const signed = ({ signal, onSign }: Signed): Signed => ({ signal, ...(onSign === undefined ? {} : { onSign }) })
 
 export interface TreesDeps {
   readonly layout: Layout
@@ -48,7 +53,7 @@ export async function unpackTree(deps: TreesDeps, { tree, layers }: WantedTree, 
   try {
     const job = { staging, layers: located, limits, keepFreeBytes }
     const built = await threads.run('unpack', job, { ...options, step }).catch(async (error: unknown) => {
-      throw await blame(deps, { error, layers }, options.signal)
+      throw await blame(deps, { error, layers }, options)
     })
     await place(deps, { staging, tree }, options)
     return built
@@ -83,8 +88,8 @@ export async function copyTree(deps: TreesDeps, from: string, options: CopyOptio
   }
 }
 
-export async function verifyTree({ layout, threads, log }: TreesDeps, tree: Digest, signal: AbortSignal): Promise<'intact' | 'damaged'> {
-  const problems = await threads.run('verify', { directory: layout.tree(tree) }, { signal })
+export async function verifyTree({ layout, threads, log }: TreesDeps, tree: Digest, options: Signed): Promise<'intact' | 'damaged'> {
+  const problems = await threads.run('verify', { directory: layout.tree(tree) }, options)
   if (problems.length > 0) log.warn('tree damaged', { tree, problems })
   return problems.length === 0 ? 'intact' : 'damaged'
 }
@@ -108,7 +113,7 @@ async function place(
   const directory = layout.tree(tree)
   if ((await sizeOf(directory)) === null) await rename(staging, directory)
   else if (options.whenThere === 'mend' || (await readTree(layout, tree)) === null) {
-    const mended = await threads.run('mend', { fresh: staging, directory }, { signal: options.signal })
+    const mended = await threads.run('mend', { fresh: staging, directory }, signed(options))
     log.info('tree mended', { tree, mended })
   }
   await syncPath(layout.trees)
@@ -125,12 +130,12 @@ async function locate(layout: Layout, layer: TreeLayer): Promise<TreeLayer & { p
 async function blame(
   { layout, threads }: TreesDeps,
   { error, layers }: { readonly error: unknown; readonly layers: readonly TreeLayer[] },
-  signal: AbortSignal,
+  options: Signed,
 ): Promise<unknown> {
   if (failureOf(error).code !== 'integrity') return error
   for (const { digest } of layers) {
     const path = layout.blob(digest)
-    const whole = threads.follow(path, signal)
+    const whole = threads.follow(path, signed(options))
     whole.grow((await sizeOf(path)) ?? 0)
     whole.finish()
     if (`sha256:${await whole.result}` === digest) continue

@@ -18,7 +18,9 @@ export async function copyDirectory(job: CopyJob, context: JobContext): Promise<
   tree.beginLayer()
   try {
     const root = realpathSync(from)
-    for await (const path of walk(root, '', context.signal)) copyEntry({ tree, from: root, path })
+    for await (const path of walk(root, '', context.signal)) {
+      copyEntry({ tree, from: root, path }, context.sign)
+    }
   } finally {
     tree.abandon()
   }
@@ -36,20 +38,26 @@ async function* walk(root: string, prefix: string, signal: AbortSignal): AsyncGe
   }
 }
 
-function copyEntry({ tree, from, path }: { readonly tree: MergedTree; readonly from: string; readonly path: string }): void {
+interface Entry {
+  readonly tree: MergedTree
+  readonly from: string
+  readonly path: string
+}
+
+function copyEntry({ tree, from, path }: Entry, sign: () => void): void {
   const source = join(from, path)
   const found = lstatSync(source)
   const header = { path, linkPath: '', size: 0, mode: found.mode & 0o7777, mtime: Math.max(0, Math.floor(found.mtimeMs / 1000)) }
   tree.countEntry()
   // A layer could not have it, so that the packed directory would be another one.
   if (basename(path).startsWith('.wh.')) throw refusal('whiteout', `${quote(path)} is named like a whiteout`)
-  if (found.isFile()) copyFile(tree, source, { ...header, type: '0', size: found.size })
+  if (found.isFile()) copyFile({ tree, source }, { ...header, type: '0', size: found.size }, sign)
   else if (found.isDirectory()) tree.entry({ ...header, type: '5' })
   else if (found.isSymbolicLink()) tree.entry({ ...header, type: '2', linkPath: readlinkSync(source) })
   else throw refusal('entry_type', `${quote(path)} is neither a file nor a directory nor a link`)
 }
 
-function copyFile(tree: MergedTree, source: string, header: TarHeader): void {
+function copyFile({ tree, source }: { readonly tree: MergedTree; readonly source: string }, header: TarHeader, sign: () => void): void {
   const fd = openSync(source, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
     if (!fstatSync(fd).isFile()) throw refusal('entry_type', `${quote(header.path)} is no regular file any more`)
@@ -60,6 +68,7 @@ function copyFile(tree: MergedTree, source: string, header: TarHeader): void {
       copied += bytes
       if (copied > header.size) break
       tree.write(buffer.subarray(0, bytes))
+      sign()
     }
     if (copied !== header.size) throw refusal('archive_truncated', `${quote(header.path)} changed while it was copied`)
     tree.endFile()

@@ -6,6 +6,7 @@ import { checkLinks } from '../unpack/resolve-links.ts'
 import { syncPath, syncTree } from '../unpack/sync-tree.ts'
 import { writeManifest, type TreeLayer, type TreeSummary } from '../unpack/tree-manifest.ts'
 import { collisions, walkNodes, type DirectoryNode } from '../unpack/tree-node.ts'
+import { whileWaiting } from '../while-waiting.ts'
 import type { JobContext } from './job.ts'
 
 const collisionsShown = 20
@@ -17,14 +18,14 @@ interface BuiltTree {
   readonly layers: readonly TreeLayer[]
 }
 
-export async function finishTree({ staging, root, bytes, layers }: BuiltTree, { signal }: JobContext): Promise<TreeSummary> {
+export async function finishTree({ staging, root, bytes, layers }: BuiltTree, { signal, sign }: JobContext): Promise<TreeSummary> {
   const directory = join(staging, 'root')
   checkLinks(root)
   const backend = checkArtifact(root, directory)
   const entries = walkNodes(root).reduce((count) => count + 1, 0)
   const summary: TreeSummary = { format: 1, layers: [...layers], entries, bytes, backend, collisions: collisions(root, collisionsShown) }
   writeManifest(join(staging, 'manifest'), summary, root)
-  await syncTree({ directory, root, entries }, signal)
+  await whileWaiting(sign, () => syncTree({ directory, root, entries }, signal))
   await syncPath(staging)
   return summary
 }

@@ -5,7 +5,7 @@ import type { JobContext } from './job.ts'
 
 const bufferBytes = 1024 * 1024
 
-export async function followFile({ path }: { readonly path: string }, { grown, signal }: JobContext): Promise<string> {
+export async function followFile({ path }: { readonly path: string }, { grown, signal, sign }: JobContext): Promise<string> {
   await using file = await open(path, 'r')
   const hash = createHash('sha256')
   const buffer = Buffer.allocUnsafe(bufferBytes)
@@ -18,6 +18,7 @@ export async function followFile({ path }: { readonly path: string }, { grown, s
       if (bytesRead === 0) throw new Error(`${path} is shorter than what was written to it`)
       hash.update(buffer.subarray(0, bytesRead))
       at += bytesRead
+      sign()
     }
     if (end) return hash.digest('hex')
   }

@@ -34,6 +34,7 @@ export type ToThread =
 
 export type FromThread =
   | { readonly id: number; readonly tell: 'progress'; readonly current: number; readonly total: number }
+  | { readonly id: number; readonly tell: 'sign' }
   | { readonly id: number; readonly tell: 'step'; readonly name: string }
   | { readonly id: number; readonly tell: 'done'; readonly result: unknown }
   | { readonly id: number; readonly tell: 'failed'; readonly failure: Failure | null; readonly error: Error }
@@ -42,6 +43,8 @@ export type FromThread =
 export interface JobContext {
   readonly signal: AbortSignal
   progress(current: number, total: number): void
+  /** That it goes on; as often as it likes. */
+  sign(): void
   step(name: string): Promise<void>
   /** Resolves with the number of bytes there may be read, more than `than`; `end` once there will be no more. */
   grown(than: number): Promise<{ readonly bytes: number; readonly end: boolean }>

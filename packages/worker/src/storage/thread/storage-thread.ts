@@ -10,6 +10,7 @@ import { unpackLayers } from './unpack-layers.ts'
 import { mendTree, verifyTree } from './verify-tree.ts'
 
 const progressEveryMs = 100
+const signEveryMs = 1_000
 
 type Run = { readonly [K in JobKind]: (job: Jobs[K]['job'], context: JobContext) => Promise<Jobs[K]['result']> }
 
@@ -71,6 +72,7 @@ async function start({ id, kind, job }: Extract<ToThread, { kind: JobKind }>): P
 function contextOf(id: number, state: Running): JobContext {
   const { signal } = state.abort
   let lastProgress = -Infinity
+  let lastSign = performance.now()
   return {
     signal,
     progress: (current, total) => {
@@ -78,6 +80,12 @@ function contextOf(id: number, state: Running): JobContext {
       if (now - lastProgress < progressEveryMs && current < total) return
       lastProgress = now
       send({ id, tell: 'progress', current, total })
+    },
+    sign: () => {
+      const now = performance.now()
+      if (now - lastSign < signEveryMs) return
+      lastSign = now
+      send({ id, tell: 'sign' })
     },
     step: async (name) => {
       const stepped = new Promise<void>((resolve) => (state.onStepped = resolve))

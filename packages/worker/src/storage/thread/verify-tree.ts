@@ -15,12 +15,12 @@ const mostProblems = 20
  * What is wrong with the tree, the first few; nothing when it is intact. What lies beside the files of the manifest is
  * not: backends keep compiled files and the like there (`__pycache__`), and one that runs would be mended for ever.
  */
-export async function verifyTree({ directory }: { readonly directory: string }, { signal }: JobContext): Promise<readonly string[]> {
+export async function verifyTree({ directory }: { readonly directory: string }, { signal, sign }: JobContext): Promise<readonly string[]> {
   const problems: string[] = []
   try {
     for await (const entry of readManifest(join(directory, 'manifest'))) {
       signal.throwIfAborted()
-      const problem = await differs(join(directory, 'root'), entry)
+      const problem = await differs(join(directory, 'root'), entry, sign)
       if (problem !== null) problems.push(`${entry.path} ${problem}`)
       if (problems.length >= mostProblems) return problems
     }
@@ -34,7 +34,7 @@ export async function verifyTree({ directory }: { readonly directory: string }, 
 /** What was mended. Also what lies beside goes: whoever mends wants the tree as it was fetched. */
 export async function mendTree(
   { fresh, directory }: { readonly fresh: string; readonly directory: string },
-  { signal }: JobContext,
+  { signal, sign }: JobContext,
 ): Promise<readonly string[]> {
   const root = join(directory, 'root')
   const gone = join(fresh, 'gone')
@@ -45,7 +45,7 @@ export async function mendTree(
   for await (const entry of readManifest(join(fresh, 'manifest'))) {
     signal.throwIfAborted()
     known.add(entry.path)
-    if ((await differs(root, entry)) === null) continue
+    if ((await differs(root, entry, sign)) === null) continue
     const to = join(root, entry.path)
     if (entry.kind === 'directory' && (await isDirectory(to))) await chmod(to, entry.mode)
     else await replaceUnless(false, { from: join(fresh, 'root', entry.path), to, gone: join(gone, String(mended.length)) })
@@ -77,7 +77,8 @@ async function isDirectory(path: string): Promise<boolean> {
   return found?.isDirectory() ?? false
 }
 
-async function differs(root: string, entry: ManifestEntry): Promise<string | null> {
+async function differs(root: string, entry: ManifestEntry, sign: () => void): Promise<string | null> {
+  sign()
   const path = join(root, entry.path)
   const found = await lstat(path).catch(() => null)
   if (found === null) return 'is missing'
@@ -90,14 +91,17 @@ async function differs(root: string, entry: ManifestEntry): Promise<string | nul
     case 'file':
       if (!found.isFile()) return 'is no file'
       if ((found.mode & 0o7777) !== entry.mode) return 'has another mode'
-      return found.size === entry.size && (await sha256Of(path)) === entry.sha256 ? null : 'has other content'
+      return found.size === entry.size && (await sha256Of(path, sign)) === entry.sha256 ? null : 'has other content'
   }
 }
 
-async function sha256Of(path: string): Promise<string | null> {
+async function sha256Of(path: string, sign: () => void): Promise<string | null> {
   const hash = createHash('sha256')
   try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) hash.update(chunk as Buffer)
+    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024 })) {
+      hash.update(chunk as Buffer)
+      sign()
+    }
   } catch {
     return null
   }
