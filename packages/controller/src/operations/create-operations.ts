@@ -39,7 +39,7 @@ export function createOperations(deps: OperationsDeps) {
   const quietMs = Math.min(maxQuietMs, stallMs / 4)
   const advance = createAdvance({ intents, retry, onSettled: deps.onSettled, random, clock, log })
   const send = createSend({ bus, pulses, advance, holder, timeouts, clock, log })
-  const ask = createAsk({ bus, pulses, advance, quietMs, stallMs, log })
+  const ask = createAsk({ bus, pulses, intents, advance, quietMs, stallMs, log })
   const reconciler = new Reconciler({
     ...{ intents, advance, send, ask, holder, timeouts, quietMs, clock, log },
     intervalMs: settings.reconcileInterval,

@@ -100,9 +100,13 @@ async function readAgain(left: readonly Happened[], { intents }: AdvanceDeps): P
     const [record] = found?.rows ?? []
     // A newer wish has the row now: what happened to the older one is nobody's business any more.
     if (record === undefined || found === undefined || record.intent.generation !== happened.record.intent.generation) return []
+    if (record.intent.epoch !== happened.record.intent.epoch && isOfOneTry(happened.event)) return []
     return [{ ...happened, record, now: found.now }]
   })
 }
+
+/** An answer to one try says nothing of the next; how it ended does, and says of which try it speaks. */
+const isOfOneTry = (event: IntentEvent): boolean => event.type !== 'succeeded' && event.type !== 'cancel_asked' && !('epoch' in event)
 
 function settle(settled: readonly Settled[], { onSettled, log }: AdvanceDeps): void {
   for (const { intent } of settled) {

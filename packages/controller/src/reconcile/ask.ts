@@ -3,16 +3,17 @@
 import { BusError, type Bus } from '@muster/bus'
 import type { Log } from '@muster/host'
 import { backendList, opCancel, opStatus, type OpStatusReply } from '@muster/protocol'
-import type { Claimed } from '../store/intents.ts'
+import type { Claimed, IntentStore } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import type { Advance } from './advance.ts'
-import { eventOfEnd, eventOfStatus, isSatisfied } from './decide.ts'
+import { eventOfEnd, eventOfStatus, isSatisfied, tickOf } from './decide.ts'
 
 const answerWithinMs = 5_000
 
 export interface AskDeps {
   readonly bus: Bus
   readonly pulses: Pick<PulseStore, 'recordAnswered' | 'recordNoResponders'>
+  readonly intents: Pick<IntentStore, 'recordProgress'>
   readonly advance: Advance
   readonly quietMs: number
   readonly stallMs: number
@@ -42,13 +43,14 @@ export function createAsk(deps: AskDeps): Ask {
 
 type Now = AskDeps & { readonly signal: AbortSignal }
 
-async function askStatus(row: Claimed, now: number, { bus, advance, quietMs, stallMs, log, signal }: Now): Promise<void> {
+async function askStatus(row: Claimed, now: number, { bus, intents, advance, quietMs, stallMs, log, signal }: Now): Promise<void> {
   const { nodeId: node, opId, epoch } = row.intent
   const to = { timeoutMs: answerWithinMs, signal }
   const reply = await bus.request(opStatus, { node }, { op_id: opId }, to)
   const event = eventOfStatus(row, reply, { now, quietMs, stallMs })
   if (event === null) return
   await advance({ record: row, event, now })
+  if (reply.state === 'running' && event.type === 'moved') await intents.recordProgress([tickOf(row, reply)])
   const isStalled = event.type === 'failed' && reply.state === 'running'
   if (!isStalled) return
   log.warn('work showed no sign of life; it is cancelled on the worker and tried again', {

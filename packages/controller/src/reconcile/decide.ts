@@ -1,5 +1,6 @@
 // What follows from an answer of a worker. Pure: protocol/states/intent.ts then moves the row.
 import {
+  isOpen,
   unreachable,
   type BackendList,
   type CommandReply,
@@ -11,6 +12,7 @@ import {
 } from '@muster/protocol'
 import type { Plan } from '../store/plan.ts'
 import type { BytesSeen } from '../store/intent-rows.ts'
+import type { ProgressTick } from '../store/intents.ts'
 
 /** Asked again this much later when nobody knows what became of a command. */
 export const againInMs = 2_000
@@ -64,10 +66,24 @@ export function eventOfStatus({ intent, bytes, askedAt }: Asked, reply: OpStatus
   if (intent.state !== 'working') return null
   // Waiting for its turn is no stall; nor is what nobody has watched: the first look only begins the watch.
   const isWatched = askedAt !== null && facts.now - askedAt <= 4 * facts.quietMs + 5_000
-  const hasMoved = reply.state === 'accepted' || (reply.current ?? 0) !== bytes.current || (reply.phase ?? null) !== bytes.phase
-  if (!isWatched || hasMoved) return { type: 'moved' }
+  if (!isWatched || hasMoved(reply, bytes)) return { type: 'moved' }
   if (facts.now - intent.signAt <= facts.stallMs) return null
   return { type: 'failed', epoch: intent.epoch, failure: stalled(facts, reply), mayRun: true }
+}
+
+/** Workers number their signs of life, since not every sign moves a byte. */
+function hasMoved({ state, phase, current, progress_seq: seq }: OpStatusReply, seen: BytesSeen): boolean {
+  if (state === 'accepted') return true
+  if (seq !== undefined && seen.seq !== null) return seq > seen.seq
+  return (current ?? 0) !== seen.current || (phase ?? null) !== seen.phase
+}
+
+/** What was asked for and answered is as good as what is told: of progress everything may be lost. */
+export function tickOf({ intent, bytes }: Pick<Asked, 'intent' | 'bytes'>, reply: OpStatusReply): ProgressTick {
+  const { phase = null, current = 0, total = 0, progress_seq: seq = null } = reply
+  const percentage = total > 0 ? Math.min(100, Math.floor((current / total) * 1000) / 10) : 0
+  const { nodeId, opId, epoch } = intent
+  return { nodeId, opId, epoch, phase, fileName: bytes.fileName, current, total, percentage, seq }
 }
 
 const stalled = ({ stallMs }: StallFacts, { phase, current, total }: OpStatusReply): Failure => ({
@@ -79,13 +95,18 @@ const stalled = ({ stallMs }: StallFacts, { phase, current, total }: OpStatusRep
 })
 
 /**
- * Whether what a node lists makes the wish true. Only of work that the worker has taken on: a list that was made before
- * says nothing about it. Workers that number their wishes say up to which one their list goes.
+ * Whether what a node lists makes the wish true. A list that was made before the worker took the wish on says nothing
+ * about it: workers that number their wishes say up to which one their list goes, of others it has to be in work.
  */
 export function isSatisfied({ intent, plan }: { intent: Intent; plan: Plan }, list: BackendList): boolean {
-  if (intent.state !== 'working') return false
-  const upTo = list.generations?.[intent.backend]
-  if (list.generations !== undefined && (upTo === undefined || upTo < intent.generation)) return false
+  if (!isOpen(intent)) return false
+  if (list.generations === undefined) {
+    if (intent.state !== 'working') return false
+  } else {
+    if ((list.generations[intent.backend] ?? -1) < intent.generation) return false
+    // It may be there and damaged: an upgrade that failed, or of which nobody knows, is tried again to mend it.
+    if (intent.state !== 'working' && intent.kind === 'upgrade') return false
+  }
   const found = list.backends.find(({ name }) => name === intent.backend || name === plan.name)
   switch (intent.kind) {
     case 'install':

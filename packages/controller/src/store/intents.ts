@@ -90,7 +90,7 @@ export class IntentStore {
       ), claimed as (
         update intents i set state = 'sending', epoch = i.epoch + 1, holder = ${holder},
           lease_until = now() + make_interval(secs => ${leaseMs / 1000}),
-          next_at = null, wait = null, accepted_at = null, sign_at = null, was_sent = true, asked_at = null,
+          next_at = null, wait = null, accepted_at = null, sign_at = null, was_sent = true, asked_at = null, progress_seq = null,
           revision = i.revision + 1
         from due where i.node_id = due.node_id and i.backend = due.backend
         returning i.*, due.features, due.node_incarnation, due.is_answering

@@ -391,13 +391,24 @@ AS $function$
 declare
   turned text[];
   returned text[];
+  restarted text[];
 begin
-  select array_agg(n.node_id order by n.node_id),
-    array_agg(n.node_id order by n.node_id) filter (where n.liveness = 'present' and n.answering = 'yes')
-  into turned, returned
+  select array_agg(n.node_id order by n.node_id) filter (where n.liveness <> o.liveness or n.answering <> o.answering),
+    array_agg(n.node_id order by n.node_id) filter (where (n.liveness <> o.liveness or n.answering <> o.answering)
+      and n.liveness = 'present' and n.answering = 'yes'),
+    array_agg(n.node_id order by n.node_id) filter (where n.incarnation is distinct from o.incarnation and o.incarnation is not null)
+  into turned, returned, restarted
   from new_pulses n join old_pulses o on o.node_id = n.node_id
-  where n.liveness <> o.liveness or n.answering <> o.answering;
-  if turned is not null then perform nodes_turned(turned, coalesce(returned, '{}')); end if;
+  where n.liveness <> o.liveness or n.answering <> o.answering or n.incarnation is distinct from o.incarnation;
+  if returned is not null then
+    update intents set next_at = now(), revision = revision + 1
+    where node_id = any(returned) and (state = 'waiting' or wait = 'another_try') and next_at > now();
+  end if;
+  if restarted is not null then
+    update intents set wait = 'another_try', next_at = now(), holder = null, lease_until = null, revision = revision + 1
+    where node_id = any(restarted) and wait in ('reply', 'another_try');
+  end if;
+  if turned is not null then perform operations_of_nodes_changed(turned); end if;
   return null;
 end
 $function$;
