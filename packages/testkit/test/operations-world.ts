@@ -5,12 +5,14 @@ import { join } from 'node:path'
 import { connectNats, createLocalHub, type Bus, type LocalHub } from '@muster/bus'
 import { openDataDir, resolveSettings, silentLog, systemClock, type Log } from '@muster/host'
 import {
+  BackendName,
   heartbeat,
   Incarnation,
   NodeId,
   nodeEvents,
   OperationId,
   progress,
+  type InstalledBackend,
   type NodeEvent,
   type OperationNode,
   type OperationView,
@@ -76,6 +78,13 @@ const quick = {
   'op-retry-base': '200ms',
   'op-retry-max': '1s',
 }
+
+/** What a node lists, of which nothing but its name, and perhaps its digest, matters. */
+export const listed = (name: string, digest = ''): InstalledBackend => ({
+  ...{ is_system: false, is_meta: false, installed_at: '', gallery_url: '', version: '1', uri: '' },
+  name: BackendName.parse(name),
+  digest,
+})
 
 export async function startOperationsWorld(options: OperationsWorldOptions) {
   const ending = new AsyncDisposableStack()
@@ -251,22 +260,30 @@ async function addLegacyWorker(
   name: string,
   options: Omit<LegacyWorkerOptions, 'bus' | 'nodeId'>,
   world: World,
-): Promise<LegacyWorker & { id: NodeId }> {
+): Promise<LegacyWorker & { id: NodeId; restart(): Promise<void> }> {
   const { caller, id } = await register(name, { features: [] }, world)
-  const bus = await world.connect(`legacy-${name}`)
-  const legacy = startLegacyWorker({ ...options, bus, nodeId: id })
+  const begin = async (life: number): Promise<LegacyWorker> =>
+    startLegacyWorker({ ...options, bus: await world.connect(`legacy-${name}-${life}`), nodeId: id })
+  const first = await begin(0)
+  let current = first
+  let incarnation = caller.incarnation
   const beat = (): void =>
-    void caller
-      .post(`/api/node/${id}/heartbeat`, { node_id: id, incarnation: caller.incarnation, version: '0.0.0', resources: {} })
-      .catch(() => undefined)
+    void caller.post(`/api/node/${id}/heartbeat`, { node_id: id, incarnation, version: '0.0.0', resources: {} }).catch(() => undefined)
   const timer = setInterval(beat, 300)
   beat()
   world.ending.defer(async () => {
     clearInterval(timer)
-    await legacy.stop()
+    await current.stop()
   })
   await untilHealthy(world, id)
-  return { ...legacy, id }
+  /** Another process: what the first one was at is gone, and so is what it had to say. */
+  const restart = async (): Promise<void> => {
+    void current.stop()
+    incarnation = `${caller.incarnation}-again`
+    await caller.register({ name, features: [], incarnation })
+    current = await begin(1)
+  }
+  return { ...first, id, restart }
 }
 
 /** A node that reports and does nothing else until a test serves its subjects. */
