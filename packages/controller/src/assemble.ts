@@ -204,7 +204,13 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
     ...galleryEndpoints({ galleries: store.galleries, builtin }),
-    ...operationEndpoints({ operations: store.operations, reopen: store.reopen, view: operations.view, wake: operations.wake }),
+    ...operationEndpoints({
+      operations: store.operations,
+      reopen: store.reopen,
+      wishes: store.wishes,
+      view: operations.view,
+      wake: operations.wake,
+    }),
     ...backendReadEndpoints({ ...inventory, catalogue: planners.catalogue, nodes: store.nodes }),
     ...backendWishEndpoints({
       wishes,

@@ -195,6 +195,25 @@ describe('cancel', () => {
 })
 
 describe('retry', () => {
+  it('B11 with an Idempotency-Key is safe to repeat, and so is a cancel', async () => {
+    const gate = createGate()
+    world.publish('repeated', '1')
+    one.installer.script.set(backendName('repeated'), failing({ code: 'not_found', retry: 'never', message: 'not there' }))
+    const id = await world.install('repeated', { nodes: [one.id] })
+    expect((await world.ended(id)).state).toBe('failed')
+    one.installer.script.set(backendName('repeated'), gate.behaviour)
+    const post = (verb: string, key: string, body: object = {}) =>
+      world.api().post(`/api/operations/${id}/${verb}`, body, { headers: { 'idempotency-key': key } })
+    expect(await post('retry', 'r-1')).toMatchObject({ status: 202 })
+    expect(await post('retry', 'r-1')).toMatchObject({ status: 202, body: { id } })
+    expect(await post('retry', 'r-1', { node_id: one.id })).toMatchObject({ status: 422 })
+    expect(await post('retry', 'r-2')).toMatchObject({ status: 409, body: { error: { code: 'nothing_failed' } } })
+    expect(await post('cancel', 'c-1')).toMatchObject({ status: 202 })
+    expect((await world.ended(id)).state).toBe('cancelled')
+    expect(await post('cancel', 'c-1')).toMatchObject({ status: 202, body: { state: 'cancelled' } })
+    expect(await post('cancel', 'c-2')).toMatchObject({ status: 409, body: { error: { code: 'already_finished' } } })
+  })
+
   it('A11 reopens one failed node, or all, with attempts 0 and a new generation', async () => {
     world.publish('retried', '1.0.0')
     for (const worker of [one, two]) worker.installer.script.set(backendName('retried'), failing(unavailable))

@@ -2,12 +2,15 @@
 import { operationRoutes as routes, type OperationId, type OperationView } from '@muster/protocol'
 import type { OperationRecord, OperationStore } from '../store/operations.ts'
 import type { ReopenStore } from '../store/reopen.ts'
+import type { WishStore } from '../store/wishes.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError, notFound } from './http-error.ts'
+import { answeredBefore, idempotencyKeyOf } from './idempotency.ts'
 
 export interface OperationEndpointDeps {
   readonly operations: OperationStore
   readonly reopen: ReopenStore
+  readonly wishes: Pick<WishStore, 'remembered'>
   readonly view: (operation: OperationRecord) => OperationView
   /** There may be something to do. */
   readonly wake: () => void
@@ -15,7 +18,7 @@ export interface OperationEndpointDeps {
 
 const noSuchOperation = (id: string): HttpError => notFound(`there is no operation ${id}; GET /api/operations?state=all lists them`)
 
-export function operationEndpoints({ operations, reopen, view: viewOf, wake }: OperationEndpointDeps): Endpoint[] {
+export function operationEndpoints({ operations, reopen, wishes, view: viewOf, wake }: OperationEndpointDeps): Endpoint[] {
   const view = async (id: OperationId): Promise<OperationView> => {
     const operation = await operations.find(id)
     if (operation === null) throw noSuchOperation(id)
@@ -26,22 +29,30 @@ export function operationEndpoints({ operations, reopen, view: viewOf, wake }: O
       operations: (await operations.list(query.state)).map(viewOf),
     })),
     endpoint(routes.get, async ({ params }) => await view(params.id)),
-    endpoint(routes.cancel, async ({ params: { id } }) => {
-      const outcome = await reopen.cancel(id)
+    endpoint(routes.cancel, async ({ params: { id }, ...call }) => {
+      const key = idempotencyKeyOf(call, ['cancel', id])
+      if ((await answeredBefore(wishes, key)) !== null) return await view(id)
+      const outcome = await reopen.cancel(id, key)
       if (outcome === 'unknown') throw noSuchOperation(id)
       if (outcome === 'already_finished')
         throw new HttpError(409, 'already_finished', `operation ${id} has come to its end; there is nothing to cancel`)
       wake()
       return await view(id)
     }),
-    endpoint(routes.retry, async ({ params: { id }, body: { node_id: nodeId = null } }) => {
-      const outcome = await reopen.retry(id, nodeId)
+    endpoint(routes.retry, async ({ params: { id }, body: { node_id: nodeId = null }, ...call }) => {
+      const key = idempotencyKeyOf(call, ['retry', id, nodeId])
+      if ((await answeredBefore(wishes, key)) !== null) return await view(id)
+      const outcome = await reopen.retry({ id, nodeId }, key)
       const where = nodeId === null ? '' : ` on node ${nodeId}`
       if (outcome === 'unknown') throw noSuchOperation(id)
       if (outcome === 'nothing_failed')
         throw new HttpError(409, 'nothing_failed', `operation ${id} has not failed${where}; there is nothing to retry`)
       if (outcome === 'superseded')
-        throw new HttpError(409, 'superseded', `what operation ${id} wished${where} was followed by a newer wish; make a new one instead`)
+        throw new HttpError(
+          409,
+          'superseded',
+          `what operation ${id} wished${where} was followed by a newer wish, or its node was removed; make a new one instead`,
+        )
       wake()
       return await view(id)
     }),

@@ -5,7 +5,7 @@ import { fromIntentRow, type IntentRow } from './intent-rows.ts'
 import { IntentStore } from './intents.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
-import { lockBackend } from './wishes.ts'
+import { lockBackend, remember, type IdempotencyKey } from './wishes.ts'
 
 type Tx = Transaction<Database>
 export type Cancelled = 'done' | 'unknown' | 'already_finished'
@@ -21,8 +21,8 @@ export class ReopenStore {
     this.#db = db
   }
 
-  async cancel(id: OperationId): Promise<Cancelled> {
-    return await this.#inTurn(id, async (tx) => {
+  async cancel(id: OperationId, once: IdempotencyKey | null): Promise<Cancelled> {
+    return await this.#inTurn({ id, once }, async (tx) => {
       const { rows } = await sql<{ node_id: string; is_shared: boolean; intent: IntentRow; now_ms: number }>`
         select n.node_id, to_jsonb(i) as intent, extract(epoch from now())::float8 * 1000 as now_ms, exists (
           select from operation_nodes o where o.generation = n.generation and o.status = 'open' and o.operation_id <> n.operation_id
@@ -49,8 +49,8 @@ export class ReopenStore {
   }
 
   /** Reopens failed and dead nodes: all of them, or one. */
-  async retry(id: OperationId, nodeId: NodeId | null): Promise<Retried> {
-    return await this.#inTurn(id, async (tx) => {
+  async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
+    return await this.#inTurn({ id, once }, async (tx) => {
       const { rows: failed } = await sql<{ node_id: string; is_current: boolean }>`
         select n.node_id, coalesce(i.state in ('failed', 'dead'), false) as is_current
         from operation_nodes n left join intents i on i.generation = n.generation
@@ -84,13 +84,16 @@ export class ReopenStore {
     )
   }
 
-  async #inTurn<T>(id: OperationId, work: (tx: Tx) => Promise<T>): Promise<T | 'unknown'> {
+  async #inTurn<T>({ id, once }: { id: OperationId; once: IdempotencyKey | null }, work: (tx: Tx) => Promise<T>): Promise<T | 'unknown'> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
         const operation = await tx.selectFrom('operations').select('backend').where('id', '=', id).executeTakeFirst()
         if (operation === undefined) return 'unknown'
         await lockBackend(tx, operation.backend ?? '')
-        return await work(tx)
+        const outcome = await work(tx)
+        // What changed nothing is not worth remembering: the same request may be right later.
+        if (outcome === 'done' && once !== null) await remember(tx, { ...once, status: 202, response: {} })
+        return outcome
       }),
     )
   }

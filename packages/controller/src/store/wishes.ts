@@ -69,7 +69,7 @@ export async function lockBackend(tx: Tx, backend: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`wish ${backend}`}, 0))`.execute(tx)
 }
 
-async function remember(tx: Tx, once: IdempotencyKey & { status: number; response: object }): Promise<boolean> {
+export async function remember(tx: Tx, once: IdempotencyKey & { status: number; response: object }): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('idempotency_keys')
     .values({
