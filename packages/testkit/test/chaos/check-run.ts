@@ -70,15 +70,21 @@ export function falseSuccesses(observed: Observed): Violation[] {
     if (followed === null) return [violation(`controller ${controller} showed success of a wish that nobody made`, { operation, node })]
     const { backend, generation, wanted } = followed
     const about = { operation, node, backend, generation }
-    // What was so a look ago was so; the journal is on disk before anybody hears of it.
-    const by = seenAt + 2 * observed.lookMs
-    const isNoted = followed.orders.some(({ end }) => end?.state === 'succeeded' && end.seenAt <= by)
+    const isNoted = followed.orders.some(({ end }) => end?.state === 'succeeded' && end.before < seenAt)
     if (!isNoted) return [violation(`controller ${controller} showed success, and the worker had not noted any`, about)]
-    const lay = (disks.get(`${node} ${backend}`) ?? []).some(
-      (record) => record.to >= each.from - observed.lookMs && record.from <= by && holds(wanted, record.digest),
-    )
-    const isOverruled = (orders.get(`${node} ${backend}`) ?? []).some((order) => order.generation > generation && order.seenAt <= by)
+    const lay = mayHaveLain(disks.get(`${node} ${backend}`) ?? [], each, (digest) => holds(wanted, digest))
+    const isOverruled = (orders.get(`${node} ${backend}`) ?? []).some((order) => order.generation > generation && order.before < seenAt)
     return lay || isOverruled ? [] : [violation(`controller ${controller} showed success, and the disk did not hold it`, about)]
+  })
+}
+
+/** Between two looks anything may have been there, so what was seen first and last is stretched to the looks beside it. */
+function mayHaveLain(records: readonly OnDisk[], { from, seenAt }: Shown, isIt: (digest: string | null) => boolean): boolean {
+  const inOrder = records.toSorted((a, b) => a.from - b.from)
+  return inOrder.some(({ digest }, index) => {
+    const earliest = inOrder[index - 1]?.to ?? 0
+    const latest = inOrder[index + 1]?.from ?? Infinity
+    return isIt(digest) && earliest <= seenAt && latest >= from
   })
 }
 
@@ -100,7 +106,7 @@ export function activatedTwice(observed: Observed): Violation[] {
 }
 
 /** The same content again, and nothing between that had taken it away. */
-function rewrittenRecords({ disk, orders, lookMs }: Observed): Violation[] {
+function rewrittenRecords({ disk, orders }: Observed): Violation[] {
   const rows = Map.groupBy(disk, ({ node, backend }) => `${node} ${backend}`)
   return [...rows.values()].flatMap((records) =>
     records
@@ -109,19 +115,17 @@ function rewrittenRecords({ disk, orders, lookMs }: Observed): Violation[] {
         const before = all[index - 1]
         if (before === undefined || record.digest === null || before.digest !== record.digest || before.mark === record.mark) return []
         const { node, backend } = record
-        const isExplained = orders.some(
-          (order) => order.node === node && order.backend === backend && takesAway(order, [before, record], lookMs),
-        )
+        const isExplained = orders.some((order) => order.node === node && order.backend === backend && takesAway(order, before, record))
         const what = `the record of ${record.digest} was written again, and nothing had taken it away`
         return isExplained ? [] : [{ rule: 'activated twice', what, about: { node, backend } }]
       }),
   )
 }
 
-/** It was at work at some time between the two. */
-function takesAway(order: Order, [before, after]: readonly [OnDisk, OnDisk], lookMs: number): boolean {
+/** It may have been at work at some time between the two. */
+function takesAway(order: Order, before: OnDisk, after: OnDisk): boolean {
   if (order.kind !== 'delete' && order.digest === after.digest) return false
-  return order.seenAt <= after.from + lookMs && (order.end === null || order.end.seenAt >= before.to - lookMs)
+  return order.before <= after.from && (order.end === null || order.end.seenAt >= before.to)
 }
 
 /** What is shown follows what is, wherever nothing is in the way. */
@@ -150,7 +154,7 @@ function contradictions({ status, isSettled }: Shown, orders: readonly Order[]):
   const isWorking = status === 'downloading' || status === 'running_on_worker'
   if (last === undefined) return isWorking ? [{ from: 0, to: Infinity, what: 'the worker had never taken it on' }] : []
   const found: Contradiction[] = []
-  if (isWorking) found.push({ from: 0, to: orders[0]?.seenAt ?? 0, what: 'the worker had not taken it on' })
+  if (isWorking) found.push({ from: 0, to: Math.min(...orders.map((order) => order.before)), what: 'the worker had not taken it on' })
   if (!isSettled && !isWorking) found.push({ from: last.seenAt, to: last.end?.before ?? Infinity, what: 'the worker was at it' })
   const { end } = last
   if (end !== null && !isSettled && (isWorking || end.state === 'succeeded'))

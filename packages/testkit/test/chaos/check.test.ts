@@ -14,7 +14,7 @@ const place = { operation: 'op-1', node: 'n', controller: 0 }
 const wish: AcceptedWish = { operation: 'op-1', kind: 'install', backend: 'b', digest: one, nodes: ['n'], sentAt: 1000, answeredAt: 1100 }
 const order: Order = {
   ...about,
-  ...{ id: 1, kind: 'install', generation: 1, digest: one, seenAt: 1200 },
+  ...{ id: 1, kind: 'install', generation: 1, digest: one, before: 1150, seenAt: 1200 },
   end: { state: 'succeeded', before: 4900, seenAt: 5000 },
 }
 const intent: FinalIntent = { ...about, kind: 'install', generation: 1, digest: one, isExact: true, state: 'applied', failure: null }
@@ -27,7 +27,6 @@ const present: OnDisk = { ...about, digest: one, mark: 'i1', from: 4950, to: 20_
 /** Version 1 was wished for at 1000, begun at 1200 and done at 5000; both controllers showed so. */
 const well: Observed = {
   controllers: 2,
-  lookMs: 100,
   accepted: [wish],
   shown: [
     { ...place, ...queued, from: 1150, seenAt: 1160, to: 1250 },
@@ -137,7 +136,11 @@ describe('the checker', () => {
       },
     ],
     ['success was shown of what no worker knows', 'false success', { ...well, orders: [] }],
-    ['it was shown as being worked on long before it was', 'status contradicted', { ...well, orders: [{ ...order, seenAt: 4000 }] }],
+    [
+      'it was shown as being worked on long before it was',
+      'status contradicted',
+      { ...well, orders: [{ ...order, before: 3900, seenAt: 4000 }] },
+    ],
     [
       'it was shown as queued long after it was begun',
       'status contradicted',
@@ -166,7 +169,7 @@ describe('the checker', () => {
         downs: [{ name: 'n', from: 2900, to: 3100 }],
       },
     ],
-    ['what is shown is late, and the worker was not connected', { ...well, clear: [], orders: [{ ...order, seenAt: 4000 }] }],
+    ['what is shown is late, and the worker was not connected', { ...well, clear: [], orders: [{ ...order, before: 3900, seenAt: 4000 }] }],
     [
       'a record was written again after a deletion',
       {
@@ -182,7 +185,7 @@ describe('the checker', () => {
             seenAt: 10_000,
             end: { state: 'succeeded', before: 10_000, seenAt: 10_050 },
           },
-          { ...order, id: 3, generation: 3, seenAt: 10_050, end: { state: 'succeeded', before: 10_050, seenAt: 10_100 } },
+          { ...order, id: 3, generation: 3, before: 10_000, seenAt: 10_050, end: { state: 'succeeded', before: 10_050, seenAt: 10_100 } },
         ],
         disk: [absent, { ...present, to: 10_000 }, { ...about, digest: one, mark: 'i2', from: 10_100, to: 20_000 }],
       },

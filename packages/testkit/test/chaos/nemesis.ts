@@ -34,7 +34,6 @@ export async function rage(options: NemesisOptions): Promise<{ downs: Down[]; ki
     resurrections.push(killAndStart(victim, downMs, { ...options, downs }))
   }
   await Promise.all(resurrections)
-  await delay(Math.max(0, began + durationMs - now()))
   return { downs, kills }
 }
 

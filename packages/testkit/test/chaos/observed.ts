@@ -50,8 +50,9 @@ export interface Order {
   readonly kind: 'install' | 'upgrade' | 'delete'
   readonly generation: number
   readonly digest: string | null
+  /** When the last look that did not show it began, and when the first one that did had ended. */
+  readonly before: number
   readonly seenAt: number
-  /** `before`: the last look that did not show it. */
   readonly end: Readonly<{ state: 'succeeded' | 'failed' | 'cancelled'; before: number; seenAt: number }> | null
 }
 
@@ -62,6 +63,7 @@ export interface OnDisk {
   readonly digest: string | null
   /** Tells one writing of the record from another. */
   readonly mark: string
+  /** When the first look that showed it had ended, and when the last one began. */
   readonly from: number
   readonly to: number
 }
@@ -122,8 +124,6 @@ export interface Observed {
   /** Ids of all operations that the database has. */
   readonly operations: readonly string[]
   readonly downs: readonly Down[]
-  /** A look at the disks lasts and comes back after no longer than this. */
-  readonly lookMs: number
 }
 
 export interface Violation {

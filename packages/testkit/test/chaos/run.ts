@@ -65,7 +65,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     const { history, ...concluded } = await conclude(world, { asked: known(), now })
     const observed: Observed = {
       ...{ controllers: size.controllers, accepted: ledger.accepted, downs: killed.downs, ...concluded },
-      ...{ shown: controllers.shown(), clear: controllers.clear(), orders: disks.orders(), disk: disks.disk(), lookMs: disks.lookMs },
+      ...{ shown: controllers.shown(), clear: controllers.clear(), orders: disks.orders(), disk: disks.disk() },
     }
     const outputs = Object.fromEntries(world.members.map((member) => [member.name, member.output()]))
     return {

@@ -9,7 +9,6 @@ import type { OnDisk, Order } from './observed.ts'
 import type { Worker } from './world.ts'
 
 export interface DiskWatch {
-  readonly lookMs: number
   orders(): Order[]
   disk(): OnDisk[]
   /** Its bus was there when it was last looked at, and that was just now. */
@@ -29,14 +28,11 @@ export function watchDisks(
   const orders = new Map<string, Mutable<Order>>()
   const disk = new Map<string, Mutable<OnDisk>[]>()
   const connectedAt = new Map<string, number>()
-  const journals = new Map<string, { mark: string; seenAt: number }>()
-  let slowestMs = diskLookMs
+  const journals = new Map<string, { mark: string; at: number }>()
 
   const lookAt = async (worker: Worker): Promise<void> => {
-    const began = now()
     await readOrders(worker, { orders, journals, now })
     for (const backend of backends) await readRecord(worker, backend, { disk, now })
-    slowestMs = Math.max(slowestMs, now() - began + diskLookMs)
   }
   const keepLooking = async (worker: Worker): Promise<void> => {
     while (!signal.aborted) {
@@ -46,7 +42,8 @@ export function watchDisks(
   }
   const keepAsking = async (worker: Worker): Promise<void> => {
     while (!signal.aborted) {
-      const answer = await ask(`${worker.url}/readyz`, { timeoutMs: 1_000 }).catch(() => null)
+      // One that takes longer is not what anybody calls up and connected.
+      const answer = await ask(`${worker.url}/readyz`, { timeoutMs: 400 }).catch(() => null)
       if (answer?.status === 200) connectedAt.set(worker.name, now())
       else connectedAt.delete(worker.name)
       await delay(2 * diskLookMs)
@@ -54,9 +51,6 @@ export function watchDisks(
   }
   for (const worker of workers) for (const keep of [keepLooking, keepAsking]) void keep(worker)
   return {
-    get lookMs() {
-      return slowestMs
-    },
     orders: () => [...orders.values()],
     disk: () => [...disk.values()].flat(),
     isConnected: (worker) => now() - (connectedAt.get(worker) ?? -Infinity) < 1_000,
@@ -64,28 +58,34 @@ export function watchDisks(
   }
 }
 
-type Orders = Readonly<{ orders: Map<string, Mutable<Order>>; journals: Map<string, { mark: string; seenAt: number }>; now: () => number }>
+type Orders = Readonly<{
+  orders: Map<string, Mutable<Order>>
+  /** What was looked at last, and when that look began. */
+  journals: Map<string, { mark: string; at: number }>
+  now: () => number
+}>
 
 async function readOrders({ name: node, dataDir }: Worker, { orders, journals, now }: Orders): Promise<void> {
   const path = join(dataDir, 'operations', 'journal')
-  const before = journals.get(node)
+  const at = now()
   const found = await stat(path).catch(() => null)
   if (found === null) return
   const mark = `${found.ino} ${found.size}`
-  const seenAt = now()
-  journals.set(node, { mark, seenAt })
-  if (before?.mark === mark) return
+  const last = journals.get(node)
+  journals.set(node, { mark, at })
+  if (last?.mark === mark) return
   const journal = readJournal(await readFile(path))
   if (journal.state !== 'readable') throw new Error(`the journal of ${node} is of another version`)
+  const before = last?.at ?? 0
   for (const entry of journal.entries) {
     if (entry.type !== 'order' && entry.type !== 'end') continue
     const key = `${node} ${entry.id}`
     const known = orders.get(key)
     if (entry.type === 'order' && known === undefined) {
       const { backend, kind, generation = -1, digest = null } = entry.order
-      orders.set(key, { node, id: entry.id, backend, kind, generation, digest, seenAt: now(), end: null })
+      orders.set(key, { node, id: entry.id, backend, kind, generation, digest, before, seenAt: now(), end: null })
     } else if (entry.type === 'end' && known?.end === null) {
-      known.end = { state: entry.outcome.state, before: before?.seenAt ?? 0, seenAt: now() }
+      known.end = { state: entry.outcome.state, before, seenAt: now() }
     }
   }
 }
@@ -94,14 +94,14 @@ type Disk = Readonly<{ disk: Map<string, Mutable<OnDisk>[]>; now: () => number }
 
 async function readRecord({ name: node, dataDir }: Worker, backend: string, { disk, now }: Disk): Promise<void> {
   const path = join(dataDir, 'backends', 'backends', backend, 'current')
-  const from = now()
+  const to = now()
   const record = await readWhole(path)
   const key = `${node} ${backend}`
   const seen = disk.get(key) ?? []
   disk.set(key, seen)
   const last = seen.at(-1)
-  if (last !== undefined && last.mark === record.mark) last.to = now()
-  else seen.push({ node, backend, ...record, from, to: now() })
+  if (last !== undefined && last.mark === record.mark) last.to = to
+  else seen.push({ node, backend, ...record, from: now(), to })
 }
 
 /** What is there, and which writing of it. */
