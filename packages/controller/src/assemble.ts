@@ -36,6 +36,7 @@ import { viewOf } from './nodes/view.ts'
 import { createOperations, type OperationsDeps } from './operations/create-operations.ts'
 import { createWishes } from './operations/submit.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
+import { noStep, type Step } from './step.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'
 import { createWorkerSettings } from './worker-settings.ts'
@@ -51,6 +52,8 @@ export interface ControllerDeps {
   readonly ownWorkers?: () => ReadonlySet<string>
   /** Where the backends are that come with Muster; its own directory unless told. */
   readonly backendsDirectory?: string
+  /** Told where commands and wishes stand, by their names in the catalogue of failures. */
+  readonly step?: Step
   /** Gives up the start. */
   readonly signal?: AbortSignal
 }
@@ -177,7 +180,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled }: { id: str
   const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
   const wishes = createWishes({ nodes: store.nodes, intents: store.intents, ...planners })
   const operations = createOperations({
-    ...{ bus, store, settings, holder: id, random: Math.random, clock, log },
+    ...{ bus, store, settings, holder: id, random: Math.random, step: foundation.step ?? noStep, clock, log },
     onSettled: (settled) => {
       onSettled(settled)
       inventory.checker.wake()
@@ -217,6 +220,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       store: store.wishes,
       nodes: store.nodes,
       upgradable: inventory.fleet.upgradable,
+      step: foundation.step ?? noStep,
       now: () => new Date(clock.now()).toISOString(),
       wake: operations.wake,
     }),

@@ -56,3 +56,37 @@ it.each(['http://h', 'nats://u:sec/ret@h', 'nats://'])('refuses %s for NATS serv
   expect(() => natsUrl(url)).toThrow(/looks like nats:\/\/host:4222/)
   expect(() => natsUrl(url)).not.toThrow(/sec|ret@/)
 })
+
+describe('how long operations may take', () => {
+  const minutes = 60_000
+  const given = (flags: Readonly<Record<string, string>>, env: Readonly<Record<string, string>> = {}) =>
+    resolveSettings(controllerSettings, { flags, env })
+
+  it('S1.18 S2.1 S2.2 is 15 minutes unless told, and 0 means that', () => {
+    for (const settings of [given({}), given({ 'backend-install-timeout': '0', 'backend-upgrade-timeout': '0s' })])
+      expect(settings).toMatchObject({ backendInstallTimeout: 15 * minutes, backendUpgradeTimeout: 15 * minutes })
+    expect(given({ 'backend-install-timeout': '2s' })).toMatchObject({ backendInstallTimeout: 2_000, backendUpgradeTimeout: 15 * minutes })
+  })
+
+  it('S2.1 S2.2 is read from the environment too, under the original’s names as well', () => {
+    expect(given({}, { MUSTER_BACKEND_INSTALL_TIMEOUT: '3m' }).backendInstallTimeout).toBe(3 * minutes)
+    const original = { LOCALAI_NATS_BACKEND_INSTALL_TIMEOUT: '4m', LOCALAI_NATS_BACKEND_UPGRADE_TIMEOUT: '5m' }
+    expect(given({}, original)).toMatchObject({ backendInstallTimeout: 4 * minutes, backendUpgradeTimeout: 5 * minutes })
+  })
+
+  it.each([
+    ['S2.3', 'backend-install-timeout', 'soon'],
+    ['S2.3', 'backend-upgrade-timeout', '15'],
+    ['S2.4', 'backend-install-timeout', '-5s'],
+    ['S2.4', 'backend-upgrade-timeout', '-1m'],
+    ['S2.4', 'op-retry-base', '-1s'],
+    ['S2.4', 'op-stall-timeout', 'never'],
+  ])('%s is refused by the name of its flag: --%s %s', (_, flag, value) => {
+    expect(() => given({ [flag]: value })).toThrow(`--${flag}`)
+  })
+
+  it('S0.12 S0.13 tries ten times, over more than an hour, unless told', () => {
+    expect(given({})).toMatchObject({ opRetryBase: 30_000, opRetryMax: 15 * minutes, opMaxAttempts: 10, opStallTimeout: 2 * minutes })
+    expect(() => checkSettings(given({ 'op-retry-base': '10m', 'op-retry-max': '1m' }))).toThrow('--op-retry-max')
+  })
+})

@@ -5,6 +5,7 @@ import type { By, Wishes } from '../operations/submit.ts'
 import type { Principal } from '../auth/principal.ts'
 import { nameOf } from '../auth/principal-name.ts'
 import type { NodeStore } from '../store/nodes.ts'
+import type { Step } from '../step.ts'
 import { toFleetError } from '../store/translate-error.ts'
 import type { IdempotencyKey, Wish, WishStore } from '../store/wishes.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
@@ -17,6 +18,7 @@ export interface BackendWishDeps {
   readonly nodes: Pick<NodeStore, 'list'>
   /** Backends that have an upgrade, or differ between nodes. */
   readonly upgradable: () => Promise<readonly BackendName[]>
+  readonly step: Step
   readonly now: () => string
   readonly wake: () => void
 }
@@ -55,14 +57,16 @@ async function preview(wish: Wish, { nodes, now }: BackendWishDeps): Promise<Ans
 async function submit(
   call: Caller,
   { request, wish }: { request: unknown; wish: (by: By) => Promise<Wish> },
-  { store, wake }: BackendWishDeps,
+  { store, step, wake }: BackendWishDeps,
 ): Promise<Answer<Accepted>> {
   const key = idempotencyKeyOf(call, request)
   const before = await answeredBefore(store, key)
   if (before !== null) return before
   const made = await wish(byOf(call))
   const answer = { operation_id: made.id }
+  await step('FE.intent.before_commit')
   const isNew = await enqueue(store, [made], key === null ? null : { ...key, status: 202, response: answer })
+  await step('FE.intent.after_commit')
   wake()
   return isNew ? new Answer(202, answer) : ((await answeredBefore(store, key)) ?? unreachable(null as never))
 }

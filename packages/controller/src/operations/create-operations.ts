@@ -9,6 +9,7 @@ import { Reconciler } from '../reconcile/loop.ts'
 import { createSend } from '../reconcile/send.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { OperationRecord } from '../store/operations.ts'
+import type { Step } from '../step.ts'
 import type { Store } from '../store/store.ts'
 import { createBars } from './bars.ts'
 import { createProgressBook } from './progress-book.ts'
@@ -22,6 +23,7 @@ export interface OperationsDeps {
   /** This process; what it holds is taken over when it is gone. */
   readonly holder: string
   readonly onSettled: (settled: readonly Settled[]) => void
+  readonly step: Step
   readonly random: () => number
   readonly clock: Clock
   readonly log: Log
@@ -38,7 +40,7 @@ export function createOperations(deps: OperationsDeps) {
   const stallMs = settings.opStallTimeout
   const quietMs = Math.min(maxQuietMs, stallMs / 4)
   const advance = createAdvance({ intents, retry, onSettled: deps.onSettled, random, clock, log })
-  const send = createSend({ bus, pulses, advance, holder, timeouts, clock, log })
+  const send = createSend({ bus, pulses, advance, holder, timeouts, step: deps.step, clock, log })
   const ask = createAsk({ bus, pulses, intents, advance, quietMs, stallMs, log })
   const reconciler = new Reconciler({
     ...{ intents, advance, send, ask, holder, timeouts, quietMs, clock, log },

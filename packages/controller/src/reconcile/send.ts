@@ -6,6 +6,7 @@ import { failureOf, FleetError, type CommandReply, type Failure, type IntentEven
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { Claimed } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
+import type { Step } from '../step.ts'
 import type { Advance } from './advance.ts'
 import { sendCommand, sendForcedInstall, type CommandOptions } from './command.ts'
 import { againInMs, eventOfReply } from './decide.ts'
@@ -23,6 +24,8 @@ export interface SendDeps {
   readonly advance: Advance
   readonly holder: string
   readonly timeouts: { readonly installMs: number; readonly upgradeMs: number }
+  /** Told where it stands, by its name in the catalogue of failures. */
+  readonly step: Step
   readonly clock: Clock
   readonly log: Log
 }
@@ -33,12 +36,16 @@ export function createSend(deps: SendDeps): Send {
   return async (claimed, now, signal) => {
     const began = deps.clock.monotonic()
     const nowAgain = (): number => now + (deps.clock.monotonic() - began)
+    await deps.step('RC.claim.after')
     const isAsync = claimed.features.includes('async')
     const record = isAsync ? claimed : await openRequest(claimed, now, deps)
     // Somebody wished for something else meanwhile.
     if (record === null) return
+    await deps.step('RC.send.before')
     const event = await exchange({ ...claimed, ...record }, { isAsync, signal }, deps)
+    await deps.step('RC.reply.before_record')
     await deps.advance({ record, event, now: nowAgain() })
+    await deps.step('RC.reply.after_record')
   }
 }
 
