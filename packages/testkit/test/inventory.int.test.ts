@@ -135,7 +135,7 @@ describe('the backends of a cluster', () => {
     expect(body['problems']).toEqual([])
   })
 
-  it('S0.21 S0.22 S0.28 S3.17 are listed as installed, as outdated when their tag moves, and as current when upgraded', async () => {
+  it('S0.21 S0.22 S0.28 S3.1 S3.2 S3.17 are listed as installed, as outdated when their tag moves, and as current when upgraded', async () => {
     const first = await publish('1.0.0')
     const events = await readEvents(controller.api)
     const { operation_id } = ok(await controller.api.post('/api/backends/install', { backend: 'talk' })).body
