@@ -133,7 +133,6 @@ function wishFor(round: number, index: number): Wish {
     requestedBy: 'bench',
     options: {},
     nodes: [{ nodeId, nodeName: nodeId, plan: nothingToFetch, note: '' }],
-    repinned: [],
   }
 }
 

@@ -25,12 +25,21 @@ it('S0.4 S0.37 a wish for a node that is away is set aside, and taken up when it
     { backend: 'alpha', is_parked: true },
     { backend: 'beta', is_parked: true },
   ])
-  // As if the wish had been written while the node was turning: nobody took it up.
+  // In the very transaction in which it is back: no sweep is needed.
+  const back = await administer(world.database.url, async (client) => {
+    await client.query('begin')
+    await client.query("update node_pulses set liveness = 'present', answering = 'yes', last_seen_at = now() where node_id = $1", [one.id])
+    const { rows } = await client.query('select bool_or(is_parked) as is_parked, bool_and(next_at <= now()) as is_due from intents')
+    await client.query('rollback')
+    return rows
+  })
+  expect(back).toEqual([{ is_parked: false, is_due: true }])
   await one.start()
   for (const id of [first, second]) expect(await world.ended(id)).toMatchObject({ state: 'succeeded', nodes: [{ attempts: 0 }] })
 })
 
 it('S0.37 what was set aside by mistake is taken up by the sweep', async () => {
+  // As if the wish had been written while the node was turning.
   world.publish('gamma', '1')
   await administer(world.database.url, (client) =>
     client.query(`

@@ -68,7 +68,9 @@ describe('who gets a row', () => {
     silent.beSilent(true)
     await two.stop()
     await world.api().post(`/api/nodes/${one.id}/drain`)
-    await world.untilStatus(silent.id, 'unhealthy')
+    // Silent, and not only found to answer no commands.
+    const reason = async (): Promise<string> => String((await world.api().get(`/api/nodes/${silent.id}`)).body['status_reason'])
+    await waitFor(async () => (await reason()).includes('no heartbeat'), { what: 'the node to be missed' })
     await world.untilStatus(two.id, 'offline')
     world.publish('away', '1.0.0')
     const before = one.installer.calls.length

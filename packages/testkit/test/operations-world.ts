@@ -301,6 +301,8 @@ async function addWireWorker(
   }
   const timer = setInterval(beat, 200)
   beat()
+  // As workers do when they join. Of one that lists nothing controllers ask, and nobody here answers unless a test does.
+  bus.publish(nodeEvents, { node: id }, { type: 'inventory', incarnation, seq: ++seq, backends: [] })
   world.ending.defer(() => clearInterval(timer))
   await untilHealthy(world, id)
   return {

@@ -44,6 +44,7 @@ export function createOperations(deps: OperationsDeps) {
   const ask = createAsk({ bus, pulses, intents, advance, quietMs, stallMs, log })
   const reconciler = new Reconciler({
     ...{ intents, advance, send, ask, holder, timeouts, quietMs, clock, log },
+    withdrawFromAgents: () => store.reopen.withdrawFromAgents(),
     intervalMs: settings.reconcileInterval,
   })
   const bars = createBars({ operations: store.operations, clock, log })

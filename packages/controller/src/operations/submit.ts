@@ -42,7 +42,7 @@ async function wishInstall(
   const backend = row ?? planned.backend
   const name = backend === planned.backend ? null : planned.backend
   const nodes = planned.nodes.map((each) => wished(each, (plan) => ({ plan: { ...plan, name: plan.name ?? name }, note: '' })))
-  return { ...begun('backend.install', backend, requestedBy), options: {}, nodes, repinned: [] }
+  return { ...begun('backend.install', backend, requestedBy), options: {}, nodes }
 }
 
 async function wishUpgrade(
@@ -60,15 +60,11 @@ async function wishUpgrade(
   if (concerned.length === 0) throw notInstalled(name)
   const targets = concerned.map((node) => ({ node, openPlan: openInstalls.get(node.id) ?? null }))
   const planned = await planUpgrade({ backend, strategy: request.strategy }, targets, signal)
-  // An install that is still open is no part of an upgrade: it goes on, to the new content.
-  const repinned = planned.flatMap((each) =>
-    openInstalls.has(each.node.id) && each.outcome === 'planned' ? [{ nodeId: each.node.id, plan: { ...each.plan, exact: true } }] : [],
+  const nodes = planned.map((each) =>
+    wished(each, (plan) => ({ plan, note: isCurrent(each.node, backend, plan) ? 'already up to date' : '' })),
   )
-  const own = planned.filter((each) => !openInstalls.has(each.node.id))
-  const nodes = own.map((each) => wished(each, (plan) => ({ plan, note: isCurrent(each.node, backend, plan) ? 'already up to date' : '' })))
-  const waiting = repinned.map(({ nodeId }) => skippedInstall(concerned.find((node) => node.id === nodeId)))
   const options = { strategy: request.strategy, ...(request.rollout === undefined ? {} : { rollout: request.rollout }) }
-  return { ...begun('backend.upgrade', backend, requestedBy), options, nodes: nodes.length === 0 ? waiting.flat() : nodes, repinned }
+  return { ...begun('backend.upgrade', backend, requestedBy), options, nodes }
 }
 
 async function wishRemove(
@@ -83,7 +79,7 @@ async function wishRemove(
   const targets = query.node === undefined ? mayHave(chosen, backend, wishedOn) : chosen
   if (targets.length === 0) throw notInstalled(name)
   const nodes = targets.map(({ id, name: nodeName }) => ({ nodeId: id, nodeName, plan: nothingToFetch, note: '' }))
-  return { ...begun('backend.delete', backend, requestedBy), options: query.force ? { force: true } : {}, nodes, repinned: [] }
+  return { ...begun('backend.delete', backend, requestedBy), options: query.force ? { force: true } : {}, nodes }
 }
 
 function choose(all: readonly NodeRecord[], wanted: Wanted): readonly NodeRecord[] {
@@ -107,8 +103,3 @@ function wished(planned: PlannedNode, of: (plan: Plan) => { plan: Plan; note: st
 
 const isCurrent = (node: NodeRecord, backend: BackendName, { digest }: Plan): boolean =>
   digest !== null && node.inventory.some((each) => each.name === backend && each.digest === digest)
-
-const skippedInstall = (node: NodeRecord | undefined): WishedNode[] =>
-  node === undefined
-    ? []
-    : [{ nodeId: node.id, nodeName: node.name, skip: 'its install is still open, and now goes to the newest version' }]

@@ -1,6 +1,6 @@
 // Asks workers about work of which nothing was heard for a while, or which an administrator has called off. An answer
 // settles it, shows that it lives, or shows that it does not: then it is cancelled there and tried again.
-import { BusError, type Bus } from '@muster/bus'
+import type { Bus } from '@muster/bus'
 import type { Log } from '@muster/host'
 import { backendList, opCancel, opStatus, type OpStatusReply } from '@muster/protocol'
 import type { Claimed, IntentStore } from '../store/intents.ts'
@@ -12,7 +12,7 @@ const answerWithinMs = 5_000
 
 export interface AskDeps {
   readonly bus: Bus
-  readonly pulses: Pick<PulseStore, 'recordAnswered' | 'recordNoResponders'>
+  readonly pulses: Pick<PulseStore, 'recordAnswered'>
   readonly intents: Pick<IntentStore, 'recordProgress'>
   readonly advance: Advance
   readonly quietMs: number
@@ -32,11 +32,9 @@ export function createAsk(deps: AskDeps): Ask {
       if (!row.isAnswering) await deps.pulses.recordAnswered({ id: row.intent.nodeId, incarnation: row.incarnation })
     } catch (error) {
       if (signal.aborted) return
+      // What is not answered is asked again. It says nothing of the node: its due tries, which carry out something, do.
       const { nodeId: node, backend } = row.intent
-      // What is not answered is asked again; only that nothing listens says something of the node.
-      if (error instanceof BusError && error.code === 'no_responders')
-        await deps.pulses.recordNoResponders({ id: node, incarnation: row.incarnation })
-      else deps.log.debug('a worker did not say how its work goes', { node, backend, error })
+      deps.log.debug('a worker did not say how its work goes', { node, backend, error })
     }
   }
 }
@@ -49,9 +47,10 @@ async function askStatus(row: Claimed, now: number, { bus, intents, advance, qui
   const reply = await bus.request(opStatus, { node }, { op_id: opId }, to)
   const event = eventOfStatus(row, reply, { now, quietMs, stallMs })
   if (event === null) return
-  await advance({ record: row, event, now })
+  const moved = await advance({ record: row, event, now })
   if (reply.state === 'running' && event.type === 'moved') await intents.recordProgress([tickOf(row, reply)])
-  const isStalled = event.type === 'failed' && reply.state === 'running'
+  // Another try may have begun meanwhile, under the same id: that one is left alone.
+  const isStalled = event.type === 'failed' && reply.state === 'running' && moved !== null
   if (!isStalled) return
   log.warn('work showed no sign of life; it is cancelled on the worker and tried again', {
     node,
@@ -85,4 +84,7 @@ async function askLegacy(row: Claimed, now: number, { bus, advance, signal }: No
   if (list.error === undefined && isSatisfied(row, list)) await advance({ record: row, event: { type: 'succeeded', note: '' }, now })
   // Nobody holds its request any more, and it can't be told to stop: it may still come to its end there.
   else if (cancelAsked) await advance({ record: row, event: { type: 'unknown_to_worker', againInMs: 0 }, now })
+  // It was accepted by a newer worker than the one that runs there now, which has never heard of it.
+  else if (row.intent.state === 'working' && row.intent.wait.for === 'result')
+    await advance({ record: row, event: { type: 'unknown_to_worker', againInMs: 0 }, now })
 }

@@ -1,5 +1,5 @@
 // The command that carries a wish to its worker, as the bus has it.
-import { backendDelete, backendInstall, backendUpgrade, type CommandReply, type NodeId } from '@muster/protocol'
+import { backendDelete, backendInstall, backendUpgrade, unreachable, type CommandReply, type NodeId } from '@muster/protocol'
 import type { Bus } from '@muster/bus'
 import type { IntentRecord } from '../store/intent-rows.ts'
 
@@ -22,8 +22,10 @@ export async function sendCommand(bus: Bus, { intent, plan }: IntentRecord, opti
       const strategy = plan.strategy === null ? {} : { strategy: plan.strategy }
       return await bus.request(backendUpgrade, to, { ...about, ...sourceOf(plan), ...strategy }, { timeoutMs, signal })
     }
-    default:
+    case 'delete':
       return await bus.request(backendDelete, to, about, { timeoutMs, signal })
+    default:
+      return unreachable(intent.kind)
   }
 }
 

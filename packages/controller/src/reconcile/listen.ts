@@ -18,6 +18,7 @@ export interface ListenDeps {
 
 /** In one statement. */
 const maxBatch = 200
+const maxWaiting = 20_000
 
 export function createResultListener({ bus, intents, advance, settleProgress, log }: ListenDeps) {
   let queue: { nodeId: NodeId; reply: OpStatusReply }[] = []
@@ -50,7 +51,8 @@ export function createResultListener({ bus, intents, advance, settleProgress, lo
     subscribe: (): Subscription =>
       bus.subscribe(nodeEvents, { node: '*' }, (event, { node }) => {
         if (event.type !== 'op.result') return
-        queue.push({ nodeId: node, reply: event })
+        // What is too much is lost here and asked for again.
+        if (queue.length < maxWaiting) queue.push({ nodeId: node, reply: event })
         draining ??= drain()
       }),
 

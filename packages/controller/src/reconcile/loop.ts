@@ -1,7 +1,7 @@
 // The loop that makes wishes come true: takes what is due and sends it, takes over what a controller has dropped, notes
 // what takes long, and asks about what is quiet. It remembers nothing between rounds; events only wake it.
 import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
-import type { IntentEvent } from '@muster/protocol'
+import type { BackendName, IntentEvent, NodeId } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { IntentStore, Read } from '../store/intents.ts'
 import type { Advance } from './advance.ts'
@@ -13,6 +13,8 @@ export interface ReconcileDeps {
   readonly advance: Advance
   readonly send: Send
   readonly ask: Ask
+  /** A node that became an agent can't do what was wished of it any more. */
+  readonly withdrawFromAgents: () => Promise<unknown>
   readonly holder: string
   readonly timeouts: { readonly installMs: number; readonly upgradeMs: number }
   readonly quietMs: number
@@ -41,7 +43,7 @@ export class Reconciler {
   readonly #trouble: ReturnType<typeof createTrouble>
   readonly #sending = new Set<Promise<void>>()
   /** Requests to workers that answer at the end only, minutes later: they take nobody's place. */
-  readonly #holding = new Set<Promise<void>>()
+  readonly #holding = new Map<string, { nodeId: NodeId; backend: BackendName; done: Promise<void> }>()
   readonly #asking = new Set<Promise<void>>()
   #watchedAt = -Infinity
   #renewedAt = -Infinity
@@ -71,7 +73,8 @@ export class Reconciler {
       )
       await this.#wakeable.pause(Math.max(pauseMs, breathMs), signal).catch(() => false)
     }
-    await Promise.all([...this.#sending, ...this.#holding, ...this.#asking])
+    const held = [...this.#holding.values()].map(({ done }) => done)
+    await Promise.all([...this.#sending, ...held, ...this.#asking])
   }
 
   async #round(signal: AbortSignal): Promise<number> {
@@ -83,7 +86,9 @@ export class Reconciler {
       await this.#watch(signal)
     }
     const { nextMs, isBusy } = await intents.outlook(timeouts)
-    return Math.min(intervalMs, nextMs ?? Infinity, isBusy ? watchEveryMs : Infinity)
+    // What is past due and was not taken up is looked at with the next watch.
+    const soon = nextMs === null ? Infinity : nextMs > 0 ? nextMs : watchEveryMs
+    return Math.min(intervalMs, soon, isBusy ? watchEveryMs : Infinity)
   }
 
   async #sendDue(signal: AbortSignal): Promise<void> {
@@ -91,7 +96,10 @@ export class Reconciler {
     for (;;) {
       if (lanes - this.#sending.size < batch || signal.aborted) return
       const { rows, now } = await intents.claim({ holder, leaseMs: claimMs, limit: batch })
-      for (const row of rows) this.#track(row.features.includes('async') ? this.#sending : this.#holding, send(row, now, signal))
+      for (const row of rows) {
+        if (row.features.includes('async')) this.#track(this.#sending, send(row, now, signal))
+        else this.#hold(row.intent, send(row, now, signal))
+      }
       if (rows.length < batch) return
     }
   }
@@ -100,7 +108,8 @@ export class Reconciler {
     const { clock, intents, holder, timeouts, quietMs, ask } = this.#deps
     if (clock.monotonic() - this.#renewedAt >= leaseMs / 3) {
       this.#renewedAt = clock.monotonic()
-      await intents.renew(holder, leaseMs)
+      await intents.renew(holder, leaseMs, [...this.#holding.values()])
+      await this.#deps.withdrawFromAgents()
       if (await intents.park()) this.wake()
     }
     await this.#advanceAll(await intents.findLost(batch), { type: 'lease_lost' })
@@ -115,14 +124,25 @@ export class Reconciler {
     await Promise.all(rows.map((record) => this.#deps.advance({ record, event, now })))
   }
 
+  #hold({ nodeId, backend, generation, epoch }: IntentRecord['intent'], work: Promise<void>): void {
+    const key = `${nodeId} ${backend} ${generation} ${epoch}`
+    const done = this.#guard(work).finally(() => {
+      this.#holding.delete(key)
+      this.wake()
+    })
+    this.#holding.set(key, { nodeId, backend, done })
+  }
+
   /** One that takes its time holds up nobody; when it is done there may be more to do for the same node. */
   #track(running: Set<Promise<void>>, work: Promise<void>): void {
-    const tracked = work
-      .catch((error: unknown) => this.#deps.log.error('a wish was left for the next try, by a mistake of ours', { error }))
-      .finally(() => {
-        running.delete(tracked)
-        this.wake()
-      })
+    const tracked = this.#guard(work).finally(() => {
+      running.delete(tracked)
+      this.wake()
+    })
     running.add(tracked)
+  }
+
+  #guard(work: Promise<void>): Promise<void> {
+    return work.catch((error: unknown) => this.#deps.log.error('a wish was left for the next try, by a mistake of ours', { error }))
   }
 }

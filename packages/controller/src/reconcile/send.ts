@@ -62,7 +62,8 @@ async function exchange(claimed: Claimed, how: { isAsync: boolean; signal: Abort
   const asked = { id: intent.nodeId, incarnation: claimed.incarnation }
   try {
     const reply = await ask(claimed, options, deps)
-    if (!claimed.isAnswering) await deps.pulses.recordAnswered(asked)
+    // What the worker said counts, also when the database does not take the news of it now.
+    if (!claimed.isAnswering) await noted(deps.pulses.recordAnswered(asked), deps)
     return eventOfReply(intent.kind, intent.epoch, reply)
   } catch (error) {
     if (how.signal.aborted) return { type: 'unheard', againInMs: 0 }
@@ -89,11 +90,11 @@ async function ask(claimed: Claimed, options: CommandOptions, { bus, log }: Send
 
 type Missed = Readonly<{ claimed: Claimed; longMs: number; isAsync: boolean; asked: Parameters<PulseStore['recordNoResponders']>[0] }>
 
-async function eventOfBusError(error: BusError, missed: Missed, { pulses }: SendDeps): Promise<IntentEvent> {
+async function eventOfBusError(error: BusError, missed: Missed, { pulses, log }: SendDeps): Promise<IntentEvent> {
   const { epoch } = missed.claimed.intent
   switch (error.code) {
     case 'no_responders': {
-      await pulses.recordNoResponders(missed.asked)
+      await noted(pulses.recordNoResponders(missed.asked), { log })
       const message = `the worker reports, but nothing on it listens for ${missed.claimed.intent.kind} commands`
       return { type: 'failed', epoch, failure: { code: 'unavailable', retry: 'backoff', message } }
     }
@@ -109,6 +110,10 @@ async function eventOfBusError(error: BusError, missed: Missed, { pulses }: Send
     default:
       return { type: 'failed', epoch, failure: failureOf(error), mayRun: true }
   }
+}
+
+async function noted(note: Promise<void>, { log }: Pick<SendDeps, 'log'>): Promise<void> {
+  await note.catch((error: unknown) => log.warn('whether a node answers could not be noted', { error }))
 }
 
 const garbled = (error: BusError): Failure => ({

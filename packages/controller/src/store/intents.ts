@@ -180,7 +180,7 @@ export class IntentStore {
       with quiet as (
         select i.node_id, i.backend, i.asked_at as before, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
-        where n.approved_at is not null and p.liveness = 'present' and p.answering <> 'unproven' and case
+        where i.state in ('waiting', 'sending', 'working') and n.approved_at is not null and p.liveness = 'present' and p.answering <> 'unproven' and case
           when i.cancel_asked and (i.state = 'waiting' or i.state = 'working' and i.wait <> 'reply')
             then coalesce(i.asked_at < now() - make_interval(secs => ${cancelEveryMs / 1000}), true)
           when i.state = 'working' and i.wait <> 'reply'
@@ -206,11 +206,18 @@ export class IntentStore {
     return numAffectedRows > 0n
   }
 
-  /** A controller that still holds a request open says so, for all that it holds. */
-  async renew(holder: string, leaseMs: number): Promise<void> {
+  /**
+   * A controller that still holds requests open says so, for each of them. Not for whatever bears its name: a row whose
+   * request has ended, and whose outcome could not be written, must lose its lease to be looked after.
+   */
+  async renew(holder: string, leaseMs: number, held: readonly { nodeId: NodeId; backend: BackendName }[]): Promise<void> {
+    if (held.length === 0) return
     await sql`
-      update intents set lease_until = now() + make_interval(secs => ${leaseMs / 1000})
-      where holder = ${holder} and state = 'working' and lease_until is not null`.execute(this.#db)
+      update intents i set lease_until = now() + make_interval(secs => ${leaseMs / 1000})
+      from unnest(${held.map((h) => h.nodeId)}::text[], ${held.map((h) => h.backend)}::text[]) h (node_id, backend)
+      where i.node_id = h.node_id and i.backend = h.backend and i.holder = ${holder} and i.state = 'working' and i.lease_until is not null`.execute(
+      this.#db,
+    )
   }
 
   /**

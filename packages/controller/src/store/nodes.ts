@@ -11,6 +11,7 @@ import {
 } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
+import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
 export interface NodeRecord {
@@ -256,7 +257,7 @@ export class NodeStore {
   }
 
   async remove(id: NodeId): Promise<boolean> {
-    const result = await this.#db.deleteFrom('nodes').where('id', '=', id).executeTakeFirst()
+    const result = await retryConflicts(() => this.#db.deleteFrom('nodes').where('id', '=', id).executeTakeFirst())
     return result.numDeletedRows > 0n
   }
 }

@@ -61,8 +61,9 @@ export class OperationStore {
   }
 
   async list(filter: OperationFilter): Promise<OperationRecord[]> {
-    const base = this.#db.selectFrom('operations').selectAll().orderBy('created_at', 'desc').orderBy('id').limit(maxListed)
-    const rows = await (filter === 'all' ? base : base.where('finished_at', filter === 'active' ? 'is' : 'is not', null)).execute()
+    const base = this.#db.selectFrom('operations').selectAll().orderBy('created_at', 'desc').orderBy('id')
+    if (filter === 'active') return await this.#withNodes(await base.where('finished_at', 'is', null).execute())
+    const rows = await (filter === 'all' ? base : base.where('finished_at', 'is not', null)).limit(maxListed).execute()
     return await this.#withNodes(rows)
   }
 

@@ -2,6 +2,7 @@
 // here are its transitions for many nodes at once. Times are the database's.
 import type { Heartbeat, NodeId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
+import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
 export interface Beat {
@@ -40,7 +41,8 @@ export class PulseStore {
    * controllers overlap all the time and must not deadlock. Returns how many rows were written.
    */
   async recordBeats(beats: readonly Beat[]): Promise<number> {
-    const result = await sql`
+    const result = await retryConflicts(() =>
+      sql`
       with beat as (
         select * from unnest(
           ${beats.map((b) => b.heartbeat.node_id)}::text[], ${beats.map((b) => b.heartbeat.incarnation)}::text[],
@@ -66,7 +68,8 @@ export class PulseStore {
         resources = coalesce(b.resources::jsonb, p.resources),
         in_flight = b.in_flight
       from fresh f join beat b on b.node_id = f.node_id and b.incarnation = f.incarnation
-      where p.node_id = f.node_id`.execute(this.#db)
+      where p.node_id = f.node_id`.execute(this.#db),
+    )
     return Number(result.numAffectedRows ?? 0n)
   }
 

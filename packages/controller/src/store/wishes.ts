@@ -1,7 +1,7 @@
 // How wishes get into the database: an operation and one intent per node in one transaction, or nothing at all. Wishes
 // about one backend come one after the other (a lock of the transaction, held over no side effect): otherwise two that
 // meet on a node without a row would each believe to be the first.
-import type { BackendName, NodeId, OperationId, OperationKind, WishKind } from '@muster/protocol'
+import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type WishKind } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { decideWish } from './decide.ts'
 import type { Plan } from './plan.ts'
@@ -19,8 +19,6 @@ export interface Wish {
   readonly requestedBy: string
   readonly options: Readonly<Record<string, unknown>>
   readonly nodes: readonly WishedNode[]
-  /** Installs of the same backend that are still open: they go on, to what is wanted now. */
-  readonly repinned: readonly Readonly<{ nodeId: NodeId; plan: Plan }>[]
 }
 
 export interface IdempotencyKey {
@@ -86,7 +84,13 @@ export async function remember(tx: Tx, once: IdempotencyKey & { status: number; 
 
 async function submitOne(tx: Tx, wish: Wish): Promise<void> {
   await lockBackend(tx, wish.backend)
-  const planned = wish.nodes.filter((node): node is Planned => 'plan' in node)
+  const wished = wish.nodes.filter((node): node is Planned => 'plan' in node)
+  const rows = await lockRows(tx, wish, wished)
+  const kind = kindOf(wish.kind)
+  // Judged under the lock: an install may have begun or ended while the sources were asked.
+  const isRepinned = ({ nodeId }: Planned): boolean => kind === 'upgrade' && isOpenInstall(rows.get(nodeId))
+  const repinned = wished.filter(isRepinned)
+  const planned = wished.filter((node) => !isRepinned(node))
   await tx
     .insertInto('operations')
     .values({
@@ -99,8 +103,6 @@ async function submitOne(tx: Tx, wish: Wish): Promise<void> {
       ...(planned.length === 0 ? { finished_at: sql<string>`now()` } : {}),
     })
     .execute()
-  const rows = await lockRows(tx, wish, planned)
-  const kind = kindOf(wish.kind)
   const isAttached = (node: Planned): boolean => decideWish({ kind, plan: node.plan }, rows.get(node.nodeId) ?? null) === 'attach'
   await takeOver(
     tx,
@@ -108,8 +110,8 @@ async function submitOne(tx: Tx, wish: Wish): Promise<void> {
     planned.filter((node) => !isAttached(node)),
   )
   await attach(tx, wish, planned.filter(isAttached))
-  await skip(tx, wish)
-  await repin(tx, wish)
+  await skip(tx, wish, planned.length === 0 ? repinned : [])
+  await repin(tx, wish, repinned)
   await sql`
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${planned.map((node) => node.nodeId)}::text[]) as id
@@ -117,6 +119,10 @@ async function submitOne(tx: Tx, wish: Wish): Promise<void> {
       order by rank, id
     ) c`.execute(tx)
 }
+
+/** It is no part of an upgrade: it goes on, to what is wanted now. */
+const isOpenInstall = (row: IntentRecord | undefined): boolean =>
+  row !== undefined && isOpen(row.intent) && row.intent.kind === 'install' && !row.intent.cancelAsked
 
 const kindOf = (kind: Wish['kind']): WishKind =>
   kind === 'backend.install' ? 'install' : kind === 'backend.upgrade' ? 'upgrade' : 'delete'
@@ -198,8 +204,10 @@ async function attach(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<vo
     ) o`.execute(tx)
 }
 
-async function skip(tx: Tx, wish: Wish): Promise<void> {
-  const skipped = wish.nodes.flatMap((node) => ('skip' in node ? [node] : []))
+/** An upgrade that has nothing to do but to repin says so of its nodes. */
+async function skip(tx: Tx, wish: Wish, repinned: readonly Planned[]): Promise<void> {
+  const waiting = repinned.map((node) => ({ ...node, skip: 'its install is still open, and now goes to the newest version' }))
+  const skipped = [...wish.nodes.flatMap((node) => ('skip' in node ? [node] : [])), ...waiting]
   if (skipped.length === 0) return
   await tx
     .insertInto('operation_nodes')
@@ -217,16 +225,16 @@ async function skip(tx: Tx, wish: Wish): Promise<void> {
 }
 
 /** The operations that wait for it follow it to its new generation. */
-async function repin(tx: Tx, { id, backend, repinned }: Wish): Promise<void> {
+async function repin(tx: Tx, { id, backend }: Wish, repinned: readonly Planned[]): Promise<void> {
   if (repinned.length === 0) return
-  const given = JSON.stringify(repinned.map(({ nodeId, plan }) => ({ node_id: nodeId, plan })))
+  const given = JSON.stringify(repinned.map(({ nodeId, plan }) => ({ node_id: nodeId, plan: { ...plan, exact: true } })))
   await sql`
     with wished as (
       select w.node_id, w.plan, i.generation as old_generation from jsonb_to_recordset(${given}::jsonb) as w (node_id text, plan jsonb)
       join intents i on i.node_id = w.node_id and i.backend = ${backend}
       where i.kind = 'install' and i.state in ('waiting', 'sending', 'working') and i.plan ->> 'digest' is distinct from w.plan ->> 'digest'
     ), moved as (
-      update intents i set plan = w.plan, generation = nextval('intent_generation'), state = 'waiting', next_at = now(), was_sent = false,
+      update intents i set plan = w.plan, generation = nextval('intent_generation'), state = 'waiting', next_at = now(),
         wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, revision = i.revision + 1
       from wished w where i.node_id = w.node_id and i.backend = ${backend}
       returning i.node_id, i.backend, i.generation, i.epoch, w.old_generation

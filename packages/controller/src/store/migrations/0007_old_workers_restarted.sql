@@ -16,13 +16,13 @@ begin
   where n.liveness <> o.liveness or n.answering <> o.answering or n.incarnation is distinct from o.incarnation;
   if returned is not null then
     update intents set next_at = now(), revision = revision + 1
-    where node_id = any(returned) and (state = 'waiting' or wait = 'another_try') and next_at > now();
+    where node_id = any(returned) and wait = 'another_try' and next_at > now();
   end if;
   if restarted is not null then
     update intents set wait = 'another_try', next_at = now(), holder = null, lease_until = null, revision = revision + 1
     where node_id = any(restarted) and wait in ('reply', 'another_try');
   end if;
-  if turned is not null then perform operations_of_nodes_changed(turned); end if;
+  if turned is not null then perform nodes_turned(turned, coalesce(returned, '{}')); end if;
   return null;
 end
 $$;
