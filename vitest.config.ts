@@ -9,7 +9,8 @@ const simulation = 'packages/**/*.sim.test.ts'
 export default defineConfig({
   test: {
     pool: 'forks',
-    maxWorkers: 2,
+    // One more than the two cores it is measured on: many of the integration tests mostly wait.
+    maxWorkers: 3,
     projects: [
       {
         extends: true,
