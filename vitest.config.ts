@@ -9,8 +9,7 @@ const simulation = 'packages/**/*.sim.test.ts'
 export default defineConfig({
   test: {
     pool: 'forks',
-    // One more than the two cores it is measured on: many of the integration tests mostly wait.
-    maxWorkers: 3,
+    maxWorkers: 2,
     projects: [
       {
         extends: true,
