@@ -172,11 +172,110 @@ create table join_tokens (
   constraint join_tokens_secret_sha256_check CHECK ((secret_sha256 ~ '^[0-9a-f]{64}$'::text))
 );
 
+create table loads (
+  model text not null,
+  purpose text not null,
+  slot integer not null,
+  revision text not null,
+  operation_id text,
+  state text not null,
+  epoch bigint not null default 0,
+  op_id text,
+  node_id text,
+  replica_id text,
+  install_id text,
+  attempts integer not null default 0,
+  failure jsonb,
+  failed_at timestamp with time zone,
+  next_at timestamp with time zone,
+  holder text,
+  lease_until timestamp with time zone,
+  sign_at timestamp with time zone,
+  phase text,
+  file_name text not null default ''::text,
+  current_bytes bigint not null default 0,
+  total_bytes bigint not null default 0,
+  progress_seq bigint,
+  wished_at timestamp with time zone not null default now(),
+  row_version bigint not null default 0,
+  constraint loads_pkey PRIMARY KEY (model, purpose, slot),
+  constraint loads_model_fkey FOREIGN KEY (model) REFERENCES models(name) ON DELETE CASCADE,
+  constraint loads_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE SET NULL,
+  constraint lease_is_whole CHECK (((holder IS NULL) = (lease_until IS NULL))),
+  constraint load_is_one_case CHECK (
+CASE state
+    WHEN 'waiting'::text THEN ((replica_id IS NULL) AND (install_id IS NULL) AND (next_at IS NOT NULL))
+    WHEN 'installing'::text THEN ((node_id IS NOT NULL) AND (install_id IS NOT NULL) AND (replica_id IS NULL) AND (next_at IS NOT NULL))
+    WHEN 'starting'::text THEN ((node_id IS NOT NULL) AND (op_id IS NOT NULL) AND ((replica_id IS NOT NULL) OR (purpose = 'stage'::text)) AND (next_at IS NOT NULL))
+    WHEN 'ready'::text THEN (((replica_id IS NOT NULL) OR (purpose = 'stage'::text)) AND (next_at IS NULL) AND (failure IS NULL))
+    WHEN 'failed'::text THEN ((failure IS NOT NULL) AND (failed_at IS NOT NULL) AND (replica_id IS NULL) AND (install_id IS NULL))
+    ELSE NULL::boolean
+END),
+  constraint loads_attempts_check CHECK ((attempts >= 0)),
+  constraint loads_current_bytes_check CHECK ((current_bytes >= 0)),
+  constraint loads_phase_check CHECK ((phase = ANY (ARRAY['resolving'::text, 'downloading'::text, 'extracting'::text, 'starting'::text]))),
+  constraint loads_purpose_check CHECK ((purpose = ANY (ARRAY['serve'::text, 'stage'::text]))),
+  constraint loads_slot_check CHECK ((slot >= 0)),
+  constraint loads_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'installing'::text, 'starting'::text, 'ready'::text, 'failed'::text]))),
+  constraint loads_total_bytes_check CHECK ((total_bytes >= 0))
+);
+
 create table login_links (
   secret_sha256 text not null,
   expires_at timestamp with time zone not null,
   constraint login_links_pkey PRIMARY KEY (secret_sha256),
   constraint login_links_secret_sha256_check CHECK ((secret_sha256 ~ '^[0-9a-f]{64}$'::text))
+);
+
+create table model_load_info (
+  model text not null,
+  backend text not null,
+  revision text not null,
+  options jsonb not null,
+  updated_at timestamp with time zone not null default clock_timestamp(),
+  constraint model_load_info_pkey PRIMARY KEY (model),
+  constraint model_load_info_model_check CHECK ((model <> ''::text))
+);
+
+create table model_removals (
+  node_id text not null,
+  model text not null,
+  operation_id text not null,
+  attempts integer not null default 0,
+  last_failure jsonb,
+  next_at timestamp with time zone not null default now(),
+  holder text,
+  lease_until timestamp with time zone,
+  constraint model_removals_pkey PRIMARY KEY (node_id, model),
+  constraint model_removals_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
+  constraint removal_lease_is_whole CHECK (((holder IS NULL) = (lease_until IS NULL)))
+);
+
+create table model_uploads (
+  model text not null,
+  filename text not null,
+  digest text not null,
+  size_bytes bigint not null,
+  uploaded_at timestamp with time zone not null default now(),
+  constraint model_uploads_pkey PRIMARY KEY (model, filename),
+  constraint model_uploads_digest_check CHECK ((digest ~ '^sha256:[0-9a-f]{64}$'::text)),
+  constraint model_uploads_size_bytes_check CHECK ((size_bytes >= 0))
+);
+
+create table models (
+  name text not null,
+  config jsonb not null,
+  revision text not null,
+  backend text not null,
+  asked_replicas integer not null default 0,
+  is_held boolean not null default false,
+  used_at timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
+  constraint models_pkey PRIMARY KEY (name),
+  constraint models_asked_replicas_check CHECK ((asked_replicas >= 0)),
+  constraint models_name_check CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$'::text) AND (name !~ '\.\.|//'::text))),
+  constraint models_revision_check CHECK (((length(revision) >= 1) AND (length(revision) <= 128)))
 );
 
 create table node_pulses (
@@ -221,6 +320,8 @@ create table nodes (
   inventory_incarnation text,
   inventory_seq bigint,
   inventory_at timestamp with time zone,
+  gateway_secret text not null default replace(((gen_random_uuid())::text || (gen_random_uuid())::text), '-'::text, ''::text),
+  files jsonb not null default '[]'::jsonb,
   constraint nodes_pkey PRIMARY KEY (id),
   constraint nodes_public_key_key UNIQUE (public_key),
   constraint approval_is_whole CHECK (((approved_at IS NULL) = (approved_by IS NULL))),
@@ -246,14 +347,20 @@ create table operation_nodes (
   percentage real not null default 0,
   ring integer,
   finished_at timestamp with time zone,
+  shown text,
+  phase text,
+  file_name text not null default ''::text,
+  next_retry_at timestamp with time zone,
   constraint operation_nodes_pkey PRIMARY KEY (operation_id, node_id),
   constraint operation_nodes_operation_id_fkey FOREIGN KEY (operation_id) REFERENCES operations(id) ON DELETE CASCADE,
   constraint operation_node_is_one_case CHECK (
 CASE status
-    WHEN 'open'::text THEN ((generation IS NOT NULL) AND (error IS NULL) AND (error_code IS NULL) AND (NOT dead) AND (finished_at IS NULL))
+    WHEN 'open'::text THEN (((generation IS NULL) <> (shown IS NULL)) AND (NOT dead) AND (finished_at IS NULL) AND ((shown = 'error'::text) OR ((error IS NULL) AND (error_code IS NULL))))
     WHEN 'error'::text THEN ((error IS NOT NULL) AND (error_code IS NOT NULL) AND (finished_at IS NOT NULL))
     ELSE ((error IS NULL) AND (error_code IS NULL) AND (NOT dead) AND (finished_at IS NOT NULL))
 END),
+  constraint operation_nodes_phase_check CHECK ((phase = ANY (ARRAY['resolving'::text, 'downloading'::text, 'extracting'::text, 'starting'::text]))),
+  constraint operation_nodes_shown_check CHECK ((shown = ANY (ARRAY['queued'::text, 'downloading'::text, 'running_on_worker'::text, 'error'::text]))),
   constraint operation_nodes_status_check CHECK ((status = ANY (ARRAY['open'::text, 'success'::text, 'error'::text, 'cancelled'::text, 'skipped'::text])))
 );
 
@@ -269,13 +376,53 @@ create table operations (
   file_name text not null default ''::text,
   created_at timestamp with time zone not null default now(),
   finished_at timestamp with time zone,
+  outcome text,
+  message text not null default ''::text,
+  current_bytes bigint not null default 0,
+  total_bytes bigint not null default 0,
+  cancel_asked boolean not null default false,
   constraint operations_pkey PRIMARY KEY (id),
   constraint finished_when_all_are_settled CHECK (((finished_at IS NULL) = (open_nodes > 0))),
   constraint operation_is_about_one_thing CHECK (((backend IS NULL) <> (model IS NULL))),
+  constraint operations_current_bytes_check CHECK ((current_bytes >= 0)),
   constraint operations_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
   constraint operations_kind_check CHECK ((kind = ANY (ARRAY['backend.install'::text, 'backend.upgrade'::text, 'backend.delete'::text, 'model.install'::text, 'model.load'::text, 'model.unload'::text, 'model.delete'::text]))),
   constraint operations_open_nodes_check CHECK ((open_nodes >= 0)),
-  constraint operations_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (100)::double precision)))
+  constraint operations_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text]))),
+  constraint operations_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (100)::double precision))),
+  constraint operations_total_bytes_check CHECK ((total_bytes >= 0))
+);
+
+create table replicas (
+  id text not null,
+  model text not null,
+  revision text not null,
+  slot integer,
+  node_id text not null,
+  backend text not null,
+  backend_digest text,
+  config jsonb not null,
+  state text not null,
+  op_id text,
+  incarnation text,
+  seq bigint,
+  created_at timestamp with time zone not null default now(),
+  ready_at timestamp with time zone,
+  drain_since timestamp with time zone,
+  exited_at timestamp with time zone,
+  exit jsonb,
+  constraint replicas_pkey PRIMARY KEY (id),
+  constraint replicas_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
+  constraint replica_is_one_case CHECK (
+CASE state
+    WHEN 'starting'::text THEN ((ready_at IS NULL) AND (drain_since IS NULL) AND (exited_at IS NULL))
+    WHEN 'ready'::text THEN ((ready_at IS NOT NULL) AND (drain_since IS NULL) AND (exited_at IS NULL))
+    WHEN 'draining'::text THEN ((drain_since IS NOT NULL) AND (exited_at IS NULL))
+    ELSE (exited_at IS NOT NULL)
+END),
+  constraint replicas_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
+  constraint replicas_slot_check CHECK ((slot >= 0)),
+  constraint replicas_state_check CHECK ((state = ANY (ARRAY['starting'::text, 'ready'::text, 'draining'::text, 'exited'::text])))
 );
 
 create table schema_migrations (
@@ -284,6 +431,19 @@ create table schema_migrations (
   checksum text not null,
   applied_at timestamp with time zone not null default now(),
   constraint schema_migrations_pkey PRIMARY KEY (version)
+);
+
+create table stats_buckets (
+  at timestamp with time zone not null,
+  model text not null,
+  node_id text not null,
+  requests bigint not null default 0,
+  errors bigint not null default 0,
+  prompt_tokens bigint not null default 0,
+  completion_tokens bigint not null default 0,
+  in_flight integer not null default 0,
+  duration_ms bigint not null default 0,
+  constraint stats_buckets_pkey PRIMARY KEY (at, model, node_id)
 );
 
 CREATE INDEX changes_by_seq ON public.changes USING btree (seq);
@@ -298,6 +458,12 @@ CREATE INDEX intents_open_by_node ON public.intents USING btree (node_id, genera
 
 CREATE INDEX intents_working ON public.intents USING btree (accepted_at) WHERE (state = 'working'::text);
 
+CREATE INDEX loads_by_op ON public.loads USING btree (op_id) WHERE (op_id IS NOT NULL);
+
+CREATE INDEX loads_due ON public.loads USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+CREATE UNIQUE INDEX one_live_replica_per_slot ON public.replicas USING btree (model, slot) WHERE ((slot IS NOT NULL) AND (state <> 'exited'::text));
+
 CREATE INDEX operation_nodes_open ON public.operation_nodes USING btree (generation) WHERE (status = 'open'::text);
 
 CREATE INDEX operation_nodes_open_by_node ON public.operation_nodes USING btree (node_id) WHERE (status = 'open'::text);
@@ -305,6 +471,12 @@ CREATE INDEX operation_nodes_open_by_node ON public.operation_nodes USING btree 
 CREATE INDEX operations_active ON public.operations USING btree (created_at DESC) WHERE (finished_at IS NULL);
 
 CREATE INDEX operations_finished ON public.operations USING btree (finished_at DESC) WHERE (finished_at IS NOT NULL);
+
+CREATE INDEX replicas_by_node ON public.replicas USING btree (node_id) WHERE (state <> 'exited'::text);
+
+CREATE INDEX replicas_exited ON public.replicas USING btree (exited_at) WHERE (state = 'exited'::text);
+
+CREATE INDEX replicas_live ON public.replicas USING btree (model) WHERE (state <> 'exited'::text);
 
 CREATE OR REPLACE FUNCTION public.galleries_changed()
  RETURNS trigger
@@ -322,6 +494,28 @@ CREATE OR REPLACE FUNCTION public.intent_events_are_history()
 AS $function$
 begin
   raise exception 'intent_events is only ever added to';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.load_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  name text := case when tg_op = 'DELETE' then old.model else new.model end;
+begin
+  if exists (select from models m where m.name = load_changed.name) then perform record_change('model', name, false); end if;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.model_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform record_change('model', case when tg_op = 'DELETE' then old.name else new.name end, tg_op = 'DELETE');
+  return null;
 end
 $function$;
 
@@ -485,11 +679,30 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.replica_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  name text := case when tg_op = 'DELETE' then old.model else new.model end;
+begin
+  perform record_change('replica', case when tg_op = 'DELETE' then old.id else new.id end, tg_op = 'DELETE');
+  if exists (select from models m where m.name = replica_changed.name) then perform record_change('model', name, false); end if;
+  return null;
+end
+$function$;
+
 CREATE TRIGGER galleries_added AFTER INSERT OR DELETE ON public.galleries FOR EACH ROW EXECUTE FUNCTION galleries_changed();
 
 CREATE TRIGGER galleries_updated AFTER UPDATE ON public.galleries FOR EACH ROW WHEN (((old.url <> new.url) OR (old.kind <> new.kind))) EXECUTE FUNCTION galleries_changed();
 
 CREATE TRIGGER intent_events_are_history BEFORE UPDATE ON public.intent_events FOR EACH ROW EXECUTE FUNCTION intent_events_are_history();
+
+CREATE TRIGGER load_added AFTER INSERT OR DELETE ON public.loads FOR EACH ROW EXECUTE FUNCTION load_changed();
+
+CREATE TRIGGER load_changed AFTER UPDATE ON public.loads FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.node_id IS DISTINCT FROM new.node_id) OR (old.failure IS DISTINCT FROM new.failure) OR (old.phase IS DISTINCT FROM new.phase) OR ((old.next_at IS DISTINCT FROM new.next_at) AND (new.state = 'failed'::text)))) EXECUTE FUNCTION load_changed();
+
+CREATE TRIGGER model_changed AFTER INSERT OR DELETE OR UPDATE ON public.models FOR EACH ROW EXECUTE FUNCTION model_changed();
 
 CREATE TRIGGER node_pulse_changed AFTER UPDATE ON public.node_pulses FOR EACH ROW WHEN (((old.liveness <> new.liveness) OR (old.answering <> new.answering))) EXECUTE FUNCTION node_pulse_changed();
 
@@ -504,3 +717,7 @@ CREATE TRIGGER node_edited AFTER UPDATE ON public.nodes FOR EACH ROW WHEN (((to_
 CREATE TRIGGER node_inventory_changed AFTER UPDATE OF inventory ON public.nodes FOR EACH ROW WHEN ((old.inventory <> new.inventory)) EXECUTE FUNCTION node_inventory_changed();
 
 CREATE TRIGGER node_removed BEFORE DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_removed();
+
+CREATE TRIGGER replica_added AFTER INSERT OR DELETE ON public.replicas FOR EACH ROW EXECUTE FUNCTION replica_changed();
+
+CREATE TRIGGER replica_changed AFTER UPDATE ON public.replicas FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.slot IS DISTINCT FROM new.slot))) EXECUTE FUNCTION replica_changed();

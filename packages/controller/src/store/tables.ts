@@ -123,9 +123,76 @@ export interface JoinTokensTable {
   created_at: Defaulted<Timestamp>
 }
 
+export interface LoadsTable {
+  model: string
+  purpose: 'serve' | 'stage'
+  slot: number
+  revision: string
+  operation_id: string | null
+  state: 'waiting' | 'installing' | 'starting' | 'ready' | 'failed'
+  epoch: Defaulted<number>
+  op_id: string | null
+  node_id: string | null
+  replica_id: string | null
+  install_id: string | null
+  attempts: Defaulted<number>
+  failure: Json | null
+  failed_at: Timestamp | null
+  next_at: Timestamp | null
+  holder: string | null
+  lease_until: Timestamp | null
+  sign_at: Timestamp | null
+  phase: 'resolving' | 'downloading' | 'extracting' | 'starting' | null
+  file_name: Defaulted<string>
+  current_bytes: Defaulted<number>
+  total_bytes: Defaulted<number>
+  progress_seq: number | null
+  wished_at: Defaulted<Timestamp>
+  row_version: Defaulted<number>
+}
+
 export interface LoginLinksTable {
   secret_sha256: string
   expires_at: Timestamp
+}
+
+export interface ModelLoadInfoTable {
+  model: string
+  backend: string
+  revision: string
+  options: Json
+  updated_at: Defaulted<Timestamp>
+}
+
+export interface ModelRemovalsTable {
+  node_id: string
+  model: string
+  operation_id: string
+  attempts: Defaulted<number>
+  last_failure: Json | null
+  next_at: Defaulted<Timestamp>
+  holder: string | null
+  lease_until: Timestamp | null
+}
+
+export interface ModelUploadsTable {
+  model: string
+  filename: string
+  digest: string
+  size_bytes: number
+  uploaded_at: Defaulted<Timestamp>
+}
+
+export interface ModelsTable {
+  name: string
+  config: Json
+  revision: string
+  backend: string
+  asked_replicas: Defaulted<number>
+  is_held: Defaulted<boolean>
+  used_at: Timestamp | null
+  created_at: Defaulted<Timestamp>
+  updated_at: Defaulted<Timestamp>
 }
 
 export interface NodePulsesTable {
@@ -164,6 +231,8 @@ export interface NodesTable {
   inventory_incarnation: string | null
   inventory_seq: number | null
   inventory_at: Timestamp | null
+  gateway_secret: Defaulted<string>
+  files: Defaulted<Json>
 }
 
 export interface OperationNodesTable {
@@ -182,6 +251,10 @@ export interface OperationNodesTable {
   percentage: Defaulted<number>
   ring: number | null
   finished_at: Timestamp | null
+  shown: 'queued' | 'downloading' | 'running_on_worker' | 'error' | null
+  phase: 'resolving' | 'downloading' | 'extracting' | 'starting' | null
+  file_name: Defaulted<string>
+  next_retry_at: Timestamp | null
 }
 
 export interface OperationsTable {
@@ -196,6 +269,31 @@ export interface OperationsTable {
   file_name: Defaulted<string>
   created_at: Defaulted<Timestamp>
   finished_at: Timestamp | null
+  outcome: 'succeeded' | 'failed' | 'cancelled' | null
+  message: Defaulted<string>
+  current_bytes: Defaulted<number>
+  total_bytes: Defaulted<number>
+  cancel_asked: Defaulted<boolean>
+}
+
+export interface ReplicasTable {
+  id: string
+  model: string
+  revision: string
+  slot: number | null
+  node_id: string
+  backend: string
+  backend_digest: string | null
+  config: Json
+  state: 'starting' | 'ready' | 'draining' | 'exited'
+  op_id: string | null
+  incarnation: string | null
+  seq: number | null
+  created_at: Defaulted<Timestamp>
+  ready_at: Timestamp | null
+  drain_since: Timestamp | null
+  exited_at: Timestamp | null
+  exit: Json | null
 }
 
 export interface SchemaMigrationsTable {
@@ -203,6 +301,18 @@ export interface SchemaMigrationsTable {
   name: string
   checksum: string
   applied_at: Defaulted<Timestamp>
+}
+
+export interface StatsBucketsTable {
+  at: Timestamp
+  model: string
+  node_id: string
+  requests: Defaulted<number>
+  errors: Defaulted<number>
+  prompt_tokens: Defaulted<number>
+  completion_tokens: Defaulted<number>
+  in_flight: Defaulted<number>
+  duration_ms: Defaulted<number>
 }
 
 export interface Database {
@@ -218,10 +328,17 @@ export interface Database {
   intent_events: IntentEventsTable
   intents: IntentsTable
   join_tokens: JoinTokensTable
+  loads: LoadsTable
   login_links: LoginLinksTable
+  model_load_info: ModelLoadInfoTable
+  model_removals: ModelRemovalsTable
+  model_uploads: ModelUploadsTable
+  models: ModelsTable
   node_pulses: NodePulsesTable
   nodes: NodesTable
   operation_nodes: OperationNodesTable
   operations: OperationsTable
+  replicas: ReplicasTable
   schema_migrations: SchemaMigrationsTable
+  stats_buckets: StatsBucketsTable
 }

@@ -1,10 +1,11 @@
 // /api/nodes: the fleet as an administrator sees it.
 import { z } from 'zod'
 import { Failure } from '../failure.ts'
-import { BackendName, NodeId, NodeStatus, NodeType, OperationId } from '../ids.ts'
+import { BackendName, ModelName, NodeId, NodeStatus, NodeType, OperationId } from '../ids.ts'
 import { InstalledBackend } from '../messages/backend.ts'
 import { Resources } from '../messages/resources.ts'
 import { route } from './define.ts'
+import { ReplicaView } from './models.ts'
 import { LabelPatch, Labels, SettableLabelKey } from './labels.ts'
 
 export const NodeView = z.object({
@@ -151,5 +152,22 @@ export const nodeRoutes = {
     summary: 'What was wished of its backends, and how far that is',
     params,
     response: z.object({ intents: z.array(IntentView) }),
+  }),
+  models: route({
+    method: 'GET',
+    path: '/api/nodes/:id/models',
+    access: 'read',
+    summary: 'The replicas it has',
+    params,
+    response: z.object({ replicas: z.array(ReplicaView) }),
+  }),
+  logs: route({
+    method: 'GET',
+    path: '/api/nodes/:id/logs',
+    access: 'read',
+    summary: 'What the processes of its models wrote; follow=true sends it as it comes, as events',
+    params,
+    query: z.object({ model: ModelName.optional(), follow: z.enum(['true', 'false']).default('false') }),
+    produces: 'text/plain',
   }),
 }

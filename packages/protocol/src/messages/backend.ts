@@ -64,6 +64,10 @@ export const InstalledBackend = z.object({
 })
 export type InstalledBackend = z.infer<typeof InstalledBackend>
 
+/** Content of a model file that a node keeps, complete and verified. */
+export const StoredFile = z.object({ digest: Digest, size: z.number().int().min(0) })
+export type StoredFile = z.infer<typeof StoredFile>
+
 export const BackendList = z.object({
   /** The original writes an empty list, and one it could not read, as null. */
   backends: z
@@ -73,6 +77,8 @@ export const BackendList = z.object({
     .transform((list) => list ?? []),
   /** The highest generation of each backend whose work has ended, read before the list: what the list says is no older. */
   generations: z.record(BackendName, generation).optional(),
+  /** Content of model files that is kept here, complete and verified. */
+  files: z.array(StoredFile).max(65_536).optional(),
   error: z.string().max(8192).optional(),
 })
 export type BackendList = z.infer<typeof BackendList>

@@ -1,10 +1,21 @@
 // Commands about the models of a node.
 import { z } from 'zod'
-import { BackendName, Digest, ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'
+import { BackendName, Digest, ModelName, NodeId, OperationId, ReplicaId, storable } from '../ids.ts'
 import { CommandReply } from './backend.ts'
 import { command } from './define.ts'
 
 const params = { node: NodeId }
+
+/** A path inside the model's own folder: no absolute one, no way up, no empty part. */
+export const ModelFileName = z
+  .string()
+  .min(1)
+  .max(1024)
+  .regex(
+    /^(?!.*(?:^|\/)\.{1,2}(?:\/|$))(?!.*\/\/)[^/\\\p{C}][^\\\p{C}]*(?<!\/)$/u,
+    'a file name is a path inside the model’s folder: no leading /, no . or .. parts, no backslash',
+  )
+export type ModelFileName = z.infer<typeof ModelFileName>
 
 export const ModelFile = z.object({
   uri: z.string().max(2048),
@@ -12,6 +23,12 @@ export const ModelFile = z.object({
   sha256: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
+    .optional(),
+  size: z.number().int().min(0).optional(),
+  /** Workers that have these very bytes: tried before `uri`. The authorization is for that file at that gateway alone. */
+  peers: z
+    .array(z.object({ url: z.string().max(512), authorization: z.string().max(512) }))
+    .max(16)
     .optional(),
 })
 export type ModelFile = z.infer<typeof ModelFile>
@@ -26,8 +43,15 @@ export const LoadModel = z.object({
   files: z.array(ModelFile).max(1024),
   op_id: OperationId.optional(),
   epoch: z.number().int().min(0).optional(),
+  /** Which of the model's replicas this is; two processes never share one. */
+  slot: z.number().int().min(0).max(65_535).optional(),
+  /** Fetch and verify the files, start nothing: ends by `op.result`. */
+  stage_only: z.boolean().optional(),
 })
 export type LoadModel = z.infer<typeof LoadModel>
+
+export const ReplicaState = z.enum(['starting', 'ready', 'draining', 'exited'])
+export type ReplicaState = z.infer<typeof ReplicaState>
 
 export const RunningModels = z.object({
   replicas: z
@@ -36,7 +60,7 @@ export const RunningModels = z.object({
         replica_id: ReplicaId,
         model: ModelName,
         revision: z.string().max(128),
-        state: z.enum(['starting', 'ready', 'draining', 'exited']),
+        state: ReplicaState,
         in_flight: z.number().int().min(0),
       }),
     )
@@ -48,7 +72,7 @@ export const modelLoad = command({ subject: 'nodes.{node}.model.load', params, r
 export const modelUnload = command({
   subject: 'nodes.{node}.model.unload',
   params,
-  request: z.object({ replica_id: ReplicaId, force: z.boolean().optional() }),
+  request: z.object({ replica_id: ReplicaId, force: z.boolean().optional(), reason: storable(256).optional() }),
   reply: CommandReply,
 })
 export const modelDelete = command({

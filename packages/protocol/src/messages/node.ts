@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { BackendName, Digest, Incarnation, ModelName, NodeId, OperationId, ReplicaId, storable } from '../ids.ts'
 import { BackendList } from './backend.ts'
 import { topic } from './define.ts'
+import { ReplicaState } from './model.ts'
 import { OpStatusReply, Phase } from './op.ts'
 import { Resources } from './resources.ts'
 
@@ -14,11 +15,23 @@ export const Heartbeat = z.object({
   resources: Resources,
   in_flight: z.number().int().min(0).max(1_000_000).default(0),
   ops: z.array(OperationId).max(4096).default([]),
+  /** Every process of a model that this worker has; left out by workers that have none of them. */
+  replicas: z
+    .array(z.object({ replica_id: ReplicaId, state: ReplicaState, in_flight: z.number().int().min(0).max(1_000_000) }))
+    .max(4096)
+    .optional(),
 })
 export type Heartbeat = z.infer<typeof Heartbeat>
 
 const stamp = { incarnation: Incarnation, seq: z.number().int().min(0) }
-const replica = { replica_id: ReplicaId, model: ModelName, revision: z.string().max(128), backend_digest: Digest.nullable().default(null) }
+const replica = {
+  replica_id: ReplicaId,
+  model: ModelName,
+  revision: z.string().max(128),
+  backend_digest: Digest.nullable().default(null),
+  /** Of the load that it came from. */
+  op_id: OperationId.optional(),
+}
 
 export const NodeEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('op.result'), ...stamp, ...OpStatusReply.shape }),
@@ -30,7 +43,9 @@ export const NodeEvent = z.discriminatedUnion('type', [
     ...replica,
     exit_code: z.number().int().optional(),
     signal: z.string().max(32).optional(),
-    last_lines: z.array(z.string().max(4096)).max(100).optional(),
+    last_lines: z.array(storable(4096)).max(100).optional(),
+    /** It ended because it was told to. */
+    expected: z.boolean().optional(),
   }),
   z.object({ type: z.literal('leaving'), ...stamp }),
 ])

@@ -1,0 +1,34 @@
+// The worker's one door, as controllers and other workers use it: plain HTTP with a token per thing that is asked for.
+// A token is an HMAC (host/gateway-token) with the node's secret over node, scope and who asks; replica ids are never
+// used again, so a token needs no time at which it ends.
+import type { Digest, ReplicaId } from './ids.ts'
+
+/** What a token is good for, and nothing else. */
+export const gatewayScope = {
+  replica: (id: ReplicaId): string => `replica:${id}`,
+  file: (digest: Digest): string => `file:${digest}`,
+  upload: 'upload',
+  logs: 'logs',
+  metrics: 'metrics',
+} as const
+
+export const gatewayPaths = {
+  /** What follows is the path that the backend is asked for: `/replicas/<id>/v1/chat/completions`. */
+  replica: (id: ReplicaId): string => `/replicas/${id}`,
+  /** GET with ranges: the content of a model file. */
+  file: (digest: Digest): string => `/files/${digest}`,
+  /** PUT: a model file, answered with `{digest,size}` once it is kept. `?digest=` when it is known. */
+  upload: '/files',
+  /** GET `?model=&replica=&follow=true`: what processes wrote, as text. */
+  logs: '/logs',
+} as const
+
+/**
+ * Says who answered. A controller forwards nothing that does not carry the id of the replica it asked: whatever else
+ * listens at an address by now, it is not that replica.
+ */
+export const replicaHeader = 'x-muster-replica'
+/** Set on an answer of the gateway itself about a replica: it is not here, is not ready, or its process died before it answered. */
+export const refusedHeader = 'x-muster-refused'
+/** `gone`: no such replica here. `draining`: takes nothing new. `unreachable`: its process gave no answer. All: nothing was begun, ask another. */
+export type Refused = 'gone' | 'draining' | 'unreachable'

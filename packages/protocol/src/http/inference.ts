@@ -1,0 +1,58 @@
+// /v1: the OpenAI API, and what went through it. Bodies pass through: only what routes a request is read.
+import { z } from 'zod'
+import { ModelName } from '../ids.ts'
+import { route } from './define.ts'
+
+/** What is read of a request's body; everything else is the backend's business. */
+export const InferenceRequest = z.looseObject({ model: z.string(), stream: z.boolean().nullish() })
+
+const OpenAiModel = z.object({ id: z.string(), object: z.literal('model'), created: z.number(), owned_by: z.string() })
+
+const inference = (path: string, summary: string) => route({ method: 'POST', path, access: 'inference', summary, body: InferenceRequest })
+
+export const inferenceRoutes = {
+  models: route({
+    method: 'GET',
+    path: '/v1/models',
+    access: 'inference',
+    summary: 'The models that can be asked',
+    response: z.object({ object: z.literal('list'), data: z.array(OpenAiModel) }),
+  }),
+  model: route({
+    method: 'GET',
+    path: '/v1/models/:id',
+    access: 'inference',
+    summary: 'One of them',
+    params: z.object({ id: ModelName }),
+    response: OpenAiModel,
+  }),
+  chat: inference('/v1/chat/completions', 'Chat, whole or streamed'),
+  completions: inference('/v1/completions', 'Text completion, whole or streamed'),
+  embeddings: inference('/v1/embeddings', 'Embeddings, as numbers or base64'),
+}
+
+/** Ten seconds of one model on one node. `in_flight` is the highest that was seen. */
+export const StatsBucket = z.object({
+  at: z.string(),
+  model: z.string(),
+  node_id: z.string(),
+  requests: z.number(),
+  errors: z.number(),
+  prompt_tokens: z.number(),
+  completion_tokens: z.number(),
+  in_flight: z.number(),
+  /** Sum over the requests, for averages. */
+  duration_ms: z.number(),
+})
+export type StatsBucket = z.infer<typeof StatsBucket>
+
+export const statsRoutes = {
+  stats: route({
+    method: 'GET',
+    path: '/api/stats',
+    access: 'read',
+    summary: 'Requests, errors and tokens in buckets of 10 s, per model and node; the last hour unless told',
+    query: z.object({ since: z.iso.datetime({ offset: true }).optional() }),
+    response: z.object({ bucket_seconds: z.literal(10), buckets: z.array(StatsBucket) }),
+  }),
+}

@@ -1,0 +1,248 @@
+// /api/models: what is to be served, how it is configured, and where it runs.
+import { z } from 'zod'
+import { FailureCode } from '../failure.ts'
+import { BackendName, ModelName, NodeId, OperationId, plainText, ReplicaId, storable } from '../ids.ts'
+import { ModelFileName, ReplicaState } from '../messages/model.ts'
+import { route } from './define.ts'
+import { Selector } from './selector.ts'
+
+/** Where a file of a model comes from. `upload:` is what was sent to `PUT …/files/:filename`, by its digest. */
+export const ModelFileUri = z
+  .string()
+  .max(2048)
+  .regex(
+    /^(?:https?:\/\/|hf:\/\/|oci:\/\/|s3:\/\/|file:\/\/|builtin:\/\/|upload:sha256:[0-9a-f]{64}$)[\x21-\x7e]*$/,
+    'a file is at https://…, hf://owner/repo/file, oci://…, s3://bucket/key or file:///…',
+  )
+
+export const ConfigFile = z.strictObject({
+  uri: ModelFileUri,
+  filename: ModelFileName,
+  sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, 'a sha256 is 64 lower-case hex digits')
+    .optional(),
+})
+
+export const Policy = z.enum(['prefix', 'least'])
+
+export const Scheduling = z
+  .strictObject({
+    node_selector: Selector.optional(),
+    min_replicas: z.number().int().min(0).max(1024).optional(),
+    /** 0: no limit. */
+    max_replicas: z.number().int().min(0).max(1024).optional(),
+    replicas: z.literal('all').optional(),
+    priority: z.number().int().min(-1_000_000).max(1_000_000).optional(),
+    policy: Policy.optional(),
+  })
+  .refine((s) => s.replicas === undefined || (s.min_replicas === undefined && s.max_replicas === undefined), {
+    message: 'replicas: all excludes min_replicas and max_replicas',
+  })
+  .refine((s) => (s.max_replicas ?? 1) === 0 || (s.min_replicas ?? 0) <= (s.max_replicas ?? Math.max(1, s.min_replicas ?? 0)), {
+    message: 'min_replicas is greater than max_replicas',
+  })
+export type Scheduling = z.infer<typeof Scheduling>
+
+/** As it is written; what is left out has its default. */
+export const ModelConfig = z.strictObject({
+  name: ModelName,
+  backend: BackendName,
+  description: plainText(4096).optional(),
+  parameters: z.looseObject({ model: ModelFileName.optional() }).default({}),
+  context_size: z.number().int().min(1).max(16_777_216).optional(),
+  files: z.array(ConfigFile).max(1024).default([]),
+  options: z.record(z.string().max(256), z.json()).default({}),
+  known_usecases: z.array(plainText(64)).max(64).default([]),
+  scheduling: Scheduling.default({}),
+})
+export type ModelConfig = z.infer<typeof ModelConfig>
+
+export const ModelState = z.enum(['unloaded', 'pending', 'installing', 'staging', 'loading', 'ready', 'failed'])
+export type ModelState = z.infer<typeof ModelState>
+
+export const LoadFailure = z.object({
+  code: FailureCode,
+  message: storable(8192),
+  at: z.string(),
+  /** Null: it waits for `load` or a new revision. */
+  next_retry_at: z.string().nullable(),
+  attempts: z.number(),
+})
+export type LoadFailure = z.infer<typeof LoadFailure>
+
+export const ModelView = z.object({
+  name: ModelName,
+  backend: z.string(),
+  revision: z.string(),
+  config: ModelConfig,
+  state: ModelState,
+  replicas_ready: z.number(),
+  replicas_desired: z.number(),
+  failure: LoadFailure.nullable(),
+})
+export type ModelView = z.infer<typeof ModelView>
+
+/** What a request for a cold model is told while it waits. */
+export const Loading = z.object({
+  model: z.string(),
+  state: ModelState,
+  node: z.string().nullable(),
+  progress: z.number(),
+  current_bytes: z.number(),
+  total_bytes: z.number(),
+  /** Left out rather than guessed. */
+  eta_seconds: z.number().optional(),
+})
+export type Loading = z.infer<typeof Loading>
+
+export const ReplicaView = z.object({
+  id: ReplicaId,
+  model: z.string(),
+  revision: z.string(),
+  node_id: NodeId,
+  node_name: z.string(),
+  state: ReplicaState,
+  reachable: z.boolean(),
+  backend_digest: z.string().nullable(),
+  in_flight: z.number(),
+  started_at: z.string(),
+})
+export type ReplicaView = z.infer<typeof ReplicaView>
+
+export const PlacementNode = z.object({
+  node_id: NodeId,
+  node_name: z.string(),
+  eligible: z.boolean(),
+  /** What excluded it; empty when it is eligible. */
+  reason: z.string(),
+  score: z.number(),
+})
+export type PlacementNode = z.infer<typeof PlacementNode>
+
+export const ModelGalleryEntry = z.object({
+  name: ModelName,
+  description: z.string().max(8192).default(''),
+  license: z.string().max(256).default(''),
+  icon: z.string().max(2048).default(''),
+  tags: z.array(z.string().max(128)).max(256).default([]),
+  files: z.array(ConfigFile).max(1024).default([]),
+  config: z.record(z.string(), z.unknown()).default({}),
+})
+export type ModelGalleryEntry = z.infer<typeof ModelGalleryEntry>
+
+export const OfferedModel = ModelGalleryEntry.omit({ config: true, files: true }).extend({
+  gallery: z.string(),
+  backend: z.string(),
+  installed: z.boolean(),
+})
+export type OfferedModel = z.infer<typeof OfferedModel>
+
+const params = z.object({ name: ModelName })
+const accepted = z.object({ operation_id: OperationId })
+
+export const modelRoutes = {
+  list: route({
+    method: 'GET',
+    path: '/api/models',
+    access: 'read',
+    summary: 'All models, with how many replicas are ready',
+    response: z.object({ models: z.array(ModelView) }),
+  }),
+  gallery: route({
+    method: 'GET',
+    path: '/api/models/gallery',
+    access: 'read',
+    summary: 'What model galleries offer',
+    response: z.object({ models: z.array(OfferedModel), problems: z.array(z.object({ gallery: z.string(), message: z.string() })) }),
+  }),
+  install: route({
+    method: 'POST',
+    path: '/api/models/install',
+    access: 'admin',
+    summary: 'Take a model from a gallery: its configuration and its files',
+    body: z.object({ model: ModelName }),
+    response: accepted,
+    status: 202,
+  }),
+  get: route({ method: 'GET', path: '/api/models/:name', access: 'read', summary: 'One model', params, response: ModelView }),
+  put: route({
+    method: 'PUT',
+    path: '/api/models/:name',
+    access: 'admin',
+    summary: 'Create or change a model: JSON or YAML; If-Match names the revision that is expected',
+    params,
+    response: ModelView,
+    otherStatus: 201,
+  }),
+  remove: route({
+    method: 'DELETE',
+    path: '/api/models/:name',
+    access: 'admin',
+    summary: 'Delete a model: its configuration now, its replicas and files everywhere',
+    params,
+    response: accepted,
+    status: 202,
+  }),
+  load: route({
+    method: 'POST',
+    path: '/api/models/:name/load',
+    access: 'admin',
+    summary: 'Have at least max(1, min_replicas) replicas',
+    params,
+    body: z.object({}),
+    response: accepted,
+    status: 202,
+  }),
+  unload: route({
+    method: 'POST',
+    path: '/api/models/:name/unload',
+    access: 'admin',
+    summary: 'Drain all replicas and hold the model at none',
+    params,
+    body: z.object({}),
+    response: accepted,
+    status: 202,
+  }),
+  scheduling: route({
+    method: 'PUT',
+    path: '/api/models/:name/scheduling',
+    access: 'admin',
+    summary: 'Change where and how often it runs; what runs stays as it is',
+    params,
+    body: Scheduling,
+    response: ModelView,
+  }),
+  upload: route({
+    method: 'PUT',
+    path: '/api/models/:name/files/:filename',
+    access: 'admin',
+    summary: 'Send a file of a model; kept by workers, by its digest',
+    params: z.object({ name: ModelName, filename: ModelFileName }),
+    response: z.object({ filename: z.string(), digest: z.string(), size: z.number(), nodes: z.array(NodeId) }),
+  }),
+  loadStatus: route({
+    method: 'GET',
+    path: '/api/models/:name/load-status',
+    access: 'read',
+    summary: 'How far it is with coming up',
+    params,
+    response: Loading.extend({ failure: LoadFailure.nullable() }),
+  }),
+  replicas: route({
+    method: 'GET',
+    path: '/api/models/:name/replicas',
+    access: 'read',
+    summary: 'Its processes',
+    params,
+    response: z.object({ replicas: z.array(ReplicaView) }),
+  }),
+  placement: route({
+    method: 'GET',
+    path: '/api/models/:name/placement',
+    access: 'read',
+    summary: 'Which nodes it could run on, and why not on the others',
+    params,
+    response: z.object({ nodes: z.array(PlacementNode) }),
+  }),
+}

@@ -1,0 +1,41 @@
+// The replicas of a worker, as commands, gateway, heartbeat and operations see them.
+import type { BackendName, Failure, LoadModel, ModelName, OperationId, OpStatusReply, ReplicaId, ReplicaState } from '@muster/protocol'
+import type { BackendConnection } from '../drivers/driver.ts'
+import type { Voice } from '../operations/announcer.ts'
+
+export type Accepted = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>
+
+export type RunningReplica = Readonly<{
+  replicaId: ReplicaId
+  model: ModelName
+  revision: string
+  backend: BackendName
+  state: ReplicaState
+  inFlight: number
+}>
+
+/** A replica that may be asked, for as long as one request takes. */
+export interface Admission extends Disposable {
+  readonly connection: BackendConnection
+}
+
+export interface Replicas {
+  /** Resolves when it is noted durably, or refused. The same command again joins what is there. */
+  load(order: LoadModel): Promise<Accepted>
+  /** Drains (unless forced) and ends the exact process; accepted once noted. What is not here is done. */
+  unload(replicaId: ReplicaId, how: { force: boolean }): Promise<Accepted>
+  /** Every process of this backend, or of all; resolves when they are gone. */
+  stopBackend(backend: BackendName | null, how: { force: boolean }): Promise<void>
+  /** Ends its replicas and removes its files; resolves when both are gone. */
+  removeModel(model: ModelName): Promise<void>
+  running(): readonly RunningReplica[]
+  /** Null: no load goes by this id. */
+  status(opId: OperationId): OpStatusReply | null
+  cancel(opId: OperationId): Promise<OpStatusReply | null>
+  /** For the gateway: counts as in flight until it is disposed of. */
+  admit(replicaId: ReplicaId): Admission | 'gone' | 'draining'
+  inFlight(): number
+  attach(voice: Voice): () => void
+  /** Ends every process: a worker that stops leaves nothing behind. */
+  stop(): Promise<void>
+}
