@@ -1,4 +1,5 @@
 // A node as the store gives it, for tests of what is decided about nodes.
+import { Secret } from '@muster/host'
 import { InstalledBackend, NodeId, PublicKey, Resources } from '@muster/protocol'
 import type { NodeRecord } from '../src/store/nodes.ts'
 
@@ -20,6 +21,7 @@ export function nodeRecord(id: string, { inventory = [], resources = {}, ...fact
     arch: 'x64',
     capability: 'default',
     gatewayUrl: '',
+    gatewaySecret: new Secret('of the gateway'),
     reportedLabels: {},
     labelOverrides: {},
     vramBudget: null,

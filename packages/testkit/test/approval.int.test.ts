@@ -129,6 +129,26 @@ describe('a pending node', () => {
     expect(session.body['bus']).toMatchObject({ url: expect.stringMatching(/^nats:/) })
   })
 
+  it('SEC5 gets the secret of its gateway with its approval, alone, and nobody else ever sees it', async () => {
+    const [{ node, id }, other] = [await join('secret'), await join('other')]
+    // With another `known` the poll is answered at once: this is what a node that waits is told.
+    const early = await node.post(`/api/node/${id}/session`, { incarnation: node.incarnation, known: 'something else' })
+    expect(early.status).toBe(200)
+    expect(early.body).not.toHaveProperty('gateway_secret')
+    for (const each of [id, other.id]) await cluster.api.post(`/api/nodes/${each}/approve`)
+    const told = await node.post(`/api/node/${id}/session`, { incarnation: node.incarnation, known: early.body['etag'] })
+    const secret = String(told.body['gateway_secret'])
+    expect(secret).toMatch(/^[0-9a-f]{64}$/)
+    const theirs = await other.node.post(`/api/node/${other.id}/session`, { incarnation: other.node.incarnation })
+    expect(theirs.body['gateway_secret']).toMatch(/^[0-9a-f]{64}$/)
+    expect(theirs.body['gateway_secret']).not.toBe(secret)
+    const again = await node.post(`/api/node/${id}/session`, { incarnation: node.incarnation, known: 'older' })
+    expect(again.body).toMatchObject({ gateway_secret: secret, etag: told.body['etag'] })
+    for (const path of [`/api/nodes/${id}`, '/api/nodes', '/metrics']) {
+      expect((await cluster.api.get(path)).text, path).not.toContain(secret)
+    }
+  })
+
   it('does not become healthy by answering a command', async () => {
     const { node, id } = await join('answers')
     const serving = bus.serve(backendList, { node: id }, () => ({ backends: [] }))

@@ -66,15 +66,6 @@ export function createMembership(deps: MembershipDeps) {
     return node === null ? { outcome: 'deleted_meanwhile' } : { outcome, node }
   }
 
-  async function sessionOf(node: NodeRecord): Promise<Session> {
-    const { url, credentials } = deps.bus
-    const isApproved = node.approvedAt !== null
-    const settings = await deps.workerSettings()
-    // What a worker must react to. Its status is not: the worker itself is what changes that.
-    const etag = sha256Hex(JSON.stringify([isApproved, url, credentials.roundOf(node.id), settings])).slice(0, 32)
-    return { status: statusOf(node).status, bus: isApproved ? { url, ...(await credentials.for(node)) } : null, settings, etag }
-  }
-
   return {
     register,
 
@@ -90,7 +81,7 @@ export function createMembership(deps: MembershipDeps) {
         const node = await nodes.find(id)
         if (node === null || node.publicKey !== key) return { outcome: 'unknown' }
         if (poll.incarnation !== undefined && poll.incarnation !== node.incarnation) return { outcome: 'superseded' }
-        const session = await sessionOf(node)
+        const session = await sessionOf(deps, node)
         const isNews = poll.known === undefined ? session.bus !== null : session.etag !== poll.known
         // Nothing happened in all that time: what was read at its beginning is still true.
         if (isNews || !(await watch.changed(longestPollMs, deadline))) return { outcome: 'ok', session }
@@ -98,3 +89,17 @@ export function createMembership(deps: MembershipDeps) {
     },
   }
 }
+
+async function sessionOf({ bus, workerSettings }: MembershipDeps, node: NodeRecord): Promise<Session> {
+  const { url, credentials } = bus
+  const isApproved = node.approvedAt !== null
+  const { status } = statusOf(node)
+  const settings = await workerSettings()
+  if (!isApproved) return { status, bus: null, settings, etag: etagOf([isApproved, url, settings]) }
+  const secret = node.gatewaySecret.reveal()
+  const etag = etagOf([isApproved, url, credentials.roundOf(node.id), settings, secret])
+  return { status, bus: { url, ...(await credentials.for(node)) }, gateway_secret: secret, settings, etag }
+}
+
+/** Of what a worker must react to. Its status is not: the worker itself is what changes that. */
+const etagOf = (told: readonly unknown[]): string => sha256Hex(JSON.stringify(told)).slice(0, 32)

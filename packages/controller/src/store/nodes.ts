@@ -1,4 +1,5 @@
 // Every query about what nodes are and what administrators said of them. How they are: pulses.ts.
+import { Secret } from '@muster/host'
 import {
   InstalledBackend,
   NodeId,
@@ -25,6 +26,8 @@ export interface NodeRecord {
   readonly arch: string
   readonly capability: string
   readonly gatewayUrl: string
+  /** What proves at its gateway that a controller asks. For its session and for tokens, and for nobody's eyes. */
+  readonly gatewaySecret: Secret
   readonly reportedLabels: Readonly<Record<string, string>>
   readonly labelOverrides: Readonly<Record<string, string | null>>
   readonly vramBudget: string | null
@@ -90,6 +93,7 @@ const fromRow = (row: Row): NodeRecord => ({
   arch: row.arch,
   capability: row.capability,
   gatewayUrl: row.gateway_url,
+  gatewaySecret: new Secret(row.gateway_secret),
   reportedLabels: StoredLabels.parse(row.reported_labels),
   labelOverrides: StoredOverrides.parse(row.label_overrides),
   vramBudget: row.vram_budget,
