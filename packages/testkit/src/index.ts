@@ -25,6 +25,8 @@ export { createProcesses } from './processes.ts'
 export type { Exit, Processes, StartedProcess, StartOptions } from './processes.ts'
 export { startRegistry } from './registry.ts'
 export type { Registry } from './registry.ts'
+export { copyScriptedBackend, scripted, scriptedBackend } from './scripted-backend.ts'
+export type { ScriptedAnswer, ScriptedLife, ScriptedState } from './scripted-backend.ts'
 export { makeCertificate } from './self-signed.ts'
 export type { Certificate } from './self-signed.ts'
 export {
