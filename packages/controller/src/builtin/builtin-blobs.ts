@@ -55,10 +55,10 @@ async function removeLeftovers(blobs: string): Promise<void> {
   for (const name of (await readdir(blobs)).filter(isTemporary)) await rm(join(blobs, name), { force: true })
 }
 
-/** Null for what is not a backend: a page about them. */
+/** Null for what is not a backend, such as a page about them, and for one that is nothing without its packages. */
 async function packBackend(directory: string, layout: ImageLayout): Promise<{ entry: object; blobs: Digest[] } | null> {
   const text = await readFile(join(directory, 'backend.json'), 'utf8').catch(nullWhenAbsent)
-  if (text === null) return null
+  if (text === null || (await stat(join(directory, 'package.json')).catch(nullWhenAbsent)) !== null) return null
   const { name, ...about } = BackendFile.parse(JSON.parse(text))
   const image = await packDirectory(directory, { layout: layout.directory, refName: name })
   return {

@@ -1,0 +1,57 @@
+// What the worker says when it starts this program: the environment, and the options of the model's configuration.
+import { availableParallelism, loadavg } from 'node:os'
+
+const known = {
+  threads: wholeNumber(1, 1024),
+  parallel: wholeNumber(1, 256),
+  batch_size: wholeNumber(1, 65_536),
+  gpu_layers: wholeNumber(0, 100_000),
+  embeddings: (value) => (value === true || value === false ? null : 'true or false'),
+  flash_attention: (value) => (value === true || value === false ? null : 'true or false'),
+  mmap: (value) => (value === true || value === false ? null : 'true or false'),
+}
+
+/** Throws with a sentence for the worker's log. */
+export function readOptions(environment, log) {
+  const { MUSTER_MODEL_NAME: name, MUSTER_MODEL_PATH: modelPath, MUSTER_CONTEXT_SIZE: contextText = '' } = environment
+  if (!modelPath) throw new Error('MUSTER_MODEL_PATH must be the path of a GGUF file')
+  const contextSize = contextText === '' ? null : Number(contextText)
+  if (contextSize !== null && !(Number.isSafeInteger(contextSize) && contextSize >= 16))
+    throw new Error(`MUSTER_CONTEXT_SIZE must be a whole number of tokens, at least 16, not ${JSON.stringify(contextText)}`)
+  const options = parseOptions(environment.MUSTER_MODEL_OPTIONS || '{}')
+  const taken = {}
+  for (const [given, value] of Object.entries(options)) {
+    const option = given === 'sequences' ? 'parallel' : given
+    if (!Object.hasOwn(known, option)) {
+      log(`the option ${JSON.stringify(given)} is unknown to the llama backend and ignored`)
+      continue
+    }
+    const expected = known[option](value)
+    if (expected !== null) throw new Error(`the option ${given} must be ${expected}, not ${JSON.stringify(value)}`)
+    taken[option] = value
+  }
+  return { name: name || 'llama', modelPath, contextSize, ...taken, threads: taken.threads ?? freeCores() }
+}
+
+/**
+ * Threads that wait for each other make a busy machine slower, not faster: one more than there are free cores was seen to
+ * cost two orders of magnitude. Affinity and quota of a container count; so does what ran in the last minute.
+ */
+function freeCores(cores = availableParallelism(), load = loadavg()[0]) {
+  return Math.max(1, Math.min(cores, Math.round(cores - load)))
+}
+
+function parseOptions(text) {
+  let options
+  try {
+    options = JSON.parse(text)
+  } catch {
+    options = null
+  }
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return options
+  throw new Error('MUSTER_MODEL_OPTIONS must be a JSON object')
+}
+
+function wholeNumber(min, max) {
+  return (value) => (Number.isSafeInteger(value) && value >= min && value <= max ? null : `a whole number from ${min} to ${max}`)
+}

@@ -1,0 +1,68 @@
+// The llama.cpp backend: OpenAI's API for one GGUF model. A worker starts it as `node server.mjs --addr 127.0.0.1:9000`
+// (or `unix:/path`), and says in the environment which model. It listens at once, and loads meanwhile.
+import { parseArgs } from 'node:util'
+import { loadEngine } from './engine.mjs'
+import { createHttp } from './http.mjs'
+import { createMetrics } from './metrics.mjs'
+import { readOptions } from './options.mjs'
+
+/** What still generates at a SIGTERM may take this long; a worker drains before it stops a backend. */
+const graceMs = 1_000
+
+const log = (text) => process.stderr.write(`${text}\n`)
+function giveUp(message, code = 1) {
+  log(message)
+  process.exit(code)
+}
+
+const { values } = parseArgs({ options: { addr: { type: 'string' } } })
+const address = listenOptions(values.addr)
+if (address === null) giveUp('usage: server.mjs --addr HOST:PORT | unix:/path', 2)
+
+const stopping = new AbortController()
+const options = readOrGiveUp()
+const server = { name: options.name, engine: null, loaded: 0, metrics: createMetrics(), log, stopping: stopping.signal }
+const http = createHttp(server)
+http.on('error', (error) => giveUp(`can't listen on ${values.addr}: ${error.message}`))
+http.listen(address)
+// Not `once`: a package of the engine ends the process itself when it finds nobody else listening.
+for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, stop)
+await load()
+
+function readOrGiveUp() {
+  try {
+    // oxlint-disable-next-line node/no-process-env -- a program of its own: this is how its worker tells it
+    return readOptions(process.env, log)
+  } catch (error) {
+    return giveUp(error.message)
+  }
+}
+
+async function load() {
+  const from = performance.now()
+  try {
+    server.engine = await loadEngine(options, { log, onProgress: (share) => (server.loaded = share) })
+  } catch (error) {
+    giveUp(`can't load ${options.modelPath}: ${error.message}`)
+  }
+  const { slots, contextSize } = server.engine
+  const ms = Math.round(performance.now() - from)
+  log(`${options.name} loaded in ${ms} ms: ${slots.total} at once, ${contextSize} tokens each, ${options.threads} threads`)
+}
+
+function stop() {
+  const end = () => process.exit(0)
+  http.close(end)
+  http.closeIdleConnections()
+  setTimeout(() => {
+    stopping.abort(new Error('the backend is stopping'))
+    setTimeout(end, 200)
+  }, graceMs).unref()
+}
+
+/** `127.0.0.1:9000`, `[::1]:9000` or `unix:/path`; null when it is neither. */
+function listenOptions(addr) {
+  if (addr?.startsWith('unix:')) return { path: addr.slice('unix:'.length) }
+  const [, host, port] = /^\[?([^\]]+)\]?:(\d+)$/.exec(addr ?? '') ?? []
+  return host === undefined ? null : { host, port: Number(port) }
+}
