@@ -5,7 +5,7 @@ import { version, type Log } from '@muster/host'
 import { assemble, type ControllerDeps } from './assemble.ts'
 import { ensureSecrets, type FirstStart } from './auth/first-start.ts'
 import { createLoginLink } from './auth/login-link.ts'
-import { packBuiltins } from './builtin/builtin-blobs.ts'
+import { packBuiltins, type BuiltinBlobs } from './builtin/builtin-blobs.ts'
 import { connectBus } from './connect-bus.ts'
 import { claimAddress } from './http/server.ts'
 import { ownUrl } from './own-url.ts'
@@ -31,6 +31,7 @@ const patienceMs = 2_500
 
 const webDirectory = fileURLToPath(new URL('../../web/public', import.meta.url))
 const ownBackends = fileURLToPath(new URL('../../../backends', import.meta.url))
+const ownModels = fileURLToPath(new URL('../../../models', import.meta.url))
 
 export async function startController(deps: ControllerDeps): Promise<Controller> {
   const { settings, dataDir, log, clock } = deps
@@ -46,8 +47,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   undo.defer(() => connected.bus.close())
 
   const store = createStore(database.db)
-  const builtin = packBuiltins({ backends: deps.backendsDirectory ?? ownBackends, directory: dataDir.path('builtin') })
-  builtin.catch(() => undefined) // whoever waits for `made` learns of it
+  const builtin = packOwn(deps)
   const parts = assemble({ ...deps, connected, database, store, builtin, webDirectory, stopping: stopping.signal, url })
   // It answers before the database is ready: /healthz tells that the process lives, /readyz that it can work.
   address.serve(parts.app.fetch, log)
@@ -94,6 +94,12 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
       }
     },
   }
+}
+
+function packOwn({ backendsDirectory = ownBackends, dataDir }: ControllerDeps): Promise<BuiltinBlobs> {
+  const packed = packBuiltins({ backends: backendsDirectory, models: ownModels, directory: dataDir.path('builtin') })
+  packed.catch(() => undefined) // whoever waits for `made` learns of it
+  return packed
 }
 
 async function toldWhenDead(running: Promise<void>, log: Log): Promise<void> {

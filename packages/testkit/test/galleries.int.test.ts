@@ -1,7 +1,7 @@
 // Galleries and what comes with Muster, as administrators and nodes see them.
 import { createHash } from 'node:crypto'
 import { spawn } from 'node:child_process'
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { zstdDecompressSync } from 'node:zlib'
 import { createNodeKey, signRequest, type NodeKey } from '@muster/host'
@@ -195,6 +195,14 @@ describe('what comes with Muster', () => {
       await processes.stopAll()
     }
   }
+
+  it('is a model as well: the file that its entry names, whole or in parts', async () => {
+    const file = await readFile(join(import.meta.dirname, '../../../models/tiny/tiny.gguf'))
+    const whole = await get(blobPath(sha256(file)))
+    expect(sha256(whole.bytes)).toBe(sha256(file))
+    const part = await get(blobPath(sha256(file)), { range: 'bytes=0-3' })
+    expect([part.status, part.bytes.toString()]).toEqual([206, 'GGUF'])
+  })
 
   it('goes on where it stopped', async () => {
     const digest = await galleryDigest()

@@ -1,18 +1,21 @@
-// What comes with Muster: each directory of `backends/` as an image, and the gallery that lists them, all as blobs that
-// any controller serves by digest. Packing is reproducible, so controllers of one version have the same digests.
+// What comes with Muster: each directory of `backends/` as an image, the gallery that lists them, and the files of models,
+// all as blobs that any controller serves by digest. Packing is reproducible, so controllers of one version have the same digests.
 import { createReadStream } from 'node:fs'
 import { readdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { errorCode, isTemporary } from '@muster/host'
-import { BackendName, type Digest, type GalleryAddress } from '@muster/protocol'
+import { BackendName, type Digest, type GalleryAddress, type ModelGalleryEntry } from '@muster/protocol'
 import { formatBuiltinUri, jsonBytes, openLayout, packDirectory, parseGallery, type ImageLayout } from '@muster/source'
 import { z } from 'zod'
 import { builtinGalleryName } from '../settings.ts'
+import { readBuiltinModels } from './builtin-models.ts'
 import { collectBlobs } from './collect-blobs.ts'
 
 export interface BuiltinBlobs {
   readonly gallery: GalleryAddress
+  /** Their files are blobs here too. */
+  readonly models: readonly ModelGalleryEntry[]
   /** Null when there is no such blob here. */
   size(digest: Digest): Promise<number | null>
   open(digest: Digest, range: { readonly start: number; readonly end: number }): Readable
@@ -27,8 +30,15 @@ const BackendFile = z.object({
   tags: z.array(z.string()).optional(),
 })
 
-/** `directory`: where the blobs are kept. Those of the version before stay: a node may be half way through one. */
-export async function packBuiltins({ backends, directory }: { backends: string; directory: string }): Promise<BuiltinBlobs> {
+export interface BuiltinPlaces {
+  readonly backends: string
+  readonly models?: string
+  /** Where the blobs are kept. Those of the version before stay: a node may be half way through one. */
+  readonly directory: string
+}
+
+export async function packBuiltins({ backends, models: modelsDirectory, directory }: BuiltinPlaces): Promise<BuiltinBlobs> {
+  const models = modelsDirectory === undefined ? { entries: [], pathOf: () => null } : await readBuiltinModels(modelsDirectory)
   const layout = await openLayout(directory)
   await removeLeftovers(join(directory, 'blobs', 'sha256'))
   const packed = []
@@ -40,13 +50,15 @@ export async function packBuiltins({ backends, directory }: { backends: string; 
   parseGallery(text.toString(), { name: 'the built-in gallery', origin: 'local' })
   const { digest } = await layout.putBytes('application/yaml', text)
   await collectBlobs(directory, new Set([digest, ...packed.flatMap(({ blobs }) => blobs)]))
+  const pathOf = (wanted: Digest): string => models.pathOf(wanted) ?? layout.pathOf(wanted)
   return {
+    models: models.entries,
     gallery: { name: builtinGalleryName, url: formatBuiltinUri({ name: 'gallery', digest }), kind: 'backend' },
     async size(wanted) {
-      const found = await stat(layout.pathOf(wanted)).catch(nullWhenAbsent)
+      const found = await stat(pathOf(wanted)).catch(nullWhenAbsent)
       return found?.isFile() === true ? found.size : null
     },
-    open: (wanted, { start, end }) => createReadStream(layout.pathOf(wanted), { start, end }),
+    open: (wanted, { start, end }) => createReadStream(pathOf(wanted), { start, end }),
   }
 }
 
