@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { environmentName, systemClock, type Setting, type Settings } from '@muster/host'
 import { HelpfulCommand } from '../packages/cli/src/commands/define-command.ts'
+import { createInput } from '../packages/cli/src/output/input.ts'
 import { createTerminal } from '../packages/cli/src/output/terminal.ts'
 import { createProgram } from '../packages/cli/src/program.ts'
 import { logSettings } from '../packages/cli/src/settings/log-settings.ts'
@@ -52,7 +53,15 @@ interface Leaf {
 async function leafCommands(): Promise<Leaf[]> {
   const terminal = createTerminal({ stdout: process.stdout, stderr: process.stderr, env: {} })
   const ignore = (): void => undefined
-  const program = createProgram({ terminal, env: {}, clock: systemClock, version: '', outliveReader: ignore, fail: ignore })
+  const program = createProgram({
+    terminal,
+    input: createInput(process),
+    env: {},
+    clock: systemClock,
+    version: '',
+    outliveReader: ignore,
+    fail: ignore,
+  })
   const leaves = leavesBelow(program, 'muster').filter(({ command }) => command.summary() !== '')
   for (const { command } of leaves) await command.prepare()
   return leaves

@@ -7,6 +7,7 @@ import { doctor } from './commands/doctor.ts'
 import { galleries } from './commands/galleries.ts'
 import { keys } from './commands/keys.ts'
 import { loginLink } from './commands/login-link.ts'
+import { models } from './commands/models.ts'
 import { natsConfig } from './commands/nats-config.ts'
 import { nodes } from './commands/nodes.ts'
 import { ops } from './commands/ops.ts'
@@ -42,6 +43,6 @@ export function createProgram(shell: Shell): Command {
   program.commandsGroup('Run:')
   for (const define of [up, controller, worker, join, natsConfig]) define(program, shell)
   program.commandsGroup('Use:')
-  for (const define of [status, nodes, backends, galleries, ops, pack, keys, loginLink, doctor]) define(program, shell)
+  for (const define of [status, nodes, backends, models, galleries, ops, pack, keys, loginLink, doctor]) define(program, shell)
   return program
 }

@@ -1,11 +1,13 @@
 // Runs one command in this process and turns its end into an exit code. No decisions here.
 import { systemClock, version } from '@muster/host'
+import { createInput } from './output/input.ts'
 import { createTerminal } from './output/terminal.ts'
 import { createProgram } from './program.ts'
 import { exitCodeOf, reportError } from './report-error.ts'
 
 export async function run(env: Readonly<Record<string, string | undefined>>): Promise<void> {
   const terminal = createTerminal({ stdout: process.stdout, stderr: process.stderr, env })
+  const input = createInput({ stdin: process.stdin, stdout: process.stdout })
   let outlivesItsReader = false
   // `muster nodes ls | head`: the reader has seen enough, and that is no failure.
   for (const stream of [process.stdout, process.stderr]) {
@@ -18,7 +20,7 @@ export async function run(env: Readonly<Record<string, string | undefined>>): Pr
   const outliveReader = (): void => void (outlivesItsReader = true)
   const fail = (code = 1): void => void (process.exitCode = code)
   try {
-    await createProgram({ terminal, env, clock: systemClock, version, outliveReader, fail }).parseAsync()
+    await createProgram({ terminal, input, env, clock: systemClock, version, outliveReader, fail }).parseAsync()
   } catch (error) {
     reportError(error, terminal)
     process.exitCode = exitCodeOf(error)

@@ -1,10 +1,12 @@
 // What a command gets from the world around it.
 import type { Clock } from '@muster/host'
 import type { ExitCode } from './cli-error.ts'
+import type { Input } from './output/input.ts'
 import type { Terminal } from './output/terminal.ts'
 
 export interface Shell {
   readonly terminal: Terminal
+  readonly input: Input
   readonly env: Readonly<Record<string, string | undefined>>
   readonly clock: Clock
   readonly version: string

@@ -1,6 +1,8 @@
 // The command line without a process of its own, where many small cases matter and starting one for
 // each would only cost time: all but main.ts is the same.
 import { systemClock } from '@muster/host'
+import { PassThrough, Readable } from 'node:stream'
+import { createInput } from '../src/output/input.ts'
 import { createTerminal } from '../src/output/terminal.ts'
 import { createProgram } from '../src/program.ts'
 import { exitCodeOf, reportError } from '../src/report-error.ts'
@@ -11,14 +13,15 @@ export interface Result {
   readonly stderr: string
 }
 
-export async function runInProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Result> {
+export async function runInProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}, piped = ''): Promise<Result> {
   const text = { stdout: '', stderr: '' }
   const stream = (name: keyof typeof text) => ({ write: (more: string) => (text[name] += more) })
   const terminal = createTerminal({ stdout: stream('stdout'), stderr: stream('stderr'), env })
+  const input = createInput({ stdin: Readable.from([piped]), stdout: new PassThrough() })
   let code = 0
   const fail = (given = 1): void => void (code = given)
   try {
-    const program = createProgram({ terminal, env, clock: systemClock, version: '0.0.0-test', outliveReader: () => undefined, fail })
+    const program = createProgram({ terminal, input, env, clock: systemClock, version: '0.0.0-test', outliveReader: () => undefined, fail })
     await program.parseAsync(args, { from: 'user' })
   } catch (error) {
     reportError(error, terminal)

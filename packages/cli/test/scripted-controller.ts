@@ -48,7 +48,7 @@ export async function startScriptedController(): Promise<ScriptedController> {
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname: path, search: query } = new URL(request.url ?? '/', 'http://x')
-    const entry: Asked = { method: request.method ?? '', path, query, headers: request.headers, body: await jsonOf(request) }
+    const entry: Asked = { method: request.method ?? '', path, query, headers: request.headers, body: await bodyOf(request) }
     asked.push(entry)
     if (path === '/api/events' && !replies.some(({ route }) => route.path === path)) return follow(response)
     const found = replies.findLast(({ route }) => route.method === entry.method && matches(route.path, path))
@@ -108,10 +108,11 @@ function send(response: ServerResponse, status: number, body: unknown): void {
   response.end(body === undefined ? undefined : JSON.stringify(body))
 }
 
-async function jsonOf(request: IncomingMessage): Promise<unknown> {
+async function bodyOf(request: IncomingMessage): Promise<unknown> {
   let text = ''
   for await (const chunk of request) text += String(chunk)
-  return text === '' ? undefined : JSON.parse(text)
+  if (text === '') return undefined
+  return request.headers['content-type'] === 'application/json' ? JSON.parse(text) : text
 }
 
 const matches = (pattern: string, path: string): boolean => new RegExp(`^${pattern.replaceAll(/:[a-z_]+/g, '[^/]+')}$`).test(path)

@@ -6,7 +6,7 @@ import type { BodyOf, ParamsOf, QueryOf, ResponseOf, Route } from '@muster/proto
 import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/plain-text.ts'
 import { explainRefusal, explainUnreachable, parseJson } from './explain-failure.ts'
-import { openRequest, readText } from './http-request.ts'
+import { openRequest, readText, type RequestBody } from './http-request.ts'
 import { repeatBroken } from './repeat-broken.ts'
 import { routeUrl } from './route-url.ts'
 import type { Target } from './target.ts'
@@ -18,9 +18,20 @@ export type CallInput<T> = Part<'params', ParamsOf<T>> &
   Part<'body', BodyOf<T>> & {
     /** Makes the request safe to repeat, and so it is repeated when its connection breaks. */
     readonly idempotencyKey?: string
+    readonly headers?: Readonly<Record<string, string>>
+    /** Where the route takes something else than JSON. */
+    readonly content?: Content
+    /** Instead of the usual limit in time. */
+    readonly signal?: AbortSignal
   }
 
+export interface Content {
+  readonly type: string
+  readonly body: RequestBody
+}
+
 export interface Answer<T> {
+  readonly status: number
   readonly body: ResponseOf<T>
   /** The same as it came, with fields that this version does not know. */
   readonly raw: unknown
@@ -31,7 +42,7 @@ export interface ApiClient {
   /** Throws CliError when the server can't be reached, refuses, or answers something else than the route says. */
   call<T extends Route>(route: T, ...input: object extends CallInput<T> ? [CallInput<T>?] : [CallInput<T>]): Promise<Answer<T>>
   /** For answers that are streams: the head is checked, the body is the caller's to read and to end. */
-  open(route: Route, options: { headers: Readonly<Record<string, string>>; signal: AbortSignal }): Promise<IncomingMessage>
+  open(route: Route, input: OpenInput): Promise<IncomingMessage>
 }
 
 const timeoutMs = 30_000
@@ -43,28 +54,35 @@ interface SendInput {
   readonly query?: unknown
   readonly body?: unknown
   readonly idempotencyKey?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly content?: Content
+  readonly signal?: AbortSignal
+}
+
+export interface OpenInput extends Pick<SendInput, 'params' | 'query' | 'body' | 'headers'> {
+  readonly signal: AbortSignal
 }
 
 export function createApiClient({ target, userAgent, clock }: { target: Target; userAgent: string; clock: Clock }): ApiClient {
   const baseHeaders = { 'user-agent': userAgent, ...(target.key === null ? {} : { authorization: `Bearer ${target.key.reveal()}` }) }
 
+  function begin(route: Route, input: SendInput & { signal: AbortSignal }): Promise<IncomingMessage> {
+    const content = input.content ?? jsonContent(input.body)
+    return openRequest({
+      method: route.method,
+      url: routeUrl(target.url, route, input),
+      headers: { ...baseHeaders, ...(content === null ? {} : { 'content-type': content.type }), ...input.headers },
+      signal: input.signal,
+      ...(content === null ? {} : { body: content.body }),
+    })
+  }
+
   async function sendOnce(route: Route, input: SendInput): Promise<{ response: IncomingMessage; text: string }> {
-    const body = input.body === undefined ? undefined : JSON.stringify(input.body)
-    const headers = {
-      ...baseHeaders,
-      accept: 'application/json',
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...(input.idempotencyKey === undefined ? {} : { 'idempotency-key': input.idempotencyKey }),
-    }
-    const signal = AbortSignal.timeout(input.idempotencyKey === undefined ? timeoutMs : longTimeoutMs)
+    const key = input.idempotencyKey
+    const signal = input.signal ?? AbortSignal.timeout(key === undefined ? timeoutMs : longTimeoutMs)
+    const headers = { accept: 'application/json', ...(key === undefined ? {} : { 'idempotency-key': key }), ...input.headers }
     try {
-      const response = await openRequest({
-        method: route.method,
-        url: routeUrl(target.url, route, input),
-        headers,
-        signal,
-        ...(body === undefined ? {} : { body }),
-      })
+      const response = await begin(route, { ...input, headers, signal })
       return { response, text: await readText(response) }
     } catch (error) {
       throw signal.aborted ? signal.reason : error
@@ -76,6 +94,7 @@ export function createApiClient({ target, userAgent, clock }: { target: Target; 
     try {
       return input.idempotencyKey === undefined ? await once() : await repeatBroken(once, clock)
     } catch (error) {
+      input.signal?.throwIfAborted()
       throw explainUnreachable(error, target, input.idempotencyKey === undefined ? timeoutMs : longTimeoutMs)
     }
   }
@@ -87,17 +106,12 @@ export function createApiClient({ target, userAgent, clock }: { target: Target; 
       if (!isSuccess(response)) throw explainRefusal(refusalOf(response, text), target)
       return parseAnswer(route, { status: response.statusCode ?? 0, text }, target)
     },
-    open: async (route, { headers, signal }) => {
+    open: async (route, input) => {
       let response: IncomingMessage
       try {
-        response = await openRequest({
-          method: route.method,
-          url: routeUrl(target.url, route, {}),
-          headers: { ...baseHeaders, ...headers },
-          signal,
-        })
+        response = await begin(route, input)
       } catch (error) {
-        signal.throwIfAborted()
+        input.signal.throwIfAborted()
         throw explainUnreachable(error, target, timeoutMs)
       }
       if (isSuccess(response)) return response
@@ -106,6 +120,9 @@ export function createApiClient({ target, userAgent, clock }: { target: Target; 
   }
 }
 
+const jsonContent = (body: unknown): Content | null =>
+  body === undefined ? null : { type: 'application/json', body: JSON.stringify(body) }
+
 const isSuccess = (response: IncomingMessage): boolean =>
   response.statusCode !== undefined && response.statusCode >= 200 && response.statusCode < 300
 
@@ -113,6 +130,7 @@ const refusalOf = (response: IncomingMessage, text: string): Parameters<typeof e
   status: response.statusCode ?? 0,
   contentType: response.headers['content-type'] ?? '',
   location: response.headers.location ?? null,
+  retryAfter: response.headers['retry-after'] ?? null,
   text,
 })
 
@@ -120,7 +138,7 @@ function parseAnswer<T extends Route>(route: T, { status, text }: { status: numb
   const raw = text === '' ? undefined : parseJson(text)
   const parsed = route.response?.safeParse(raw)
   // The schema of this very route has just accepted it (a route without one answers nothing).
-  if (parsed === undefined || parsed.success) return { body: parsed?.data as ResponseOf<T>, raw }
+  if (parsed === undefined || parsed.success) return { status, body: parsed?.data as ResponseOf<T>, raw }
   const issue = parsed.error.issues[0]
   const where = issue === undefined ? '' : `: ${[...issue.path.map(String), issue.message].join(' ')}`
   throw new CliError(

@@ -30,6 +30,7 @@ export interface Refusal {
   readonly status: number
   readonly contentType: string
   readonly location: string | null
+  readonly retryAfter?: string | null
   readonly text: string
 }
 
@@ -43,8 +44,9 @@ export function explainRefusal(refusal: Refusal, target: Target): CliError {
         hint: 'give the final address with --url or MUSTER_URL',
       },
     )
-  const parsed = ApiError.safeParse(parseJson(refusal.text))
-  if (!parsed.success)
+  const answer = parseJson(refusal.text)
+  const said = errorIn(answer)
+  if (said === null)
     return new CliError(
       `what answers at ${target.url.origin} (${target.urlFrom}) is not a Muster controller: HTTP ${refusal.status}, ${plainText(refusal.contentType) || 'no content type'}`,
       {
@@ -52,10 +54,29 @@ export function explainRefusal(refusal: Refusal, target: Target): CliError {
         hint: 'check the address, or the proxy in front of it',
       },
     )
-  const { code, message } = parsed.data.error
   const hint = keyHint(refusal.status, target)
-  return new CliError(plainText(message), { code: plainText(code), status: refusal.status, ...(hint === null ? {} : { hint }) })
+  return new CliError(plainText(said.message), {
+    code: plainText(said.code),
+    status: refusal.status,
+    refusal: { answer, retryAfterMs: secondsIn(refusal.retryAfter) },
+    ...(hint === null ? {} : { hint }),
+  })
 }
+
+/** Ours, or OpenAI's, whose code may be null beside a type. */
+function errorIn(answer: unknown): { code: string; message: string } | null {
+  const ours = ApiError.safeParse(answer)
+  if (ours.success) return ours.data.error
+  const error = isRecord(answer) ? answer['error'] : undefined
+  if (!isRecord(error) || typeof error['message'] !== 'string') return null
+  const code = [error['code'], error['type']].find((one) => typeof one === 'string' && one !== '')
+  return { code: typeof code === 'string' ? code : 'error', message: error['message'] }
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null
+
+/** Seconds alone: a date is for caches. */
+const secondsIn = (text: string | null | undefined): number | null => (/^\d{1,6}$/.test(text ?? '') ? Number(text) * 1000 : null)
 
 function keyHint(status: number, target: Target): string | null {
   if (status === 401 && target.key === null)

@@ -2,12 +2,16 @@
 // idle socket). Knows nothing of routes; follows no redirect, so that a key never travels elsewhere.
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
+import type { Readable } from 'node:stream'
+
+/** A stream is sent as it is read, and ended with the request. */
+export type RequestBody = string | { readonly stream: Readable; readonly sizeBytes: number }
 
 export interface HttpRequest {
   readonly method: string
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: RequestBody
   readonly signal: AbortSignal
 }
 
@@ -15,16 +19,19 @@ export interface HttpRequest {
 export function openRequest(request: HttpRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const open = request.url.protocol === 'https:' ? requestHttps : requestHttp
-    const headers = {
-      ...request.headers,
-      ...(request.body === undefined ? {} : { 'content-length': String(Buffer.byteLength(request.body)) }),
-    }
+    const { body } = request
+    const headers = { ...request.headers, ...(body === undefined ? {} : { 'content-length': String(sizeOf(body)) }) }
     const outgoing = open(request.url, { method: request.method, headers, signal: request.signal, agent: false })
     outgoing.on('response', resolve)
     outgoing.on('error', reject)
-    outgoing.end(request.body)
+    if (body === undefined || typeof body === 'string') return void outgoing.end(body)
+    body.stream.on('error', (error) => outgoing.destroy(error))
+    outgoing.on('close', () => body.stream.destroy())
+    body.stream.pipe(outgoing)
   })
 }
+
+const sizeOf = (body: RequestBody): number => (typeof body === 'string' ? Buffer.byteLength(body) : body.sizeBytes)
 
 export async function readText(response: IncomingMessage): Promise<string> {
   response.setEncoding('utf8')

@@ -1,0 +1,65 @@
+// `muster models scale`.
+import { type Command, Option } from 'commander'
+import { modelRoutes, Scheduling } from '@muster/protocol'
+import { usageError } from '../cli-error.ts'
+import { schedulingLines } from '../models/describe-model.ts'
+import { modelArgument, parseModelName } from '../models/model-name.ts'
+import { plainText } from '../output/plain-text.ts'
+import type { Shell } from '../shell.ts'
+import { type ClientCall, clientCommand } from './client-command.ts'
+
+export const modelsScale = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'scale',
+    summary: 'Change how many replicas a model has',
+    details:
+      'Between the two numbers the load decides. With a minimum of 0 the last replica goes when nobody has asked for a while. The rest of its scheduling stays as it is.',
+    arguments: [modelArgument],
+    options: [
+      new Option('--min <number>', 'at least so many, also when nobody asks'),
+      new Option('--max <number>', 'at most so many; 0 for no limit'),
+      new Option('--all', 'one on every node that its selector matches, instead of two numbers'),
+    ],
+    examples: ['muster models scale tiny --min 1 --max 4', 'muster models scale tiny --all'],
+    run: async (call) => {
+      const { api, print, words } = call
+      const change = changeOf(call)
+      const params = { name: parseModelName(words[0]) }
+      const { body: model } = await api.call(modelRoutes.get, { params })
+      const { raw, body } = await api.call(modelRoutes.scheduling, { params, body: scaled(model.config.scheduling, change) })
+      print.result(raw, () => plainText(`${body.name}: ${schedulingLines(body.config.scheduling).join('; ')}`))
+    },
+  })
+
+type Change = Pick<Scheduling, 'replicas' | 'min_replicas' | 'max_replicas'>
+
+function changeOf({ option, flag }: ClientCall): Change {
+  const min = numberOf('min', option('min'))
+  const max = numberOf('max', option('max'))
+  const isGiven = min !== undefined || max !== undefined
+  if (flag('all') === isGiven)
+    throw usageError(isGiven ? 'give --min and --max, or --all, not both' : 'give --min, --max or both, or --all')
+  if (flag('all')) return { replicas: 'all' }
+  return { ...(min === undefined ? {} : { min_replicas: min }), ...(max === undefined ? {} : { max_replicas: max }) }
+}
+
+function numberOf(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  if (!/^\d{1,4}$/.test(text) || Number(text) > 1024) throw usageError(`--${name}: give a number of replicas from 0 to 1024`)
+  return Number(text)
+}
+
+/** Both ways of counting exclude each other; everything else stays. */
+function scaled(scheduling: Scheduling, change: Change): Scheduling {
+  const { replicas: _replicas, min_replicas: min, max_replicas: max, ...others } = scheduling
+  const kept =
+    change.replicas === 'all'
+      ? {}
+      : { ...(min === undefined ? {} : { min_replicas: min }), ...(max === undefined ? {} : { max_replicas: max }) }
+  const parsed = Scheduling.safeParse({ ...others, ...kept, ...change })
+  if (parsed.success) return parsed.data
+  throw usageError(
+    `${parsed.error.issues[0]?.message ?? 'not valid'}: it has ${schedulingLines(scheduling)[0] ?? 'none'} now`,
+    'give --min and --max together',
+  )
+}

@@ -1,0 +1,368 @@
+// `muster models …` against a scripted controller: what is asked, what is printed, and how it ends.
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { modelRoutes, NodeId, nodeRoutes, OperationId, operationRoutes } from '@muster/protocol'
+import { makeTempDir, type TempDir } from '@muster/testkit'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { modelView, replicaView, revision } from './model-views.ts'
+import { type Result, runInProcess } from './run-in-process.ts'
+import { nodeView, operationView, type ScriptedController, startScriptedController } from './scripted-controller.ts'
+
+let controller: ScriptedController
+let dir: TempDir
+const id = OperationId.parse('op-1')
+const nodeId = NodeId.parse('node-aaaaaaaaaaaaaaaaaaaa')
+beforeAll(async () => {
+  dir = await makeTempDir()
+})
+afterAll(() => dir[Symbol.asyncDispose]())
+beforeEach(async () => {
+  controller = await startScriptedController()
+})
+afterEach(() => controller[Symbol.asyncDispose]())
+
+const muster = (...args: string[]): Promise<Result> => runInProcess(args, { MUSTER_URL: controller.url, MUSTER_ADMIN_KEY: 'k' })
+const piped = (text: string, ...args: string[]): Promise<Result> =>
+  runInProcess(args, { MUSTER_URL: controller.url, MUSTER_ADMIN_KEY: 'k' }, text)
+const changes = () => controller.asked.filter(({ method }) => method !== 'GET')
+const failure = {
+  code: 'integrity',
+  message: 'tiny.gguf is not what its sha256 says',
+  at: '2030-01-01T00:00:00Z',
+  next_retry_at: null,
+  attempts: 1,
+}
+
+describe('models ls and show', () => {
+  it('list what there is, with what failed', async () => {
+    controller.answer(modelRoutes.list, {
+      models: [
+        modelView(),
+        modelView({ name: 'team/big', state: 'failed', replicas_ready: 0, failure, revision: `sha256:${revision('b')}` }),
+      ],
+    })
+    const { stdout, stderr } = await muster('models', 'ls')
+    expect(stdout.split('\n')).toEqual([
+      'NAME      BACKEND  STATE   REPLICAS  REVISION      FAILURE',
+      'tiny      llama    ready        1/2  aaaaaaaaaaaa  -',
+      'team/big  llama    failed       0/2  bbbbbbbbbbbb  tiny.gguf is not what its sha256 says (integrity); 1 try, waits for `muster models load` or a new revision',
+      '',
+    ])
+    expect(stderr).toContain('muster models why NAME')
+  })
+
+  it('say what to do when there is nothing', async () => {
+    controller.answer(modelRoutes.list, { models: [] })
+    expect(await muster('models', 'ls')).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('no models yet') as string })
+    expect(JSON.parse((await muster('models', 'ls', '-o', 'json')).stdout)).toEqual({ models: [] })
+  })
+
+  it('show all of one, with its replicas and where they are', async () => {
+    controller.answer(modelRoutes.get, modelView({ name: 'team/big' }), { new_field: 1 })
+    controller.answer(modelRoutes.replicas, {
+      replicas: [
+        replicaView(),
+        replicaView({ id: 'r-2', node_name: 'gpu-2', revision: revision('c'), state: 'draining', reachable: false }),
+      ],
+    })
+    const { stdout } = await muster('models', 'show', 'team/big')
+    expect(stdout).toMatch(/^Scheduling +1 to 4 replicas\n +on nodes with gpu\.vendor=nvidia\|amd\n +priority 3\n +requests by prefix$/m)
+    expect(stdout).toMatch(/^Revision +a{64}$/m)
+    expect(stdout).toMatch(/^Files +tiny\.gguf from https:\/\/models\.example\.com\/tiny\.gguf$/m)
+    expect(stdout).toMatch(/^r-1 +gpu-1 +ready +yes +2 +current/m)
+    expect(stdout).toMatch(/^r-2 +gpu-2 +draining +no +2 +cccccccccccc/m)
+    expect(controller.asked[0]?.path).toBe('/api/models/team%2Fbig')
+    const json: unknown = JSON.parse((await muster('models', 'show', 'team/big', '-o', 'json')).stdout)
+    expect(json).toMatchObject({ name: 'team/big', new_field: 1, replicas: [{ id: 'r-1' }, { id: 'r-2' }] })
+  })
+
+  it('refuse what can be no name, before anybody is asked', async () => {
+    expect(await muster('models', 'show', '../x')).toMatchObject({ code: 2, stderr: expect.stringContaining('a model name is') as string })
+    expect(controller.asked).toEqual([])
+  })
+})
+
+describe('models apply', () => {
+  const yaml = '# two models\nname: tiny\nbackend: llama\n---\n# nothing here\n---\nname: team/big\nbackend: llama\ncontext_sise: 5\n'
+  const file = async (text: string): Promise<string> => {
+    const path = join(dir.path, 'models.yaml')
+    await writeFile(path, text)
+    return path
+  }
+  /** As a controller does it: 201 for a new one, and what is there from then on. */
+  const putAnswers = (status: number, after: object) =>
+    controller.reply(modelRoutes.put, (_, response) => {
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(after))
+    })
+
+  it('sends each document as it is written, on the lines that it has in the file', async () => {
+    putAnswers(201, modelView())
+    const path = await file(yaml)
+    const { code, stdout } = await muster('models', 'apply', '-f', path)
+    expect({ code, stdout }).toEqual({ code: 0, stdout: 'tiny created (revision aaaaaaaaaaaa)\n'.repeat(2) })
+    const [first, second] = changes()
+    expect([first?.path, second?.path]).toEqual(['/api/models/tiny', '/api/models/team%2Fbig'])
+    expect(first?.headers['content-type']).toBe('application/yaml')
+    expect(String(second?.body).split('\n')[8]).toBe('context_sise: 5')
+    expect(String(second?.body)).not.toContain('tiny')
+  })
+
+  it.each([
+    [
+      'changed (revision aaaaaaaaaaaa is now bbbbbbbbbbbb)',
+      modelView({ revision: revision('b'), config: { name: 'tiny', backend: 'vllm' } }),
+    ],
+    ['changed; what runs stays as it is (revision aaaaaaaaaaaa)', modelView({ config: { name: 'tiny', backend: 'llama' } })],
+    ['unchanged (revision aaaaaaaaaaaa)', modelView()],
+  ])('says: %s', async (said, after) => {
+    controller.answer(modelRoutes.get, modelView())
+    putAnswers(200, after)
+    expect(await piped('name: tiny\nbackend: llama\n', 'models', 'apply', '-f', '-')).toEqual({
+      code: 0,
+      stdout: `tiny ${said}\n`,
+      stderr: '',
+    })
+    const { stdout } = await piped('{"name":"tiny","backend":"llama"}', 'models', 'apply', '-f', '-', '-o', 'json')
+    expect(JSON.parse(stdout)).toMatchObject({ name: 'tiny', outcome: said.split(/[ ;]/)[0] })
+    expect(changes().at(-1)).toMatchObject({ headers: { 'content-type': 'application/json' }, body: { name: 'tiny' } })
+  })
+
+  it('shows what the controller refuses with the file, goes on with the next one, and ends with 1', async () => {
+    controller.reply(modelRoutes.put, ({ path }, response) => {
+      const isGood = path.endsWith('tiny')
+      const error = { code: 'invalid', message: 'line 9: context_sise is not known: did you mean context_size?' }
+      response.writeHead(isGood ? 201 : 400, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(isGood ? modelView() : { error }))
+    })
+    const path = await file(yaml.replace('name: tiny', 'name: first').replace('name: team/big', 'name: tiny'))
+    const { code, stdout, stderr } = await muster('models', 'apply', '-f', path)
+    expect({ code, stdout }).toEqual({ code: 1, stdout: 'tiny created (revision aaaaaaaaaaaa)\n' })
+    expect(stderr).toBe(`error: ${path}: line 9: context_sise is not known: did you mean context_size? (invalid)\n`)
+  })
+
+  it.each([
+    ['name: tiny\nbackend: llama\n---\nbackend: llama\n', /models\.yaml:4: the model has no name/],
+    ['name: ../x\n', /models\.yaml:1: name: a model name is/],
+    ['- name: tiny\n', /models\.yaml:1: a model is written as keys and values/],
+    ['name: tiny\n  backend: llama\n', /models\.yaml:1: /],
+    ['# nothing\n', /describes no model/],
+    ['', /describes no model/],
+    ['[]', /keys and values/],
+  ])('sends nothing of a file that can not be meant: %j', async (text, message) => {
+    expect(await muster('models', 'apply', '-f', await file(text))).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(message) as string,
+    })
+    expect(controller.asked).toEqual([])
+  })
+
+  it('answers with 2 to a file that is not there, and to none at all', async () => {
+    expect(await muster('models', 'apply', '-f', '/nowhere.yaml')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('not there') as string,
+    })
+    expect((await muster('models', 'apply')).code).toBe(2)
+  })
+
+  it('sends the revision that is expected, in full when its beginning was given', async () => {
+    controller.answer(modelRoutes.get, modelView({ revision: 'ab'.repeat(32) }))
+    putAnswers(200, modelView())
+    for (const given of ['abababab', 'ab'.repeat(32), 'ffffffff', 'ab'])
+      await piped('name: tiny\nbackend: llama\n', 'models', 'apply', '-f', '-', '--if-match', given)
+    expect(changes().map(({ headers }) => headers['if-match'])).toEqual(['ab'.repeat(32), 'ab'.repeat(32), 'ffffffff', 'ab'])
+    controller.refuse(modelRoutes.put, 409, { code: 'revision_conflict', message: 'tiny has revision abab… by now' })
+    expect(await piped('name: tiny\nbackend: llama\n', 'models', 'apply', '-f', '-', '--if-match', 'ffffffff')).toMatchObject({
+      code: 1,
+      stderr: 'error: standard input: tiny has revision abab… by now (revision_conflict)\n',
+    })
+    expect((await muster('models', 'apply', '-f', await file(yaml), '--if-match', 'x')).code).toBe(2)
+  })
+})
+
+describe('models load, unload, rm and install', () => {
+  it.each([
+    [['load', 'team/big'], modelRoutes.load, { method: 'POST', path: '/api/models/team%2Fbig/load', body: {} }],
+    [['unload', 'tiny'], modelRoutes.unload, { method: 'POST', path: '/api/models/tiny/unload', body: {} }],
+    [['rm', 'tiny'], modelRoutes.remove, { method: 'DELETE', path: '/api/models/tiny', body: undefined }],
+    [['install', 'tiny'], modelRoutes.install, { method: 'POST', path: '/api/models/install', body: { model: 'tiny' } }],
+  ] as const)('%j asks for it once, and ends as the operation does', async (args, route, { method, path, body }) => {
+    controller.answer(route, { operation_id: id })
+    controller.answer(operationRoutes.get, operationView({ kind: 'model.load', model: 'tiny', backend: null, state: 'succeeded' }))
+    const { code, stdout } = await muster('models', ...args)
+    expect({ code, last: stdout.trimEnd().split('\n').at(-1) }).toEqual({ code: 0, last: 'load tiny: succeeded: 0 of 1 nodes done' })
+    expect(changes()).toMatchObject([{ method, path, headers: { 'idempotency-key': expect.any(String) as string } }])
+    expect(changes()[0]?.body).toEqual(body)
+    expect((await muster('models', ...args, '--no-wait')).stdout).toBe('op-1\n')
+    controller.answer(operationRoutes.get, operationView({ state: 'failed' }))
+    expect((await muster('models', ...args, '--wait=1h')).code).toBe(1)
+    controller.answer(operationRoutes.get, operationView({ state: 'background' }))
+    expect((await muster('models', ...args, '-o', 'json')).code).toBe(3)
+  })
+
+  it('follow an operation without nodes too, by its own bytes', async () => {
+    controller.answer(modelRoutes.install, { operation_id: id })
+    const install = { kind: 'model.install', model: 'tiny', backend: null, nodes: [] }
+    controller.answer(operationRoutes.get, operationView({ ...install, state: 'succeeded', message: 'installed' }))
+    expect(await muster('models', 'install', 'tiny')).toMatchObject({ code: 0, stdout: 'install tiny: succeeded: installed\n' })
+  })
+})
+
+describe('models gallery', () => {
+  it('lists what is offered, and what can not be read', async () => {
+    controller.answer(modelRoutes.gallery, {
+      models: [
+        {
+          name: modelView().name,
+          description: 'a toy',
+          license: 'MIT',
+          icon: '',
+          tags: [],
+          gallery: 'muster',
+          backend: 'llama',
+          installed: true,
+        },
+      ],
+      problems: [{ gallery: 'far', message: 'no answer' }],
+    })
+    const { stdout, stderr } = await muster('models', 'gallery')
+    expect(stdout).toMatch(/^tiny +llama +muster +yes +MIT +a toy$/m)
+    expect(stderr).toBe("gallery far can't be read: no answer\n")
+  })
+})
+
+describe('models scale', () => {
+  beforeEach(() => {
+    controller.answer(modelRoutes.get, modelView())
+    controller.answer(modelRoutes.scheduling, modelView())
+  })
+
+  it.each([
+    [['--min', '2'], { min_replicas: 2, max_replicas: 4 }],
+    [['--min', '0', '--max', '0'], { min_replicas: 0, max_replicas: 0 }],
+    [['--all'], { replicas: 'all' }],
+  ])('%j keeps all else', async (args, counts) => {
+    expect(await muster('models', 'scale', 'tiny', ...args)).toEqual({
+      code: 0,
+      stdout: 'tiny: 1 to 4 replicas; on nodes with gpu.vendor=nvidia|amd; priority 3; requests by prefix\n',
+      stderr: '',
+    })
+    expect(changes()).toMatchObject([{ method: 'PUT', path: '/api/models/tiny/scheduling' }])
+    expect(changes()[0]?.body).toEqual({ node_selector: { 'gpu.vendor': ['nvidia', 'amd'] }, priority: 3, ...counts })
+  })
+
+  it('ends "all" when numbers are given', async () => {
+    controller.answer(modelRoutes.get, modelView({ config: { name: 'tiny', backend: 'llama', scheduling: { replicas: 'all' } } }))
+    await muster('models', 'scale', 'tiny', '--max', '3')
+    expect(changes()[0]?.body).toEqual({ max_replicas: 3 })
+  })
+
+  it.each([[[]], [['--all', '--min', '1']], [['--min', '-1']], [['--min', 'two']], [['--min', '5']]])(
+    'asks for nothing with %j',
+    async (args) => {
+      expect((await muster('models', 'scale', 'tiny', ...args)).code).toBe(2)
+      expect(changes()).toEqual([])
+    },
+  )
+})
+
+describe('models why', () => {
+  it('says of every node whether it would do, the best first, how far the load is, and what failed', async () => {
+    controller.answer(modelRoutes.loadStatus, {
+      model: 'tiny',
+      state: 'staging',
+      node: 'gpu-1',
+      progress: 41.2,
+      current_bytes: 1.2e9,
+      total_bytes: 3e9,
+      eta_seconds: 11,
+      failure: { ...failure, code: 'unavailable', message: 'no route to host' },
+    })
+    const node = (name: string, eligible: boolean, score: number, reason: string) => ({
+      node_id: nodeId,
+      node_name: name,
+      eligible,
+      score,
+      reason,
+    })
+    controller.answer(modelRoutes.placement, {
+      nodes: [node('a', false, 0, 'needs 8 GB of memory, 2 GB are free'), node('b', true, 0.5, ''), node('c', true, 0.75123456, '')],
+    })
+    const { stdout } = await muster('models', 'why', 'tiny')
+    expect(stdout).toMatch(/^State +staging on gpu-1, 41 % \(1\.2 GB of 3\.0 GB\), about 11s left$/m)
+    expect(stdout).toMatch(/^Failure +no route to host \(unavailable\); 1 try/m)
+    expect(stdout).toMatch(/c +yes +0\.751 +-\nb +yes +0\.5 +-\na +no +- +needs 8 GB/)
+    expect(JSON.parse((await muster('models', 'why', 'tiny', '-o', 'json')).stdout)).toMatchObject({
+      load_status: { state: 'staging' },
+      placement: { nodes: [{ node_name: 'a' }, {}, {}] },
+    })
+  })
+})
+
+describe('models upload', () => {
+  it('sends the file as it is, and says under which uri it is to be used', async () => {
+    const digest = `sha256:${'cd'.repeat(32)}`
+    controller.answer(modelRoutes.upload, { filename: 'sub/model.gguf', digest, size: 11, nodes: [nodeId] })
+    const path = join(dir.path, 'model.gguf')
+    await writeFile(path, 'hello world')
+    const { code, stdout } = await muster('models', 'upload', 'tiny', path, '--as', 'sub/model.gguf')
+    expect(code).toBe(0)
+    expect(stdout).toContain(`upload:${digest}`)
+    expect(changes()).toMatchObject([
+      { method: 'PUT', path: '/api/models/tiny/files/sub%2Fmodel.gguf', headers: { 'content-length': '11' }, body: 'hello world' },
+    ])
+    await muster('models', 'upload', 'tiny', path)
+    expect(changes()[1]?.path).toBe('/api/models/tiny/files/model.gguf')
+  })
+
+  it('shows a refusal as it is, and sends nothing that is no file', async () => {
+    controller.refuse(modelRoutes.upload, 503, { code: 'disk_full', message: 'no worker has room for model.gguf' })
+    const path = join(dir.path, 'model.gguf')
+    await writeFile(path, 'hello world')
+    expect(await muster('models', 'upload', 'tiny', path)).toMatchObject({
+      code: 1,
+      stderr: 'error: no worker has room for model.gguf (disk_full)\n',
+    })
+    for (const args of [[dir.path], [join(dir.path, 'none')], [path, '--as', '../x']])
+      expect((await muster('models', 'upload', 'tiny', ...args)).code).toBe(2)
+  })
+})
+
+describe('models logs', () => {
+  beforeEach(() => {
+    controller.reply(nodeRoutes.logs, ({ path, query }, response) => {
+      const name = path.includes('node-b') ? 'b' : 'a'
+      const isFollowing = query.includes('follow=true')
+      response.writeHead(200, { 'content-type': isFollowing ? 'text/event-stream' : 'text/plain' })
+      response.end(isFollowing ? `data: ${name} one\n\ndata: ${name} two\n\n` : `${name} one\n${name} \u001b[31mtwo`)
+    })
+  })
+
+  it('shows the lines of all its nodes, each with the name of its node when there are several', async () => {
+    controller.answer(modelRoutes.replicas, { replicas: [replicaView(), replicaView({ id: 'r-2' })] })
+    expect(await muster('models', 'logs', 'tiny')).toEqual({ code: 0, stdout: 'a one\na two\n', stderr: '' })
+    expect(controller.asked.at(-1)?.query).toBe('?model=tiny&follow=false')
+    controller.answer(modelRoutes.replicas, { replicas: [replicaView(), replicaView({ id: 'r-2', node_id: 'node-b', node_name: 'b' })] })
+    const { stdout } = await muster('models', 'logs', 'tiny')
+    expect(stdout.trimEnd().split('\n').toSorted()).toEqual(['b      b one', 'b      b two', 'gpu-1  a one', 'gpu-1  a two'])
+    const lines = (await muster('models', 'logs', 'tiny', '-o', 'json')).stdout.trimEnd().split('\n')
+    expect(lines.map((line): unknown => JSON.parse(line))).toContainEqual({ node_id: 'node-b', node_name: 'b', line: 'b one' })
+  })
+
+  it('asks every node that could have one, when it has no replica, and one alone when it is named', async () => {
+    controller.answer(modelRoutes.replicas, { replicas: [] })
+    controller.answer(nodeRoutes.list, {
+      nodes: [nodeView(), nodeView({ id: 'node-b', name: 'b' }), nodeView({ id: 'node-c', name: 'c', status: 'offline' })],
+    })
+    expect((await muster('models', 'logs', 'tiny')).stdout.split('\n')).toHaveLength(5)
+    expect((await muster('models', 'logs', 'tiny', '--node', 'b')).stdout).toBe('b one\nb two\n')
+  })
+
+  it('says when what is followed breaks off, and ends with 1', async () => {
+    controller.answer(nodeRoutes.list, { nodes: [nodeView()] })
+    expect(await muster('models', 'logs', 'tiny', '--node', 'gpu-1', '-f')).toEqual({
+      code: 1,
+      stdout: 'a one\na two\n',
+      stderr: 'error: gpu-1: the log broke off: the controller ended it\n',
+    })
+  })
+})
