@@ -21,6 +21,7 @@ import { eventEndpoints } from './http/events.ts'
 import { galleryEndpoints } from './http/galleries.ts'
 import { keyEndpoints } from './http/keys.ts'
 import { loginEndpoints } from './http/login.ts'
+import { modelEndpoints } from './http/models.ts'
 import { nodeAgentEndpoints } from './http/node-agent.ts'
 import { nodeEndpoints } from './http/nodes.ts'
 import { openApiOf } from './http/openapi.ts'
@@ -29,6 +30,7 @@ import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
 import { createInventory } from './inventory/create-inventory.ts'
 import { createMetrics, refreshMetrics } from './metrics.ts'
+import { createShowModels } from './models/show-models.ts'
 import { createMembership } from './nodes/membership.ts'
 import { createProber } from './nodes/probe.ts'
 import { PulseLoop } from './nodes/pulse-loop.ts'
@@ -116,7 +118,8 @@ function createParts(foundation: Foundation) {
   const { settleByInventory } = operations
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
   feed.listen(() => operations.wake())
-  const readers = { node: readNodes, operation: operations.read, backend: inventory.fleet.read }
+  const models = createShowModels(store)
+  const readers = { model: models.read, node: readNodes, operation: operations.read, backend: inventory.fleet.read }
   const hub = createEventHub({ feed, changes: store.changes, readers, log })
   operations.tellTo(hub)
   const ticker = createTicker({ hub, clock })
@@ -153,6 +156,7 @@ function createParts(foundation: Foundation) {
     membership,
     hub,
     housekeeping,
+    models,
     operations,
     planners,
     wishes,
@@ -224,6 +228,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       now: () => new Date(clock.now()).toISOString(),
       wake: operations.wake,
     }),
+    ...modelEndpoints({ models: store.models, show: parts.models.show, wake: operations.wake }),
     ...keyEndpoints({ access: store.access }),
     ...loginEndpoints({ access: store.access, principals, url, isStarted }),
     ...eventEndpoints({ hub, clock, principalWatch }),

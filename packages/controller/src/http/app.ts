@@ -72,6 +72,7 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
     principal: caller.principal,
     signer: caller.signer,
     headers: c.req.raw.headers,
+    request: c.req.raw,
     isHead: c.req.method === 'HEAD',
     remoteAddress: c.env.incoming.socket.remoteAddress ?? '',
     signal: AbortSignal.any([c.req.raw.signal, deps.stopping]),

@@ -12,6 +12,8 @@ export interface Call<R> {
   /** Proven by signature; on `node` routes only. */
   readonly signer: Signer | null
   readonly headers: Headers
+  /** As it came, for routes whose body is not JSON: read by whoever takes it, once. */
+  readonly request: Request
   /** HEAD asks a GET route for its headers alone: nothing may be opened or used up for it. */
   readonly isHead: boolean
   readonly remoteAddress: string

@@ -31,7 +31,7 @@ function world() {
   })
   const shown = (progress: number, finishedAt: string | null = null): number => {
     const record = { id, kind: 'backend.install' as const, backend: 'llama', model: null, requestedBy: '', createdAt: '', finishedAt }
-    return bars.raise({ ...viewOperation({ ...record, progress: 0, fileName: '', nodes: [] }), progress }, 0).progress
+    return bars.raise({ ...viewOperation({ ...record, progress: 0, fileName: '', job: null, nodes: [] }), progress }, 0).progress
   }
   const run = async (count: number): Promise<void> => {
     rounds = count

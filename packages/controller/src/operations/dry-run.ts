@@ -20,6 +20,7 @@ export function previewOf(wish: Wish, { nodes, now }: { nodes: readonly NodeReco
     finishedAt: null,
     progress: 0,
     fileName: '',
+    job: null,
     nodes: rows,
   })
 }

@@ -39,7 +39,7 @@ function settled(name: string, status: 'success' | 'error' | 'cancelled' | 'skip
 
 const operation = (nodes: OperationNodeRecord[], fields: Partial<OperationRecord> = {}): OperationRecord => ({
   ...{ id: opId, kind: 'backend.install', backend: 'llama', model: null, requestedBy: 'admin', createdAt: '', finishedAt: null },
-  ...{ progress: 0, fileName: '', nodes, ...fields },
+  ...{ progress: 0, fileName: '', job: null, nodes, ...fields },
 })
 const hears =
   (ticks: Record<string, Partial<BytesHeard>>): Heard =>
@@ -209,5 +209,61 @@ describe('the whole', () => {
   it('a code that a newer version wrote is shown as internal', () => {
     expect(view([settled('a', 'error', { error: 'x', errorCode: 'never_heard_of' })]).nodes[0]?.error_code).toBe('internal')
     expect(view([settled('a', 'error', { error: 'x', errorCode: 'rolled_back' })]).nodes[0]?.error_code).toBe('rolled_back')
+  })
+})
+
+describe('an operation about a model', () => {
+  const job = { outcome: null, message: '', current: 0, total: 0, cancelAsked: false }
+  const about = { kind: 'model.load' as const, backend: null, model: 'tiny' }
+  const shownNode = (name: string, fields: object = {}): OperationNodeRecord => ({
+    ...{ nodeId: name, nodeName: name, ring: null, status: 'shown', shown: 'queued', phase: null, fileName: '', nextRetryAt: null },
+    ...{ node: healthy, message: '', error: null, errorCode: null, attempts: 0, current: 0, total: 0, percentage: 0 },
+    ...fields,
+  })
+  const show = (fields: Partial<OperationRecord>, nodes: OperationNodeRecord[] = []) =>
+    viewOperation(operation(nodes, { ...about, job, ...fields }))
+
+  it('S0.38 without nodes is its one job', () => {
+    const running = { ...job, message: 'fetching', current: 50, total: 200 }
+    expect(show({ kind: 'model.install', job: running, progress: 25 })).toMatchObject({
+      ...{ kind: 'model.install', state: 'running', message: 'fetching', progress: 25, current_bytes: 50, total_bytes: 200, nodes: [] },
+    })
+    expect(show({ job: { ...running, cancelAsked: true } })).toMatchObject({ state: 'running', message: 'cancelling' })
+    for (const outcome of ['succeeded', 'failed', 'cancelled'] as const)
+      expect(show({ job: { ...job, outcome, message: 'why' }, progress: 25 })).toMatchObject({
+        state: outcome,
+        message: 'why',
+        progress: outcome === 'succeeded' ? 100 : 25,
+      })
+  })
+
+  it('goes on while its nodes are done and it is not', () => {
+    expect(show({}, [settled('n', 'success')])).toMatchObject({ state: 'running' })
+  })
+
+  it.each<[string, object, object, string]>([
+    [
+      'as it was last said to be',
+      { shown: 'downloading', phase: 'starting', percentage: 99.9 },
+      { status: 'downloading', phase: 'starting', percentage: 99.9 },
+      'running',
+    ],
+    [
+      'as failed, with the next try',
+      { shown: 'error', error: 'no', errorCode: 'disk_full', nextRetryAt: 'then', attempts: 2 },
+      { status: 'error', error: 'no', error_code: 'disk_full', next_retry_at: 'then', attempts: 2 },
+      'background',
+    ],
+    [
+      'as waiting while it is away',
+      { shown: 'downloading', node: { ...healthy, liveness: 'left' } },
+      { status: 'queued', message: 'node offline, will retry when healthy' },
+      'background',
+    ],
+    ['as cancelled when it was removed', { node: null }, { status: 'cancelled', message: 'node removed' }, 'running'],
+  ])('shows a node %s', (_, fields, want, state) => {
+    const shown = show({}, [shownNode('n', fields)])
+    expect(shown.nodes[0]).toMatchObject(want)
+    expect(shown.state).toBe(state)
   })
 })

@@ -16,6 +16,7 @@ import {
 } from '@muster/protocol'
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
 import type { OperationNodeRecord, OperationRecord } from '../store/operations.ts'
+import { messageOfJob, rowOfJob, stateOfJob } from './view-job.ts'
 import type { BytesHeard } from './progress-book.ts'
 
 /** What was heard of a row's bytes since they were last stored, in this try or one since `since`; null when nothing was. */
@@ -26,7 +27,9 @@ type Shown = Readonly<{ view: OperationNode; node: NodePresence | null; weight: 
 export function viewOperation(operation: OperationRecord, heard: Heard = () => null): OperationView {
   const shown = operation.nodes.map((row) => showNode(row, heard))
   const nodes = shown.map(({ view }) => view)
-  const state = operationState(shown.map(({ view, node }) => ({ status: view.status, nextRetryAt: nextOf(view), node })))
+  const ofNodes = operationState(shown.map(({ view, node }) => ({ status: view.status, nextRetryAt: nextOf(view), node })))
+  const { job } = operation
+  const state = job === null ? ofNodes : stateOfJob(job, ofNodes)
   const counted = nodes.filter((node) => node.status !== 'skipped')
   const latest = shown.filter(({ view }) => view.file_name !== '').toSorted((a, b) => b.heardAt - a.heardAt)[0]?.view.file_name
   return {
@@ -35,11 +38,11 @@ export function viewOperation(operation: OperationRecord, heard: Heard = () => n
     backend: operation.backend,
     model: operation.model,
     state,
-    message: messageOf(state, nodes),
+    message: job === null ? messageOf(state, nodes) : messageOfJob(job, nodes.length === 0 ? '' : messageOf(state, nodes)),
     progress: state === 'succeeded' ? 100 : Math.max(operation.progress, progressOf(shown)),
     file_name: latest ?? operation.fileName,
-    current_bytes: sum(counted.map((node) => node.current)),
-    total_bytes: sum(counted.map((node) => node.total)),
+    current_bytes: job !== null && nodes.length === 0 ? job.current : sum(counted.map((node) => node.current)),
+    total_bytes: job !== null && nodes.length === 0 ? job.total : sum(counted.map((node) => node.total)),
     created_at: operation.createdAt,
     finished_at: operation.finishedAt,
     requested_by: operation.requestedBy,
@@ -49,6 +52,7 @@ export function viewOperation(operation: OperationRecord, heard: Heard = () => n
 
 function showNode(row: OperationNodeRecord, heard: Heard): Shown {
   if (row.status === 'open') return showOpen(row, heard)
+  if (row.status === 'shown') return showShown(row)
   const view: OperationNode = {
     node_id: row.nodeId,
     node_name: row.nodeName,
@@ -95,6 +99,30 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
     error_code: isError ? (intent.lastFailure?.code ?? null) : null,
   }
   return { view, node, weight: total, heardAt }
+}
+
+function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Shown {
+  const node = row.node === null ? null : presenceOf(row.node)
+  const { status, message } = rowOfJob(row, node)
+  const isError = status === 'error'
+  const view: OperationNode = {
+    node_id: row.nodeId,
+    node_name: row.nodeName,
+    status,
+    phase: status === 'downloading' || status === 'running_on_worker' ? row.phase : null,
+    message,
+    file_name: row.fileName,
+    current: row.current,
+    total: row.total,
+    percentage: round(row.percentage),
+    attempts: row.attempts,
+    next_retry_at: isError ? row.nextRetryAt : null,
+    dead: false,
+    ring: row.ring,
+    error: isError ? row.error : null,
+    error_code: isError ? codeOf(row.errorCode) : null,
+  }
+  return { view, node, weight: row.total, heardAt: 0 }
 }
 
 /** `isHeard`: something was said of this very try. */

@@ -1,5 +1,5 @@
 // Every query about operations: what was asked for, and what came of it on each node.
-import { OperationId, type NodeId, type OperationFilter, type OperationKind } from '@muster/protocol'
+import { OperationId, type NodeId, type OperationFilter, type OperationKind, type Phase } from '@muster/protocol'
 import { sql, type Kysely, type Selectable } from 'kysely'
 import { fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
 import type { Answering, Liveness } from '@muster/protocol'
@@ -16,6 +16,7 @@ export type NodeFactsRow = Readonly<{
 export type OperationNodeRecord = Readonly<{ nodeId: string; nodeName: string; ring: number | null }> &
   (
     | Readonly<{ status: 'open'; record: IntentRecord; node: NodeFactsRow }>
+    | ShownNodeRecord
     | Readonly<{
         status: 'success' | 'error' | 'cancelled' | 'skipped'
         message: string
@@ -29,6 +30,32 @@ export type OperationNodeRecord = Readonly<{ nodeId: string; nodeName: string; r
       }>
   )
 
+/** A node of an operation about a model, as it was last said to be. `node` is null when it was removed. */
+export type ShownNodeRecord = Readonly<{
+  status: 'shown'
+  shown: 'queued' | 'downloading' | 'running_on_worker' | 'error'
+  phase: Phase | null
+  fileName: string
+  nextRetryAt: string | null
+  node: NodeFactsRow | null
+  message: string
+  error: string | null
+  errorCode: string | null
+  attempts: number
+  current: number
+  total: number
+  percentage: number
+}>
+
+/** What is kept of the one job behind an operation about a model. */
+export type JobRecord = Readonly<{
+  outcome: 'succeeded' | 'failed' | 'cancelled' | null
+  message: string
+  current: number
+  total: number
+  cancelAsked: boolean
+}>
+
 export interface OperationRecord {
   readonly id: OperationId
   readonly kind: OperationKind
@@ -40,15 +67,19 @@ export interface OperationRecord {
   /** The highest that was shown before. */
   readonly progress: number
   readonly fileName: string
+  /** Null for operations about backends, which are their nodes and nothing else. */
+  readonly job: JobRecord | null
   readonly nodes: readonly OperationNodeRecord[]
 }
 
 /** A page of history is enough for anybody; the newest first. */
 const maxListed = 500
 
+type JobRow = Pick<Selectable<OperationsTable>, 'outcome' | 'message' | 'current_bytes' | 'total_bytes' | 'cancel_asked'>
 type NodeRow = Selectable<OperationNodesTable> & {
   operation_finished_at: string | null
   operation_progress: number
+  job: JobRow
   intent: IntentRow | null
   facts: NodeFactsRow | null
 }
@@ -155,6 +186,7 @@ export class OperationStore {
         finishedAt: own[0] === undefined ? row.finished_at : own[0].operation_finished_at,
         progress: own[0]?.operation_progress ?? row.progress,
         fileName: row.file_name,
+        job: row.model === null ? null : jobOf(own[0]?.job ?? row),
         nodes: own.map(nodeOf),
       }
     })
@@ -166,7 +198,9 @@ async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<
   if (ids.length === 0) return []
   const { rows } = await sql<NodeRow>`
     select n.*, o.finished_at as operation_finished_at, o.progress as operation_progress, case when n.status = 'open' then to_jsonb(i) end as intent,
-      case when n.status = 'open' then jsonb_build_object('approved', d.approved_at is not null, 'draining', d.draining,
+      jsonb_build_object('outcome', o.outcome, 'message', o.message, 'current_bytes', o.current_bytes, 'total_bytes', o.total_bytes,
+        'cancel_asked', o.cancel_asked) as job,
+      case when n.status = 'open' and d.id is not null then jsonb_build_object('approved', d.approved_at is not null, 'draining', d.draining,
         'liveness', p.liveness, 'answering', p.answering, 'lastSeenAt', p.last_seen_at) end as facts
     from operation_nodes n join operations o on o.id = n.operation_id
     left join intents i on i.generation = n.generation and n.status = 'open'
@@ -178,20 +212,23 @@ async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<
 
 function nodeOf(row: NodeRow): OperationNodeRecord {
   const about = { nodeId: row.node_id, nodeName: row.node_name, ring: row.ring }
+  const bytes = { attempts: row.attempts, current: row.current_bytes, total: row.total_bytes, percentage: row.percentage }
+  const said = { message: row.message, error: row.error, errorCode: row.error_code }
+  if (row.status === 'open' && row.shown !== null) {
+    const { shown, phase, file_name: fileName, next_retry_at: nextRetryAt, facts: node } = row
+    return { ...about, status: 'shown', shown, phase, fileName, nextRetryAt, node, ...said, ...bytes }
+  }
   if (row.status === 'open') {
     if (row.intent === null || row.facts === null) throw new Error(`operation ${row.operation_id} waits for a row that is not there`)
     return { ...about, status: 'open', record: fromIntentRow(row.intent), node: row.facts }
   }
-  return {
-    ...about,
-    status: row.status,
-    message: row.message,
-    error: row.error,
-    errorCode: row.error_code,
-    attempts: row.attempts,
-    dead: row.dead,
-    current: row.current_bytes,
-    total: row.total_bytes,
-    percentage: row.percentage,
-  }
+  return { ...about, status: row.status, dead: row.dead, ...said, ...bytes }
 }
+
+const jobOf = (row: JobRow): JobRecord => ({
+  outcome: row.outcome,
+  message: row.message,
+  current: row.current_bytes,
+  total: row.total_bytes,
+  cancelAsked: row.cancel_asked,
+})

@@ -502,9 +502,9 @@ CREATE OR REPLACE FUNCTION public.load_changed()
  LANGUAGE plpgsql
 AS $function$
 declare
-  name text := case when tg_op = 'DELETE' then old.model else new.model end;
+  model_name text := case when tg_op = 'DELETE' then old.model else new.model end;
 begin
-  if exists (select from models m where m.name = load_changed.name) then perform record_change('model', name, false); end if;
+  if exists (select from models m where m.name = model_name) then perform record_change('model', model_name, false); end if;
   return null;
 end
 $function$;
@@ -684,10 +684,10 @@ CREATE OR REPLACE FUNCTION public.replica_changed()
  LANGUAGE plpgsql
 AS $function$
 declare
-  name text := case when tg_op = 'DELETE' then old.model else new.model end;
+  model_name text := case when tg_op = 'DELETE' then old.model else new.model end;
 begin
   perform record_change('replica', case when tg_op = 'DELETE' then old.id else new.id end, tg_op = 'DELETE');
-  if exists (select from models m where m.name = replica_changed.name) then perform record_change('model', name, false); end if;
+  if exists (select from models m where m.name = model_name) then perform record_change('model', model_name, false); end if;
   return null;
 end
 $function$;

@@ -8,6 +8,8 @@ import { DutyStore } from './duties.ts'
 import { GalleryStore } from './galleries.ts'
 import { IntentStore } from './intents.ts'
 import { InventoryStore } from './inventory.ts'
+import { ModelOperationStore } from './model-operations.ts'
+import { ModelStore } from './models.ts'
 import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
 import { PulseStore } from './pulses.ts'
@@ -27,6 +29,8 @@ export function createStore(db: Kysely<Database>) {
     galleries: new GalleryStore(db),
     intents: new IntentStore(db),
     inventory: new InventoryStore(db),
+    modelOperations: new ModelOperationStore(db),
+    models: new ModelStore(db),
     nodes: new NodeStore(db),
     operations: new OperationStore(db),
     pulses: new PulseStore(db),

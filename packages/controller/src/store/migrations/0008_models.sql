@@ -181,9 +181,9 @@ create trigger model_changed after insert or update or delete on models for each
 -- A load is shown with its model. What moves no state (bytes, leases) is no change: ticks tell of it.
 create function load_changed() returns trigger language plpgsql as $$
 declare
-  name text := case when tg_op = 'DELETE' then old.model else new.model end;
+  model_name text := case when tg_op = 'DELETE' then old.model else new.model end;
 begin
-  if exists (select from models m where m.name = load_changed.name) then perform record_change('model', name, false); end if;
+  if exists (select from models m where m.name = model_name) then perform record_change('model', model_name, false); end if;
   return null;
 end
 $$;
@@ -195,10 +195,10 @@ create trigger load_changed after update on loads for each row
 
 create function replica_changed() returns trigger language plpgsql as $$
 declare
-  name text := case when tg_op = 'DELETE' then old.model else new.model end;
+  model_name text := case when tg_op = 'DELETE' then old.model else new.model end;
 begin
   perform record_change('replica', case when tg_op = 'DELETE' then old.id else new.id end, tg_op = 'DELETE');
-  if exists (select from models m where m.name = replica_changed.name) then perform record_change('model', name, false); end if;
+  if exists (select from models m where m.name = model_name) then perform record_change('model', model_name, false); end if;
   return null;
 end
 $$;

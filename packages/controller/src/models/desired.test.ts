@@ -1,0 +1,19 @@
+import type { Scheduling } from '@muster/protocol'
+import { expect, it } from 'vitest'
+import { desiredReplicas, type Demand } from './desired.ts'
+
+it.each<[string, Scheduling, Partial<Demand>, number]>([
+  ['none when nobody asks', {}, {}, 0],
+  ['one when somebody asks', {}, { askedReplicas: 1 }, 1],
+  ['one at most unless told', {}, { askedReplicas: 5 }, 1],
+  ['its minimum when nobody asks', { min_replicas: 2 }, {}, 2],
+  ['its minimum when less is asked', { min_replicas: 2 }, { askedReplicas: 1 }, 2],
+  ['what is asked between minimum and maximum', { min_replicas: 1, max_replicas: 4 }, { askedReplicas: 3 }, 3],
+  ['its maximum when more is asked', { min_replicas: 1, max_replicas: 4 }, { askedReplicas: 9 }, 4],
+  ['all that is asked where there is no limit', { max_replicas: 0 }, { askedReplicas: 9 }, 9],
+  ['one for every node that fits', { replicas: 'all' }, { askedReplicas: 1 }, 7],
+  ['none while it is held, whatever its minimum', { min_replicas: 2 }, { askedReplicas: 2, isHeld: true }, 0],
+  ['none while it is held, whatever fits', { replicas: 'all' }, { isHeld: true }, 0],
+])('%s', (_, scheduling, demand, want) => {
+  expect(desiredReplicas({ scheduling, askedReplicas: 0, isHeld: false, ...demand }, 7)).toBe(want)
+})

@@ -1,0 +1,23 @@
+// How many replicas a model is to have. Pure.
+import type { Scheduling } from '@muster/protocol'
+
+export interface Demand {
+  readonly scheduling: Scheduling
+  /** What requests and `load` ask for. */
+  readonly askedReplicas: number
+  /** Unloaded by hand. */
+  readonly isHeld: boolean
+}
+
+/** `matching`: nodes that it may run on, for `replicas: all`. */
+export function desiredReplicas({ scheduling, askedReplicas, isHeld }: Demand, matching: number): number {
+  if (isHeld) return 0
+  if (scheduling.replicas === 'all') return matching
+  const { min, max } = limitsOf(scheduling)
+  return Math.min(max, Math.max(min, askedReplicas))
+}
+
+/** With the defaults filled in: at most one, unless its minimum says more. */
+function limitsOf({ min_replicas: min = 0, max_replicas: max = Math.max(1, min) }: Scheduling): { min: number; max: number } {
+  return { min, max: max === 0 ? Number.POSITIVE_INFINITY : max }
+}

@@ -1,0 +1,160 @@
+import { FleetError, ModelName } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import type { ConfigFormat } from './config-text.ts'
+import { InvalidConfig, parseConfig } from './parse-config.ts'
+
+const name = ModelName.parse('tiny')
+const parse = (text: string, format: ConfigFormat = 'yaml') => parseConfig(text, { name, format })
+
+function refused(text: string, format: ConfigFormat = 'yaml'): { message: string; problem?: object } {
+  try {
+    parse(text, format)
+  } catch (error) {
+    if (error instanceof InvalidConfig) return { message: error.message, problem: error.problem }
+    if (error instanceof FleetError && error.failure.code === 'invalid') return { message: error.message }
+    throw error
+  }
+  throw new Error('it was taken')
+}
+
+it('YAML and JSON say the same', () => {
+  const yaml = `
+name: tiny
+backend: llama
+parameters: { model: tiny.gguf, temperature: 0.2 }
+context_size: 512
+files: [{ uri: "https://h/tiny.gguf", filename: tiny.gguf }]
+scheduling: { node_selector: { gpu.vendor: nvidia }, min_replicas: 1, max_replicas: 4, policy: prefix }
+`
+  const json = JSON.stringify({
+    name,
+    backend: 'llama',
+    parameters: { model: 'tiny.gguf', temperature: 0.2 },
+    context_size: 512,
+    files: [{ uri: 'https://h/tiny.gguf', filename: 'tiny.gguf' }],
+    scheduling: { node_selector: { 'gpu.vendor': 'nvidia' }, min_replicas: 1, max_replicas: 4, policy: 'prefix' },
+  })
+  expect(parse(yaml)).toEqual(parse(json, 'json'))
+})
+
+it('what is left out has its default, the name that of the path', () => {
+  expect(parse('backend: llama')).toEqual({
+    ...{ name, backend: 'llama', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: {} },
+  })
+})
+
+it('an alias is what it stands for', () => {
+  expect(parse('backend: llama\noptions: { a: &x [1, 2], b: *x }').options).toEqual({ a: [1, 2], b: [1, 2] })
+})
+
+it('JSON with tabs at the beginning of lines is JSON', () => {
+  expect(parse('{\n\t"backend":\t"llama",\n\t"options": {\n\t\t"a": 1\n\t}\n}', 'json').options).toEqual({ a: 1 })
+})
+
+describe('is refused', () => {
+  it.each<[string, string, string, object]>([
+    [
+      'an unknown key',
+      'backend: llama\ncontext_sise: 512',
+      'line 2: unknown key "context_sise"; the closest known key is context_size',
+      { key: 'context_sise', line: 2, closest: 'context_size' },
+    ],
+    [
+      'one inside a list',
+      'backend: llama\nfiles:\n  - uri: https://h/f\n    filename: f\n    sha265: ab',
+      'line 5: unknown key "files.0.sha265"; the closest known key is sha256',
+      { key: 'sha265', line: 5, closest: 'sha256' },
+    ],
+    [
+      'one of the scheduling',
+      'backend: llama\nscheduling:\n  min_replica: 1',
+      'line 3: unknown key "scheduling.min_replica"; the closest known key is min_replicas',
+      { line: 3, closest: 'min_replicas' },
+    ],
+    ['a value of another type', 'backend: llama\n\ncontext_size: many', 'line 3: context_size: ', { key: 'context_size', line: 3 }],
+    ['a value out of range', 'backend: llama\ncontext_size: 0', 'line 2: context_size: ', { line: 2 }],
+    ['another name than that of the path', 'backend: llama\nname: other', 'line 2: name: ', { key: 'name', line: 2 }],
+    ['no backend', 'context_size: 1', 'backend: ', { key: 'backend', line: null }],
+    [
+      'two files at one place',
+      'backend: b\nfiles:\n- { uri: "https://h/a", filename: f }\n- { uri: "https://h/b", filename: f }',
+      'line 4: files.1.filename: two files',
+      { line: 4 },
+    ],
+    [
+      'a file where another needs a folder',
+      'backend: b\nfiles:\n- { uri: "https://h/a", filename: f/g }\n- { uri: "https://h/b", filename: f }',
+      'line 4: ',
+      { line: 4 },
+    ],
+    [
+      'a file outside of its folder',
+      'backend: b\nfiles: [{ uri: "https://h/a", filename: ../f }]',
+      'line 2: files.0.filename: ',
+      { line: 2 },
+    ],
+    ['a file from nowhere', 'backend: b\nfiles: [{ uri: "gopher://h/a", filename: f }]', 'line 2: files.0.uri: ', { line: 2 }],
+    [
+      'all nodes and a minimum',
+      'backend: b\nscheduling: { replicas: all, min_replicas: 1 }',
+      'line 2: scheduling: replicas: all excludes',
+      { line: 2 },
+    ],
+    [
+      'a minimum above the maximum',
+      'backend: b\nscheduling: { min_replicas: 2, max_replicas: 1 }',
+      'line 2: scheduling: min_replicas is greater',
+      { line: 2 },
+    ],
+    ['a list', '- backend: b', 'a model configuration is a mapping', {}],
+    ['nothing', '', 'a model configuration is a mapping', {}],
+  ])('%s', (_, text, message, problem) => {
+    const given = refused(text)
+    expect(given.message).toContain(message)
+    expect(given.problem).toMatchObject(problem)
+  })
+
+  it.each<[string, string, string]>([
+    ['a key that is there twice', 'backend: a\noptions: {}\nbackend: b', 'line 3: the key "backend" is there twice'],
+    ['one deeper down', 'backend: a\noptions:\n  x: 1\n  x: 2', 'line 4: the key "x" is there twice'],
+    ['what is no YAML', 'backend: [', 'line 1'],
+    ['a number that JSON has not', 'backend: b\noptions: { x: .inf }', 'line 2: Infinity'],
+    ['what the database can not keep', 'backend: b\noptions: { x: "a\\0b" }', 'line 2: a text has no NUL'],
+    ['a list as a key', 'backend: b\noptions: { [a]: b }', 'line 2: its keys must be plain words'],
+    ['an alias of nothing', 'backend: *b', '*b'],
+    ['what contains itself', 'backend: b\noptions: &o { x: *o }', 'nested'],
+    ['a tag of a language', 'backend: b\noptions: !!js/function "x"', 'line 2'],
+    ['what is too deep', `backend: b\noptions: ${'['.repeat(60)}${']'.repeat(60)}`, 'nested deeper'],
+    ['what is far too deep', `backend: b\noptions: ${'['.repeat(20_000)}${']'.repeat(20_000)}`, 'nested'],
+    ['what is too long', `backend: b\ndescription: ${'x'.repeat(1_100_000)}`, 'characters'],
+  ])('%s', (_, text, message) => {
+    expect(refused(text).message).toContain(message)
+  })
+
+  it('a page that stands for billions of values, at once', () => {
+    const bomb = [
+      'a: &a0 [x, x, x, x, x, x, x, x, x]',
+      ...Array.from({ length: 12 }, (_, i) => `b${i}: &a${i + 1} [${`*a${i},`.repeat(9)}]`),
+    ]
+    const began = performance.now()
+    expect(refused(bomb.join('\n')).message).toContain('values')
+    expect(performance.now() - began).toBeLessThan(2_000)
+  })
+
+  it('JSON with an unknown key, with its line', () => {
+    expect(refused('{\n "backend": "llama",\n "parametres": {}\n}', 'json').problem).toEqual({
+      key: 'parametres',
+      line: 3,
+      closest: 'parameters',
+    })
+    expect(refused('{ "backend": "a", "backend": "b" }', 'json').message).toContain('twice')
+    expect(refused('{ backend: llama }', 'json').message).toContain('not JSON')
+  })
+
+  it('JSON that has no lines, and what the database can not keep', () => {
+    const tabs = (options: string): string => `{\n\t"backend": "b",\n\t"options": {\n\t\t"x": ${options}\n\t}\n}`
+    expect(refused(tabs('"a\\u0000b"'), 'json').message).toContain('no NUL')
+    expect(refused(tabs('"\\ud800"'), 'json').message).toContain('half characters')
+    expect(refused(tabs(`${'['.repeat(5_000)}${']'.repeat(5_000)}`), 'json').message).toContain('nested')
+  })
+})

@@ -1,0 +1,72 @@
+import { BackendName, ModelConfig } from '@muster/protocol'
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { revisionOf } from './revision.ts'
+
+const word = fc.string({ minLength: 1, maxLength: 8 })
+const json = fc.dictionary(
+  word,
+  fc.oneof(word, fc.integer(), fc.boolean(), fc.array(word, { maxLength: 3 }), fc.dictionary(word, fc.integer(), { maxKeys: 3 })),
+  { maxKeys: 4, noNullPrototype: true },
+)
+const files = fc.uniqueArray(
+  fc.record({ uri: fc.constantFrom('https://h/a', 'hf://o/r/b'), filename: fc.stringMatching(/^[a-z]{1,6}$/) }),
+  { selector: (file) => file.filename, maxLength: 5 },
+)
+const config = fc
+  .record({
+    backend: fc.constantFrom('llama', 'echo'),
+    parameters: json,
+    files,
+    options: json,
+    contextSize: fc.option(fc.integer({ min: 1, max: 9 }), { nil: undefined }),
+  })
+  .map(({ contextSize, ...rest }) =>
+    ModelConfig.parse({ name: 'm', ...rest, ...(contextSize === undefined ? {} : { context_size: contextSize }) }),
+  )
+
+const reversed = <T extends object>(value: T): T => Object.fromEntries(Object.entries(value).toReversed()) as T
+
+it('#11566 is of the meaning: neither the order of keys and files, nor what only schedules or describes changes it', () => {
+  fc.assert(
+    fc.property(config, (given) => {
+      const written = {
+        ...reversed(given),
+        parameters: reversed(given.parameters),
+        options: reversed(given.options),
+        files: given.files.toReversed().map(reversed),
+        description: 'another',
+        known_usecases: ['chat'],
+        scheduling: { min_replicas: 1 },
+      }
+      expect(revisionOf(JSON.parse(JSON.stringify(written)) as ModelConfig)).toBe(revisionOf(given))
+    }),
+  )
+})
+
+it('#11566 every part of the meaning changes it', () => {
+  const base = ModelConfig.parse({
+    name: 'm',
+    backend: 'llama',
+    parameters: { model: 'f' },
+    context_size: 512,
+    files: [{ uri: 'https://h/f', filename: 'f' }],
+    options: { a: [1, 2] },
+  })
+  const file = base.files[0]
+  if (file === undefined) throw new Error('it has a file')
+  const others: ModelConfig[] = [
+    { ...base, backend: BackendName.parse('echo') },
+    { ...base, parameters: { model: 'f', temperature: 0 } },
+    { ...base, context_size: 1024 },
+    { ...base, context_size: undefined },
+    { ...base, files: [] },
+    { ...base, files: [{ ...file, sha256: 'a'.repeat(64) }] },
+    { ...base, files: [{ ...file, uri: 'https://h/g' }] },
+    { ...base, options: { a: [2, 1] } },
+    { ...base, options: { a: ['1', '2'] } },
+  ]
+  const revisions = [base, ...others].map(revisionOf)
+  expect(new Set(revisions).size).toBe(revisions.length)
+  expect(revisions[0]).toMatch(/^sha256-[0-9a-f]{64}$/)
+})

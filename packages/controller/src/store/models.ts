@@ -1,0 +1,191 @@
+// Every query about what models are: their configuration, and what of their loads and replicas is shown with them. Who
+// changes a model holds its lock to the end of the transaction, so that two never decide on the same state.
+import { Failure, ModelConfig, ModelName, NodeId, type Scheduling } from '@muster/protocol'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { z } from 'zod'
+import { cancelRemovals } from './model-removals.ts'
+import { retryConflicts } from './retry-conflicts.ts'
+import type { Database } from './tables.ts'
+
+type Tx = Transaction<Database>
+
+/** What of a load is shown with its model. */
+const LoadBrief = z
+  .object({
+    purpose: z.enum(['serve', 'stage']),
+    slot: z.number(),
+    state: z.enum(['waiting', 'installing', 'starting', 'ready', 'failed']),
+    phase: z.string().nullable(),
+    node_id: NodeId.nullable(),
+    node_name: z.string().nullable(),
+    current_bytes: z.number(),
+    total_bytes: z.number(),
+    attempts: z.number(),
+    failure: Failure.nullable(),
+    failed_at: z.string().nullable(),
+    next_at: z.string().nullable(),
+  })
+  .transform((row) => ({
+    ...{ purpose: row.purpose, slot: row.slot, state: row.state, phase: row.phase, nodeId: row.node_id, nodeName: row.node_name },
+    ...{ currentBytes: row.current_bytes, totalBytes: row.total_bytes, attempts: row.attempts, failure: row.failure },
+    ...{ failedAt: utc(row.failed_at), nextAt: utc(row.next_at) },
+  }))
+export type LoadBrief = Readonly<z.infer<typeof LoadBrief>>
+
+export interface ModelRecord {
+  readonly name: ModelName
+  readonly config: ModelConfig
+  readonly revision: string
+  readonly backend: string
+  readonly askedReplicas: number
+  readonly isHeld: boolean
+  readonly usedAt: string | null
+  /** Replicas that answer: ready, on a node that is healthy. */
+  readonly ready: number
+  readonly loads: readonly LoadBrief[]
+}
+
+export type Put =
+  | Readonly<{ outcome: 'created' | 'changed' | 'same' }>
+  /** `current`: null when there is no such model. */
+  | Readonly<{ outcome: 'revision_conflict'; current: string | null }>
+
+export class ModelStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  async list(): Promise<ModelRecord[]> {
+    return await readModels(this.#db, null)
+  }
+
+  async listByNames(names: readonly string[]): Promise<ModelRecord[]> {
+    return names.length === 0 ? [] : await readModels(this.#db, names)
+  }
+
+  async find(name: ModelName): Promise<ModelRecord | null> {
+    return (await this.listByNames([name]))[0] ?? null
+  }
+
+  /** `expected`: the revision that the caller believes to change; `*` when there must be one, null when any will do. */
+  async put(config: ModelConfig, { revision, expected }: { revision: string; expected: string | null }): Promise<Put> {
+    return await this.#inTurn(config.name, async (tx) => {
+      const current = await revisionIn(tx, config.name)
+      const isExpected = expected === null || (expected === '*' ? current !== null : expected === current)
+      if (!isExpected) return { outcome: 'revision_conflict', current }
+      if (current === null) {
+        await insertModel(tx, config, revision)
+        return { outcome: 'created' }
+      }
+      return { outcome: (await changeModel(tx, config, revision)) ? 'changed' : 'same' }
+    })
+  }
+
+  /** Only where there is none of that name, or one that means the same: false. */
+  async create(tx: Tx, config: ModelConfig, revision: string): Promise<'created' | 'same' | 'differs'> {
+    await lockModel(tx, config.name)
+    const current = await revisionIn(tx, config.name)
+    if (current !== null) return current === revision ? 'same' : 'differs'
+    await insertModel(tx, config, revision)
+    return 'created'
+  }
+
+  /** Changes nothing that runs. False when there is no such model. */
+  async setScheduling(name: ModelName, scheduling: Scheduling): Promise<boolean> {
+    return await this.#inTurn(name, async (tx) => {
+      const { numUpdatedRows } = await tx
+        .updateTable('models')
+        .set({
+          config: sql<string>`jsonb_set(config, '{scheduling}', ${JSON.stringify(scheduling)}::jsonb)`,
+          is_held: false,
+          updated_at: sql<string>`now()`,
+        })
+        .where('name', '=', name)
+        .executeTakeFirst()
+      return numUpdatedRows > 0n
+    })
+  }
+
+  async #inTurn<T>(name: string, work: (tx: Tx) => Promise<T>): Promise<T> {
+    return await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        await lockModel(tx, name)
+        return await work(tx)
+      }),
+    )
+  }
+}
+
+/** Held to the end of the transaction. */
+async function lockModel(tx: Tx, name: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`model ${name}`}, 0))`.execute(tx)
+}
+
+async function revisionIn(tx: Tx, name: string): Promise<string | null> {
+  const row = await tx.selectFrom('models').select('revision').where('name', '=', name).executeTakeFirst()
+  return row?.revision ?? null
+}
+
+async function insertModel(tx: Tx, config: ModelConfig, revision: string): Promise<void> {
+  const { name, backend } = config
+  await tx
+    .insertInto('models')
+    .values({ name, backend, revision, config: JSON.stringify(config) })
+    .execute()
+  // What was to be deleted of an earlier one of that name may be this one's by now.
+  await cancelRemovals(tx, name, 'the model was created again')
+}
+
+/** False when nothing is different: then nothing is written, and nobody is told. */
+async function changeModel(tx: Tx, config: ModelConfig, revision: string): Promise<boolean> {
+  const { numAffectedRows = 0n } = await sql`
+    update models m set config = g.config, revision = ${revision}, backend = ${config.backend}, updated_at = now(),
+      is_held = m.is_held and m.config -> 'scheduling' = g.config -> 'scheduling'
+    from (select ${JSON.stringify(config)}::jsonb as config) g
+    where m.name = ${config.name} and m.config <> g.config`.execute(tx)
+  return numAffectedRows > 0n
+}
+
+// One statement, so that a replica which becomes ready is counted together with what its load says.
+async function readModels(db: Kysely<Database>, names: readonly string[] | null): Promise<ModelRecord[]> {
+  const { rows } = await sql<Row>`
+    select m.name, m.config, m.revision, m.backend, m.asked_replicas, m.is_held, m.used_at, (
+      select count(*) from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = n.id
+      where r.model = m.name and r.state = 'ready' and n.approved_at is not null and not n.draining
+        and p.liveness = 'present' and p.answering = 'yes'
+    )::int as ready, (
+      select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('node_name', n.name) order by l.purpose, l.slot), '[]')
+      from loads l left join nodes n on n.id = l.node_id where l.model = m.name
+    ) as loads
+    from models m where ${names}::text[] is null or m.name = any(${names}::text[]) order by m.name collate "C"`.execute(db)
+  return rows.map((row) => ({
+    name: ModelName.parse(row.name),
+    config: ModelConfig.parse(row.config),
+    revision: row.revision,
+    backend: row.backend,
+    askedReplicas: row.asked_replicas,
+    isHeld: row.is_held,
+    usedAt: row.used_at,
+    ready: row.ready,
+    loads: z.array(LoadBrief).parse(row.loads),
+  }))
+}
+
+interface Row {
+  readonly name: string
+  readonly config: unknown
+  readonly revision: string
+  readonly backend: string
+  readonly asked_replicas: number
+  readonly is_held: boolean
+  readonly used_at: string | null
+  readonly ready: number
+  readonly loads: unknown
+}
+
+/** Times inside JSON come as PostgreSQL writes them. */
+function utc(time: string | null): string | null {
+  return time === null ? null : new Date(time).toISOString()
+}
