@@ -12,22 +12,26 @@ import { createEventHub } from './events/hub.ts'
 import { createTicker } from './events/ticker.ts'
 import { createPlanners } from './gallery/create-planners.ts'
 import { createHousekeeping } from './housekeeping.ts'
-import { createApp } from './http/app.ts'
+import { createApp, type AppDeps } from './http/app.ts'
 import { backendReadEndpoints } from './http/backends.ts'
 import { backendWishEndpoints } from './http/backend-wishes.ts'
 import { blobEndpoints } from './http/blobs.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { eventEndpoints } from './http/events.ts'
 import { galleryEndpoints } from './http/galleries.ts'
+import { createInferenceHandler } from './http/inference.ts'
+import { errorEvent } from './http/inference-answer.ts'
 import { keyEndpoints } from './http/keys.ts'
 import { loginEndpoints } from './http/login.ts'
 import { modelEndpoints } from './http/models.ts'
 import { nodeAgentEndpoints } from './http/node-agent.ts'
 import { nodeEndpoints } from './http/nodes.ts'
+import { openAiEndpoints } from './http/openai.ts'
 import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
 import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
+import { createServing } from './inference/create-serving.ts'
 import { createInventory } from './inventory/create-inventory.ts'
 import { createMetrics, refreshMetrics } from './metrics.ts'
 import { createShowModels } from './models/show-models.ts'
@@ -85,7 +89,7 @@ export function assemble(foundation: Foundation) {
     return since !== null && clock.monotonic() - lastProbeAt < tickedWithinMs && !stopping.aborted
   }
   return {
-    app: createHttp(foundation, parts, { isStarted: () => isStarted, isReady }),
+    http: createHttp(foundation, parts, { isStarted: () => isStarted, isReady }),
     isReady,
 
     /** Until aborted. Throws when a loop does, once the others have ended too: a controller works as a whole or not at all. */
@@ -94,9 +98,15 @@ export function assemble(foundation: Foundation) {
       const failing = new AbortController()
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      const loops = [parts.feed, parts.pulse, parts.inventory, parts.operations, parts.principalWatch, parts.housekeeping].map((loop) =>
-        loop.run(until).catch((error: unknown) => failing.abort(error)),
-      )
+      const loops = [
+        parts.feed,
+        parts.pulse,
+        parts.inventory,
+        parts.operations,
+        parts.principalWatch,
+        parts.housekeeping,
+        parts.serving,
+      ].map((loop) => loop.run(until).catch((error: unknown) => failing.abort(error)))
       await Promise.all(loops)
       await Promise.all([parts.prober.settle(), listening.stop()])
       failing.signal.throwIfAborted()
@@ -137,6 +147,7 @@ function createParts(foundation: Foundation) {
     },
   })
   const membership = membershipOf(foundation, feed)
+  const serving = createServing({ routes: store.routes, feed, controllerId: id, settings, errorEvent, clock, log })
   const housekeeping = createHousekeeping({
     store,
     principals,
@@ -160,6 +171,7 @@ function createParts(foundation: Foundation) {
     operations,
     planners,
     wishes,
+    serving,
   }
 }
 
@@ -232,6 +244,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     ...keyEndpoints({ access: store.access }),
     ...loginEndpoints({ access: store.access, principals, url, isStarted }),
     ...eventEndpoints({ hub, clock, principalWatch }),
+    ...openAiEndpoints(parts.serving.inference),
     ...webEndpoints(foundation.webDirectory),
     ...systemEndpoints({
       isReady,
@@ -247,17 +260,18 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       openApi: () => openApiOf(endpoints.map((endpoint) => endpoint.route)),
     }),
   ]
-  return createApp({
-    endpoints,
+  const shared: Omit<AppDeps, 'endpoints' | 'verifyRequest' | 'stopping'> = {
     principals,
     listener: listenerOf(settings),
-    verifyRequest: createRequestVerifier(),
     isStarted,
-    stopping,
     clock,
     log,
     onAnswer: ({ route, method, status, ms }) => metrics.requests.observe({ route, method, status }, ms / 1000),
-  })
+  }
+  return {
+    fetch: createApp({ ...shared, endpoints, verifyRequest: createRequestVerifier(), stopping }).fetch,
+    raw: createInferenceHandler({ ...shared, inference: parts.serving.inference }),
+  }
 }
 
 /** A loopback address behind a proxy (a public URL) is reached by everybody, so it is not open. */

@@ -50,7 +50,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   const builtin = packOwn(deps)
   const parts = assemble({ ...deps, connected, database, store, builtin, webDirectory, stopping: stopping.signal, url })
   // It answers before the database is ready: /healthz tells that the process lives, /readyz that it can work.
-  address.serve(parts.app.fetch, log)
+  address.serve(parts.http, log)
   await dataDir.writeFile('endpoint', `${url}\n`)
 
   const made = database.prepare({

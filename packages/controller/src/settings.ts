@@ -99,6 +99,16 @@ export const controllerSettings = defineSettings({
     default: '2m',
     help: 'without a sign of life for that long, work is cancelled on its worker and tried again',
   }),
+  modelLoadWait: duration({
+    flag: 'model-load-wait',
+    default: '60s',
+    help: 'how long a request waits for a model that is not loaded before it is answered 503; the load goes on',
+  }),
+  exposeRouting: bool({
+    flag: 'expose-routing',
+    default: false,
+    help: 'tell clients of /v1 which node and replica answered, in headers',
+  }),
   reconcileInterval: duration({ flag: 'reconcile-interval', default: '10s', help: 'safety poll of the queue; events wake it earlier' }),
   historyRetention: duration({ flag: 'history-retention', default: '30d', help: 'how long finished operations and their events are kept' }),
   upgradeCheckInterval: duration({

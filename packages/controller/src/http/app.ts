@@ -4,18 +4,14 @@ import { maxClockSkewMs, type Route } from '@muster/protocol'
 import type { HttpBindings } from '@hono/node-server'
 import { Hono, type Context } from 'hono'
 import type { z } from 'zod'
-import { isOpenTo, may, type Listener } from '../auth/may.ts'
-import { doesCookieCount, isFromElsewhere, isHostAllowed, type Provenance } from '../auth/origin.ts'
-import type { Principal, PrincipalFinder } from '../auth/principal.ts'
+import type { Principal } from '../auth/principal.ts'
+import { authorize, checkHost, type AuthorizeDeps } from './authorize.ts'
 import { readJson, readRaw } from './body.ts'
-import { sessionCookieOf } from './cookie.ts'
 import { Answer, type Call, type Endpoint, type Signer } from './endpoint.ts'
 import { errorBody, HttpError, invalidInput, starting, toHttpError } from './http-error.ts'
 
-export interface AppDeps {
+export interface AppDeps extends AuthorizeDeps {
   readonly endpoints: readonly Endpoint[]
-  readonly principals: PrincipalFinder
-  readonly listener: Listener & { readonly isLoopback: boolean; readonly publicHost: string | null }
   readonly verifyRequest: (request: SignedRequest) => Verified
   /** False until the database is migrated: there is nothing to answer from yet. */
   readonly isStarted: () => boolean
@@ -62,9 +58,13 @@ async function serve(c: Context<Env>, endpoint: Endpoint, deps: AppDeps): Promis
 }
 
 async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDeps): Promise<Response> {
-  const provenance = checkHost(c, deps)
+  const from = { method: c.req.method, header: (name: string) => c.req.header(name) }
+  const provenance = checkHost(from, deps)
   if (route.access !== 'open' && !deps.isStarted()) throw starting()
-  const caller = route.access === 'node' ? await verifyNode(c, deps) : await authorize(c, route, { provenance, deps })
+  const caller: Known =
+    route.access === 'node'
+      ? await verifyNode(c, deps)
+      : { principal: await authorize(from, route.access, { provenance, deps }), signer: null, raw: null }
   const call: Call<Route> = {
     params: route.params && parseInput(route.params, c.req.param()),
     query: route.query && parseInput(route.query, queryOf(c)),
@@ -96,66 +96,14 @@ function parseInput(schema: z.ZodType, given: unknown): unknown {
   return parsed.data
 }
 
-function checkHost(c: Context<Env>, deps: AppDeps): Provenance {
-  const host = c.req.header('host')
-  if (!isHostAllowed(host, deps.listener)) {
-    throw new HttpError(
-      403,
-      'host_not_allowed',
-      `this controller listens on a loopback address and does not answer for the host ${JSON.stringify(host ?? '')}; use 127.0.0.1 or localhost, or start it with --public-url`,
-    )
-  }
-  return { method: c.req.method, host: host ?? '', origin: c.req.header('origin'), fetchSite: c.req.header('sec-fetch-site') }
-}
-
-interface Caller {
+interface Known {
   readonly principal: Principal
   readonly signer: Signer | null
   /** The body, where it had to be read to check its signature. */
   readonly raw: Uint8Array | null
 }
 
-async function authorize(c: Context<Env>, route: Route, { provenance, deps }: { provenance: Provenance; deps: AppDeps }): Promise<Caller> {
-  if (route.access === 'node') throw new Error('node routes are verified by signature')
-  if (route.access === 'open') return { principal: { kind: 'nobody' }, signer: null, raw: null }
-  const principal = await findPrincipal(c, provenance, { ...deps, isOpen: isOpenTo(route.access, deps.listener) })
-  const verdict = may(principal, route.access, deps.listener)
-  if (verdict === 'unauthenticated') {
-    throw new HttpError(
-      401,
-      'unauthorized',
-      'this needs a key: send "Authorization: Bearer <key>" (the first admin key is in <data-dir>/admin.key)',
-      { headers: { 'www-authenticate': 'Bearer' } },
-    )
-  }
-  if (verdict === 'forbidden')
-    throw new HttpError(
-      403,
-      'forbidden',
-      `this key may not do that: it needs the scope ${route.access === 'metrics' ? 'read' : route.access}`,
-    )
-  if (principal.kind === 'nobody' && isFromElsewhere(provenance)) {
-    throw new HttpError(403, 'origin_not_allowed', `a page of ${provenance.origin ?? 'another site'} may not call this controller`)
-  }
-  return { principal, signer: null, raw: null }
-}
-
-async function findPrincipal(c: Context<Env>, provenance: Provenance, deps: AppDeps & { readonly isOpen: boolean }): Promise<Principal> {
-  const authorization = c.req.header('authorization')
-  if (authorization !== undefined) {
-    const key = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
-    const principal = key === undefined ? null : await deps.principals.byKey(key)
-    if (principal === null && deps.isOpen) return { kind: 'nobody' }
-    if (principal === null)
-      throw new HttpError(401, 'unauthorized', 'this key is not known here, or was revoked', { headers: { 'www-authenticate': 'Bearer' } })
-    return principal
-  }
-  const cookie = sessionCookieOf(c.req.header('cookie'))
-  if (cookie !== null && doesCookieCount(provenance)) return (await deps.principals.byCookie(cookie)) ?? { kind: 'nobody' }
-  return { kind: 'nobody' }
-}
-
-async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): Promise<Caller> {
+async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): Promise<Known> {
   // Read before anything is proven, so it is small.
   const raw = await readRaw(c.req.raw, maxNodeBodyBytes)
   const { method = '', url = '', headers } = c.env.incoming

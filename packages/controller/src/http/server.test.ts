@@ -13,7 +13,7 @@ it('until somebody serves, it says that it lives and that everything else has to
       expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '1'])
       expect(await answer.json()).toMatchObject({ error: { code: 'starting' } })
     }
-    address.serve(() => new Response('served'), silentLog)
+    address.serve({ fetch: () => new Response('served'), raw: () => false }, silentLog)
     expect(await (await ask('/api/nodes')).text()).toBe('served')
   } finally {
     await address.release()

@@ -1,10 +1,11 @@
 // The HTTP server: limits on everything a caller can make it wait for, and an orderly end.
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
 import type { Log } from '@muster/host'
 import { FleetError, systemRoutes } from '@muster/protocol'
 import { errorBody, starting } from './http-error.ts'
+import type { RawHandler } from './inference.ts'
 
 /** Ten seconds for the headers, a minute for the whole request; long polls and event streams are answers, not requests. */
 const limits = { headersTimeout: 10_000, requestTimeout: 60_000, keepAliveTimeout: 75_000, maxHeaderSize: 16 * 1024 }
@@ -13,15 +14,17 @@ const graceMs = 4_000
 /** An address that is ours. Until somebody serves, it says that the process lives and is starting. */
 export interface ClaimedAddress {
   readonly port: number
-  serve(fetch: Fetch, log: Log): void
+  /** What `raw` takes never reaches `fetch`. */
+  serve(handlers: { readonly fetch: Fetch; readonly raw: RawHandler }, log: Log): void
   release(): Promise<void>
 }
 type Fetch = Parameters<typeof getRequestListener>[0]
-type RequestListener = ReturnType<typeof getRequestListener>
+type RequestListener = (request: IncomingMessage, response: ServerResponse) => void
 
 export async function claimAddress({ host, port }: { host: string; port: number }): Promise<ClaimedAddress> {
-  let listener: RequestListener = getRequestListener(answerWhileStarting, { overrideGlobalObjects: false })
-  const server = createServer({ ...limits, connectionsCheckingInterval: 2_000 }, (request, response) => void listener(request, response))
+  const whileStarting = getRequestListener(answerWhileStarting, { overrideGlobalObjects: false })
+  let listener: RequestListener = (request, response) => void whileStarting(request, response)
+  const server = createServer({ ...limits, connectionsCheckingInterval: 2_000 }, (request, response) => listener(request, response))
   const listening = Promise.withResolvers<void>()
   server.once('error', (error) => listening.reject(explain(error, host, port)))
   server.listen({ host, port }, listening.resolve)
@@ -29,9 +32,12 @@ export async function claimAddress({ host, port }: { host: string; port: number 
   server.removeAllListeners('error')
   return {
     port: (server.address() as AddressInfo).port,
-    serve(fetch, log) {
+    serve({ fetch, raw }, log) {
       server.on('error', (error) => log.error('the HTTP server failed', { error }))
-      listener = getRequestListener(fetch, { overrideGlobalObjects: false })
+      const others = getRequestListener(fetch, { overrideGlobalObjects: false })
+      listener = (request, response) => {
+        if (!raw(request, response)) void others(request, response)
+      }
     },
     release: () => close(server),
   }

@@ -1,7 +1,7 @@
 // Health, version, metrics, status, and the page that describes them all.
 import type { Bus } from '@muster/bus'
 import { version } from '@muster/host'
-import { openAiRoutes, systemRoutes as routes } from '@muster/protocol'
+import { systemRoutes as routes } from '@muster/protocol'
 import type { Registry } from 'prom-client'
 import { countByStatus } from '../nodes/count-by-status.ts'
 import type { ControllerStore } from '../store/controllers.ts'
@@ -47,7 +47,5 @@ export function systemEndpoints(deps: SystemDeps): Endpoint[] {
         nodes,
       }
     }),
-    // Nothing serves a model yet, so the truthful list is empty.
-    endpoint(openAiRoutes.models, async () => ({ object: 'list' as const, data: [] })),
   ]
 }

@@ -14,6 +14,7 @@ import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
 import { PulseStore } from './pulses.ts'
 import { ReopenStore } from './reopen.ts'
+import { RouteStore } from './routes.ts'
 import type { Database } from './tables.ts'
 import { WishStore } from './wishes.ts'
 
@@ -35,6 +36,7 @@ export function createStore(db: Kysely<Database>) {
     operations: new OperationStore(db),
     pulses: new PulseStore(db),
     reopen: new ReopenStore(db),
+    routes: new RouteStore(db),
     wishes: new WishStore(db),
   }
 }

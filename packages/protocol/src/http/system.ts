@@ -105,16 +105,3 @@ export const loginRoutes = {
   }),
   logout: route({ method: 'POST', path: '/api/logout', access: 'read', summary: 'Forget the cookie', status: 204 }),
 }
-
-export const openAiRoutes = {
-  models: route({
-    method: 'GET',
-    path: '/v1/models',
-    access: 'inference',
-    summary: 'Models that can be asked',
-    response: z.object({
-      object: z.literal('list'),
-      data: z.array(z.object({ id: z.string(), object: z.literal('model'), created: z.number(), owned_by: z.string() })),
-    }),
-  }),
-}

@@ -1,0 +1,75 @@
+// Who calls and whether he may: the same rules for every way into a controller.
+import type { Access } from '@muster/protocol'
+import { isOpenTo, may, type Listener } from '../auth/may.ts'
+import { doesCookieCount, isFromElsewhere, isHostAllowed, type Provenance } from '../auth/origin.ts'
+import type { Principal, PrincipalFinder } from '../auth/principal.ts'
+import { sessionCookieOf } from './cookie.ts'
+import { HttpError } from './http-error.ts'
+
+export interface AuthorizeDeps {
+  readonly principals: PrincipalFinder
+  readonly listener: Listener & { readonly isLoopback: boolean; readonly publicHost: string | null }
+}
+/** What is looked at of a request. */
+export interface Caller {
+  readonly method: string
+  readonly header: (name: string) => string | undefined
+}
+
+export function checkHost({ method, header }: Caller, { listener }: AuthorizeDeps): Provenance {
+  const host = header('host')
+  if (!isHostAllowed(host, listener)) {
+    throw new HttpError(
+      403,
+      'host_not_allowed',
+      `this controller listens on a loopback address and does not answer for the host ${JSON.stringify(host ?? '')}; use 127.0.0.1 or localhost, or start it with --public-url`,
+    )
+  }
+  return { method, host: host ?? '', origin: header('origin'), fetchSite: header('sec-fetch-site') }
+}
+
+export async function authorize(
+  caller: Caller,
+  access: Exclude<Access, 'node'>,
+  { provenance, deps }: { provenance: Provenance; deps: AuthorizeDeps },
+): Promise<Principal> {
+  if (access === 'open') return { kind: 'nobody' }
+  const isOpen = isOpenTo(access, deps.listener)
+  // Where anybody may, it does not matter who it is: nothing is looked up, however many ask.
+  if (isOpen && !isFromElsewhere(provenance)) return { kind: 'nobody' }
+  const principal = await findPrincipal(caller, provenance, { ...deps, isOpen })
+  const verdict = may(principal, access, deps.listener)
+  if (verdict === 'unauthenticated') {
+    throw new HttpError(
+      401,
+      'unauthorized',
+      'this needs a key: send "Authorization: Bearer <key>" (the first admin key is in <data-dir>/admin.key)',
+      { headers: { 'www-authenticate': 'Bearer' } },
+    )
+  }
+  if (verdict === 'forbidden')
+    throw new HttpError(403, 'forbidden', `this key may not do that: it needs the scope ${access === 'metrics' ? 'read' : access}`)
+  if (principal.kind === 'nobody' && isFromElsewhere(provenance)) {
+    throw new HttpError(403, 'origin_not_allowed', `a page of ${provenance.origin ?? 'another site'} may not call this controller`)
+  }
+  return principal
+}
+
+async function findPrincipal(
+  { header }: Caller,
+  provenance: Provenance,
+  { principals, isOpen }: AuthorizeDeps & { readonly isOpen: boolean },
+): Promise<Principal> {
+  const authorization = header('authorization')
+  if (authorization !== undefined) {
+    const key = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
+    const principal = key === undefined ? null : await principals.byKey(key)
+    if (principal === null && isOpen) return { kind: 'nobody' }
+    if (principal === null)
+      throw new HttpError(401, 'unauthorized', 'this key is not known here, or was revoked', { headers: { 'www-authenticate': 'Bearer' } })
+    return principal
+  }
+  const cookie = sessionCookieOf(header('cookie'))
+  if (cookie !== null && doesCookieCount(provenance)) return (await principals.byCookie(cookie)) ?? { kind: 'nobody' }
+  return { kind: 'nobody' }
+}

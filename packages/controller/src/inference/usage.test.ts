@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest'
+import { UsageReader } from './usage.ts'
+
+function usageOf(chunks: readonly string[], isStream: boolean) {
+  const reader = new UsageReader()
+  for (const chunk of chunks) reader.note(Buffer.from(chunk), isStream)
+  return reader.read()
+}
+const whole = (content: string) =>
+  JSON.stringify({ choices: [{ message: { content } }], usage: { prompt_tokens: 12, completion_tokens: 34, total_tokens: 46 } })
+const pieces = (text: string, size: number) =>
+  Array.from({ length: Math.ceil(text.length / size) }, (_, i) => text.slice(i * size, (i + 1) * size))
+
+describe('what an answer says of its tokens', () => {
+  it.each<[string, readonly string[], boolean, { promptTokens: number; completionTokens: number }]>([
+    ['a whole answer', [whole('hi')], false, { promptTokens: 12, completionTokens: 34 }],
+    ['a whole answer that is long', [whole('x'.repeat(100_000))], false, { promptTokens: 12, completionTokens: 34 }],
+    ['a whole answer in small pieces', pieces(whole('x'.repeat(10_000)), 7), false, { promptTokens: 12, completionTokens: 34 }],
+    [
+      'a text that looks like it',
+      [JSON.stringify({ text: '"usage":{"completion_tokens":999}' })],
+      false,
+      { promptTokens: 0, completionTokens: 0 },
+    ],
+    ['nothing', [], false, { promptTokens: 0, completionTokens: 0 }],
+    ['no usage at all', ['{}'], false, { promptTokens: 0, completionTokens: 0 }],
+    [
+      'a stream that says it',
+      ['data: {"choices":[]}\n\n', 'data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}\n\ndata: [DONE]\n\n'],
+      true,
+      { promptTokens: 5, completionTokens: 2 },
+    ],
+    [
+      'a stream that does not: its events',
+      ['data: {"usage":null}\n\n', 'data: {}\n\ndata: {}\n\n'],
+      true,
+      { promptTokens: 0, completionTokens: 3 },
+    ],
+    ['embeddings', ['{"data":[],"usage": {"prompt_tokens": 8, "total_tokens": 8}}'], false, { promptTokens: 8, completionTokens: 0 }],
+  ])('%s', (_, chunks, isStream, want) => {
+    expect(usageOf(chunks, isStream)).toEqual(want)
+  })
+})

@@ -1,0 +1,174 @@
+// Where requests can go, in memory: every model, with its replicas that are ready on nodes that are healthy. Kept fresh
+// by what changes, re-read as a whole now and then and on doubt; while the database is away the last state serves on.
+import { createTrouble, createWakeable, mintGatewayToken, type Clock, type Log } from '@muster/host'
+import { gatewayPaths, gatewayScope, nodeStatus, type NodeId, type ReplicaId } from '@muster/protocol'
+import type { Change } from '../store/changes.ts'
+import type { ReadyReplica, RouteScope, RouteStore } from '../store/routes.ts'
+
+const rereadEveryMs = 30_000
+/** Doubts come in bursts: when a node dies, each request to it has one. */
+const pauseMs = 100
+const retryMs = 1_000
+
+export interface Route {
+  readonly replicaId: ReplicaId
+  readonly model: string
+  readonly revision: string
+  readonly nodeId: NodeId
+  readonly nodeName: string
+  /** Of the node's gateway. */
+  readonly origin: string
+  /** At the gateway; what the backend is asked for follows. */
+  readonly path: string
+  readonly authorization: string
+}
+export interface KnownModel {
+  readonly name: string
+  readonly createdAt: string
+  readonly replicas: readonly Route[]
+}
+export interface ReplicaTableDeps {
+  readonly routes: Pick<RouteStore, 'models' | 'replicas'>
+  /** Named in the tokens. */
+  readonly controllerId: string
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export class ReplicaTable {
+  readonly #deps: ReplicaTableDeps
+  readonly #wakeable: ReturnType<typeof createWakeable>
+  readonly #watchers = new Map<string, Set<() => void>>()
+  #models = new Map<string, KnownModel>()
+  #isLoaded = false
+  #dirty = { all: true, models: new Set<string>(), nodes: new Set<string>() }
+
+  constructor(deps: ReplicaTableDeps) {
+    this.#deps = deps
+    this.#wakeable = createWakeable(deps.clock)
+  }
+
+  /** False until it was read for the first time: nothing can be said of any model. */
+  get isLoaded(): boolean {
+    return this.#isLoaded
+  }
+
+  find(model: string): KnownModel | undefined {
+    return this.#models.get(model)
+  }
+
+  list(): KnownModel[] {
+    return [...this.#models.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /** Called back whenever something about the model was read again, until let go. */
+  watch(model: string, onNews: () => void): () => void {
+    const watchers = this.#watchers.get(model) ?? new Set()
+    this.#watchers.set(model, watchers.add(onNews))
+    return () => {
+      watchers.delete(onNews)
+      if (watchers.size === 0 && this.#watchers.get(model) === watchers) this.#watchers.delete(model)
+    }
+  }
+
+  /** A change of a replica is one of its model too, so those need no look. */
+  note(changes: readonly Change[]): void {
+    for (const { kind, id } of changes) {
+      if (kind === 'model') this.#dirty.models.add(id)
+      else if (kind === 'node') this.#dirty.nodes.add(id)
+      else continue
+      this.#wakeable.wake()
+    }
+  }
+
+  /** A replica of it did not answer as it should: what is known may be old. */
+  doubt(model: string): void {
+    this.#dirty.models.add(model)
+    this.#wakeable.wake()
+  }
+
+  /** Until aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#deps
+    const trouble = createTrouble({ what: 'where models run can not be read; what was known serves on', clock, log })
+    let readAllAt = -Infinity
+    while (!signal.aborted) {
+      if (clock.monotonic() - readAllAt >= rereadEveryMs) this.#dirty.all = true
+      const dirty = this.#dirty
+      this.#dirty = { all: false, models: new Set(), nodes: new Set() }
+      try {
+        await this.#read(dirty.all ? null : { models: [...dirty.models], nodes: [...dirty.nodes] })
+        if (dirty.all) readAllAt = clock.monotonic()
+        trouble.over()
+      } catch (error) {
+        trouble.failed({ error })
+        this.#putBack(dirty)
+        await clock.sleep(retryMs, signal).catch(() => undefined)
+        continue
+      }
+      await clock.sleep(pauseMs, signal).catch(() => undefined)
+      await this.#wakeable.pause(Math.max(readAllAt + rereadEveryMs - clock.monotonic(), 0), signal).catch(() => false)
+    }
+  }
+
+  #putBack(dirty: { all: boolean; models: Set<string>; nodes: Set<string> }): void {
+    this.#dirty.all ||= dirty.all
+    for (const model of dirty.models) this.#dirty.models.add(model)
+    for (const node of dirty.nodes) this.#dirty.nodes.add(node)
+  }
+
+  async #read(scope: RouteScope): Promise<void> {
+    if (scope !== null && scope.models.length + scope.nodes.length === 0) return
+    const { routes } = this.#deps
+    const [models, replicas] = await Promise.all([routes.models(scope), routes.replicas(scope)])
+    const concerned = new Set(scope === null ? this.#models.keys() : scope.models)
+    for (const each of [...models.map((model) => model.name), ...replicas.map((replica) => replica.model)]) concerned.add(each)
+    if (scope !== null) for (const model of this.#modelsOn(new Set(scope.nodes))) concerned.add(model)
+
+    const before = new Map<string, Route>(
+      [...this.#models.values()].flatMap((model) => model.replicas.map((route) => [route.replicaId, route])),
+    )
+    const fresh = Map.groupBy(replicas, (replica) => replica.model)
+    const named = new Map(models.map((model) => [model.name, model]))
+    const isReread = (route: Route): boolean => scope === null || scope.models.includes(route.model) || scope.nodes.includes(route.nodeId)
+    for (const name of concerned) {
+      // A model that is only concerned through a node was not read itself.
+      const wasRead = scope === null || scope.models.includes(name)
+      const model = named.get(name) ?? (wasRead ? undefined : this.#models.get(name))
+      if (model === undefined) {
+        this.#models.delete(name)
+        continue
+      }
+      const kept = (this.#models.get(name)?.replicas ?? []).filter((route) => !isReread(route))
+      const found = (fresh.get(name) ?? []).flatMap((replica) => this.#routeOf(replica, before.get(replica.id)))
+      this.#models.set(name, {
+        name,
+        createdAt: model.createdAt,
+        replicas: [...kept, ...found].toSorted((a, b) => (a.replicaId < b.replicaId ? -1 : 1)),
+      })
+    }
+    this.#isLoaded = true
+    for (const name of concerned) for (const onNews of [...(this.#watchers.get(name) ?? [])]) onNews()
+  }
+
+  #modelsOn(nodes: ReadonlySet<string>): string[] {
+    return [...this.#models.values()].filter((model) => model.replicas.some((route) => nodes.has(route.nodeId))).map((model) => model.name)
+  }
+
+  /** None when nothing can be sent there now. */
+  #routeOf({ id, model, revision, node }: ReadyReplica, before: Route | undefined): Route[] {
+    if (nodeStatus(node).status !== 'healthy' || !URL.canParse(node.gatewayUrl)) return []
+    const { origin, pathname } = new URL(node.gatewayUrl)
+    const path = `${pathname.replace(/\/+$/, '')}${gatewayPaths.replica(id)}`
+    // Its token is good as long as its node is the same one, and that never changes.
+    const token =
+      before?.authorization ??
+      `Bearer ${mintGatewayToken({
+        secret: node.gatewaySecret,
+        nodeId: node.id,
+        scope: gatewayScope.replica(id),
+        controller: this.#deps.controllerId,
+      })}`
+    return [{ replicaId: id, model, revision, nodeId: node.id, nodeName: node.name, origin, path, authorization: token }]
+  }
+}

@@ -1,0 +1,86 @@
+// Every query about where requests can go: models, and their replicas that are ready, with the doors of their nodes.
+import { NodeId, ReplicaId, type Answering, type Liveness } from '@muster/protocol'
+import { sql, type Kysely } from 'kysely'
+import type { Database } from './tables.ts'
+
+export interface RoutableModel {
+  readonly name: string
+  readonly createdAt: string
+}
+export interface ReadyReplica {
+  readonly id: ReplicaId
+  readonly model: string
+  readonly revision: string
+  readonly node: {
+    readonly id: NodeId
+    readonly name: string
+    readonly gatewayUrl: string
+    readonly gatewaySecret: string
+    readonly approved: boolean
+    readonly draining: boolean
+    readonly liveness: Liveness
+    readonly answering: Answering
+    readonly lastSeenAt: string | null
+  }
+}
+/** Null: everything. */
+export type RouteScope = Readonly<{ models: readonly string[]; nodes: readonly string[] }> | null
+
+export class RouteStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  async models(scope: RouteScope): Promise<RoutableModel[]> {
+    if (scope !== null && scope.models.length === 0) return []
+    const all = this.#db.selectFrom('models').select(['name', 'created_at as createdAt'])
+    return await (scope === null ? all : all.where('name', 'in', scope.models)).execute()
+  }
+
+  /** Ready, in the place of a slot, and of the revision that its model has now: what else runs gets nothing new. */
+  async replicas(scope: RouteScope): Promise<ReadyReplica[]> {
+    const all = this.#db
+      .selectFrom('replicas')
+      .innerJoin('models', (join) => join.onRef('models.name', '=', 'replicas.model').onRef('models.revision', '=', 'replicas.revision'))
+      .innerJoin('nodes', 'nodes.id', 'replicas.node_id')
+      .innerJoin('node_pulses', 'node_pulses.node_id', 'nodes.id')
+      .where('replicas.state', '=', 'ready')
+      .where('replicas.slot', 'is not', null)
+      .select(['replicas.id as replica_id', 'replicas.model', 'replicas.revision', 'nodes.id as node_id', 'nodes.name as node_name'])
+      .select(['gateway_url', 'gateway_secret', 'approved_at', 'draining', 'liveness', 'answering', 'last_seen_at'])
+    const rows = await (
+      scope === null
+        ? all
+        : all.where((e) =>
+            e.or([
+              e('replicas.model', '=', e.fn.any(e.val([...scope.models]))),
+              e('replicas.node_id', '=', e.fn.any(e.val([...scope.nodes]))),
+            ]),
+          )
+    ).execute()
+    return rows.map((row) => ({
+      id: ReplicaId.parse(row.replica_id),
+      model: row.model,
+      revision: row.revision,
+      node: {
+        id: NodeId.parse(row.node_id),
+        name: row.node_name,
+        gatewayUrl: row.gateway_url,
+        gatewaySecret: row.gateway_secret,
+        approved: row.approved_at !== null,
+        draining: row.draining,
+        liveness: row.liveness,
+        answering: row.answering,
+        lastSeenAt: row.last_seen_at,
+      },
+    }))
+  }
+
+  /** Who is asked nothing for long may go. Never back: another controller may have heard a later request. */
+  async markUsed(models: readonly string[]): Promise<void> {
+    if (models.length === 0) return
+    await sql`update models set used_at = now() where name = any(${[...models]}) and (used_at is null or used_at < now())`.execute(this.#db)
+  }
+}

@@ -1,0 +1,97 @@
+// A real controller on a real database, and rows that say which replicas run where: behind them are stub gateways.
+import { newId } from '@muster/host'
+import { createTestDatabase, makeTempDir, startTestController, waitFor, type TestController } from '@muster/testkit'
+import type { Log } from '@muster/host'
+import { Client } from 'pg'
+import { inject } from 'vitest'
+import { startStubGateway, type StubGateway } from './stub-gateway.ts'
+
+export interface ServingWorld extends AsyncDisposable {
+  readonly controller: TestController
+  readonly databaseUrl: string
+  readonly db: Client
+  /** A healthy node with its gateway. */
+  addNode(name: string): Promise<StubGateway>
+  addModel(name: string): Promise<void>
+  /** A replica that is ready there; returns its id once the controller routes to it. */
+  addReplica(model: string, node: StubGateway): Promise<string>
+  /** Waits until the controller knows that many replicas of it. */
+  untilRoutable(model: string): Promise<void>
+  chat(model: string, more?: object, options?: { headers?: Record<string, string>; signal?: AbortSignal }): Promise<Response>
+}
+
+export async function startServingWorld(options: { flags?: Record<string, string | boolean>; log?: Log } = {}): Promise<ServingWorld> {
+  const directory = await makeTempDir()
+  const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
+  const controller = await startTestController({
+    directory: directory.path,
+    databaseUrl: database.url,
+    ...(options.flags === undefined ? {} : { flags: options.flags }),
+    ...(options.log === undefined ? {} : { log: options.log }),
+  })
+  const db = new Client({ connectionString: database.url })
+  await db.connect()
+  const gateways: StubGateway[] = []
+  let slots = 0
+
+  async function addNode(name: string): Promise<StubGateway> {
+    const nodeId = `n-${newId()}`
+    const secret = newId()
+    const gateway = await startStubGateway({ nodeId, secret })
+    gateways.push(gateway)
+    await db.query(
+      `insert into nodes (id, public_key, name, node_type, version, features, os, arch, capability, gateway_url, reported_labels, incarnation,
+         approved_at, approved_by, gateway_secret)
+       values ($1, $2, $3, 'backend', '1', '{async}', 'linux', 'x64', 'default', $4, '{}', 'i-1', now(), 'test', $5)`,
+      [nodeId, `U${newId().toUpperCase().padEnd(55, 'A')}`, name, gateway.url, secret],
+    )
+    await db.query(
+      `insert into node_pulses (node_id, resources, liveness, answering, last_seen_at) values ($1, '{}', 'present', 'yes', now() + interval '1 day')`,
+      [nodeId],
+    )
+    return gateway
+  }
+
+  async function untilRoutable(model: string): Promise<void> {
+    await waitFor(async () => (await controller.api.get(`/v1/models/${encodeURIComponent(model)}`)).body['id'] === model, {
+      what: `model ${model} to be known`,
+    })
+  }
+
+  const stop = async (): Promise<void> => {
+    await controller.stop()
+    await db.end()
+    for (const gateway of gateways) await gateway.stop()
+    await database.drop()
+    await directory.remove()
+  }
+  return {
+    controller,
+    databaseUrl: database.url,
+    db,
+    addNode,
+    async addModel(name) {
+      const config = { name, backend: 'stub', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: {} }
+      await db.query(`insert into models (name, config, revision, backend) values ($1, $2, 'r1', 'stub')`, [name, config])
+      await untilRoutable(name)
+    },
+    async addReplica(model, node) {
+      const id = `r-${newId()}`
+      slots += 1
+      await db.query(
+        `insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at) values ($1, $2, 'r1', $3, $4, 'stub', '{}', 'ready', now())`,
+        [id, model, slots, node.nodeId],
+      )
+      return id
+    },
+    untilRoutable,
+    chat: (model, more = {}, { headers = {}, signal } = {}) =>
+      fetch(`${controller.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hello' }], ...more }),
+        ...(signal === undefined ? {} : { signal }),
+      }),
+    [Symbol.asyncDispose]: stop,
+  }
+}

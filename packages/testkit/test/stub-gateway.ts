@@ -1,0 +1,117 @@
+// A worker's gateway as controllers see it: a real HTTP server that checks tokens, names who answers, and does with each
+// replica's requests what the test says.
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { checkGatewayToken } from '@muster/host'
+import { gatewayScope, ReplicaId } from '@muster/protocol'
+
+export interface StubRequest {
+  readonly replica: string
+  readonly path: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+  /** Resolves when the one who asked went away before the answer was out. */
+  readonly aborted: Promise<void>
+}
+export type Behave = (request: StubRequest, response: ServerResponse) => void | Promise<void>
+
+export interface StubGateway extends AsyncDisposable {
+  readonly url: string
+  readonly port: number
+  readonly nodeId: string
+  readonly secret: string
+  readonly requests: StubRequest[]
+  /** How many of them are not answered yet. */
+  open(): number
+  /** Until told otherwise a replica answers with a short completion. */
+  behave(replica: string, behave: Behave): void
+  /** Ends every connection as `kill -9` would. */
+  cut(): void
+  stop(): Promise<void>
+}
+
+export const completion = (text: string): object => ({
+  id: 'c-1',
+  object: 'chat.completion',
+  created: 1,
+  model: 'stub',
+  choices: [{ index: 0, message: { role: 'assistant', content: text }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 },
+})
+
+export const answerJson =
+  (body: object, status = 200): Behave =>
+  (_, response) => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  }
+
+export const chunkOf = (text: string): string =>
+  `data: ${JSON.stringify({ id: 'c-1', object: 'chat.completion.chunk', created: 1, model: 'stub', choices: [{ index: 0, delta: { content: text }, finish_reason: null }] })}\n\n`
+
+export const refuse =
+  (why: 'gone' | 'draining' | 'unreachable'): Behave =>
+  (_, response) => {
+    response.writeHead(503, { 'x-muster-refused': why, 'content-type': 'application/json' }).end('{}')
+  }
+
+export async function startStubGateway({
+  nodeId,
+  secret,
+  port = 0,
+}: {
+  nodeId: string
+  secret: string
+  port?: number
+}): Promise<StubGateway> {
+  const requests: StubRequest[] = []
+  const behaviours = new Map<string, Behave>()
+  const sockets = new Set<Socket>()
+  let open = 0
+  const server = createServer((request, response) => {
+    void (async () => {
+      const [, replica = '', path = ''] = /^\/replicas\/([^/]+)(\/.*)$/.exec(request.url ?? '') ?? []
+      const token = /^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1] ?? ''
+      if (checkGatewayToken(token, { secret, nodeId, scope: gatewayScope.replica(ReplicaId.parse(replica)) }) === null) {
+        response.writeHead(401).end()
+        return
+      }
+      const chunks: Buffer[] = []
+      for await (const chunk of request) chunks.push(chunk as Buffer)
+      const aborted = Promise.withResolvers<void>()
+      open += 1
+      response.on('close', () => {
+        open -= 1
+        if (!response.writableFinished) aborted.resolve()
+      })
+      const seen = { replica, path, headers: request.headers, body: Buffer.concat(chunks).toString(), aborted: aborted.promise }
+      requests.push(seen)
+      response.setHeader('x-muster-replica', replica)
+      await (behaviours.get(replica) ?? answerJson(completion(`from ${replica}`)))(seen, response)
+    })().catch(() => response.destroy())
+  })
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+  })
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  const cut = (): void => {
+    for (const socket of sockets) socket.resetAndDestroy()
+  }
+  const stop = async (): Promise<void> => {
+    cut()
+    if (server.listening) await new Promise((resolve) => server.close(resolve))
+  }
+  const address = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    port: address.port,
+    nodeId,
+    secret,
+    requests,
+    open: () => open,
+    behave: (replica, behave) => void behaviours.set(replica, behave),
+    cut,
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
