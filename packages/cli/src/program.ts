@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { addSharedOptions, HelpfulCommand } from './commands/define-command.ts'
 import { backends } from './commands/backends.ts'
+import { chat } from './commands/chat.ts'
 import { controller } from './commands/controller.ts'
 import { doctor } from './commands/doctor.ts'
 import { galleries } from './commands/galleries.ts'
@@ -43,6 +44,6 @@ export function createProgram(shell: Shell): Command {
   program.commandsGroup('Run:')
   for (const define of [up, controller, worker, join, natsConfig]) define(program, shell)
   program.commandsGroup('Use:')
-  for (const define of [status, nodes, backends, models, galleries, ops, pack, keys, loginLink, doctor]) define(program, shell)
+  for (const define of [status, nodes, backends, models, chat, galleries, ops, pack, keys, loginLink, doctor]) define(program, shell)
   return program
 }

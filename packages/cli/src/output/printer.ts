@@ -14,7 +14,7 @@ export interface Printer {
   remark(text: string): void
 }
 
-export function createPrinter(terminal: Terminal, format: 'text' | 'json'): Printer {
+export function createPrinter(terminal: Pick<Terminal, 'out' | 'err' | 'width'>, format: 'text' | 'json'): Printer {
   const print =
     (indent: number | undefined) =>
     (raw: unknown, text: () => string): void => {

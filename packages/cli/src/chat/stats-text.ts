@@ -1,0 +1,20 @@
+// Pure: how much was said, and how fast. What the backend did not count is not guessed.
+import type { Usage } from './read-answer.ts'
+
+export interface AnswerTimes {
+  readonly usage: Usage | null
+  readonly startedAt: number
+  readonly firstAt: number
+  readonly endedAt: number
+}
+
+const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
+
+export function statsText({ usage, startedAt, firstAt, endedAt }: AnswerTimes): string {
+  const times = `${seconds(endedAt - startedAt)}, the first word after ${seconds(firstAt - startedAt)}`
+  if (usage === null) return `${times}; the backend did not count the tokens`
+  const { prompt_tokens: read, completion_tokens: written } = usage
+  // The first one came with the reading of the prompt: the others say how fast it writes.
+  const rate = written > 1 && endedAt > firstAt ? `, ${(((written - 1) / (endedAt - firstAt)) * 1000).toFixed(1)} tokens/s` : ''
+  return `${read} tokens read, ${written} written in ${times}${rate}`
+}
