@@ -5,6 +5,8 @@ import { FleetError, Incarnation, type NodeId, type Session, type WorkerSettings
 import { createBusLink, type ConnectBus } from './bus-link.ts'
 import { connectNatsBus } from './connect-nats-bus.ts'
 import { createControllerClient, type ControllerClient } from './controller-client.ts'
+import type { GatewayIdentity } from './gateway/authorise.ts'
+import { nothingBehind } from './gateway/nothing-behind.ts'
 import { openDoor } from './gateway/open-door.ts'
 import { loadNodeKey } from './identity.ts'
 import type { SettledSettings } from './lasting-settings.ts'
@@ -149,13 +151,13 @@ async function join(deps: Life, { monitor, client, operations, onSettings }: Run
     if (next.state !== 'ended') link.set(next.state === 'joined' ? { nodeId: next.nodeId, bus: next.session.bus } : null)
   }
   const isReady = (): boolean => now?.state === 'joined' && link.isConnected()
-  const secret = (): string | null => session?.gateway_secret ?? null
   const { gateway, url } = await openDoor({
     settings,
     controllers: memory.controllers(),
     isReady,
-    secret,
+    identity: () => identityOf(now),
     metrics,
+    ...nothingBehind,
     random,
     clock,
     log,
@@ -176,6 +178,12 @@ async function join(deps: Life, { monitor, client, operations, onSettings }: Run
     await link.close(false)
     await gateway.close()
   }
+}
+
+/** Only a node that is let in knows what its controllers show at its gateway. */
+function identityOf(now: Membership | null): GatewayIdentity | null {
+  if (now?.state !== 'joined' || now.session.gateway_secret === undefined) return null
+  return { nodeId: now.nodeId, secret: now.session.gateway_secret }
 }
 
 /** An administrator deleted the node: what was wished of it is void. */

@@ -1,10 +1,11 @@
 import { connect } from 'node:net'
 import { networkInterfaces } from 'node:os'
-import { silentLog, systemClock } from '@muster/host'
-import { Resources } from '@muster/protocol'
+import { mintGatewayToken, silentLog, systemClock } from '@muster/host'
+import { gatewayScope, NodeId, Resources } from '@muster/protocol'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createWorkerMetrics } from '../metrics.ts'
 import { openGateway, type Gateway } from './gateway.ts'
+import { nothingBehind } from './nothing-behind.ts'
 import { openDoor, type DoorDeps } from './open-door.ts'
 import { routeAddress } from './route-address.ts'
 
@@ -18,7 +19,8 @@ const metrics = createWorkerMetrics({
   resources: () => Resources.parse({ total_ram: 1024, gpu_vendor: 'nvidia', total_vram: 77 }),
   isBusConnected: () => isReady,
 })
-const deps = { isReady: () => isReady, secret: () => 'sesame', metrics }
+const identity = { nodeId: NodeId.parse('n-1'), secret: 'sesame' }
+const deps = { ...nothingBehind, isReady: () => isReady, identity: () => identity, metrics, log: silentLog }
 
 async function open(host = '127.0.0.1'): Promise<{ gateway: Gateway; url: string }> {
   const gateway = await openGateway({ ...deps, host, port: 0 })
@@ -77,9 +79,10 @@ describe('the gateway', () => {
 
   it.skipIf(outward === undefined)('keeps its metrics from strangers on an address that others reach', async () => {
     const { url } = await open(outward)
+    const token = mintGatewayToken({ ...identity, scope: gatewayScope.metrics, controller: 'c-1' })
     expect((await fetch(`${url}/metrics`)).status).toBe(401)
-    expect((await fetch(`${url}/metrics`, { headers: { authorization: 'Bearer wrong' } })).status).toBe(401)
-    expect((await fetch(`${url}/metrics`, { headers: { authorization: 'Bearer sesame' } })).status).toBe(200)
+    expect((await fetch(`${url}/metrics`, { headers: { authorization: 'Bearer sesame' } })).status).toBe(401)
+    expect((await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${token}` } })).status).toBe(200)
     expect((await fetch(`${url}/healthz`)).status).toBe(200)
   })
 })

@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest'
+import { toBackend, toCaller } from './hop-headers.ts'
+
+describe('to a backend', () => {
+  it('passes what a request is about, as it was written', () => {
+    const raw = ['Content-Type', 'application/json', 'content-length', '12', 'X-Request-Id', 'r', 'Accept', 'text/event-stream']
+    expect(toBackend(raw)).toEqual(raw)
+  })
+
+  it.each([
+    'Authorization',
+    'cookie',
+    'Host',
+    'Connection',
+    'Keep-Alive',
+    'TE',
+    'Trailer',
+    'Transfer-Encoding',
+    'Upgrade',
+    'Expect',
+    'X-Muster-Replica',
+    'Proxy-Authorization',
+  ])('SEC28 passes no %s', (name) => expect(toBackend([name, 'x', 'accept', '*/*'])).toEqual(['accept', '*/*']))
+
+  it('passes nothing that the connection claims for itself, but no length is claimed', () => {
+    expect(toBackend(['Connection', 'close, X-Private', 'x-private', '1', 'y', '2'])).toEqual(['y', '2'])
+    expect(toBackend(['Connection', 'content-length', 'Content-Length', '5'])).toEqual(['Content-Length', '5'])
+  })
+})
+
+it.each(['Set-Cookie', 'Connection', 'Keep-Alive', 'Transfer-Encoding', 'x-muster-refused', 'X-Muster-Replica', 'Clear-Site-Data'])(
+  'a backend can not say %s to callers',
+  (name) => expect(toCaller([name, 'x', 'content-type', 'text/plain'])).toEqual(['content-type', 'text/plain']),
+)

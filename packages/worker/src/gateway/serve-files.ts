@@ -1,0 +1,81 @@
+// The content of model files: to other workers by its digest, and from controllers that pass on what was uploaded.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
+import { Digest, failureOf, gatewayPaths, gatewayScope, type FailureCode } from '@muster/protocol'
+import type { ModelFiles } from '../models/model-files.ts'
+import type { Authorise } from './authorise.ts'
+import { readRange } from './read-range.ts'
+import { notFound, refuse, respond } from './respond.ts'
+import { watchBody } from './watch-body.ts'
+
+export type FileDeps = Readonly<{ files: Pick<ModelFiles, 'open' | 'size' | 'receive'>; authorise: Authorise }>
+
+export async function serveFiles(deps: FileDeps, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { pathname, searchParams } = new URL(request.url ?? '', 'http://gateway')
+  if (request.method === 'PUT' && pathname === gatewayPaths.upload)
+    return await receive(deps, request, response, searchParams.get('digest'))
+  const digest = Digest.safeParse(pathname.slice(gatewayPaths.upload.length + 1))
+  if (!digest.success || (request.method !== 'GET' && request.method !== 'HEAD')) return notFound(response, pathname)
+  if (deps.authorise(request, response, gatewayScope.file(digest.data)) !== null) await give(deps, request, response, digest.data)
+}
+
+async function give({ files }: FileDeps, request: IncomingMessage, response: ServerResponse, digest: Digest): Promise<void> {
+  const size = await files.size(digest)
+  if (size === null) return refuse(response, 404, 'not_found', `${digest} is not on this node`)
+  const headers = { 'accept-ranges': 'bytes', 'content-type': 'application/octet-stream', etag: `"${digest}"` }
+  const range = readRange(request.headers.range, size)
+  if (range === 'unsatisfiable') {
+    response.writeHead(416, { ...headers, 'content-range': `bytes */${size}`, 'content-length': 0 }).end()
+    return
+  }
+  const length = range === null ? size : range.end - range.start + 1
+  const part = range === null ? {} : { 'content-range': `bytes ${range.start}-${range.end}/${size}` }
+  const head = (): ServerResponse => response.writeHead(range === null ? 200 : 206, { ...headers, ...part, 'content-length': length })
+  if (request.method === 'HEAD') {
+    head().end()
+    return
+  }
+  const opened = await files.open(digest, range)
+  if (opened === null) return refuse(response, 404, 'not_found', `${digest} is not on this node any more`)
+  head()
+  // What breaks here is seen by its length; a reader that went away ends the reading.
+  await pipeline(opened.stream, response).catch(() => response.destroy())
+}
+
+async function receive({ files, authorise }: FileDeps, request: IncomingMessage, response: ServerResponse, named: string | null) {
+  if (authorise(request, response, gatewayScope.upload) === null) return
+  const digest = named === null ? null : Digest.safeParse(named)
+  if (digest?.success === false) return refuse(response, 400, 'invalid', 'digest is sha256: and 64 hex digits')
+  const gone = new AbortController()
+  response.once('close', () => gone.abort())
+  const length = request.headers['content-length']
+  try {
+    watchBody(request)
+    if (request.headers.expect !== undefined) response.writeContinue()
+    const kept = await files.receive(request, {
+      ...(digest === null ? {} : { digest: digest.data }),
+      ...(length === undefined ? {} : { size: Number(length) }),
+      signal: gone.signal,
+    })
+    respond(response, 200, kept)
+  } catch (error) {
+    const failure = failureOf(error)
+    if (!response.destroyed && !response.headersSent) refuse(response, statusOf(failure.code), failure.code, failure.message)
+  }
+}
+
+function statusOf(code: FailureCode): number {
+  switch (code) {
+    case 'invalid':
+    case 'integrity':
+      return 400
+    case 'disk_full':
+    case 'no_capacity':
+      return 507
+    case 'unavailable':
+    case 'cancelled':
+      return 503
+    default:
+      return 500
+  }
+}
