@@ -31,6 +31,8 @@ const patienceMs = 2_500
 
 const webDirectory = fileURLToPath(new URL('../../web/public', import.meta.url))
 const ownBackends = fileURLToPath(new URL('../../../backends', import.meta.url))
+/** Assembled backends, for all controllers of this clone. */
+const ownCache = fileURLToPath(new URL('../../../.cache/backends', import.meta.url))
 const ownModels = fileURLToPath(new URL('../../../models', import.meta.url))
 
 export async function startController(deps: ControllerDeps): Promise<Controller> {
@@ -64,6 +66,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     },
   })
   const running = made.then(() => toldWhenDead(parts.run(stopping.signal), log))
+  made.then(() => completeOwn(builtin, { signal: stopping.signal, log })).catch(() => undefined)
   const ended = Promise.withResolvers<never>()
   ended.promise.catch(() => undefined) // nobody has to listen
   running.catch((error: unknown) => !stopping.signal.aborted && ended.reject(error))
@@ -97,9 +100,19 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
 }
 
 function packOwn({ backendsDirectory = ownBackends, dataDir }: ControllerDeps): Promise<BuiltinBlobs> {
-  const packed = packBuiltins({ backends: backendsDirectory, models: ownModels, directory: dataDir.path('builtin') })
+  const cache = backendsDirectory === ownBackends ? { cache: ownCache } : {}
+  const packed = packBuiltins({ backends: backendsDirectory, models: ownModels, directory: dataDir.path('builtin'), ...cache })
   packed.catch(() => undefined) // whoever waits for `made` learns of it
   return packed
+}
+
+/** After the start, which it would hold up. A stop does not wait for it: what is half done is done again. */
+async function completeOwn(builtin: Promise<BuiltinBlobs>, deps: { signal: AbortSignal; log: Log }): Promise<void> {
+  try {
+    await (await builtin).complete(deps)
+  } catch (error) {
+    if (!deps.signal.aborted) deps.log.warn('what comes with Muster is not complete', { error })
+  }
 }
 
 async function toldWhenDead(running: Promise<void>, log: Log): Promise<void> {

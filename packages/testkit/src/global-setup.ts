@@ -1,4 +1,8 @@
-// One PostgreSQL server for all integration tests of a run; each test file makes its own database in it.
+// One PostgreSQL server for all integration tests of a run; each test file makes its own database in it. And the backends
+// that have to be assembled, which otherwise every controller of the first tests would do beside them.
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import type { TestProject } from 'vitest/node'
 import { startSharedPostgres } from './postgres.ts'
 
@@ -10,6 +14,7 @@ declare module 'vitest' {
 }
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  await promisify(execFile)(process.execPath, [join(import.meta.dirname, '../../../scripts/build-backends.ts')])
   const postgres = await startSharedPostgres()
   project.provide('postgresUrl', postgres.url)
   return () => postgres.stop()

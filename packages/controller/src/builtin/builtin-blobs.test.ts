@@ -1,10 +1,14 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { json } from 'node:stream/consumers'
+import { silentLog, systemClock } from '@muster/host'
 import { parseBuiltinUri } from '@muster/source'
 import type { Digest } from '@muster/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { packBuiltins } from './builtin-blobs.ts'
+import { makeToyClone } from '../../test/toy-backend.ts'
+import { createResolveSource, type ResolveSourceDeps } from '../gallery/resolve-source.ts'
+import { packBuiltins, type BuiltinBlobs } from './builtin-blobs.ts'
 
 let directory: string
 let backends: string
@@ -28,6 +32,53 @@ async function pack(version: string): Promise<Digest[]> {
 }
 const kept = async (): Promise<string[]> =>
   (await readdir(join(directory, 'kept', 'blobs', 'sha256'))).map((name) => `sha256:${name}`).toSorted()
+
+describe('a backend that has to be assembled', () => {
+  const platform = (os: string, arch: string) => ({ os, arch })
+  const listed = async (builtin: BuiltinBlobs): Promise<{ name: string; uri: string }[]> => {
+    const digest = parseBuiltinUri(builtin.gallery.url)?.digest as Digest
+    return (await json(builtin.open(digest, { start: 0, end: ((await builtin.size(digest)) ?? 0) - 1 }))) as { name: string; uri: string }[]
+  }
+  const open = async (): Promise<BuiltinBlobs> => {
+    const clone = await makeToyClone(directory)
+    return await packBuiltins({ backends: clone.backends, directory: join(directory, 'kept'), cache: join(directory, 'cache') })
+  }
+  const { signal } = new AbortController()
+
+  it('is offered when that is done, and at once when it was done before', async () => {
+    const first = await open()
+    expect(await listed(first)).toEqual([])
+    await first.complete({ signal, log: silentLog })
+    const [toy] = await listed(first)
+    expect(toy).toMatchObject({ name: 'toy', version: '1', license: 'MIT' })
+    expect(await first.size(parseBuiltinUri(toy?.uri ?? '')?.digest as Digest)).toBeGreaterThan(100)
+    expect(await listed(await open())).toEqual([toy])
+  })
+
+  it('is left out, with a line in the log, when it can not be assembled', async () => {
+    const builtin = await open()
+    await rm(join(directory, 'node_modules', 'small'), { recursive: true })
+    const lines: string[] = []
+    await builtin.complete({ signal, log: { ...silentLog, warn: (message) => lines.push(message) } })
+    expect(await listed(builtin)).toEqual([])
+    expect(lines).toEqual(['a backend can not be offered: it could not be assembled'])
+  })
+
+  it('is for nodes of its platforms only; others learn which those are', async () => {
+    const builtin = await open()
+    await builtin.complete({ signal, log: silentLog })
+    const [toy] = await listed(builtin)
+    const source = { uri: toy?.uri ?? '', mirrors: [], sha256: '', digest: null }
+    const { outbound, oci } = {} as Pick<ResolveSourceDeps, 'outbound' | 'oci'>
+    const resolve = createResolveSource({ outbound, oci, builtin: Promise.resolve(builtin), clock: systemClock })
+    const { digest } = await resolve(source, platform('linux', 'amd64'), signal)
+    expect(toy?.uri).toBe(`builtin://toy@${digest}`)
+    expect((await resolve(source, platform('linux', 'arm64'), signal)).digest).toBe(digest)
+    await expect(resolve(source, platform('darwin', 'arm64'), signal)).rejects.toMatchObject({
+      failure: { code: 'incompatible', message: 'toy has nothing for darwin/arm64, only for linux/arm64, linux/amd64' },
+    })
+  })
+})
 
 describe('the blobs of earlier versions', () => {
   it('stay for one more version, however often that one starts, and then go', async () => {

@@ -1,8 +1,18 @@
 // From where a backend comes to what that is now for one platform: its digest and size. A tag is asked for once, here;
 // whoever fetches goes by the digest.
+import { buffer } from 'node:stream/consumers'
 import type { Clock } from '@muster/host'
 import { Digest, FleetError, unreachable } from '@muster/protocol'
-import { parseBuiltinUri, parseReference, sourceKind, type OciClient, type Outbound, type Platform } from '@muster/source'
+import {
+  chooseManifest,
+  parseBuiltinUri,
+  parseManifest,
+  parseReference,
+  sourceKind,
+  type OciClient,
+  type Outbound,
+  type Platform,
+} from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { invalidSource, notOffered, toSourceError } from './source-error.ts'
 import { within } from './within.ts'
@@ -55,7 +65,7 @@ async function resolve(deps: ResolveSourceDeps, asked: Asked): Promise<ResolvedS
       return await firstOf(asked, async (uri) => ({ digest, sizeBytes: await sizeOfArchive(deps.outbound, uri, asked.signal) }))
     }
     case 'builtin':
-      return await resolveBuiltin(await deps.builtin, source)
+      return await resolveBuiltin(await deps.builtin, asked)
     case 'file':
       return { digest: source.digest, sizeBytes: null }
     case null:
@@ -100,12 +110,19 @@ async function sizeOfArchive(outbound: Outbound, uri: string, signal: AbortSigna
 const bytesIn = (text: string | undefined): number | null =>
   text !== undefined && /^\d{1,15}$/.test(text) && Number(text) > 0 ? Number(text) : null
 
-async function resolveBuiltin(builtin: BuiltinBlobs, { uri, digest }: Source): Promise<ResolvedSource> {
+async function resolveBuiltin(builtin: BuiltinBlobs, { source: { uri, digest }, platform }: Asked): Promise<ResolvedSource> {
   const named = parseBuiltinUri(uri)
   if (named === null) throw invalidSource(`${JSON.stringify(uri)} names no built-in backend`)
   if (digest !== null && digest !== named.digest)
     throw notOffered(`${named.name} is ${named.digest} in this version of Muster, not ${digest}`)
-  if ((await builtin.size(named.digest)) === null) throw notOffered(`no controller of this version has ${uri}`)
+  const size = await builtin.size(named.digest)
+  if (size === null) throw notOffered(`no controller of this version has ${uri}`)
+  const document = parseManifest(await buffer(builtin.open(named.digest, { start: 0, end: size - 1 })), {
+    what: uri,
+    contentType: undefined,
+  })
+  // Throws when none is for this platform, with those that there are.
+  if (document.kind === 'index') chooseManifest(document.manifests, { platform, what: named.name })
   return { digest: named.digest, sizeBytes: null }
 }
 

@@ -1,0 +1,107 @@
+// Assembled backends, kept: the directories, for whoever wants to look or push them, and the images that are served. Made
+// once for all controllers of a clone, and again when anything that goes in has changed.
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { errorCode, isTemporary, newId, writeFileAtomic } from '@muster/host'
+import { Digest } from '@muster/protocol'
+import { openLayout, packPlatforms, platformOf, type ImageLayout } from '@muster/source'
+import { z } from 'zod'
+import { assembleBackend } from './assemble-backend.ts'
+import type { Assemblable } from './assembly.ts'
+import { collectBlobs } from './collect-blobs.ts'
+
+export interface AssembledImage {
+  readonly root: Digest
+  readonly layout: ImageLayout
+}
+
+const Made = z.object({ key: z.string(), root: Digest, blobs: z.array(Digest) })
+
+/** What a start that was killed left behind; younger ones may belong to another controller. */
+const leftoverAgeMs = 3_600_000
+
+const nameOf = ({ directory }: Assemblable): string => basename(directory)
+const recordOf = (backend: Assemblable, cache: string): string => join(cache, `${nameOf(backend)}.json`)
+const imagesOf = (backend: Assemblable, cache: string): string => join(cache, 'images', nameOf(backend))
+
+/** Where the directory of a platform is: `llama-linux-x64`. */
+export const assembledDirectory = (backend: Assemblable, cache: string, platform: string): string =>
+  join(cache, `${nameOf(backend)}-${platform}`)
+
+/** Null when there is none, or it is not what would be made now. */
+export async function findAssembled(backend: Assemblable, cache: string): Promise<AssembledImage | null> {
+  const text = await readFile(recordOf(backend, cache), 'utf8').catch(() => '{}')
+  const { data: made } = Made.safeParse(parsed(text))
+  if (made === undefined || made.key !== backend.key) return null
+  const layout = await openLayout(imagesOf(backend, cache))
+  const paths = [
+    ...made.blobs.map((digest) => layout.pathOf(digest)),
+    ...backend.platforms.map(({ name }) => assembledDirectory(backend, cache, name)),
+  ]
+  const isThere = await Promise.all(
+    paths.map((path) =>
+      stat(path).then(
+        () => true,
+        () => false,
+      ),
+    ),
+  )
+  return isThere.every(Boolean) ? { root: made.root, layout } : null
+}
+
+/** May be done by several controllers at once: each makes its own, and they are the same. */
+export async function assembleImage(backend: Assemblable, cache: string, signal: AbortSignal): Promise<AssembledImage> {
+  const work = join(cache, `.${newId()}.tmp`)
+  await mkdir(work, { recursive: true })
+  try {
+    await assembleBackend(backend, (platform) => join(work, platform))
+    signal.throwIfAborted()
+    const parts = backend.platforms.map(({ name }) => ({ directory: join(work, name), platform: ociPlatform(name) }))
+    const { root, manifests, blobs, layout } = await packPlatforms(parts, {
+      ...{ layout: imagesOf(backend, cache), refName: nameOf(backend), signal },
+    })
+    for (const { name } of backend.platforms) await replace(join(work, name), assembledDirectory(backend, cache, name))
+    const digests = [root, ...manifests, ...blobs].map(({ digest }) => digest)
+    await collectBlobs(layout.directory, new Set(digests))
+    const made: z.infer<typeof Made> = { key: backend.key, root: root.digest, blobs: digests }
+    await writeFileAtomic(recordOf(backend, cache), JSON.stringify(made), { mode: 0o644 })
+    return { root: root.digest, layout }
+  } finally {
+    await rm(work, { recursive: true, force: true })
+    await removeLeftovers(cache)
+  }
+}
+
+function ociPlatform(name: string): { os: string; architecture: string } {
+  const [platform = '', arch = ''] = name.split('-')
+  const { os, arch: architecture } = platformOf({ platform, arch })
+  return { os, architecture }
+}
+
+/** A directory can't take the place of one that is not empty. Of two that do it at once the last one stays. */
+async function replace(from: string, to: string): Promise<void> {
+  const old = `${from}.old`
+  await rename(to, old).catch(unlessAbsent)
+  await rename(from, to).catch((error: unknown) => {
+    if (errorCode(error) !== 'ENOTEMPTY' && errorCode(error) !== 'EEXIST') throw error
+  })
+}
+
+async function removeLeftovers(cache: string): Promise<void> {
+  for (const name of (await readdir(cache)).filter(isTemporary)) {
+    const found = await stat(join(cache, name)).catch(() => null)
+    if (found !== null && Date.now() - found.mtimeMs > leftoverAgeMs) await rm(join(cache, name), { recursive: true, force: true })
+  }
+}
+
+function unlessAbsent(error: unknown): void {
+  if (errorCode(error) !== 'ENOENT') throw error
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
