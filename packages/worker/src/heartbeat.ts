@@ -1,9 +1,14 @@
 // The node's sign of life on the bus: at once when the bus is there (again), then at its interval.
 import type { Bus } from '@muster/bus'
 import { createWakeable, version, type Clock, type Log } from '@muster/host'
-import { heartbeat, type Incarnation, type NodeId, type OperationId, type Resources } from '@muster/protocol'
+import { heartbeat, type Heartbeat, type Incarnation, type NodeId, type OperationId, type Resources } from '@muster/protocol'
 
-export type Activity = Readonly<{ inFlight: number; ops: readonly OperationId[] }>
+export type Activity = Readonly<{
+  inFlight: number
+  ops: readonly OperationId[]
+  /** Left out by nodes that can have none. */
+  replicas?: NonNullable<Heartbeat['replicas']>
+}>
 
 export type HeartbeatDeps = Readonly<{
   bus: Bus
@@ -34,7 +39,7 @@ export function startHeartbeat(deps: HeartbeatDeps): Beating {
   const beat = (): void => {
     if (!bus.isConnected()) return
     try {
-      const { inFlight, ops } = deps.activity()
+      const { inFlight, ops, replicas } = deps.activity()
       const { nodeId, incarnation } = deps
       const beatNow = {
         node_id: nodeId,
@@ -44,6 +49,7 @@ export function startHeartbeat(deps: HeartbeatDeps): Beating {
         resources: deps.resources(),
         in_flight: inFlight,
         ops: [...ops],
+        ...(replicas === undefined ? {} : { replicas }),
       }
       bus.publish(heartbeat, { node: nodeId }, beatNow)
       deps.onSent()

@@ -15,7 +15,8 @@ import { openNodeMemory, type NodeMemory } from './membership/node-memory.ts'
 import { describeWorker } from './membership/registration.ts'
 import { runMembership } from './membership/run-membership.ts'
 import { tell } from './membership/tell.ts'
-import { createWorkerMetrics } from './metrics.ts'
+import { createWorkerMetrics, type WorkerMetrics } from './metrics.ts'
+import type { ModelFiles } from './models/model-files.ts'
 import { createBuiltinSource } from './installer/builtin-source.ts'
 import { openInstaller } from './installer/open-installer.ts'
 import { noInstaller, type Installer, type Step } from './operations/installer.ts'
@@ -26,6 +27,9 @@ import { thisRuntime } from './resources/read-machine.ts'
 import { createResourceMonitor, type ResourceMonitor } from './resources/resource-monitor.ts'
 import { createToolRunner, startTool } from './resources/run-tool.ts'
 import type { WorkerSettings } from './settings.ts'
+import { createInstalledBackends, noBackends, type InstalledBackends } from './supervisor/installed-backends.ts'
+import { openReplicas } from './supervisor/open-replicas.ts'
+import type { Replicas } from './supervisor/replicas.ts'
 
 export type WorkerDeps = Readonly<{
   settings: WorkerSettings
@@ -101,35 +105,53 @@ async function live(deps: Life): Promise<WorkerEnd> {
     const client = createControllerClient({ key, urls: memory.controllers, clock, log })
     // What the last session said; the ways out of this machine follow it.
     const heard: { settings: ClusterSettings | null } = { settings: null }
-    await using opened = await startInstaller(deps, { monitor, client, cluster: () => heard.settings })
+    const link: Linked = { isConnected: () => false, replicas: null }
+    await using opened = await startInstaller(deps, { monitor, client, cluster: () => heard.settings, link })
+    const metrics = createWorkerMetrics({
+      resources: monitor.resources,
+      isBusConnected: () => link.isConnected(),
+      replicas: () => link.replicas?.running() ?? [],
+    })
+    const replicas = await startReplicas(deps, { backends: opened.backends, metrics })
+    link.replicas = replicas
     const operations = await startOperations(deps, opened.installer)
+    const onSettings = (settings: ClusterSettings): void => void (heard.settings = settings)
     try {
-      return await join(deps, { monitor, client, operations, onSettings: (settings) => (heard.settings = settings) })
+      return await join(deps, { monitor, client, operations, replicas, metrics, link, onSettings })
     } finally {
       await operations.stop()
+      await replicas.stop()
     }
   } finally {
     ending.abort()
   }
 }
 
+/** What is known only after those who need it. */
+type Linked = { isConnected: () => boolean; replicas: Replicas | null }
+
 type Running = Readonly<{
   monitor: ResourceMonitor
   client: ControllerClient
   operations: Operations
+  replicas: Replicas
+  metrics: WorkerMetrics
+  link: Linked
   onSettings: (settings: ClusterSettings) => void
 }>
 
-async function join(deps: Life, { monitor, client, operations, onSettings }: Running): Promise<WorkerEnd> {
+async function join(deps: Life, { monitor, client, operations, replicas, metrics, link: linked, onSettings }: Running): Promise<WorkerEnd> {
   const { settings, memory, key, clock, log, signal, random = Math.random } = deps
   const incarnation = Incarnation.parse(newId())
   let now: Membership | null = null
   let session: Session | null = null
-  const metrics = createWorkerMetrics({ resources: monitor.resources, isBusConnected: () => link.isConnected() })
+  let gatewayUrl = ''
   const attach = createPresence({
     nodeType: settings.type,
     incarnation,
     operations,
+    replicas,
+    gatewayUrl: () => gatewayUrl,
     resources: monitor.resources,
     heartbeatIntervalMs: () => session?.settings.heartbeat_interval_ms ?? defaultHeartbeatMs,
     requestStop: deps.stop,
@@ -139,6 +161,7 @@ async function join(deps: Life, { monitor, client, operations, onSettings }: Run
     log,
   })
   const link = createBusLink({ connectBus: deps.connectBus ?? connectNatsBus({ key, clock, log }), attach, log })
+  linked.isConnected = link.isConnected
   const become = async (next: Membership, before: Membership | null): Promise<void> => {
     now = next
     if ('session' in next) {
@@ -146,7 +169,10 @@ async function join(deps: Life, { monitor, client, operations, onSettings }: Run
       onSettings(next.session.settings)
     }
     tell(log, next, before)
-    if (isRemoved(next, before)) operations.forget()
+    if (isRemoved(next, before)) {
+      operations.forget()
+      replicas.forget().catch((error: unknown) => log.error('the replicas of a removed node were not ended', { error }))
+    }
     await memory.keep(next)
     if (next.state !== 'ended') link.set(next.state === 'joined' ? { nodeId: next.nodeId, bus: next.session.bus } : null)
   }
@@ -163,6 +189,7 @@ async function join(deps: Life, { monitor, client, operations, onSettings }: Run
     log,
     signal,
   })
+  gatewayUrl = url
   try {
     await monitor.ready
     const registration = () =>
@@ -173,6 +200,8 @@ async function join(deps: Life, { monitor, client, operations, onSettings }: Run
       begin(memory.record().id),
     )
     await link.close(end.reason === 'stopped')
+    // While the gateway is open: nobody is sent here any more, and who is being served may be served to the end.
+    await replicas.stop()
     return { code: end.code, message: end.message }
   } finally {
     await link.close(false)
@@ -192,16 +221,21 @@ function isRemoved(now: Membership, before: Membership | null): boolean {
   return now.state === 'registering' && before !== null && before.state !== 'registering'
 }
 
-type OpenedInstaller = AsyncDisposable & { readonly installer: Installer }
+type OpenedInstaller = AsyncDisposable & { readonly installer: Installer; readonly backends: InstalledBackends }
 
 /** An agent node has no backends, and so nothing to put them. */
 async function startInstaller(
   deps: Life,
-  { monitor, client, cluster }: { monitor: ResourceMonitor; client: ControllerClient; cluster: () => ClusterSettings | null },
+  {
+    monitor,
+    client,
+    cluster,
+    link,
+  }: { monitor: ResourceMonitor; client: ControllerClient; cluster: () => ClusterSettings | null; link: Linked },
 ): Promise<OpenedInstaller> {
   const { settings, dataDir, memory, step, clock, log } = deps
   if (deps.installer !== undefined || settings.type === 'agent')
-    return { installer: deps.installer ?? noInstaller, [Symbol.asyncDispose]: async () => undefined }
+    return { installer: deps.installer ?? noInstaller, backends: noBackends, [Symbol.asyncDispose]: async () => undefined }
   const node = () => ({ os: thisRuntime.os, arch: thisRuntime.arch, capability: monitor.capability() })
   const { allowSource, dockerConfig } = settings
   const opened = await openInstaller({
@@ -211,11 +245,36 @@ async function startInstaller(
     dockerConfig,
     builtin: createBuiltinSource({ client, nodeId: () => memory.record().id, clock, log }),
     node,
+    stopProcesses: async (backend, how) => link.replicas?.stopBackend(backend, how),
     clock,
     log,
     ...(step === undefined ? {} : { step }),
   })
-  return { installer: opened.installer, [Symbol.asyncDispose]: opened.close }
+  return { installer: opened.installer, backends: createInstalledBackends(opened.store), [Symbol.asyncDispose]: opened.close }
+}
+
+function startReplicas(deps: Life, { backends, metrics }: { backends: InstalledBackends; metrics: WorkerMetrics }): Promise<Replicas> {
+  const { dataDir, env = defaultEnv, step, clock, log } = deps
+  return openReplicas({
+    dataDir,
+    backends,
+    models: noModelFiles,
+    drivers: {},
+    env,
+    onStarted: metrics.replicaStarted,
+    onExited: metrics.replicaExited,
+    clock,
+    log,
+    ...(step === undefined ? {} : { step }),
+  })
+}
+
+/** Until there are model files. */
+const noModelFiles: Pick<ModelFiles, 'stage' | 'remove'> = {
+  stage: async ({ model }) => {
+    throw new FleetError({ code: 'incompatible', retry: 'never', message: `this worker keeps no model files, so it can't load ${model}` })
+  },
+  remove: async () => undefined,
 }
 
 function startOperations({ dataDir, step, clock, log }: Life, installer: Installer): Promise<Operations> {

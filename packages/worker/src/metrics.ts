@@ -1,6 +1,6 @@
 // What a worker counts and shows. One registry per worker: several may live in one process.
 import { version } from '@muster/host'
-import type { Resources } from '@muster/protocol'
+import { ReplicaState, type Resources } from '@muster/protocol'
 import { Counter, Gauge, Registry } from 'prom-client'
 
 export type PollOutcome = 'ok' | 'refused' | 'unreachable'
@@ -9,15 +9,21 @@ export interface WorkerMetrics {
   heartbeatSent(): void
   busReconnected(): void
   polled(outcome: PollOutcome): void
+  replicaStarted(): void
+  replicaExited(how: { isExpected: boolean }): void
   render(): Promise<string>
   readonly contentType: string
 }
 
-export type MetricSources = Readonly<{ resources: () => Resources; isBusConnected: () => boolean }>
+export type MetricSources = Readonly<{
+  resources: () => Resources
+  isBusConnected: () => boolean
+  replicas?: () => readonly { readonly state: ReplicaState }[]
+}>
 
 const figures = ['cpus', 'total_ram', 'available_ram', 'total_vram', 'available_vram', 'total_disk', 'available_disk'] as const
 
-export function createWorkerMetrics({ resources, isBusConnected }: MetricSources): WorkerMetrics {
+export function createWorkerMetrics({ resources, isBusConnected, replicas = () => [] }: MetricSources): WorkerMetrics {
   const registry = new Registry()
   const counter = (name: string, help: string, labelNames: string[] = []) => {
     const made = new Counter({ name: `muster_worker_${name}`, help, labelNames, registers: [] })
@@ -39,6 +45,13 @@ export function createWorkerMetrics({ resources, isBusConnected }: MetricSources
   const heartbeats = counter('heartbeats_total', 'Heartbeats sent over the bus')
   const reconnects = counter('bus_reconnects_total', 'Times the bus came back after it was lost')
   const polls = counter('session_polls_total', 'Session polls by what came of them', ['outcome'])
+  const starts = counter('replica_starts_total', 'Processes of models started')
+  const exits = counter('replica_exits_total', 'Processes of models that ended, by whether they were told to', ['expected'])
+  const showReplicas = (shown: Gauge): void => {
+    const now = replicas()
+    for (const state of ReplicaState.exclude(['exited']).options) shown.set({ state }, now.filter((each) => each.state === state).length)
+  }
+  gauge('replicas', showReplicas, { help: 'Replicas of models on this node, by state', labelNames: ['state'] })
   gauge('info', (info) => info.set({ version }, 1), { help: 'The version', labelNames: ['version'] })
   gauge('bus_connected', (connected) => connected.set(isBusConnected() ? 1 : 0), { help: '1 while the bus is connected', labelNames: [] })
   for (const figure of figures) {
@@ -55,6 +68,8 @@ export function createWorkerMetrics({ resources, isBusConnected }: MetricSources
     heartbeatSent: () => heartbeats.inc(),
     busReconnected: () => reconnects.inc(),
     polled: (outcome) => polls.inc({ outcome }),
+    replicaStarted: () => starts.inc(),
+    replicaExited: ({ isExpected }) => exits.inc({ expected: String(isExpected) }),
     render: () => registry.metrics(),
     contentType: registry.contentType,
   }

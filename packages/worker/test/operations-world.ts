@@ -6,6 +6,8 @@ import { makeTempDir, waitFor } from '@muster/testkit'
 import { serveCommands } from '../src/commands/serve-commands.ts'
 import type { Installer, Step } from '../src/operations/installer.ts'
 import { openOperations, type Operations } from '../src/operations/operations.ts'
+import { noBackends } from '../src/supervisor/installed-backends.ts'
+import { openReplicas } from '../src/supervisor/open-replicas.ts'
 
 export const nodeId = NodeId.parse('n-1')
 export const opId = (text: string): OperationId => OperationId.parse(text)
@@ -51,9 +53,23 @@ export async function startOperations(options: WorldOptions): Promise<Operations
   bus.subscribe(progress, { node: '*', op: '*' }, (tick) => void ticks.push(tick))
   await bus.ping(5000)
   const operations = await openOperations({ path, installer, clock, log, ...(step === undefined ? {} : { step }) })
+  const root = `${path}-replicas`
+  const replicas = await openReplicas({
+    dataDir: { root, path: (name) => `${root}/${name}` },
+    backends: noBackends,
+    models: { stage: () => Promise.reject(new Error('there are no model files')), remove: async () => undefined },
+    drivers: {},
+    env: {},
+    clock,
+    log,
+  })
   const leaving = new AbortController()
   let seq = 0
-  const served = serveCommands('backend', { bus: own, nodeId, operations, requestStop: () => undefined, log, signal: leaving.signal })
+  const served = serveCommands('backend', {
+    ...{ bus: own, nodeId, operations, replicas, log, signal: leaving.signal },
+    gatewayUrl: () => 'http://127.0.0.1:1',
+    requestStop: () => undefined,
+  })
   const detach = operations.attach({ bus: own, nodeId, incarnation: Incarnation.parse('i-1'), nextSeq: () => seq++ })
   await own.ping(5000)
   const results = (): OpStatusReply[] => events.filter((event) => event.type === 'op.result')

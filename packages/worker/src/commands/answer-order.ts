@@ -17,12 +17,12 @@ export async function answerOrder(
 }
 
 /** For callers who know text alone. */
-const failed = ({ code, message }: Failure): CommandReply => ({
+export const failed = ({ code, message }: Failure): CommandReply => ({
   success: false,
   error: (message.startsWith(code) ? message : `${code}: ${message}`).slice(0, 8192),
 })
 
-function whileHere<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export function whileHere<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const message = 'this worker leaves the bus before the work is done; what became of it is told when it is back'
   const left = Promise.withResolvers<never>()
   const onAbort = (): void => left.reject(new FleetError({ code: 'unavailable', retry: 'backoff', message }))

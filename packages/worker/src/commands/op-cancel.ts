@@ -2,5 +2,5 @@
 import { opCancel } from '@muster/protocol'
 import type { ServeCommand } from './command.ts'
 
-export const serveOpCancel: ServeCommand = ({ bus, nodeId, operations }) =>
-  bus.serve(opCancel, { node: nodeId }, ({ op_id }) => operations.cancel(op_id))
+export const serveOpCancel: ServeCommand = ({ bus, nodeId, operations, replicas }) =>
+  bus.serve(opCancel, { node: nodeId }, async ({ op_id }) => (await replicas.cancel(op_id)) ?? (await operations.cancel(op_id)))

@@ -7,6 +7,10 @@ import { serveBackendList } from './backend-list.ts'
 import { serveBackendStop } from './backend-stop.ts'
 import { serveBackendUpgrade } from './backend-upgrade.ts'
 import type { CommandContext, ServeCommand } from './command.ts'
+import { serveModelDelete } from './model-delete.ts'
+import { serveModelLoad } from './model-load.ts'
+import { serveModelUnload } from './model-unload.ts'
+import { serveModelsRunning } from './models-running.ts'
 import { serveOpCancel } from './op-cancel.ts'
 import { serveOpStatus } from './op-status.ts'
 import { serveStop } from './stop.ts'
@@ -19,6 +23,10 @@ const ofBackendNodes: readonly ServeCommand[] = [
   serveBackendDelete,
   serveBackendList,
   serveBackendStop,
+  serveModelLoad,
+  serveModelUnload,
+  serveModelDelete,
+  serveModelsRunning,
   serveOpStatus,
   serveOpCancel,
 ]

@@ -22,12 +22,17 @@ export interface Sources {
   readonly galleries: () => readonly OfferedGallery[]
 }
 
+/** Unless forced, what they are doing may come to its end. */
+export type StopProcesses = (backend: BackendName, how: { force: boolean }) => Promise<void>
+
 export interface InstallerDeps {
   readonly store: BackendStore
   /** As the settings of the cluster have it now. */
   readonly sources: () => Sources
   readonly platform: Platform
   readonly node: () => NodeTraits
+  /** Ends whatever runs from a backend; resolves when it is gone. */
+  readonly stopProcesses?: StopProcesses
   readonly clock: Clock
   readonly log: Log
 }
@@ -85,7 +90,10 @@ async function install(deps: InstallerDeps, request: InstallRequest, context: In
   held.use(store.hold([digest]))
   const summary = await store.summary(digest)
   const version = source.version || (summary?.backend?.version ?? '')
-  // Proven: `unpack` refuses what has no entry that can be started. A start comes with serving.
+  // Who asks for a fresh start, or for the old to go first, gets it; otherwise what runs goes on from its own tree.
+  if (request.mode === 'reinstall' || request.strategy === 'recreate')
+    await whileWaiting(context.onSign, async () => deps.stopProcesses?.(request.backend, { force: request.mode === 'reinstall' }))
+  // Proven: `unpack` refuses what has no entry that can be started.
   await store.activate({
     name: request.backend,
     is_meta: source.isMeta,

@@ -12,9 +12,9 @@ import {
 } from '@muster/source'
 import type { WorkerSettings as ClusterSettings } from '@muster/protocol'
 import type { Installer, Step } from '../operations/installer.ts'
-import { openBackendStore } from '../storage/backend-store.ts'
+import { openBackendStore, type BackendStore } from '../storage/backend-store.ts'
 import type { BuiltinSource } from './builtin-source.ts'
-import { createInstaller, type Sources } from './create-installer.ts'
+import { createInstaller, type Sources, type StopProcesses } from './create-installer.ts'
 
 export interface OpenInstallerOptions {
   readonly dataDir: DataDir
@@ -27,17 +27,24 @@ export interface OpenInstallerOptions {
   /** What controllers serve themselves. */
   readonly builtin: BuiltinSource
   readonly node: () => NodeTraits
+  readonly stopProcesses: StopProcesses
   readonly step?: Step
   readonly clock: Clock
   readonly log: Log
 }
 
-export async function openInstaller(options: OpenInstallerOptions): Promise<{ installer: Installer; close(): Promise<void> }> {
-  const { dataDir, clock, log, node, step } = options
+export interface OpenedInstaller {
+  readonly installer: Installer
+  readonly store: BackendStore
+  close(): Promise<void>
+}
+
+export async function openInstaller(options: OpenInstallerOptions): Promise<OpenedInstaller> {
+  const { dataDir, clock, log, node, step, stopProcesses } = options
   const store = await openBackendStore({ root: dataDir.path('backends'), clock, log, ...(step === undefined ? {} : { step }) })
   const platform = platformOf({ platform: process.platform, arch: process.arch })
-  const installer = createInstaller({ store, sources: createSources(options), platform, node, clock, log })
-  return { installer, close: () => store.close() }
+  const installer = createInstaller({ store, sources: createSources(options), platform, node, stopProcesses, clock, log })
+  return { installer, store, close: () => store.close() }
 }
 
 /** Made anew when the list of allowed sources changes. */

@@ -1,5 +1,5 @@
-// What a node says of its own accord about its operations: how each ended, and what is installed since.
-// Nobody acknowledges events, so each time the bus is there (again) the latest results are said again: at
+// What a node says of its own accord: how operations ended, what became of replicas, what is installed since.
+// Nobody acknowledges events, so each time the bus is there (again) the latest are said again: at
 // once, and a little later, since those who listen may come back after us.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log } from '@muster/host'
@@ -12,23 +12,26 @@ export interface Announcer {
   /** Returns how to fall silent. */
   attach(voice: Voice): () => void
   voice(): Voice | null
+  say(event: Said): void
   result(status: OpStatusReply): void
   inventory(): void
 }
 
 export type AnnouncerDeps = Readonly<{
-  recentResults: () => readonly OpStatusReply[]
-  inventory: () => Promise<BackendList>
+  /** Said each time the bus is there. */
+  recent: () => readonly Said[]
+  /** Left out by who knows nothing of backends. */
+  inventory?: () => Promise<BackendList>
   clock: Clock
   log: Log
 }>
 
-type Said = NodeEvent extends infer E ? (E extends NodeEvent ? Omit<E, 'incarnation' | 'seq'> : never) : never
+export type Said = NodeEvent extends infer E ? (E extends NodeEvent ? Omit<E, 'incarnation' | 'seq'> : never) : never
 
 /** Longer than a client of the bus pauses between two tries to connect. */
 const laterMs = 5_000
 
-export function createAnnouncer({ recentResults, inventory, clock, log }: AnnouncerDeps): Announcer {
+export function createAnnouncer({ recent, inventory, clock, log }: AnnouncerDeps): Announcer {
   let voice: Voice | null = null
   let isReading = false
   let isStale = false
@@ -42,27 +45,28 @@ export function createAnnouncer({ recentResults, inventory, clock, log }: Announ
       log.error('an event was not sent', { type: event.type, error })
     }
   }
-  const sayInventory = async (): Promise<void> => {
+  const sayInventory = async (read: () => Promise<BackendList>): Promise<void> => {
     // One reading at a time, so that an older one is never said after a newer.
     isReading = true
     while (isStale) {
       isStale = false
-      say({ type: 'inventory', ...(await inventory()) })
+      say({ type: 'inventory', ...(await read()) })
     }
     isReading = false
   }
   const announcer: Announcer = {
     voice: () => voice,
+    say,
     result: (status) => say({ type: 'op.result', ...status }),
     inventory() {
       isStale = true
-      if (!isReading) void sayInventory()
+      if (!isReading && inventory !== undefined) void sayInventory(inventory)
     },
     attach(attached) {
       voice = attached
       let later = new AbortController()
       const sayAgain = (): void => {
-        for (const status of recentResults()) announcer.result(status)
+        for (const event of recent()) say(event)
         announcer.inventory()
       }
       const sayAgainTwice = (): void => {

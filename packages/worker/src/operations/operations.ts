@@ -4,7 +4,7 @@
 import type { Clock, Log } from '@muster/host'
 import { failureOf, type BackendList, type Failure, type NodeId, type OperationId, type OpStatusReply } from '@muster/protocol'
 import { createAdmission, type Submitted } from './admission.ts'
-import { createAnnouncer, type Announcer, type Voice } from './announcer.ts'
+import { createAnnouncer, type Announcer, type Said, type Voice } from './announcer.ts'
 import { createExecutor } from './executor.ts'
 import type { Installer, Step } from './installer.ts'
 import { openJournal, type Journal } from './journal.ts'
@@ -37,7 +37,7 @@ export async function openOperations({ path, installer, clock, log, step = noSte
   const opened = await openJournal({ path, log })
   if (opened.state === 'newer') {
     const inventory = (): Promise<BackendList> => readInventory(installer)
-    return readOnly(opened, createAnnouncer({ recentResults: () => [], inventory, clock, log }), inventory)
+    return readOnly(opened, createAnnouncer({ recent: () => [], inventory, clock, log }), inventory)
   }
   const ledger = createLedger(opened.entries)
   const inventory = async (): Promise<BackendList> => {
@@ -49,8 +49,9 @@ export async function openOperations({ path, installer, clock, log, step = noSte
   const boot = ledger.boot() + 1
   ledger.apply({ type: 'boot', boot })
   await journal.append({ type: 'boot', boot }).catch((error: unknown) => log.warn('the start was not noted', { error }))
-  const results = (): OpStatusReply[] => ledger.recentResults().flatMap((work) => [...work.opIds].map((opId) => statusOf(opId, work)))
-  const announcer = createAnnouncer({ recentResults: results, inventory, clock, log })
+  const recent = (): Said[] =>
+    ledger.recentResults().flatMap((work) => [...work.opIds].map((opId): Said => ({ type: 'op.result', ...statusOf(opId, work) })))
+  const announcer = createAnnouncer({ recent, inventory, clock, log })
   const executor = createExecutor({ ledger, journal, announcer, installer, clock, log, step })
   const status = (opId: OperationId): OpStatusReply => {
     const work = ledger.byOp(opId)

@@ -1,4 +1,5 @@
 // The replicas of a worker, as commands, gateway, heartbeat and operations see them.
+import type { Readable } from 'node:stream'
 import type { BackendName, Failure, LoadModel, ModelName, OperationId, OpStatusReply, ReplicaId, ReplicaState } from '@muster/protocol'
 import type { BackendConnection } from '../drivers/driver.ts'
 import type { Voice } from '../operations/announcer.ts'
@@ -19,11 +20,27 @@ export interface Admission extends Disposable {
   readonly connection: BackendConnection
 }
 
+/** As controllers that know no `model.load` name one. */
+export type NamedReplica = Readonly<{ backend: BackendName; model: ModelName; slot: number }>
+
+export type LogQuestion = Readonly<{
+  /** Null: of every model, of every replica. */
+  model: ModelName | null
+  replicaId: ReplicaId | null
+  follow: boolean
+  /** Aborted when nobody reads any more. */
+  signal: AbortSignal
+}>
+
 export interface Replicas {
   /** Resolves when it is noted durably, or refused. The same command again joins what is there. */
   load(order: LoadModel): Promise<Accepted>
   /** Drains (unless forced) and ends the exact process; accepted once noted. What is not here is done. */
   unload(replicaId: ReplicaId, how: { force: boolean }): Promise<Accepted>
+  /** The replica that runs under this name, alive and checked; null: none does. */
+  find(named: NamedReplica): Promise<ReplicaId | null>
+  /** The same, or a new one; resolves when it is ready. Throws FleetError. */
+  findOrStart(named: NamedReplica): Promise<ReplicaId>
   /** Every process of this backend, or of all; resolves when they are gone. */
   stopBackend(backend: BackendName | null, how: { force: boolean }): Promise<void>
   /** Ends its replicas and removes its files; resolves when both are gone. */
@@ -35,7 +52,11 @@ export interface Replicas {
   /** For the gateway: counts as in flight until it is disposed of. */
   admit(replicaId: ReplicaId): Admission | 'gone' | 'draining'
   inFlight(): number
+  /** What processes wrote. */
+  openLog(question: LogQuestion): Readable
   attach(voice: Voice): () => void
+  /** The node was removed from its cluster: its processes end, and nothing is remembered of them. */
+  forget(): Promise<void>
   /** Ends every process: a worker that stops leaves nothing behind. */
   stop(): Promise<void>
 }

@@ -1,0 +1,108 @@
+// What is said of a replica to whoever asks, and of its own accord. Pure.
+import type { BackendName, OperationId, OpStatusReply, ReplicaState } from '@muster/protocol'
+import type { Said } from '../operations/announcer.ts'
+import type { ProgressState } from '../operations/progress-reporter.ts'
+import { exitReason } from './describe-exit.ts'
+import type { End, Stage } from './machine.ts'
+import type { ReplicaRecord } from './replica-record.ts'
+
+export function stateShown({ state }: Stage): ReplicaState {
+  switch (state) {
+    case 'accepted':
+    case 'staging':
+    case 'starting':
+      return 'starting'
+    case 'ready':
+      return 'ready'
+    case 'draining':
+    case 'stopping':
+      return 'draining'
+    case 'gone':
+      return 'exited'
+  }
+}
+
+/** Everything that a listener who heard nothing has to hear; empty while there is no news. */
+export function newsOf(record: ReplicaRecord): Said[] {
+  const { stage, opIds } = record
+  if (stage.state === 'ready' || stage.state === 'draining') return eachOp(record).map((about) => ({ type: 'replica.ready', ...about }))
+  if (stage.state !== 'gone') return []
+  const { end } = stage
+  if (end.how === 'exited') return [exitedOf(record, end)]
+  // Who gave no operation hears of the end of the replica itself.
+  if (opIds.length === 0)
+    return end.how === 'staged' ? [] : [{ type: 'replica.exited', ...aboutOf(record), last_lines: [lastLine(end.failure.message)] }]
+  return opIds.map((opId) => ({ type: 'op.result', ...loadStatus(opId, record, null) }))
+}
+
+export function loadStatus(opId: OperationId, record: ReplicaRecord, progress: ProgressState | null): OpStatusReply {
+  const { order, stage } = record
+  const digest = order.digest ?? record.digest ?? undefined
+  const about = { op_id: opId, ...(order.epoch === undefined ? {} : { epoch: order.epoch }), ...(digest === undefined ? {} : { digest }) }
+  switch (stage.state) {
+    case 'accepted':
+      return { ...about, state: 'accepted' }
+    case 'staging':
+    case 'starting':
+      return { ...about, state: 'running', ...shown(progress) }
+    case 'ready':
+    case 'draining':
+      return { ...about, state: 'succeeded' }
+    case 'stopping':
+      return stage.end === null ? { ...about, state: 'succeeded' } : { ...about, state: 'running', ...shown(progress) }
+    case 'gone':
+      return { ...about, ...outcomeOf(stage.end) }
+  }
+}
+
+function outcomeOf(end: End): Pick<OpStatusReply, 'state' | 'failure'> {
+  return end.how === 'failed' || end.how === 'cancelled' ? { state: end.how, failure: end.failure } : { state: 'succeeded' }
+}
+
+function shown(progress: ProgressState | null): Partial<OpStatusReply> {
+  if (progress === null) return {}
+  const { phase, current, total, seq } = progress
+  return { current, total, progress_seq: seq, ...(phase === null ? {} : { phase }) }
+}
+
+function exitedOf(record: ReplicaRecord, { exit, isExpected }: Extract<End, { how: 'exited' }>): Said {
+  return {
+    type: 'replica.exited',
+    ...aboutOf(record),
+    ...(exit.code === null ? {} : { exit_code: exit.code }),
+    ...(exit.signal === null ? {} : { signal: exit.signal }),
+    last_lines: exit.lines,
+    expected: isExpected,
+  }
+}
+
+const aboutOf = (record: ReplicaRecord, opId: OperationId | undefined = record.opIds[0]) => ({
+  replica_id: record.order.replica_id,
+  model: record.order.model,
+  revision: record.order.revision,
+  backend_digest: record.order.digest ?? record.digest,
+  ...(opId === undefined ? {} : { op_id: opId }),
+})
+
+const eachOp = (record: ReplicaRecord): ReturnType<typeof aboutOf>[] =>
+  record.opIds.length === 0 ? [aboutOf(record)] : record.opIds.map((opId) => aboutOf(record, opId))
+
+const lastLine = (text: string): string => text.slice(0, 4096)
+
+/** For the log. */
+export function aboutReplica({ order, stage }: ReplicaRecord): Record<string, unknown> {
+  const about: { replica_id: string; model: string; backend: BackendName; slot: number | undefined } = {
+    replica_id: order.replica_id,
+    model: order.model,
+    backend: order.backend,
+    slot: order.slot,
+  }
+  if (stage.state !== 'gone') return { ...about, state: stage.state }
+  const { end } = stage
+  return {
+    ...about,
+    state: end.how,
+    ...(end.how === 'exited' ? { expected: end.isExpected, reason: exitReason(end.exit) } : {}),
+    ...('failure' in end ? end.failure : {}),
+  }
+}

@@ -1,0 +1,165 @@
+// The replicas of one worker: real processes of the scripted backend, a real store in which it is installed, and an ear on
+// what the node says.
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { createLocalHub, type Bus } from '@muster/bus'
+import { systemClock } from '@muster/host'
+import {
+  BackendName,
+  Digest,
+  Incarnation,
+  LoadModel,
+  nodeEvents,
+  progress,
+  ReplicaId,
+  type NodeEvent,
+  type OpStatusReply,
+  type Progress,
+} from '@muster/protocol'
+import { copyScriptedBackend, makeTempDir, waitFor, type ScriptedLife, type TempDir } from '@muster/testkit'
+import { openBackendStore, type BackendStore } from '../src/storage/backend-store.ts'
+import type { Driver } from '../src/drivers/driver.ts'
+import { createOpenAiHttpDriver } from '../src/drivers/openai-http.ts'
+import { createInstalledBackends } from '../src/supervisor/installed-backends.ts'
+import { openReplicas, type ReplicasOptions } from '../src/supervisor/open-replicas.ts'
+import type { Replicas } from '../src/supervisor/replicas.ts'
+import { nodeId } from './operations-world.ts'
+import { recordingLog, type RecordingLog } from './recording-log.ts'
+import { never, recordOf } from './test-store.ts'
+
+export const scriptedName = BackendName.parse('scripted')
+export const replicaId = (text: string): ReplicaId => ReplicaId.parse(text)
+
+export interface ReplicasWorld extends AsyncDisposable {
+  readonly replicas: Replicas
+  readonly store: BackendStore
+  readonly digest: Digest
+  readonly root: string
+  readonly log: RecordingLog
+  readonly bus: Bus
+  readonly events: NodeEvent[]
+  readonly ticks: Progress[]
+  interrupt(): void
+  restore(): void
+  /** Another build of the same backend becomes the one in use. */
+  install(version: string): Promise<Digest>
+  ready(id: string): Promise<Extract<NodeEvent, { type: 'replica.ready' }>>
+  exited(id: string): Promise<Extract<NodeEvent, { type: 'replica.exited' }>>
+  result(op: string): Promise<OpStatusReply>
+  /** Loads and waits until it is ready. */
+  serve(id: string, life?: ScriptedLife, more?: Partial<LoadModel>): Promise<void>
+  /** The processes that carry its mark, as `ps` would find them. */
+  pids(id: string): Promise<number[]>
+  /** What its process says of itself. */
+  pid(id: string): Promise<number>
+  /** As a worker process that is killed: nothing is ended, and another one opens the same directory. */
+  reopen(options?: Partial<ReplicasOptions>): Promise<ReplicasWorld>
+}
+
+export type WorldOptions = Partial<Omit<ReplicasOptions, 'dataDir'>> & { temp?: TempDir; root?: string }
+
+export async function startReplicas(options: WorldOptions = {}): Promise<ReplicasWorld> {
+  const temp = options.temp ?? (await makeTempDir('replicas'))
+  const root = options.root ?? join(temp.path, 'data')
+  const log = recordingLog()
+  const store = await openBackendStore({ root: join(root, 'backends'), clock: systemClock, log, keepFreeBytes: 0 })
+  const install = async (version: string): Promise<Digest> => {
+    const build = join(temp.path, `build-${version}`)
+    await copyScriptedBackend(build, { version })
+    const digest = Digest.parse(`sha256:${version.replaceAll(/\D/g, '').padStart(64, '0')}`)
+    await store.importDirectory(build, { signal: never, digestOf: async () => digest })
+    await store.activate(recordOf('scripted', digest, version))
+    return digest
+  }
+  const digest = options.temp === undefined ? await install('1.0.0') : Digest.parse(`sha256:${'100'.padStart(64, '0')}`)
+  const replicas = await openReplicas({
+    dataDir: { root, path: (name) => join(root, name) },
+    backends: createInstalledBackends(store),
+    models: { stage: async () => ({ directory: root, [Symbol.dispose]: () => undefined }), remove: async () => undefined },
+    drivers: { 'openai-http': createOpenAiHttpDriver({ clock: systemClock }) },
+    env: { PATH: '/usr/bin:/bin', SECRET_TOKEN: 'not for backends' },
+    clock: systemClock,
+    log,
+    ...options,
+  })
+  return await attachTo({ replicas, store, digest, root, log, temp, install })
+}
+
+type Parts = Pick<ReplicasWorld, 'replicas' | 'store' | 'digest' | 'root' | 'log' | 'install'> & { temp: TempDir }
+
+async function attachTo(parts: Parts): Promise<ReplicasWorld> {
+  const { replicas, store, root, temp, log } = parts
+  const hub = createLocalHub({ log })
+  const [bus, own] = [hub.connect(), hub.connect()]
+  const events: NodeEvent[] = []
+  const ticks: Progress[] = []
+  bus.subscribe(nodeEvents, { node: '*' }, (event) => void events.push(event))
+  bus.subscribe(progress, { node: '*', op: '*' }, (tick) => void ticks.push(tick))
+  await bus.ping(5_000)
+  let seq = 0
+  const detach = replicas.attach({ bus: own, nodeId, incarnation: Incarnation.parse('i-1'), nextSeq: () => seq++ })
+  const seen = <T extends NodeEvent['type']>(type: T, id: string): Promise<Extract<NodeEvent, { type: T }>> =>
+    waitFor(
+      () => events.find((event): event is Extract<NodeEvent, { type: T }> => event.type === type && 'replica_id' in event && event.replica_id === id),
+      { what: `${type} of ${id}` },
+    ) as Promise<Extract<NodeEvent, { type: T }>>
+  const leave = async (): Promise<void> => {
+    detach()
+    await Promise.all([bus.close(), own.close(), store.close()])
+  }
+  return {
+    ...parts,
+    bus,
+    events,
+    ticks,
+    interrupt: hub.interrupt,
+    restore: hub.restore,
+    ready: (id) => seen('replica.ready', id),
+    exited: (id) => seen('replica.exited', id),
+    result: (op) => waitFor(() => events.find((event) => event.type === 'op.result' && event.op_id === op) as OpStatusReply, { what: `the result of ${op}` }),
+    async serve(id, life = {}, more = {}) {
+      const accepted = await replicas.load(loadOf(id, life, more))
+      if (!accepted.accepted) throw new Error(accepted.failure.message)
+      await seen('replica.ready', id)
+    },
+    pids: (id) => markedPids(id),
+    async pid(id) {
+      const [pid] = await waitFor(async () => { const pids = await markedPids(id); return pids.length > 0 ? pids : null }, { what: `a process of ${id}` })
+      return pid ?? 0
+    },
+    async reopen(again = {}) {
+      await leave()
+      return await startReplicas({ temp, root, ...again })
+    },
+    async [Symbol.asyncDispose]() {
+      await replicas.stop()
+      await leave()
+      await temp.remove()
+    },
+  }
+}
+
+export function loadOf(id: string, life: ScriptedLife & Record<string, unknown> = {}, more: Partial<Record<keyof LoadModel, unknown>> = {}): LoadModel {
+  return LoadModel.parse({
+    model: 'm',
+    revision: 'rev-1',
+    replica_id: id,
+    backend: 'scripted',
+    config: { options: life },
+    files: [],
+    op_id: `op-${id}`,
+    ...more,
+  })
+}
+
+/** Found by another program than the one under test. */
+async function markedPids(id: string): Promise<number[]> {
+  const script = `for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ 2>/dev/null | grep -qx "MUSTER_REPLICA_ID=$1" && [ "$(sed 's/.*) //' $p/stat | cut -c1)" != Z ] && echo \${p#/proc/}; done; true`
+  const child = spawn('sh', ['-c', script, 'sh', id], { stdio: ['ignore', 'pipe', 'ignore'] })
+  let text = ''
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
+  await new Promise((resolve) => child.once('close', resolve))
+  return text.split('\n').filter(Boolean).map(Number)
+}
+
+export type TestDriver = Driver
