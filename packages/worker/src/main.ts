@@ -2,9 +2,10 @@
 // `ended` says how it came out, and whoever started it decides.
 import { newId, type Clock, type DataDir, type Log, type NodeKey } from '@muster/host'
 import { FleetError, Incarnation, type NodeId, type Session, type WorkerSettings as ClusterSettings } from '@muster/protocol'
-import { createBusLink, type ConnectBus } from './bus-link.ts'
+import { createBusLink, type BusLink, type ConnectBus } from './bus-link.ts'
 import { connectNatsBus } from './connect-nats-bus.ts'
 import { createControllerClient, type ControllerClient } from './controller-client.ts'
+import { createDrivers } from './drivers/create-drivers.ts'
 import type { GatewayIdentity } from './gateway/authorise.ts'
 import { nothingBehind } from './gateway/nothing-behind.ts'
 import { openDoor } from './gateway/open-door.ts'
@@ -140,56 +141,35 @@ type Running = Readonly<{
   onSettings: (settings: ClusterSettings) => void
 }>
 
-async function join(deps: Life, { monitor, client, operations, replicas, metrics, link: linked, onSettings }: Running): Promise<WorkerEnd> {
+/** Where it is in its membership, and what the last session told it. */
+type Place = { now: Membership | null; session: Session | null }
+
+async function join(deps: Life, running: Running): Promise<WorkerEnd> {
   const { settings, memory, key, clock, log, signal, random = Math.random } = deps
+  const { monitor, client, operations, replicas, metrics, link: linked } = running
   const incarnation = Incarnation.parse(newId())
-  let now: Membership | null = null
-  let session: Session | null = null
-  let gatewayUrl = ''
-  const attach = createPresence({
-    nodeType: settings.type,
-    incarnation,
-    operations,
-    replicas,
-    gatewayUrl: () => gatewayUrl,
-    resources: monitor.resources,
-    heartbeatIntervalMs: () => session?.settings.heartbeat_interval_ms ?? defaultHeartbeatMs,
-    requestStop: deps.stop,
-    metrics,
-    random,
-    clock,
-    log,
-  })
-  const link = createBusLink({ connectBus: deps.connectBus ?? connectNatsBus({ key, clock, log }), attach, log })
-  linked.isConnected = link.isConnected
-  const become = async (next: Membership, before: Membership | null): Promise<void> => {
-    now = next
-    if ('session' in next) {
-      session = next.session
-      onSettings(next.session.settings)
-    }
-    tell(log, next, before)
-    if (isRemoved(next, before)) {
-      operations.forget()
-      replicas.forget().catch((error: unknown) => log.error('the replicas of a removed node were not ended', { error }))
-    }
-    await memory.keep(next)
-    if (next.state !== 'ended') link.set(next.state === 'joined' ? { nodeId: next.nodeId, bus: next.session.bus } : null)
-  }
-  const isReady = (): boolean => now?.state === 'joined' && link.isConnected()
+  const place: Place = { now: null, session: null }
   const { gateway, url } = await openDoor({
     settings,
     controllers: memory.controllers(),
-    isReady,
-    identity: () => identityOf(now),
-    metrics,
+    isReady: () => place.now?.state === 'joined' && linked.isConnected(),
+    identity: () => identityOf(place.now),
     ...nothingBehind,
-    random,
-    clock,
-    log,
-    signal,
+    replicas,
+    openLog: replicas.openLog,
+    ...{ metrics, random, clock, log, signal },
   })
-  gatewayUrl = url
+  const attach = createPresence({
+    nodeType: settings.type,
+    gatewayUrl: () => url,
+    resources: monitor.resources,
+    heartbeatIntervalMs: () => place.session?.settings.heartbeat_interval_ms ?? defaultHeartbeatMs,
+    requestStop: deps.stop,
+    ...{ incarnation, operations, replicas, metrics, random, clock, log },
+  })
+  const link = createBusLink({ connectBus: deps.connectBus ?? connectNatsBus({ key, clock, log }), attach, log })
+  linked.isConnected = link.isConnected
+  const become = createBecoming(deps, running, { place, link })
   try {
     await monitor.ready
     const registration = () =>
@@ -206,6 +186,25 @@ async function join(deps: Life, { monitor, client, operations, replicas, metrics
   } finally {
     await link.close(false)
     await gateway.close()
+  }
+}
+
+type Become = (next: Membership, before: Membership | null) => Promise<void>
+
+function createBecoming({ memory, log }: Life, running: Running, { place, link }: { place: Place; link: BusLink }): Become {
+  return async (next, before) => {
+    place.now = next
+    if ('session' in next) {
+      place.session = next.session
+      running.onSettings(next.session.settings)
+    }
+    tell(log, next, before)
+    if (isRemoved(next, before)) {
+      running.operations.forget()
+      running.replicas.forget().catch((error: unknown) => log.error('the replicas of a removed node were not ended', { error }))
+    }
+    await memory.keep(next)
+    if (next.state !== 'ended') link.set(next.state === 'joined' ? { nodeId: next.nodeId, bus: next.session.bus } : null)
   }
 }
 
@@ -258,8 +257,8 @@ function startReplicas(deps: Life, { backends, metrics }: { backends: InstalledB
   return openReplicas({
     dataDir,
     backends,
-    models: noModelFiles,
-    drivers: {},
+    models: noModelFiles(dataDir),
+    drivers: createDrivers({ clock }),
     env,
     onStarted: metrics.replicaStarted,
     onExited: metrics.replicaExited,
@@ -269,13 +268,14 @@ function startReplicas(deps: Life, { backends, metrics }: { backends: InstalledB
   })
 }
 
-/** Until there are model files. */
-const noModelFiles: Pick<ModelFiles, 'stage' | 'remove'> = {
-  stage: async ({ model }) => {
+/** Until there are model files: a model that has none needs none. */
+const noModelFiles = (dataDir: DataDir): Pick<ModelFiles, 'stage' | 'remove'> => ({
+  stage: async ({ model, files }) => {
+    if (files.length === 0) return { directory: dataDir.root, [Symbol.dispose]: () => undefined }
     throw new FleetError({ code: 'incompatible', retry: 'never', message: `this worker keeps no model files, so it can't load ${model}` })
   },
   remove: async () => undefined,
-}
+})
 
 function startOperations({ dataDir, step, clock, log }: Life, installer: Installer): Promise<Operations> {
   return openOperations({ path: dataDir.path('operations/journal'), installer, clock, log, ...(step === undefined ? {} : { step }) })

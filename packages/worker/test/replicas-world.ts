@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { createLocalHub, type Bus } from '@muster/bus'
 import { systemClock } from '@muster/host'
 import {
-  BackendName,
   Digest,
   Incarnation,
   LoadModel,
@@ -18,7 +17,6 @@ import {
 } from '@muster/protocol'
 import { copyScriptedBackend, makeTempDir, waitFor, type ScriptedLife, type TempDir } from '@muster/testkit'
 import { openBackendStore, type BackendStore } from '../src/storage/backend-store.ts'
-import type { Driver } from '../src/drivers/driver.ts'
 import { createOpenAiHttpDriver } from '../src/drivers/openai-http.ts'
 import { createInstalledBackends } from '../src/supervisor/installed-backends.ts'
 import { openReplicas, type ReplicasOptions } from '../src/supervisor/open-replicas.ts'
@@ -27,7 +25,6 @@ import { nodeId } from './operations-world.ts'
 import { recordingLog, type RecordingLog } from './recording-log.ts'
 import { never, recordOf } from './test-store.ts'
 
-export const scriptedName = BackendName.parse('scripted')
 export const replicaId = (text: string): ReplicaId => ReplicaId.parse(text)
 
 export interface ReplicasWorld extends AsyncDisposable {
@@ -98,11 +95,11 @@ async function attachTo(parts: Parts): Promise<ReplicasWorld> {
   await bus.ping(5_000)
   let seq = 0
   const detach = replicas.attach({ bus: own, nodeId, incarnation: Incarnation.parse('i-1'), nextSeq: () => seq++ })
-  const seen = <T extends NodeEvent['type']>(type: T, id: string): Promise<Extract<NodeEvent, { type: T }>> =>
-    waitFor(
-      () => events.find((event): event is Extract<NodeEvent, { type: T }> => event.type === type && 'replica_id' in event && event.replica_id === id),
-      { what: `${type} of ${id}` },
-    ) as Promise<Extract<NodeEvent, { type: T }>>
+  const seen = <T extends NodeEvent['type']>(type: T, id: string): Promise<Extract<NodeEvent, { type: T }>> => {
+    const isIt = (event: NodeEvent): event is Extract<NodeEvent, { type: T }> =>
+      event.type === type && 'replica_id' in event && event.replica_id === id
+    return waitFor(() => events.find(isIt) ?? null, { what: `${type} of ${id}` })
+  }
   const leave = async (): Promise<void> => {
     detach()
     await Promise.all([bus.close(), own.close(), store.close()])
@@ -116,7 +113,10 @@ async function attachTo(parts: Parts): Promise<ReplicasWorld> {
     restore: hub.restore,
     ready: (id) => seen('replica.ready', id),
     exited: (id) => seen('replica.exited', id),
-    result: (op) => waitFor(() => events.find((event) => event.type === 'op.result' && event.op_id === op) as OpStatusReply, { what: `the result of ${op}` }),
+    result: (op) =>
+      waitFor(() => events.find((event) => event.type === 'op.result' && event.op_id === op) as OpStatusReply, {
+        what: `the result of ${op}`,
+      }),
     async serve(id, life = {}, more = {}) {
       const accepted = await replicas.load(loadOf(id, life, more))
       if (!accepted.accepted) throw new Error(accepted.failure.message)
@@ -124,7 +124,13 @@ async function attachTo(parts: Parts): Promise<ReplicasWorld> {
     },
     pids: (id) => markedPids(id),
     async pid(id) {
-      const [pid] = await waitFor(async () => { const pids = await markedPids(id); return pids.length > 0 ? pids : null }, { what: `a process of ${id}` })
+      const [pid] = await waitFor(
+        async () => {
+          const pids = await markedPids(id)
+          return pids.length > 0 ? pids : null
+        },
+        { what: `a process of ${id}` },
+      )
       return pid ?? 0
     },
     async reopen(again = {}) {
@@ -139,7 +145,11 @@ async function attachTo(parts: Parts): Promise<ReplicasWorld> {
   }
 }
 
-export function loadOf(id: string, life: ScriptedLife & Record<string, unknown> = {}, more: Partial<Record<keyof LoadModel, unknown>> = {}): LoadModel {
+export function loadOf(
+  id: string,
+  life: ScriptedLife & Record<string, unknown> = {},
+  more: Partial<Record<keyof LoadModel, unknown>> = {},
+): LoadModel {
   return LoadModel.parse({
     model: 'm',
     revision: 'rev-1',
@@ -161,5 +171,3 @@ async function markedPids(id: string): Promise<number[]> {
   await new Promise((resolve) => child.once('close', resolve))
   return text.split('\n').filter(Boolean).map(Number)
 }
-
-export type TestDriver = Driver

@@ -542,11 +542,10 @@ describe('bad requests', () => {
     expect(JSON.stringify(installer.calls)).not.toContain('evil')
   })
 
-  it('a replica can not be started yet, which is said and not pretended', async () => {
+  it('an install that names a model says that no process of the backend could be started', async () => {
     const { installer, install } = await world()
-    expect(await install({ backend: llama, model_id: 'tiny' })).toMatchObject({ success: false, error: /^incompatible: / })
-    expect(await install({ backend: llama, model_id: 'tiny', async: true })).toMatchObject({ failure: { code: 'incompatible' } })
-    expect(installer.calls).toEqual([])
+    expect(await install({ backend: llama, model_id: 'tiny' })).toMatchObject({ success: false, error: /^not_found: / })
+    expect(installer.calls.map(({ what }) => what)).toEqual(['install'])
   })
 
   it('S1.27 stopping backends is served', async () => {

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto'
 import type { Clock, DataDir, Log } from '@muster/host'
 import {
   failureOf,
-  FleetError,
   type Failure,
   type LoadModel,
+  type ModelName,
   type NodeId,
   type OperationId,
   type OpStatusReply,
@@ -102,12 +102,7 @@ function createFace(world: World, stopping: AbortController): Replicas {
     find: (named) => findReplica(all(), named, deps),
     findOrStart: (named) => findOrStartReplica(named, { all, start, get: (id) => replicas.get(id), deps }),
     stopBackend: (backend, how) => stopBackend(world, { backend, ...how }),
-    async removeModel(model) {
-      const own = all().filter(({ record }) => record.order.model === model)
-      await Promise.all(own.map((each) => unloadReplica(each, { force: true, because: because(`the model ${model} was removed`) }, deps)))
-      await deps.models.remove(model)
-      await Promise.all(own.map(({ record }) => drop(record, world)))
-    },
+    removeModel: (model) => removeModel(world, model),
     running: () =>
       all()
         .filter((each) => !isGone(each) && each.record.order.stage_only !== true)
@@ -237,6 +232,14 @@ async function stopBackend(
   const meant = [...replicas.values()].filter((each) => !isGone(each) && isMeant(each))
   const what = backend === null ? 'every backend' : `the backend ${backend}`
   await Promise.all(meant.map((each) => unloadReplica(each, { force, because: because(`the processes of ${what} were stopped`) }, deps)))
+}
+
+async function removeModel(world: World, model: ModelName): Promise<void> {
+  const own = [...world.replicas.values()].filter(({ record }) => record.order.model === model)
+  const how = { force: true, because: because(`the model ${model} was removed`) }
+  await Promise.all(own.map((each) => unloadReplica(each, how, world.deps)))
+  await world.deps.models.remove(model)
+  await Promise.all(own.map(({ record }) => drop(record, world)))
 }
 
 async function forget(world: World, replica: Replica): Promise<void> {
