@@ -31,6 +31,7 @@ import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
 import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
+import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
 import { createServing } from './inference/create-serving.ts'
 import { createInventory } from './inventory/create-inventory.ts'
 import { createMetrics, refreshMetrics } from './metrics.ts'
@@ -98,15 +99,10 @@ export function assemble(foundation: Foundation) {
       const failing = new AbortController()
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      const loops = [
-        parts.feed,
-        parts.pulse,
-        parts.inventory,
-        parts.operations,
-        parts.principalWatch,
-        parts.housekeeping,
-        parts.serving,
-      ].map((loop) => loop.run(until).catch((error: unknown) => failing.abort(error)))
+      const { feed, pulse, inventory, operations, loads, principalWatch, housekeeping, serving } = parts
+      const loops = [feed, pulse, inventory, operations, loads, principalWatch, housekeeping, serving].map((loop) =>
+        loop.run(until).catch((error: unknown) => failing.abort(error)),
+      )
       await Promise.all(loops)
       await Promise.all([parts.prober.settle(), listening.stop()])
       failing.signal.throwIfAborted()
@@ -124,10 +120,13 @@ function createParts(foundation: Foundation) {
   const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
   const id = newId('c')
-  const { operations, inventory, planners, wishes } = createBackendParts(foundation, { id, onSettled: metrics.settled })
+  const { operations, inventory, planners, wishes, loads } = createBackendParts(foundation, { id, onSettled: metrics.settled })
   const { settleByInventory } = operations
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
-  feed.listen(() => operations.wake())
+  feed.listen(({ changes }) => {
+    operations.wake()
+    loads.noteChanges(new Set(changes.map(({ kind }) => kind)))
+  })
   const models = createShowModels(store)
   const readers = { model: models.read, node: readNodes, operation: operations.read, backend: inventory.fleet.read }
   const hub = createEventHub({ feed, changes: store.changes, readers, log })
@@ -147,7 +146,7 @@ function createParts(foundation: Foundation) {
     },
   })
   const membership = membershipOf(foundation, feed)
-  const serving = createServing({ routes: store.routes, feed, controllerId: id, settings, errorEvent, clock, log })
+  const serving = createServing({ routes: store.routes, feed, controllerId: id, settings, errorEvent, loads: loads.cold, clock, log })
   const housekeeping = createHousekeeping({
     store,
     principals,
@@ -171,6 +170,7 @@ function createParts(foundation: Foundation) {
     operations,
     planners,
     wishes,
+    loads,
     serving,
   }
 }
@@ -200,7 +200,17 @@ function createBackendParts(foundation: Foundation, { id, onSettled }: { id: str
     onSettled: (settled) => {
       onSettled(settled)
       inventory.checker.wake()
+      loads.noteInstalled(settled.map(({ intent }) => intent.nodeId))
     },
+    recordOther: (ticks) => store.loads.recordProgress(ticks, quietMsOf(settings)),
+  })
+  const loads: Loads = createLoads({
+    ...{ bus, store, settings, holder: id, wishes, random: Math.random, step: foundation.step ?? noStep, clock, log },
+    catalogue: planners.catalogue,
+    wakeOperations: operations.wake,
+    heard: operations.heard,
+    filesFor: async ({ files }) => files,
+    onStep: () => undefined,
   })
   const inventory = createInventory({
     ...{ bus, store, settings, holder: id, stopping, clock, log },
@@ -212,7 +222,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled }: { id: str
       operations.wake()
     },
   })
-  return { operations, inventory, planners, wishes }
+  return { operations, inventory, planners, wishes, loads }
 }
 
 function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }: { isStarted: () => boolean; isReady: () => boolean }) {

@@ -110,6 +110,7 @@ export const controllerSettings = defineSettings({
     help: 'tell clients of /v1 which node and replica answered, in headers',
   }),
   reconcileInterval: duration({ flag: 'reconcile-interval', default: '10s', help: 'safety poll of the queue; events wake it earlier' }),
+  idleScaleDown: duration({ flag: 'idle-scale-down', default: '5m', help: 'idle time after which replicas above the minimum go' }),
   historyRetention: duration({ flag: 'history-retention', default: '30d', help: 'how long finished operations and their events are kept' }),
   upgradeCheckInterval: duration({
     flag: 'upgrade-check-interval',

@@ -8,6 +8,7 @@ import { createResultListener } from '../reconcile/listen.ts'
 import { Reconciler } from '../reconcile/loop.ts'
 import { createSend } from '../reconcile/send.ts'
 import type { ControllerSettings } from '../settings.ts'
+import type { IntentStore } from '../store/intents.ts'
 import type { OperationRecord } from '../store/operations.ts'
 import type { Step } from '../step.ts'
 import type { Store } from '../store/store.ts'
@@ -23,6 +24,8 @@ export interface OperationsDeps {
   /** This process; what it holds is taken over when it is gone. */
   readonly holder: string
   readonly onSettled: (settled: readonly Settled[]) => void
+  /** Of work that is no wish: loads of models. Says which of it is under way. */
+  readonly recordOther: IntentStore['recordProgress']
   readonly step: Step
   readonly random: () => number
   readonly clock: Clock
@@ -49,13 +52,17 @@ export function createOperations(deps: OperationsDeps) {
   })
   const bars = createBars({ operations: store.operations, clock, log })
   const showing = createShowing({ operations: store.operations, clock, log })
-  const book = createProgressBook({ bus, intents, onTicks: showing.onTicks, clock, log })
+  const recordProgress: IntentStore['recordProgress'] = async (ticks) =>
+    (await Promise.all([intents.recordProgress(ticks), deps.recordOther(ticks)])).flat()
+  const book = createProgressBook({ bus, recordProgress, onTicks: showing.onTicks, clock, log })
   const results = createResultListener({ bus, intents, advance, settleProgress: book.settle, log })
   const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, book.heard), operation.progress)
 
   return {
     view,
     wake: (): void => reconciler.wake(),
+    /** What was last heard of the bytes of some work, before it is stored. */
+    heard: book.heard,
     settleByInventory: results.settleByInventory,
     /** For the event stream. */
     read: async (ids: readonly string[]): Promise<Map<string, object>> =>

@@ -33,7 +33,7 @@ async function world({ isOpen = (): boolean => true, record }: { isOpen?: (op: s
   }
   const book = createProgressBook({
     bus: hub.connect(),
-    intents: { recordProgress },
+    recordProgress,
     onTicks: (keys) => told.push(...keys),
     clock,
     log: silentLog,
@@ -205,7 +205,7 @@ it('S2.24 goes on without progress when it can’t be subscribed to, and says so
   const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async () => stopping.abort() }
   const book = createProgressBook({
     bus,
-    intents: { recordProgress: async () => [] },
+    recordProgress: async () => [],
     onTicks: () => undefined,
     clock,
     log: { ...silentLog, warn },

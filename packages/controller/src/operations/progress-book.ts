@@ -25,14 +25,15 @@ export type BytesHeard = BytesSeen & Readonly<{ heardAt: number; epoch: number |
 
 export interface ProgressBookDeps {
   readonly bus: Bus
-  readonly intents: Pick<IntentStore, 'recordProgress'>
+  /** Says which of it is about work under way. */
+  readonly recordProgress: IntentStore['recordProgress']
   /** Told every 250 ms what was heard of since. */
   readonly onTicks: (keys: readonly TickKey[]) => void
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createProgressBook({ bus, intents, onTicks, clock, log }: ProgressBookDeps) {
+export function createProgressBook({ bus, recordProgress, onTicks, clock, log }: ProgressBookDeps) {
   const pages = createPages()
   let news = new Map<string, TickKey>()
   const trouble = createTrouble({ what: 'progress can not be stored', clock, log })
@@ -49,7 +50,7 @@ export function createProgressBook({ bus, intents, onTicks, clock, log }: Progre
     const fresh = entries.filter((entry) => !entry.isStored)
     if (fresh.length === 0) return
     try {
-      const open = new Set((await intents.recordProgress(fresh.map((entry) => entry.tick))).map(keyOf))
+      const open = new Set((await recordProgress(fresh.map((entry) => entry.tick))).map(keyOf))
       for (const entry of fresh) {
         entry.isStored = true
         // Nobody asked for it, or it has come to its end.

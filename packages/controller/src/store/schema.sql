@@ -409,6 +409,7 @@ create table replicas (
   created_at timestamp with time zone not null default now(),
   ready_at timestamp with time zone,
   drain_since timestamp with time zone,
+  told_at timestamp with time zone,
   exited_at timestamp with time zone,
   exit jsonb,
   constraint replicas_pkey PRIMARY KEY (id),
@@ -506,6 +507,18 @@ declare
 begin
   if exists (select from models m where m.name = model_name) then perform record_change('model', model_name, false); end if;
   return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION public.loads_of_removed_node()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update loads set state = 'waiting', node_id = null, replica_id = null, install_id = null, op_id = null, next_at = now(), sign_at = null,
+    holder = null, lease_until = null, row_version = row_version + 1
+  where node_id = old.id and state in ('installing', 'starting', 'ready');
+  return old;
 end
 $function$;
 
@@ -707,6 +720,8 @@ CREATE TRIGGER model_changed AFTER INSERT OR DELETE OR UPDATE ON public.models F
 CREATE TRIGGER node_pulse_changed AFTER UPDATE ON public.node_pulses FOR EACH ROW WHEN (((old.liveness <> new.liveness) OR (old.answering <> new.answering))) EXECUTE FUNCTION node_pulse_changed();
 
 CREATE TRIGGER node_pulses_turned AFTER UPDATE ON public.node_pulses REFERENCING OLD TABLE AS old_pulses NEW TABLE AS new_pulses FOR EACH STATEMENT EXECUTE FUNCTION node_pulses_turned();
+
+CREATE TRIGGER loads_of_removed_node BEFORE DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION loads_of_removed_node();
 
 CREATE TRIGGER node_changed AFTER INSERT OR DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_changed();
 

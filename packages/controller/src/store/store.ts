@@ -8,12 +8,15 @@ import { DutyStore } from './duties.ts'
 import { GalleryStore } from './galleries.ts'
 import { IntentStore } from './intents.ts'
 import { InventoryStore } from './inventory.ts'
+import { LoadStore } from './loads.ts'
 import { ModelOperationStore } from './model-operations.ts'
 import { ModelStore } from './models.ts'
 import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
+import { PlacementStore } from './placement.ts'
 import { PulseStore } from './pulses.ts'
 import { ReopenStore } from './reopen.ts'
+import { ReplicaStore } from './replicas.ts'
 import { RouteStore } from './routes.ts'
 import type { Database } from './tables.ts'
 import { WishStore } from './wishes.ts'
@@ -30,12 +33,15 @@ export function createStore(db: Kysely<Database>) {
     galleries: new GalleryStore(db),
     intents: new IntentStore(db),
     inventory: new InventoryStore(db),
+    loads: new LoadStore(db),
     modelOperations: new ModelOperationStore(db),
     models: new ModelStore(db),
     nodes: new NodeStore(db),
     operations: new OperationStore(db),
+    placement: new PlacementStore(db),
     pulses: new PulseStore(db),
     reopen: new ReopenStore(db),
+    replicas: new ReplicaStore(db),
     routes: new RouteStore(db),
     wishes: new WishStore(db),
   }

@@ -292,6 +292,7 @@ export interface ReplicasTable {
   created_at: Defaulted<Timestamp>
   ready_at: Timestamp | null
   drain_since: Timestamp | null
+  told_at: Timestamp | null
   exited_at: Timestamp | null
   exit: Json | null
 }

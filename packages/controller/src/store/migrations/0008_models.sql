@@ -106,6 +106,8 @@ create table replicas (
   created_at timestamptz not null default now(),
   ready_at timestamptz,
   drain_since timestamptz,
+  -- When its worker was last told to end it.
+  told_at timestamptz,
   exited_at timestamptz,
   -- {exit_code?, signal?, last_lines?, expected?}
   exit jsonb,
@@ -205,3 +207,14 @@ $$;
 create trigger replica_added after insert or delete on replicas for each row execute function replica_changed();
 create trigger replica_changed after update on replicas for each row
   when (old.state is distinct from new.state or old.slot is distinct from new.slot) execute function replica_changed();
+
+-- What was to run, or ran, on a node that is removed is placed anew. Its replicas go with it.
+create function loads_of_removed_node() returns trigger language plpgsql as $$
+begin
+  update loads set state = 'waiting', node_id = null, replica_id = null, install_id = null, op_id = null, next_at = now(), sign_at = null,
+    holder = null, lease_until = null, row_version = row_version + 1
+  where node_id = old.id and state in ('installing', 'starting', 'ready');
+  return old;
+end
+$$;
+create trigger loads_of_removed_node before delete on nodes for each row execute function loads_of_removed_node();

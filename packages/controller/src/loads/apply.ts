@@ -1,0 +1,258 @@
+// Carries out what was decided about a claimed load, within its lease: chooses a node, wishes for the backend there, sends
+// the command, or asks how it goes. Whatever it does may have been done before by somebody who is gone.
+import { newId, type Clock, type Log } from '@muster/host'
+import { BusError, type Bus } from '@muster/bus'
+import {
+  failureOf,
+  FleetError,
+  modelLoad,
+  opCancel,
+  OperationId,
+  opStatus,
+  ReplicaId,
+  type CommandReply,
+  type Failure,
+  type Load,
+  type LoadEvent,
+  type ModelConfig,
+  type ModelFile,
+  type NodeId,
+} from '@muster/protocol'
+import { statusOf } from '../nodes/view.ts'
+import type { Place } from '../placement/candidates.ts'
+import type { LoadRecord } from '../store/load-rows.ts'
+import type { LoadStore, WantedModel } from '../store/loads.ts'
+import type { NodeStore } from '../store/nodes.ts'
+import type { PulseStore } from '../store/pulses.ts'
+import type { Step } from '../step.ts'
+import type { Advance } from './advance.ts'
+import { decideLoad, eventOfStatus, type Decision, type InstallStanding, type StepDetail, type World } from './decide.ts'
+import { isWanted } from './wanted.ts'
+
+/** The contract gives workers 2 s to accept. */
+const answerWithinMs = 4_000
+/** After a command or a question of which nobody knows what became of it. */
+const againInMs = 1_000
+
+export interface ApplyDeps {
+  readonly bus: Bus
+  readonly loads: LoadStore
+  readonly nodes: Pick<NodeStore, 'find'>
+  readonly pulses: Pick<PulseStore, 'recordNoResponders'>
+  readonly advance: Advance
+  readonly place: Place
+  /** Makes, or joins, the wish for a backend on one node; its operation. */
+  readonly install: (wanted: { model: WantedModel; nodeId: NodeId; signal: AbortSignal }) => Promise<OperationId>
+  readonly installStanding: (installId: OperationId, nodeId: NodeId) => Promise<InstallStanding>
+  /** What the worker fetches, and from whom. */
+  readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
+  readonly quietMs: number
+  readonly stallMs: number
+  readonly step: Step
+  readonly clock: Clock
+  readonly log: Log
+}
+export type Apply = (claimed: LoadRecord, now: number, signal: AbortSignal) => Promise<void>
+
+interface Job {
+  readonly record: LoadRecord
+  readonly now: () => number
+  readonly signal: AbortSignal
+}
+
+export function createApply(deps: ApplyDeps): Apply {
+  return async (record, claimedAt, signal) => {
+    const began = deps.clock.monotonic()
+    const job: Job = { record, now: () => claimedAt + (deps.clock.monotonic() - began), signal }
+    await deps.step('RT.job.claimed')
+    const { model, world } = await observe(job, deps)
+    const decision = decideLoad(record.load, world)
+    await carryOut(decision, { job, model }, deps)
+  }
+}
+
+async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<{ model: WantedModel | null; world: World }> {
+  const model = await deps.loads.model(load.model)
+  const nodeId = 'nodeId' in load ? load.nodeId : null
+  const node = nodeId === null || load.state === 'failed' ? null : await deps.nodes.find(nodeId)
+  const isNodeHere = node !== null && statusOf(node).status === 'healthy'
+  const isUnplaced = load.state === 'waiting' || load.state === 'failed'
+  const config = model?.config ?? null
+  const placing = async () =>
+    isUnplaced && config !== null
+      ? (await deps.place({ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null })).placement
+      : null
+  const placement = await placing().catch((error: unknown): Failure => {
+    if (error instanceof FleetError) return error.failure
+    throw error
+  })
+  const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
+  const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
+  return { model, world: { model: known, isNodeHere, placement, install } }
+}
+
+type Task = Readonly<{ job: Job; model: WantedModel | null }>
+
+async function carryOut(decision: Decision, { job, model }: Task, deps: ApplyDeps): Promise<void> {
+  switch (decision.do) {
+    case 'step':
+      await move(job, decision.event, deps)
+      return
+    case 'install':
+      if (model !== null) await askForInstall(decision.nodeId, { job, model }, deps)
+      return
+    case 'start':
+      if (model !== null) await start(decision.nodeId, { job, model }, deps)
+      return
+    case 'ask':
+      if (model !== null) await ask({ job, model }, deps)
+      return
+    case 'nothing':
+      return
+  }
+}
+
+/** By what was decided on the row as it was claimed; if somebody moved it since, by nothing. */
+async function move(
+  job: Job,
+  event: LoadEvent,
+  { advance, loads }: ApplyDeps,
+  detail: StepDetail = {},
+): Promise<LoadRecord | 'gone' | null> {
+  const { load, version } = job.record
+  let isFirst = true
+  return await advance({
+    read: async () => {
+      const given = isFirst
+      isFirst = false
+      if (given) return { now: job.now(), rows: [job.record] }
+      const { now, rows } = await loads.find(load)
+      return { now, rows: rows.filter((row) => row.version === version) }
+    },
+    eventOf: () => event,
+    detail,
+  })
+}
+
+type Known = Readonly<{ job: Job; model: WantedModel }>
+
+async function askForInstall(nodeId: NodeId, { job, model }: Known, deps: ApplyDeps): Promise<void> {
+  try {
+    const installId = await deps.install({ model, nodeId, signal: job.signal })
+    await deps.step('RT.job.install_asked')
+    await move(job, { type: 'install_asked', nodeId, installId }, deps)
+  } catch (error) {
+    if (job.signal.aborted) return
+    if (!(error instanceof Error)) throw error
+    await move(job, { type: 'failed', failure: failureOf(error) }, deps)
+  }
+}
+
+async function start(nodeId: NodeId, { job, model }: Known, deps: ApplyDeps): Promise<void> {
+  const { load } = job.record
+  const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId('r'))
+  const opId = OperationId.parse(newId('ld'))
+  const detail = { started: { backend: model.backend, config: model.config } }
+  const placed = await move(job, { type: 'placed', nodeId, opId, replicaId }, deps, detail)
+  await deps.step('RT.job.placed')
+  if (placed === null || placed === 'gone') return
+  await send({ job: { ...job, record: placed }, model }, deps)
+}
+
+/** The same command again is the same load: the worker goes by the replica's id. */
+async function send({ job, model }: Known, deps: ApplyDeps): Promise<void> {
+  const { load } = job.record
+  if (load.state !== 'starting') return
+  const event = await exchange(load, { job, model }, deps)
+  await deps.step('RT.job.mid')
+  if (event !== null) await move(job, event, deps)
+}
+
+async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model }: Known, deps: ApplyDeps): Promise<LoadEvent | null> {
+  const { nodeId: node, opId, epoch } = load
+  try {
+    const reply = await deps.bus.request(
+      modelLoad,
+      { node },
+      {
+        model: model.name,
+        revision: model.revision,
+        // What is staged only has no process, and yet has to be told from all others.
+        replica_id: load.replicaId ?? ReplicaId.parse(opId),
+        backend: model.backend,
+        config: model.config,
+        files: await deps.filesFor(model.config, node),
+        op_id: opId,
+        epoch,
+        slot: load.slot,
+        ...(load.purpose === 'stage' ? { stage_only: true } : {}),
+      },
+      { timeoutMs: answerWithinMs, signal: job.signal },
+    )
+    return eventOfReply(reply, deps.quietMs)
+  } catch (error) {
+    if (job.signal.aborted) return null
+    if (error instanceof FleetError) return { type: 'failed', failure: error.failure }
+    if (!(error instanceof BusError)) throw error
+    return await eventOfBusError(error, load, deps)
+  }
+}
+
+function eventOfReply(reply: CommandReply, quietMs: number): LoadEvent {
+  if ('success' in reply) {
+    const message = `the worker could not take the load on: ${reply.error ?? 'it gave no reason'}`
+    return { type: 'failed', failure: { code: 'internal', retry: 'backoff', message } }
+  }
+  return reply.accepted ? { type: 'accepted', quietMs } : { type: 'failed', failure: reply.failure }
+}
+
+async function eventOfBusError(error: BusError, load: Extract<Load, { state: 'starting' }>, deps: ApplyDeps): Promise<LoadEvent> {
+  switch (error.code) {
+    case 'no_responders': {
+      const node = await deps.nodes.find(load.nodeId)
+      if (node !== null) await deps.pulses.recordNoResponders({ id: node.id, incarnation: node.incarnation })
+      const message = 'the worker reports, but nothing on it listens for loads'
+      return { type: 'failed', failure: { code: 'unavailable', retry: 'backoff', message } }
+    }
+    case 'timeout':
+    case 'disconnected':
+    case 'closed':
+      return { type: 'unheard', againInMs }
+    case 'too_large':
+    case 'invalid': {
+      const message = `the worker and this controller do not understand each other: ${error.message}`.slice(0, 8192)
+      return { type: 'given_up', failure: { code: 'internal', retry: 'backoff', message } }
+    }
+    default:
+      return { type: 'given_up', failure: failureOf(error) }
+  }
+}
+
+async function ask({ job, model }: Known, deps: ApplyDeps): Promise<void> {
+  const { load, bytes } = job.record
+  if (load.state !== 'starting') return
+  const to = { timeoutMs: answerWithinMs, signal: job.signal }
+  const { nodeId: node, opId: op_id } = load
+  try {
+    const reply = await deps.bus.request(opStatus, { node }, { op_id }, to)
+    const { quietMs, stallMs } = deps
+    const event = eventOfStatus(load, { reply, bytes }, { now: job.now(), quietMs, stallMs })
+    if (event === 'unknown') return await send({ job, model }, deps)
+    const detail = { backendDigest: reply.digest ?? null }
+    const moved = await move(job, event, deps, detail)
+    if (event.type !== 'given_up' || moved === null) return
+    deps.log.warn('a load showed no sign of life; it is cancelled on its worker', { model: load.model, node, op: op_id })
+    await deps.bus.request(opCancel, { node }, { op_id }, to)
+  } catch (error) {
+    if (job.signal.aborted) return
+    deps.log.debug('a worker did not say how a load goes', { model: load.model, node, error })
+    await move(job, await unanswered(load, job, deps), deps)
+  }
+}
+
+/** A worker that reports, and never says how the load goes, is not worth waiting for longer than for one that stands still. */
+async function unanswered(load: Extract<Load, { state: 'starting' }>, job: Job, { stallMs }: ApplyDeps): Promise<LoadEvent> {
+  if (job.now() - load.signAt <= stallMs) return { type: 'looked', againInMs }
+  const message = `the worker did not say for ${Math.round(stallMs / 1000)} s how the load goes; it is tried again`
+  return { type: 'given_up', failure: { code: 'timeout', retry: 'backoff', message } }
+}

@@ -1,0 +1,148 @@
+// The parts that bring models up and look after their processes, put together.
+import type { Bus } from '@muster/bus'
+import type { Clock, Log } from '@muster/host'
+import {
+  FailureCode,
+  type BackendName,
+  type Failure,
+  type ModelConfig,
+  type ModelFile,
+  type NodeId,
+  type OperationId,
+} from '@muster/protocol'
+import type { Catalogue } from '../gallery/catalogue.ts'
+import type { Wishes } from '../operations/submit.ts'
+import { createPlace } from '../placement/candidates.ts'
+import { createReplicaListener } from '../replicas/listen.ts'
+import { createTendReplicas, createUnload } from '../replicas/tend.ts'
+import type { ControllerSettings } from '../settings.ts'
+import type { Step } from '../step.ts'
+import type { Store } from '../store/store.ts'
+import { createAdvance, type Taken } from './advance.ts'
+import { createApply } from './apply.ts'
+import { createColdLoads } from './cold-loads.ts'
+import type { InstallStanding } from './decide.ts'
+import { LoadLoop } from './loop.ts'
+import { createLoadStatuses, type Bytes } from './status.ts'
+
+export interface LoadsDeps {
+  readonly bus: Bus
+  readonly store: Store
+  readonly settings: Pick<ControllerSettings, 'opStallTimeout' | 'reconcileInterval' | 'idleScaleDown'>
+  /** This process; what it holds is taken over when it is gone. */
+  readonly holder: string
+  readonly catalogue: Catalogue
+  readonly wishes: Pick<Wishes, 'install'>
+  /** There are new wishes for backends. */
+  readonly wakeOperations: () => void
+  readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
+  readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
+  readonly onStep: (taken: Taken) => void
+  readonly step: Step
+  readonly random: () => number
+  readonly clock: Clock
+  readonly log: Log
+}
+export type Loads = ReturnType<typeof createLoads>
+
+/** Nothing heard of a load for that long: its worker is asked. */
+const maxQuietMs = 5_000
+
+export const quietMsOf = ({ opStallTimeout }: Pick<ControllerSettings, 'opStallTimeout'>): number =>
+  Math.min(maxQuietMs, opStallTimeout / 4)
+
+export function createLoads(deps: LoadsDeps) {
+  const { bus, store, settings, holder, heard, random, clock, log } = deps
+  const { loads, replicas, nodes, pulses } = store
+  const quietMs = quietMsOf(settings)
+  const onStep = (taken: Taken): void => {
+    deps.onStep(taken)
+    loop.wake()
+  }
+  const advance = createAdvance({ loads, onStep, random, log })
+  const place = createPlace({ nodes, intents: store.intents, placement: store.placement, catalogue: deps.catalogue })
+  const unload = createUnload({ bus, log })
+  const apply = createApply({
+    ...{ bus, loads, nodes, pulses, advance, place, quietMs, clock, log },
+    install: installOf(deps),
+    installStanding: installStandingOf(store),
+    filesFor: deps.filesFor,
+    stallMs: settings.opStallTimeout,
+    step: deps.step,
+  })
+  const loop = new LoadLoop({
+    ...{ loads, advance, apply, holder, clock, log },
+    tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
+    idleMs: settings.idleScaleDown,
+    intervalMs: settings.reconcileInterval,
+  })
+  const listener = createReplicaListener({ bus, loads, replicas, nodes, advance, unload, clock, log })
+  const statuses = createLoadStatuses({ loads, replicas, nodes, heard, installBytes: installBytesOf(store) })
+  return {
+    cold: createColdLoads({ loads, statuses, wake: () => loop.wake() }),
+    place,
+    inFlight: listener.inFlight,
+    wake: (): void => loop.wake(),
+    /** What changed, by kind: nodes decide where what found no place could go. */
+    noteChanges(kinds: ReadonlySet<string>): void {
+      if (kinds.has('node')) void loads.reconsider().catch((error: unknown) => log.debug('loads could not be hurried', { error }))
+      if (['node', 'model', 'replica', 'operation', 'backend'].some((kind) => kinds.has(kind))) loop.wake()
+    },
+    /** Wishes for backends came to their end on these nodes: loads that wait for one are looked at. */
+    noteInstalled(nodeIds: readonly NodeId[]): void {
+      void loads.hurryInstalling(nodeIds).then(
+        () => loop.wake(),
+        (error: unknown) => log.debug('loads could not be hurried', { error }),
+      )
+    },
+    /** Until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      await Promise.all([loop.run(signal), listener.run(signal)])
+    },
+  }
+}
+
+/** A wish like any other, for one node: it joins the same wish if that is open, and is carried out like all of them. */
+function installOf({ wishes, store, wakeOperations }: LoadsDeps): Parameters<typeof createApply>[0]['install'] {
+  return async ({ model, nodeId, signal }) => {
+    const requestedBy = `load of model ${model.name}`
+    const wish = await wishes.install({ backend: model.backend, nodes: [nodeId] }, { requestedBy, signal })
+    await store.wishes.submit([wish], null)
+    wakeOperations()
+    return wish.id
+  }
+}
+
+function installStandingOf({ operations }: Pick<Store, 'operations'>) {
+  return async (installId: OperationId, nodeId: NodeId): Promise<InstallStanding> => {
+    const operation = await operations.find(installId)
+    const node = operation?.nodes.find((each) => each.nodeId === nodeId)
+    switch (node?.status) {
+      case undefined:
+      case 'shown':
+      case 'cancelled':
+        return { kind: 'gone' }
+      case 'success':
+        return { kind: 'done' }
+      case 'skipped':
+        return { kind: 'failed', failure: { code: 'incompatible', retry: 'backoff', message: node.message } }
+      case 'error':
+        return { kind: 'failed', failure: errorOf(node) }
+      case 'open': {
+        // It is tried again by itself, much later; the load has a pace of its own, and says meanwhile what is wrong.
+        const { intent } = node.record
+        const isBetweenTries = intent.state === 'waiting' && intent.lastFailure !== null
+        return isBetweenTries && intent.lastFailure !== null ? { kind: 'failed', failure: intent.lastFailure } : { kind: 'open' }
+      }
+    }
+  }
+}
+
+function errorOf({ error, errorCode, dead }: { error: string | null; errorCode: string | null; dead: boolean }): Failure {
+  const code = FailureCode.safeParse(errorCode).data ?? 'internal'
+  return { code, retry: dead ? 'backoff' : 'never', message: error ?? 'the backend could not be installed' }
+}
+
+function installBytesOf({ intents }: Pick<Store, 'intents'>) {
+  return async (nodeId: NodeId, backend: BackendName): Promise<Bytes | null> => (await intents.find(nodeId, backend)).rows[0]?.bytes ?? null
+}

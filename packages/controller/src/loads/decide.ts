@@ -1,0 +1,192 @@
+// What is done next about a load, and what follows for its replica. Pure: protocol/states/load.ts then moves the row.
+import {
+  unreachable,
+  type Failure,
+  type Load,
+  type LoadEvent,
+  type ModelName,
+  type NodeId,
+  type OperationId,
+  type OpStatusReply,
+  type ReplicaId,
+} from '@muster/protocol'
+import { whyNowhere, type Placement } from '../placement/choose.ts'
+import type { Exit, ReplicaChange, Stamp } from '../store/replicas.ts'
+import type { LoadBytes } from '../store/load-rows.ts'
+
+/** How far the wish for the backend has come that a load waits for. */
+export type InstallStanding = Readonly<{ kind: 'open' } | { kind: 'done' } | { kind: 'gone' } | { kind: 'failed'; failure: Failure }>
+
+export interface World {
+  /** Null: there is no such model any more. */
+  readonly model: Readonly<{ name: ModelName; revision: string; isWanted: boolean }> | null
+  /** Its node can be asked; false also when it has none. */
+  readonly isNodeHere: boolean
+  /** Where it could go, when it has no node; or why that is not known. */
+  readonly placement: Placement | Failure | null
+  readonly install: InstallStanding | null
+}
+
+export type Decision =
+  | Readonly<{ do: 'step'; event: LoadEvent }>
+  | Readonly<{ do: 'install'; nodeId: NodeId }>
+  | Readonly<{ do: 'start'; nodeId: NodeId }>
+  /** Nothing was heard of it: its worker is asked. */
+  | Readonly<{ do: 'ask' }>
+  | Readonly<{ do: 'nothing' }>
+
+/** How often an install that is under way is looked at. */
+const lookEveryMs = 2_000
+/** After somebody took a wish back; he may have had a reason. */
+const afterGoneMs = 2_000
+
+export function decideLoad(load: Load, world: World): Decision {
+  const { model } = world
+  if (model === null || !model.isWanted) return step({ type: 'unwanted' })
+  if (load.revision !== model.revision) return step({ type: 'revision_changed', revision: model.revision })
+  switch (load.state) {
+    case 'waiting':
+    case 'failed':
+      return place(load, model.name, world.placement)
+    case 'installing':
+      return world.isNodeHere ? followInstall(world.install) : step({ type: 'node_away' })
+    case 'starting':
+      return world.isNodeHere ? { do: 'ask' } : step({ type: 'node_away' })
+    case 'ready':
+      return world.isNodeHere ? { do: 'nothing' } : step({ type: 'node_away' })
+    default:
+      return unreachable(load)
+  }
+}
+
+const step = (event: LoadEvent): Decision => ({ do: 'step', event })
+
+function place(load: Load, name: ModelName, placement: Placement | Failure | null): Decision {
+  if (placement === null) return { do: 'nothing' }
+  if ('code' in placement) return step({ type: 'failed', failure: placement })
+  const best = placement.nodes.find(({ eligible }) => eligible)
+  if (best === undefined) {
+    const message = whyNowhere({ name }, placement)
+    return step({ type: 'failed', failure: { code: 'no_capacity', retry: 'backoff', message } })
+  }
+  const isEnough = best.hasBackend || load.purpose === 'stage'
+  return { do: isEnough ? 'start' : 'install', nodeId: best.node_id }
+}
+
+function followInstall(install: InstallStanding | null): Decision {
+  switch (install?.kind) {
+    case 'done':
+      return step({ type: 'installed' })
+    case 'failed':
+      return step({ type: 'install_failed', failure: install.failure })
+    case 'open':
+      return step({ type: 'looked', againInMs: lookEveryMs })
+    case 'gone':
+    case undefined:
+      return step({ type: 'install_gone', againInMs: afterGoneMs })
+    default:
+      return unreachable(install)
+  }
+}
+
+export type StallFacts = Readonly<{ now: number; quietMs: number; stallMs: number }>
+
+/** What follows from asking a worker about a load that is starting. `unknown`: it is told (again). */
+export function eventOfStatus(
+  load: Extract<Load, { state: 'starting' }>,
+  { reply, bytes }: { reply: OpStatusReply; bytes: LoadBytes },
+  { now, quietMs, stallMs }: StallFacts,
+): LoadEvent | 'unknown' {
+  const end = eventOfEnd(reply)
+  if (end !== null) return end
+  const isStalled = now - load.signAt > stallMs
+  if (reply.state !== 'unknown' && hasMoved(reply, bytes)) return { type: 'moved', quietMs }
+  if (isStalled) return { type: 'given_up', failure: stalled(stallMs, reply) }
+  return reply.state === 'unknown' ? 'unknown' : { type: 'looked', againInMs: quietMs }
+}
+
+/** How it ended; null while it has not. */
+export function eventOfEnd(reply: OpStatusReply): LoadEvent | null {
+  switch (reply.state) {
+    case 'succeeded':
+      return { type: 'ready' }
+    case 'failed':
+    case 'cancelled':
+      return { type: 'failed', failure: reply.failure ?? unexplained(reply.state) }
+    case 'unknown':
+    case 'accepted':
+    case 'running':
+      return null
+    default:
+      return unreachable(reply.state)
+  }
+}
+
+const unexplained = (how: string): Failure => ({
+  code: 'internal',
+  retry: 'backoff',
+  message: `the load ${how === 'failed' ? 'failed' : 'was cancelled'} on the worker, which gave no reason`,
+})
+
+function hasMoved({ state, phase, current, progress_seq: seq }: OpStatusReply, seen: LoadBytes): boolean {
+  if (state === 'accepted') return true
+  if (seq !== undefined && seen.seq !== null) return seq > seen.seq
+  return seq !== undefined || (current ?? 0) !== seen.current || (phase ?? null) !== seen.phase
+}
+
+const stalled = (stallMs: number, { phase, state }: OpStatusReply): Failure => ({
+  code: 'timeout',
+  retry: 'backoff',
+  message: `the load showed no sign of life for ${Math.round(stallMs / 1000)} s${
+    state === 'unknown' ? ', and its worker knows nothing of it' : phase === undefined ? '' : ` while ${phase}`
+  }; it was given up there and is tried again`,
+})
+
+/** An exit, as the failure of the load that it ends. */
+export function failureOfExit({ exit_code: code, signal, last_lines: lines }: Exit): Failure {
+  const how = signal !== undefined ? `was ended by ${signal}` : code !== undefined ? `exited with ${code}` : 'is gone'
+  const said = lines === undefined || lines.length === 0 ? '' : `; its last lines: ${lines.slice(-5).join(' | ')}`
+  return { code: 'internal', retry: 'backoff', message: `the backend process ${how}${said}`.slice(0, 8192) }
+}
+
+/** What a step needs to know beyond its event. */
+export type StepDetail = Readonly<{
+  started?: Readonly<{ backend: string; config: object }>
+  backendDigest?: string | null
+  exit?: Exit
+  stamp?: Stamp | null
+}>
+
+/** What follows for replicas when a load takes this step. */
+export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): ReplicaChange[] {
+  const own = 'replicaId' in load ? load.replicaId : null
+  const stamp = detail.stamp ?? null
+  switch (event.type) {
+    case 'placed':
+      return event.replicaId === null || detail.started === undefined
+        ? []
+        : [started(load, { ...event, id: event.replicaId }, detail.started)]
+    case 'ready':
+      return own === null ? [] : [{ id: own, do: 'ready', backendDigest: detail.backendDigest ?? null, stamp }]
+    case 'failed':
+      return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: event.failure.message.slice(0, 1024) }, stamp }]
+    case 'exited':
+      return own === null ? [] : [{ id: own, do: 'exit', exit: detail.exit ?? {}, stamp }]
+    case 'given_up':
+    case 'unwanted':
+    case 'revision_changed':
+      return own === null ? [] : [{ id: own, do: 'drain' }]
+    case 'node_away':
+      return own === null ? [] : [{ id: own, do: 'release' }]
+    case 'returned':
+      return [{ id: event.replicaId, do: 'retake', slot: load.slot }]
+    default:
+      return []
+  }
+}
+
+const started = (
+  { model, revision, slot }: Load,
+  { id, nodeId, opId }: { id: ReplicaId; nodeId: NodeId; opId: OperationId },
+  { backend, config }: { backend: string; config: object },
+): ReplicaChange => ({ id, do: 'start', model, revision, slot, nodeId, backend, config, opId })

@@ -1,0 +1,150 @@
+// The loop that brings models up: sees to it that wanted slots have a load and others have none, takes what is due one step
+// further, and looks after replicas that nobody holds. It remembers nothing between rounds; events only wake it.
+import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import type { LoadEvent } from '@muster/protocol'
+import type { LoadRecord } from '../store/load-rows.ts'
+import type { Read } from '../store/intents.ts'
+import type { LoadStore } from '../store/loads.ts'
+import type { Advance } from './advance.ts'
+import type { Apply } from './apply.ts'
+import { compareWanted, isWanted } from './wanted.ts'
+
+export interface LoadLoopDeps {
+  readonly loads: LoadStore
+  readonly advance: Advance
+  readonly apply: Apply
+  /** Decides about replicas that no load holds, and has those ended that are to go. */
+  readonly tendReplicas: (signal: AbortSignal) => Promise<void>
+  readonly holder: string
+  readonly idleMs: number
+  /** The safety poll; what is due earlier wakes it earlier. */
+  readonly intervalMs: number
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Whoever has not noted what came of it by then is gone, and another one goes on. */
+const leaseMs = 8_000
+const batch = 64
+const lanes = 256
+/** Between two rounds, so that a storm of wakes is one. */
+const breathMs = 5
+/** However often it is woken, what all models want is not compared more often. */
+const lookEveryMs = 100
+
+export class LoadLoop {
+  readonly #deps: LoadLoopDeps
+  readonly #wakeable: ReturnType<typeof createWakeable>
+  readonly #trouble: ReturnType<typeof createTrouble>
+  readonly #running = new Set<Promise<void>>()
+  #lookedAt = -Infinity
+  #isTending = false
+
+  constructor(deps: LoadLoopDeps) {
+    this.#deps = deps
+    this.#wakeable = createWakeable(deps.clock)
+    this.#trouble = createTrouble({ what: 'models can not be brought up', ...deps })
+  }
+
+  wake(): void {
+    this.#wakeable.wake()
+  }
+
+  /** Until aborted; what it holds then is taken over when its lease ends. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const pauseMs = await this.#round(signal).then(
+        (ms) => {
+          this.#trouble.over()
+          return ms
+        },
+        (error: unknown) => {
+          this.#trouble.failed({ error })
+          return 1_000
+        },
+      )
+      await this.#wakeable.pause(Math.max(pauseMs, breathMs), signal).catch(() => false)
+    }
+    await Promise.all(this.#running)
+  }
+
+  async #round(signal: AbortSignal): Promise<number> {
+    const { clock, loads, intervalMs } = this.#deps
+    await this.#takeDue(signal)
+    const now = clock.monotonic()
+    const restMs = this.#lookedAt + lookEveryMs - now
+    if (restMs <= 0) {
+      this.#lookedAt = now
+      await this.#compare()
+      await this.#leaveAway()
+      this.#tend(signal)
+      await this.#takeDue(signal)
+    }
+    const nextMs = await loads.nextDue()
+    return Math.min(intervalMs, nextMs === null ? Infinity : Math.max(nextMs, 50), restMs > 0 ? restMs : Infinity)
+  }
+
+  async #takeDue(signal: AbortSignal): Promise<void> {
+    const { loads, holder, apply } = this.#deps
+    while (!signal.aborted && lanes - this.#running.size >= batch) {
+      const { rows, now } = await loads.claim({ holder, leaseMs, limit: batch })
+      for (const row of rows) this.#track(apply(row, now, signal))
+      if (rows.length < batch) return
+    }
+  }
+
+  /** What is wanted and what there is. */
+  async #compare(): Promise<void> {
+    const { loads, idleMs, log } = this.#deps
+    const idle = await loads.forgetIdle(idleMs)
+    if (idle.length > 0) log.info('models are idle', { models: idle.slice(0, 20) })
+    const models = await loads.models()
+    const { rows, now } = await loads.listAll()
+    const { missing, stale } = compareWanted(
+      models,
+      rows.map(({ load }) => load),
+    )
+    await loads.add(missing)
+    const byName = new Map(models.map((model) => [model.name, model]))
+    for (const record of rows.filter(({ load }) => stale.includes(load))) {
+      const model = byName.get(record.load.model)
+      if (model === undefined) continue
+      const event: LoadEvent = isWanted(record.load, model) ? { type: 'revision_changed', revision: model.revision } : { type: 'unwanted' }
+      await this.#move({ record, now, event })
+    }
+  }
+
+  async #leaveAway(): Promise<void> {
+    const { rows, now } = await this.#deps.loads.findAway(batch)
+    for (const record of rows) await this.#move({ record, now, event: { type: 'node_away' } })
+  }
+
+  /** Decided on the row as it was read; if it was moved since, the next round looks again. */
+  async #move({ record, now, event }: { record: LoadRecord; now: number; event: LoadEvent }): Promise<void> {
+    let left: Read<LoadRecord> = { now, rows: [record] }
+    const read = async (): Promise<Read<LoadRecord>> => {
+      const given = left
+      left = { now, rows: [] }
+      return given
+    }
+    await this.#deps.advance({ read, eventOf: () => event })
+    this.wake()
+  }
+
+  /** Workers that do not answer hold up no load. */
+  #tend(signal: AbortSignal): void {
+    if (this.#isTending) return
+    this.#isTending = true
+    this.#track(this.#deps.tendReplicas(signal).finally(() => (this.#isTending = false)))
+  }
+
+  #track(work: Promise<void>): void {
+    const tracked = work
+      .catch((error: unknown) => this.#deps.log.error('a load was left for the next try, by a mistake of ours', { error }))
+      .finally(() => {
+        this.#running.delete(tracked)
+        this.wake()
+      })
+    this.#running.add(tracked)
+  }
+}

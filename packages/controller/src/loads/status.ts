@@ -1,0 +1,107 @@
+// How a model stands with coming up, as it is told to those who wait for it.
+import {
+  unreachable,
+  type BackendName,
+  type Load,
+  type LoadFailure,
+  type Loading,
+  type ModelName,
+  type ModelState,
+  type NodeId,
+  type OperationId,
+} from '@muster/protocol'
+import type { LoadRecord } from '../store/load-rows.ts'
+import type { LoadStore } from '../store/loads.ts'
+import type { NodeStore } from '../store/nodes.ts'
+import type { ReplicaStore } from '../store/replicas.ts'
+import type { LoadStatus } from '../inference/cold-loads.ts'
+
+export type Bytes = Readonly<{ current: number; total: number }>
+
+export interface StatusDeps {
+  readonly loads: Pick<LoadStore, 'listOfModel' | 'model'>
+  readonly replicas: Pick<ReplicaStore, 'listOfModel'>
+  readonly nodes: Pick<NodeStore, 'find'>
+  /** What was last heard of the bytes of a load, on its way to the database. */
+  readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
+  /** Of the wish for a backend that it waits for. */
+  readonly installBytes: (nodeId: NodeId, backend: BackendName) => Promise<Bytes | null>
+}
+export interface LoadStatuses {
+  of(model: ModelName): Promise<LoadStatus | null>
+}
+
+export function createLoadStatuses(deps: StatusDeps): LoadStatuses {
+  return {
+    async of(model) {
+      const replicas = await deps.replicas.listOfModel(model)
+      if (replicas.some(({ state, isHere }) => state === 'ready' && isHere)) return { kind: 'ready' }
+      const { rows } = await deps.loads.listOfModel(model)
+      const furthest = furthestOf(rows)
+      if (furthest === null) return null
+      const { load } = furthest
+      if (load.state !== 'failed') return { kind: 'loading', loading: await loadingOf(furthest, deps) }
+      if (load.failure.code === 'no_capacity') return { kind: 'no_capacity', message: load.failure.message }
+      return { kind: 'failed', failure: failureView(load) }
+    },
+  }
+}
+
+const ranks: readonly Load['state'][] = ['starting', 'installing', 'waiting', 'ready', 'failed']
+
+/** Of several slots the one that will serve first. */
+function furthestOf(rows: readonly LoadRecord[]): LoadRecord | null {
+  const serving = rows.filter(({ load }) => load.purpose === 'serve')
+  return serving.toSorted((a, b) => ranks.indexOf(a.load.state) - ranks.indexOf(b.load.state))[0] ?? null
+}
+
+function failureView({ failure, failedAt, nextAt, attempts }: Extract<Load, { state: 'failed' }>): LoadFailure {
+  return {
+    code: failure.code,
+    message: failure.message,
+    at: new Date(failedAt).toISOString(),
+    next_retry_at: nextAt === null ? null : new Date(nextAt).toISOString(),
+    attempts,
+  }
+}
+
+/** What a model is while this is its furthest load. */
+function modelStateOf({ load, bytes }: LoadRecord): ModelState {
+  switch (load.state) {
+    case 'waiting':
+      return 'pending'
+    case 'installing':
+      return 'installing'
+    case 'starting':
+      return bytes.phase === 'starting' ? 'loading' : 'staging'
+    case 'ready':
+      // Its node is away just now; otherwise its replica would have been found.
+      return 'pending'
+    case 'failed':
+      return 'failed'
+    default:
+      return unreachable(load)
+  }
+}
+
+async function loadingOf(record: LoadRecord, deps: StatusDeps): Promise<Loading> {
+  const { load } = record
+  const nodeId = 'nodeId' in load ? load.nodeId : null
+  const node = nodeId === null ? null : await deps.nodes.find(nodeId)
+  const { current, total } = await bytesOf(record, deps)
+  return {
+    model: load.model,
+    state: modelStateOf(record),
+    node: node?.name ?? null,
+    progress: total > 0 ? Math.min(100, Math.floor((current / total) * 1000) / 10) : 0,
+    current_bytes: current,
+    total_bytes: total,
+  }
+}
+
+async function bytesOf({ load, bytes }: LoadRecord, deps: StatusDeps): Promise<Bytes> {
+  if (load.state === 'starting') return deps.heard(load.nodeId, load.opId, load.epoch) ?? bytes
+  if (load.state !== 'installing') return { current: 0, total: 0 }
+  const model = await deps.loads.model(load.model)
+  return (model === null ? null : await deps.installBytes(load.nodeId, model.backend)) ?? { current: 0, total: 0 }
+}

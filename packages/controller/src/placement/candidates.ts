@@ -1,0 +1,94 @@
+// What is known of the nodes that could have a model, gathered for placement/choose.
+import { Digest, type BackendName, type ModelConfig } from '@muster/protocol'
+import type { Catalogue, Offered } from '../gallery/catalogue.ts'
+import { findOffer, isOffered, unknownBackend } from '../gallery/find-offer.ts'
+import { effectiveLabels } from '../nodes/labels.ts'
+import { statusOf } from '../nodes/view.ts'
+import { applyVramBudget } from '../nodes/vram-budget.ts'
+import type { IntentStore } from '../store/intents.ts'
+import type { NodeRecord, NodeStore } from '../store/nodes.ts'
+import type { PlacementStore } from '../store/placement.ts'
+import { choosePlacement, type Candidate, type ModelContent, type Placement, type PlacementModel } from './choose.ts'
+
+export interface PlaceDeps {
+  readonly nodes: Pick<NodeStore, 'list'>
+  readonly intents: Pick<IntentStore, 'installedUnlisted'>
+  readonly placement: PlacementStore
+  readonly catalogue: Catalogue
+}
+export type Wanted = Readonly<{ config: ModelConfig; purpose: 'serve' | 'stage'; avoid: Candidate['id'] | null }>
+export type Place = (wanted: Wanted) => Promise<{ placement: Placement; model: PlacementModel }>
+
+/** A gallery is not read again for every load of a minute. */
+const galleryAgeMs = 30_000
+
+/** Throws a FleetError when no gallery offers the backend and no node has it. */
+export function createPlace({ nodes: store, intents, placement, catalogue }: PlaceDeps): Place {
+  return async ({ config, purpose, avoid }) => {
+    const [nodes, known, unlisted] = await Promise.all([
+      store.list(),
+      placement.facts(config.name),
+      intents.installedUnlisted(config.backend),
+    ])
+    const hasBackend = ({ id, inventory }: NodeRecord): boolean => unlisted.has(id) || inventory.some(({ name }) => name === config.backend)
+    const isStaging = purpose === 'stage'
+    const isEverywhere = nodes.every(hasBackend)
+    const offered = isStaging || isEverywhere ? null : await catalogue({ maxAgeMs: galleryAgeMs })
+    if (offered !== null && !isOffered(offered, config.backend) && !nodes.some(hasBackend)) throw unknownBackend(offered, config.backend)
+    const model: PlacementModel = {
+      name: config.name,
+      backend: config.backend,
+      selector: config.scheduling.node_selector ?? null,
+      files: config.files.map((file): ModelContent => {
+        const digest = digestOf(file)
+        return { digest, size: digest === null ? null : (known.sizes.get(digest) ?? null) }
+      }),
+      isStaging,
+      isSpread: config.scheduling.replicas === 'all',
+      avoid,
+    }
+    const candidates = nodes.map((node) =>
+      candidateOf(node, { hasBackend: hasBackend(node), backend: config.backend, offered, known: known.nodes.get(node.id) }),
+    )
+    return { placement: choosePlacement(model, candidates), model }
+  }
+}
+
+type Known = Readonly<{ files: ReadonlySet<string>; replicas: number; replicasOfModel: number }>
+
+function candidateOf(
+  node: NodeRecord,
+  { hasBackend, backend, offered, known }: { hasBackend: boolean; backend: BackendName; offered: Offered | null; known: Known | undefined },
+): Candidate {
+  const { status, reason } = statusOf(node)
+  const resources = applyVramBudget(node.resources, node.vramBudget)
+  return {
+    id: node.id,
+    name: node.name,
+    nodeType: node.nodeType,
+    status,
+    statusReason: reason,
+    runsModels: node.features.includes('async'),
+    labels: effectiveLabels(node),
+    hasBackend,
+    unfit: offered === null ? null : whyUnfit(offered, backend, node),
+    files: known?.files ?? new Set(),
+    availableDisk: resources.available_disk,
+    totalRam: resources.total_ram,
+    totalVram: resources.total_vram,
+    replicas: known?.replicas ?? 0,
+    replicasOfModel: known?.replicasOfModel ?? 0,
+  }
+}
+
+function whyUnfit(offered: Offered, backend: BackendName, node: NodeRecord): string | null {
+  const offer = findOffer(offered, { backend, digest: null, version: null }, node)
+  return offer.kind === 'unfit' ? offer.reason : null
+}
+
+const uploaded = /^upload:(sha256:[0-9a-f]{64})$/
+/** By which its content is known; null: by its address alone. */
+function digestOf({ uri, sha256 }: ModelConfig['files'][number]): Digest | null {
+  const found = sha256 === undefined ? uploaded.exec(uri)?.[1] : `sha256:${sha256}`
+  return found === undefined ? null : Digest.parse(found)
+}

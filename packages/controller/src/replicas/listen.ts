@@ -1,0 +1,99 @@
+// What workers say of their replicas: by events as things happen, and by the list in every heartbeat, which makes up for
+// events that were lost. Every controller hears both; the first to write it wins (settle.ts).
+import type { Bus } from '@muster/bus'
+import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import { heartbeat, nodeEvents, type Heartbeat, type NodeEvent, type NodeId, type ReplicaId } from '@muster/protocol'
+import { compareBeats, settleEvent, settleFinding, type Beat, type ReplicaEvent, type SettleDeps } from './settle.ts'
+import type { Unload } from './tend.ts'
+
+export interface ReplicaListenerDeps extends SettleDeps {
+  readonly bus: Bus
+  readonly unload: Unload
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Ids come from the bus, so anybody on it could invent them; what is remembered is bounded. */
+const maxRemembered = 20_000
+const compareEveryMs = 500
+/** One that is told to end needs a moment for it. */
+const tellOrphanEveryMs = 5_000
+
+export function createReplicaListener(deps: ReplicaListenerDeps) {
+  const { bus, clock, log } = deps
+  const heard = createHeard(clock)
+  const endOrphan = createEndOrphan(deps)
+  const trouble = createTrouble({ what: 'what workers say of replicas can not be recorded; they say it again', clock, log })
+
+  const settle = async (signal: AbortSignal): Promise<void> => {
+    const { events, beats } = heard.take()
+    for (const { node, event } of events) await settleEvent(node, event, deps)
+    for (const { node, finding, stamp } of await compareBeats(beats, clock.monotonic(), deps)) {
+      if (finding.is === 'orphan') endOrphan({ id: finding.id, nodeId: node }, signal)
+      else await settleFinding(finding, stamp, deps)
+    }
+  }
+  return {
+    /** As its worker said it last. */
+    inFlight: heard.inFlight,
+    /** Until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      const everyNode = { node: '*' } as const
+      const beats = bus.subscribe(heartbeat, everyNode, (beat, { node }) => heard.beat(beat, node))
+      const events = bus.subscribe(nodeEvents, everyNode, (event, { node }) => heard.event(event, node))
+      while (!signal.aborted) {
+        await settle(signal).then(
+          () => trouble.over(),
+          (error: unknown) => trouble.failed({ error }),
+        )
+        await heard.news(compareEveryMs, signal)
+      }
+      await Promise.all([beats.stop(), events.stop()])
+    },
+  }
+}
+
+/** What was heard and is not settled yet: of each node its last heartbeat, and all events. */
+function createHeard(clock: Clock) {
+  const inFlight = new Map<ReplicaId, number>()
+  const news = createWakeable(clock)
+  let beats = new Map<NodeId, Beat>()
+  let events: Readonly<{ node: NodeId; event: ReplicaEvent }>[] = []
+  return {
+    inFlight: (id: ReplicaId): number => inFlight.get(id) ?? 0,
+    news: (ms: number, signal: AbortSignal): Promise<boolean> => news.pause(ms, signal).catch(() => false),
+    beat(beat: Heartbeat, node: NodeId): void {
+      if (beat.node_id !== node) return
+      if (inFlight.size > maxRemembered) inFlight.clear()
+      for (const replica of beat.replicas ?? []) inFlight.set(replica.replica_id, replica.in_flight)
+      const before = beats.get(node)
+      if (before?.beat.incarnation === beat.incarnation && before.beat.seq > beat.seq) return
+      if (beats.size < maxRemembered || before !== undefined) beats.set(node, { beat, arrivedAt: clock.monotonic() })
+    },
+    event(event: NodeEvent, node: NodeId): void {
+      if (event.type !== 'replica.ready' && event.type !== 'replica.exited' && event.type !== 'op.result') return
+      // What is too much is lost here, and found in the next heartbeat.
+      if (events.length < maxRemembered) events.push({ node, event })
+      news.wake()
+    },
+    take() {
+      const taken = { beats, events }
+      beats = new Map()
+      events = []
+      return taken
+    },
+  }
+}
+
+/** W16: that very process, by its id. */
+function createEndOrphan({ unload, clock, log }: ReplicaListenerDeps) {
+  const told = new Map<ReplicaId, number>()
+  return (replica: { id: ReplicaId; nodeId: NodeId }, signal: AbortSignal): void => {
+    const now = clock.monotonic()
+    for (const [id, at] of told) if (now - at > tellOrphanEveryMs) told.delete(id)
+    if (told.has(replica.id)) return
+    told.set(replica.id, now)
+    log.warn('a worker runs a replica that belongs to nobody; it is told to end it', { node: replica.nodeId, replica: replica.id })
+    void unload(replica, signal)
+  }
+}

@@ -1,0 +1,106 @@
+// A row of `loads` as the rest of the controller knows it, and the way back.
+import { Failure, ModelName, NodeId, OperationId, ReplicaId, unreachable, type Load, type Phase } from '@muster/protocol'
+import type { Selectable } from 'kysely'
+import type { LoadsTable } from './tables.ts'
+
+/** A load, what is shown of it, and which write of the row this is. */
+export interface LoadRecord {
+  readonly load: Load
+  /** The operation that shows it, if somebody asked for one. */
+  readonly operationId: OperationId | null
+  readonly bytes: LoadBytes
+  readonly wishedAt: number
+  readonly version: number
+}
+export interface LoadBytes {
+  readonly phase: Phase | null
+  readonly fileName: string
+  readonly current: number
+  readonly total: number
+  readonly seq: number | null
+}
+export type LoadRow = Selectable<LoadsTable>
+
+export function fromLoadRow(row: LoadRow): LoadRecord {
+  return {
+    load: loadOf(row),
+    operationId: row.operation_id === null ? null : OperationId.parse(row.operation_id),
+    bytes: { phase: row.phase, fileName: row.file_name, current: row.current_bytes, total: row.total_bytes, seq: row.progress_seq },
+    wishedAt: at(row.wished_at),
+    version: row.row_version,
+  }
+}
+
+function loadOf(row: LoadRow): Load {
+  const common = {
+    model: ModelName.parse(row.model),
+    purpose: row.purpose,
+    slot: row.slot,
+    revision: row.revision,
+    epoch: row.epoch,
+    attempts: row.attempts,
+    lease: row.holder === null ? null : { holder: row.holder, until: at(row.lease_until) },
+  }
+  const replicaId = row.replica_id === null ? null : ReplicaId.parse(row.replica_id)
+  const opId = row.op_id === null ? null : OperationId.parse(row.op_id)
+  switch (row.state) {
+    case 'waiting':
+      return { ...common, state: 'waiting', nextAt: at(row.next_at) }
+    case 'installing':
+      return {
+        ...common,
+        state: 'installing',
+        nodeId: NodeId.parse(row.node_id),
+        installId: OperationId.parse(row.install_id),
+        nextAt: at(row.next_at),
+      }
+    case 'starting':
+      return {
+        ...common,
+        state: 'starting',
+        nodeId: NodeId.parse(row.node_id),
+        opId: OperationId.parse(opId),
+        replicaId,
+        signAt: at(row.sign_at),
+        nextAt: at(row.next_at),
+      }
+    case 'ready':
+      return { ...common, state: 'ready', nodeId: NodeId.parse(row.node_id), opId, replicaId, readyAt: at(row.sign_at) }
+    case 'failed':
+      return {
+        ...common,
+        state: 'failed',
+        failure: Failure.parse(row.failure),
+        failedAt: at(row.failed_at),
+        nextAt: row.next_at === null ? null : at(row.next_at),
+        nodeId: row.node_id === null ? null : NodeId.parse(row.node_id),
+      }
+    default:
+      return unreachable(row.state)
+  }
+}
+
+/** The database's checks see to it that a state has its times. */
+const at = (time: string | null): number => Date.parse(time ?? '')
+
+/** The columns that a step may change. Times are RFC 3339. */
+export function loadColumns(load: Load) {
+  return {
+    revision: load.revision,
+    state: load.state,
+    epoch: load.epoch,
+    op_id: 'opId' in load ? load.opId : null,
+    node_id: 'nodeId' in load ? load.nodeId : null,
+    replica_id: 'replicaId' in load ? load.replicaId : null,
+    install_id: load.state === 'installing' ? load.installId : null,
+    attempts: load.attempts,
+    failure: load.state === 'failed' ? JSON.stringify(load.failure) : null,
+    failed_at: load.state === 'failed' ? time(load.failedAt) : null,
+    next_at: load.state === 'ready' || load.nextAt === null ? null : time(load.nextAt),
+    holder: load.lease?.holder ?? null,
+    lease_until: load.lease === null ? null : time(load.lease.until),
+    sign_at: load.state === 'starting' ? time(load.signAt) : load.state === 'ready' ? time(load.readyAt) : null,
+  }
+}
+
+const time = (ms: number): string => new Date(ms).toISOString()

@@ -1,0 +1,269 @@
+// Every query about loads. protocol/states/load.ts decides; the statements here claim, read and write. Each write names the
+// version it was decided on, so of two that decide at once one changes nothing and looks again.
+import {
+  BackendName,
+  ModelConfig,
+  ModelName,
+  type Load,
+  type LoadPurpose,
+  type NodeId,
+  type OperationId,
+  type ReplicaId,
+} from '@muster/protocol'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { fromLoadRow, loadColumns, type LoadRecord, type LoadRow } from './load-rows.ts'
+import type { ProgressTick, Read } from './intents.ts'
+import { changeReplica, type ReplicaChange } from './replicas.ts'
+import { retryConflicts } from './retry-conflicts.ts'
+import type { Database } from './tables.ts'
+
+export type LoadKey = Readonly<{ model: ModelName; purpose: LoadPurpose; slot: number }>
+
+export interface LoadStep {
+  readonly from: LoadRecord
+  readonly to: Load | 'gone'
+  /** What follows for replicas, in this order. */
+  readonly replicas: readonly ReplicaChange[]
+}
+
+/** A model as far as it decides about its loads. */
+export interface WantedModel {
+  readonly name: ModelName
+  readonly revision: string
+  readonly backend: BackendName
+  readonly config: ModelConfig
+  readonly askedReplicas: number
+  readonly isHeld: boolean
+  /** How many nodes it may run on now. Counted for `replicas: all` alone, which asks. */
+  readonly matching: number
+}
+
+type Tx = Transaction<Database>
+type TimedRow = LoadRow & { now_ms: number }
+interface ModelRow {
+  readonly name: string
+  readonly revision: string
+  readonly backend: string
+  readonly config: unknown
+  readonly asked_replicas: number
+  readonly is_held: boolean
+}
+
+const nowMs = sql<number>`extract(epoch from now())::float8 * 1000`
+const keyIs = ({ model, purpose, slot }: LoadKey) => sql`model = ${model} and purpose = ${purpose} and slot = ${slot}`
+
+export class LoadStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  /** Takes what is due, whoever held it before and is gone. */
+  async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<LoadRecord>> {
+    const { rows } = await sql<TimedRow>`
+      with due as (
+        select model, purpose, slot from loads where next_at <= now() and (lease_until is null or lease_until < now())
+        order by next_at limit ${limit} for update skip locked
+      )
+      update loads l set holder = ${holder}, lease_until = now() + make_interval(secs => ${leaseMs / 1000}), row_version = l.row_version + 1
+      from due where l.model = due.model and l.purpose = due.purpose and l.slot = due.slot
+      returning l.*, ${nowMs} as now_ms`.execute(this.#db)
+    return readOf(rows)
+  }
+
+  /** Row and replicas in one transaction. False: the row was moved meanwhile, and nothing was written. */
+  async apply({ from, to, replicas }: LoadStep): Promise<boolean> {
+    return await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        if (!(await writeLoad(tx, from, to))) return false
+        for (const change of replicas) await changeReplica(tx, change)
+        return true
+      }),
+    )
+  }
+
+  async find(key: LoadKey): Promise<Read<LoadRecord>> {
+    return await this.#read(sql`where ${keyIs(key)}`)
+  }
+
+  async findByReplica(id: ReplicaId): Promise<Read<LoadRecord>> {
+    return await this.#read(sql`where replica_id = ${id}`)
+  }
+
+  async findByOp(nodeId: NodeId, opId: OperationId): Promise<Read<LoadRecord>> {
+    return await this.#read(sql`where node_id = ${nodeId} and op_id = ${opId}`)
+  }
+
+  async listOfModel(model: string): Promise<Read<LoadRecord>> {
+    return await this.#read(sql`where model = ${model} order by purpose, slot`)
+  }
+
+  async listOfModels(models: readonly string[]): Promise<Read<LoadRecord>> {
+    return await this.#read(sql`where model = any(${models}::text[]) order by model, purpose, slot`)
+  }
+
+  async listAll(): Promise<Read<LoadRecord>> {
+    return await this.#read(sql`order by model, purpose, slot`)
+  }
+
+  /** Those that count on a node that is away: nothing comes of them there for now. */
+  async findAway(limit: number): Promise<Read<LoadRecord>> {
+    return await this.#read(sql`
+      where l.state in ('installing', 'starting', 'ready') and exists (
+        select from nodes n join node_pulses p on p.node_id = n.id where n.id = l.node_id
+          and (n.approved_at is null or n.draining or p.liveness <> 'present' or p.answering <> 'yes')
+      ) order by l.model, l.slot limit ${limit}`)
+  }
+
+  async models(): Promise<WantedModel[]> {
+    const { rows } = await sql<ModelRow>`${selectModels}`.execute(this.#db)
+    return rows.map(modelOf)
+  }
+
+  async model(name: ModelName): Promise<WantedModel | null> {
+    const { rows } = await sql<ModelRow>`${selectModels} where name = ${name}`.execute(this.#db)
+    return rows[0] === undefined ? null : modelOf(rows[0])
+  }
+
+  /** Of these slots, those that are not there yet; each for the revision that its model has now. */
+  async add(slots: readonly Readonly<{ model: ModelName; slot: number }>[]): Promise<void> {
+    if (slots.length === 0) return
+    await sql`
+      insert into loads (model, purpose, slot, revision, state, next_at)
+      select m.name, 'serve', w.slot, m.revision, 'waiting', now()
+      from unnest(${slots.map((s) => s.model)}::text[], ${slots.map((s) => s.slot)}::int[]) w (model, slot) join models m on m.name = w.model
+      where not m.is_held
+      order by m.name, w.slot on conflict do nothing`.execute(this.#db)
+  }
+
+  /**
+   * A request came for it: it is asked for, and not held any more. In one statement, and a write only when that is news:
+   * a model that is wanted and has its load costs one look.
+   */
+  async ensure(model: ModelName): Promise<boolean> {
+    const { rows } = await sql<{ added: number }>`
+      with asked as (
+        update models set asked_replicas = greatest(asked_replicas, 1), is_held = false, used_at = now(), updated_at = now()
+        where name = ${model} and (asked_replicas < 1 or is_held) returning name
+      ), added as (
+        insert into loads (model, purpose, slot, revision, state, next_at)
+        select m.name, 'serve', 0, m.revision, 'waiting', now() from models m
+        where m.name = ${model} and not exists (select from loads l where l.model = m.name and l.purpose = 'serve')
+        on conflict do nothing returning model
+      )
+      select ((select count(*) from asked) + (select count(*) from added))::int as added`.execute(this.#db)
+    return (rows[0]?.added ?? 0) > 0
+  }
+
+  /** Nobody has asked for them for that long: what was asked for beyond their minimum goes. Returns which. */
+  async forgetIdle(idleMs: number): Promise<string[]> {
+    const { rows } = await sql<{ name: string }>`
+      update models set asked_replicas = 0, updated_at = now()
+      where asked_replicas > 0 and coalesce(used_at, updated_at) < now() - make_interval(secs => ${idleMs / 1000}) returning name`.execute(
+      this.#db,
+    )
+    return rows.map((row) => row.name)
+  }
+
+  /** Something changed about the nodes: what no node fitted is looked at again. */
+  async reconsider(): Promise<boolean> {
+    const { numAffectedRows = 0n } = await sql`
+      update loads set next_at = now(), row_version = row_version + 1
+      where state = 'failed' and failure ->> 'code' = 'no_capacity' and next_at > now()`.execute(this.#db)
+    return numAffectedRows > 0n
+  }
+
+  /** The wish for a backend that loads wait for has come to its end: they are looked at. */
+  async hurryInstalling(nodeIds: readonly NodeId[]): Promise<void> {
+    await sql`update loads set next_at = now() where state = 'installing' and node_id = any(${nodeIds}::text[]) and next_at > now()`.execute(
+      this.#db,
+    )
+  }
+
+  /** What workers said of their bytes. Decides nothing but that the work lives. Returns what of it is about loads under way. */
+  async recordProgress(ticks: readonly ProgressTick[], quietMs: number): Promise<{ nodeId: string; opId: string }[]> {
+    if (ticks.length === 0) return []
+    const { rows } = await sql<{ nodeId: string; opId: string }>`
+      with tick as (
+        select * from unnest(
+          ${ticks.map((t) => t.nodeId)}::text[], ${ticks.map((t) => t.opId)}::text[], ${ticks.map((t) => t.phase)}::text[],
+          ${ticks.map((t) => t.fileName)}::text[], ${ticks.map((t) => t.current)}::bigint[], ${ticks.map((t) => t.total)}::bigint[],
+          ${ticks.map((t) => t.seq)}::bigint[]
+        ) as t (node_id, op_id, phase, file_name, current_bytes, total_bytes, seq)
+      ), fresh as (
+        select l.model, l.purpose, l.slot, t.* from loads l join tick t on t.op_id = l.op_id and t.node_id = l.node_id
+        where l.state = 'starting' and (t.seq is null or l.progress_seq is null or t.seq > l.progress_seq)
+        order by l.model, l.purpose, l.slot for no key update of l skip locked
+      ), written as (
+        update loads l set phase = f.phase, file_name = f.file_name, current_bytes = f.current_bytes, total_bytes = f.total_bytes,
+          progress_seq = coalesce(f.seq, l.progress_seq), sign_at = now(), next_at = greatest(l.next_at, now() + make_interval(secs => ${quietMs / 1000}))
+        from fresh f where l.model = f.model and l.purpose = f.purpose and l.slot = f.slot
+      )
+      select l.node_id as "nodeId", l.op_id as "opId" from loads l join tick t on t.op_id = l.op_id and t.node_id = l.node_id
+      where l.state = 'starting'`.execute(this.#db)
+    return rows
+  }
+
+  /** When something is due by itself, in milliseconds from now; null: nothing is. */
+  async nextDue(): Promise<number | null> {
+    const { rows } = await sql<{ ms: number | null }>`
+      select extract(epoch from min(greatest(next_at, coalesce(lease_until, next_at))) - now())::float8 * 1000 as ms
+      from loads where next_at is not null`.execute(this.#db)
+    return rows[0]?.ms ?? null
+  }
+
+  async countByState(): Promise<{ state: string; count: number }[]> {
+    const { rows } = await sql<{ state: string; count: number }>`select state, count(*)::int as count from loads group by state`.execute(
+      this.#db,
+    )
+    return rows
+  }
+
+  async #read(where: ReturnType<typeof sql>): Promise<Read<LoadRecord>> {
+    const { rows } = await sql<TimedRow>`select l.*, ${nowMs} as now_ms from loads l ${where}`.execute(this.#db)
+    return readOf(rows)
+  }
+}
+
+const readOf = (rows: readonly TimedRow[]): Read<LoadRecord> => ({ now: rows[0]?.now_ms ?? 0, rows: rows.map(fromLoadRow) })
+
+const selectModels = sql`select name, revision, backend, config, asked_replicas, is_held from models`
+
+const modelOf = (row: ModelRow): WantedModel => ({
+  name: ModelName.parse(row.name),
+  revision: row.revision,
+  backend: BackendName.parse(row.backend),
+  config: ModelConfig.parse(row.config),
+  askedReplicas: row.asked_replicas,
+  isHeld: row.is_held,
+  matching: 0,
+})
+
+async function writeLoad(tx: Tx, { load, version }: LoadRecord, to: Load | 'gone'): Promise<boolean> {
+  const { model, purpose, slot } = load
+  if (to === 'gone') {
+    const { numDeletedRows } = await tx
+      .deleteFrom('loads')
+      .where('model', '=', model)
+      .where('purpose', '=', purpose)
+      .where('slot', '=', slot)
+      .where('row_version', '=', version)
+      .executeTakeFirst()
+    return numDeletedRows > 0n
+  }
+  const isNewTry = to.epoch !== load.epoch
+  const { numUpdatedRows } = await tx
+    .updateTable('loads')
+    .set({
+      ...loadColumns(to),
+      ...(isNewTry ? { phase: null, file_name: '', current_bytes: 0, total_bytes: 0, progress_seq: null } : {}),
+      row_version: version + 1,
+    })
+    .where('model', '=', model)
+    .where('purpose', '=', purpose)
+    .where('slot', '=', slot)
+    .where('row_version', '=', version)
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
+}

@@ -1,0 +1,210 @@
+// Every query about replicas: processes that serve models, as controllers know them. A row is made before its worker is
+// told, so a process without one belongs to nobody. An id is never used twice.
+import { NodeId, ReplicaId, type Answering, type Liveness, type OperationId, type ReplicaState } from '@muster/protocol'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import type { Database } from './tables.ts'
+
+/** Which word of its worker was heeded. */
+export type Stamp = Readonly<{ incarnation: string; seq: number }>
+export type Exit = Readonly<{ exit_code?: number; signal?: string; last_lines?: readonly string[]; expected?: boolean; reason?: string }>
+
+/** What follows for a replica from a step of its load, or from what its worker says. */
+export type ReplicaChange = Readonly<{ id: ReplicaId }> &
+  (
+    | Readonly<{
+        do: 'start'
+        model: string
+        revision: string
+        slot: number
+        nodeId: NodeId
+        backend: string
+        config: object
+        opId: OperationId
+      }>
+    | Readonly<{ do: 'ready'; backendDigest: string | null; stamp: Stamp | null }>
+    | Readonly<{ do: 'exit'; exit: Exit; stamp: Stamp | null }>
+    /** Another one may have its slot. It stays as it is until somebody decides about it. */
+    | Readonly<{ do: 'release' }>
+    | Readonly<{ do: 'retake'; slot: number }>
+    /** It is to go: takes nothing new, and ends. */
+    | Readonly<{ do: 'drain' }>
+  )
+
+export interface ReplicaRecord {
+  readonly id: ReplicaId
+  readonly model: string
+  readonly revision: string
+  readonly slot: number | null
+  readonly nodeId: NodeId
+  readonly nodeName: string
+  readonly backend: string
+  readonly backendDigest: string | null
+  readonly state: ReplicaState
+  readonly opId: string | null
+  readonly stamp: Stamp | null
+  readonly createdAt: string
+  /** How long it is in its state, by the database's clock. */
+  readonly ageMs: number
+  /** Its node is healthy. */
+  readonly isHere: boolean
+  /** A load has it as its replica. */
+  readonly isHeld: boolean
+}
+
+interface Row {
+  readonly id: string
+  readonly model: string
+  readonly revision: string
+  readonly slot: number | null
+  readonly node_id: string
+  readonly node_name: string
+  readonly backend: string
+  readonly backend_digest: string | null
+  readonly state: ReplicaState
+  readonly op_id: string | null
+  readonly incarnation: string | null
+  readonly seq: number | null
+  readonly created_at: string
+  readonly age_ms: number
+  readonly approved: boolean
+  readonly liveness: Liveness
+  readonly answering: Answering
+  readonly is_held: boolean
+}
+
+const select = sql`
+  select r.id, r.model, r.revision, r.slot, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
+    r.seq, r.created_at, extract(epoch from now() - coalesce(r.exited_at, r.drain_since, r.ready_at, r.created_at))::float8 * 1000 as age_ms,
+    n.approved_at is not null and not n.draining as approved, p.liveness, p.answering,
+    exists (select from loads l where l.replica_id = r.id) as is_held
+  from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id`
+
+const fromRow = (row: Row): ReplicaRecord => ({
+  id: ReplicaId.parse(row.id),
+  model: row.model,
+  revision: row.revision,
+  slot: row.slot,
+  nodeId: NodeId.parse(row.node_id),
+  nodeName: row.node_name,
+  backend: row.backend,
+  backendDigest: row.backend_digest,
+  state: row.state,
+  opId: row.op_id,
+  stamp: row.incarnation === null || row.seq === null ? null : { incarnation: row.incarnation, seq: row.seq },
+  createdAt: row.created_at,
+  ageMs: row.age_ms,
+  isHere: row.approved && row.liveness === 'present' && row.answering === 'yes',
+  isHeld: row.is_held,
+})
+
+export class ReplicaStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  /** Of one model, the exited ones of the last hour included. */
+  async listOfModel(model: string): Promise<ReplicaRecord[]> {
+    return await this.#read(sql`where r.model = ${model} order by r.created_at desc, r.id limit 1000`)
+  }
+
+  async listOfNode(nodeId: NodeId): Promise<ReplicaRecord[]> {
+    return await this.#read(sql`where r.node_id = ${nodeId} and r.state <> 'exited' order by r.model collate "C", r.id`)
+  }
+
+  async listByIds(ids: readonly string[]): Promise<ReplicaRecord[]> {
+    if (ids.length === 0) return []
+    return await this.#read(sql`where r.id = any(${ids}::text[])`)
+  }
+
+  async find(id: ReplicaId): Promise<ReplicaRecord | null> {
+    return (await this.listByIds([id]))[0] ?? null
+  }
+
+  /** All that live, or are thought to, on these nodes. */
+  async liveOn(nodeIds: readonly NodeId[]): Promise<ReplicaRecord[]> {
+    if (nodeIds.length === 0) return []
+    return await this.#read(sql`where r.state <> 'exited' and r.node_id = any(${nodeIds}::text[])`)
+  }
+
+  /** Those that no load has as its own, on nodes that can be asked, and that nobody has decided about yet. */
+  async findSurplus(limit: number): Promise<ReplicaRecord[]> {
+    return await this.#read(sql`
+      where r.state in ('starting', 'ready') and n.approved_at is not null and not n.draining and p.liveness = 'present' and p.answering = 'yes'
+        and not exists (select from loads l where l.replica_id = r.id)
+      order by r.created_at, r.id limit ${limit}`)
+  }
+
+  /** Takes those whose worker is to be told to end them. Stamped, so that of several controllers one tells it. */
+  async takeDrains({ everyMs, limit }: { everyMs: number; limit: number }): Promise<{ id: ReplicaId; nodeId: NodeId }[]> {
+    const { rows } = await sql<{ id: string; node_id: string }>`
+      with due as (
+        select r.id from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
+        where r.state = 'draining' and n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes'
+          and coalesce(r.told_at < now() - make_interval(secs => ${everyMs / 1000}), true)
+        order by r.id limit ${limit} for update of r skip locked
+      )
+      update replicas r set told_at = now() from due where r.id = due.id returning r.id, r.node_id`.execute(this.#db)
+    return rows.map((row) => ({ id: ReplicaId.parse(row.id), nodeId: NodeId.parse(row.node_id) }))
+  }
+
+  /** Of one that no load has; true when that changed something. */
+  async change(change: ReplicaChange): Promise<boolean> {
+    return await changeReplica(this.#db, change)
+  }
+
+  /** Exited ones are kept for those who look for the reason, for a while. */
+  async prune({ keepMs, keepOfModel }: { keepMs: number; keepOfModel: number }): Promise<void> {
+    await sql`
+      delete from replicas where id in (
+        select id from (
+          select id, exited_at, row_number() over (partition by model order by exited_at desc) as nth from replicas where state = 'exited'
+        ) e where e.exited_at < now() - make_interval(secs => ${keepMs / 1000}) or e.nth > ${keepOfModel} limit 1000
+      )`.execute(this.#db)
+  }
+
+  async countByState(): Promise<{ state: ReplicaState; count: number }[]> {
+    const { rows } = await sql<{ state: ReplicaState; count: number }>`
+      select state, count(*)::int as count from replicas group by state`.execute(this.#db)
+    return rows
+  }
+
+  async #read(where: ReturnType<typeof sql>): Promise<ReplicaRecord[]> {
+    const { rows } = await sql<Row>`${select} ${where}`.execute(this.#db)
+    return rows.map(fromRow)
+  }
+}
+
+/** States only go forward: what exited stays so, and what drains never takes requests again. */
+export async function changeReplica(db: Kysely<Database> | Transaction<Database>, change: ReplicaChange): Promise<boolean> {
+  const { numAffectedRows = 0n } = await statementOf(change).execute(db)
+  return numAffectedRows > 0n
+}
+
+function statementOf(change: ReplicaChange) {
+  const { id } = change
+  switch (change.do) {
+    case 'start':
+      return sql`
+        insert into replicas (id, model, revision, slot, node_id, backend, config, state, op_id)
+        values (${id}, ${change.model}, ${change.revision}, ${change.slot}, ${change.nodeId}, ${change.backend},
+          ${JSON.stringify(change.config)}::jsonb, 'starting', ${change.opId})`
+    case 'ready':
+      return sql`
+        update replicas set state = 'ready', ready_at = now(), backend_digest = coalesce(${change.backendDigest}, backend_digest),
+          incarnation = coalesce(${change.stamp?.incarnation ?? null}, incarnation), seq = coalesce(${change.stamp?.seq ?? null}::bigint, seq)
+        where id = ${id} and state = 'starting'`
+    case 'exit':
+      return sql`
+        update replicas set state = 'exited', exited_at = now(), exit = ${JSON.stringify(change.exit)}::jsonb,
+          incarnation = coalesce(${change.stamp?.incarnation ?? null}, incarnation), seq = coalesce(${change.stamp?.seq ?? null}::bigint, seq)
+        where id = ${id} and state <> 'exited'`
+    case 'release':
+      return sql`update replicas set slot = null where id = ${id} and state <> 'exited'`
+    case 'retake':
+      return sql`update replicas set slot = ${change.slot} where id = ${id} and state in ('starting', 'ready')`
+    case 'drain':
+      return sql`update replicas set state = 'draining', drain_since = now(), slot = null where id = ${id} and state in ('starting', 'ready')`
+  }
+}

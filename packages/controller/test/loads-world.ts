@@ -1,0 +1,249 @@
+// Controllers reduced to what brings models up, on a real database and bus, and workers that do with a load what a test
+// says. As many of each as wanted.
+import { fileURLToPath } from 'node:url'
+import { createLocalHub, type Bus } from '@muster/bus'
+import { silentLog, systemClock, type Log } from '@muster/host'
+import {
+  heartbeat,
+  Incarnation,
+  modelLoad,
+  ModelName,
+  modelUnload,
+  nodeEvents,
+  NodeId,
+  opCancel,
+  opStatus,
+  progress,
+  Registration,
+  type Failure,
+  type LoadModel,
+  type NodeEvent,
+  type OperationId,
+  type OpStatusReply,
+  type ReplicaId,
+  type ReplicaState,
+} from '@muster/protocol'
+import { createTestDatabase, waitFor } from '@muster/testkit'
+import { sql } from 'kysely'
+import { createFeed } from './feed.ts'
+import { createLoads, type Loads, type LoadsDeps } from '../src/loads/create-loads.ts'
+import type { Taken } from '../src/loads/advance.ts'
+import { connectDatabase } from '../src/store/connect.ts'
+import type { LoadRecord } from '../src/store/load-rows.ts'
+import { migrate } from '../src/store/migrate.ts'
+import { createStore, type Store } from '../src/store/store.ts'
+import type { Database } from '../src/store/tables.ts'
+
+export type LoadsWorld = Awaited<ReturnType<typeof startLoadsWorld>>
+export type TestLoads = Readonly<{ loads: Loads; taken: Taken[]; stop(): Promise<void> }>
+type Said = NodeEvent extends infer E ? (E extends NodeEvent ? Omit<E, 'incarnation' | 'seq'> : never) : never
+
+/** A worker as far as models go: it takes every load on and does nothing more, unless told. */
+export interface ModelWorker {
+  readonly id: NodeId
+  readonly bus: Bus
+  /** Every `model.load` that came, repetitions included. */
+  readonly loads: LoadModel[]
+  readonly unloads: ReplicaId[]
+  readonly cancels: OperationId[]
+  readonly processes: Map<ReplicaId, ReplicaState>
+  /** What it answers to `model.load`; `silent`: nothing at all. */
+  answer: 'accept' | 'silent' | Failure
+  /** It answers nothing: as if its messages were lost. */
+  isDeaf: boolean
+  say(event: Said): void
+  /** The load that came last: its process is ready. */
+  ready(load?: LoadModel): void
+  fail(failure: Failure, load?: LoadModel): void
+  exit(replicaId: ReplicaId, how?: object): void
+  tick(load: LoadModel, bytes: { current: number; total: number; seq: number; phase?: 'downloading' | 'starting' }): void
+  /** One heartbeat, with the list of its processes. */
+  beat(): void
+  untilLoads(count: number): Promise<LoadModel>
+}
+
+export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
+  const database = await createTestDatabase()
+  const hub = createLocalHub({ log })
+  const connect = () => connectDatabase<Database>({ to: { url: database.url }, log, applicationName: 'test' })
+  const connection = connect()
+  const directory = fileURLToPath(new URL('../src/store/migrations', import.meta.url))
+  await migrate({ pool: connection.pool, directory, log, afterwards: async () => undefined })
+  const store = createStore(connection.db)
+  const stops: (() => Promise<void>)[] = []
+
+  async function startController(options: Partial<LoadsDeps> = {}): Promise<TestLoads> {
+    const own = connect()
+    const taken: Taken[] = []
+    const bus = hub.connect()
+    const ownStore = createStore(own.db)
+    const loads = createLoads({
+      ...{ bus, store: ownStore, clock: systemClock, log, random: () => 0.5 },
+      settings: { opStallTimeout: 4_000, reconcileInterval: 10_000, idleScaleDown: 300_000 },
+      holder: `c-${stops.length}`,
+      catalogue: async () => ({ galleries: [], problems: [] }),
+      wishes: { install: () => Promise.reject(new Error('nothing is installed here')) },
+      wakeOperations: () => undefined,
+      heard: () => null,
+      filesFor: async ({ files }) => files,
+      onStep: (step) => void taken.push(step),
+      step: () => undefined,
+      ...options,
+    })
+    const stopping = new AbortController()
+    const feed = createFeed({ store: ownStore, log }, ({ changes }) => loads.noteChanges(new Set(changes.map(({ kind }) => kind))))
+    const running = Promise.all([loads.run(stopping.signal), feed.run(stopping.signal)])
+    const stop = async (): Promise<void> => {
+      stopping.abort()
+      await running
+      await bus.close()
+      await own.close()
+    }
+    stops.push(stop)
+    return { loads, taken, stop }
+  }
+
+  const rowOf = async (model: string, slot = 0): Promise<LoadRecord | null> =>
+    (await store.loads.listOfModel(model)).rows.find(({ load }) => load.slot === slot) ?? null
+  return {
+    ...{ store, hub, db: connection.db, startController, rowOf },
+    addWorker: (name: string, more: Partial<Registration> & { backends?: readonly string[] } = {}) =>
+      addWorker({ name, more }, { store, hub }),
+    /** The configuration as it is stored. */
+    async addModel(name: string, more: Readonly<Record<string, unknown>> = {}, revision = 'rev-1'): Promise<ModelName> {
+      const config = { name, backend: 'llama', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: {}, ...more }
+      await sql`
+        insert into models (name, config, revision, backend) values (${name}, ${JSON.stringify(config)}::jsonb, ${revision}, ${config.backend})
+        on conflict (name) do update set config = excluded.config, revision = excluded.revision, backend = excluded.backend`.execute(
+        connection.db,
+      )
+      return ModelName.parse(name)
+    },
+    untilState: (model: string, state: string, { slot = 0, timeoutMs = 10_000 } = {}): Promise<LoadRecord> =>
+      waitFor(
+        async () => {
+          const row = await rowOf(model, slot)
+          return row?.load.state === state ? row : null
+        },
+        { what: `slot ${slot} of ${model} to be ${state}`, timeoutMs },
+      ),
+    /** How a node is, as the silence sweep or an answer would say it. */
+    async setPulse(id: NodeId, liveness: 'present' | 'silent' | 'gone'): Promise<void> {
+      await sql`update node_pulses set liveness = ${liveness} where node_id = ${id}`.execute(connection.db)
+    },
+    async clear(): Promise<void> {
+      await sql`delete from models`.execute(connection.db)
+      await sql`delete from nodes`.execute(connection.db)
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      await Promise.all(stops.map((stop) => stop().catch(() => undefined)))
+      await connection.close()
+      await database.drop()
+    },
+  }
+}
+
+let made = 0
+
+async function addWorker(
+  { name, more }: { name: string; more: Partial<Registration> & { backends?: readonly string[] } },
+  { store, hub }: { store: Store; hub: ReturnType<typeof createLocalHub> },
+): Promise<ModelWorker> {
+  made += 1
+  const id = NodeId.parse(`n-${made}`)
+  const incarnation = Incarnation.parse('i-1')
+  const { backends = ['llama'], ...fields } = more
+  const public_key = `U${Array.from(String(made).padStart(4, '0'), (digit) => 'ABCDEFGHIJ'[Number(digit)]).join('')}${'A'.repeat(51)}`
+  const registration = Registration.parse({ name, public_key, incarnation, features: ['async'], ...fields })
+  await store.nodes.insert(id, registration, { approvedBy: 'test', signedAt: new Date() })
+  const bus = hub.connect()
+  const resources = '{}'
+  const beatOf = (seq: number) => ({ node_id: id, incarnation, in_flight: 0, seq, resources })
+  await store.pulses.recordBeats([{ via: 'bus', ageMs: 0, heartbeat: beatOf(0) }])
+  const listed = backends.map((backend) => ({
+    ...{ name: backend, is_system: false, is_meta: false, installed_at: '', gallery_url: '', version: '1', uri: '', digest: '' },
+  }))
+  await store.inventory.record(id, { incarnation, seq: 1, backends: listed as never })
+  let seq = 10
+  const worker = modelWorker({ id, bus, incarnation, nextSeq: () => ++seq })
+  serve(worker)
+  return worker
+}
+
+function modelWorker({
+  id,
+  bus,
+  incarnation,
+  nextSeq,
+}: {
+  id: NodeId
+  bus: Bus
+  incarnation: Incarnation
+  nextSeq: () => number
+}): ModelWorker {
+  const say = (event: Said): void => bus.publish(nodeEvents, { node: id }, { ...event, incarnation, seq: nextSeq() })
+  const last = (): LoadModel => {
+    const load = worker.loads.at(-1)
+    if (load === undefined) throw new Error(`${id} was told to load nothing`)
+    return load
+  }
+  const about = ({ replica_id, model, revision, op_id }: LoadModel) => ({ replica_id, model, revision, op_id, backend_digest: null })
+  const worker: ModelWorker = {
+    ...{ id, bus, say, loads: [], unloads: [], cancels: [], processes: new Map(), answer: 'accept', isDeaf: false },
+    ready: (load = last()) => {
+      worker.processes.set(load.replica_id, 'ready')
+      say({ type: 'replica.ready', ...about(load) })
+    },
+    fail: (failure, load = last()) => {
+      worker.processes.delete(load.replica_id)
+      if (load.op_id !== undefined) say({ type: 'op.result', op_id: load.op_id, state: 'failed', failure })
+    },
+    exit: (replicaId, how = {}) => {
+      worker.processes.delete(replicaId)
+      const load = worker.loads.find((each) => each.replica_id === replicaId) ?? last()
+      say({ type: 'replica.exited', ...about(load), ...how })
+    },
+    tick: ({ op_id: op }, { phase = 'downloading', ...bytes }) => {
+      if (op === undefined) return
+      const percentage = (100 * bytes.current) / bytes.total
+      const message = { op_id: op, node_id: id, backend: 'llama' as never, file_name: 'tiny.gguf', percentage, phase, ...bytes }
+      bus.publish(progress, { node: id, op }, message)
+    },
+    beat: () => {
+      const replicas = [...worker.processes].map(([replica_id, state]) => ({ replica_id, state, in_flight: 0 }))
+      bus.publish(heartbeat, { node: id }, { node_id: id, incarnation, seq: nextSeq(), version: '1', resources: {}, replicas })
+    },
+    untilLoads: (count) => waitFor(() => (worker.loads.length >= count ? last() : null), { what: `${id} to get ${count} loads` }),
+  }
+  return worker
+}
+
+/** Two loads of one replica are one: the second joins. */
+function serve(worker: ModelWorker): void {
+  const { bus, id: node } = worker
+  const unlessDeaf = async <T>(answer: T): Promise<T> => (worker.isDeaf ? await new Promise<never>(() => undefined) : answer)
+  bus.serve(modelLoad, { node }, async (load) => {
+    if (worker.isDeaf) await unlessDeaf(null)
+    worker.loads.push(load)
+    if (worker.answer === 'silent') return await new Promise<never>(() => undefined)
+    if (worker.answer !== 'accept') return { accepted: false as const, failure: worker.answer }
+    if (!worker.processes.has(load.replica_id) && load.stage_only !== true) worker.processes.set(load.replica_id, 'starting')
+    return { accepted: true as const }
+  })
+  bus.serve(modelUnload, { node }, async ({ replica_id: id }) => {
+    worker.unloads.push(id)
+    if (worker.processes.has(id)) setImmediate(() => worker.exit(id, { expected: true }))
+    return await unlessDeaf({ accepted: true as const })
+  })
+  const statusOf = (op_id: OperationId): OpStatusReply => {
+    const load = worker.loads.findLast((each) => each.op_id === op_id)
+    const state = load === undefined ? undefined : worker.processes.get(load.replica_id)
+    if (state === undefined) return { op_id, state: 'unknown' }
+    return state === 'ready' ? { op_id, state: 'succeeded' } : { op_id, state: 'running', phase: 'starting' }
+  }
+  bus.serve(opStatus, { node }, ({ op_id }) => unlessDeaf(statusOf(op_id)))
+  bus.serve(opCancel, { node }, ({ op_id }) => {
+    worker.cancels.push(op_id)
+    return unlessDeaf(statusOf(op_id))
+  })
+}

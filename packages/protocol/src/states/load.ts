@@ -1,0 +1,208 @@
+// The job of having one replica of a model in one of its slots (or, `stage`, of having its files somewhere). One row per
+// model and slot; requests, `load` and minimums only see to it that it is there. Who owns each transition:
+//   waiting      whoever wanted it, or the end of a try that says nothing against another one   → the controller that claims it
+//   installing   a wish for the backend on that node, made by the load; the reconciler of wishes carries it out
+//   starting     the worker; controllers listen, ask, and note that nothing moves
+//   ready        the worker's process; its exit, or its node's silence, ends it
+//   failed       the clock (`nextAt`); without one only `load` or a new revision opens it again
+// A replica id is never used twice, so whatever is said of one is about one try: it needs no other fence.
+import { unreachable, type Failure } from '../failure.ts'
+import type { ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'
+import { backoffMs } from './backoff.ts'
+
+export type LoadPurpose = 'serve' | 'stage'
+
+type Common = Readonly<{
+  model: ModelName
+  purpose: LoadPurpose
+  slot: number
+  revision: string
+  /** Of a try; goes to the worker with the command. */
+  epoch: number
+  /** Failures in a row: of loads, and of processes that exited soon. */
+  attempts: number
+  /** Whose it is for the moment, and until when. */
+  lease: Readonly<{ holder: string; until: number }> | null
+}>
+
+/** Times are milliseconds of the database's clock. `nextAt`: when somebody has to look. */
+export type Load = Common &
+  (
+    | Readonly<{ state: 'waiting'; nextAt: number }>
+    | Readonly<{ state: 'installing'; nodeId: NodeId; installId: OperationId; nextAt: number }>
+    | Readonly<{
+        state: 'starting'
+        nodeId: NodeId
+        opId: OperationId
+        /** Null: its files only. */
+        replicaId: ReplicaId | null
+        /** When it was last seen to move. */
+        signAt: number
+        nextAt: number
+      }>
+    | Readonly<{ state: 'ready'; nodeId: NodeId; opId: OperationId | null; replicaId: ReplicaId | null; readyAt: number }>
+    | Readonly<{ state: 'failed'; failure: Failure; failedAt: number; nextAt: number | null; /** Where. */ nodeId: NodeId | null }>
+  )
+export type LoadState = Load['state']
+
+export type LoadEvent =
+  | Readonly<{ type: 'claimed'; holder: string; leaseUntil: number }>
+  /** The node was chosen, and has no such backend: a wish for it was made. */
+  | Readonly<{ type: 'install_asked'; nodeId: NodeId; installId: OperationId }>
+  /** The node was chosen and has all that it needs; the command goes out under the lease. */
+  | Readonly<{ type: 'placed'; nodeId: NodeId; opId: OperationId; replicaId: ReplicaId | null }>
+  /** It is not known yet how it ends; looked at again then. */
+  | Readonly<{ type: 'looked'; againInMs: number }>
+  | Readonly<{ type: 'installed' }>
+  | Readonly<{ type: 'install_failed'; failure: Failure }>
+  /** The wish for the backend was taken back by somebody: chosen anew. */
+  | Readonly<{ type: 'install_gone'; againInMs: number }>
+  | Readonly<{ type: 'accepted'; quietMs: number }>
+  /** Sent, and nobody knows whether it arrived. */
+  | Readonly<{ type: 'unheard'; againInMs: number }>
+  | Readonly<{ type: 'moved'; quietMs: number }>
+  | Readonly<{ type: 'ready' }>
+  | Readonly<{ type: 'failed'; failure: Failure }>
+  /** Nothing moves any more, and nobody knows what became of it: it may run there all the same. */
+  | Readonly<{ type: 'given_up'; failure: Failure }>
+  /** `wasTold`: it ended because it was told to. */
+  | Readonly<{ type: 'exited'; failure: Failure; wasTold: boolean }>
+  | Readonly<{ type: 'node_away' }>
+  /** A replica that was out of reach is back, and its slot is still open. */
+  | Readonly<{ type: 'returned'; nodeId: NodeId; replicaId: ReplicaId; opId: OperationId; isReady: boolean }>
+  | Readonly<{ type: 'revision_changed'; revision: string }>
+  /** An administrator asks for it (again), or something changed that it waits for. */
+  | Readonly<{ type: 'hurried'; isFresh: boolean }>
+  | Readonly<{ type: 'unwanted' }>
+
+export type LoadFacts = Readonly<{ now: number; /** In [0, 1). */ chance: number }>
+
+export const loadRetry = { baseMs: 5_000, maxMs: 300_000, maxAttempts: Infinity } as const
+/** When no node fits: it costs one look, and is looked at again when a node changes. */
+export const noCapacityRetryMs = 5_000
+/** A process that lived this long is no crash loop. */
+export const steadyMs = 60_000
+
+/** Null: not legal here, or about something that is over; the caller drops it. `gone`: the row goes. */
+export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load | 'gone' | null {
+  const { now } = facts
+  switch (event.type) {
+    case 'claimed':
+      return isLoadDue(load, now) ? { ...load, lease: { holder: event.holder, until: event.leaseUntil } } : null
+    case 'install_asked':
+      return isUnplaced(load)
+        ? { ...commonOf(load), state: 'installing', nodeId: event.nodeId, installId: event.installId, nextAt: now + lookMs }
+        : null
+    case 'placed':
+      return isUnplaced(load) ? placed(load, event, now) : null
+    case 'looked':
+      return load.state === 'installing' || load.state === 'starting' ? { ...load, lease: null, nextAt: now + event.againInMs } : null
+    case 'installed':
+      return load.state === 'installing' ? waiting(load, now) : null
+    case 'install_failed':
+      return load.state === 'installing' ? failed(load, event.failure, facts) : null
+    case 'install_gone':
+      return load.state === 'installing' ? waiting(load, now + event.againInMs) : null
+    case 'accepted':
+    case 'moved':
+      return load.state === 'starting' ? { ...load, lease: null, signAt: now, nextAt: now + event.quietMs } : null
+    case 'unheard':
+      return load.state === 'starting' ? { ...load, lease: null, nextAt: now + event.againInMs } : null
+    case 'ready':
+      return load.state === 'starting' ? ready(load, load, now) : null
+    case 'failed':
+      return load.state === 'ready' ? null : failed(load, event.failure, facts)
+    case 'given_up':
+      return load.state === 'starting' ? failed(load, event.failure, facts) : null
+    case 'exited':
+      return exited(load, event, facts)
+    case 'node_away':
+      return load.state === 'waiting' || load.state === 'failed' ? null : waiting(load, now)
+    case 'returned':
+      return isUnplaced(load) || load.state === 'installing' ? returned(load, event, now) : null
+    case 'revision_changed':
+      return { ...waiting(load, now), revision: event.revision, attempts: 0 }
+    case 'hurried':
+      return hurried(load, event.isFresh, now)
+    case 'unwanted':
+      return 'gone'
+    default:
+      return unreachable(event)
+  }
+}
+
+/** How often a wish that is under way is looked at; its end wakes whoever waits for it earlier. */
+const lookMs = 1_000
+
+export function isLoadDue(load: Load, now: number): boolean {
+  const isFree = load.lease === null || load.lease.until < now
+  return isFree && load.state !== 'ready' && load.nextAt !== null && load.nextAt <= now
+}
+
+type Unplaced = Extract<Load, { state: 'waiting' | 'failed' }>
+const isUnplaced = (load: Load): load is Unplaced => load.state === 'waiting' || load.state === 'failed'
+
+const commonOf = ({ model, purpose, slot, revision, epoch, attempts }: Load): Common => ({
+  model,
+  purpose,
+  slot,
+  revision,
+  epoch,
+  attempts,
+  lease: null,
+})
+
+const waiting = (load: Load, nextAt: number): Extract<Load, { state: 'waiting' }> => ({ ...commonOf(load), state: 'waiting', nextAt })
+
+function placed(load: Load, { nodeId, opId, replicaId }: Extract<LoadEvent, { type: 'placed' }>, now: number): Load {
+  const { epoch, lease } = load
+  return {
+    ...commonOf(load),
+    ...{ state: 'starting', nodeId, opId, replicaId, lease, epoch: epoch + 1, signAt: now },
+    // The lease keeps others off until the answer is noted; whoever takes over then asks at once.
+    nextAt: now,
+  }
+}
+
+type Placed = Readonly<{ nodeId: NodeId; opId: OperationId | null; replicaId: ReplicaId | null }>
+const ready = (load: Load, { nodeId, opId, replicaId }: Placed, now: number): Load => ({
+  ...commonOf(load),
+  ...{ state: 'ready', nodeId, opId, replicaId, readyAt: now },
+})
+
+function returned(load: Load, event: Extract<LoadEvent, { type: 'returned' }>, now: number): Load {
+  if (event.isReady) return ready(load, event, now)
+  const { nodeId, opId, replicaId } = event
+  return { ...commonOf(load), state: 'starting', nodeId, opId, replicaId, signAt: now, nextAt: now }
+}
+
+function failed(load: Load, failure: Failure, { now, chance }: LoadFacts): Load {
+  const isCapacity = failure.code === 'no_capacity'
+  const attempts = isCapacity ? load.attempts : load.attempts + 1
+  const nodeId = 'nodeId' in load ? load.nodeId : null
+  const pauseMs = isCapacity ? noCapacityRetryMs : backoffMs(attempts, loadRetry, chance)
+  const nextAt = failure.retry === 'never' ? null : now + pauseMs
+  return { ...commonOf(load), attempts, state: 'failed', failure, failedAt: now, nextAt, nodeId }
+}
+
+/** The first time its slot gets another one at once; a process that keeps exiting has to wait. */
+function exited(load: Load, { failure, wasTold }: { failure: Failure; wasTold: boolean }, facts: LoadFacts): Load | null {
+  if (load.state === 'starting') return failed(load, failure, facts)
+  if (load.state !== 'ready') return null
+  if (wasTold) return waiting(load, facts.now)
+  const attempts = facts.now - load.readyAt >= steadyMs ? 0 : load.attempts
+  if (attempts === 0) return { ...waiting(load, facts.now), attempts: 1 }
+  // As many pauses as there were failures before this one: the first exit had none.
+  const pauseMs = backoffMs(attempts, loadRetry, facts.chance)
+  return {
+    ...commonOf(load),
+    ...{ state: 'failed', attempts: attempts + 1, failure, failedAt: facts.now, nextAt: facts.now + pauseMs, nodeId: load.nodeId },
+  }
+}
+
+/** `isFresh`: whoever asked has seen the failure, and knows better. */
+function hurried(load: Load, isFresh: boolean, now: number): Load | null {
+  if (!isUnplaced(load)) return null
+  if (isFresh) return { ...waiting(load, now), attempts: 0 }
+  return load.nextAt !== null && load.nextAt > now ? { ...load, lease: null, nextAt: now } : null
+}
