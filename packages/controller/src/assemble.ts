@@ -8,7 +8,7 @@ import { createPrincipalWatch } from './auth/principal-watch.ts'
 import type { BuiltinBlobs } from './builtin/builtin-blobs.ts'
 import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
-import { createEventHub } from './events/hub.ts'
+import { createEventHub, type EventHub } from './events/hub.ts'
 import { createTicker } from './events/ticker.ts'
 import { createPlanners } from './gallery/create-planners.ts'
 import { createHousekeeping } from './housekeeping.ts'
@@ -34,7 +34,7 @@ import { webEndpoints } from './http/web.ts'
 import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
 import { createServing } from './inference/create-serving.ts'
 import { createInventory } from './inventory/create-inventory.ts'
-import { createMetrics, refreshMetrics } from './metrics.ts'
+import { createMetrics, refreshMetrics, type Metrics } from './metrics.ts'
 import { createShowModels } from './models/show-models.ts'
 import { createMembership } from './nodes/membership.ts'
 import { createProber } from './nodes/probe.ts'
@@ -131,20 +131,7 @@ function createParts(foundation: Foundation) {
   const readers = { model: models.read, node: readNodes, operation: operations.read, backend: inventory.fleet.read }
   const hub = createEventHub({ feed, changes: store.changes, readers, log })
   operations.tellTo(hub)
-  const ticker = createTicker({ hub, clock })
-  const pulse = new PulseLoop({
-    bus,
-    pulses: store.pulses,
-    clock,
-    log,
-    silence: { nodeTimeoutMs: settings.nodeTimeout, offlineAfterMs: settings.nodeOfflineAfter },
-    probeUnproven: prober.probeUnproven,
-    onTick: ({ attention, reported }) => {
-      metrics.attentive.set(attention.since === null ? 0 : 1)
-      metrics.beats.inc(reported.length)
-      ticker.note(reported)
-    },
-  })
+  const pulse = pulseOf(foundation, { metrics, hub, probeUnproven: prober.probeUnproven })
   const membership = membershipOf(foundation, feed)
   const serving = createServing({ routes: store.routes, feed, controllerId: id, settings, errorEvent, loads: loads.cold, clock, log })
   const housekeeping = createHousekeeping({
@@ -173,6 +160,21 @@ function createParts(foundation: Foundation) {
     loads,
     serving,
   }
+}
+
+type PulseParts = Readonly<{ metrics: Metrics; hub: EventHub; probeUnproven: (signal: AbortSignal) => Promise<void> }>
+
+function pulseOf({ settings, store, connected, clock, log }: Foundation, { metrics, hub, probeUnproven }: PulseParts): PulseLoop {
+  const ticker = createTicker({ hub, clock })
+  return new PulseLoop({
+    ...{ bus: connected.bus, pulses: store.pulses, probeUnproven, clock, log },
+    silence: { nodeTimeoutMs: settings.nodeTimeout, offlineAfterMs: settings.nodeOfflineAfter },
+    onTick: ({ attention, reported }) => {
+      metrics.attentive.set(attention.since === null ? 0 : 1)
+      metrics.beats.inc(reported.length)
+      ticker.note(reported)
+    },
+  })
 }
 
 function membershipOf({ settings, store, connected, clock, log, ...foundation }: Foundation, feed: ChangeFeed) {
