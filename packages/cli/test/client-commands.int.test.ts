@@ -1,9 +1,10 @@
 // The client commands against a scripted controller: what they ask, what they print, how they end.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { keyRoutes, loginRoutes, nodeRoutes, systemRoutes } from '@muster/protocol'
+import { keyRoutes, loginRoutes, modelRoutes, nodeRoutes, systemRoutes } from '@muster/protocol'
 import { createProcesses, freePort, makeTempDir, type TempDir } from '@muster/testkit'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { modelView } from './model-views.ts'
 import { type Result, runInProcess } from './run-in-process.ts'
 import { adminKey, nodeView, type ScriptedController, startScriptedController } from './scripted-controller.ts'
 
@@ -260,7 +261,18 @@ describe('keys, login-link, status', () => {
       bus: { kind: 'local', connected: true },
       nodes: { healthy: 4, unhealthy: 1, offline: 0 },
     })
-    expect((await muster(['status'])).stdout).toMatch(/^5 nodes: 4 healthy, 1 unhealthy\.\n/)
+    expect((await muster(['status'])).stdout).toMatch(/^5 nodes: 4 healthy, 1 unhealthy\.\n\nMuster/)
+    const failure = { code: 'no_capacity', message: 'no node has room', at: '2030-01-01T00:00:00Z', next_retry_at: null, attempts: 2 }
+    controller.answer(modelRoutes.list, {
+      models: [modelView(), modelView({ name: 'b' }), modelView({ name: 'big', state: 'failed', replicas_ready: 0, failure })],
+    })
+    expect((await muster(['status'])).stdout).toMatch(
+      /unhealthy\.\n3 models: 2 ready, 1 failed\. 2 of 6 replicas are ready\.\nbig could not be loaded: no node has room \(no_capacity\); 2 tries, waits for/,
+    )
+    expect(JSON.parse((await muster(['status', '-o', 'json'])).stdout)).toMatchObject({
+      nodes: { healthy: 4 },
+      models: { ready: 2, failed: 1 },
+    })
   })
 })
 

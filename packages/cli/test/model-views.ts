@@ -1,7 +1,7 @@
 // Objects of models as a controller answers them, for tests.
 import { ModelView, ReplicaView } from '@muster/protocol'
 
-export const revision = (letter: string): string => letter.repeat(64)
+export const revision = (letter: string): string => `sha256-${letter.repeat(64)}`
 
 export const modelView = (some: Partial<Record<keyof ModelView, unknown>> = {}): ModelView =>
   ModelView.parse({

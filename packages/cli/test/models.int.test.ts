@@ -36,10 +36,7 @@ const failure = {
 describe('models ls and show', () => {
   it('list what there is, with what failed', async () => {
     controller.answer(modelRoutes.list, {
-      models: [
-        modelView(),
-        modelView({ name: 'team/big', state: 'failed', replicas_ready: 0, failure, revision: `sha256:${revision('b')}` }),
-      ],
+      models: [modelView(), modelView({ name: 'team/big', state: 'failed', replicas_ready: 0, failure, revision: revision('b') })],
     })
     const { stdout, stderr } = await muster('models', 'ls')
     expect(stdout.split('\n')).toEqual([
@@ -67,7 +64,7 @@ describe('models ls and show', () => {
     })
     const { stdout } = await muster('models', 'show', 'team/big')
     expect(stdout).toMatch(/^Scheduling +1 to 4 replicas\n +on nodes with gpu\.vendor=nvidia\|amd\n +priority 3\n +requests by prefix$/m)
-    expect(stdout).toMatch(/^Revision +a{64}$/m)
+    expect(stdout).toMatch(/^Revision +sha256-a{64}$/m)
     expect(stdout).toMatch(/^Files +tiny\.gguf from https:\/\/models\.example\.com\/tiny\.gguf$/m)
     expect(stdout).toMatch(/^r-1 +gpu-1 +ready +yes +2 +current/m)
     expect(stdout).toMatch(/^r-2 +gpu-2 +draining +no +2 +cccccccccccc/m)
@@ -130,14 +127,14 @@ describe('models apply', () => {
   it('shows what the controller refuses with the file, goes on with the next one, and ends with 1', async () => {
     controller.reply(modelRoutes.put, ({ path }, response) => {
       const isGood = path.endsWith('tiny')
-      const error = { code: 'invalid', message: 'line 9: context_sise is not known: did you mean context_size?' }
+      const error = { code: 'invalid', message: 'line 9: unknown key "context_sise"; the closest known key is context_size' }
       response.writeHead(isGood ? 201 : 400, { 'content-type': 'application/json' })
       response.end(JSON.stringify(isGood ? modelView() : { error }))
     })
     const path = await file(yaml.replace('name: tiny', 'name: first').replace('name: team/big', 'name: tiny'))
     const { code, stdout, stderr } = await muster('models', 'apply', '-f', path)
     expect({ code, stdout }).toEqual({ code: 1, stdout: 'tiny created (revision aaaaaaaaaaaa)\n' })
-    expect(stderr).toBe(`error: ${path}: line 9: context_sise is not known: did you mean context_size? (invalid)\n`)
+    expect(stderr).toBe(`error: ${path}: line 9: unknown key "context_sise"; the closest known key is context_size (invalid)\n`)
   })
 
   it.each([
@@ -165,11 +162,12 @@ describe('models apply', () => {
   })
 
   it('sends the revision that is expected, in full when its beginning was given', async () => {
-    controller.answer(modelRoutes.get, modelView({ revision: 'ab'.repeat(32) }))
+    const full = `sha256-${'ab'.repeat(32)}`
+    controller.answer(modelRoutes.get, modelView({ revision: full }))
     putAnswers(200, modelView())
-    for (const given of ['abababab', 'ab'.repeat(32), 'ffffffff', 'ab'])
+    for (const given of ['abababab', 'ab'.repeat(32), full, 'ffffffff', 'ab'])
       await piped('name: tiny\nbackend: llama\n', 'models', 'apply', '-f', '-', '--if-match', given)
-    expect(changes().map(({ headers }) => headers['if-match'])).toEqual(['ab'.repeat(32), 'ab'.repeat(32), 'ffffffff', 'ab'])
+    expect(changes().map(({ headers }) => headers['if-match'])).toEqual([full, full, full, 'ffffffff', 'ab'])
     controller.refuse(modelRoutes.put, 409, { code: 'revision_conflict', message: 'tiny has revision abab… by now' })
     expect(await piped('name: tiny\nbackend: llama\n', 'models', 'apply', '-f', '-', '--if-match', 'ffffffff')).toMatchObject({
       code: 1,

@@ -10,7 +10,7 @@ export function doctor(parent: Command, shell: Shell): Command {
     name: 'doctor',
     summary: 'Check this machine and the controller, and say what to do',
     details:
-      'Looks at Node, the data directory, disk, port, controller, database, bus, clock and key. Changes nothing. Ends with 1 when a check fails.',
+      'Looks at Node, the data directory, disk, port, controller, database, bus, clock, key and models. Changes nothing. Ends with 1 when a check fails.',
     options: [...clientOptions(), configOption()],
     examples: ['muster doctor', 'MUSTER_DATABASE_URL=postgres://db/muster muster doctor --nats-url nats://bus:4222'],
   })

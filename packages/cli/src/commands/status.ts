@@ -1,6 +1,9 @@
 // `muster status`: the cluster at a glance.
 import type { Command } from 'commander'
-import { type ResponseOf, systemRoutes } from '@muster/protocol'
+import { modelRoutes, type ModelView, type ResponseOf, systemRoutes } from '@muster/protocol'
+import { CliError } from '../cli-error.ts'
+import type { ApiClient } from '../client/api-client.ts'
+import { failureText } from '../models/describe-model.ts'
 import { formatAge } from '../output/amounts.ts'
 import { plainText } from '../output/plain-text.ts'
 import { type Column, renderFields, renderTable } from '../output/table.ts'
@@ -15,11 +18,29 @@ export const status = (parent: Command, shell: Shell): Command =>
     summary: 'Show the cluster at a glance',
     run: async ({ api, print }) => {
       const { raw, body } = await api.call(systemRoutes.status)
-      print.result(raw, () => renderStatus(body, { url: api.target.url.origin, now: shell.clock.now(), width: print.width }))
+      const models = await fetchModels(api)
+      const counts = models === null ? {} : { models: Object.fromEntries(countBy(models.map((model) => model.state))) }
+      print.result({ ...(typeof raw === 'object' ? raw : {}), ...counts }, () =>
+        renderStatus({ ...body, models: models ?? [] }, { url: api.target.url.origin, now: shell.clock.now(), width: print.width }),
+      )
     },
   })
 
-function renderStatus(body: Status, at: { url: string; now: number; width: number | null }): string {
+/** Null: a controller of an older version, which knows none. */
+async function fetchModels(api: ApiClient): Promise<readonly ModelView[] | null> {
+  try {
+    return (await api.call(modelRoutes.list)).body.models
+  } catch (error) {
+    if (error instanceof CliError && error.status === 404) return null
+    throw error
+  }
+}
+
+interface Shown extends Status {
+  readonly models: readonly ModelView[]
+}
+
+function renderStatus(body: Shown, at: { url: string; now: number; width: number | null }): string {
   const columns: Column<Status['controllers'][number]>[] = [
     { heading: 'CONTROLLER', cell: (controller) => controller.id, shrinks: true },
     { heading: 'URL', cell: (controller) => controller.url },
@@ -28,7 +49,8 @@ function renderStatus(body: Status, at: { url: string; now: number; width: numbe
     { heading: 'SEEN', cell: (controller) => formatAge(controller.last_seen_at, at.now), align: 'right' },
   ]
   return [
-    nodesSentence(body.nodes),
+    countSentence('node', Object.entries(body.nodes)),
+    ...modelLines(body.models, at.now),
     '',
     renderFields([
       ['Muster', `${body.version} at ${at.url}`],
@@ -40,11 +62,29 @@ function renderStatus(body: Status, at: { url: string; now: number; width: numbe
   ].join('\n')
 }
 
-/** `5 nodes: 4 healthy, 1 unhealthy`. */
-function nodesSentence(counts: Readonly<Record<string, number>>): string {
-  const some = Object.entries(counts).filter(([, count]) => count > 0)
+/** `5 nodes: 4 healthy, 1 unhealthy.` */
+function countSentence(noun: string, counts: Iterable<readonly [string, number]>): string {
+  const some = [...counts].filter(([, count]) => count > 0)
   const total = some.reduce((sum, [, count]) => sum + count, 0)
-  if (total === 0) return 'No nodes yet.'
+  if (total === 0) return `No ${noun}s yet.`
   const parts = some.toSorted(([, a], [, b]) => b - a).map(([name, count]) => `${count} ${plainText(name)}`)
-  return `${total} ${total === 1 ? 'node' : 'nodes'}: ${parts.join(', ')}.`
+  return `${total} ${total === 1 ? noun : `${noun}s`}: ${parts.join(', ')}.`
+}
+
+/** Nothing where there is no model. */
+function modelLines(models: readonly ModelView[], now: number): string[] {
+  if (models.length === 0) return []
+  const ready = models.reduce((sum, model) => sum + model.replicas_ready, 0)
+  const desired = models.reduce((sum, model) => sum + model.replicas_desired, 0)
+  const failed = models.filter((model) => model.failure !== null)
+  return [
+    `${countSentence('model', countBy(models.map((model) => model.state)))} ${ready} of ${desired} replicas are ready.`,
+    ...failed.map((model) => plainText(`${model.name} could not be loaded: ${failureText(model.failure, now)}`)),
+  ]
+}
+
+function countBy(words: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1)
+  return counts
 }

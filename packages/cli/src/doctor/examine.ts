@@ -13,6 +13,7 @@ import { dataDirCheck } from './data-dir.ts'
 import { databaseCheck } from './database.ts'
 import { diskSpaceCheck } from './disk-space.ts'
 import { knownTarget } from './known-target.ts'
+import { modelsCheck } from './models.ts'
 import { nodeVersionCheck } from './node-version.ts'
 import { portCheck } from './port.ts'
 import { type Finding, runChecks } from './run-checks.ts'
@@ -41,6 +42,7 @@ async function checksFor(values: OptionValues, shell: Shell): Promise<{ ofMachin
     busCheck({ known, natsUrl: settings.natsUrl === '' ? undefined : settings.natsUrl, isOpen: await isBusOpen(settings) }),
     clockSkewCheck(known, clock),
     adminKeyCheck(known),
+    modelsCheck(known),
   ]
   return { ofMachine, ofCluster }
 }

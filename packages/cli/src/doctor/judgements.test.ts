@@ -12,6 +12,7 @@ import { type DataDirFacts, judgeDataDir } from './data-dir.ts'
 import { judgeDatabaseOfController } from './database.ts'
 import { judgeDiskSpace } from './disk-space.ts'
 import { judgeEmbedded } from './embedded-postgres.ts'
+import { judgeModels } from './models.ts'
 import { judgeNatsServer } from './nats-server.ts'
 import { judgeNodeVersion } from './node-version.ts'
 import { judgePort, type PortState } from './port.ts'
@@ -283,4 +284,28 @@ describe('admin key', () => {
       level: 'warn',
       found: expect.stringContaining('not sent elsewhere') as string,
     }))
+})
+
+describe('models', () => {
+  const model = (name: string, failure: object | null = null) => ({
+    name,
+    backend: 'llama',
+    revision: 'r',
+    config: { name, backend: 'llama' },
+    state: failure === null ? 'ready' : 'failed',
+    replicas_ready: 0,
+    replicas_desired: 1,
+    failure,
+  })
+  const failure = { code: 'integrity', message: 'wrong hash', at: '', next_retry_at: null, attempts: 1 }
+  it.each<[HttpFinding | null, Level, RegExp]>([
+    [null, 'ok', /not looked at/],
+    [refused, 'ok', /not looked at/],
+    [answered(403, { error: { code: 'forbidden', message: 'no' } }), 'ok', /not looked at/],
+    [answered(200, { models: [] }), 'ok', /none yet/],
+    [answered(200, { models: [model('a'), model('b')] }), 'ok', /2 of 2 ready/],
+    [answered(200, { models: [model('a'), model('b', failure)] }), 'warn', /1 of 2 could not be loaded: b \(wrong hash\)/],
+  ])('%j is %s', (finding, level, found) => {
+    expect(judgeModels(finding)).toMatchObject({ level, found: expect.stringMatching(found) as string })
+  })
 })

@@ -4,7 +4,7 @@ import { modelRoutes, type ModelView } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import { plainText } from '../output/plain-text.ts'
-import { shortRevision } from './describe-model.ts'
+import { bareRevision, shortRevision } from './describe-model.ts'
 import type { ModelDocument } from './read-documents.ts'
 
 export type ApplyOutcome = 'created' | 'changed' | 'unchanged'
@@ -43,7 +43,8 @@ const least = 7
 
 /** Tables show the beginning only, and that is what people copy. */
 function fullRevision(expected: string, before: ModelView | null): string {
-  const isMeant = before !== null && expected.length >= least && shortRevision(before.revision).startsWith(expected)
+  const bare = bareRevision(expected)
+  const isMeant = before !== null && bare.length >= least && bareRevision(before.revision).startsWith(bare)
   return isMeant ? before.revision : expected
 }
 

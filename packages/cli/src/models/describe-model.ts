@@ -3,8 +3,10 @@ import type { Loading, LoadFailure, ModelView, Scheduling } from '@muster/protoc
 import { bytesText, percentText } from '../operations/describe-operation.ts'
 import { formatDuration } from '../output/amounts.ts'
 
+export const bareRevision = (revision: string): string => revision.replace(/^sha256[-:]/, '')
+
 /** As much of a revision as people compare. */
-export const shortRevision = (revision: string): string => revision.replace(/^sha256:/, '').slice(0, 12)
+export const shortRevision = (revision: string): string => bareRevision(revision).slice(0, 12)
 
 /** What is ready, of what there should be. */
 export const replicasText = ({ replicas_ready: ready, replicas_desired: desired }: ModelView): string => `${ready}/${desired}`
