@@ -1,22 +1,14 @@
 // Asking nodes what they have, where nobody knows: several at once, each with its own limit, so that one that does not
 // answer costs the others nothing. Pending, offline and draining nodes and agents are never asked.
-import { BusError, type Bus } from '@muster/bus'
-import type { Clock, Log } from '@muster/host'
-import { backendList, type BackendList, type NodeId } from '@muster/protocol'
+import type { Clock } from '@muster/host'
+import type { NodeId } from '@muster/protocol'
 import { inLanes } from '../in-lanes.ts'
 import { statusOf } from '../nodes/view.ts'
-import type { AskedForInventory, InventoryStore } from '../store/inventory.ts'
 import type { NodeRecord } from '../store/nodes.ts'
-import type { PulseStore } from '../store/pulses.ts'
-import type { SettleByInventory } from './listen.ts'
+import { askNode, type AskNodeDeps } from './ask-node.ts'
 
-export interface InventoryAskerDeps {
-  readonly bus: Bus
-  readonly inventories: InventoryStore
-  readonly pulses: PulseStore
-  readonly settleByInventory: SettleByInventory
+export interface InventoryAskerDeps extends AskNodeDeps {
   readonly clock: Clock
-  readonly log: Log
 }
 
 const answerWithinMs = 2_000
@@ -43,7 +35,8 @@ export function createInventoryAsker(deps: InventoryAskerDeps) {
   const isLeftAlone = ({ id }: NodeRecord): boolean => clock.monotonic() - (silentSince.get(id) ?? -Infinity) < leaveAloneMs
 
   const ask = (node: NodeRecord, askedAt: string): Promise<boolean> => {
-    const asking = askOne(deps, { id: node.id, incarnation: node.incarnation, askedAt }).finally(() => underway.delete(node.id))
+    const asked = { id: node.id, incarnation: node.incarnation, askedAt }
+    const asking = askNode(deps, asked, { timeoutMs: answerWithinMs }).finally(() => underway.delete(node.id))
     underway.set(node.id, asking)
     return asking
   }
@@ -64,25 +57,4 @@ export function createInventoryAsker(deps: InventoryAskerDeps) {
       return answers.flat()
     },
   }
-}
-
-/** Whether it answered. No responders is what makes a node unhealthy; anything else says nothing about it. */
-async function askOne(
-  { bus, inventories, pulses, settleByInventory, log }: InventoryAskerDeps,
-  asked: AskedForInventory,
-): Promise<boolean> {
-  const node = asked.id
-  let list: BackendList
-  try {
-    list = await bus.request(backendList, { node }, {}, { timeoutMs: answerWithinMs })
-  } catch (error) {
-    if (error instanceof BusError && error.code === 'no_responders') await pulses.recordNoResponders(asked)
-    else log.warn('a node did not list its backends, and is left out', { node, error })
-    return false
-  }
-  if (list.error !== undefined) log.warn('a node could not list its backends', { node, error: list.error })
-  const isNews = list.error === undefined && (await inventories.recordAnswer(asked, list.backends))
-  await pulses.recordAnswered(asked)
-  if (isNews) await settleByInventory(node, list)
-  return list.error === undefined
 }
