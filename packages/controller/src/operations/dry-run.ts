@@ -3,7 +3,7 @@ import type { OperationView } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { OperationNodeRecord } from '../store/operations.ts'
-import type { Wish, WishedNode } from '../store/wishes.ts'
+import { type Wish, wishKindOf, type WishedNode } from '../store/wishes.ts'
 import { viewOperation } from './view.ts'
 
 export function previewOf(wish: Wish, { nodes, now }: { nodes: readonly NodeRecord[]; now: string }): OperationView {
@@ -44,12 +44,11 @@ function rowOf(wish: Wish, node: WishedNode, { known, now }: { known: NodeRecord
       percentage: 0,
     }
   }
-  const kind = wish.kind === 'backend.install' ? 'install' : wish.kind === 'backend.upgrade' ? 'upgrade' : 'delete'
   const record: IntentRecord = {
     intent: {
       nodeId: node.nodeId,
       backend: wish.backend,
-      kind,
+      kind: wishKindOf(wish.kind),
       generation: 0,
       epoch: 0,
       opId: wish.id,

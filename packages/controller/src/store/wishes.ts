@@ -86,7 +86,7 @@ async function submitOne(tx: Tx, wish: Wish): Promise<void> {
   await lockBackend(tx, wish.backend)
   const wished = wish.nodes.filter((node): node is Planned => 'plan' in node)
   const rows = await lockRows(tx, wish, wished)
-  const kind = kindOf(wish.kind)
+  const kind = wishKindOf(wish.kind)
   // Judged under the lock: an install may have begun or ended while the sources were asked.
   const isRepinned = ({ nodeId }: Planned): boolean => kind === 'upgrade' && isOpenInstall(rows.get(nodeId))
   const repinned = wished.filter(isRepinned)
@@ -124,7 +124,7 @@ async function submitOne(tx: Tx, wish: Wish): Promise<void> {
 const isOpenInstall = (row: IntentRecord | undefined): boolean =>
   row !== undefined && isOpen(row.intent) && row.intent.kind === 'install' && !row.intent.cancelAsked
 
-const kindOf = (kind: Wish['kind']): WishKind =>
+export const wishKindOf = (kind: Wish['kind']): WishKind =>
   kind === 'backend.install' ? 'install' : kind === 'backend.upgrade' ? 'upgrade' : 'delete'
 
 async function lockRows(tx: Tx, { backend }: Wish, planned: readonly Planned[]): Promise<Map<string, IntentRecord>> {
@@ -160,7 +160,7 @@ async function takeOver(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<
       from (select operation_id, count(*)::int as count from superseded group by operation_id) s where o.id = s.operation_id returning o.id
     ), taken as (
       insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, note, total_bytes)
-      select node_id, ${wish.backend}, ${kindOf(wish.kind)}, nextval('intent_generation'), ${wish.id}, plan, 'waiting', now(),
+      select node_id, ${wish.backend}, ${wishKindOf(wish.kind)}, nextval('intent_generation'), ${wish.id}, plan, 'waiting', now(),
         not node_may_be_tried(node_id), note,
         coalesce((plan ->> 'sizeBytes')::bigint, 0)
       from wished
