@@ -1,12 +1,11 @@
 // A registry on loopback that serves images from memory and misbehaves as it is told. A fixture: it knows no uploads,
 // no catalogue and no storage, and what it does well a real registry may still do otherwise, which is why the same
 // things are also tried against Debian's docker-registry (registry.ts).
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
-import type { Socket } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Digest } from '@muster/protocol'
 import type { ImageDocument, ImageFixture } from './image-fixture.ts'
-import { sendBytes, type Behaviour } from './misbehave.ts'
+import { startLoopbackServer, type LoopbackServer } from './loopback-server.ts'
+import { answered, sendBytes, type Behaviour } from './misbehave.ts'
 
 export interface SeenRequest {
   readonly method: string
@@ -21,10 +20,7 @@ export interface Guard {
   accepts(authorization: string | undefined): boolean
 }
 
-export interface HostileRegistry extends AsyncDisposable {
-  /** As in an image reference: `127.0.0.1:port`. */
-  readonly host: string
-  readonly url: string
+export interface HostileRegistry extends LoopbackServer {
   readonly requests: readonly SeenRequest[]
   /** Keeps all documents of the image; the tag, if any, is moved to it. */
   addImage(repository: string, image: ImageFixture, tag?: string): void
@@ -41,9 +37,6 @@ export interface HostileRegistry extends AsyncDisposable {
   bytesSent(digest: Digest): number
   /** Where each answer for this digest began, and how many bytes it had. */
   answersFor(digest: Digest): readonly { readonly from: number; readonly bytes: number }[]
-  /** Ends all connections at once, as a restart would. */
-  dropConnections(): void
-  stop(): Promise<void>
 }
 
 type Rule = { readonly path: string | RegExp; readonly behaviour: Behaviour; left: number }
@@ -54,7 +47,6 @@ export async function startHostileRegistry(options: { tls?: { key: string; cert:
   const blobs = new Map<string, Buffer>()
   const sent = new Map<string, Sent[]>()
   const requests: SeenRequest[] = []
-  const sockets = new Set<Socket>()
   let rules: Rule[] = []
   let guarded: Guard | null = null
 
@@ -94,26 +86,12 @@ export async function startHostileRegistry(options: { tls?: { key: string; cert:
     sendBytes({ request, response, ...found, tally, ...(behaviour === undefined ? {} : { behaviour }) })
   }
 
-  const server = options.tls === undefined ? createServer(serve) : createTlsServer(options.tls, serve)
-  server.on('connection', (socket: Socket) => {
-    sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket)).on('error', () => undefined)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('not listening on a port')
-  const host = `127.0.0.1:${address.port}`
-  const dropConnections = (): void => sockets.forEach((socket) => socket.destroy())
-  const stop = async (): Promise<void> => {
-    dropConnections()
-    await new Promise((resolve) => server.close(resolve))
-  }
+  const server = await startLoopbackServer(serve, options.tls)
   const addManifest = (repository: string, manifest: ImageDocument, tag?: string): void => {
     for (const name of tag === undefined ? [manifest.digest] : [manifest.digest, tag]) manifests.set(`${repository} ${name}`, manifest)
   }
   return {
-    host,
-    url: `${options.tls === undefined ? 'http' : 'https'}://${host}`,
+    ...server,
     requests,
     addImage(repository, image, tag) {
       addManifest(repository, image.manifest, tag)
@@ -126,27 +104,5 @@ export async function startHostileRegistry(options: { tls?: { key: string; cert:
     guard: (guard) => void (guarded = guard),
     bytesSent: (digest) => (sent.get(digest) ?? []).reduce((sum, { bytes }) => sum + bytes, 0),
     answersFor: (digest) => sent.get(digest) ?? [],
-    dropConnections,
-    stop,
-    [Symbol.asyncDispose]: stop,
-  }
-}
-
-/** The behaviours that need no right answer. */
-function answered(response: ServerResponse, behaviour: Behaviour): boolean {
-  switch (behaviour.do) {
-    case 'answer':
-      response.writeHead(behaviour.status, behaviour.headers).end(behaviour.body)
-      return true
-    case 'redirect':
-      response.writeHead(behaviour.status ?? 307, { location: behaviour.to }).end()
-      return true
-    case 'hang':
-      return true
-    case 'reset':
-      response.destroy()
-      return true
-    default:
-      return false
   }
 }

@@ -5,6 +5,8 @@ export { adminKey, joinToken, nodesOf, startCluster, untilReady } from './cluste
 export type { ClusterOptions, RunningController, SeenNode, WorkerOptions } from './cluster.ts'
 export { readEvents } from './event-reader.ts'
 export type { EventReader, SeenEvent } from './event-reader.ts'
+export { startFileServer } from './file-server.ts'
+export type { FileServer, ServedFile } from './file-server.ts'
 export { freePort } from './free-port.ts'
 export { startHostileRegistry } from './hostile-registry.ts'
 export type { Guard, HostileRegistry, SeenRequest } from './hostile-registry.ts'

@@ -35,7 +35,9 @@ interface Sending {
   readonly response: ServerResponse
   readonly bytes: Buffer
   readonly mediaType: string
-  readonly key: string
+  /** What a registry calls it. */
+  readonly key?: string
+  readonly etag?: string
   readonly tally: { from: number; bytes: number }
   readonly behaviour?: Behaviour
 }
@@ -45,8 +47,12 @@ const chunkBytes = 64 * 1024
 export function sendBytes(sending: Sending): void {
   const { request, response, behaviour, tally } = sending
   const bytes = altered(sending.bytes, behaviour)
-  const range = behaviour?.do === 'ignore ranges' ? null : rangeOf(request.headers.range)
-  const headers: Record<string, string> = { 'content-type': sending.mediaType, 'docker-content-digest': sending.key }
+  const ifRange = request.headers['if-range']
+  const isOther = ifRange !== undefined && ifRange !== sending.etag
+  const range = behaviour?.do === 'ignore ranges' || isOther ? null : rangeOf(request.headers.range)
+  const headers: Record<string, string> = { 'content-type': sending.mediaType }
+  if (sending.key !== undefined) headers['docker-content-digest'] = sending.key
+  if (sending.etag !== undefined) headers['etag'] = sending.etag
   const lies = behaviour?.do === 'lie' ? behaviour.headers : {}
   if (range !== null && range.from >= bytes.length)
     return void response.writeHead(416, { 'content-range': `bytes */${bytes.length}`, ...lies }).end()
@@ -100,4 +106,23 @@ function rangeOf(header: string | undefined): { from: number; to?: number } | nu
   const [, from, to] = /^bytes=(\d+)-(\d*)$/.exec(header ?? '') ?? []
   if (from === undefined) return null
   return { from: Number(from), ...(to ? { to: Number(to) + 1 } : {}) }
+}
+
+/** The behaviours that need no right answer. */
+export function answered(response: ServerResponse, behaviour: Behaviour): boolean {
+  switch (behaviour.do) {
+    case 'answer':
+      response.writeHead(behaviour.status, behaviour.headers).end(behaviour.body)
+      return true
+    case 'redirect':
+      response.writeHead(behaviour.status ?? 307, { location: behaviour.to }).end()
+      return true
+    case 'hang':
+      return true
+    case 'reset':
+      response.destroy()
+      return true
+    default:
+      return false
+  }
 }

@@ -4,6 +4,7 @@ import { Labels, NodeName, NodeType } from '@muster/protocol'
 import { allowListProblem } from '@muster/source'
 import type { z } from 'zod'
 import { controllerOrigin } from './controller-urls.ts'
+import { modelFileSettings } from './models/settings.ts'
 import { parseListenAddress } from './gateway/listen-address.ts'
 
 /** Tells what was not given from what was given as it is by default. */
@@ -56,9 +57,10 @@ export const workerSettings = defineSettings({
   allowSource: list({
     flag: 'allow-source',
     check: allowListProblem,
-    help: 'private host[:port] or CIDR that backends may come from, beside those of the cluster; repeatable',
+    help: 'private host[:port] or CIDR that backends and models may come from, beside those of the cluster; repeatable',
   }),
   dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),
+  ...modelFileSettings,
 })
 export type WorkerSettings = SettingsOf<typeof workerSettings>
 

@@ -1,6 +1,6 @@
 // An installer with a store of its own, and a registry that does what a test tells it to.
 import { silentLog, systemClock } from '@muster/host'
-import { createArchiveClient, createOciClient, createOutbound, noCredentials, platformOf } from '@muster/source'
+import { createFileClient, createOciClient, createOutbound, noCredentials, platformOf } from '@muster/source'
 import { startHostileRegistry, type HostileRegistry } from '@muster/testkit'
 import { createInstaller } from '../src/installer/create-installer.ts'
 import type { OfferedGallery } from '../src/installer/find-source.ts'
@@ -23,7 +23,7 @@ export async function startRegistryInstaller(): Promise<RegistryInstaller> {
   const galleries: OfferedGallery[] = []
   const outbound = createOutbound({ allow: [registry.host], clock: systemClock, log: silentLog })
   const oci = createOciClient({ outbound, credentials: noCredentials, clock: systemClock, log: silentLog })
-  const archives = createArchiveClient({ outbound, clock: systemClock, log: silentLog })
+  const archives = createFileClient({ outbound, clock: systemClock, log: silentLog })
   const installer = createInstaller({
     store: opened.store,
     sources: () => ({ archives, oci, builtin: { images: oci, references: () => [] }, galleries: () => galleries }),

@@ -6,11 +6,14 @@ import type { Platform } from './platform.ts'
 import type { OciReference } from './reference.ts'
 import type { RegistryOptions } from './registry-api.ts'
 import { createRegistryCall, type RegistryCall } from './registry-call.ts'
+import { resolveArtifact, type ArtifactFile, type WantedArtifact } from './resolve-artifact.ts'
 import { resolveImage, type ResolvedImage } from './resolve-image.ts'
 
 export interface OciClient {
   /** Tag → digest once; index → the manifest of this platform. Every document is checked against its digest. */
   resolve(reference: OciReference, platform: Platform, signal: AbortSignal): Promise<ResolvedImage>
+  /** The layer of an artifact that is this file. */
+  resolveFile(wanted: WantedArtifact): Promise<ArtifactFile>
   /** From `offset` on if the registry can; otherwise from the beginning, and the answer says so. */
   openBlob(reference: OciReference, digest: Digest, at: { offset: number; signal: AbortSignal }): Promise<OpenedStream>
 }
@@ -24,6 +27,7 @@ export function createOciClient(options: RegistryOptions & { readonly random?: (
 export function ociClientOver(call: RegistryCall): OciClient {
   return {
     resolve: (reference, platform, signal) => resolveImage(call, { reference, platform, signal }),
+    resolveFile: (wanted) => resolveArtifact(call, wanted),
     openBlob: (reference, digest, { offset, signal }) => openBlob(call, { reference, digest, offset, signal }),
   }
 }

@@ -23,7 +23,10 @@ const Index = z.object({ schemaVersion: z.literal(2), manifests: z.array(IndexEn
 const Manifest = z.object({
   schemaVersion: z.literal(2),
   config: Descriptor.extend({ size: Size.max(largestDocument) }),
-  layers: z.array(Descriptor).min(1).max(mostLayers),
+  layers: z
+    .array(Descriptor.extend({ annotations: z.record(z.string(), z.string()).optional() }))
+    .min(1)
+    .max(mostLayers),
 })
 export type Manifest = z.infer<typeof Manifest>
 
@@ -43,10 +46,14 @@ interface Received {
   readonly contentType: string | undefined
   /** As the index calls it that led here. */
   readonly describedAs?: string
+  /** What is only fetched may be of any kind; what is unpacked may not. */
+  readonly purpose?: ManifestPurpose
 }
 
+export type ManifestPurpose = 'image' | 'artifact'
+
 /** What the registry says the document is, what an index said, what it says itself and what it looks like must be the same. */
-export function parseManifest(bytes: Uint8Array, { what, contentType, describedAs }: Received): ImageDocument {
+export function parseManifest(bytes: Uint8Array, { what, contentType, describedAs, purpose = 'image' }: Received): ImageDocument {
   const document = parseObject(bytes, what)
   // Two programs would see two images in it (CVE-2021-41190).
   if ('layers' in document && 'manifests' in document) return refuse(what, 'it has both layers and manifests')
@@ -60,10 +67,12 @@ export function parseManifest(bytes: Uint8Array, { what, contentType, describedA
   if (type === undefined) return refuse(what, 'nothing says that it is an image or an index')
   if (names.size > 1) return refuse(what, `it is called ${[...names].join(' and ')}`)
   const kind = indexTypes.has(type) ? 'index' : 'manifest'
-  return kind === 'index' ? { kind, ...check(Index, document, what) } : { kind, ...checkManifest(check(Manifest, document, what), what) }
+  if (kind === 'index') return { kind, ...check(Index, document, what) }
+  const manifest = check(Manifest, document, what)
+  return { kind, ...(purpose === 'image' ? checkImage(manifest, what) : manifest) }
 }
 
-function checkManifest(manifest: Manifest, what: string): Manifest {
+function checkImage(manifest: Manifest, what: string): Manifest {
   if (!configTypes.has(manifest.config.mediaType)) return refuse(what, `it is no image: its config is ${manifest.config.mediaType}`)
   const sizes = new Map<Digest, number>()
   for (const { mediaType, digest, size } of manifest.layers) {

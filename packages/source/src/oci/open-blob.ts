@@ -8,7 +8,7 @@ type Asked = Readonly<{ reference: OciReference; digest: Digest; offset: number;
 
 export async function openBlob(call: RegistryCall, { reference, digest, offset, signal }: Asked): Promise<OpenedStream> {
   const what = `blob ${digest} of ${reference.registry}/${reference.repository}`
-  const ask: Parameters<typeof openFrom>[1] = (headers, fine) =>
+  const ask: Parameters<typeof openFrom>[1]['ask'] = (headers, fine) =>
     call.send({ reference, path: `blobs/${digest}`, headers, signal }, { what, fine })
-  return await call.patiently(() => openFrom(offset, ask, what), signal)
+  return await call.patiently(() => openFrom(offset, { ask, what }), signal)
 }

@@ -3,7 +3,7 @@
 import { FleetError, type Digest } from '@muster/protocol'
 import { checkConfigPlatform, chooseManifest } from './choose-manifest.ts'
 import { fetchDocument } from './fetch-document.ts'
-import { parseConfig, parseManifest, type ImageDocument, type Manifest } from './manifest.ts'
+import { parseConfig, parseManifest, type ImageDocument, type Manifest, type ManifestPurpose } from './manifest.ts'
 import { acceptedManifests } from './media-types.ts'
 import type { Platform } from './platform.ts'
 import { formatReference, type OciReference } from './reference.ts'
@@ -25,7 +25,7 @@ export type ResolvedImage = Readonly<{
   totalBytes: number
 }>
 
-type Asked = Readonly<{ reference: OciReference; platform: Platform; signal: AbortSignal }>
+type Asked = Readonly<{ reference: OciReference; platform: Platform; signal: AbortSignal; purpose?: ManifestPurpose }>
 type Described = Readonly<{ digest: Digest; size: number; mediaType: string }>
 type Fetched = Readonly<{ document: ImageDocument; digest: Digest; bytes: Uint8Array }>
 
@@ -44,7 +44,7 @@ export async function resolveImage(call: RegistryCall, asked: Asked): Promise<Re
   }
 }
 
-async function findManifest(call: RegistryCall, asked: Asked) {
+export async function findManifest(call: RegistryCall, asked: Asked) {
   const first = await fetchManifest(call, asked, null)
   if (first.document.kind === 'manifest') return { manifest: first.document, digest: first.digest, bytes: first.bytes }
   const what = formatReference(asked.reference)
@@ -56,7 +56,11 @@ async function findManifest(call: RegistryCall, asked: Asked) {
   return { manifest: document, digest, bytes, indexDigest: first.digest }
 }
 
-async function fetchManifest(call: RegistryCall, { reference, signal }: Asked, described: Described | null): Promise<Fetched> {
+async function fetchManifest(
+  call: RegistryCall,
+  { reference, signal, purpose = 'image' }: Asked,
+  described: Described | null,
+): Promise<Fetched> {
   const digest = described?.digest ?? reference.digest
   const what = formatReference({ ...reference, digest })
   const request = {
@@ -67,7 +71,7 @@ async function fetchManifest(call: RegistryCall, { reference, signal }: Asked, d
   }
   const wanted = { request, what, ...(digest === null ? {} : { digest }), ...(described === null ? {} : { size: described.size }) }
   const fetched = await fetchDocument(call, wanted)
-  const called = { what, contentType: fetched.contentType, ...(described === null ? {} : { describedAs: described.mediaType }) }
+  const called = { what, purpose, contentType: fetched.contentType, ...(described === null ? {} : { describedAs: described.mediaType }) }
   return { document: parseManifest(fetched.bytes, called), digest: fetched.digest, bytes: fetched.bytes }
 }
 

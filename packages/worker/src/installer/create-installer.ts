@@ -1,7 +1,7 @@
 // Puts backends on this machine: finds where they come from, fetches and verifies them, unpacks them beside what is
 // there, proves them, and only then makes them the version in use.
 import { errorCode, type Clock, type Log } from '@muster/host'
-import { parseReference, sourceKind, type ArchiveClient, type NodeTraits, type OciClient, type Platform } from '@muster/source'
+import { parseReference, sourceKind, type FileClient, type NodeTraits, type OciClient, type Platform } from '@muster/source'
 import { failureOf, FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
@@ -15,7 +15,7 @@ import { pullImage, type PulledImage } from './pull-image.ts'
 
 /** The ways out of this machine, and what is offered there. */
 export interface Sources {
-  readonly archives: ArchiveClient
+  readonly archives: FileClient
   readonly oci: OciClient
   /** Of what controllers serve themselves. */
   readonly builtin: Pick<BuiltinSource, 'images' | 'references'>

@@ -1,36 +1,19 @@
 // The installer of a worker: its store in the data directory, and the ways out that the cluster's settings allow.
-import type { Clock, DataDir, Log } from '@muster/host'
-import {
-  createArchiveClient,
-  createGalleryReader,
-  createOciClient,
-  createOutbound,
-  dockerCredentials,
-  noCredentials,
-  platformOf,
-  type NodeTraits,
-} from '@muster/source'
-import type { WorkerSettings as ClusterSettings } from '@muster/protocol'
+import type { DataDir } from '@muster/host'
+import { createGalleryReader, platformOf, type NodeTraits } from '@muster/source'
 import type { Installer, Step } from '../operations/installer.ts'
 import { openBackendStore, type BackendStore } from '../storage/backend-store.ts'
 import type { BuiltinSource } from './builtin-source.ts'
+import { createWaysOut, type WaysOutDeps } from '../ways-out.ts'
 import { createInstaller, type Sources, type StopProcesses } from './create-installer.ts'
 
-export interface OpenInstallerOptions {
+export interface OpenInstallerOptions extends WaysOutDeps {
   readonly dataDir: DataDir
-  /** What the last session said; null before the first. */
-  readonly cluster: () => ClusterSettings | null
-  /** What this machine's operator allows beside. */
-  readonly allowSource: readonly string[]
-  /** A file like Docker's config.json; empty: none. */
-  readonly dockerConfig: string
   /** What controllers serve themselves. */
   readonly builtin: BuiltinSource
   readonly node: () => NodeTraits
   readonly stopProcesses: StopProcesses
   readonly step?: Step
-  readonly clock: Clock
-  readonly log: Log
 }
 
 export interface OpenedInstaller {
@@ -47,26 +30,15 @@ export async function openInstaller(options: OpenInstallerOptions): Promise<Open
   return { installer, store, close: () => store.close() }
 }
 
-/** Made anew when the list of allowed sources changes. */
-function createSources({ cluster, allowSource, dockerConfig, builtin, clock, log }: OpenInstallerOptions): () => Sources {
-  let made: { key: string; sources: Sources } | null = null
+function createSources({ cluster, builtin, ...deps }: OpenInstallerOptions): () => Sources {
+  const waysOut = createWaysOut({ cluster, ...deps })
   return () => {
-    const allow = [...new Set([...(cluster()?.allow_source ?? []), ...allowSource])]
-    const key = allow.join(' ')
-    if (made?.key === key) return made.sources
-    const outbound = createOutbound({ allow, clock, log })
-    const oci = createOciClient({
-      outbound,
-      credentials: dockerConfig === '' ? noCredentials : dockerCredentials({ path: dockerConfig, log }),
-      clock,
-      log,
-    })
+    const { outbound, oci, files } = waysOut()
     const read = createGalleryReader({ outbound, readBuiltin: builtin.readGallery })
     const galleries: Sources['galleries'] = () =>
       (cluster()?.galleries ?? [])
         .filter(({ kind }) => kind === 'backend')
         .map(({ name, url }) => ({ name, url, read: (signal) => read({ name, url }, signal) }))
-    made = { key, sources: { archives: createArchiveClient({ outbound, clock, log }), oci, builtin, galleries } }
-    return made.sources
+    return { archives: files, oci, builtin, galleries }
   }
 }

@@ -4,14 +4,14 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Clock } from '@muster/host'
-import { packedDigest, type ArchiveClient } from '@muster/source'
+import { packedDigest, type FileClient } from '@muster/source'
 import { Digest, FleetError } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import { whileWaiting } from '../storage/while-waiting.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
 
-type Deps = Readonly<{ store: BackendStore; archives: ArchiveClient; clock: Clock }>
+type Deps = Readonly<{ store: BackendStore; archives: FileClient; clock: Clock }>
 /** What is unpacked already is compared with what comes, and put right. */
 type WhenThere = Readonly<{ whenThere?: 'mend' }>
 

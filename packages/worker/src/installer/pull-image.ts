@@ -2,9 +2,10 @@
 // are mirrors of the same image and are held to the digest that the first one meant.
 import type { Clock } from '@muster/host'
 import type { OciClient, OciReference, Platform, ResolvedImage } from '@muster/source'
-import { failureOf, FleetError, type Digest, type Failure } from '@muster/protocol'
+import { failureOf, type Digest, type Failure } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
+import { inLanes } from '../storage/in-lanes.ts'
 import { whileWaiting } from '../storage/while-waiting.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
 import { firstOf } from './first-of.ts'
@@ -100,13 +101,7 @@ async function resolve(
 async function fetchLayers(deps: PullDeps, { image, references }: Found, context: InstallContext): Promise<void> {
   const layers = [...new Map(image.layers.map((layer) => [layer.digest, layer])).values()]
   const have = new Map<Digest, number>()
-  // What is given up at one layer is not downloaded at the others; what came of them stays.
-  const failed = new AbortController()
-  const causes: unknown[] = []
-  const signal = AbortSignal.any([context.signal, failed.signal])
-  const fetchOne = async (index: number): Promise<void> => {
-    const layer = layers[index]
-    if (layer === undefined) return
+  await inLanes(layers, { atOnce, signal: context.signal }, async (layer, { index, signal }) => {
     const fileName = `${layer.digest.slice(0, 15)}… (${index + 1}/${layers.length})`
     const onBytes = (bytes: number): void => {
       have.set(layer.digest, bytes)
@@ -120,19 +115,5 @@ async function fetchLayers(deps: PullDeps, { image, references }: Found, context
     } finally {
       release()
     }
-  }
-  let next = 0
-  const lane = async (): Promise<void> => {
-    try {
-      while (next < layers.length && !signal.aborted) await fetchOne(next++)
-    } catch (error) {
-      causes.push(error)
-      failed.abort(givenUp)
-    }
-  }
-  await Promise.all(Array.from({ length: Math.min(atOnce, layers.length) }, lane))
-  context.signal.throwIfAborted()
-  if (causes.length > 0) throw causes[0]
+  })
 }
-
-const givenUp = new FleetError({ code: 'cancelled', retry: 'backoff', message: 'another layer of the same image could not be fetched' })

@@ -18,10 +18,10 @@ export interface ModelFiles {
   remove(model: ModelName): Promise<void>
   /** Complete and verified content, for the inventory. */
   contents(): Promise<readonly StoredFile[]>
-  /** For other workers. Null when it is not here. */
+  /** For other workers; `end` is the last byte of the range. Null when it is not here. */
   open(digest: Digest, range: { start: number; end: number } | null): Promise<{ size: number; stream: Readable } | null>
   size(digest: Digest): Promise<number | null>
-  /** What is uploaded; kept (for a day when no model names it) once it resolves. */
+  /** What is uploaded; kept (for a day when no model names it) once it resolves. What is here already is not written again. */
   receive(bytes: Readable, about: { digest?: Digest; size?: number; signal: AbortSignal }): Promise<StoredFile>
   close(): Promise<void>
 }

@@ -7,16 +7,17 @@
 //   trees/sha256/<hex>/root     what backends are started from; `manifest` beside it lists every file with its hash
 //   backends/<name>/current     the record of the version in use and of the one before
 //   staging/                    whatever is half done; emptied at every start
-import { readdir, rm, statfs } from 'node:fs/promises'
+import { readdir, rm } from 'node:fs/promises'
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { makeDirectory, type Clock, type Log } from '@muster/host'
 import { defaultUnpackLimits, FleetError, type BackendName, type Digest, type UnpackLimits } from '@muster/protocol'
 import { createActivations } from './activations.ts'
-import { createClaims, type Claims } from './claims.ts'
+import { createBlobs, type Blobs } from './create-blobs.ts'
+import { createClaims, patiently, type Claims } from './claims.ts'
 import { collect, type CollectDeps, type GcReport } from './collect.ts'
-import { diskFull, storageFailure } from './disk-full.ts'
-import { fetchBlob, sizeOf, type FetchOptions, type WantedBlob } from './fetch-blob.ts'
+import { freeBytes, spaceGuard, translated } from './disk-full.ts'
+import type { FetchOptions } from './fetch-blob.ts'
 import { createHolds, type Holds } from './holds.ts'
 import type { Activation, InstalledRecord } from './installed-record.ts'
 import { layoutOf, type Layout } from './layout.ts'
@@ -24,19 +25,14 @@ import { createPulls, type Pulls } from './pulls.ts'
 import { createThreads } from './threads.ts'
 import { copyTree, readTree, unpackTree, verifyTree, type BuildOptions, type CopyOptions, type Signed, type TreesDeps } from './trees.ts'
 import { createKeyedTurns, createTurns } from './turns.ts'
-import { whileWaiting } from './while-waiting.ts'
 import type { TreeLayer, TreeSummary } from './unpack/tree-manifest.ts'
 
-export interface BackendStore extends AsyncDisposable {
+export interface BackendStore extends Blobs, AsyncDisposable {
   /** Keeps blobs and trees from being collected. Take it before `hasBlob`, `fetchBlob` and `unpack`, and for running processes. */
   hold: Holds['hold']
   /** Says which blobs a tree needs, so that they outlive this process and the ends of other installs. */
   beginPull: Pulls['begin']
   endPull: Pulls['end']
-  hasBlob(digest: Digest): Promise<boolean>
-  incomingSize(digest: Digest): Promise<number>
-  /** Does nothing when the blob is there. Of several callers for one blob one fetches and the others wait. */
-  fetchBlob(wanted: WantedBlob, options: FetchOptions): Promise<void>
   /** Makes a tree of blobs that are there. With `mend` also when it exists: what differs is put right in place. */
   unpack(tree: Digest, layers: readonly TreeLayer[], options: BuildOptions): Promise<TreeSummary>
   /** A directory of this machine. `digestOf` gets the private copy that was made of it. */
@@ -88,18 +84,18 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
     step,
     limits,
     keepFreeBytes,
-    needSpace: async (bytes) => {
-      const free = await freeBytes(root)
-      if (free < bytes + keepFreeBytes) throw diskFull({ needed: bytes + keepFreeBytes, free })
-    },
+    needSpace: spaceGuard(root, keepFreeBytes),
   }
+  const blobs = createBlobs({ ...parts, largestBytes: limits.bytes })
   const collecting = createTurns(1)
   const close = (): Promise<void> => parts.threads.close()
   return {
     hold: holds.hold,
     beginPull: parts.pulls.begin,
     endPull: parts.pulls.end,
-    ...blobsOf(parts),
+    ...blobs,
+    importArchive: (from, digest, how) =>
+      blobs.fetchBlob({ digest, size: null, open: async (offset) => ({ stream: createReadStream(from, { start: offset }), offset }) }, how),
     ...treesOf(parts),
     ...recordsOf(parts),
     collect: (signal) => collecting.take(signal, () => collect(parts, signal)),
@@ -113,43 +109,6 @@ type Parts = TreesDeps & CollectDeps & { readonly claims: Claims }
 
 /** For what is too short to be cancelled. */
 const never = new AbortController().signal
-
-function blobsOf({
-  layout,
-  claims,
-  threads,
-  step,
-  limits,
-  needSpace,
-}: Parts): Pick<BackendStore, 'hasBlob' | 'incomingSize' | 'fetchBlob' | 'importArchive'> {
-  const claim = patiently(claims)
-  const fetch: BackendStore['fetchBlob'] = (wanted, options) =>
-    claim([wanted.digest], options, async () => {
-      const there = await sizeOf(layout.blob(wanted.digest))
-      if (there !== null) return options.onBytes?.(there)
-      await translated(fetchBlob({ layout, threads, step, largestBytes: limits.bytes, needSpace }, wanted, options))
-    })
-  return {
-    hasBlob: async (digest) => (await sizeOf(layout.blob(digest))) !== null,
-    incomingSize: async (digest) => (await sizeOf(layout.incomingFile(digest))) ?? 0,
-    fetchBlob: fetch,
-    importArchive: (from, digest, options) =>
-      fetch({ digest, size: null, open: async (offset) => ({ stream: createReadStream(from, { start: offset }), offset }) }, options),
-  }
-}
-
-type Claim = <T>(digests: readonly [Digest, ...Digest[]], options: Signed, work: () => Promise<T>) => Promise<T>
-
-/** Whoever waits for somebody else's work on the same is alive. */
-function patiently(claims: Claims): Claim {
-  return (digests, { signal, onSign }, work) =>
-    whileWaiting(onSign, (come) =>
-      claims.claim(digests, signal, () => {
-        come()
-        return work()
-      }),
-    )
-}
 
 type TreePart = Pick<BackendStore, 'unpack' | 'importDirectory' | 'treePath' | 'summary' | 'verify'>
 
@@ -186,23 +145,10 @@ function recordsOf({ layout, claims, activations }: Parts): RecordPart {
   }
 }
 
-async function freeBytes(root: string): Promise<number> {
-  const { bavail, bsize } = await statfs(root)
-  return bavail * bsize
-}
-
 async function prepare(layout: Layout): Promise<void> {
   for (const directory of [layout.incoming, layout.pulls, layout.blobs, layout.trees, layout.backends, layout.staging])
     await makeDirectory(directory, { mode: 0o700 })
   for (const name of await readdir(layout.staging)) await rm(join(layout.staging, name), { recursive: true, force: true })
-}
-
-async function translated<Result>(work: Promise<Result>): Promise<Result> {
-  try {
-    return await work
-  } catch (error) {
-    throw storageFailure(error)
-  }
 }
 
 function notUnpacked(record: InstalledRecord): FleetError {

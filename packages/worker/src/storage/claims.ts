@@ -2,6 +2,7 @@
 import type { Digest } from '@muster/protocol'
 import type { Holds } from './holds.ts'
 import { createKeyedTurns } from './turns.ts'
+import { whileWaiting } from './while-waiting.ts'
 
 export interface Claims {
   /** Waits until nobody else works on the first digest; all of them are held meanwhile. */
@@ -20,4 +21,21 @@ export function createClaims(holds: Holds): Claims {
       }
     },
   }
+}
+
+type Claim = <T>(
+  digests: readonly [Digest, ...Digest[]],
+  options: { readonly signal: AbortSignal; readonly onSign?: () => void },
+  work: () => Promise<T>,
+) => Promise<T>
+
+/** Whoever waits for somebody else's work on the same is alive. */
+export function patiently(claims: Claims): Claim {
+  return (digests, { signal, onSign }, work) =>
+    whileWaiting(onSign, (come) =>
+      claims.claim(digests, signal, () => {
+        come()
+        return work()
+      }),
+    )
 }

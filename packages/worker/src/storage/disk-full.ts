@@ -1,10 +1,32 @@
 // What the disk says, as failures. `disk_full` is worth another try: space comes back without anybody asking for it.
+import { statfs } from 'node:fs/promises'
 import { errorCode } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 
 export function diskFull({ needed, free }: { readonly needed: number; readonly free: number }, options?: ErrorOptions): FleetError {
   const message = `too little disk space: ${megabytes(needed)} needed, ${megabytes(free)} free in the data directory`
   return new FleetError({ code: 'disk_full', retry: 'backoff', message }, options)
+}
+
+export async function freeBytes(root: string): Promise<number> {
+  const { bavail, bsize } = await statfs(root)
+  return bavail * bsize
+}
+
+/** Throws when so many more bytes would leave less than `keepFreeBytes` to everybody else. */
+export function spaceGuard(root: string, keepFreeBytes: number): (bytes: number) => Promise<void> {
+  return async (bytes) => {
+    const free = await freeBytes(root)
+    if (free < bytes + keepFreeBytes) throw diskFull({ needed: bytes + keepFreeBytes, free })
+  }
+}
+
+export async function translated<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work
+  } catch (error) {
+    throw storageFailure(error)
+  }
 }
 
 /** Errors of the file system as failures; everything else as it is. */

@@ -1,11 +1,10 @@
-// Brings one blob into the store. Its bytes land in `incoming/`, are hashed from there in another thread, and become a
+// Brings one blob into a store. Its bytes land in `incoming/`, are hashed from there in another thread, and become a
 // blob by rename only when the hash is the one that was asked for. What a former try left is continued, not trusted.
 import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { errorCode } from '@muster/host'
-import { failureOf, FleetError, type Digest } from '@muster/protocol'
+import { Digest, failureOf, FleetError } from '@muster/protocol'
 import { storageFailure } from './disk-full.ts'
-import type { Layout } from './layout.ts'
 import type { RunningJob, Threads } from './threads.ts'
 import { syncPath } from './unpack/sync-tree.ts'
 
@@ -13,14 +12,28 @@ export interface BlobSource {
   readonly stream: Readable
   /** Where it really begins: 0 from a server that knows no ranges. */
   readonly offset: number
+  /** Of the whole, as far as the sender says. */
+  readonly size?: number | null
 }
 
-export interface WantedBlob {
-  readonly digest: Digest
+interface Wanted {
   /** Null when nobody knows it before the end. */
   readonly size: number | null
   /** Called at most once, not at all when every byte is there already, and again from 0 when those of a former try are wrong. */
   readonly open: (offset: number) => Promise<BlobSource>
+}
+
+export interface WantedBlob extends Wanted {
+  readonly digest: Digest
+}
+
+export interface WantedContent extends Wanted {
+  /** Null: whatever comes. Then `open` begins at 0 unless it knows that the rest belongs to what is there. */
+  readonly digest: Digest | null
+  /** Where its bytes are until they are verified. */
+  readonly incoming: string
+  /** For people, where it has no digest. */
+  readonly name: string
 }
 
 export interface FetchOptions {
@@ -32,27 +45,36 @@ export interface FetchOptions {
 }
 
 export interface FetchDeps {
-  readonly layout: Layout
+  /** The directory of verified blobs, and the place of each. */
+  readonly layout: { readonly blobs: string; blob(digest: Digest): string }
   readonly threads: Threads
   readonly step: (name: string) => Promise<void> | void
   readonly largestBytes: number
   readonly needSpace: (bytes: number) => Promise<void>
+  /** Told what a blob is that was asked for without a digest, before it has that name. */
+  readonly onLearned?: (digest: Digest) => void
 }
 
-/** The caller holds the lock of the digest, and has seen that the blob is not there. */
-export async function fetchBlob(deps: FetchDeps, wanted: WantedBlob, options: FetchOptions): Promise<void> {
-  const isContinued = ((await sizeOf(deps.layout.incomingFile(wanted.digest))) ?? 0) > 0
-  await fetchOnce(deps, wanted, options).catch(async (error: unknown) => {
+export type FetchedBlob = Readonly<{ digest: Digest; size: number }>
+
+/** Others fill the disk too: looked at again after so many bytes. */
+const spaceCheckBytes = 64 * 1024 ** 2
+
+/** The caller holds the lock of the digest (of the incoming file when there is none), and has seen that the blob is not there. */
+export async function fetchBlob(deps: FetchDeps, wanted: WantedContent, options: FetchOptions): Promise<FetchedBlob> {
+  const isContinued = ((await sizeOf(wanted.incoming)) ?? 0) > 0
+  const fetched = await fetchOnce(deps, wanted, options).catch(async (error: unknown) => {
     // A power cut leaves files whose last bytes never reached the disk. That is no fault of the source, so it is asked again.
     if (!isContinued || failureOf(error).code !== 'integrity') throw error
-    await fetchOnce(deps, wanted, options)
+    return await fetchOnce(deps, wanted, options)
   })
   await deps.step('W.pull.layer_verified')
+  return fetched
 }
 
-async function fetchOnce(deps: FetchDeps, wanted: WantedBlob, options: FetchOptions): Promise<void> {
-  const { layout, threads, step } = deps
-  const path = layout.incomingFile(wanted.digest)
+async function fetchOnce(deps: FetchDeps, wanted: WantedContent, options: FetchOptions): Promise<FetchedBlob> {
+  const { layout, threads } = deps
+  const path = wanted.incoming
   const largest = wanted.size ?? deps.largestBytes
   await using file = await open(path, 'a+', 0o600)
   let have = (await file.stat()).size
@@ -66,14 +88,16 @@ async function fetchOnce(deps: FetchDeps, wanted: WantedBlob, options: FetchOpti
     options.onBytes?.(have)
     if (!(await isComplete({ deps, wanted, have, options }))) {
       await deps.needSpace(wanted.size === null ? 0 : wanted.size - have)
-      have = await receive({ file, have, followed, largest }, { wanted, step, ...options })
+      have = await receive(deps, { file, have, followed, largest }, { wanted, ...options })
     }
     followed.grow(have)
     followed.finish()
     await file.datasync()
-    if (`sha256:${await followed.result}` !== wanted.digest) throw mismatch(wanted.digest)
-    await rename(path, layout.blob(wanted.digest))
-    await syncPath(layout.blobs)
+    const digest = Digest.parse(`sha256:${await followed.result}`)
+    if (wanted.digest === null) deps.onLearned?.(digest)
+    else if (digest !== wanted.digest) throw mismatch(wanted.digest, digest)
+    await place(layout, { path, digest, size: have })
+    return { digest, size: have }
   } catch (thrown) {
     failed.abort()
     await followed.result.catch(() => {})
@@ -84,18 +108,26 @@ async function fetchOnce(deps: FetchDeps, wanted: WantedBlob, options: FetchOpti
   }
 }
 
+/** What was learned only now may be there already, by another name; it is kept once. */
+async function place(layout: FetchDeps['layout'], { path, digest, size }: FetchedBlob & { readonly path: string }): Promise<void> {
+  if ((await sizeOf(layout.blob(digest))) === size) return await rm(path, { force: true })
+  await rename(path, layout.blob(digest))
+  await syncPath(layout.blobs)
+}
+
 interface Completion {
   readonly deps: FetchDeps
-  readonly wanted: WantedBlob
+  readonly wanted: WantedContent
   readonly have: number
   readonly options: FetchOptions
 }
 
-/** With an unknown size only the hash of what is there can tell whether it is all. */
+/** With an unknown size only the hash of what is there can tell whether it is all; with neither, only the source can. */
 async function isComplete({ deps, wanted, have, options }: Completion): Promise<boolean> {
+  if (wanted.digest === null) return false
   if (wanted.size !== null) return have === wanted.size
   if (have === 0) return false
-  const whole = deps.threads.follow(deps.layout.incomingFile(wanted.digest), options)
+  const whole = deps.threads.follow(wanted.incoming, options)
   whole.grow(have)
   whole.finish()
   return `sha256:${await whole.result}` === wanted.digest
@@ -108,29 +140,42 @@ interface Reception {
   readonly largest: number
 }
 
-type Receiving = FetchOptions & { readonly wanted: WantedBlob; readonly step: FetchDeps['step'] }
+type Receiving = FetchOptions & { readonly wanted: WantedContent }
 
 /** How many bytes are there in the end. */
-async function receive({ file, have, followed, largest }: Reception, { wanted, step, signal, onBytes }: Receiving): Promise<number> {
-  const { stream, offset } = await wanted.open(have)
+async function receive(
+  { step, needSpace }: FetchDeps,
+  { file, have, followed, largest }: Reception,
+  { wanted, signal, onBytes }: Receiving,
+): Promise<number> {
+  const { stream, offset, size: said = null } = await wanted.open(have)
+  const what = nameOf(wanted)
   try {
-    if (offset > have) throw broken(`${wanted.digest} was asked for from byte ${have}, and came from byte ${offset}`)
+    if (offset > have) throw broken(`${what} was asked for from byte ${have}, and came from byte ${offset}`)
+    const size = wanted.size ?? said
+    if (size !== null && size > largest) throw oversized(what, largest)
+    if (size !== null) await needSpace(size - offset)
     if (offset < have) await file.truncate(offset)
     let at = offset
     followed.grow(at)
     let isMidReported = false
+    let lookAgainAt = at + spaceCheckBytes
     addAbortSignal(signal, stream)
     for await (const chunk of stream as AsyncIterable<Buffer>) {
-      if (at + chunk.length > largest) throw oversized(wanted.digest, largest)
+      if (at + chunk.length > largest) throw oversized(what, largest)
       await file.appendFile(chunk)
       at += chunk.length
       followed.grow(at)
       onBytes?.(at)
-      if (isMidReported || at * 2 < largest) continue
+      if (at > lookAgainAt) {
+        lookAgainAt = at + spaceCheckBytes
+        await needSpace(0)
+      }
+      if (isMidReported || at * 2 < (size ?? largest)) continue
       isMidReported = true
       await step('W.pull.mid_layer')
     }
-    if (wanted.size !== null && at < wanted.size) throw broken(`${wanted.digest} ended after ${at} of ${wanted.size} bytes`)
+    if (size !== null && at < size) throw broken(`${what} ended after ${at} of ${size} bytes`)
     return at
   } catch (error) {
     signal.throwIfAborted()
@@ -139,6 +184,8 @@ async function receive({ file, have, followed, largest }: Reception, { wanted, s
     stream.destroy()
   }
 }
+
+const nameOf = ({ digest, name }: WantedContent): string => digest ?? name
 
 /** Null when there is none. */
 export async function sizeOf(path: string): Promise<number | null> {
@@ -154,14 +201,18 @@ function broken(message: string): FleetError {
   return new FleetError({ code: 'unavailable', retry: 'backoff', message })
 }
 
-function mismatch(digest: Digest): FleetError {
-  return new FleetError({ code: 'integrity', retry: 'backoff', message: `what was sent as ${digest} has another hash; it was removed` })
-}
-
-function oversized(digest: Digest, largest: number): FleetError {
+function mismatch(wanted: Digest, got: Digest): FleetError {
   return new FleetError({
     code: 'integrity',
     retry: 'backoff',
-    message: `more than ${largest} bytes were sent as ${digest}; they were removed`,
+    message: `what was sent as ${wanted} has another hash (${got}); it was removed`,
+  })
+}
+
+function oversized(what: string, largest: number): FleetError {
+  return new FleetError({
+    code: 'integrity',
+    retry: 'backoff',
+    message: `more than ${largest} bytes were sent as ${what}; they were removed`,
   })
 }

@@ -1,0 +1,52 @@
+// Single files by https: archives of backends, files of models. A server that is busy is given time, as a registry is.
+import type { Clock, Log } from '@muster/host'
+import { FleetError } from '@muster/protocol'
+import { openFrom, type OpenedStream } from '../outbound/open-from.ts'
+import type { Outbound } from '../outbound/outbound.ts'
+import { createPatience } from '../outbound/patience.ts'
+import { showUrl } from '../outbound/source-forbidden.ts'
+import { statusFailure } from '../outbound/status-failure.ts'
+
+export interface OpenAt {
+  readonly offset: number
+  /** Of the content whose beginning is here: another one is sent from its beginning. */
+  readonly validator?: string | null
+  /** Asked for anew at each attempt: a signature is good for a while only. Not for another origin. */
+  readonly headers?: () => Promise<Readonly<Record<string, string>>>
+  readonly signal: AbortSignal
+}
+
+export interface FileClient {
+  /** From `offset` on if the server can; otherwise from the beginning, and the answer says so. */
+  open(url: URL, at: OpenAt): Promise<OpenedStream>
+}
+
+export interface FileClientOptions {
+  readonly outbound: Outbound
+  readonly clock: Clock
+  readonly log: Log
+  readonly random?: () => number
+}
+
+export function createFileClient({ outbound, clock, log, random = Math.random }: FileClientOptions): FileClient {
+  const patiently = createPatience({ clock, log, random })
+  return {
+    async open(url, { offset, validator = null, headers, signal }) {
+      const what = showUrl(url)
+      const ask: Parameters<typeof openFrom>[1]['ask'] = async (asked, fine) => {
+        const response = await outbound.request({ url, headers: { ...(await headers?.()), ...asked }, signal })
+        if (!fine.includes(response.status)) throw await statusFailure(response, { what, who: response.url.host, now: clock.now() })
+        const encoding = response.headers['content-encoding'] ?? 'identity'
+        if (encoding === 'identity') return response
+        response.body.destroy()
+        // Its bytes are not the file's, and a part of them even less.
+        throw new FleetError({
+          code: 'invalid',
+          retry: 'never',
+          message: `${what} is sent as ${encoding.slice(0, 40)}, which nobody asked for`,
+        })
+      }
+      return await patiently(() => openFrom(offset, { ask, what, validator }), signal)
+    },
+  }
+}

@@ -1,0 +1,183 @@
+// One file of a model into the store: what is there is not fetched, other workers are asked first, then its source.
+import type { Clock, Log } from '@muster/host'
+import { failureOf, FleetError, type Digest, type Failure } from '@muster/protocol'
+import { rm } from 'node:fs/promises'
+import { askMirrors } from '../storage/ask-mirrors.ts'
+import type { Blobs } from '../storage/create-blobs.ts'
+import { translated } from '../storage/disk-full.ts'
+import { fetchBlob, sizeOf, type BlobSource, type FetchDeps, type FetchedBlob } from '../storage/fetch-blob.ts'
+import type { Holds } from '../storage/holds.ts'
+import { whileWaiting } from '../storage/while-waiting.ts'
+import { askPeer } from './ask-peer.ts'
+import { findOrigin, type FileOrigin, type OriginDeps } from './file-origin.ts'
+import type { ModelLayout } from './model-layout.ts'
+import { createOnce } from './once.ts'
+import { continueFrom, partialRecordOf } from './partial-record.ts'
+import type { WantedFile } from './wanted-files.ts'
+
+export interface FetchFileDeps extends OriginDeps {
+  readonly layout: ModelLayout
+  readonly blobs: Blobs
+  readonly fetching: FetchDeps
+  readonly holds: Holds
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export interface FileContext {
+  readonly signal: AbortSignal
+  readonly onBytes: (bytes: number) => void
+  readonly onSize: (bytes: number) => void
+  readonly onSign: () => void
+  /** Content stays until what is added here is disposed of. */
+  readonly held: DisposableStack
+}
+
+export type FetchFile = (file: WantedFile, context: FileContext) => Promise<FetchedBlob>
+
+export function createFetchFile(deps: FetchFileDeps): FetchFile {
+  const once = createOnce<FetchedBlob>()
+  return async (file, context) => {
+    if (file.size !== null) context.onSize(file.size)
+    try {
+      if (file.digest !== null) return await fetchKnown(deps, { ...file, digest: file.digest }, context)
+      const origin = await patient(context, () => findOrigin(deps, file, context.signal))
+      if (origin.digest !== null) return await fetchKnown(deps, { ...file, digest: origin.digest, origin }, context)
+      const { onBytes, onSign, signal } = context
+      const shared = { signal, onSign, onProgress: ({ current = 0, total = 0 }) => (total > 0 && context.onSize(total), onBytes(current)) }
+      const fetched = await once(file.uri, shared, ({ onProgress, ...rest }) => {
+        const progress = { current: 0, total: 0 }
+        const tell = (change: Partial<typeof progress>): void => onProgress({ phase: 'downloading', ...Object.assign(progress, change) })
+        return fetchUnknown(
+          deps,
+          { file, origin },
+          { ...rest, onBytes: (current) => tell({ current }), onSize: (total) => tell({ total }) },
+        )
+      })
+      context.held.use(deps.holds.hold([fetched.digest]))
+      return fetched
+    } catch (error) {
+      context.signal.throwIfAborted()
+      throw about(file, error)
+    }
+  }
+}
+
+type Known = WantedFile & Readonly<{ digest: Digest; origin?: FileOrigin }>
+
+async function fetchKnown(deps: FetchFileDeps, file: Known, context: FileContext): Promise<FetchedBlob> {
+  const { digest } = file
+  const { layout, holds, log } = deps
+  context.held.use(holds.hold([digest]))
+  const path = layout.blob(digest)
+  const there = await sizeOf(path)
+  if (there === null) {
+    const passed = await askPeers(deps, file, context)
+    if (passed !== null)
+      await askOrigin(deps, file, context).catch((error: unknown) => {
+        if (passed.length > 0) log.info('no other worker gave a file either', { file: file.filename, digest, reasons: passed })
+        throw passed.length === 0 ? error : alsoSaying(error, passed)
+      })
+  }
+  const size = there ?? (await sizeOf(path)) ?? 0
+  context.onSize(size)
+  context.onBytes(size)
+  return { digest, size }
+}
+
+/** Null when one of them gave it; otherwise why not. */
+async function askPeers(deps: FetchFileDeps, file: Known, context: FileContext): Promise<readonly string[] | null> {
+  const reasons: string[] = []
+  for (const peer of file.peers) {
+    try {
+      await fetchFrom(
+        deps,
+        file,
+        { mirrors: [(offset) => askPeer(peer, { digest: file.digest, offset, clock: deps.clock, signal: context.signal })] },
+        context,
+      )
+      return null
+    } catch (error) {
+      context.signal.throwIfAborted()
+      const { code, message } = failureOf(error)
+      // Nobody else can help with a full disk.
+      if (!['unavailable', 'integrity', 'not_found', 'invalid'].includes(code)) throw error
+      reasons.push(message)
+    }
+  }
+  return reasons
+}
+
+async function askOrigin(deps: FetchFileDeps, file: Known, context: FileContext): Promise<void> {
+  const origin = file.origin ?? (await patient(context, () => findOrigin(deps, file, context.signal)))
+  if (origin.digest !== null && origin.digest !== file.digest)
+    throw new FleetError({ code: 'integrity', retry: 'never', message: `it should be ${file.digest}, and its source has ${origin.digest}` })
+  // What it is will be known by its hash, whatever the source calls it now.
+  const mirrors = origin.mirrors.map((open) => (offset: number) => open({ offset, validator: null }))
+  await fetchFrom(deps, file, { mirrors, size: origin.size }, context)
+}
+
+interface From {
+  readonly mirrors: readonly ((offset: number) => Promise<BlobSource>)[]
+  readonly size?: number | null
+}
+
+async function fetchFrom({ blobs, clock }: FetchFileDeps, file: Known, { mirrors, size: said }: From, context: FileContext): Promise<void> {
+  const { digest } = file
+  await askMirrors({
+    mirrors: mirrors.map((open) => telling(context, open)),
+    incomingSize: () => blobs.incomingSize(digest),
+    fetch: (open) => blobs.fetchBlob({ digest, size: file.size ?? said ?? null, open }, context),
+    clock,
+    signal: context.signal,
+  })
+}
+
+/** Its digest is learned. */
+async function fetchUnknown(
+  { layout, fetching, holds, clock }: FetchFileDeps,
+  { file, origin }: { readonly file: WantedFile; readonly origin: FileOrigin },
+  context: Omit<FileContext, 'held'>,
+): Promise<FetchedBlob> {
+  const incoming = layout.incomingOf(file.uri)
+  using held = new DisposableStack()
+  const deps: FetchDeps = { ...fetching, onLearned: (digest) => void held.use(holds.hold([digest])) }
+  const fetched = await askMirrors({
+    mirrors: origin.mirrors.map((open) => telling(context, (have) => continueFrom(open, incoming, have))),
+    incomingSize: async () => (await sizeOf(incoming)) ?? 0,
+    fetch: (open) =>
+      translated(fetchBlob(deps, { digest: null, incoming, name: file.filename, size: file.size ?? origin.size, open }, context)),
+    clock,
+    signal: context.signal,
+  })
+  await rm(partialRecordOf(incoming), { force: true })
+  return fetched
+}
+
+type Telling = Pick<FileContext, 'onSize' | 'onSign'>
+
+/** A server that asks for time is waited for, and that is no silence. */
+function telling(context: Telling, open: (offset: number) => Promise<BlobSource>): (offset: number) => Promise<BlobSource> {
+  return async (offset) => {
+    const opened = await patient(context, () => open(offset))
+    if (typeof opened.size === 'number') context.onSize(opened.size)
+    return opened
+  }
+}
+
+const patient = <T>({ onSign }: Pick<FileContext, 'onSign'>, work: () => Promise<T>): Promise<T> => whileWaiting(onSign, work)
+
+function alsoSaying(error: unknown, reasons: readonly string[]): FleetError {
+  const failure = failureOf(error)
+  return new FleetError(
+    { ...failure, message: `${failure.message}; other workers: ${reasons.join('; ')}`.slice(0, 4000) },
+    { cause: error },
+  )
+}
+
+/** Wrong content does not become right by asking again: whoever configured it has to look at it. */
+function about({ filename }: WantedFile, error: unknown): FleetError {
+  const failure: Failure = failureOf(error)
+  const retry = failure.code === 'integrity' ? 'never' : failure.retry
+  return new FleetError({ ...failure, retry, message: `${filename}: ${failure.message}`.slice(0, 8000) }, { cause: error })
+}

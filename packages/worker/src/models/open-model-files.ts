@@ -1,0 +1,121 @@
+// The files of models, on this machine's disk:
+//
+//   incoming/<hex>, incoming/from-<hex>   bytes that are not verified yet; a next try continues them
+//   blobs/sha256/<hex>                    verified content, each once, whichever models need it
+//   by-model/<hex>/<hex>/files/…          a folder per model and revision: further names of that content; `record.json` beside it
+//   uploads/<hex>                         what was uploaded, and when
+//   staging/                              whatever is half done; emptied at every start
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { makeDirectory, type Clock, type DataDir, type Log } from '@muster/host'
+import { FleetError, type Digest, type WorkerSettings as ClusterSettings } from '@muster/protocol'
+import { platformOf, type FileOrigins } from '@muster/source'
+import type { BuiltinSource } from '../installer/builtin-source.ts'
+import type { Step } from '../operations/installer.ts'
+import type { SettledSettings } from '../lasting-settings.ts'
+import { createBlobs } from '../storage/create-blobs.ts'
+import { createClaims } from '../storage/claims.ts'
+import { spaceGuard, translated } from '../storage/disk-full.ts'
+import { sizeOf, type FetchDeps } from '../storage/fetch-blob.ts'
+import { createHolds } from '../storage/holds.ts'
+import { createThreads } from '../storage/threads.ts'
+import { createTurns } from '../storage/turns.ts'
+import { createWaysOut } from '../ways-out.ts'
+import { collectContent, type CollectContentDeps } from './collect-content.ts'
+import { listContents, openContent } from './content.ts'
+import { createFetchFile } from './fetch-file.ts'
+import { createModelFolders } from './model-folders.ts'
+import type { ModelFiles } from './model-files.ts'
+import { modelLayoutOf, type ModelLayout } from './model-layout.ts'
+import { receiveContent } from './receive-content.ts'
+import { modelFileSettings } from './settings.ts'
+import { createStage } from './stage.ts'
+
+export interface ModelFilesOptions {
+  readonly dataDir: Pick<DataDir, 'path'>
+  readonly settings: ModelFileSettings
+  /** What the last session said; null before the first. */
+  readonly cluster: () => ClusterSettings | null
+  /** What controllers serve themselves. */
+  readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
+  readonly step?: Step
+  /** What is left for everybody else on this disk. */
+  readonly keepFreeBytes?: number
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export type ModelFileSettings = Pick<SettledSettings, 'allowSource' | 'dockerConfig' | keyof typeof modelFileSettings>
+
+/** More than any file of a model has; a larger one is a lie or a mistake. */
+const largestBytes = 4 * 1024 ** 4
+
+export async function openModelFiles(options: ModelFilesOptions): Promise<ModelFiles> {
+  const { clock, log, settings, cluster, builtin, step = () => undefined, keepFreeBytes = 256 * 1024 ** 2 } = options
+  const layout = modelLayoutOf(options.dataDir.path('models'))
+  await prepare(layout)
+  const holds = createHolds()
+  const threads = createThreads()
+  const fetching: FetchDeps = { layout, threads, step, largestBytes, needSpace: spaceGuard(layout.root, keepFreeBytes) }
+  const claims = createClaims(holds)
+  const blobs = createBlobs({ ...fetching, layout, claims })
+  const folders = createModelFolders({ layout, clock })
+  const fetchFile = createFetchFile({
+    ...{ layout, blobs, fetching, holds, builtin, clock, log },
+    waysOut: createWaysOut({ cluster, allowSource: settings.allowSource, dockerConfig: settings.dockerConfig, clock, log }),
+    origins: originsOf(settings),
+    modelDir: settings.modelDir || null,
+    platform: platformOf({ platform: process.platform, arch: process.arch }),
+  })
+  const staging = createStage({ layout, folders, fetchFile, step })
+  const collecting = createTurns(1)
+  const collect: CollectContentDeps = { layout, folders, holds, isFolderUsed: staging.isFolderUsed, clock, log, step }
+  const closing = new AbortController()
+  const tidy = (freed?: ReadonlySet<Digest>): Promise<void> =>
+    collecting.take(closing.signal, () => translated(collectContent(collect, freed)))
+  // What a crash left; nobody waits for it.
+  const tidied = tidy().catch((error: unknown) => log.warn('content of models was not cleaned up', { error }))
+  const running = new Set<Promise<unknown>>()
+  /** What runs when this is closed is called off, and waited for. */
+  const run = async <T>(outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
+    const begun = work(AbortSignal.any([outer, closing.signal]))
+    running.add(begun)
+    try {
+      return await begun
+    } finally {
+      running.delete(begun)
+    }
+  }
+  return {
+    stage: (order, context) => run(context.signal, (signal) => staging.stage(order, { ...context, signal })),
+    remove: (model) => run(closing.signal, async () => await tidy(await translated(staging.remove(model)))),
+    contents: () => listContents(layout),
+    size: (digest) => sizeOf(layout.blob(digest)),
+    open: (digest, range) => openContent(layout.blob(digest), range),
+    receive: (bytes, about) =>
+      run(about.signal, (signal) => receiveContent({ layout, fetching, holds, clock }, bytes, { ...about, signal })),
+    close: async () => {
+      closing.abort(new FleetError({ code: 'cancelled', retry: 'backoff', message: 'the worker is stopping' }))
+      await Promise.allSettled([...running, tidied])
+      await threads.close()
+    },
+  }
+}
+
+function originsOf(settings: ModelFileSettings): FileOrigins {
+  const { hfEndpoint, hfToken, s3Endpoint, s3Region, s3AccessKeyId, s3SecretAccessKey, s3SessionToken } = settings
+  const credentials =
+    s3AccessKeyId === '' || s3SecretAccessKey === undefined
+      ? null
+      : { accessKeyId: s3AccessKeyId, secretAccessKey: s3SecretAccessKey, sessionToken: s3SessionToken ?? null }
+  return {
+    hf: { endpoint: hfEndpoint || modelFileSettings.hfEndpoint.default, token: hfToken ?? null },
+    s3: { endpoint: s3Endpoint || null, region: s3Region || modelFileSettings.s3Region.default, credentials },
+  }
+}
+
+async function prepare(layout: ModelLayout): Promise<void> {
+  for (const directory of [layout.incoming, layout.blobs, layout.byModel, layout.uploads, layout.staging])
+    await makeDirectory(directory, { mode: 0o700 })
+  for (const name of await readdir(layout.staging)) await rm(join(layout.staging, name), { recursive: true, force: true })
+}

@@ -1,0 +1,30 @@
+// What the beginning of a file belongs to that has no digest yet: its rest is asked for only from a source that still has
+// the same. Not trusted after the machine was off: bytes that never reached the disk would be noticed by nobody.
+import { readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { ownIdentity } from '@muster/host'
+import { z } from 'zod'
+import { sizeOf } from '../storage/fetch-blob.ts'
+import type { OpenOrigin } from './file-origin.ts'
+
+const Partial = z.object({ validator: z.string(), boot: z.string() })
+
+export const partialRecordOf = (incoming: string): string => `${incoming}.json`
+
+/** Opens what the incoming file is continued with, or begun with again. */
+export async function continueFrom(open: OpenOrigin, incoming: string, have: number): ReturnType<OpenOrigin> {
+  const path = partialRecordOf(incoming)
+  const { boot } = ownIdentity()
+  const known = Partial.safeParse(
+    await readFile(path, 'utf8')
+      .then(JSON.parse)
+      .catch(() => null),
+  )
+  const validator = known.success && known.data.boot === boot ? known.data.validator : null
+  const opened = await open({ offset: validator === null ? 0 : have, validator })
+  if (validator !== null && opened.offset > 0) return opened
+  // First the old bytes go, then the new name is written: never the one with the other.
+  if ((await sizeOf(incoming)) !== null) await truncate(incoming, 0)
+  if (opened.validator === null) await rm(path, { force: true })
+  else await writeFile(path, JSON.stringify({ validator: opened.validator, boot }), { mode: 0o600 })
+  return opened
+}

@@ -1,0 +1,59 @@
+// A file that somebody sends us: written, hashed and kept like any other, and a day longer than nobody names it.
+import { rm, utimes, writeFile } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import { newId, type Clock } from '@muster/host'
+import { FleetError, type Digest, type StoredFile } from '@muster/protocol'
+import { translated } from '../storage/disk-full.ts'
+import { fetchBlob, sizeOf, type FetchDeps } from '../storage/fetch-blob.ts'
+import type { Holds } from '../storage/holds.ts'
+import { syncPath } from '../storage/unpack/sync-tree.ts'
+import type { ModelLayout } from './model-layout.ts'
+
+export interface ReceiveDeps {
+  readonly layout: ModelLayout
+  readonly fetching: FetchDeps
+  readonly holds: Holds
+  readonly clock: Clock
+}
+
+export async function receiveContent(
+  { layout, fetching, holds, clock }: ReceiveDeps,
+  bytes: Readable,
+  { digest, size, signal }: { readonly digest?: Digest; readonly size?: number; readonly signal: AbortSignal },
+): Promise<StoredFile> {
+  const incoming = layout.incomingOf(`upload ${newId()}`)
+  using held = new DisposableStack()
+  const hold = (content: Digest): void => void held.use(holds.hold([content]))
+  if (digest !== undefined) hold(digest)
+  const there = digest === undefined ? null : await sizeOf(layout.blob(digest))
+  try {
+    // What is there already is read to nowhere: whoever sends it waits for its end.
+    if (there !== null) bytes.resume()
+    const wanted = { digest: null, size: size ?? null, incoming, name: 'the upload', open: async () => ({ stream: bytes, offset: 0 }) }
+    const stored =
+      digest !== undefined && there !== null
+        ? { digest, size: there }
+        : await translated(fetchBlob({ ...fetching, onLearned: check(digest, hold) }, wanted, { signal }))
+    await noteUpload(layout, stored.digest, clock.now())
+    return stored
+  } catch (error) {
+    await rm(incoming, { force: true })
+    throw error
+  }
+}
+
+/** Before it has the name of what it turned out to be. */
+const check =
+  (wanted: Digest | undefined, hold: (digest: Digest) => void) =>
+  (got: Digest): void => {
+    if (wanted !== undefined && got !== wanted)
+      throw new FleetError({ code: 'integrity', retry: 'never', message: `the upload should be ${wanted} and is ${got}; it was removed` })
+    hold(got)
+  }
+
+async function noteUpload(layout: ModelLayout, digest: Digest, now: number): Promise<void> {
+  const path = layout.upload(digest)
+  await translated(writeFile(path, '', { mode: 0o600 }))
+  await utimes(path, now / 1000, now / 1000)
+  await syncPath(layout.uploads)
+}

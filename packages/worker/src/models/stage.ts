@@ -1,0 +1,107 @@
+// All files of a model into a folder of their own: several at a time, each verified before it has its name there.
+import type { Digest, ModelName } from '@muster/protocol'
+import { translated } from '../storage/disk-full.ts'
+import { inLanes } from '../storage/in-lanes.ts'
+import { createKeyedTurns } from '../storage/turns.ts'
+import type { FetchFile } from './fetch-file.ts'
+import type { ModelFiles, StageContext, StagedModel } from './model-files.ts'
+import { filesOf, type FolderRecord, type ModelFolders } from './model-folders.ts'
+import type { ModelLayout } from './model-layout.ts'
+import { createOnce } from './once.ts'
+import { createStageProgress } from './stage-progress.ts'
+import { readWantedFiles, type WantedFile } from './wanted-files.ts'
+
+export interface StageDeps {
+  readonly layout: ModelLayout
+  readonly folders: ModelFolders
+  readonly fetchFile: FetchFile
+  readonly step: (name: string) => Promise<void> | void
+}
+
+export interface Staging {
+  readonly stage: ModelFiles['stage']
+  /** Its folders; says what content they named. */
+  remove(model: ModelName): Promise<ReadonlySet<Digest>>
+  isFolderUsed(path: string): boolean
+}
+
+/** Enough to fill a line, few enough for the disk. */
+const atOnce = 3
+/** For what is too short to be cancelled. */
+const never = new AbortController().signal
+
+export function createStage(deps: StageDeps): Staging {
+  const { layout, folders } = deps
+  const once = createOnce<void>()
+  const byModel = createKeyedTurns()
+  const used = new Map<string, number>()
+  const use = (path: string): Disposable => {
+    used.set(path, (used.get(path) ?? 0) + 1)
+    let isOver = false
+    return {
+      [Symbol.dispose]: () => {
+        if (isOver) return
+        isOver = true
+        const left = (used.get(path) ?? 1) - 1
+        if (left > 0) used.set(path, left)
+        else used.delete(path)
+      },
+    }
+  }
+  const place = (record: FolderRecord): Promise<void> => byModel.take(record.model, never, () => translated(folders.place(record)))
+  return {
+    async stage(order, context): Promise<StagedModel> {
+      const { model, revision } = order
+      const files = readWantedFiles(order.files)
+      const path = layout.folder(model, revision)
+      const inUse = use(path)
+      try {
+        const key = JSON.stringify([model, revision, files.map(({ filename, uri, digest }) => [filename, uri, digest])])
+        await once(key, context, (shared) => bringTogether({ ...deps, place }, { model, revision, files }, shared))
+        return { directory: filesOf(path), ...inUse }
+      } catch (error) {
+        inUse[Symbol.dispose]()
+        throw error
+      }
+    },
+    remove: (model) =>
+      byModel.take(model, never, async () => {
+        const { found } = await folders.list(model)
+        await folders.removeModel(model)
+        return new Set(found.flatMap(({ record }) => record.files.map(({ digest }) => digest)))
+      }),
+    isFolderUsed: (path) => used.has(path),
+  }
+}
+
+type Bring = StageDeps & { readonly place: (record: FolderRecord) => Promise<void> }
+type Order = Readonly<{ model: ModelName; revision: string; files: readonly WantedFile[] }>
+
+async function bringTogether(deps: Bring, { model, revision, files }: Order, context: StageContext): Promise<void> {
+  const { folders, fetchFile, place, step } = deps
+  const there = await translated(folders.find(model, revision))
+  if (there !== null && isOf(there, files)) return
+  context.onProgress({ phase: 'resolving' })
+  using held = new DisposableStack()
+  const progressOf = createStageProgress(files.length, context.onProgress)
+  const fetched = await inLanes(files, { atOnce, signal: context.signal }, (file, { signal }) =>
+    fetchFile(file, { ...progressOf(file.filename), signal, onSign: context.onSign, held }),
+  )
+  await step('W.stage.fetched')
+  context.signal.throwIfAborted()
+  await place({
+    model,
+    revision,
+    files: files.flatMap(({ filename }, at) => (fetched[at] === undefined ? [] : [{ filename, ...fetched[at] }])),
+  })
+  await step('W.stage.named')
+}
+
+/** A revision means the same files; that it is so costs nothing to see. */
+function isOf({ files }: FolderRecord, wanted: readonly WantedFile[]): boolean {
+  const digests = new Map(files.map(({ filename, digest }) => [filename, digest]))
+  return (
+    files.length === wanted.length &&
+    wanted.every(({ filename, digest }) => digests.has(filename) && (digest ?? digests.get(filename)) === digests.get(filename))
+  )
+}
