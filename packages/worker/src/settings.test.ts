@@ -17,7 +17,24 @@ describe('the settings of a worker', () => {
       capability: undefined,
       allowSource: [],
       dockerConfig: '',
+      modelDir: '',
+      sharedModels: '',
+      hfEndpoint: 'https://huggingface.co',
+      hfToken: undefined,
+      s3Endpoint: '',
+      s3Region: 'us-east-1',
+      s3AccessKeyId: '',
+      s3SecretAccessKey: undefined,
+      s3SessionToken: undefined,
     })
+  })
+
+  it('take what other programs on the machine use for Hugging Face and S3, and refuse secrets on the command line', () => {
+    const given = resolve({}, { HF_TOKEN: 'hf_x', HF_ENDPOINT: 'https://mirror.example', AWS_REGION: 'eu-1', AWS_SECRET_ACCESS_KEY: 'k' })
+    expect(given).toMatchObject({ hfEndpoint: 'https://mirror.example', s3Region: 'eu-1' })
+    expect([given.hfToken?.reveal(), given.s3SecretAccessKey?.reveal()]).toEqual(['hf_x', 'k'])
+    expect(() => resolve({ 'hf-token': 'hf_x' })).toThrow(/MUSTER_HF_TOKEN/)
+    expect(() => resolve({ 'model-dir': 'models' })).toThrow(/absolute/)
   })
 
   it('take what a command line gives', () => {
