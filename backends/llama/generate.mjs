@@ -4,7 +4,7 @@ import { ApiError } from './api-error.mjs'
 /** The engine keeps a place for the next token, and stops one before the end. */
 const reservedTokens = 2
 /** Between two such parts of a prompt it is seen that the client has left. */
-const promptPartTokens = 512
+const promptPartTokens = 256
 
 /** How many tokens the answer may have: no more than asked, and than fit. */
 export function roomFor(promptTokens, { contextSize }, wanted) {

@@ -12,15 +12,16 @@ const clientLeft = new Error('the client left')
 const posts = { '/v1/chat/completions': chat, '/v1/completions': complete, '/v1/embeddings': embed }
 const gets = { '/health': health, '/metrics': metricsText, '/v1/models': models }
 
-/** `server`: `{ name, engine: null until it is loaded, loaded: 0 to 1, metrics, log, stopping }`. */
+/** `server`: `{ name, defaults, engine: null until it is loaded, loaded: 0 to 1, metrics, log, stopping }`. */
 export function createHttp(server) {
-  return createServer((request, response) => {
+  // Longer than whoever keeps connections to it: what comes while it closes one would be lost.
+  return createServer({ keepAliveTimeout: 75_000 }, (request, response) => {
     answer(server, { request, response }).catch((error) => fail(server, { response, error }))
   })
 }
 
 async function answer(server, { request, response }) {
-  const { pathname } = new URL(request.url, 'http://llama')
+  const pathname = pathOf(request.url)
   const one = pathname.startsWith('/v1/models/') ? model : undefined
   const get = one ?? (Object.hasOwn(gets, pathname) ? gets[pathname] : undefined)
   const post = Object.hasOwn(posts, pathname) ? posts[pathname] : undefined
@@ -34,11 +35,20 @@ async function answer(server, { request, response }) {
   await serve(server, { request, response, handle: post })
 }
 
+/** Without the query, with its escapes read. */
+function pathOf(url) {
+  try {
+    return decodeURIComponent(new URL(`http://llama${url}`).pathname)
+  } catch {
+    throw invalid('the path of the request can not be read')
+  }
+}
+
 async function serve(server, { request, response, handle }) {
   const leaving = new AbortController()
   response.on('close', () => !response.writableFinished && leaving.abort(clientLeft))
   const signal = AbortSignal.any([leaving.signal, server.stopping])
-  const body = await readJson(request)
+  const body = withDefaults(await readJson(request), server.defaults)
   if ((body.model ?? server.name) !== server.name)
     throw new ApiError(404, `the model ${JSON.stringify(body.model)} is not served here, but ${server.name} is`, {
       code: 'model_not_found',
@@ -50,8 +60,16 @@ async function serve(server, { request, response, handle }) {
     const result = await handle(server, { body, response, signal })
     if (result !== undefined) send(response, 200, result)
   } finally {
+    // Of several answers the others go no further when one failed.
+    leaving.abort(clientLeft)
     server.metrics.end()
   }
+}
+
+/** What the model's configuration says counts where the request says nothing. */
+function withDefaults(body, defaults) {
+  const given = Object.entries(body).filter(([, value]) => value !== null)
+  return { ...defaults, ...Object.fromEntries(given) }
 }
 
 function fail({ metrics, log }, { response, error }) {
@@ -106,7 +124,7 @@ function models(server, { response }) {
 }
 
 function model(server, { response, pathname }) {
-  const asked = decodeURIComponent(pathname.slice('/v1/models/'.length))
+  const asked = pathname.slice('/v1/models/'.length)
   if (asked !== server.name) throw new ApiError(404, `the model ${JSON.stringify(asked)} is not served here`, { code: 'model_not_found' })
   send(response, 200, about(server))
 }

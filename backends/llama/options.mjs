@@ -11,6 +11,11 @@ const known = {
   mmap: (value) => (value === true || value === false ? null : 'true or false'),
 }
 
+/** Of `parameters`: what a request may leave out. `model` is told by its path. */
+const requestFields = new Set(
+  'temperature top_p top_k min_p seed max_tokens stop frequency_penalty presence_penalty repeat_penalty repeat_last_n'.split(' '),
+)
+
 /** Throws with a sentence for the worker's log. */
 export function readOptions(environment, log) {
   const { MUSTER_MODEL_NAME: name, MUSTER_MODEL_PATH: modelPath, MUSTER_CONTEXT_SIZE: contextText = '' } = environment
@@ -18,7 +23,7 @@ export function readOptions(environment, log) {
   const contextSize = contextText === '' ? null : Number(contextText)
   if (contextSize !== null && !(Number.isSafeInteger(contextSize) && contextSize >= 16))
     throw new Error(`MUSTER_CONTEXT_SIZE must be a whole number of tokens, at least 16, not ${JSON.stringify(contextText)}`)
-  const options = parseOptions(environment.MUSTER_MODEL_OPTIONS || '{}')
+  const options = parseObject(environment, 'MUSTER_MODEL_OPTIONS')
   const taken = {}
   for (const [given, value] of Object.entries(options)) {
     const option = given === 'sequences' ? 'parallel' : given
@@ -30,7 +35,8 @@ export function readOptions(environment, log) {
     if (expected !== null) throw new Error(`the option ${given} must be ${expected}, not ${JSON.stringify(value)}`)
     taken[option] = value
   }
-  return { name: name || 'llama', modelPath, contextSize, ...taken, threads: taken.threads ?? freeCores() }
+  const defaults = defaultsIn(parseObject(environment, 'MUSTER_MODEL_PARAMETERS'), log)
+  return { name: name || 'llama', modelPath, contextSize, ...taken, threads: taken.threads ?? freeCores(), defaults }
 }
 
 /**
@@ -41,15 +47,21 @@ function freeCores(cores = availableParallelism(), load = loadavg()[0]) {
   return Math.max(1, Math.min(cores, Math.round(cores - load)))
 }
 
-function parseOptions(text) {
-  let options
+function defaultsIn({ model: _, ...parameters }, log) {
+  for (const name of Object.keys(parameters).filter((each) => !requestFields.has(each)))
+    log(`the parameter ${JSON.stringify(name)} is unknown to the llama backend and ignored`)
+  return Object.fromEntries(Object.entries(parameters).filter(([name]) => requestFields.has(name)))
+}
+
+function parseObject(environment, name) {
+  let value
   try {
-    options = JSON.parse(text)
+    value = JSON.parse(environment[name] || '{}')
   } catch {
-    options = null
+    value = null
   }
-  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return options
-  throw new Error('MUSTER_MODEL_OPTIONS must be a JSON object')
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  throw new Error(`${name} must be a JSON object`)
 }
 
 function wholeNumber(min, max) {

@@ -1,10 +1,13 @@
 // The llama.cpp backend: OpenAI's API for one GGUF model. A worker starts it as `node server.mjs --addr 127.0.0.1:9000`
 // (or `unix:/path`), and says in the environment which model. It listens at once, and loads meanwhile.
 import { parseArgs } from 'node:util'
+import { ApiError } from './api-error.mjs'
 import { loadEngine } from './engine.mjs'
+import { numberOf, stopsOf } from './fields.mjs'
 import { createHttp } from './http.mjs'
 import { createMetrics } from './metrics.mjs'
 import { readOptions } from './options.mjs'
+import { samplingOf } from './sampling.mjs'
 
 /** What still generates at a SIGTERM may take this long; a worker drains before it stops a backend. */
 const graceMs = 1_000
@@ -21,7 +24,15 @@ if (address === null) giveUp('usage: server.mjs --addr HOST:PORT | unix:/path', 
 
 const stopping = new AbortController()
 const options = readOrGiveUp()
-const server = { name: options.name, engine: null, loaded: 0, metrics: createMetrics(), log, stopping: stopping.signal }
+const server = {
+  name: options.name,
+  defaults: options.defaults,
+  engine: null,
+  loaded: 0,
+  metrics: createMetrics(),
+  log,
+  stopping: stopping.signal,
+}
 const http = createHttp(server)
 http.on('error', (error) => giveUp(`can't listen on ${values.addr}: ${error.message}`))
 http.listen(address)
@@ -41,7 +52,10 @@ function readOrGiveUp() {
 async function load() {
   const from = performance.now()
   try {
-    server.engine = await loadEngine(options, { log, onProgress: (share) => (server.loaded = share) })
+    const engine = await loadEngine(options, { log, onProgress: (share) => (server.loaded = share) })
+    // A default that is wrong is better known now than with every request.
+    checkDefaults(options.defaults, engine)
+    server.engine = engine
   } catch (error) {
     giveUp(`can't load ${options.modelPath}: ${error.message}`)
   }
@@ -50,12 +64,18 @@ async function load() {
   log(`${options.name} loaded in ${ms} ms: ${slots.total} at once, ${contextSize} tokens each, ${options.threads} threads`)
 }
 
+function checkDefaults(defaults, engine) {
+  samplingOf(defaults, engine)
+  stopsOf(defaults)
+  numberOf(defaults, 'max_tokens', { min: 1, isInteger: true })
+}
+
 function stop() {
   const end = () => process.exit(0)
   http.close(end)
   http.closeIdleConnections()
   setTimeout(() => {
-    stopping.abort(new Error('the backend is stopping'))
+    stopping.abort(new ApiError(503, 'the backend is stopping', { code: 'stopping' }))
     setTimeout(end, 200)
   }, graceMs).unref()
 }

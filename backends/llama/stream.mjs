@@ -16,7 +16,7 @@ export function startStream(response, { about, body }) {
   }
   const write = (chunk) => {
     open()
-    if (!response.destroyed) response.write(`data: ${JSON.stringify(chunk)}\n\n`)
+    if (!response.destroyed && !response.writableEnded) response.write(`data: ${JSON.stringify(chunk)}\n\n`)
   }
   return {
     send: (choices) => write({ ...about, choices, ...(withUsage ? { usage: null } : {}) }),

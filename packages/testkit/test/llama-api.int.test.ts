@@ -113,6 +113,7 @@ describe('what is refused', () => {
     ['a long input', '/v1/embeddings', { input: 'word '.repeat(600) }, '400 context_length_exceeded'],
     ['another encoding', '/v1/embeddings', { input: 'x', encoding_format: 'hex' }, '400'],
     ['other dimensions', '/v1/embeddings', { input: 'x', dimensions: 3 }, '400'],
+    ['a path that is none', '/v1/models/%zz', {}, '400'],
     ['an unknown path', '/v1/images', {}, '404 not_found'],
     ['a property of all objects', '/constructor', {}, '404 not_found'],
     ['the wrong method', '/v1/models', {}, '405 method_not_allowed'],

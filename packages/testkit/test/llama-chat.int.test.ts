@@ -85,6 +85,16 @@ describe('chat', () => {
     expect(new Set([await say(1), await say(2), await say(3)]).size).toBeGreaterThan(1)
   })
 
+  it('reads a long prompt in parts, and remembers it', async () => {
+    const content = `${'word '.repeat(80)}\n`.repeat(2) + 'What is the capital of France?'
+    const say = () =>
+      llama.openai.chat.completions.create({ model: 'tiny', messages: [{ role: 'user', content }], temperature: 0, max_tokens: 30 })
+    const [first, second] = [await say(), await say()]
+    expect(first.usage?.prompt_tokens).toBeGreaterThan(256)
+    expect(second.usage).toEqual(first.usage)
+    expect(second.choices[0]?.message).toEqual(first.choices[0]?.message)
+  })
+
   it('gives as many answers as were asked for', async () => {
     const answer = await llama.openai.chat.completions.create({ model: 'tiny', messages: story, temperature: 1.5, seed: 1, n: 3 })
     expect(answer.choices.map(({ index }) => index)).toEqual([0, 1, 2])

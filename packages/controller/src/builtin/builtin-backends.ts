@@ -35,11 +35,11 @@ export interface BackendPlaces {
   readonly backends: string
   /** Takes the images of those that are packed. */
   readonly layout: ImageLayout
-  /** Where assembled ones are kept; without it they are not offered. */
-  readonly cache: string | null
+  /** Where assembled ones are kept: the first that can be written. Without any they are not offered. */
+  readonly caches: readonly string[]
 }
 
-export async function openBuiltinBackends({ backends, layout, cache }: BackendPlaces): Promise<BuiltinBackends> {
+export async function openBuiltinBackends({ backends, layout, caches }: BackendPlaces): Promise<BuiltinBackends> {
   const entries: Entry[] = []
   const packed: Digest[] = []
   const layouts: ImageLayout[] = []
@@ -54,8 +54,8 @@ export async function openBuiltinBackends({ backends, layout, cache }: BackendPl
       const image = await packDirectory(directory, { layout: layout.directory, refName: basename(directory) })
       packed.push(...[image.root, ...image.manifests, ...image.blobs].map(({ digest }) => digest))
       entries.push(await entryOf(directory, image.root.digest))
-    } else if (cache !== null && assemblable.platforms.length > 0) {
-      const made = await findAssembled(assemblable, cache)
+    } else if (caches.length > 0 && assemblable.platforms.length > 0) {
+      const made = await findIn(assemblable, caches)
       if (made === null) missing.push(assemblable)
       else await add(assemblable, made)
     }
@@ -70,13 +70,33 @@ export async function openBuiltinBackends({ backends, layout, cache }: BackendPl
         const { directory } = backend
         const from = performance.now()
         try {
-          await add(backend, await assembleImage(backend, cache ?? '', signal))
+          await add(backend, await assembleIn(backend, caches, signal))
           log.info('a backend was assembled', { directory, ms: Math.round(performance.now() - from) })
         } catch (error) {
           if (!signal.aborted) log.warn('a backend can not be offered: it could not be assembled', { directory, error })
         }
       }
     },
+  }
+}
+
+async function findIn(backend: Assemblable, caches: readonly string[]): Promise<AssembledImage | null> {
+  for (const cache of caches) {
+    const found = await findAssembled(backend, cache)
+    if (found !== null) return found
+  }
+  return null
+}
+
+/** A clone may belong to somebody else than the controller that runs from it. */
+const notMine = new Set<unknown>(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR'])
+
+async function assembleIn(backend: Assemblable, [cache = '', ...others]: readonly string[], signal: AbortSignal): Promise<AssembledImage> {
+  try {
+    return await assembleImage(backend, cache, signal)
+  } catch (error) {
+    if (others.length === 0 || !notMine.has(errorCode(error))) throw error
+    return await assembleIn(backend, others, signal)
   }
 }
 

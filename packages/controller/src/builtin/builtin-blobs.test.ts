@@ -55,6 +55,16 @@ describe('a backend that has to be assembled', () => {
     expect(await listed(await open())).toEqual([toy])
   })
 
+  it('is kept with the blobs where the clone belongs to somebody else', async () => {
+    const { backends: from } = await makeToyClone(directory)
+    await writeFile(join(directory, 'no-directory'), '')
+    const places = { backends: from, directory: join(directory, 'kept'), cache: join(directory, 'no-directory', 'cache') }
+    const first = await packBuiltins(places)
+    await first.complete({ signal, log: silentLog })
+    expect(await listed(first)).toMatchObject([{ name: 'toy' }])
+    expect(await listed(await packBuiltins(places))).toMatchObject([{ name: 'toy' }])
+  })
+
   it('is left out, with a line in the log, when it can not be assembled', async () => {
     const builtin = await open()
     await rm(join(directory, 'node_modules', 'small'), { recursive: true })

@@ -29,7 +29,7 @@ export interface BuiltinPlaces {
   readonly models?: string
   /** Where the blobs are kept. Those of the version before stay: a node may be half way through one. */
   readonly directory: string
-  /** Where assembled backends are kept, for all controllers of this clone; without it they are not offered. */
+  /** Where assembled backends are kept for all controllers of this clone, if it can be written; without it they are not offered. */
   readonly cache?: string
 }
 
@@ -37,7 +37,11 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
   const models = modelsFrom === undefined ? { entries: [], pathOf: () => null } : await readBuiltinModels(modelsFrom)
   const layout = await openLayout(directory)
   await removeLeftovers(join(directory, 'blobs', 'sha256'))
-  const backends = await openBuiltinBackends({ backends: from, layout, cache: cache ?? null })
+  const backends = await openBuiltinBackends({
+    backends: from,
+    layout,
+    caches: cache === undefined ? [] : [cache, join(directory, 'assembled')],
+  })
   let gallery = await putGallery(layout, backends.entries())
   const collect = (): Promise<void> => collectBlobs(directory, new Set([gallery, ...backends.packed]))
   // What is about to get another gallery is not a version yet: the one before it would be taken for the last but one.
