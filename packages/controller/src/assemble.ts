@@ -25,10 +25,12 @@ import { keyEndpoints } from './http/keys.ts'
 import { loginEndpoints } from './http/login.ts'
 import { modelEndpoints } from './http/models.ts'
 import { nodeAgentEndpoints } from './http/node-agent.ts'
+import { nodeLogEndpoints } from './http/node-logs.ts'
 import { nodeEndpoints } from './http/nodes.ts'
 import { openAiEndpoints } from './http/openai.ts'
 import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
+import { statsEndpoints } from './http/stats.ts'
 import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
 import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
@@ -44,6 +46,7 @@ import { createOperations, type OperationsDeps } from './operations/create-opera
 import { createWishes } from './operations/submit.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import { noStep, type Step } from './step.ts'
+import { createStatsReader } from './stats/stats-reader.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'
 import { createWorkerSettings } from './worker-settings.ts'
@@ -128,12 +131,22 @@ function createParts(foundation: Foundation) {
     loads.noteChanges(new Set(changes.map(({ kind }) => kind)))
   })
   const models = createShowModels(store)
-  const readers = { model: models.read, node: readNodes, operation: operations.read, backend: inventory.fleet.read }
+  const readers = {
+    stats: createStatsReader(store.stats),
+    model: models.read,
+    node: readNodes,
+    operation: operations.read,
+    backend: inventory.fleet.read,
+  }
   const hub = createEventHub({ feed, changes: store.changes, readers, log })
   operations.tellTo(hub)
   const pulse = pulseOf(foundation, { metrics, hub, probeUnproven: prober.probeUnproven })
   const membership = membershipOf(foundation, feed)
-  const serving = createServing({ routes: store.routes, feed, controllerId: id, settings, errorEvent, loads: loads.cold, clock, log })
+  const serving = createServing({
+    ...{ store, feed, controllerId: id, settings, errorEvent, loads: loads.cold, clock, log },
+    metrics: metrics.inference,
+    onStats: (at) => void hub.tick('stats', [at]),
+  })
   const housekeeping = createHousekeeping({
     store,
     principals,
@@ -257,6 +270,8 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     ...loginEndpoints({ access: store.access, principals, url, isStarted }),
     ...eventEndpoints({ hub, clock, principalWatch }),
     ...openAiEndpoints(parts.serving.inference),
+    ...nodeLogEndpoints({ openLogs: parts.serving.openLogs, principalWatch }),
+    ...statsEndpoints({ stats: store.stats, clock }),
     ...webEndpoints(foundation.webDirectory),
     ...systemEndpoints({
       isReady,
@@ -264,11 +279,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       isBusOpen: isBusOpen(settings),
       nodes: store.nodes,
       controllers: store.controllers,
-      metrics: {
-        registry: metrics.registry,
-        refresh: () =>
-          refreshMetrics(metrics, { bus: connected.bus, nodes: store.nodes, operations: store.operations, listeners: hub.listenerCount() }),
-      },
+      metrics: metricsOf(foundation, parts),
       openApi: () => openApiOf(endpoints.map((endpoint) => endpoint.route)),
     }),
   ]
@@ -283,6 +294,16 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
   return {
     fetch: createApp({ ...shared, endpoints, verifyRequest: createRequestVerifier(), stopping }).fetch,
     raw: createInferenceHandler({ ...shared, inference: parts.serving.inference }),
+  }
+}
+
+function metricsOf({ connected: { bus }, store }: Foundation, { metrics, serving, hub }: Parts) {
+  return {
+    registry: metrics.registry,
+    async refresh(): Promise<void> {
+      serving.refreshMetrics()
+      await refreshMetrics(metrics, { bus, nodes: store.nodes, operations: store.operations, listeners: hub.listenerCount() })
+    },
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Bus } from '@muster/bus'
 import { NodeStatus } from '@muster/protocol'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { createInferenceMetrics } from './inference/inference-metrics.ts'
 import { countByStatus } from './nodes/count-by-status.ts'
 import type { Settled } from './reconcile/advance.ts'
 import type { NodeStore } from './store/nodes.ts'
@@ -22,6 +23,7 @@ export function createMetrics() {
   })
   return {
     registry,
+    inference: createInferenceMetrics(registry),
     requests: new Histogram({
       name: 'muster_http_request_seconds',
       help: 'Duration of API requests',

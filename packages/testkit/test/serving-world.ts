@@ -32,7 +32,7 @@ export async function startServingWorld(options: { flags?: Record<string, string
   const db = new Client({ connectionString: database.url })
   await db.connect()
   const gateways: StubGateway[] = []
-  let slots = 0
+  const slots = new Map<string, number>()
 
   async function addNode(name: string): Promise<StubGateway> {
     const nodeId = `n-${newId()}`
@@ -71,17 +71,27 @@ export async function startServingWorld(options: { flags?: Record<string, string
     db,
     addNode,
     async addModel(name) {
-      const config = { name, backend: 'stub', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: {} }
-      await db.query(`insert into models (name, config, revision, backend) values ($1, $2, 'r1', 'stub')`, [name, config])
+      const config = { name, backend: 'stub', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: { max_replicas: 0 } }
+      await db.query(`insert into models (name, config, revision, backend, used_at) values ($1, $2, 'r1', 'stub', now())`, [name, config])
       await untilRoutable(name)
     },
     async addReplica(model, node) {
       const id = `r-${newId()}`
-      slots += 1
+      const slot = slots.get(model) ?? 0
+      slots.set(model, slot + 1)
+      // With the load that holds it, as whoever brought it up would have left it.
+      await db.query('begin')
+      await db.query('update models set asked_replicas = $2, used_at = now() where name = $1', [model, slot + 1])
       await db.query(
-        `insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at) values ($1, $2, 'r1', $3, $4, 'stub', '{}', 'ready', now())`,
-        [id, model, slots, node.nodeId],
+        `insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at, op_id)
+         values ($1, $2, 'r1', $3, $4, 'stub', '{}', 'ready', now(), $1)`,
+        [id, model, slot, node.nodeId],
       )
+      await db.query(
+        `insert into loads (model, purpose, slot, revision, state, node_id, replica_id, op_id, epoch) values ($1, 'serve', $2, 'r1', 'ready', $3, $4, $4, 1)`,
+        [model, slot, node.nodeId, id],
+      )
+      await db.query('commit')
       return id
     },
     untilRoutable,

@@ -25,6 +25,8 @@ export interface StubGateway extends AsyncDisposable {
   open(): number
   /** Until told otherwise a replica answers with a short completion. */
   behave(replica: string, behave: Behave): void
+  /** How it answers when it is asked for logs. */
+  logs(answer: (url: string, response: ServerResponse) => void): void
   /** Ends every connection as `kill -9` would. */
   cut(): void
   stop(): Promise<void>
@@ -67,8 +69,16 @@ export async function startStubGateway({
   const behaviours = new Map<string, Behave>()
   const sockets = new Set<Socket>()
   let open = 0
+  let onLogs: (url: string, response: ServerResponse) => void = (_, response) => void response.end()
   const server = createServer((request, response) => {
     void (async () => {
+      if (request.url?.startsWith('/logs') === true) {
+        const token = /^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1] ?? ''
+        const isAllowed = checkGatewayToken(token, { secret, nodeId, scope: gatewayScope.logs }) !== null
+        response.writeHead(isAllowed ? 200 : 401, { 'content-type': 'text/plain' })
+        onLogs(request.url, response)
+        return
+      }
       const [, replica = '', path = ''] = /^\/replicas\/([^/]+)(\/.*)$/.exec(request.url ?? '') ?? []
       const token = /^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1] ?? ''
       if (checkGatewayToken(token, { secret, nodeId, scope: gatewayScope.replica(ReplicaId.parse(replica)) }) === null) {
@@ -110,6 +120,7 @@ export async function startStubGateway({
     requests,
     open: () => open,
     behave: (replica, behave) => void behaviours.set(replica, behave),
+    logs: (answer) => (onLogs = answer),
     cut,
     stop,
     [Symbol.asyncDispose]: stop,

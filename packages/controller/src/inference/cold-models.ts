@@ -32,7 +32,9 @@ export function createColdModels(deps: ColdModelsDeps) {
   function recentEnd(model: string, waiting: Waiting): ColdRefusal | null | undefined {
     const recent = remembered.get(model)
     if (recent === undefined) return undefined
-    if (recent.until > clock.monotonic()) return endOf({ model, status: recent.status, waiting }, deps)
+    // With a replica there it is not true any more, whoever answers.
+    const hasReplicas = (deps.table.find(model)?.replicas.length ?? 0) > 0
+    if (!hasReplicas && recent.until > clock.monotonic()) return endOf({ model, status: recent.status, waiting }, deps)
     remembered.delete(model)
     return undefined
   }

@@ -1,58 +1,81 @@
 // The parts of the data path, put together.
 import type { Clock, Log } from '@muster/host'
 import type { ChangeFeed } from '../events/feed.ts'
+import { createOpenNodeLogs } from '../nodes/open-node-logs.ts'
 import { createDispatch } from '../routing/dispatch.ts'
 import { createGateways } from '../routing/gateways.ts'
 import { createInFlight } from '../routing/in-flight.ts'
 import { ReplicaTable } from '../routing/replica-table.ts'
 import { createSuspects } from '../routing/suspects.ts'
 import type { ControllerSettings } from '../settings.ts'
-import type { RouteStore } from '../store/routes.ts'
+import { StatsBook } from '../stats/stats-book.ts'
+import { createStatsWriter } from '../stats/write-stats.ts'
+import type { Store } from '../store/store.ts'
 import type { ColdLoads } from './cold-loads.ts'
 import { createColdModels } from './cold-models.ts'
-import { createInference } from './serve.ts'
+import type { InferenceMetrics } from './inference-metrics.ts'
+import { createInference, type Served } from './serve.ts'
 import { createUsedMarks } from './used-marks.ts'
 
 export interface ServingDeps {
-  readonly routes: RouteStore
+  readonly store: Pick<Store, 'routes' | 'stats'>
   readonly feed: ChangeFeed
   readonly controllerId: string
   readonly settings: Pick<ControllerSettings, 'modelLoadWait' | 'exposeRouting'>
   readonly errorEvent: (message: string) => string
+  readonly metrics: InferenceMetrics
+  /** A bucket of ten seconds is over and written. */
+  readonly onStats: (at: string) => void
   readonly clock: Clock
   readonly log: Log
-  readonly loads?: ColdLoads
+  readonly loads: ColdLoads
 }
 
-/** Nothing loads models yet: what is there is served, and nothing else comes up. */
-const noLoads: ColdLoads = {
-  ensure: async (model) => ({ kind: 'no_capacity', message: `model ${model} is not loaded, and nothing here loads models yet` }),
-  status: async (model) => noLoads.ensure(model),
-}
-
-export function createServing({ routes, feed, controllerId, settings, clock, log, loads = noLoads, errorEvent }: ServingDeps) {
+export function createServing(deps: ServingDeps) {
+  const { store, feed, controllerId, settings, metrics, loads, clock, log, errorEvent } = deps
+  const { routes } = store
   const table = new ReplicaTable({ routes, controllerId, clock, log })
   feed.listen(({ changes }) => table.note(changes))
   const inFlight = createInFlight()
   const suspects = createSuspects(clock)
   const gateways = createGateways()
-  const dispatch = createDispatch({ table, inFlight, suspects, gateways, log, onRetry: () => undefined })
+  const dispatch = createDispatch({ table, inFlight, suspects, gateways, log, onRetry: () => metrics.retries.inc() })
   const cold = createColdModels({ table, loads, suspects, clock })
   const used = createUsedMarks({ routes, clock, log })
+  const book = new StatsBook(() => clock.now())
+  const writer = createStatsWriter({ book, stats: store.stats, clock, log, onWritten: deps.onStats })
   const inference = createInference({
     ...{ table, dispatch, cold, clock, errorEvent },
     loadWaitMs: settings.modelLoadWait,
     exposeRouting: settings.exposeRouting,
     onAsked: used.note,
-    onSend: () => ({ [Symbol.dispose]: () => undefined }),
-    onServed: ({ model }) => used.note(model),
+    onSend: (route) => book.open(route),
+    onServed: (served) => {
+      used.note(served.model)
+      metrics.served(served)
+      book.record(countedOf(served))
+    },
   })
   return {
     inference,
+    openLogs: createOpenNodeLogs({ routes, gateways, controllerId }),
+    refreshMetrics(): void {
+      metrics.inFlight.set(inFlight.total())
+      metrics.waiting.set(cold.count())
+    },
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      await Promise.all([table.run(signal), used.run(signal)])
+      await Promise.all([table.run(signal), used.run(signal), writer.run(signal)])
       await gateways.close()
     },
   }
 }
+
+/** A client that leaves is no error of anybody here. */
+const countedOf = ({ model, nodeId, outcome, usage, ms }: Served) => ({
+  model,
+  nodeId: nodeId ?? '',
+  isError: outcome !== 'ok' && outcome !== 'client_gone',
+  ...usage,
+  ms,
+})

@@ -1,6 +1,7 @@
 // One try: a request to one replica through its node's gateway. Nothing goes on to the client unless that very replica
 // answered (I14): whatever listens at its address by now, only an answer that carries its id is its answer.
 import type { IncomingHttpHeaders } from 'node:http'
+import { errorCode } from '@muster/host'
 import { refusedHeader, replicaHeader } from '@muster/protocol'
 import type { Dispatcher, Pool } from 'undici'
 import type { ClientLink } from './client-link.ts'
@@ -32,6 +33,9 @@ export type AttemptEnd =
   | { readonly kind: 'answered' | 'cut' | 'gone' }
   /** `hasBegun`: a process may have worked on it. `isFinal`: asking the same replica again is of no use. */
   | { readonly kind: 'refused'; readonly why: string; readonly hasBegun: boolean; readonly isFinal: boolean }
+
+/** A connection tried over several addresses fails with an empty message. */
+const whyOf = (error: Error): string => error.message || String(errorCode(error) ?? error.name)
 
 class ClientGone extends Error {}
 /** Why it is aborted, told to undici, which tells it back. */
@@ -109,8 +113,8 @@ class Attempt implements Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     const { sink, link, settle } = this.#deps
     if (link.isGone || error === clientGone) return settle({ kind: 'gone' })
-    if (!sink.hasSent) return this.#refuse({ why: error.message, hasBegun: this.#hasStarted, isFinal: false })
-    sink.cut(error.message)
+    if (!sink.hasSent) return this.#refuse({ why: whyOf(error), hasBegun: this.#hasStarted, isFinal: false })
+    sink.cut(whyOf(error))
     settle({ kind: 'cut' })
   }
 

@@ -1,5 +1,5 @@
 // Every query about where requests can go: models, and their replicas that are ready, with the doors of their nodes.
-import { NodeId, ReplicaId, type Answering, type Liveness } from '@muster/protocol'
+import { NodeId, ReplicaId, type Answering, type Liveness, type NodeType } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import type { Database } from './tables.ts'
 
@@ -22,6 +22,13 @@ export interface ReadyReplica {
     readonly answering: Answering
     readonly lastSeenAt: string | null
   }
+}
+/** How a node's gateway is reached. */
+export interface NodeDoor {
+  readonly name: string
+  readonly nodeType: NodeType
+  readonly gatewayUrl: string
+  readonly gatewaySecret: string
 }
 /** Null: everything. */
 export type RouteScope = Readonly<{ models: readonly string[]; nodes: readonly string[] }> | null
@@ -76,6 +83,16 @@ export class RouteStore {
         lastSeenAt: row.last_seen_at,
       },
     }))
+  }
+
+  async doorOf(id: NodeId): Promise<NodeDoor | null> {
+    const row = await this.#db
+      .selectFrom('nodes')
+      .select(['name', 'node_type as nodeType', 'gateway_url as gatewayUrl', 'gateway_secret as gatewaySecret'])
+      .where('id', '=', id)
+      .where('approved_at', 'is not', null)
+      .executeTakeFirst()
+    return row ?? null
   }
 
   /** Who is asked nothing for long may go. Never back: another controller may have heard a later request. */

@@ -715,7 +715,9 @@ CREATE TRIGGER load_added AFTER INSERT OR DELETE ON public.loads FOR EACH ROW EX
 
 CREATE TRIGGER load_changed AFTER UPDATE ON public.loads FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.node_id IS DISTINCT FROM new.node_id) OR (old.failure IS DISTINCT FROM new.failure) OR (old.phase IS DISTINCT FROM new.phase) OR ((old.next_at IS DISTINCT FROM new.next_at) AND (new.state = 'failed'::text)))) EXECUTE FUNCTION load_changed();
 
-CREATE TRIGGER model_changed AFTER INSERT OR DELETE OR UPDATE ON public.models FOR EACH ROW EXECUTE FUNCTION model_changed();
+CREATE TRIGGER model_added AFTER INSERT OR DELETE ON public.models FOR EACH ROW EXECUTE FUNCTION model_changed();
+
+CREATE TRIGGER model_changed AFTER UPDATE ON public.models FOR EACH ROW WHEN (((to_jsonb(old.*) - 'used_at'::text) IS DISTINCT FROM (to_jsonb(new.*) - 'used_at'::text))) EXECUTE FUNCTION model_changed();
 
 CREATE TRIGGER node_pulse_changed AFTER UPDATE ON public.node_pulses FOR EACH ROW WHEN (((old.liveness <> new.liveness) OR (old.answering <> new.answering))) EXECUTE FUNCTION node_pulse_changed();
 

@@ -178,7 +178,10 @@ begin
   return null;
 end
 $$;
-create trigger model_changed after insert or update or delete on models for each row execute function model_changed();
+create trigger model_added after insert or delete on models for each row execute function model_changed();
+-- That somebody asked it is no change of it: used_at is written every ten seconds.
+create trigger model_changed after update on models for each row
+  when (to_jsonb(old) - 'used_at' is distinct from to_jsonb(new) - 'used_at') execute function model_changed();
 
 -- A load is shown with its model. What moves no state (bytes, leases) is no change: ticks tell of it.
 create function load_changed() returns trigger language plpgsql as $$

@@ -1,0 +1,44 @@
+// What a controller counts of the data path.
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { Served } from './serve.ts'
+
+export type InferenceMetrics = ReturnType<typeof createInferenceMetrics>
+
+export function createInferenceMetrics(registry: Registry) {
+  const registers = [registry]
+  const seconds = [0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300]
+  const requests = new Counter({
+    name: 'muster_inference_requests_total',
+    help: 'Requests to models, by how they ended',
+    labelNames: ['model', 'node', 'outcome'],
+    registers,
+  })
+  const duration = new Histogram({
+    name: 'muster_inference_seconds',
+    help: 'Duration of requests to models, to the last byte',
+    labelNames: ['model'],
+    buckets: seconds,
+    registers,
+  })
+  const firstByte = new Histogram({
+    name: 'muster_inference_first_byte_seconds',
+    help: 'From a request to the first byte of its answer',
+    labelNames: ['model'],
+    buckets: seconds,
+    registers,
+  })
+  return {
+    inFlight: new Gauge({ name: 'muster_inference_in_flight', help: 'Requests that are with a replica now', registers }),
+    waiting: new Gauge({ name: 'muster_inference_waiting', help: 'Requests that wait for a model to come up', registers }),
+    retries: new Counter({
+      name: 'muster_inference_retries_total',
+      help: 'Requests sent to another replica before an answer began',
+      registers,
+    }),
+    served({ model, nodeId, outcome, ms, firstByteMs }: Served): void {
+      requests.inc({ model, node: nodeId ?? '', outcome })
+      duration.observe({ model }, ms / 1000)
+      if (firstByteMs !== null) firstByte.observe({ model }, firstByteMs / 1000)
+    },
+  }
+}

@@ -1,0 +1,51 @@
+// What the processes of a node's models wrote, as its gateway gives it.
+import type { Readable } from 'node:stream'
+import { mintGatewayToken } from '@muster/host'
+import { failureOf, FleetError, gatewayPaths, gatewayScope, type ModelName, type NodeId } from '@muster/protocol'
+import type { Gateways } from '../routing/gateways.ts'
+import type { RouteStore } from '../store/routes.ts'
+
+export interface LogsDeps {
+  readonly routes: Pick<RouteStore, 'doorOf'>
+  readonly gateways: Gateways
+  readonly controllerId: string
+}
+export interface LogsQuestion {
+  readonly model: ModelName | undefined
+  readonly follow: boolean
+  readonly signal: AbortSignal
+}
+export type OpenNodeLogs = ReturnType<typeof createOpenNodeLogs>
+
+export function createOpenNodeLogs({ routes, gateways, controllerId }: LogsDeps) {
+  /** Null: there is no such node. 'none': it runs no models. */
+  return async (id: NodeId, { model, follow, signal }: LogsQuestion): Promise<Readable | 'none' | null> => {
+    const door = await routes.doorOf(id)
+    if (door === null) return null
+    if (door.nodeType === 'agent') return 'none'
+    const unavailable = (why: string, cause?: unknown): FleetError =>
+      new FleetError(
+        { code: 'unavailable', retry: 'backoff', message: `the gateway of node ${door.name} does not give its logs: ${why}` },
+        { cause },
+      )
+    if (!URL.canParse(door.gatewayUrl)) throw unavailable('it has no address that controllers could reach')
+    const { origin, pathname } = new URL(door.gatewayUrl)
+    const query = new URLSearchParams({ follow: String(follow), ...(model === undefined ? {} : { model }) })
+    const token = mintGatewayToken({ secret: door.gatewaySecret, nodeId: id, scope: gatewayScope.logs, controller: controllerId })
+    try {
+      const answer = await gateways.at(origin).request({
+        method: 'GET',
+        path: `${pathname.replace(/\/+$/, '')}${gatewayPaths.logs}?${query.toString()}`,
+        headers: { authorization: `Bearer ${token}` },
+        signal,
+        // Nothing may be written for hours.
+        bodyTimeout: 0,
+      })
+      if (answer.statusCode === 200) return answer.body
+      await answer.body.dump()
+      throw unavailable(`it answered ${answer.statusCode}`)
+    } catch (error) {
+      throw error instanceof FleetError ? error : unavailable(failureOf(error).message, error)
+    }
+  }
+}
