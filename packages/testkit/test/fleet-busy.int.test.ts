@@ -1,0 +1,53 @@
+// A worker that is busy with slow upgrades still starts models, and installs what a model needs.
+import { startHostileRegistry, waitFor, type HostileRegistry } from '@muster/testkit'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { scriptedOf, startFleet, type Fleet } from './fleet-world.ts'
+import { backendImage, noise } from './worker-world.ts'
+
+const slow = Array.from({ length: 20 }, (_, at) => `slow-${at}`)
+let world: Fleet
+let registry: HostileRegistry
+
+beforeAll(async () => {
+  registry = await startHostileRegistry()
+  const gallery = slow.map((name) => ({ name, uri: `${registry.host}/${name}:latest` }))
+  world = await startFleet({ postgresUrl: inject('postgresUrl'), gallery })
+  await world.putModel('warm-backend')
+  scriptedOf(await world.ask('warm-backend'))
+}, 120_000)
+afterAll(async () => {
+  await world[Symbol.asyncDispose]()
+  await registry.stop()
+})
+
+/** An image whose weights come at ten kilobytes a second. */
+function publishSlowly(name: string): void {
+  const image = backendImage('1.0', [{ path: 'weights', data: noise(1024 ** 2, name) }], { compression: 'none' })
+  registry.addImage(name, image, 'latest')
+  const [, weights] = image.layers
+  if (weights === undefined) throw new Error('it has two layers')
+  registry.on(weights.digest, { do: 'slow', chunkBytes: 1024, everyMs: 100 })
+}
+
+describe('twenty slow installs on the only worker', { timeout: 90_000 }, () => {
+  it('S1.2 S1.24 do not delay the load of a model whose backend is there', async () => {
+    for (const name of slow) publishSlowly(name)
+    const wished = await Promise.all(slow.map((backend) => world.api.post('/api/backends/install', { backend })))
+    expect(new Set(wished.map(({ status }) => status))).toEqual(new Set([202]))
+    const ids = wished.map(({ body }) => String(body['operation_id']))
+    const phases = async (): Promise<string[]> => {
+      const { body } = await world.api.get('/api/operations')
+      const all = body['operations'] as unknown as { id: string; nodes: { status: string }[] }[]
+      return all.filter(({ id }) => ids.includes(id)).flatMap(({ nodes }) => nodes.map(({ status }) => status))
+    }
+    await waitFor(async () => (await phases()).filter((status) => status === 'downloading').length === slow.length, {
+      what: 'all of them to download',
+      timeoutMs: 30_000,
+    })
+    await world.putModel('beside')
+    const began = performance.now()
+    expect(scriptedOf(await world.ask('beside')).model).toBe('beside')
+    expect(performance.now() - began).toBeLessThan(10_000)
+    expect((await phases()).filter((status) => status === 'downloading')).toHaveLength(slow.length)
+  })
+})
