@@ -84,7 +84,7 @@ async function answerTo(
   if (body === null) return null
   const asked = parseAsked(body.bytes)
   if ('status' in asked) return asked
-  if (!inference.isKnown(asked.model)) return modelNotFound(asked.model)
+  if (!(await inference.isKnown(asked.model))) return modelNotFound(asked.model)
   if (!asked.isStreamValid) return invalidField('stream', 'stream is true or false')
   const { model } = asked
   const accept = headerOf(request, 'accept') ?? '*/*'

@@ -1,6 +1,7 @@
 // One request of the OpenAI API, from its model's name to the last byte of its answer.
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '@muster/host'
+import { ModelName } from '@muster/protocol'
 import type { ClientLink } from '../routing/client-link.ts'
 import type { Dispatch, DispatchEnd } from '../routing/dispatch.ts'
 import type { ReplicaTable, Route } from '../routing/replica-table.ts'
@@ -50,7 +51,14 @@ export type Inference = ReturnType<typeof createInference>
 
 export function createInference(deps: InferenceDeps) {
   return {
-    isKnown: (model: string): boolean => deps.table.find(model) !== undefined,
+    /** Only for a name that is not known a query is made: whoever makes a model may ask it at once. */
+    async isKnown(model: string): Promise<boolean> {
+      if (deps.table.find(model) !== undefined) return true
+      if (!ModelName.safeParse(model).success) return false
+      await deps.table.learn(model)
+      return deps.table.find(model) !== undefined
+    },
+    learn: (model: string): Promise<void> => deps.table.learn(model),
     models: () => deps.table.list(),
     find: (model: string) => deps.table.find(model),
     isReady: (): boolean => deps.table.isLoaded,

@@ -1,6 +1,6 @@
 // Which node gets a replica, and what speaks against the others. Pure.
 import {
-  selects,
+  unselectedBy,
   type Digest,
   type ModelName,
   type NodeId,
@@ -74,10 +74,18 @@ function whyNot(model: PlacementModel, node: Candidate): string | null {
   if (node.nodeType === 'agent') return 'it is an agent node, which runs no models'
   if (node.status !== 'healthy') return `it is ${node.status}: ${node.statusReason}`
   if (!node.runsModels) return 'its worker is too old to run models'
-  if (model.selector !== null && !selects(model.selector, node.labels)) return 'its labels do not match the node selector'
+  const unselected = model.selector === null ? null : whyUnselected(model.selector, node.labels)
+  if (unselected !== null) return unselected
   if (model.isSpread && node.replicasOfModel > 0) return 'it has a replica of this model already'
   if (!model.isStaging && !node.hasBackend && node.unfit !== null) return `backend ${model.backend} can not be installed: ${node.unfit}`
   return whyTooSmall(model, node)
+}
+
+function whyUnselected(selector: Selector, labels: Candidate['labels']): string | null {
+  const key = unselectedBy(selector, labels)
+  if (key === null) return null
+  const label = labels[key] === undefined ? `it has no label ${key}` : `its label ${key} is ${JSON.stringify(labels[key])}`
+  return `${label}, and the node selector asks for ${JSON.stringify(selector[key])}`
 }
 
 function whyTooSmall({ files, isStaging }: PlacementModel, node: Candidate): string | null {

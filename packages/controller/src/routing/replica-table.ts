@@ -40,6 +40,7 @@ export class ReplicaTable {
   readonly #wakeable: ReturnType<typeof createWakeable>
   readonly #watchers = new Map<string, Set<() => void>>()
   #models = new Map<string, KnownModel>()
+  readonly #learning = new Map<string, Promise<void>>()
   #isLoaded = false
   #dirty = { all: true, models: new Set<string>(), nodes: new Set<string>() }
 
@@ -59,6 +60,24 @@ export class ReplicaTable {
 
   list(): KnownModel[] {
     return [...this.#models.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /**
+   * Reads what is known of it now, once for all who ask at the same time. What was just made here or elsewhere is not yet
+   * told by the feed.
+   */
+  async learn(model: string): Promise<void> {
+    const reading = this.#learning.get(model) ?? this.#learn(model)
+    this.#learning.set(model, reading)
+    await reading
+  }
+
+  async #learn(model: string): Promise<void> {
+    try {
+      await this.#read({ models: [model], nodes: [] })
+    } finally {
+      this.#learning.delete(model)
+    }
   }
 
   /** Called back whenever something about the model was read again, until let go. */

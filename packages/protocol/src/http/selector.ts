@@ -9,12 +9,17 @@ export const Selector = z
   .refine((selector) => Object.keys(selector).length <= 64, 'a selector names at most 64 labels')
 export type Selector = z.infer<typeof Selector>
 
-export function selects(selector: Selector, labels: Readonly<Record<string, string>>): boolean {
-  return Object.entries(selector).every(([key, wanted]) => {
-    const label = Object.hasOwn(labels, key) ? labels[key] : undefined
-    if (typeof wanted !== 'string') return label !== undefined && wanted.includes(label)
-    if (wanted === '*') return label !== undefined
-    if (wanted === '!') return label === undefined
-    return wanted.startsWith('!') ? label !== wanted.slice(1) : label === wanted
-  })
+export const selects = (selector: Selector, labels: Readonly<Record<string, string>>): boolean => unselectedBy(selector, labels) === null
+
+/** The first label for which the selector leaves a node out; null when it is chosen. */
+export function unselectedBy(selector: Selector, labels: Readonly<Record<string, string>>): string | null {
+  const against = Object.entries(selector).find(([key, wanted]) => !matches(wanted, Object.hasOwn(labels, key) ? labels[key] : undefined))
+  return against?.[0] ?? null
+}
+
+function matches(wanted: string | readonly string[], label: string | undefined): boolean {
+  if (typeof wanted !== 'string') return label !== undefined && wanted.includes(label)
+  if (wanted === '*') return label !== undefined
+  if (wanted === '!') return label === undefined
+  return wanted.startsWith('!') ? label !== wanted.slice(1) : label === wanted
 }
