@@ -26,7 +26,8 @@ export interface BuiltinBackends {
   readonly packed: readonly Digest[]
   /** Where the assembled ones are. */
   layouts(): readonly ImageLayout[]
-  isComplete(): boolean
+  /** Not assembled yet. */
+  missing(): readonly string[]
   /** Assembles what is missing. What can't be is not offered, and logged. */
   complete(deps: { readonly signal: AbortSignal; readonly log: Log }): Promise<void>
 }
@@ -64,7 +65,7 @@ export async function openBuiltinBackends({ backends, layout, caches }: BackendP
     entries: () => entries.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     packed,
     layouts: () => layouts,
-    isComplete: () => missing.length === 0,
+    missing: () => missing.map(({ directory }) => basename(directory)),
     async complete({ signal, log }) {
       for (const backend of missing.splice(0)) {
         const { directory } = backend

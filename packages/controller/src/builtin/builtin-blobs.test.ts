@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { silentLog, systemClock } from '@muster/host'
 import { parseBuiltinUri } from '@muster/source'
-import type { Digest } from '@muster/protocol'
+import { BackendName, type Digest } from '@muster/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { makeToyClone } from '../../test/toy-backend.ts'
+import { createCatalogue } from '../gallery/catalogue.ts'
+import { unknownBackend } from '../gallery/find-offer.ts'
 import { createResolveSource, type ResolveSourceDeps } from '../gallery/resolve-source.ts'
 import { packBuiltins, type BuiltinBlobs } from './builtin-blobs.ts'
 
@@ -47,8 +49,9 @@ describe('a backend that has to be assembled', () => {
 
   it('is offered when that is done, and at once when it was done before', async () => {
     const first = await open()
-    expect(await listed(first)).toEqual([])
+    expect([await listed(first), first.missing()]).toEqual([[], ['toy']])
     await first.complete({ signal, log: silentLog })
+    expect(first.missing()).toEqual([])
     const [toy] = await listed(first)
     expect(toy).toMatchObject({ name: 'toy', version: '1', license: 'MIT' })
     expect(await first.size(parseBuiltinUri(toy?.uri ?? '')?.digest as Digest)).toBeGreaterThan(100)
@@ -70,8 +73,21 @@ describe('a backend that has to be assembled', () => {
     await rm(join(directory, 'node_modules', 'small'), { recursive: true })
     const lines: string[] = []
     await builtin.complete({ signal, log: { ...silentLog, warn: (message) => lines.push(message) } })
-    expect(await listed(builtin)).toEqual([])
+    expect([await listed(builtin), builtin.missing()]).toEqual([[], []])
     expect(lines).toEqual(['a backend can not be offered: it could not be assembled'])
+  })
+
+  it('is no unknown backend meanwhile, but one to ask for again', async () => {
+    const builtin = await open()
+    const { outbound } = {} as Pick<ResolveSourceDeps, 'outbound'>
+    const galleries = { list: async () => [] }
+    const catalogue = createCatalogue({ galleries, builtin: Promise.resolve(builtin), outbound, stopping: signal, clock: systemClock })
+    const before = unknownBackend(await catalogue(), BackendName.parse('toy'))
+    expect(before).toMatchObject({
+      failure: { retry: 'backoff', message: expect.stringContaining('toy will be offered in a moment') as string },
+    })
+    await builtin.complete({ signal, log: silentLog })
+    expect(await catalogue()).toMatchObject({ problems: [], galleries: [{ entries: [{ name: 'toy' }] }] })
   })
 
   it('is for nodes of its platforms only; others learn which those are', async () => {

@@ -15,6 +15,8 @@ import { collectBlobs } from './collect-blobs.ts'
 export interface BuiltinBlobs {
   /** Another one once `complete` has added to it. */
   readonly gallery: GalleryAddress
+  /** Names of backends that will be in the gallery soon: they are being assembled. */
+  missing(): readonly string[]
   /** Their files are blobs here too. */
   readonly models: readonly ModelGalleryEntry[]
   /** Null when there is no such blob here. */
@@ -43,9 +45,10 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
     caches: cache === undefined ? [] : [cache, join(directory, 'assembled')],
   })
   let gallery = await putGallery(layout, backends.entries())
+  let coming = backends.missing()
   const collect = (): Promise<void> => collectBlobs(directory, new Set([gallery, ...backends.packed]))
   // What is about to get another gallery is not a version yet: the one before it would be taken for the last but one.
-  if (backends.isComplete()) await collect()
+  if (coming.length === 0) await collect()
 
   /** The few places where it can be; that it is there is seen when it is opened. */
   const pathOf = (wanted: Digest): string => {
@@ -54,6 +57,7 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
   }
   return {
     models: models.entries,
+    missing: () => coming,
     get gallery() {
       return { name: builtinGalleryName, url: formatBuiltinUri({ name: 'gallery', digest: gallery }), kind: 'backend' as const }
     },
@@ -63,10 +67,11 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
     },
     open: (wanted, { start, end }) => createReadStream(pathOf(wanted), { start, end }),
     async complete(deps) {
-      if (backends.isComplete()) return
+      if (coming.length === 0) return
       await backends.complete(deps)
       deps.signal.throwIfAborted()
       gallery = await putGallery(layout, backends.entries())
+      coming = []
       await collect()
     },
   }

@@ -55,8 +55,17 @@ export function createCatalogue({ galleries: store, builtin, outbound, stopping,
       if ('failure' in each) problems.push(each)
       else galleries.push(each)
     }
-    return { galleries, problems }
+    return { galleries, problems: [...problems, ...unfinished(await builtin)] }
   }, clock)
+}
+
+/** Until then nobody can say that a name is unknown. */
+function unfinished(builtin: BuiltinBlobs): CatalogueProblem[] {
+  const names = builtin.missing()
+  if (names.length === 0) return []
+  const { name: gallery, url } = builtin.gallery
+  const message = `${names.join(', ')} will be offered in a moment: a first start puts it together`
+  return [{ gallery, url, failure: { code: 'unavailable', retry: 'backoff', message } }]
 }
 
 async function textOf(builtin: BuiltinBlobs, digest: Digest): Promise<string> {
