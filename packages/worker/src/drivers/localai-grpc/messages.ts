@@ -1,0 +1,68 @@
+// The messages of backend.proto that are used, as proto-loader gives and takes them. What is left out is zero.
+
+export type PredictOptions = Readonly<{
+  Prompt?: string
+  Seed?: number
+  Tokens?: number
+  TopK?: number
+  Repeat?: number
+  Temperature?: number
+  Penalty?: number
+  StopPrompts?: readonly string[]
+  IgnoreEOS?: boolean
+  TypicalP?: number
+  FrequencyPenalty?: number
+  PresencePenalty?: number
+  Mirostat?: number
+  MirostatETA?: number
+  MirostatTAU?: number
+  LogitBias?: string
+  Grammar?: string
+  TopP?: number
+  EmbeddingTokens?: readonly number[]
+  Embeddings?: string
+  NegativePrompt?: string
+  Images?: readonly string[]
+  UseTokenizerTemplate?: boolean
+  Messages?: readonly ChatMessage[]
+  Audios?: readonly string[]
+  CorrelationId?: string
+  Tools?: string
+  ToolChoice?: string
+  Logprobs?: number
+  TopLogprobs?: number
+  MinP?: number
+  ModelIdentity?: string
+}>
+
+export type ChatMessage = Readonly<{
+  role: string
+  content: string
+  name?: string
+  tool_call_id?: string
+  reasoning_content?: string
+  tool_calls?: string
+}>
+
+export type ToolCallDelta = Readonly<{ index: number; id: string; name: string; arguments: string }>
+export type ChatDelta = Readonly<{ content: string; reasoning_content: string; tool_calls: readonly ToolCallDelta[] }>
+export type Reply = Readonly<{
+  message: Buffer
+  tokens: number
+  prompt_tokens: number
+  logprobs: Buffer
+  chat_deltas: readonly ChatDelta[]
+}>
+
+export type Result = Readonly<{ message: string; success: boolean }>
+export type StatusResponse = Readonly<{ state: 'UNINITIALIZED' | 'BUSY' | 'READY' | 'ERROR' }>
+export type EmbeddingResult = Readonly<{
+  embeddings: readonly number[]
+  tokens: number
+  dim: number
+  prompt_tokens: number
+  layout: 'UNSPECIFIED' | 'FINAL' | 'PER_TOKEN'
+}>
+export type TokenizationResponse = Readonly<{ length: number; tokens: readonly number[] }>
+/** Its fields by their names in backend.proto. */
+export type ModelOptions = Readonly<Record<string, unknown>>
