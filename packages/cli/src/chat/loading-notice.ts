@@ -56,7 +56,8 @@ export function createLoadingNotice({ api, clock, print, terminal: { status }, m
         if (signal.aborted) return
         try {
           const { body } = await api.call(modelRoutes.loadStatus, { params: { name: model }, signal })
-          show(body)
+          // The answer may have begun in the same moment.
+          if (!signal.aborted) show(body)
         } catch (error) {
           // Not with this key, or not there: who waits is told by the answer alone.
           if (signal.aborted || isFinal(error)) return

@@ -12,7 +12,7 @@ export interface WaitDeps {
   readonly signal: AbortSignal
 }
 
-const pauseMs = { usual: 1_000, most: 30_000 }
+const pauseMs = { least: 200, usual: 1_000, most: 30_000 }
 
 export async function waitForModel<T>(send: (signal: AbortSignal) => Promise<T>, deps: WaitDeps): Promise<T> {
   const { clock, notice, waitMs, signal } = deps
@@ -38,7 +38,8 @@ export async function waitForModel<T>(send: (signal: AbortSignal) => Promise<T>,
         if (refused?.loading !== undefined) notice.show(refused.loading)
         const leftMs = until - clock.monotonic()
         if (leftMs <= 0 || late.signal.aborted) throw tooLate(lastRefusal ?? error)
-        await clock.sleep(Math.min(refused?.retryAfterMs ?? pauseMs.usual, pauseMs.most, leftMs), signal)
+        const askedMs = Math.max(refused?.retryAfterMs ?? pauseMs.usual, pauseMs.least)
+        await clock.sleep(Math.min(askedMs, pauseMs.most, leftMs), signal)
       }
     }
   } finally {

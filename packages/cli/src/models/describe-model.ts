@@ -44,9 +44,9 @@ export function loadingText({
 export function schedulingLines(scheduling: Scheduling): string[] {
   const { replicas, min_replicas: min = 0, priority = 0, policy = 'prefix', node_selector: selector } = scheduling
   const max = scheduling.max_replicas ?? Math.max(1, min)
-  const count = replicas === 'all' ? 'one replica on every node that matches' : `${min} to ${max === 0 ? 'any number of' : max} replicas`
+  const numbers = min === max && max !== 0 ? String(max) : `${min} to ${max === 0 ? 'any number of' : max}`
   return [
-    count,
+    replicas === 'all' ? 'one replica on every node that matches' : `${numbers} ${numbers === '1' ? 'replica' : 'replicas'}`,
     ...(selector === undefined ? [] : [`on nodes with ${selectorText(selector)}`]),
     ...(priority === 0 ? [] : [`priority ${priority}`]),
     `requests by ${policy}`,

@@ -1,0 +1,38 @@
+import type { Loading, LoadFailure, Scheduling } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import { failureText, loadingText, schedulingLines, shortRevision } from './describe-model.ts'
+
+const now = Date.parse('2030-01-01T00:00:00Z')
+const failure: LoadFailure = { code: 'unavailable', message: 'no route', at: '2030-01-01T00:00:00Z', next_retry_at: null, attempts: 2 }
+const loading: Loading = { model: 'm', state: 'pending', node: null, progress: 0, current_bytes: 0, total_bytes: 0 }
+
+describe('what is said of a model', () => {
+  it.each<[Partial<LoadFailure>, string]>([
+    [{}, 'no route (unavailable); 2 tries, waits for `muster models load` or a new revision'],
+    [{ next_retry_at: '2030-01-01T00:00:40Z', attempts: 1 }, 'no route (unavailable); 1 try, next in 40s'],
+    [{ next_retry_at: '2029-01-01T00:00:00Z', message: 'unavailable: x' }, 'unavailable: x; 2 tries, next now'],
+  ])('failure %j', (some, text) => expect(failureText({ ...failure, ...some }, now)).toBe(text))
+
+  it.each<[Partial<Loading>, string]>([
+    [{}, 'pending'],
+    [{ state: 'installing', node: 'a' }, 'installing on a'],
+    [{ state: 'staging', node: 'a', progress: 41.9, current_bytes: 41, total_bytes: 100 }, 'staging on a, 41 % (41 B of 100 B)'],
+    [{ state: 'loading', node: 'a', progress: 50, eta_seconds: 90 }, 'loading on a, 50 %, about 1m left'],
+  ])('loading %j', (some, text) => expect(loadingText({ ...loading, ...some })).toBe(text))
+
+  it.each<[Scheduling, string[]]>([
+    [{}, ['0 to 1 replicas', 'requests by prefix']],
+    [{ min_replicas: 3 }, ['3 replicas', 'requests by prefix']],
+    [{ min_replicas: 1 }, ['1 replica', 'requests by prefix']],
+    [{ max_replicas: 0, policy: 'least' }, ['0 to any number of replicas', 'requests by least']],
+    [
+      { replicas: 'all', node_selector: { rack: ['a', 'b'], gpu: '*' }, priority: -1 },
+      ['one replica on every node that matches', 'on nodes with rack=a|b, gpu=*', 'priority -1', 'requests by prefix'],
+    ],
+  ])('scheduling %j', (scheduling, lines) => expect(schedulingLines(scheduling)).toEqual(lines))
+
+  it.each([
+    [`sha256-${'ab'.repeat(32)}`, 'abababababab'],
+    ['short', 'short'],
+  ])('revision %s', (revision, short) => expect(shortRevision(revision)).toBe(short))
+})
