@@ -2,6 +2,7 @@
 import type { LocalHub } from '@muster/bus'
 import { createRequestVerifier, newId, version, type Clock, type DataDir, type Log } from '@muster/host'
 import { createFailureLimit } from './auth/failure-limit.ts'
+import { isOpenTo } from './auth/may.ts'
 import { isLoopbackHost } from './auth/origin.ts'
 import { createPrincipalFinder } from './auth/principal.ts'
 import { createPrincipalWatch } from './auth/principal-watch.ts'
@@ -95,6 +96,7 @@ export function assemble(foundation: Foundation) {
   return {
     http: createHttp(foundation, parts, { isStarted: () => isStarted, isReady }),
     isReady,
+    isInferenceOpen: isOpenTo('inference', listenerOf(foundation.settings)),
 
     /** Until aborted. Throws when a loop does, once the others have ended too: a controller works as a whole or not at all. */
     async run(signal: AbortSignal): Promise<void> {

@@ -22,6 +22,10 @@ export interface Controller {
   readonly ended: Promise<never>
   /** Resolves when database and bus work; rejects when it ended before. */
   ready(signal?: AbortSignal): Promise<void>
+  /** The first by name of the models that can be asked; null when there is none. */
+  anyModel(): Promise<string | null>
+  /** /v1 needs no key. */
+  readonly isInferenceOpen: boolean
   createLoginLink(): Promise<{ url: string; expires_at: string }>
   stop(): Promise<void>
 }
@@ -81,6 +85,8 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     async ready(signal = stopping.signal) {
       while (!parts.isReady()) await Promise.race([clock.sleep(20, signal), ended.promise])
     },
+    anyModel: async () => (await store.models.list())[0]?.name ?? null,
+    isInferenceOpen: parts.isInferenceOpen,
     createLoginLink: () => createLoginLink({ access: store.access, url }),
     async stop() {
       stopping.abort()

@@ -13,6 +13,8 @@ const facts = (some: Partial<ReadyFacts> = {}): ReadyFacts => ({
   adminKey: { file: '/data/admin.key' },
   joinToken: { file: '/data/join.token' },
   made: { adminKey: null, joinToken: null },
+  model: null,
+  isOpen: true,
   given: [],
   ...some,
 })
@@ -37,6 +39,16 @@ describe('readyMessage', () => {
       'reads it from the environment',
       { adminKey: { variable: 'MUSTER_ADMIN_KEY' } },
       'curl -H "Authorization: Bearer $MUSTER_ADMIN_KEY" http://127.0.0.1:8080/api/nodes',
+    ],
+    [
+      'asks a model, where there is one',
+      { model: 'tiny' },
+      `curl http://127.0.0.1:8080/v1/chat/completions -H "Content-Type: application/json" -d '{"model":"tiny","messages":[{"role":"user","content":"What is the capital of France?"}]}'`,
+    ],
+    [
+      'asks it with the key, where one is needed',
+      { model: 'tiny', isOpen: false },
+      `curl http://127.0.0.1:8080/v1/chat/completions -H "Authorization: Bearer $(cat /data/admin.key)" -H "Content-Type: application/json" -d '{"model":"tiny","messages":[{"role":"user","content":"What is the capital of France?"}]}'`,
     ],
     ['needs none where there is none', { adminKey: null }, 'curl http://127.0.0.1:8080/version'],
     [

@@ -22,6 +22,10 @@ export interface ReadyFacts {
   readonly joinToken: SecretPlace
   /** At this very start. */
   readonly made: { readonly adminKey: Secret | null; readonly joinToken: Secret | null }
+  /** One that can be asked; null when there is none. */
+  readonly model: string | null
+  /** /v1 answers without a key. */
+  readonly isOpen: boolean
   /** With which it was started. */
   readonly given: readonly GivenFlag[]
 }
@@ -30,7 +34,7 @@ export function readyMessage(facts: ReadyFacts): string {
   const workers = facts.workers === 0 ? '' : ` with ${facts.workers} ${facts.workers === 1 ? 'worker' : 'workers'}`
   const rows: [string, string][] = [
     ['UI', `${facts.loginLink}   (works once; \`muster login-link\` makes another)`],
-    ['API', `${facts.url}/v1   (base URL for OpenAI clients; no models yet)`],
+    ['API', `${facts.url}/v1   (base URL for OpenAI clients${facts.model === null ? '; no models yet' : ''})`],
     ['Admin API', `${facts.url}/api   (\`muster keys create\` makes keys for it)`],
     ['Try', curlLine(facts)],
     ['Data', facts.dataDir],
@@ -50,10 +54,14 @@ export function readyMessage(facts: ReadyFacts): string {
 const row = ([heading, value]: readonly [string, string]): string => `  ${heading.padEnd(10)}  ${value}`
 
 /** Works as it is, pasted into a shell on this machine. */
-function curlLine({ adminKey, localUrl }: ReadyFacts): string {
-  if (adminKey === null) return `curl ${localUrl}/version`
-  const key = 'file' in adminKey ? `$(cat ${shellWord(adminKey.file)})` : `$${adminKey.variable}`
-  return `curl -H "Authorization: Bearer ${key}" ${localUrl}/api/nodes`
+function curlLine({ adminKey, localUrl, model, isOpen }: ReadyFacts): string {
+  if (adminKey === null && !(isOpen && model !== null)) return `curl ${localUrl}/version`
+  const key = adminKey === null ? '' : 'file' in adminKey ? `$(cat ${shellWord(adminKey.file)})` : `$${adminKey.variable}`
+  const authorization = `-H "Authorization: Bearer ${key}"`
+  if (model === null) return `curl ${authorization} ${localUrl}/api/nodes`
+  const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'What is the capital of France?' }] })
+  const headers = [...(isOpen ? [] : [authorization]), '-H "Content-Type: application/json"']
+  return `curl ${localUrl}/v1/chat/completions ${headers.join(' ')} -d ${shellWord(body)}`
 }
 
 function secretLines({ made, adminKey, joinToken }: ReadyFacts): string[] {

@@ -89,6 +89,8 @@ async function describeReady(
     adminKey: await placeOfSecret({ name: 'MUSTER_ADMIN_KEY', given: settings.adminKey, file: files.adminKey, env }),
     joinToken: await placeOfSecret({ name: 'MUSTER_JOIN_TOKEN', given: settings.joinToken, file: files.joinToken, env }),
     made,
+    model: await controller.anyModel(),
+    isOpen: controller.isInferenceOpen,
     given,
   })
 }
