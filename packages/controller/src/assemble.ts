@@ -24,7 +24,7 @@ import { createInferenceHandler } from './http/inference.ts'
 import { errorEvent } from './http/inference-answer.ts'
 import { keyEndpoints } from './http/keys.ts'
 import { loginEndpoints } from './http/login.ts'
-import { modelEndpoints } from './http/models.ts'
+import { modelApi } from './http/model-api.ts'
 import { nodeAgentEndpoints } from './http/node-agent.ts'
 import { nodeLogEndpoints } from './http/node-logs.ts'
 import { nodeEndpoints } from './http/nodes.ts'
@@ -38,7 +38,8 @@ import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
 import { createServing } from './inference/create-serving.ts'
 import { createInventory } from './inventory/create-inventory.ts'
 import { createMetrics, refreshMetrics, type Metrics } from './metrics.ts'
-import { createShowModels } from './models/show-models.ts'
+import { createFilesFor } from './models/files-for.ts'
+import { createModels } from './models/create-models.ts'
 import { createMembership } from './nodes/membership.ts'
 import { createProber } from './nodes/probe.ts'
 import { PulseLoop } from './nodes/pulse-loop.ts'
@@ -104,8 +105,8 @@ export function assemble(foundation: Foundation) {
       const failing = new AbortController()
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      const { feed, pulse, inventory, operations, loads, principalWatch, housekeeping, serving } = parts
-      const loops = [feed, pulse, inventory, operations, loads, principalWatch, housekeeping, serving].map((loop) =>
+      const { feed, pulse, inventory, operations, loads, models, principalWatch, housekeeping, serving } = parts
+      const loops = [feed, pulse, inventory, operations, loads, models, principalWatch, housekeeping, serving].map((loop) =>
         loop.run(until).catch((error: unknown) => failing.abort(error)),
       )
       await Promise.all(loops)
@@ -130,9 +131,10 @@ function createParts(foundation: Foundation) {
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
   feed.listen(({ changes }) => {
     operations.wake()
+    models.wake()
     loads.noteChanges(new Set(changes.map(({ kind }) => kind)))
   })
-  const models = createShowModels(store)
+  const models = createModels({ bus, store, settings, holder: id, clock, log })
   const readers = {
     stats: createStatsReader(store.stats),
     model: models.read,
@@ -158,22 +160,8 @@ function createParts(foundation: Foundation) {
     log,
   })
   return {
-    metrics,
-    feed,
-    principals,
-    principalWatch,
-    prober,
-    pulse,
-    inventory,
-    membership,
-    hub,
-    housekeeping,
-    models,
-    operations,
-    planners,
-    wishes,
-    loads,
-    serving,
+    ...{ metrics, feed, principals, principalWatch, prober, pulse, inventory, membership },
+    ...{ hub, housekeeping, models, operations, planners, wishes, loads, serving },
   }
 }
 
@@ -226,7 +214,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled }: { id: str
     catalogue: planners.catalogue,
     wakeOperations: operations.wake,
     heard: operations.heard,
-    filesFor: async ({ files }) => files,
+    filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),
     onStep: () => undefined,
   })
   const inventory = createInventory({
@@ -253,6 +241,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     ...operationEndpoints({
       operations: store.operations,
       reopen: store.reopen,
+      modelJobs: store.modelJobs,
       wishes: store.wishes,
       view: operations.view,
       wake: operations.wake,
@@ -267,7 +256,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       now: () => new Date(clock.now()).toISOString(),
       wake: operations.wake,
     }),
-    ...modelEndpoints({ models: store.models, show: parts.models.show, wake: operations.wake }),
+    ...modelApi({ store, models: parts.models }),
     ...keyEndpoints({ access: store.access }),
     ...loginEndpoints({ access: store.access, principals, url, isStarted }),
     ...eventEndpoints({ hub, clock, principalWatch }),

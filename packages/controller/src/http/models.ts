@@ -17,7 +17,7 @@ export interface ModelEndpointDeps {
   readonly wake: () => void
 }
 
-const noSuchModel = (name: ModelName): HttpError => notFound(`there is no model ${name}; GET /api/models lists them`)
+export const noSuchModel = (name: ModelName): HttpError => notFound(`there is no model ${name}; GET /api/models lists them`)
 
 export function modelEndpoints({ models, show, wake }: ModelEndpointDeps): Endpoint[] {
   const find = async (name: ModelName): Promise<ModelRecord> => {

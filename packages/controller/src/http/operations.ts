@@ -1,6 +1,7 @@
 // /api/operations: looking at what was asked for, calling it off, trying it again.
 import { operationRoutes as routes, type OperationId, type OperationView } from '@muster/protocol'
 import type { OperationRecord, OperationStore } from '../store/operations.ts'
+import type { ModelJobStore } from '../store/model-jobs.ts'
 import type { ReopenStore } from '../store/reopen.ts'
 import type { WishStore } from '../store/wishes.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
@@ -10,6 +11,8 @@ import { answeredBefore, idempotencyKeyOf } from './idempotency.ts'
 export interface OperationEndpointDeps {
   readonly operations: OperationStore
   readonly reopen: ReopenStore
+  /** The same for operations about models. */
+  readonly modelJobs: Pick<ModelJobStore, 'cancel' | 'retry'>
   readonly wishes: Pick<WishStore, 'remembered'>
   readonly view: (operation: OperationRecord) => OperationView
   /** There may be something to do. */
@@ -18,12 +21,13 @@ export interface OperationEndpointDeps {
 
 const noSuchOperation = (id: string): HttpError => notFound(`there is no operation ${id}; GET /api/operations?state=all lists them`)
 
-export function operationEndpoints({ operations, reopen, wishes, view: viewOf, wake }: OperationEndpointDeps): Endpoint[] {
+export function operationEndpoints({ operations, reopen, modelJobs, wishes, view: viewOf, wake }: OperationEndpointDeps): Endpoint[] {
   const view = async (id: OperationId): Promise<OperationView> => {
     const operation = await operations.find(id)
     if (operation === null) throw noSuchOperation(id)
     return viewOf(operation)
   }
+  const storeOf = async (id: OperationId) => ((await operations.find(id))?.job === null ? reopen : modelJobs)
   return [
     endpoint(routes.list, async ({ query }) => ({
       operations: (await operations.list(query.state)).map(viewOf),
@@ -32,7 +36,7 @@ export function operationEndpoints({ operations, reopen, wishes, view: viewOf, w
     endpoint(routes.cancel, async ({ params: { id }, ...call }) => {
       const key = idempotencyKeyOf(call, ['cancel', id])
       if ((await answeredBefore(wishes, key)) !== null) return await view(id)
-      const outcome = await reopen.cancel(id, key)
+      const outcome = await (await storeOf(id)).cancel(id, key)
       if (outcome === 'unknown') throw noSuchOperation(id)
       if (outcome === 'already_finished')
         throw new HttpError(409, 'already_finished', `operation ${id} has come to its end; there is nothing to cancel`)
@@ -42,7 +46,7 @@ export function operationEndpoints({ operations, reopen, wishes, view: viewOf, w
     endpoint(routes.retry, async ({ params: { id }, body: { node_id: nodeId = null }, ...call }) => {
       const key = idempotencyKeyOf(call, ['retry', id, nodeId])
       if ((await answeredBefore(wishes, key)) !== null) return await view(id)
-      const outcome = await reopen.retry({ id, nodeId }, key)
+      const outcome = await (await storeOf(id)).retry({ id, nodeId }, key)
       const where = nodeId === null ? '' : ` on node ${nodeId}`
       if (outcome === 'unknown') throw noSuchOperation(id)
       if (outcome === 'nothing_failed')

@@ -14,7 +14,7 @@ export interface ConfigText {
 const maxChars = 1_048_576
 const maxDepth = 32
 /** Values after all aliases are followed. */
-const maxValues = 100_000
+const maxValues = 20_000
 
 /** Throws FleetError `invalid` with the line. */
 export function readConfigText(text: string, format: ConfigFormat): ConfigText {
@@ -32,7 +32,7 @@ export function readConfigText(text: string, format: ConfigFormat): ConfigText {
     checkPlain(json.value, 0)
     return { value: json.value, lineOf: () => null }
   }
-  const value = createReader(document, line).read(document.contents, 0)
+  const value = createReader(line).read(document.contents, 0)
   return { value: json === undefined ? value : json.value, lineOf: (path) => lineAt(document, path, line) }
 }
 
@@ -69,7 +69,9 @@ function composed<T>(compose: () => T): T {
   }
 }
 
-function createReader(document: Document.Parsed, line: (offset: number) => number) {
+function createReader(line: (offset: number) => number) {
+  // The library looks for an alias in the whole document each time.
+  const anchors = new Map<string, Node>()
   let count = 0
   const fail = (node: Node | null, what: string): never => {
     throw refusal(node?.range === null || node?.range === undefined ? null : line(node.range[0]), what)
@@ -81,7 +83,8 @@ function createReader(document: Document.Parsed, line: (offset: number) => numbe
     if (count > maxValues) return fail(node, `it has more than ${maxValues} values`)
     if (depth > maxDepth) return fail(node, `it is nested deeper than ${maxDepth}`)
     // One that contains itself ends at the depth.
-    if (isAlias(node)) return read(node.resolve(document) ?? fail(node, `*${node.source} is not defined before`), depth + 1)
+    if (isAlias(node)) return read(anchors.get(node.source) ?? fail(node, `*${node.source} is not defined before`), depth + 1)
+    if (node.anchor !== undefined) anchors.set(node.anchor, node)
     if (isMap(node)) return readMap(node.items, { node, depth })
     if (isSeq(node)) return node.items.map((item) => read(item as Node, depth + 1))
     return isScalar(node) ? checked(node.value, node) : fail(node, 'it has something that is neither a value, a list nor a mapping')

@@ -18,6 +18,6 @@ export function desiredReplicas({ scheduling, askedReplicas, isHeld }: Demand, m
 }
 
 /** With the defaults filled in: at most one, unless its minimum says more. */
-function limitsOf({ min_replicas: min = 0, max_replicas: max = Math.max(1, min) }: Scheduling): { min: number; max: number } {
+export function limitsOf({ min_replicas: min = 0, max_replicas: max = Math.max(1, min) }: Scheduling): { min: number; max: number } {
   return { min, max: max === 0 ? Number.POSITIVE_INFINITY : max }
 }

@@ -1,7 +1,8 @@
 import { checkGatewayToken } from '@muster/host'
 import { Digest, gatewayScope, ModelConfig, NodeId } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { filesFor, type FileHolder } from './files-for.ts'
+import type { FileHolder } from '../store/file-holders.ts'
+import { filesFor } from './files-for.ts'
 
 const [hexA, hexB, hexC] = ['a', 'b', 'c'].map((letter) => letter.repeat(64))
 const digest = (hex: string | undefined) => Digest.parse(`sha256:${hex}`)

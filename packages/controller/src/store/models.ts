@@ -1,36 +1,13 @@
 // Every query about what models are: their configuration, and what of their loads and replicas is shown with them. Who
 // changes a model holds its lock to the end of the transaction, so that two never decide on the same state.
-import { Failure, ModelConfig, ModelName, NodeId, type Scheduling } from '@muster/protocol'
+import { ModelConfig, ModelName, type Scheduling } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { z } from 'zod'
+import { LoadBriefs, loadsOfModel, type LoadBrief } from './load-brief.ts'
 import { cancelRemovals } from './model-removals.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
 type Tx = Transaction<Database>
-
-/** What of a load is shown with its model. */
-const LoadBrief = z
-  .object({
-    purpose: z.enum(['serve', 'stage']),
-    slot: z.number(),
-    state: z.enum(['waiting', 'installing', 'starting', 'ready', 'failed']),
-    phase: z.string().nullable(),
-    node_id: NodeId.nullable(),
-    node_name: z.string().nullable(),
-    current_bytes: z.number(),
-    total_bytes: z.number(),
-    attempts: z.number(),
-    failure: Failure.nullable(),
-    failed_at: z.string().nullable(),
-    next_at: z.string().nullable(),
-  })
-  .transform((row) => ({
-    ...{ purpose: row.purpose, slot: row.slot, state: row.state, phase: row.phase, nodeId: row.node_id, nodeName: row.node_name },
-    ...{ currentBytes: row.current_bytes, totalBytes: row.total_bytes, attempts: row.attempts, failure: row.failure },
-    ...{ failedAt: utc(row.failed_at), nextAt: utc(row.next_at) },
-  }))
-export type LoadBrief = Readonly<z.infer<typeof LoadBrief>>
 
 export interface ModelRecord {
   readonly name: ModelName
@@ -83,15 +60,6 @@ export class ModelStore {
     })
   }
 
-  /** Only where there is none of that name, or one that means the same: false. */
-  async create(tx: Tx, config: ModelConfig, revision: string): Promise<'created' | 'same' | 'differs'> {
-    await lockModel(tx, config.name)
-    const current = await revisionIn(tx, config.name)
-    if (current !== null) return current === revision ? 'same' : 'differs'
-    await insertModel(tx, config, revision)
-    return 'created'
-  }
-
   /** Changes nothing that runs. False when there is no such model. */
   async setScheduling(name: ModelName, scheduling: Scheduling): Promise<boolean> {
     return await this.#inTurn(name, async (tx) => {
@@ -119,8 +87,16 @@ export class ModelStore {
 }
 
 /** Held to the end of the transaction. */
-async function lockModel(tx: Tx, name: string): Promise<void> {
+export async function lockModel(tx: Tx, name: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`model ${name}`}, 0))`.execute(tx)
+}
+
+/** Only where there is none of that name. `same`: there is one that means the same. Under its lock. */
+export async function createModel(tx: Tx, config: ModelConfig, revision: string): Promise<'created' | 'same' | 'differs'> {
+  const current = await revisionIn(tx, config.name)
+  if (current !== null) return current === revision ? 'same' : 'differs'
+  await insertModel(tx, config, revision)
+  return 'created'
 }
 
 async function revisionIn(tx: Tx, name: string): Promise<string | null> {
@@ -135,7 +111,7 @@ async function insertModel(tx: Tx, config: ModelConfig, revision: string): Promi
     .values({ name, backend, revision, config: JSON.stringify(config) })
     .execute()
   // What was to be deleted of an earlier one of that name may be this one's by now.
-  await cancelRemovals(tx, name, 'the model was created again')
+  await cancelRemovals(tx, { model: name }, 'the model was created again')
 }
 
 /** False when nothing is different: then nothing is written, and nobody is told. */
@@ -155,10 +131,7 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
       select count(*) from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = n.id
       where r.model = m.name and r.state = 'ready' and n.approved_at is not null and not n.draining
         and p.liveness = 'present' and p.answering = 'yes'
-    )::int as ready, (
-      select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('node_name', n.name) order by l.purpose, l.slot), '[]')
-      from loads l left join nodes n on n.id = l.node_id where l.model = m.name
-    ) as loads
+    )::int as ready, (${loadsOfModel}) as loads
     from models m where ${names}::text[] is null or m.name = any(${names}::text[]) order by m.name collate "C"`.execute(db)
   return rows.map((row) => ({
     name: ModelName.parse(row.name),
@@ -169,7 +142,7 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
     isHeld: row.is_held,
     usedAt: row.used_at,
     ready: row.ready,
-    loads: z.array(LoadBrief).parse(row.loads),
+    loads: LoadBriefs.parse(row.loads),
   }))
 }
 
@@ -183,9 +156,4 @@ interface Row {
   readonly used_at: string | null
   readonly ready: number
   readonly loads: unknown
-}
-
-/** Times inside JSON come as PostgreSQL writes them. */
-function utc(time: string | null): string | null {
-  return time === null ? null : new Date(time).toISOString()
 }

@@ -1,6 +1,7 @@
 // Every query about operations: what was asked for, and what came of it on each node.
 import { OperationId, type NodeId, type OperationFilter, type OperationKind, type Phase } from '@muster/protocol'
 import { sql, type Kysely, type Selectable } from 'kysely'
+import { z } from 'zod'
 import { fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
 import type { Answering, Liveness } from '@muster/protocol'
 import type { Database, OperationNodesTable, OperationsTable } from './tables.ts'
@@ -54,6 +55,8 @@ export type JobRecord = Readonly<{
   current: number
   total: number
   cancelAsked: boolean
+  /** Nothing goes on for now; it is tried again by itself. */
+  isWaiting: boolean
 }>
 
 export interface OperationRecord {
@@ -75,7 +78,7 @@ export interface OperationRecord {
 /** A page of history is enough for anybody; the newest first. */
 const maxListed = 500
 
-type JobRow = Pick<Selectable<OperationsTable>, 'outcome' | 'message' | 'current_bytes' | 'total_bytes' | 'cancel_asked'>
+type JobRow = Pick<Selectable<OperationsTable>, 'outcome' | 'message' | 'current_bytes' | 'total_bytes' | 'cancel_asked' | 'options'>
 type NodeRow = Selectable<OperationNodesTable> & {
   operation_finished_at: string | null
   operation_progress: number
@@ -199,7 +202,7 @@ async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<
   const { rows } = await sql<NodeRow>`
     select n.*, o.finished_at as operation_finished_at, o.progress as operation_progress, case when n.status = 'open' then to_jsonb(i) end as intent,
       jsonb_build_object('outcome', o.outcome, 'message', o.message, 'current_bytes', o.current_bytes, 'total_bytes', o.total_bytes,
-        'cancel_asked', o.cancel_asked) as job,
+        'cancel_asked', o.cancel_asked, 'options', o.options) as job,
       case when n.status = 'open' and d.id is not null then jsonb_build_object('approved', d.approved_at is not null, 'draining', d.draining,
         'liveness', p.liveness, 'answering', p.answering, 'lastSeenAt', p.last_seen_at) end as facts
     from operation_nodes n join operations o on o.id = n.operation_id
@@ -225,10 +228,13 @@ function nodeOf(row: NodeRow): OperationNodeRecord {
   return { ...about, status: row.status, dead: row.dead, ...said, ...bytes }
 }
 
+const JobOptions = z.object({ waiting: z.boolean().default(false) })
+
 const jobOf = (row: JobRow): JobRecord => ({
   outcome: row.outcome,
   message: row.message,
   current: row.current_bytes,
   total: row.total_bytes,
   cancelAsked: row.cancel_asked,
+  isWaiting: JobOptions.parse(row.options).waiting,
 })

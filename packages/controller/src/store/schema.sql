@@ -631,13 +631,15 @@ begin
   select node_id, backend, generation, epoch, 'cancelled', '{"reason": "node removed"}' from intents
   where node_id = old.id and state in ('waiting', 'sending', 'working') order by generation;
   with closed as (
-    update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now()
-    where node_id = old.id and status = 'open' returning operation_id
+    update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
+      error = null, error_code = null, next_retry_at = null
+    where node_id = old.id and status = 'open' returning operation_id, generation
   ), counted as (
     update operations o set open_nodes = o.open_nodes - 1, finished_at = case when o.open_nodes = 1 then now() end
-    from closed c where o.id = c.operation_id returning o.id
+    from closed c where o.id = c.operation_id and c.generation is not null returning o.id
   )
-  select array_agg(id order by id) into told from counted;
+  select array_agg(id order by id) into told
+  from (select id from counted union select operation_id from closed where generation is null) e (id);
   perform record_change('operation', id, false) from unnest(told) id;
   perform record_change('backend', e.name, false)
   from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;

@@ -5,11 +5,15 @@ import { AvailableStore } from './available.ts'
 import { ChangeStore } from './changes.ts'
 import { ControllerStore } from './controllers.ts'
 import { DutyStore } from './duties.ts'
+import { FileHolderStore } from './file-holders.ts'
 import { GalleryStore } from './galleries.ts'
 import { IntentStore } from './intents.ts'
 import { InventoryStore } from './inventory.ts'
 import { LoadStore } from './loads.ts'
+import { ModelJobStore } from './model-jobs.ts'
 import { ModelOperationStore } from './model-operations.ts'
+import { ModelRemovalStore } from './model-removals.ts'
+import { ModelWishStore } from './model-wishes.ts'
 import { ModelStore } from './models.ts'
 import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
@@ -31,11 +35,15 @@ export function createStore(db: Kysely<Database>) {
     changes: new ChangeStore(db),
     controllers: new ControllerStore(db),
     duties: new DutyStore(db),
+    fileHolders: new FileHolderStore(db),
     galleries: new GalleryStore(db),
     intents: new IntentStore(db),
     inventory: new InventoryStore(db),
     loads: new LoadStore(db),
+    modelJobs: new ModelJobStore(db),
     modelOperations: new ModelOperationStore(db),
+    modelRemovals: new ModelRemovalStore(db),
+    modelWishes: new ModelWishStore(db),
     models: new ModelStore(db),
     nodes: new NodeStore(db),
     operations: new OperationStore(db),

@@ -221,3 +221,29 @@ begin
 end
 $$;
 create trigger loads_of_removed_node before delete on nodes for each row execute function loads_of_removed_node();
+
+-- As before for wishes about backends. Rows of operations about models end too; whether the operation does is for those who
+-- follow it to say: there may be more to it than its nodes.
+create or replace function node_removed() returns trigger language plpgsql as $$
+declare
+  told text[];
+begin
+  insert into intent_events (node_id, backend, generation, epoch, type, detail)
+  select node_id, backend, generation, epoch, 'cancelled', '{"reason": "node removed"}' from intents
+  where node_id = old.id and state in ('waiting', 'sending', 'working') order by generation;
+  with closed as (
+    update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
+      error = null, error_code = null, next_retry_at = null
+    where node_id = old.id and status = 'open' returning operation_id, generation
+  ), counted as (
+    update operations o set open_nodes = o.open_nodes - 1, finished_at = case when o.open_nodes = 1 then now() end
+    from closed c where o.id = c.operation_id and c.generation is not null returning o.id
+  )
+  select array_agg(id order by id) into told
+  from (select id from counted union select operation_id from closed where generation is null) e (id);
+  perform record_change('operation', id, false) from unnest(told) id;
+  perform record_change('backend', e.name, false)
+  from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;
+  return old;
+end
+$$;

@@ -1,0 +1,28 @@
+// The parts that carry models, put together: what is shown of them, and the loop that follows operations about them.
+import type { Bus } from '@muster/bus'
+import type { Clock, Log } from '@muster/host'
+import type { ControllerSettings } from '../settings.ts'
+import type { Store } from '../store/store.ts'
+import { createJobsLoop } from './jobs-loop.ts'
+import { createShowModels } from './show-models.ts'
+
+export interface ModelsDeps {
+  readonly bus: Bus
+  readonly store: Store
+  readonly settings: ControllerSettings
+  /** This process; what it holds is taken over when it is gone. */
+  readonly holder: string
+  readonly clock: Clock
+  readonly log: Log
+}
+export type Models = ReturnType<typeof createModels>
+
+export function createModels({ bus, store, settings, holder, clock, log }: ModelsDeps) {
+  const { show, read } = createShowModels(store)
+  const jobs = createJobsLoop({
+    ...{ bus, jobs: store.modelJobs, removals: store.modelRemovals, holder, random: Math.random, clock, log },
+    intervalMs: settings.reconcileInterval,
+    retry: { baseMs: settings.opRetryBase, maxMs: settings.opRetryMax },
+  })
+  return { show, read, wake: jobs.wake, run: jobs.run }
+}

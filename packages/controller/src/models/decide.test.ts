@@ -1,0 +1,183 @@
+import { NodeId, OperationId } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import type { LoadBrief } from '../store/load-brief.ts'
+import type { Job, Verdict } from '../store/model-jobs.ts'
+import { decideJob } from './decide.ts'
+
+const [a, b] = [NodeId.parse('a'), NodeId.parse('b')]
+const opId = OperationId.parse('w-1')
+const failure = { code: 'disk_full', retry: 'backoff', message: 'no room' } as const
+
+const load = (fields: Partial<LoadBrief> = {}): LoadBrief => ({
+  ...{ purpose: 'serve', slot: 0, state: 'waiting', phase: null, nodeId: null, nodeName: null, opId: null, fileName: '' },
+  ...{ currentBytes: 0, totalBytes: 0, attempts: 0, failure: null, failedAt: null, nextAt: null },
+  ...fields,
+})
+const on = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief =>
+  load({ nodeId, nodeName: nodeId, opId, state: 'starting', ...fields })
+const ready = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief => on(nodeId, { state: 'ready', ...fields })
+const job = (fields: Partial<Job> = {}): Job => ({
+  ...{ id: OperationId.parse('op-1'), kind: 'model.load', cancelAsked: false, replicas: 1 },
+  model: { isHeld: false, askedReplicas: fields.replicas ?? 1, scheduling: { max_replicas: 0 } },
+  ...{ loads: [], nodes: [], leftOn: [] },
+  ...fields,
+})
+const open = (...ids: NodeId[]): Job['nodes'] => ids.map((id) => ({ id, status: 'open' }))
+
+describe('a load', () => {
+  it.each<[string, Partial<Job>, Partial<Verdict>]>([
+    ['waits for a place', { loads: [load()] }, { show: [], settle: [], progress: { current: 0, total: 0, message: '', isWaiting: false } }],
+    [
+      'says why there is no place, and is tried again by itself',
+      { loads: [load({ state: 'failed', failure, nextAt: 'then' })] },
+      { progress: { current: 0, total: 0, message: 'no room', isWaiting: true } },
+    ],
+    [
+      'shows the backend being installed',
+      { loads: [on(a, { state: 'installing' })] },
+      {
+        show: [
+          { nodeId: a, shown: { status: 'downloading', phase: 'downloading', message: 'its backend is installed first', attempts: 0 } },
+        ],
+      },
+    ],
+    [
+      'shows files being fetched',
+      { loads: [on(a, { phase: 'downloading', fileName: 'f', currentBytes: 1, totalBytes: 2 })] },
+      { show: [{ nodeId: a, shown: { status: 'downloading', phase: 'downloading', fileName: 'f', current: 1, total: 2, attempts: 0 } }] },
+    ],
+    [
+      'shows a failure with the next try',
+      { loads: [on(a, { state: 'failed', failure, attempts: 2, nextAt: 'then' })] },
+      { show: [{ nodeId: a, shown: { status: 'error', message: 'no room', attempts: 2, nextRetryAt: 'then', failure } }] },
+    ],
+    [
+      'fails with what can not heal',
+      { loads: [on(a, { state: 'failed', failure, attempts: 1 })] },
+      { end: { outcome: 'failed', message: 'no room' } },
+    ],
+    [
+      'is done when its replica is',
+      { loads: [ready(a)] },
+      { show: [], settle: [{ nodeId: a, settled: { status: 'success' } }], end: { outcome: 'succeeded', message: 'a replica is ready' } },
+    ],
+    [
+      'is not done while another slot is not',
+      { replicas: 2, loads: [ready(a), on(b, { slot: 1, phase: 'starting' })] },
+      { settle: [{ nodeId: a, settled: { status: 'success' } }] },
+    ],
+    [
+      'shows one row for a node with two slots: what has furthest to go',
+      { replicas: 2, loads: [ready(a), on(a, { slot: 1, phase: 'starting' })] },
+      {
+        show: [{ nodeId: a, shown: { status: 'downloading', phase: 'starting', fileName: '', current: 0, total: 0, attempts: 0 } }],
+        settle: [],
+      },
+    ],
+    [
+      'leaves a node that another took over from',
+      { nodes: open(a), loads: [on(b)] },
+      { settle: [{ nodeId: a, settled: { status: 'skipped', message: 'it is loaded elsewhere' } }] },
+    ],
+    [
+      'is nothing about slots that others asked for',
+      { loads: [ready(a), on(b, { slot: 1 })] },
+      { end: { outcome: 'succeeded', message: 'a replica is ready' } },
+    ],
+    [
+      'is called off by an unload',
+      { model: { isHeld: true, askedReplicas: 0, scheduling: {} } },
+      { end: { outcome: 'cancelled', message: 'the model was unloaded' } },
+    ],
+    [
+      'is called off when less is wanted',
+      { replicas: 2, model: { isHeld: false, askedReplicas: 0, scheduling: { min_replicas: 1 } } },
+      { end: { outcome: 'cancelled', message: 'fewer replicas are wanted by now' } },
+    ],
+    ['is called off by the deletion', { model: null }, { end: { outcome: 'cancelled', message: 'the model was deleted' } }],
+  ])('%s', (_, fields, want) => {
+    const verdict = decideJob(job(fields))
+    expect(verdict).toMatchObject(want)
+    expect(verdict.end).toEqual(want.end)
+  })
+})
+
+describe('S0.38 an install', () => {
+  const stage = (fields: Partial<LoadBrief> = {}): LoadBrief => on(a, { purpose: 'stage', ...fields })
+  it.each<[string, Partial<Job>, Partial<Verdict>]>([
+    [
+      'shows its bytes',
+      { loads: [stage({ fileName: 'f', currentBytes: 1, totalBytes: 2 })] },
+      { progress: { current: 1, total: 2, fileName: 'f', message: 'fetching its files on a', isWaiting: false } },
+    ],
+    [
+      'waits for a node',
+      { loads: [stage({ state: 'waiting', nodeId: null })] },
+      { progress: { current: 0, total: 0, fileName: '', message: 'waiting for a node', isWaiting: false } },
+    ],
+    [
+      'is tried again',
+      { loads: [stage({ state: 'failed', failure, nextAt: 'then' })] },
+      { progress: { current: 0, total: 0, fileName: '', message: 'no room', isWaiting: true } },
+    ],
+    ['fails with what can not heal', { loads: [stage({ state: 'failed', failure })] }, { end: { outcome: 'failed', message: 'no room' } }],
+    [
+      'is done when the files are there',
+      { loads: [stage({ state: 'ready' })] },
+      { end: { outcome: 'succeeded', message: 'its files are on a' } },
+    ],
+    [
+      'is done also when somebody called it off too late',
+      { cancelAsked: true, loads: [stage({ state: 'ready' })] },
+      { end: { outcome: 'succeeded', message: 'its files are on a' } },
+    ],
+    ['has its worker told to stop', { cancelAsked: true, loads: [stage()] }, { callOff: { nodeId: a, opId } }],
+    [
+      'is over when no worker is at it',
+      { cancelAsked: true, loads: [stage({ state: 'failed', failure, nextAt: 'then' })] },
+      { end: { outcome: 'cancelled', message: 'cancelled' } },
+    ],
+    ['is over when the model is', { model: null, loads: [] }, { end: { outcome: 'cancelled', message: 'the model was deleted' } }],
+    ['has no nodes', { loads: [stage(), ready(b)] }, { show: [], settle: [] }],
+  ])('%s', (_, fields, want) => {
+    const verdict = decideJob(job({ kind: 'model.install', ...fields }))
+    expect(verdict).toMatchObject(want)
+    expect(verdict.end).toEqual(want.end)
+  })
+})
+
+describe('an unload', () => {
+  it.each<[string, Partial<Job>, Partial<Verdict>]>([
+    [
+      'waits for every process of before',
+      { nodes: open(a, b), leftOn: [a] },
+      {
+        show: [{ nodeId: a, shown: { status: 'downloading', message: 'draining' } }],
+        settle: [{ nodeId: b, settled: { status: 'success' } }],
+      },
+    ],
+    ['ends with the last', { nodes: [{ id: a, status: 'success' }] }, { show: [], settle: [], end: { outcome: 'succeeded', message: '' } }],
+    ['ends also when the model is deleted meanwhile', { model: null, nodes: open(a), leftOn: [a] }, { settle: [] }],
+  ])('%s', (_, fields, want) => {
+    const verdict = decideJob(job({ kind: 'model.unload', ...fields }))
+    expect(verdict).toMatchObject(want)
+    expect(verdict.end).toEqual(want.end)
+  })
+})
+
+describe('S0.29 a deletion', () => {
+  it.each<[string, string[], Verdict['end']]>([
+    ['goes on while a node is left', ['success', 'open'], undefined],
+    ['is done when all nodes are', ['success', 'cancelled'], { outcome: 'succeeded', message: '' }],
+    ['failed where a node refused for good', ['success', 'error'], { outcome: 'failed', message: '' }],
+    ['came to nothing when all nodes were removed', ['cancelled'], { outcome: 'cancelled', message: '' }],
+  ])('%s', (_, statuses, end) => {
+    const nodes = statuses.map((status, index) => ({ id: NodeId.parse(`n${index}`), status }))
+    expect(decideJob(job({ kind: 'model.delete', model: null, nodes })).end).toEqual(end)
+  })
+})
+
+it('what was decided once is decided again the same way: nothing is left to say', () => {
+  const first = decideJob(job({ loads: [ready(a)] }))
+  expect(decideJob(job({ loads: [ready(a)], nodes: [{ id: a, status: 'success' }] }))).toEqual(first)
+})

@@ -1,0 +1,118 @@
+// How an operation about a model stands, from what is so: the loads, processes and nodes that it is about. Pure; whoever
+// sees it later comes to the same.
+import { unreachable, type NodeId } from '@muster/protocol'
+import type { LoadBrief } from '../store/load-brief.ts'
+import type { Job, Verdict } from '../store/model-jobs.ts'
+import type { Outcome, ShownNode } from '../store/model-operations.ts'
+import { desiredReplicas } from './desired.ts'
+
+const nothing: Verdict = { show: [], settle: [] }
+const ended = (outcome: Outcome, message: string): Verdict => ({ ...nothing, end: { outcome, message } })
+
+export function decideJob(job: Job): Verdict {
+  if (job.kind === 'model.delete') return decideDelete(job)
+  if (job.kind === 'model.unload') return decideUnload(job)
+  if (job.model === null) return ended('cancelled', 'the model was deleted')
+  switch (job.kind) {
+    case 'model.load':
+      return decideLoad(job, job.model)
+    case 'model.install':
+      return decideInstall(job)
+    default:
+      return unreachable(job.kind)
+  }
+}
+
+/** Its nodes are settled by whoever deletes the files there, or by their removal. */
+function decideDelete({ nodes }: Job): Verdict {
+  if (openOf(nodes).length > 0) return nothing
+  const has = (status: string): boolean => nodes.some((node) => node.status === status)
+  return ended(has('error') ? 'failed' : has('cancelled') && !has('success') ? 'cancelled' : 'succeeded', '')
+}
+
+function decideUnload({ nodes, leftOn }: Job): Verdict {
+  const open = openOf(nodes)
+  const gone = open.filter((nodeId) => !leftOn.includes(nodeId))
+  return {
+    show: leftOn.map((nodeId) => ({ nodeId, shown: { status: 'downloading', message: 'draining' } })),
+    settle: gone.map((nodeId) => ({ nodeId, settled: { status: 'success' } })),
+    ...(leftOn.length === 0 && open.length === 0 ? { end: { outcome: 'succeeded', message: '' } } : {}),
+  }
+}
+
+const openOf = (nodes: Job['nodes']): NodeId[] => nodes.filter(({ status }) => status === 'open').map(({ id }) => id)
+
+function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
+  if (model.isHeld) return ended('cancelled', 'the model was unloaded')
+  if (desiredReplicas(model, job.replicas) < job.replicas) return ended('cancelled', 'fewer replicas are wanted by now')
+  const own = job.loads.filter(({ purpose, slot }) => purpose === 'serve' && slot < job.replicas)
+  const ready = own.filter(({ state }) => state === 'ready')
+  const show = shownNodes(own.filter(({ state }) => state !== 'ready'))
+  const verdict: Verdict = { show, settle: settledNodes(job, show, ready) }
+  if (ready.length >= job.replicas) return { ...verdict, end: { outcome: 'succeeded', message: readyMessage(ready.length) } }
+  const hopeless = own.find(({ state, nextAt }) => state === 'failed' && nextAt === null)
+  if (hopeless !== undefined) return { ...verdict, end: { outcome: 'failed', message: hopeless.failure?.message ?? 'it failed' } }
+  const nowhere = own.find(({ state, nodeId }) => state === 'failed' && nodeId === null)
+  const isUnderWay = own.length < job.replicas || show.length > 0 || own.some(({ state }) => state === 'waiting')
+  return { ...verdict, progress: { current: 0, total: 0, message: nowhere?.failure?.message ?? '', isWaiting: !isUnderWay } }
+}
+
+function settledNodes({ nodes }: Job, show: Verdict['show'], ready: readonly LoadBrief[]): Verdict['settle'] {
+  const busy = new Set(show.map(({ nodeId }) => nodeId))
+  const done = new Set(ready.flatMap(({ nodeId }) => (nodeId === null || busy.has(nodeId) ? [] : [nodeId])))
+  const left = openOf(nodes).filter((nodeId) => !busy.has(nodeId) && !done.has(nodeId))
+  return [
+    ...[...done].map((nodeId) => ({ nodeId, settled: { status: 'success' as const } })),
+    ...left.map((nodeId) => ({ nodeId, settled: { status: 'skipped' as const, message: 'it is loaded elsewhere' } })),
+  ]
+}
+
+const readyMessage = (count: number): string => (count === 1 ? 'a replica is ready' : `${count} replicas are ready`)
+
+/** One row per node, also where it has several slots: what has furthest to go says how it is. */
+function shownNodes(loads: readonly LoadBrief[]): Verdict['show'][number][] {
+  const byNode = new Map<NodeId, LoadBrief>()
+  for (const load of loads.toSorted((a, b) => order.indexOf(b.state) - order.indexOf(a.state)))
+    if (load.nodeId !== null) byNode.set(load.nodeId, load)
+  return [...byNode].map(([nodeId, load]) => ({ nodeId, shown: shownOf(load) }))
+}
+
+const order: readonly LoadBrief['state'][] = ['failed', 'waiting', 'installing', 'starting', 'ready']
+
+function shownOf({ state, failure, nextAt, attempts, phase, fileName, currentBytes: current, totalBytes: total }: LoadBrief): ShownNode {
+  if (state === 'failed')
+    return {
+      status: 'error',
+      message: failure?.message ?? '',
+      attempts,
+      nextRetryAt: nextAt,
+      failure: failure ?? { code: 'internal', message: '' },
+    }
+  if (state === 'waiting') return { status: 'queued', attempts }
+  if (state === 'installing') return { status: 'downloading', phase: 'downloading', message: 'its backend is installed first', attempts }
+  return { status: 'downloading', phase, fileName, current, total, attempts }
+}
+
+function decideInstall(job: Job): Verdict {
+  const stage = job.loads.find(({ purpose }) => purpose === 'stage')
+  const isDone = stage?.state === 'ready'
+  if (isDone) return ended('succeeded', `its files are on ${stage.nodeName ?? 'a node that was removed'}`)
+  if (job.cancelAsked) return decideCancelled(stage)
+  if (stage === undefined) return ended('cancelled', 'its files are not fetched any more')
+  const { state, failure, nextAt, fileName, currentBytes: current, totalBytes: total } = stage
+  if (state === 'failed' && nextAt === null) return ended('failed', failure?.message ?? '')
+  const message =
+    state === 'failed'
+      ? (failure?.message ?? '')
+      : state === 'starting'
+        ? `fetching its files on ${stage.nodeName ?? '?'}`
+        : 'waiting for a node'
+  return { ...nothing, progress: { current, total, fileName, message, isWaiting: state === 'failed' } }
+}
+
+/** While a worker is at it, it is told to stop, until it says that it has. */
+function decideCancelled(stage: LoadBrief | undefined): Verdict {
+  if (stage?.state === 'starting' && stage.nodeId !== null && stage.opId !== null)
+    return { ...nothing, callOff: { nodeId: stage.nodeId, opId: stage.opId } }
+  return ended('cancelled', 'cancelled')
+}

@@ -1,0 +1,241 @@
+// The operations about models that are not over, with all that decides how they stand. Each is read and written under its
+// lock, so that of two controllers that look at once none writes what it saw before the other one did.
+import { ModelName, NodeId, OperationId, Scheduling } from '@muster/protocol'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { LoadBriefs, loadsOfModel, type LoadBrief } from './load-brief.ts'
+import {
+  ModelOperationStore,
+  type JobProgress,
+  type ModelOperationKind,
+  type Outcome,
+  type SettledNode,
+  type ShownNode,
+} from './model-operations.ts'
+import { cancelRemovals, insertRemovals } from './model-removals.ts'
+import { askFor, ensureLoads } from './model-wishes.ts'
+import { lockModel } from './models.ts'
+import type { Cancelled, Retried } from './reopen.ts'
+import { retryConflicts } from './retry-conflicts.ts'
+import type { Database } from './tables.ts'
+import { remember, type IdempotencyKey } from './wishes.ts'
+
+type Tx = Transaction<Database>
+
+export interface Job {
+  readonly id: OperationId
+  readonly kind: ModelOperationKind
+  readonly cancelAsked: boolean
+  /** How many replicas a load asked for. */
+  readonly replicas: number
+  /** Null: it was deleted. */
+  readonly model: Readonly<{ isHeld: boolean; askedReplicas: number; scheduling: Scheduling }> | null
+  readonly loads: readonly LoadBrief[]
+  /** Nodes that it shows. */
+  readonly nodes: readonly Readonly<{ id: NodeId; status: string }>[]
+  /** Nodes where processes from before the operation still run. */
+  readonly leftOn: readonly NodeId[]
+}
+
+export interface Verdict {
+  readonly show: readonly Readonly<{ nodeId: NodeId; shown: ShownNode }>[]
+  readonly settle: readonly Readonly<{ nodeId: NodeId; settled: SettledNode }>[]
+  readonly progress?: JobProgress
+  readonly end?: Readonly<{ outcome: Outcome; message: string }>
+  /** The worker that fetches its files is to stop. */
+  readonly callOff?: Readonly<{ nodeId: NodeId; opId: OperationId }>
+}
+
+type CallOff = NonNullable<Verdict['callOff']>
+
+interface JobRow {
+  readonly id: string
+  readonly kind: ModelOperationKind
+  readonly cancel_asked: boolean
+  readonly replicas: number
+  readonly exists: boolean
+  readonly is_held: boolean | null
+  readonly asked_replicas: number | null
+  readonly scheduling: unknown
+  readonly loads: unknown
+  readonly nodes: readonly { id: string; status: string }[]
+  readonly left_on: readonly string[]
+}
+
+export class ModelJobStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  async open(): Promise<OperationId[]> {
+    const { rows } = await sql<{ id: string }>`
+      select id from operations where finished_at is null and model is not null order by created_at`.execute(this.#db)
+    return rows.map((row) => OperationId.parse(row.id))
+  }
+
+  /** Brings what is shown of it up to what is so. What a worker is to be told is the caller's to do. */
+  async advance(id: OperationId, decide: (job: Job) => Verdict): Promise<CallOff | null> {
+    return await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const job = await lockJob(tx, id)
+        if (job === null) return null
+        const verdict = decide(job)
+        await write(tx, job, verdict)
+        return verdict.callOff ?? null
+      }),
+    )
+  }
+
+  /** Its worker has stopped fetching, or is not there to be told: what is on disk stays. */
+  async calledOff(id: OperationId): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      const job = await lockJob(tx, id)
+      if (job?.cancelAsked === true) await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
+    })
+  }
+
+  async cancel(id: OperationId, once: IdempotencyKey | null): Promise<Cancelled> {
+    return await this.#inTurn({ id, once }, async (tx, { kind, model }) => {
+      const job = await lockJob(tx, id)
+      if (job === null) return 'already_finished'
+      if (kind === 'model.load') await askForReady(tx, model)
+      // The configuration is gone already; where files could not be deleted yet they stay.
+      if (kind === 'model.delete') await cancelRemovals(tx, { operationId: id }, 'cancelled: its files stay there')
+      // A worker that is at it has to stop first.
+      if (kind === 'model.install' && job.loads.some((load) => load.purpose === 'stage' && load.state === 'starting')) {
+        await tx.updateTable('operations').set({ cancel_asked: true }).where('id', '=', id).execute()
+        await sql`select record_change('operation', ${id}, false)`.execute(tx)
+      } else await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
+      return 'done'
+    })
+  }
+
+  /** What failed is begun again: all of it, or on one node. */
+  async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
+    return await this.#inTurn({ id, once }, async (tx, { kind, model, outcome }) => {
+      if (outcome !== 'failed') return 'nothing_failed'
+      const failed = await failedNodes(tx, id, nodeId)
+      if (kind === 'model.delete') return await retryDelete(tx, { id, model, failed })
+      if (nodeId !== null && failed.length === 0) return 'nothing_failed'
+      const { replicas, exists } = await readJob(tx, id)
+      if (!exists) return 'superseded'
+      await reopen(tx, id)
+      await tx.deleteFrom('operation_nodes').where('operation_id', '=', id).where('status', '=', 'error').execute()
+      if (kind === 'model.load') await askFor(tx, model, replicas)
+      await ensureLoads(tx, { model, purpose: kind === 'model.load' ? 'serve' : 'stage', slots: replicas, operationId: id })
+      return 'done'
+    })
+  }
+
+  async #inTurn<T>(
+    { id, once }: { id: OperationId; once: IdempotencyKey | null },
+    work: (tx: Tx, about: { kind: ModelOperationKind; model: ModelName; outcome: string | null }) => Promise<T>,
+  ): Promise<T | 'unknown'> {
+    return await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const { rows } = await sql<{ kind: ModelOperationKind; model: string; outcome: string | null }>`
+          select kind, model, outcome from operations where id = ${id} and model is not null`.execute(tx)
+        const [row] = rows
+        if (row === undefined) return 'unknown'
+        const model = ModelName.parse(row.model)
+        await lockModel(tx, model)
+        const outcome = await work(tx, { ...row, model })
+        if (outcome === 'done' && once !== null) await remember(tx, { ...once, status: 202, response: {} })
+        return outcome
+      }),
+    )
+  }
+}
+
+/** Null when it is over. */
+async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
+  const { rows } = await sql`select from operations where id = ${id} and finished_at is null and model is not null for update`.execute(tx)
+  if (rows.length === 0) return null
+  const row = await readJob(tx, id)
+  return {
+    id,
+    kind: row.kind,
+    cancelAsked: row.cancel_asked,
+    replicas: row.replicas,
+    model: row.exists
+      ? { isHeld: row.is_held ?? false, askedReplicas: row.asked_replicas ?? 0, scheduling: Scheduling.parse(row.scheduling ?? {}) }
+      : null,
+    loads: LoadBriefs.parse(row.loads),
+    nodes: row.nodes.map((node) => ({ id: NodeId.parse(node.id), status: node.status })),
+    leftOn: row.left_on.map((node) => NodeId.parse(node)),
+  }
+}
+
+async function readJob(tx: Tx, id: OperationId): Promise<JobRow> {
+  const { rows } = await sql<JobRow>`
+    select o.id, o.kind, o.cancel_asked, coalesce((o.options ->> 'replicas')::int, 1) as replicas, m.name is not null as exists, m.is_held, m.asked_replicas,
+      m.config -> 'scheduling' as scheduling,
+      (${loadsOfModel}) as loads,
+      coalesce((select jsonb_agg(jsonb_build_object('id', n.node_id, 'status', n.status) order by n.node_id)
+        from operation_nodes n where n.operation_id = o.id), '[]') as nodes,
+      coalesce((select array_agg(distinct r.node_id order by r.node_id) from replicas r
+        where r.model = o.model and r.state <> 'exited' and r.created_at <= o.created_at), '{}') as left_on
+    from operations o left join models m on m.name = o.model where o.id = ${id}`.execute(tx)
+  const [row] = rows
+  if (row === undefined) throw new Error(`operation ${id} was locked and is gone`)
+  return row
+}
+
+async function write(tx: Tx, job: Job, { show, settle, progress, end }: Verdict): Promise<void> {
+  const operations = new ModelOperationStore(tx)
+  for (const { nodeId, shown } of show) await operations.showNode(job.id, nodeId, shown)
+  for (const { nodeId, settled } of settle) await operations.settleNode(job.id, nodeId, settled)
+  if (progress !== undefined) await operations.progress(job.id, progress)
+  if (end !== undefined) await endWith(tx, job, end)
+}
+
+async function endWith(tx: Tx, { id, kind }: Job, { outcome, message }: NonNullable<Verdict['end']>): Promise<void> {
+  await new ModelOperationStore(tx).finish(id, outcome, message)
+  // That the files are there is all that a stage is for. Others that wait for it see the same end: they are decided first.
+  if (kind === 'model.install')
+    await sql`delete from loads l using operations o where o.id = ${id} and l.model = o.model and l.purpose = 'stage'
+      and not exists (select from operations p where p.model = o.model and p.kind = 'model.install' and p.finished_at is null)`.execute(tx)
+}
+
+/** As many as are ready stay; what is still coming up is not wanted any more. */
+async function askForReady(tx: Tx, model: ModelName): Promise<void> {
+  await sql`
+    update models m set asked_replicas = least(m.asked_replicas, (select count(*) from loads l where l.model = m.name and l.purpose = 'serve' and l.state = 'ready')::int),
+      updated_at = now()
+    where m.name = ${model}`.execute(tx)
+}
+
+async function failedNodes(tx: Tx, id: OperationId, nodeId: NodeId | null): Promise<NodeId[]> {
+  const { rows } = await sql<{ node_id: string }>`
+    select n.node_id from operation_nodes n where n.operation_id = ${id} and n.status = 'error' and (${nodeId}::text is null or n.node_id = ${nodeId})
+    order by n.node_id`.execute(tx)
+  return rows.map((row) => NodeId.parse(row.node_id))
+}
+
+async function retryDelete(
+  tx: Tx,
+  { id, model, failed }: { id: OperationId; model: ModelName; failed: readonly NodeId[] },
+): Promise<'done' | 'nothing_failed' | 'superseded'> {
+  if (failed.length === 0) return 'nothing_failed'
+  const { exists } = await readJob(tx, id)
+  if (exists) return 'superseded'
+  const { rows } = await sql<{ id: string }>`select id from nodes where id = any(${failed}::text[]) order by id`.execute(tx)
+  if (rows.length === 0) return 'superseded'
+  await reopen(tx, id)
+  const operations = new ModelOperationStore(tx)
+  for (const row of rows) await operations.showNode(id, NodeId.parse(row.id), { status: 'queued' })
+  await insertRemovals(
+    tx,
+    { id, model },
+    rows.map((row) => ({ id: NodeId.parse(row.id) })),
+  )
+  return 'done'
+}
+
+async function reopen(tx: Tx, id: OperationId): Promise<void> {
+  await sql`update operations set outcome = null, message = '', finished_at = null, open_nodes = 1, cancel_asked = false where id = ${id}`.execute(
+    tx,
+  )
+  await sql`select record_change('operation', ${id}, false)`.execute(tx)
+}
