@@ -20,9 +20,16 @@ export interface ServingWorld extends AsyncDisposable {
   chat(model: string, more?: object, options?: { headers?: Record<string, string>; signal?: AbortSignal }): Promise<Response>
 }
 
-export async function startServingWorld(options: { flags?: Record<string, string | boolean>; log?: Log } = {}): Promise<ServingWorld> {
+export interface WorldOptions {
+  readonly flags?: Record<string, string | boolean>
+  readonly log?: Log
+  /** Of PostgreSQL; the shared one unless told. */
+  readonly serverUrl?: string
+}
+
+export async function startServingWorld(options: WorldOptions = {}): Promise<ServingWorld> {
   const directory = await makeTempDir()
-  const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
+  const database = await createTestDatabase({ serverUrl: options.serverUrl ?? inject('postgresUrl') })
   const controller = await startTestController({
     directory: directory.path,
     databaseUrl: database.url,
@@ -31,6 +38,7 @@ export async function startServingWorld(options: { flags?: Record<string, string
   })
   const db = new Client({ connectionString: database.url })
   await db.connect()
+  db.on('error', () => undefined) // the server may be taken away
   const gateways: StubGateway[] = []
   const slots = new Map<string, number>()
 
@@ -60,9 +68,9 @@ export async function startServingWorld(options: { flags?: Record<string, string
 
   const stop = async (): Promise<void> => {
     await controller.stop()
-    await db.end()
+    await db.end().catch(() => undefined)
     for (const gateway of gateways) await gateway.stop()
-    await database.drop()
+    await database.drop().catch(() => undefined)
     await directory.remove()
   }
   return {

@@ -12,25 +12,50 @@ export type Principal = Readonly<
 
 /** A revoked key works this much longer at most, on every controller. */
 const cachedForMs = 1_000
+/**
+ * While nobody can be asked, who was known stays known: models are served on when the database is away (D4), and whoever
+ * could revoke a key needs it too.
+ */
+const trustedForMs = 600_000
+/** For a database that does not say no either. */
+const patienceMs = 250
 const maxCached = 10_000
 
 export type PrincipalFinder = ReturnType<typeof createPrincipalFinder>
 
 export function createPrincipalFinder(deps: { access: AccessStore; clock: Clock }) {
   const { access, clock } = deps
-  const cache = new Map<string, { principal: Principal; until: number }>()
+  const cache = new Map<string, { principal: Principal; knownAt: number }>()
+  const pending = new Map<string, Promise<Principal | null>>()
   const used = new Set<string>()
+
+  async function look(name: string, find: () => Promise<Principal | null>): Promise<Principal | null> {
+    try {
+      const principal = await find()
+      cache.delete(name)
+      if (principal !== null) {
+        if (cache.size >= maxCached) cache.clear()
+        cache.set(name, { principal, knownAt: clock.monotonic() })
+      }
+      return principal
+    } finally {
+      pending.delete(name)
+    }
+  }
 
   async function cached(name: string, find: () => Promise<Principal | null>): Promise<Principal | null> {
     const hit = cache.get(name)
-    if (hit !== undefined && hit.until > clock.monotonic()) return hit.principal
-    cache.delete(name)
-    const principal = await find()
-    if (principal !== null) {
-      if (cache.size >= maxCached) cache.clear()
-      cache.set(name, { principal, until: clock.monotonic() + cachedForMs })
+    const age = clock.monotonic() - (hit?.knownAt ?? -Infinity)
+    if (hit !== undefined && age < cachedForMs) return hit.principal
+    const looking = pending.get(name) ?? look(name, find)
+    pending.set(name, looking)
+    if (hit === undefined || age > trustedForMs) return await looking
+    const done = new AbortController()
+    try {
+      return await Promise.race([looking.catch(() => hit.principal), clock.sleep(patienceMs, done.signal).then(() => hit.principal)])
+    } finally {
+      done.abort()
     }
-    return principal
   }
 
   return {

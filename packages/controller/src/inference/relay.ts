@@ -5,11 +5,14 @@ import type { Clock } from '@muster/host'
 import type { AnswerSink, Flow } from '../routing/attempt.ts'
 import type { Route } from '../routing/replica-table.ts'
 import { isEventStream, passedHeaders } from './answer-headers.ts'
+import { inEnvelope } from './error-envelope.ts'
 import { EventEnd } from './event-end.ts'
 import { UsageReader, type Usage } from './usage.ts'
 
 /** A client that takes nothing for that long is not there any more, whatever its connection says. */
 const maxStallMs = 60_000
+/** Of an error, which is looked at before it goes on; a longer one is not one that anybody wrote down. */
+const maxErrorBytes = 64 * 1024
 
 interface Begun {
   readonly status: number
@@ -34,6 +37,8 @@ export class Relay implements AnswerSink, Disposable {
   readonly #events = new EventEnd()
   #begun: Begun | null = null
   #stalled: AbortController | null = null
+  /** An error, until it is whole. */
+  #error: Buffer[] | null = null
   hasSent = false
 
   constructor(deps: RelayDeps) {
@@ -52,6 +57,7 @@ export class Relay implements AnswerSink, Disposable {
   begin({ status, headers, route }: { status: number; headers: IncomingHttpHeaders; route: Route }, flow: Flow): void {
     const begun = { status, headers, route, isStream: isEventStream(headers), flow }
     this.#begun = begun
+    this.#error = status >= 400 && !begun.isStream ? [] : null
     // The headers of a whole answer wait for its first byte: until then another replica can be asked. Those of a stream go
     // when the first event does not come with them, because clients wait for them.
     if (begun.isStream) setImmediate(() => this.#begun === begun && !this.hasSent && this.#sendHead(begun).flushHeaders())
@@ -60,6 +66,7 @@ export class Relay implements AnswerSink, Disposable {
   data(chunk: Buffer): void {
     const begun = this.#begun
     if (begun === null) return
+    if (this.#error !== null) return this.#collect(chunk)
     if (!this.hasSent) this.#sendHead(begun)
     if (begun.isStream) this.#events.note(chunk)
     this.#usage.note(chunk, begun.isStream)
@@ -69,8 +76,18 @@ export class Relay implements AnswerSink, Disposable {
   }
 
   end(): void {
-    if (this.#begun !== null && !this.hasSent) this.#sendHead(this.#begun)
+    if (this.#begun === null) return
+    if (this.#error !== null) return this.#endError(this.#begun, Buffer.concat(this.#error))
+    if (!this.hasSent) this.#sendHead(this.#begun)
     this.#deps.response.end()
+  }
+
+  #endError(begun: Begun, content: Buffer): void {
+    const isReadable = begun.headers['content-encoding'] === undefined
+    const better = isReadable ? inEnvelope(begun.status, content) : null
+    if (better === null) this.#sendHead(begun)
+    else this.#sendHead(begun, { ...begun.headers, 'content-type': 'application/json', 'content-length': String(better.length) })
+    this.#deps.response.end(better ?? content)
   }
 
   cut(message: string): void {
@@ -90,10 +107,18 @@ export class Relay implements AnswerSink, Disposable {
     this.#stalled?.abort()
   }
 
-  #sendHead({ status, headers, route }: Begun): ServerResponse {
+  #collect(chunk: Buffer): void {
+    const collected = [...(this.#error ?? []), chunk]
+    this.#error = collected
+    if (collected.reduce((sum, each) => sum + each.length, 0) <= maxErrorBytes) return
+    this.#error = null
+    for (const each of collected) this.data(each)
+  }
+
+  #sendHead({ status, headers, route }: Begun, instead?: IncomingHttpHeaders): ServerResponse {
     this.hasSent = true
     this.#deps.onFirstByte()
-    return this.#deps.response.writeHead(status, [...passedHeaders(headers), ...this.#deps.ownHeaders(route)])
+    return this.#deps.response.writeHead(status, [...passedHeaders(instead ?? headers), ...this.#deps.ownHeaders(route)])
   }
 
   #stall(begun: Begun): void {
