@@ -19,8 +19,8 @@ export function flagOf(body, name) {
 /** One text or a list of them; never an empty text, which would end every answer before it began. */
 export function stopsOf(body) {
   const stops = [body.stop ?? []].flat()
-  if (stops.length > 16 || !stops.every((stop) => typeof stop === 'string' && stop !== ''))
-    throw invalid('stop must be a text or a list of at most 16 texts, none of them empty', 'stop')
+  if (stops.length > 16 || !stops.every((stop) => typeof stop === 'string' && stop !== '' && stop.length <= 1_000))
+    throw invalid('stop must be a text or a list of at most 16, each of 1 to 1000 characters', 'stop')
   return stops
 }
 

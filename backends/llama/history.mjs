@@ -43,7 +43,10 @@ function addAnswer(history, calls, { message, where }) {
   if (answer !== last) history.push(answer)
   const text = textOf(message.content ?? '', where)
   if (text !== '') answer.response.push(text)
-  for (const [at, { id, function: called }] of (message.tool_calls ?? []).entries()) {
+  const made = message.tool_calls ?? []
+  if (!Array.isArray(made)) throw invalid(`${where}.tool_calls must be a list`, where)
+  for (const [at, each] of made.entries()) {
+    const { id, function: called } = each ?? {}
     if (typeof called?.name !== 'string') throw invalid(`${where}.tool_calls[${at}] must name a function`, where)
     const call = {
       type: 'functionCall',

@@ -25,7 +25,7 @@ function convert(schema, state, depth) {
   const { param } = state
   state.parts += 1
   if (depth > deepest || state.parts > mostParts) throw invalid(`${param} has a schema that is too large`, param)
-  if (schema === true) return {}
+  if (schema === true) return anything
   if (!isObject(schema)) throw invalid(`${param} has a schema with a part that is no object`, param)
   const inner = (each) => convert(each, state, depth + 1)
   const [only, ...more] = schema.allOf ?? []
@@ -35,9 +35,24 @@ function convert(schema, state, depth) {
 
   const shared = definitionsOf(schema, state, inner)
   const variants = schema.oneOf ?? schema.anyOf ?? eachKind(schema)
-  if (Array.isArray(variants) && variants.length > 0) return { ...shared, oneOf: variants.map(inner) }
+  if (variants !== undefined) {
+    if (!Array.isArray(variants) || variants.length === 0) throw invalid(`${param} has a schema with a choice among nothing`, param)
+    return { ...shared, oneOf: variants.map(inner) }
+  }
   if (schema.$ref !== undefined) return { ...shared, $ref: referenceOf(schema.$ref, state) }
-  return { ...shared, ...valueOf(schema, param), ...partsOf(schema, inner) }
+  const type = schema.type ?? impliedType(schema)
+  if (type === undefined && schema.enum === undefined && schema.const === undefined) return { ...shared, ...anything }
+  return { ...shared, ...valueOf({ ...schema, type }, param), ...partsOf(schema, { inner, param }) }
+}
+
+/** The engine takes what has no type for null. */
+const anything = {
+  oneOf: [{ type: ['string', 'number', 'boolean', 'null'] }, { type: 'object', additionalProperties: true }, { type: 'array' }],
+}
+
+function impliedType({ properties, additionalProperties, required, items, prefixItems }) {
+  if ((properties ?? additionalProperties ?? required) !== undefined) return 'object'
+  return (items ?? prefixItems) === undefined ? undefined : 'array'
 }
 
 /** The engine has them under $defs only. */
@@ -57,7 +72,7 @@ function referenceOf(reference, { param, refs }) {
 
 function valueOf(schema, param) {
   const { type, enum: values } = schema
-  if (type !== undefined && ![type].flat().every((kind) => kinds.has(kind)))
+  if (type !== undefined && ([type].flat().length === 0 || ![type].flat().every((kind) => kinds.has(kind))))
     throw invalid(`${param} has a schema with the unknown type ${JSON.stringify(type)}`, param)
   if (
     values !== undefined &&
@@ -73,7 +88,8 @@ function valueOf(schema, param) {
   return Object.fromEntries(keys.filter((key) => schema[key] !== undefined).map((key) => [key, schema[key]]))
 }
 
-function partsOf({ properties, additionalProperties: others, items, prefixItems }, inner) {
+function partsOf({ properties, additionalProperties: others, items, prefixItems }, { inner, param }) {
+  if (properties !== undefined && !isObject(properties)) throw invalid(`${param} has a schema whose properties are no object`, param)
   return {
     ...(isObject(properties)
       ? { properties: Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, inner(value)])) }

@@ -132,6 +132,24 @@ describe('JSON', () => {
     expect(answer.choices[0]?.finish_reason).toBe('stop')
   })
 
+  it('is anything where the schema says nothing of it, and of the kind that its parts tell', async () => {
+    const open = { properties: { any: {}, list: { items: { enum: [1] }, minItems: 2, maxItems: 2 } }, required: ['any', 'list'] }
+    const said = await Promise.all(
+      [1, 2, 3, 4, 5].map(async (seed) => {
+        const answer = await llama.openai.chat.completions.create({
+          ...{ model: 'tiny', messages: story, temperature: 1.5, seed, max_tokens: 300 },
+          response_format: { type: 'json_schema', json_schema: { name: 'thing', schema: open } },
+        })
+        const [choice] = answer.choices
+        return choice?.finish_reason === 'stop' ? (JSON.parse(choice.message.content ?? '') as { any: unknown; list: unknown }) : null
+      }),
+    )
+    const whole = said.filter((each) => each !== null)
+    expect(whole.length).toBeGreaterThan(0)
+    for (const { list } of whole) expect(list).toEqual([1, 1])
+    expect(whole.some(({ any }) => any !== null)).toBe(true)
+  })
+
   it('is an object where only that was asked', async () => {
     const answer = await llama.openai.chat.completions.create({
       ...{ model: 'tiny', messages: [{ role: 'user', content: 'Give me JSON' }], temperature: 0 },
