@@ -5,7 +5,7 @@ import { Incarnation, nodeEvents, NodeId, OperationId, progress, type NodeEvent,
 import { makeTempDir, waitFor } from '@muster/testkit'
 import { serveCommands } from '../src/commands/serve-commands.ts'
 import type { Installer, Step } from '../src/operations/installer.ts'
-import { openOperations, type Operations } from '../src/operations/operations.ts'
+import { openOperations, type Operations, type OperationsDeps } from '../src/operations/operations.ts'
 import { noBackends } from '../src/supervisor/installed-backends.ts'
 import { openReplicas } from '../src/supervisor/open-replicas.ts'
 
@@ -16,6 +16,7 @@ export const soon = { timeoutMs: 10_000 }
 
 export type WorldOptions = Readonly<{
   installer: Installer
+  files?: OperationsDeps['files']
   clock?: Clock
   log?: Log
   step?: Step
@@ -43,7 +44,7 @@ export interface OperationsWorld extends AsyncDisposable {
 export async function startOperations(options: WorldOptions): Promise<OperationsWorld> {
   const directory = options.path === undefined ? await makeTempDir('operations') : null
   const path = options.path ?? `${directory?.path}/operations/journal`
-  const { clock = systemClock, log = silentLog, installer, step } = options
+  const { clock = systemClock, log = silentLog, installer, files, step } = options
   const hub = createLocalHub({ log: silentLog })
   const connect = options.connect ?? (async () => hub.connect())
   const [bus, own] = [await connect(), await connect()]
@@ -52,7 +53,11 @@ export async function startOperations(options: WorldOptions): Promise<Operations
   bus.subscribe(nodeEvents, { node: '*' }, (event) => void events.push(event))
   bus.subscribe(progress, { node: '*', op: '*' }, (tick) => void ticks.push(tick))
   await bus.ping(5000)
-  const operations = await openOperations({ path, installer, clock, log, ...(step === undefined ? {} : { step }) })
+  const operations = await openOperations({
+    ...{ path, installer, clock, log },
+    ...(files === undefined ? {} : { files }),
+    ...(step === undefined ? {} : { step }),
+  })
   const root = `${path}-replicas`
   const replicas = await openReplicas({
     dataDir: { root, path: (name) => `${root}/${name}` },

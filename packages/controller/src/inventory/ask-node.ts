@@ -32,7 +32,7 @@ export async function askNode(
     return false
   }
   if (list.error !== undefined) log.warn('a node could not list its backends', { node, error: list.error })
-  const isNews = list.error === undefined && (await inventories.recordAnswer(asked, list.backends))
+  const isNews = list.error === undefined && (await inventories.recordAnswer(asked, list))
   await pulses.recordAnswered(asked)
   if (isNews) await settleByInventory(node, list)
   return list.error === undefined

@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import { createLocalHub, type Bus } from '@muster/bus'
 import { silentLog, systemClock } from '@muster/host'
-import { backendList, Incarnation, InstalledBackend, nodeEvents, NodeId, Registration, type BackendList } from '@muster/protocol'
+import { backendList, Digest, Incarnation, InstalledBackend, nodeEvents, NodeId, Registration, type BackendList } from '@muster/protocol'
 import { createTestDatabase, waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -87,18 +87,57 @@ describe('an inventory that is stored', () => {
     const id = await put()
     const early = { id, incarnation: 'i-1', askedAt: await store.inventory.now() }
     await store.inventory.record(id, { incarnation: 'i-1', seq: 5, backends: backends('pushed') })
-    expect(await store.inventory.recordAnswer(early, backends('stale'))).toBe(false)
+    expect(await store.inventory.recordAnswer(early, { backends: backends('stale') })).toBe(false)
     const asked = await waitFor(
       async () => {
         const askedAt = await store.inventory.now()
-        return (await store.inventory.recordAnswer({ ...early, askedAt }, backends('answered'))) ? askedAt : null
+        return (await store.inventory.recordAnswer({ ...early, askedAt }, { backends: backends('answered') })) ? askedAt : null
       },
       { what: 'a later millisecond' },
     )
     expect(await namesOf(id)).toEqual(['answered'])
-    expect(await store.inventory.recordAnswer({ ...early, incarnation: 'i-0', askedAt: asked }, backends('foreign'))).toBe(false)
+    expect(await store.inventory.recordAnswer({ ...early, incarnation: 'i-0', askedAt: asked }, { backends: backends('foreign') })).toBe(
+      false,
+    )
     expect(await store.inventory.record(id, { incarnation: 'i-1', seq: 5, backends: backends('pushed') })).toBe(false)
     expect(await store.inventory.record(id, { incarnation: 'i-1', seq: 6, backends: backends('six') })).toBe(true)
+  })
+})
+
+describe('files of models that a node keeps', () => {
+  const digest = (hex: string) => Digest.parse(`sha256:${hex.repeat(64)}`)
+  const filesOf = async (id: NodeId): Promise<unknown> =>
+    (await connection.db.selectFrom('nodes').select('files').where('id', '=', id).executeTakeFirstOrThrow()).files
+  const changeOf = async (id: NodeId): Promise<unknown> =>
+    (await connection.db.selectFrom('changes').select('seq').where('kind', '=', 'node').where('id', '=', id).executeTakeFirst())?.seq
+
+  it('are stored with its inventory, and a change is recorded only when they differ', async () => {
+    const id = await put()
+    const kept = [
+      { digest: digest('b'), size: 2 },
+      { digest: digest('a'), size: 2 ** 40 },
+    ]
+    const say = (seq: number, files?: typeof kept) =>
+      store.inventory.record(id, { incarnation: 'i-1', seq, backends: [], ...(files === undefined ? {} : { files }) })
+    await say(1, kept)
+    expect(await filesOf(id)).toEqual(kept.toReversed())
+    const before = await changeOf(id)
+    await say(2, kept.toReversed())
+    expect(await changeOf(id)).toBe(before)
+    // A worker that says nothing of them, or could not look, has not lost them.
+    await say(3)
+    expect(await filesOf(id)).toEqual(kept.toReversed())
+    expect(await changeOf(id)).toBe(before)
+    await say(4, [])
+    expect(await filesOf(id)).toEqual([])
+    expect(await changeOf(id)).not.toBe(before)
+  })
+
+  it('come with an answer too', async () => {
+    const id = await put()
+    const askedAt = await store.inventory.now()
+    await store.inventory.recordAnswer({ id, incarnation: 'i-1', askedAt }, { backends: [], files: [{ digest: digest('c'), size: 7 }] })
+    expect(await filesOf(id)).toEqual([{ digest: digest('c'), size: 7 }])
   })
 })
 

@@ -1,6 +1,6 @@
-// Every query about what nodes have installed, as they say it: by events that carry a number, and by answers that carry
+// Every query about what nodes have installed, and which files of models they keep, as they say it: by events that carry a number, and by answers that carry
 // none. An older word never replaces a newer one.
-import type { InstalledBackend, NodeId } from '@muster/protocol'
+import type { InstalledBackend, NodeId, StoredFile } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import type { Database } from './tables.ts'
 
@@ -11,6 +11,8 @@ export interface AskedForInventory {
   readonly askedAt: string
 }
 
+type Listed = Readonly<{ backends: readonly InstalledBackend[]; files?: readonly StoredFile[] | undefined }>
+
 export class InventoryStore {
   readonly #db: Kysely<Database>
 
@@ -19,11 +21,11 @@ export class InventoryStore {
   }
 
   /** False when it is not news: from a process that no longer speaks for the node, or older than what is known. */
-  async record(id: NodeId, said: { incarnation: string; seq: number; backends: readonly InstalledBackend[] }): Promise<boolean> {
+  async record(id: NodeId, said: Listed & { incarnation: string; seq: number }): Promise<boolean> {
     const { incarnation, seq } = said
     const result = await sql`
       update nodes set inventory = ${JSON.stringify(said.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_seq = ${seq},
-        inventory_at = now()
+        inventory_at = now(), files = coalesce(${filesOf(said)}::jsonb, files)
       where id = ${id} and incarnation = ${incarnation} and node_type <> 'agent'
         and (inventory_incarnation is distinct from ${incarnation} or inventory_seq is null or inventory_seq < ${seq})`.execute(this.#db)
     return (result.numAffectedRows ?? 0n) > 0n
@@ -39,10 +41,10 @@ export class InventoryStore {
    * An answer is as of when it was asked for, or later: it counts unless something was heard since. The number of the last
    * event stays, so that the next one is told from an older one.
    */
-  async recordAnswer({ id, incarnation, askedAt }: AskedForInventory, backends: readonly InstalledBackend[]): Promise<boolean> {
+  async recordAnswer({ id, incarnation, askedAt }: AskedForInventory, list: Listed): Promise<boolean> {
     const result = await sql`
-      update nodes set inventory = ${JSON.stringify(backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_at = now(),
-        inventory_seq = case when inventory_incarnation = ${incarnation} then inventory_seq end
+      update nodes set inventory = ${JSON.stringify(list.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_at = now(),
+        files = coalesce(${filesOf(list)}::jsonb, files), inventory_seq = case when inventory_incarnation = ${incarnation} then inventory_seq end
       where id = ${id} and incarnation = ${incarnation} and node_type <> 'agent'
         and (inventory_at is null or inventory_incarnation is distinct from ${incarnation} or inventory_at <= ${askedAt}::timestamptz)`.execute(
       this.#db,
@@ -50,3 +52,7 @@ export class InventoryStore {
     return (result.numAffectedRows ?? 0n) > 0n
   }
 }
+
+/** Null where nothing is said of them, by workers that keep none or could not look: then what was said before counts. */
+const filesOf = ({ files }: Listed): string | null =>
+  files === undefined ? null : JSON.stringify(files.toSorted((a, b) => (a.digest < b.digest ? -1 : 1)))

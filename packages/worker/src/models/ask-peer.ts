@@ -1,18 +1,18 @@
 // A file from another worker, through its gateway. Whom to ask comes from a controller, with a token for that file there
 // and nothing else; so what guards the ways out does not apply, and no answer sends us elsewhere.
 import type { Clock } from '@muster/host'
-import { FleetError, gatewayPaths, type Digest, type ModelFile } from '@muster/protocol'
+import { FleetError, type Digest, type ModelFile } from '@muster/protocol'
 import { openFrom, type OpenedStream, type OutboundResponse } from '@muster/source'
 import { openStream } from '../http-stream.ts'
 
 type Peer = NonNullable<ModelFile['peers']>[number]
 
 export async function askPeer(
-  { url: gateway, authorization }: Peer,
+  { url: address, authorization }: Peer,
   { digest, offset, clock, signal }: { digest: Digest; offset: number; clock: Clock; signal: AbortSignal },
 ): Promise<OpenedStream> {
-  const url = URL.parse(`${gateway.replace(/\/+$/, '')}${gatewayPaths.file(digest)}`)
-  if (url === null || !/^https?:$/.test(url.protocol)) throw unavailable(`${JSON.stringify(gateway)} is no gateway`)
+  const url = URL.parse(address)
+  if (url === null || !/^https?:$/.test(url.protocol)) throw unavailable(`${JSON.stringify(address)} is no address of a worker`)
   const what = `${digest} at ${url.host}`
   const ask = async (headers: Readonly<Record<string, string>>, fine: readonly number[]): Promise<OutboundResponse> => {
     const response = await open(headers)

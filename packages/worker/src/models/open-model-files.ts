@@ -41,6 +41,8 @@ export interface ModelFilesOptions {
   readonly step?: Step
   /** What is left for everybody else on this disk. */
   readonly keepFreeBytes?: number
+  /** `contents` is another one now. */
+  readonly onChanged?: () => void
   readonly clock: Clock
   readonly log: Log
 }
@@ -84,6 +86,7 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
       return await begun
     } finally {
       running.delete(begun)
+      options.onChanged?.()
     }
   }
   return {

@@ -2,7 +2,15 @@
 // is accepted when it is in the journal; from then on it comes to an end, also over restarts. Operations
 // outlive connections to the bus.
 import type { Clock, Log } from '@muster/host'
-import { failureOf, type BackendList, type Failure, type NodeId, type OperationId, type OpStatusReply } from '@muster/protocol'
+import {
+  failureOf,
+  type BackendList,
+  type Failure,
+  type NodeId,
+  type OperationId,
+  type OpStatusReply,
+  type StoredFile,
+} from '@muster/protocol'
 import { createAdmission, type Submitted } from './admission.ts'
 import { createAnnouncer, type Announcer, type Said, type Voice } from './announcer.ts'
 import { createExecutor } from './executor.ts'
@@ -20,6 +28,8 @@ export interface Operations {
   cancel(opId: OperationId): Promise<OpStatusReply>
   active(): readonly OperationId[]
   inventory(): Promise<BackendList>
+  /** Something else than an operation changed what there is to list: whoever listens is told. */
+  inventoryChanged(): void
   /** From now on it speaks there; returns how to fall silent. What an earlier run left is taken up with the first. */
   attach(voice: Voice): () => void
   /** The node was removed from its cluster: what was wished there counts no more. Files stay. */
@@ -28,22 +38,31 @@ export interface Operations {
   stop(): Promise<void>
 }
 
-export type OperationsDeps = Readonly<{ path: string; installer: Installer; clock: Clock; log: Log; step?: Step }>
+export type OperationsDeps = Readonly<{
+  path: string
+  installer: Installer
+  /** Content of model files that is kept here; without it nothing is said of them. */
+  files?: () => Promise<readonly StoredFile[]>
+  clock: Clock
+  log: Log
+  step?: Step
+}>
 
 const cancelWaitMs = 1_000
 const noStep: Step = () => undefined
 
-export async function openOperations({ path, installer, clock, log, step = noStep }: OperationsDeps): Promise<Operations> {
+export async function openOperations(deps: OperationsDeps): Promise<Operations> {
+  const { path, installer, clock, log, step = noStep } = deps
   const opened = await openJournal({ path, log })
   if (opened.state === 'newer') {
-    const inventory = (): Promise<BackendList> => readInventory(installer)
+    const inventory = (): Promise<BackendList> => readInventory(deps)
     return readOnly(opened, createAnnouncer({ recent: () => [], inventory, clock, log }), inventory)
   }
   const ledger = createLedger(opened.entries)
   const inventory = async (): Promise<BackendList> => {
     // First, so that the list is no older than the generations it is said with.
     const generations = ledger.generations()
-    return { ...(await readInventory(installer)), generations }
+    return { ...(await readInventory(deps)), generations }
   }
   const { journal } = opened
   const boot = ledger.boot() + 1
@@ -62,6 +81,7 @@ export async function openOperations({ path, installer, clock, log, step = noSte
   return {
     submit: admit,
     inventory,
+    inventoryChanged: announcer.inventory,
     active: () => ledger.unfinished().flatMap(({ opIds }) => [...opIds]),
     status,
     async cancel(opId) {
@@ -91,11 +111,14 @@ export async function openOperations({ path, installer, clock, log, step = noSte
   }
 }
 
-async function readInventory(installer: Installer): Promise<BackendList> {
+async function readInventory({ installer, files, log }: OperationsDeps): Promise<BackendList> {
+  // What could not be read is left out: nobody concludes from it that there is nothing.
+  const kept = await files?.().catch((error: unknown) => log.warn('the content of model files could not be listed', { error }))
+  const listed = kept === undefined ? {} : { files: [...kept] }
   try {
-    return { backends: [...(await installer.inventory())] }
+    return { backends: [...(await installer.inventory())], ...listed }
   } catch (error) {
-    return { backends: [], error: failureOf(error).message }
+    return { backends: [], ...listed, error: failureOf(error).message }
   }
 }
 
@@ -117,6 +140,7 @@ function readOnly(
     cancel: async (op_id) => ({ op_id, state: 'unknown' }),
     active: () => [],
     inventory,
+    inventoryChanged: announcer.inventory,
     attach: announcer.attach,
     forget: () => undefined,
     stop: async () => undefined,
