@@ -298,6 +298,20 @@ describe('a replica behind the gateway', () => {
   })
 })
 
+it('G21 1,200 streams are open at once, others are answered meanwhile, and all of them end', { timeout: 60_000 }, async () => {
+  const replica = await world.serve(scripted())
+  const leaving = new AbortController()
+  const body = streamed({ hang_after: 1 })
+  const asked = Array.from({ length: 1_200 }, () => ask(world, { replica: replica.spec.replicaId, body, signal: leaving.signal }))
+  const answers = await Promise.all(asked)
+  expect(answers.every(({ statusCode }) => statusCode === 200)).toBe(true)
+  expect(world.inFlight()).toBe(1_200)
+  expect((await ask(world, { replica: replica.spec.replicaId, body: chat('x') })).statusCode).toBe(200)
+  leaving.abort()
+  await waitFor(async () => (await stateOf(replica)).aborted === 1_200, { what: 'all of them to end', timeoutMs: 20_000 })
+  expect(world.inFlight()).toBe(0)
+})
+
 describe('F10 I14 whoever else answers at its address', () => {
   it('is never asked: a port that another process took', async () => {
     const replica = await world.serve(scripted())

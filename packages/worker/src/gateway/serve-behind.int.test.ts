@@ -11,7 +11,7 @@ import { ask, chat, driverClock, identity, openServingWorld, type ServingWorld }
 import { createOpenAiHttpDriver } from '../drivers/openai-http.ts'
 import type { GatewayIdentity } from './authorise.ts'
 import type { RouteDeps } from './routes.ts'
-import type { LogQuestion } from './serve-logs.ts'
+import type { LogQuestion } from '../supervisor/replicas.ts'
 
 const content = Buffer.from('0123456789')
 const digest = Digest.parse(`sha256:${createHash('sha256').update(content).digest('hex')}`)

@@ -50,7 +50,7 @@ async function receive({ files, authorise }: FileDeps, request: IncomingMessage,
   response.once('close', () => gone.abort())
   const length = request.headers['content-length']
   try {
-    watchBody(request)
+    watchBody(response)
     if (request.headers.expect !== undefined) response.writeContinue()
     const kept = await files.receive(request, {
       ...(digest === null ? {} : { digest: digest.data }),

@@ -1,22 +1,12 @@
 // What processes wrote, as text; followed until the reader goes away.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { gatewayScope, ModelName, ReplicaId } from '@muster/protocol'
+import type { Replicas } from '../supervisor/replicas.ts'
 import type { Authorise } from './authorise.ts'
 import { notFound, refuse } from './respond.ts'
 
-export type LogQuestion = Readonly<{
-  /** Null: of every model, of every replica. */
-  model: ModelName | null
-  replicaId: ReplicaId | null
-  follow: boolean
-  /** Aborted when nobody reads any more. */
-  signal: AbortSignal
-}>
-export type OpenLog = (question: LogQuestion) => Readable
-
-export type LogDeps = Readonly<{ openLog: OpenLog; authorise: Authorise }>
+export type LogDeps = Readonly<{ openLog: Replicas['openLog']; authorise: Authorise }>
 
 export async function serveLogs({ openLog, authorise }: LogDeps, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { pathname, searchParams } = new URL(request.url ?? '', 'http://gateway')

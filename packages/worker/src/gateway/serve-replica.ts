@@ -27,7 +27,7 @@ export async function serveReplica(deps: ReplicaDeps, request: IncomingMessage, 
   }
   using admission = found
   try {
-    watchBody(request)
+    watchBody(response)
     if (request.headers.expect !== undefined) response.writeContinue()
     await admission.connection.handle(request, response, { path, headers: { [replicaHeader]: id.data } })
   } catch (error) {
