@@ -19,12 +19,13 @@ export async function generate({ engine, metrics }, { tokens, signal, onStart },
   const slot = await engine.slots.acquire(tokens, signal)
   const { sequence } = slot
   const before = sequence.tokenMeter.getState()
+  const cachedTokens = Math.min(sequence.compareContextTokens(tokens).firstDifferentIndex, tokens.length - 1)
   const generated = () => sequence.tokenMeter.diff(before).usedOutputTokens
   try {
     onStart?.()
     await prefill(sequence, tokens, signal)
     const result = await work(sequence)
-    return { ...result, completionTokens: generated() }
+    return { ...result, cachedTokens, completionTokens: generated() }
   } catch (error) {
     // What is in it is not known any more.
     if (!signal.aborted) await sequence.clearHistory()
@@ -47,7 +48,11 @@ async function prefill(sequence, tokens, signal) {
 
 export const finishOf = (stopReason) => (stopReason === 'maxTokens' ? 'length' : 'stop')
 
+/** Of several answers to one prompt the first reads it; the others may find it read. */
 export function usageOf(promptTokens, answers) {
   const completionTokens = answers.reduce((total, answer) => total + answer.completionTokens, 0)
-  return { prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: promptTokens + completionTokens }
+  return {
+    ...{ prompt_tokens: promptTokens, completion_tokens: completionTokens, total_tokens: promptTokens + completionTokens },
+    prompt_tokens_details: { cached_tokens: answers[0]?.cachedTokens ?? 0 },
+  }
 }

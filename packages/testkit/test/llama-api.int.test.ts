@@ -16,7 +16,7 @@ describe('completions', () => {
   it('go on from the text as it is', async () => {
     const answer = await llama.openai.completions.create({ model: 'tiny', prompt, temperature: 0 })
     expect(answer).toMatchObject({ object: 'text_completion', choices: [{ index: 0, text: 'pong', finish_reason: 'stop' }] })
-    expect(answer.usage).toEqual({ prompt_tokens: 10, completion_tokens: 3, total_tokens: 13 })
+    expect(answer.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 3, total_tokens: 13 })
   })
 
   it('take several prompts, and say them again when asked', async () => {

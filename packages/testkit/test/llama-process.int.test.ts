@@ -1,5 +1,6 @@
 // The llama backend as a process: loading, many at once, clients that leave, and its end.
 import { request } from 'node:http'
+import { availableParallelism } from 'node:os'
 import { json } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createProcesses, makeTempDir, waitFor } from '../src/index.ts'
@@ -48,6 +49,22 @@ describe('many at once', () => {
   })
 })
 
+it('two conversations by turns each find the slot that remembers them', async () => {
+  const talks = ['What is a reconciler?', 'Tell me a story'].map((content) => [{ role: 'user' as const, content }])
+  const cached: number[][] = [[], []]
+  for (const _ of [1, 2, 3]) {
+    for (const [at, messages] of talks.entries()) {
+      const { usage } = await llama.openai.chat.completions.create({ model: 'tiny', messages: messages ?? [], temperature: 0 })
+      cached[at]?.push((usage?.prompt_tokens ?? 0) - (usage?.prompt_tokens_details?.cached_tokens ?? 0))
+    }
+  }
+  // All but the last token, which is read again to go on from it.
+  expect(cached).toEqual([
+    [expect.any(Number), 1, 1],
+    [expect.any(Number), 1, 1],
+  ])
+})
+
 describe('a client that leaves', () => {
   it('stops the generation, and the slot is free for others', async () => {
     const before = await llama.metric('tokens_generated_total')
@@ -93,6 +110,13 @@ describe('the beginning and the end', () => {
     })
     const status = await waitFor(() => ask(path), { what: 'an answer from the socket' })
     expect(status).toMatchObject({ model: 'tiny' })
+  })
+
+  it('takes no more threads than there are cores, when nobody says how many', async () => {
+    const free = await startLlama(processes, { env: { MUSTER_MODEL_OPTIONS: '{}' } })
+    const [, threads] = await free.process.waitForOutput(/(\d+) threads/, 30_000)
+    expect(Number(threads)).toBeGreaterThanOrEqual(1)
+    expect(Number(threads)).toBeLessThanOrEqual(availableParallelism())
   })
 
   it('ignores options that it does not know, and says so', () => {
