@@ -7,7 +7,6 @@ import { connectNatsBus } from './connect-nats-bus.ts'
 import { createControllerClient, type ControllerClient } from './controller-client.ts'
 import { createDrivers } from './drivers/create-drivers.ts'
 import type { GatewayIdentity } from './gateway/authorise.ts'
-import { nothingBehind } from './gateway/nothing-behind.ts'
 import { openDoor } from './gateway/open-door.ts'
 import { loadNodeKey } from './identity.ts'
 import type { SettledSettings } from './lasting-settings.ts'
@@ -18,7 +17,9 @@ import { runMembership } from './membership/run-membership.ts'
 import { tell } from './membership/tell.ts'
 import { createWorkerMetrics, type WorkerMetrics } from './metrics.ts'
 import type { ModelFiles } from './models/model-files.ts'
-import { createBuiltinSource } from './installer/builtin-source.ts'
+import { noModelFiles } from './models/no-model-files.ts'
+import { openModelFiles } from './models/open-model-files.ts'
+import { createBuiltinSource, type BuiltinSource } from './installer/builtin-source.ts'
 import { openInstaller } from './installer/open-installer.ts'
 import { noInstaller, type Installer, type Step } from './operations/installer.ts'
 import { openOperations, type Operations } from './operations/operations.ts'
@@ -106,19 +107,24 @@ async function live(deps: Life): Promise<WorkerEnd> {
     const client = createControllerClient({ key, urls: memory.controllers, clock, log })
     // What the last session said; the ways out of this machine follow it.
     const heard: { settings: ClusterSettings | null } = { settings: null }
-    const link: Linked = { isConnected: () => false, replicas: null }
-    await using opened = await startInstaller(deps, { monitor, client, cluster: () => heard.settings, link })
+    const link: Linked = { isConnected: () => false, replicas: null, operations: null }
+    const builtin = createBuiltinSource({ client, nodeId: () => memory.record().id, clock, log })
+    const cluster = (): ClusterSettings | null => heard.settings
+    await using opened = await startInstaller(deps, { monitor, builtin, cluster, link })
+    await using held = new AsyncDisposableStack()
+    const models = held.adopt(await startModelFiles(deps, { builtin, cluster }), (files) => files.close())
     const metrics = createWorkerMetrics({
       resources: monitor.resources,
       isBusConnected: () => link.isConnected(),
       replicas: () => link.replicas?.running() ?? [],
     })
-    const replicas = await startReplicas(deps, { backends: opened.backends, metrics })
+    const replicas = await startReplicas(deps, { backends: opened.backends, models, metrics, link })
     link.replicas = replicas
-    const operations = await startOperations(deps, opened.installer)
+    const operations = await startOperations(deps, opened.installer, models)
+    link.operations = operations
     const onSettings = (settings: ClusterSettings): void => void (heard.settings = settings)
     try {
-      return await join(deps, { monitor, client, operations, replicas, metrics, link, onSettings })
+      return await join(deps, { monitor, client, operations, replicas, models, metrics, link, onSettings })
     } finally {
       await operations.stop()
       await replicas.stop()
@@ -129,13 +135,14 @@ async function live(deps: Life): Promise<WorkerEnd> {
 }
 
 /** What is known only after those who need it. */
-type Linked = { isConnected: () => boolean; replicas: Replicas | null }
+type Linked = { isConnected: () => boolean; replicas: Replicas | null; operations: Operations | null }
 
 type Running = Readonly<{
   monitor: ResourceMonitor
   client: ControllerClient
   operations: Operations
   replicas: Replicas
+  models: ModelFiles
   metrics: WorkerMetrics
   link: Linked
   onSettings: (settings: ClusterSettings) => void
@@ -146,7 +153,7 @@ type Place = { now: Membership | null; session: Session | null }
 
 async function join(deps: Life, running: Running): Promise<WorkerEnd> {
   const { settings, memory, key, clock, log, signal, random = Math.random } = deps
-  const { monitor, client, operations, replicas, metrics, link: linked } = running
+  const { monitor, client, operations, replicas, models, metrics, link: linked } = running
   const incarnation = Incarnation.parse(newId())
   const place: Place = { now: null, session: null }
   const { gateway, url } = await openDoor({
@@ -154,9 +161,9 @@ async function join(deps: Life, running: Running): Promise<WorkerEnd> {
     controllers: memory.controllers(),
     isReady: () => place.now?.state === 'joined' && linked.isConnected(),
     identity: () => identityOf(place.now),
-    ...nothingBehind,
     replicas,
     openLog: replicas.openLog,
+    files: { ...models, receive: (...given) => models.receive(...given).finally(operations.inventoryChanged) },
     ...{ metrics, random, clock, log, signal },
   })
   const attach = createPresence({
@@ -227,12 +234,12 @@ async function startInstaller(
   deps: Life,
   {
     monitor,
-    client,
+    builtin,
     cluster,
     link,
-  }: { monitor: ResourceMonitor; client: ControllerClient; cluster: () => ClusterSettings | null; link: Linked },
+  }: { monitor: ResourceMonitor; builtin: BuiltinSource; cluster: () => ClusterSettings | null; link: Linked },
 ): Promise<OpenedInstaller> {
-  const { settings, dataDir, memory, step, clock, log } = deps
+  const { settings, dataDir, step, clock, log } = deps
   if (deps.installer !== undefined || settings.type === 'agent')
     return { installer: deps.installer ?? noInstaller, backends: noBackends, [Symbol.asyncDispose]: async () => undefined }
   const node = () => ({ os: thisRuntime.os, arch: thisRuntime.arch, capability: monitor.capability() })
@@ -242,7 +249,7 @@ async function startInstaller(
     cluster,
     allowSource,
     dockerConfig,
-    builtin: createBuiltinSource({ client, nodeId: () => memory.record().id, clock, log }),
+    builtin,
     node,
     stopProcesses: async (backend, how) => link.replicas?.stopBackend(backend, how),
     clock,
@@ -252,14 +259,17 @@ async function startInstaller(
   return { installer: opened.installer, backends: createInstalledBackends(opened.store), [Symbol.asyncDispose]: opened.close }
 }
 
-function startReplicas(deps: Life, { backends, metrics }: { backends: InstalledBackends; metrics: WorkerMetrics }): Promise<Replicas> {
+type Serving = Readonly<{ backends: InstalledBackends; models: ModelFiles; metrics: WorkerMetrics; link: Linked }>
+
+function startReplicas(deps: Life, { backends, models, metrics, link }: Serving): Promise<Replicas> {
   const { dataDir, env = defaultEnv, step, clock, log } = deps
   return openReplicas({
     dataDir,
     backends,
-    models: noModelFiles(dataDir),
+    models,
     drivers: createDrivers({ clock }),
     env,
+    onStaged: () => link.operations?.inventoryChanged(),
     onStarted: metrics.replicaStarted,
     onExited: metrics.replicaExited,
     clock,
@@ -268,17 +278,24 @@ function startReplicas(deps: Life, { backends, metrics }: { backends: InstalledB
   })
 }
 
-/** Until there are model files: a model that has none needs none. */
-const noModelFiles = (dataDir: DataDir): Pick<ModelFiles, 'stage' | 'remove'> => ({
-  stage: async ({ model, files }) => {
-    if (files.length === 0) return { directory: dataDir.root, [Symbol.dispose]: () => undefined }
-    throw new FleetError({ code: 'incompatible', retry: 'never', message: `this worker keeps no model files, so it can't load ${model}` })
-  },
-  remove: async () => undefined,
-})
+/** An agent node has no models either. */
+async function startModelFiles(
+  { settings, dataDir, step, clock, log }: Life,
+  { builtin, cluster }: { builtin: BuiltinSource; cluster: () => ClusterSettings | null },
+): Promise<ModelFiles> {
+  if (settings.type === 'agent') return noModelFiles
+  return await openModelFiles({ dataDir, settings, cluster, builtin, clock, log, ...(step === undefined ? {} : { step }) })
+}
 
-function startOperations({ dataDir, step, clock, log }: Life, installer: Installer): Promise<Operations> {
-  return openOperations({ path: dataDir.path('operations/journal'), installer, clock, log, ...(step === undefined ? {} : { step }) })
+function startOperations({ dataDir, step, clock, log }: Life, installer: Installer, models: ModelFiles): Promise<Operations> {
+  return openOperations({
+    path: dataDir.path('operations/journal'),
+    installer,
+    files: models.contents,
+    clock,
+    log,
+    ...(step === undefined ? {} : { step }),
+  })
 }
 
 function startMonitor({ settings, dataDir, env = defaultEnv, clock, log }: Life, signal: AbortSignal): ResourceMonitor {

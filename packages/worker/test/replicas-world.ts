@@ -1,13 +1,16 @@
 // The replicas of one worker: real processes of the scripted backend, a real store in which it is installed, and an ear on
 // what the node says.
 import { spawn } from 'node:child_process'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLocalHub, type Bus } from '@muster/bus'
 import { systemClock } from '@muster/host'
 import {
+  BackendName,
   Digest,
   Incarnation,
   LoadModel,
+  ModelName,
   nodeEvents,
   progress,
   ReplicaId,
@@ -15,7 +18,16 @@ import {
   type OpStatusReply,
   type Progress,
 } from '@muster/protocol'
-import { copyScriptedBackend, makeTempDir, waitFor, type ScriptedLife, type TempDir } from '@muster/testkit'
+import {
+  copyScriptedBackend,
+  makeTempDir,
+  scripted,
+  waitFor,
+  type ScriptedAnswer,
+  type ScriptedLife,
+  type ScriptedState,
+  type TempDir,
+} from '@muster/testkit'
 import { openBackendStore, type BackendStore } from '../src/storage/backend-store.ts'
 import { createOpenAiHttpDriver } from '../src/drivers/openai-http.ts'
 import { createInstalledBackends } from '../src/supervisor/installed-backends.ts'
@@ -44,16 +56,19 @@ export interface ReplicasWorld extends AsyncDisposable {
   exited(id: string): Promise<Extract<NodeEvent, { type: 'replica.exited' }>>
   result(op: string): Promise<OpStatusReply>
   /** Loads and waits until it is ready. */
-  serve(id: string, life?: ScriptedLife, more?: Partial<LoadModel>): Promise<void>
+  serve(id: string, life?: ScriptedLife, more?: Partial<Record<keyof LoadModel, unknown>>): Promise<void>
   /** The processes that carry its mark, as `ps` would find them. */
   pids(id: string): Promise<number[]>
   /** What its process says of itself. */
   pid(id: string): Promise<number>
-  /** As a worker process that is killed: nothing is ended, and another one opens the same directory. */
-  reopen(options?: Partial<ReplicasOptions>): Promise<ReplicasWorld>
+  /** Names of the files that are kept of replicas: records and logs. */
+  kept(): Promise<string[]>
+  name(text: string): BackendName
+  model(text: string): ModelName
 }
 
-export type WorldOptions = Partial<Omit<ReplicasOptions, 'dataDir'>> & { temp?: TempDir; root?: string }
+/** `isFresh`: into a directory that is there, but in which nothing is installed. */
+export type WorldOptions = Partial<Omit<ReplicasOptions, 'dataDir'>> & { temp?: TempDir; root?: string; isFresh?: boolean }
 
 export async function startReplicas(options: WorldOptions = {}): Promise<ReplicasWorld> {
   const temp = options.temp ?? (await makeTempDir('replicas'))
@@ -68,7 +83,8 @@ export async function startReplicas(options: WorldOptions = {}): Promise<Replica
     await store.activate(recordOf('scripted', digest, version))
     return digest
   }
-  const digest = options.temp === undefined ? await install('1.0.0') : Digest.parse(`sha256:${'100'.padStart(64, '0')}`)
+  const isFresh = options.temp === undefined || options.isFresh === true
+  const digest = isFresh ? await install('1.0.0') : Digest.parse(`sha256:${'100'.padStart(64, '0')}`)
   const replicas = await openReplicas({
     dataDir: { root, path: (name) => join(root, name) },
     backends: createInstalledBackends(store),
@@ -133,10 +149,9 @@ async function attachTo(parts: Parts): Promise<ReplicasWorld> {
       )
       return pid ?? 0
     },
-    async reopen(again = {}) {
-      await leave()
-      return await startReplicas({ temp, root, ...again })
-    },
+    kept: async () => (await Promise.all(['replicas', 'logs'].map((name) => readdir(join(root, name))))).flat(),
+    name: (text) => BackendName.parse(text),
+    model: (text) => ModelName.parse(text),
     async [Symbol.asyncDispose]() {
       await replicas.stop()
       await leave()
@@ -162,12 +177,27 @@ export function loadOf(
   })
 }
 
-/** Found by another program than the one under test. */
+/** Found by another program than the one under test. Of a zombie nothing can be read. */
 async function markedPids(id: string): Promise<number[]> {
-  const script = `for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ 2>/dev/null | grep -qx "MUSTER_REPLICA_ID=$1" && [ "$(sed 's/.*) //' $p/stat | cut -c1)" != Z ] && echo \${p#/proc/}; done; true`
-  const child = spawn('sh', ['-c', script, 'sh', id], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn('sh', ['-c', 'exec grep -lzx "MUSTER_REPLICA_ID=$1" /proc/[0-9]*/environ', 'sh', id], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
   let text = ''
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
   await new Promise((resolve) => child.once('close', resolve))
-  return text.split('\n').filter(Boolean).map(Number)
+  return [...text.matchAll(/^\/proc\/(\d+)\//gm)].map(([, pid]) => Number(pid))
+}
+
+/** Asks its process itself, past every gateway; first for an answer of that kind, if one is wanted. */
+export async function askState(
+  { root }: Pick<ReplicasWorld, 'root'>,
+  id: string,
+  how: ScriptedAnswer | null = null,
+): Promise<ScriptedState> {
+  const record = JSON.parse(await readFile(join(root, 'replicas', `${id}.json`), 'utf8')) as {
+    stage: { run: { address: { port: number } } }
+  }
+  const url = `http://127.0.0.1:${record.stage.run.address.port}`
+  if (how !== null) await fetch(`${url}/v1/completions`, { method: 'POST', body: JSON.stringify({ prompt: scripted(how) }) })
+  return JSON.parse(await (await fetch(`${url}/scripted/state`)).text())
 }

@@ -1,10 +1,10 @@
 // What a worker does about replicas of its earlier runs before anybody hears of it: processes that are provably the ones
 // on record are taken back, all others that carry its mark are ended, and loads that were not done are done again.
-// Proof is pid, start time and boot, the mark in its environment, and that it is the one that listens.
+// Proof is pid, start time and boot, no mark of somebody else in its environment, and that it is the one that listens.
 import { isAlive } from '@muster/host'
-import type { ReplicaId } from '@muster/protocol'
+import { ReplicaId } from '@muster/protocol'
 import { endReplica, finish, watchExit } from './end-replica.ts'
-import { findMarked, markerOf } from './find-processes.ts'
+import { findProcesses, isAnothers } from './find-processes.ts'
 import { whoListens } from './listens.ts'
 import { beServing, driverOf, specOf } from './load-replica.ts'
 import { runOf, type Run } from './machine.ts'
@@ -24,9 +24,9 @@ export async function adoptReplicas(replicas: readonly Replica[], spared: readon
     if (run !== null) replica.held.use(deps.backends.hold(run.digest))
   }
   const known = new Set<string>([...replicas.map(({ id }) => id), ...spared])
-  const orphans = (await findMarked(deps.workerId)).filter(({ replicaId }) => !known.has(replicaId))
+  const marks = (await findProcesses(deps.workerId)).processes.flatMap(({ replicaId }) => ReplicaId.safeParse(replicaId).data ?? [])
   await Promise.all([
-    ...[...new Set(orphans.map(({ replicaId }) => replicaId))].map((id) => endOrphan(id as ReplicaId, deps)),
+    ...[...new Set(marks)].filter((id) => !known.has(id)).map((id) => endOrphan(id, deps)),
     ...replicas.map((replica) => adopt(replica, deps)),
   ])
 }
@@ -40,7 +40,7 @@ async function adopt(replica: Replica, deps: ReplicaDeps): Promise<void> {
   const { state } = replica.record.stage
   if (state === 'gone') return
   const run = runOf(replica.record.stage)
-  if (run === null || !(await isOurs(replica.id, run, deps))) return await withoutProcess(replica, run, deps)
+  if (run === null || !isOurs(replica.id, run, deps)) return await withoutProcess(replica, null, deps)
   replica.process = watchProcess(run.process, deps)
   replica.address = run.address
   if (state === 'draining' || state === 'stopping') {
@@ -57,9 +57,8 @@ async function adopt(replica: Replica, deps: ReplicaDeps): Promise<void> {
 
 const becauseGone = { code: 'cancelled', retry: 'never', message: 'it was being unloaded when its worker ended' } as const
 
-async function isOurs(id: ReplicaId, { process: identity }: Run, { workerId }: ReplicaDeps): Promise<boolean> {
-  if (!isAlive(identity)) return false
-  return process.platform !== 'linux' || (await markerOf(identity.pid, workerId)) === id
+function isOurs(id: ReplicaId, { process: identity }: Run, { workerId }: ReplicaDeps): boolean {
+  return isAlive(identity) && !isAnothers(identity.pid, { workerId, replicaId: id })
 }
 
 /** False: it is not what is on record, or not as far. */

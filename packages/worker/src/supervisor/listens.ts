@@ -1,7 +1,7 @@
 // Whether it is our process that listens on a port. A port says nothing by itself: it may have been taken by another
 // program before ours came to it, or been given to another one since.
 import { readdir, readFile, readlink } from 'node:fs/promises'
-import { findGroup, findMarked } from './find-processes.ts'
+import { findProcesses } from './find-processes.ts'
 
 export type Listener = 'ours' | 'foreign' | 'nobody'
 export type Owner = Readonly<{ group: number; replicaId: string; workerId: string }>
@@ -14,9 +14,9 @@ export async function whoListens(port: number, owner: Owner): Promise<Listener> 
   if (inodes.size === 0) return 'nobody'
   // Nearly always it is the process that was started; the whole table is read only when it is not.
   if (await holdsOne(owner.group, inodes)) return 'ours'
-  const members = (await findGroup(owner.group)).map(({ pid }) => pid)
-  const marked = (await findMarked(owner.workerId)).filter(({ replicaId }) => replicaId === owner.replicaId)
-  for (const pid of new Set([...members, ...marked.map(({ identity }) => identity.pid)])) if (await holdsOne(pid, inodes)) return 'ours'
+  const { processes } = await findProcesses(owner.workerId, owner.group)
+  const own = processes.filter(({ replicaId, group }) => replicaId === owner.replicaId || group === owner.group)
+  for (const { identity } of own) if (await holdsOne(identity.pid, inodes)) return 'ours'
   return 'foreign'
 }
 

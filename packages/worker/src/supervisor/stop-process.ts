@@ -3,7 +3,7 @@
 import { isAlive, type Clock, type Log, type ProcessIdentity } from '@muster/host'
 import type { ReplicaId } from '@muster/protocol'
 import type { Step } from '../operations/installer.ts'
-import { findGroup, findMarked } from './find-processes.ts'
+import { findProcesses, type FoundProcess } from './find-processes.ts'
 
 export type StopTarget = Readonly<{ replicaId: ReplicaId; /** Null: only what carries its mark. */ leader: ProcessIdentity | null }>
 export type StopDeps = Readonly<{ workerId: string; clock: Clock; log: Log; step: Step; onStuck?: () => void }>
@@ -12,6 +12,8 @@ const pollMs = 25
 const slowPollMs = 1_000
 /** A killed process is gone within milliseconds unless the kernel holds it. */
 const stuckAfterMs = 5_000
+/** A program is started within milliseconds; one that has no environment at all never shows one. */
+const unsureMs = 500
 
 /** `graceMs` 0: killed at once. */
 export async function stopProcess(target: StopTarget, { graceMs }: { graceMs: number }, deps: StopDeps): Promise<void> {
@@ -22,7 +24,7 @@ export async function stopProcess(target: StopTarget, { graceMs }: { graceMs: nu
     await deps.step('W.stop.after_term')
     // Its leader may be gone while others of the group still tidy up: they have the same time.
     const isLeft = async (): Promise<boolean> =>
-      (target.leader !== null && isAlive(target.leader)) || (await remaining(target, deps)).length > 0
+      (target.leader !== null && isAlive(target.leader)) || (await look(target, deps)).left.length > 0
     while (clock.monotonic() < deadline && (await isLeft())) await clock.sleep(pollMs)
   }
   await killUntilGone(target, deps)
@@ -34,10 +36,10 @@ async function killUntilGone(target: StopTarget, deps: StopDeps): Promise<void> 
   const begun = clock.monotonic()
   let isStuck = false
   for (;;) {
-    const left = await remaining(target, deps)
-    if (left.length === 0) break
+    const { left, isSure } = await look(target, deps)
+    if (left.length === 0 && (isSure || clock.monotonic() - begun > unsureMs)) break
     // Again each time: what was forked between looking and killing is seen in the next round.
-    await signalAll(target, 'SIGKILL', deps)
+    if (left.length > 0) await signalAll(target, 'SIGKILL', deps)
     if (!isStuck && clock.monotonic() - begun > stuckAfterMs) {
       isStuck = true
       deps.onStuck?.()
@@ -54,21 +56,29 @@ async function killUntilGone(target: StopTarget, deps: StopDeps): Promise<void> 
 type Left = ProcessIdentity & Readonly<{ isInGroup: boolean }>
 
 /** Whatever runs for this replica. A group counts only while its leader, or a marked member, proves that it is ours. */
-async function remaining({ leader, replicaId }: StopTarget, { workerId }: Pick<StopDeps, 'workerId'>): Promise<Left[]> {
-  const marked = (await findMarked(workerId)).filter((each) => each.replicaId === replicaId)
-  const isOurGroup = leader !== null && (isAlive(leader) || marked.some(({ group }) => group === leader.pid))
-  const members = isOurGroup ? await findGroup(leader.pid) : []
-  const own = isOurGroup && isAlive(leader) ? [leader] : []
-  const found = [
-    ...marked.map(({ identity, group }) => ({ ...identity, isInGroup: group === leader?.pid })),
-    ...[...own, ...members].map((each) => ({ ...each, isInGroup: true })),
-  ]
-  return [...new Map(found.map((each) => [each.pid, each])).values()]
+async function look(
+  { leader, replicaId }: StopTarget,
+  { workerId }: Pick<StopDeps, 'workerId'>,
+): Promise<{ left: Left[]; isSure: boolean }> {
+  const { processes, unsure } = await findProcesses(workerId, leader?.pid)
+  const isMarked = (each: FoundProcess): boolean => each.replicaId === replicaId
+  const isInGroup = (each: FoundProcess): boolean => leader !== null && each.group === leader.pid
+  const isOurGroup = leader !== null && (isAlive(leader) || processes.some((each) => isMarked(each) && isInGroup(each)))
+  const seen = processes
+    .filter((each) => isMarked(each) || (isOurGroup && isInGroup(each)))
+    .map((each) => ({ ...each.identity, isInGroup: isInGroup(each) }))
+  // Where there is no /proc the leader is all that is known.
+  const isUnseen = leader !== null && isAlive(leader) && !seen.some(({ pid }) => pid === leader.pid)
+  const left = isUnseen ? [...seen, { ...leader, isInGroup: true }] : seen
+  return { left, isSure: unsure.every((each) => leader !== null && isOlder(each, leader)) }
 }
+
+/** Start times are ticks since the boot, in text. */
+const isOlder = (a: ProcessIdentity, b: ProcessIdentity): boolean => Number(a.started) < Number(b.started)
 
 async function signalAll(target: StopTarget, signal: 'SIGTERM' | 'SIGKILL', deps: StopDeps): Promise<void> {
   const { leader } = target
-  const left = await remaining(target, deps)
+  const { left } = await look(target, deps)
   // One call reaches all of a group, also those that are forked meanwhile.
   if (leader !== null && left.some(({ isInGroup }) => isInGroup)) send(-leader.pid, signal)
   for (const each of left) if (!each.isInGroup && isAlive(each)) send(each.pid, signal)

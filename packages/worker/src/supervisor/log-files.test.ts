@@ -1,0 +1,71 @@
+import { appendFile, readdir, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { systemClock } from '@muster/host'
+import { ReplicaId } from '@muster/protocol'
+import { makeTempDir, waitFor } from '@muster/testkit'
+import { describe, expect, it } from 'vitest'
+import { recordingLog } from '../../test/recording-log.ts'
+import { openLogFiles } from './log-files.ts'
+
+const [r1, r2] = [ReplicaId.parse('r-1'), ReplicaId.parse('r-2')]
+const world = async (limitBytes = 1000) => {
+  const directory = await makeTempDir('logs')
+  return { directory, logs: await openLogFiles({ directory: directory.path, clock: systemClock, log: recordingLog(), limitBytes }) }
+}
+
+describe('logs of processes', () => {
+  it('tells the last lines, cut where one has no end', async () => {
+    const { directory, logs } = await world()
+    await using _ = directory
+    await writeFile(logs.path(r1), `${Array.from({ length: 50 }, (_each, n) => `line ${n}`).join('\n')}\n`)
+    expect((await logs.lastLines(r1)).at(0)).toBe('line 30')
+    expect(await logs.lastLines(r1)).toHaveLength(20)
+    await writeFile(logs.path(r1), 'x'.repeat(1_000_000))
+    const [only, ...none] = await logs.lastLines(r1)
+    expect([only?.length, none]).toEqual([1000, []])
+    expect(await logs.lastLines(r2)).toEqual([])
+  })
+
+  it('F14 keeps files small while a process writes, and the newest of what was written', async () => {
+    const { directory, logs } = await world()
+    await using _ = directory
+    using tended = logs.tend(r1)
+    expect(tended).toBeDefined()
+    for (const piece of ['a', 'b', 'c']) {
+      await appendFile(logs.path(r1), `${piece.repeat(5_000)}${piece === 'c' ? '' : '\n'}`)
+      await waitFor(async () => (await logs.size(r1)) === 0, { what: 'the file to be cut' })
+    }
+    expect((await readdir(directory.path)).toSorted()).toEqual(['r-1.log', 'r-1.log.1', 'r-1.log.2'])
+    for (const name of ['r-1.log.1', 'r-1.log.2']) expect((await stat(join(directory.path, name))).size).toBeLessThanOrEqual(1000)
+    await logs.remove(r1)
+    expect(await readdir(directory.path)).toEqual([])
+  })
+
+  it('reads one log as it is, and several each under its name', async () => {
+    const { directory, logs } = await world()
+    await using _ = directory
+    await writeFile(logs.path(r1), 'one\n')
+    await writeFile(logs.path(r2), 'two\n')
+    const { signal } = new AbortController()
+    expect(await text(logs.read(() => [r1], { follow: false, signal }))).toBe('one\n')
+    expect(await text(logs.read(() => [r1, r2], { follow: false, signal }))).toBe('==> replica r-1 <==\none\n==> replica r-2 <==\ntwo\n')
+  })
+
+  it('follows what comes, also after the file was cut, until nobody reads any more', async () => {
+    const { directory, logs } = await world()
+    await using _ = directory
+    await writeFile(logs.path(r1), 'one\n')
+    const reading = new AbortController()
+    const stream = logs.read(() => [r1], { follow: true, signal: reading.signal })
+    let seen = ''
+    stream.setEncoding('utf8').on('data', (chunk: string) => (seen += chunk))
+    await waitFor(() => seen === 'one\n', { what: 'what was there' })
+    await appendFile(logs.path(r1), 'two\n')
+    await waitFor(() => seen === 'one\ntwo\n', { what: 'what came' })
+    await writeFile(logs.path(r1), '3\n')
+    await waitFor(() => seen === 'one\ntwo\n3\n', { what: 'what came after the cut' })
+    reading.abort()
+    await waitFor(() => stream.readableEnded, { what: 'the end' })
+  })
+})
