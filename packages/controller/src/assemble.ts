@@ -1,6 +1,7 @@
 // The parts of a controller, put together. Everything is made here and handed on; nothing below reaches for it.
 import type { LocalHub } from '@muster/bus'
 import { createRequestVerifier, newId, version, type Clock, type DataDir, type Log } from '@muster/host'
+import type { ReplicaId } from '@muster/protocol'
 import { createFailureLimit } from './auth/failure-limit.ts'
 import { isOpenTo } from './auth/may.ts'
 import { isLoopbackHost } from './auth/origin.ts'
@@ -64,6 +65,8 @@ export interface ControllerDeps {
   readonly ownWorkers?: () => ReadonlySet<string>
   /** Where the backends are that come with Muster; its own directory unless told. */
   readonly backendsDirectory?: string
+  /** Models of the built-in gallery that a new installation begins with. */
+  readonly firstModels?: readonly string[]
   /** Told where commands and wishes stand, by their names in the catalogue of failures. */
   readonly step?: Step
   /** Gives up the start. */
@@ -126,7 +129,9 @@ function createParts(foundation: Foundation) {
   const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
   const id = newId('c')
-  const { operations, inventory, planners, wishes, loads } = createBackendParts(foundation, { id, onSettled: metrics.settled })
+  const { operations, inventory, planners, wishes, loads } = createBackendParts(foundation, {
+    ...{ id, onSettled: metrics.settled, onReady: (replica) => models.noteReady(replica) },
+  })
   const { settleByInventory } = operations
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
   feed.listen(({ changes }) => {
@@ -134,7 +139,10 @@ function createParts(foundation: Foundation) {
     models.wake()
     loads.noteChanges(new Set(changes.map(({ kind }) => kind)))
   })
-  const models = createModels({ bus, store, settings, holder: id, clock, log })
+  const models = createModels({
+    ...{ bus, store, settings, holder: id, builtin: foundation.builtin, stopping: foundation.stopping, clock, log },
+    outbound: planners.outbound,
+  })
   const readers = {
     stats: createStatsReader(store.stats),
     model: models.read,
@@ -194,8 +202,15 @@ function membershipOf({ settings, store, connected, clock, log, ...foundation }:
   })
 }
 
+interface BackendPartsDeps {
+  readonly id: string
+  readonly onSettled: OperationsDeps['onSettled']
+  /** A process serves a model. */
+  readonly onReady: (replica: ReplicaId) => void
+}
+
 /** What is wished about backends, what is so, and what could be. */
-function createBackendParts(foundation: Foundation, { id, onSettled }: { id: string; onSettled: OperationsDeps['onSettled'] }) {
+function createBackendParts(foundation: Foundation, { id, onSettled, onReady }: BackendPartsDeps) {
   const { settings, store, clock, log, stopping } = foundation
   const { bus } = foundation.connected
   const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
@@ -215,7 +230,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled }: { id: str
     wakeOperations: operations.wake,
     heard: operations.heard,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),
-    onStep: () => undefined,
+    onStep: ({ to }) => to !== 'gone' && to.state === 'ready' && to.replicaId !== null && onReady(to.replicaId),
   })
   const inventory = createInventory({
     ...{ bus, store, settings, holder: id, stopping, clock, log },

@@ -8,10 +8,11 @@ import { createLoginLink } from './auth/login-link.ts'
 import { packBuiltins, type BuiltinBlobs } from './builtin/builtin-blobs.ts'
 import { connectBus } from './connect-bus.ts'
 import { claimAddress } from './http/server.ts'
+import { registerFirstModels } from './models/first-models.ts'
 import { ownUrl } from './own-url.ts'
 import { galleriesOf } from './settings.ts'
 import { openDatabase } from './store/open-database.ts'
-import { createStore } from './store/store.ts'
+import { createStore, type Store } from './store/store.ts'
 
 export interface Controller {
   readonly url: string
@@ -61,13 +62,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
 
   const made = database.prepare({
     signal: stopping.signal,
-    afterwards: async () => {
-      await builtin
-      await store.galleries.syncSettings(galleriesOf(settings))
-      const withdrawn = await store.reopen.withdrawFromAgents()
-      if (withdrawn > 0) log.warn('wishes for nodes that are agents now were cancelled', { rows: withdrawn })
-      return await ensureSecrets({ access: store.access, dataDir, given: settings })
-    },
+    afterwards: () => prepareContents(deps, { builtin, store }),
   })
   const running = made.then(() => toldWhenDead(parts.run(stopping.signal), log))
   made.then(() => completeOwn(builtin, { signal: stopping.signal, log })).catch(() => undefined)
@@ -119,6 +114,19 @@ async function completeOwn(builtin: Promise<BuiltinBlobs>, deps: { signal: Abort
   } catch (error) {
     if (!deps.signal.aborted) deps.log.warn('what comes with Muster is not complete', { error })
   }
+}
+
+/** What has to be there before anybody is served, once the tables are. */
+async function prepareContents(
+  { settings, dataDir, log, firstModels }: ControllerDeps,
+  { builtin, store }: { builtin: Promise<BuiltinBlobs>; store: Store },
+): Promise<FirstStart> {
+  await builtin
+  await store.galleries.syncSettings(galleriesOf(settings))
+  const withdrawn = await store.reopen.withdrawFromAgents()
+  if (withdrawn > 0) log.warn('wishes for nodes that are agents now were cancelled', { rows: withdrawn })
+  if (firstModels !== undefined) await registerFirstModels(firstModels, { builtin: await builtin, models: store.models })
+  return await ensureSecrets({ access: store.access, dataDir, given: settings })
 }
 
 async function toldWhenDead(running: Promise<void>, log: Log): Promise<void> {

@@ -15,6 +15,8 @@ export interface ControllerStart {
   readonly signal: AbortSignal
   readonly localHub?: LocalHub
   readonly ownWorkers?: () => ReadonlySet<string>
+  /** Models of the built-in gallery that a new installation begins with. */
+  readonly firstModels?: readonly string[]
 }
 
 export interface RunningController {

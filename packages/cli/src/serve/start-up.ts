@@ -40,6 +40,7 @@ export async function startUp(start: UpStart): Promise<Service> {
     ...start,
     ...(localHub === undefined ? {} : { localHub }),
     ownWorkers: () => ownKeys,
+    firstModels: ['tiny'],
   })
   const running = { ...controller, localUrl: localUrl({ host: start.settings.host, port: controller.controller.port }), localHub, ownKeys }
   await startWorkersOn(stack, running, start)

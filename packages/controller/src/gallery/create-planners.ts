@@ -26,6 +26,7 @@ export function createPlanners({ settings, store, builtin, stopping, clock, log 
   const catalogue = createCatalogue({ galleries: store.galleries, builtin, outbound, stopping, clock })
   const resolve = createResolveSource({ outbound, oci, builtin, clock })
   return {
+    outbound,
     catalogue,
     resolve,
     planInstall: createPlanInstall({ catalogue, resolve }),

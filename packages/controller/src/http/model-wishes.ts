@@ -29,15 +29,15 @@ export function modelWishEndpoints(deps: ModelWishDeps): Endpoint[] {
   return [
     endpoint(routes.load, async ({ params: { name }, ...call }) => {
       const load = async (wish: ModelWish, once: Once) => wishes.load({ ...wish, replicas: await askedOf(name, deps) }, once)
-      return await submit(call, { name, request: ['model load', name], wish: load }, deps)
+      return await submitWish(call, { name, request: ['model load', name], wish: load }, deps)
     }),
     endpoint(routes.unload, async ({ params: { name }, ...call }) => {
       const request = ['model unload', name]
-      return await submit(call, { name, request, wish: (wish, once) => wishes.unload(wish, once) }, deps)
+      return await submitWish(call, { name, request, wish: (wish, once) => wishes.unload(wish, once) }, deps)
     }),
     endpoint(routes.remove, async ({ params: { name }, ...call }) => {
       const request = ['model delete', name]
-      return await submit(call, { name, request, wish: (wish, once) => wishes.remove(wish, once) }, deps)
+      return await submitWish(call, { name, request, wish: (wish, once) => wishes.remove(wish, once) }, deps)
     }),
   ]
 }
@@ -52,13 +52,13 @@ async function askedOf(name: ModelName, { models, show }: ModelWishDeps): Promis
   return Math.max(1, view?.replicas_desired ?? 0)
 }
 
-interface Asked {
+export interface Asked {
   readonly name: ModelName
   readonly request: unknown
   readonly wish: (wish: ModelWish, once: Once) => Promise<Wished>
 }
 
-async function submit(call: Caller, { name, request, wish }: Asked, { keys, wake }: ModelWishDeps): Promise<Answer<Accepted>> {
+export async function submitWish(call: Caller, { name, request, wish }: Asked, { keys, wake }: ModelWishDeps): Promise<Answer<Accepted>> {
   const key = idempotencyKeyOf(call, request)
   const before = await answeredBefore(keys, key)
   if (before !== null) return before

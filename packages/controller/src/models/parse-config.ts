@@ -30,7 +30,7 @@ export function parseConfig(text: string, { name, format }: { name: ModelName; f
 }
 
 /** The same for values that are there already, as of a gallery. */
-function checkConfig(value: object, { name, lineOf }: { name: ModelName; lineOf: ConfigText['lineOf'] }): ModelConfig {
+export function checkConfig(value: object, { name, lineOf }: { name: ModelName; lineOf: ConfigText['lineOf'] }): ModelConfig {
   const parsed = ModelConfig.safeParse(value)
   if (!parsed.success) throw explain(parsed.error, lineOf)
   if (parsed.data.name !== name)

@@ -1,7 +1,7 @@
 // Operations about models, from the wish to their end. Loads and replicas are moved by hand, as the loop that owns them would.
 import { fileURLToPath } from 'node:url'
 import { silentLog } from '@muster/host'
-import { ModelConfig, ModelName, NodeId, OperationId, Registration, type OperationView } from '@muster/protocol'
+import { ModelConfig, ModelName, NodeId, OperationId, Registration, ReplicaId, type OperationView } from '@muster/protocol'
 import { createTestDatabase } from '@muster/testkit'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -255,4 +255,59 @@ it('S0.29 a deletion takes everything of the model with it, and waits for what n
   expect(await claim()).toEqual([])
   for (const removal of claimed) await store.modelRemovals.settle(removal, null)
   expect((await look(wished.id)).nodes.map((node) => node.status)).toEqual(['queued', 'success'])
+})
+
+describe('load info', () => {
+  const options = { backend: 'llama', context_size: 512 }
+  const save = (model: string, revision: string, more: object = {}) =>
+    store.loadInfo.save({ model, backend: 'llama', revision, options: { ...options, ...more } })
+
+  it('S4.1 S4.2 is kept by the name of the model, apart from replicas: backend and options', async () => {
+    await create('info')
+    await sql`insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at)
+      values ('r-info', 'info', 'rev', 0, ${one}, 'llama', ${JSON.stringify(options)}::jsonb, 'ready', now())`.execute(connection.db)
+    await store.loadInfo.saveOf(ReplicaId.parse('r-info'))
+    expect(await store.loadInfo.find('info')).toMatchObject({ model: 'info', backend: 'llama', revision: 'rev', options })
+  })
+
+  it('S4.3 of concurrent writers the last wins, and the time never goes back', async () => {
+    await save('raced', 'first')
+    const before = (await store.loadInfo.find('raced'))?.updatedAt ?? ''
+    await Promise.all(Array.from({ length: 20 }, (_, index) => save('raced', `r${index}`)))
+    await save('raced', 'last', { context_size: 1 })
+    const found = await store.loadInfo.find('raced')
+    expect(found).toMatchObject({ revision: 'last', options: { context_size: 1 } })
+    expect(Date.parse(found?.updatedAt ?? '')).toBeGreaterThanOrEqual(Date.parse(before))
+    expect(await connection.db.selectFrom('model_load_info').select('model').where('model', '=', 'raced').execute()).toHaveLength(1)
+  })
+
+  it('S4.4 an empty name is refused', async () => {
+    await expect(save('', 'r')).rejects.toThrow('empty')
+  })
+
+  it('S4.5 is not found where there is none', async () => {
+    expect(await store.loadInfo.find('never')).toBeNull()
+  })
+
+  it('S4.6 stays when all replicas are gone', async () => {
+    await sql`delete from replicas where model = 'info'`.execute(connection.db)
+    expect(await store.loadInfo.find('info')).toMatchObject({ revision: 'rev' })
+  })
+
+  it('S4.7 each replica has the revision and options that it was started with', async () => {
+    await addReplica('r-own', 'info', one)
+    const row = await connection.db
+      .selectFrom('replicas')
+      .select(['revision', 'config'])
+      .where('id', '=', 'r-own')
+      .executeTakeFirstOrThrow()
+    expect(row).toEqual({ revision: 'r', config: {} })
+  })
+
+  it('S4.14 goes with its model, and a replica that was ready too late does not bring it back', async () => {
+    await store.modelWishes.remove(wish('info'), null)
+    await store.loadInfo.saveOf(ReplicaId.parse('r-own'))
+    expect(await store.loadInfo.find('info')).toBeNull()
+    expect(await store.models.find(ModelName.parse('info'))).toBeNull()
+  })
 })

@@ -60,6 +60,17 @@ export class ModelStore {
     })
   }
 
+  /** What a new installation begins with; nothing when it ever had begun, or has anything of its own. */
+  async begin(first: readonly Readonly<{ config: ModelConfig; revision: string }>[]): Promise<void> {
+    await this.#db.transaction().execute(async (tx) => {
+      const { rows } = await sql`
+        insert into duties (name, done_at) values ('first models', now()) on conflict do nothing returning name`.execute(tx)
+      const used = await sql`select from models union all select from nodes limit 1`.execute(tx)
+      if (rows.length === 0 || used.rows.length > 0) return
+      for (const { config, revision } of first) await createModel(tx, config, revision)
+    })
+  }
+
   /** Changes nothing that runs. False when there is no such model. */
   async setScheduling(name: ModelName, scheduling: Scheduling): Promise<boolean> {
     return await this.#inTurn(name, async (tx) => {

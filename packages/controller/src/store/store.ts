@@ -9,6 +9,7 @@ import { FileHolderStore } from './file-holders.ts'
 import { GalleryStore } from './galleries.ts'
 import { IntentStore } from './intents.ts'
 import { InventoryStore } from './inventory.ts'
+import { LoadInfoStore } from './load-info.ts'
 import { LoadStore } from './loads.ts'
 import { ModelJobStore } from './model-jobs.ts'
 import { ModelOperationStore } from './model-operations.ts'
@@ -39,6 +40,7 @@ export function createStore(db: Kysely<Database>) {
     galleries: new GalleryStore(db),
     intents: new IntentStore(db),
     inventory: new InventoryStore(db),
+    loadInfo: new LoadInfoStore(db),
     loads: new LoadStore(db),
     modelJobs: new ModelJobStore(db),
     modelOperations: new ModelOperationStore(db),

@@ -25,7 +25,7 @@ export const ModelFile = z.object({
     .regex(/^[0-9a-f]{64}$/)
     .optional(),
   size: z.number().int().min(0).optional(),
-  /** Workers that have these very bytes, tried before `uri`: where the file is (GET, with ranges), and the header that is good for it alone. */
+  /** Workers that have these very bytes, tried before `uri`: their gateways, and the header that is good for this file there alone. */
   peers: z
     .array(z.object({ url: z.string().max(512), authorization: z.string().max(512) }))
     .max(16)

@@ -2,14 +2,15 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { failureOf } from '@muster/protocol'
 import { parseGallery } from './parse-gallery.ts'
-import type { ParseJob, ParseOutcome } from './parse-thread.ts'
+import { parseModelGallery } from './parse-model-gallery.ts'
+import type { ParseOutcome, ThreadJob } from './parse-thread.ts'
 
 // Given by parse-thread.ts and nobody else.
-const { text, options } = workerData as ParseJob
+const { text, options, kind } = workerData as ThreadJob
 
 function parse(): ParseOutcome {
   try {
-    return { entries: parseGallery(text, options) }
+    return { entries: kind === 'model' ? parseModelGallery(text, options) : parseGallery(text, options) }
   } catch (error) {
     return { failure: failureOf(error) }
   }

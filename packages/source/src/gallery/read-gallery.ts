@@ -6,7 +6,7 @@ import type { Outbound } from '../outbound/outbound.ts'
 import { parseBuiltinUri } from './builtin-uri.ts'
 import type { Gallery } from './find-backend.ts'
 import { galleryLimits } from './parse-gallery.ts'
-import { parseGalleryBeside } from './parse-thread.ts'
+import { parseGalleryBeside, parseModelGalleryBeside, type ParseJob } from './parse-thread.ts'
 import type { GalleryOrigin } from './source-uri.ts'
 
 export interface GalleryReaderDeps {
@@ -26,7 +26,7 @@ const mostParsed = 64
 
 export type GalleryReader = ReturnType<typeof createGalleryReader>
 
-export function createGalleryReader({ outbound, readBuiltin }: GalleryReaderDeps) {
+function createTextReader({ outbound, readBuiltin }: GalleryReaderDeps) {
   async function fetchText(name: string, url: URL, signal: AbortSignal): Promise<string> {
     const response = await outbound.request({ url, headers: { accept: 'application/yaml, text/yaml, text/plain, */*' }, signal })
     if (response.status === 200) return await response.text(galleryLimits.maxBytes)
@@ -44,16 +44,29 @@ export function createGalleryReader({ outbound, readBuiltin }: GalleryReaderDeps
     if (address.protocol === 'file:') return { text: await readBounded(name, address), origin: 'local' }
     return { text: await fetchText(name, address, signal), origin: 'remote' }
   }
+  return textOf
+}
 
-  // Reading is cheap and parsing is not: most of the time it is the same text again.
-  const parsed = new Map<string, { readonly text: string; readonly gallery: Gallery }>()
-  return async (address: GalleryAddress, signal: AbortSignal): Promise<Gallery> => {
+export function createGalleryReader(deps: GalleryReaderDeps) {
+  return createReader(deps, async (job, { name }, signal): Promise<Gallery> => ({ name, entries: await parseGalleryBeside(job, signal) }))
+}
+
+export function createModelGalleryReader(deps: GalleryReaderDeps) {
+  return createReader(deps, async (job, _, signal) => await parseModelGalleryBeside(job, signal))
+}
+
+type Parse<T> = (job: ParseJob, address: GalleryAddress, signal: AbortSignal) => Promise<T>
+
+/** Reading is cheap and parsing is not: most of the time it is the same text again. */
+function createReader<T>(deps: GalleryReaderDeps, parse: Parse<T>) {
+  const textOf = createTextReader(deps)
+  const parsed = new Map<string, { readonly text: string; readonly gallery: T }>()
+  return async (address: GalleryAddress, signal: AbortSignal): Promise<T> => {
     const { text, origin } = await textOf(address, signal)
     const key = JSON.stringify([address.name, address.url])
     const before = parsed.get(key)
     if (before?.text === text) return before.gallery
-    const entries = await parseGalleryBeside({ text, options: { name: `the gallery ${address.name}`, origin } }, signal)
-    const gallery = { name: address.name, entries }
+    const gallery = await parse({ text, options: { name: `the gallery ${address.name}`, origin } }, address, signal)
     if (parsed.size >= mostParsed) parsed.clear()
     parsed.set(key, { text, gallery })
     return gallery

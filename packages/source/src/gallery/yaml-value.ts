@@ -4,7 +4,7 @@
 import { FleetError } from '@muster/protocol'
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar, type Document, type Node, type YAMLMap } from 'yaml'
 
-export type YamlValue = string | null | readonly YamlValue[] | YamlObject
+export type YamlValue = string | number | boolean | null | readonly YamlValue[] | YamlObject
 export interface YamlObject {
   readonly [key: string]: YamlValue
 }
@@ -14,6 +14,8 @@ export interface YamlLimits {
   /** Values after all aliases and merge keys are followed. */
   readonly maxValues: number
   readonly maxDepth: number
+  /** Numbers and booleans stay as they were written (`version: 1.10` is "1.10"), or are what they mean. */
+  readonly scalars?: 'text' | 'typed'
 }
 
 /** What was made of a node, and how many values it stands for. */
@@ -22,10 +24,7 @@ interface Made {
   readonly weight: number
 }
 
-/**
- * Core schema with merge keys. Numbers and booleans stay as they were written: `version: 1.10` is "1.10".
- * `what` begins the sentence of a refusal.
- */
+/** Core schema with merge keys. `what` begins the sentence of a refusal. */
 export function readYaml(text: string, what: string, limits: YamlLimits): YamlValue {
   const bytes = Buffer.byteLength(text)
   if (bytes > limits.maxBytes) throw refusal(what, `it has ${bytes} bytes; at most ${limits.maxBytes} are read`)
@@ -81,7 +80,7 @@ function createReader({ what, limits, lines }: { what: string; limits: YamlLimit
   }
 
   function readPlain(node: Node, depth: number): Made {
-    if (isScalar(node)) return { value: scalarValue(node), weight: 1 }
+    if (isScalar(node)) return { value: limits.scalars === 'typed' ? typedValue(node) : scalarValue(node), weight: 1 }
     if (isMap(node)) return readMap(node, depth)
     if (!isSeq(node)) return fail(node, 'it has something that is neither a value, a list nor a mapping')
     const items = node.items.map((item) => read(item as Node, depth + 1))
@@ -124,7 +123,13 @@ const sum = (made: readonly Made[]): number => made.reduce((weight, each) => wei
 const isMergeKey = (key: Scalar): boolean =>
   typeof key.value === 'symbol' || (key.value === '<<' && (key.type === undefined || key.type === Scalar.PLAIN))
 
-export const isObject = (value: YamlValue): value is YamlObject => typeof value === 'object' && value !== null && !Array.isArray(value)
+export const isObject = (value: unknown): value is YamlObject => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** What JSON has no word for stays text. */
+function typedValue(node: Scalar): YamlValue {
+  const { value } = node
+  return typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value)) ? value : scalarValue(node)
+}
 
 function scalarValue(node: Scalar): string | null {
   if (node.value === null || node.value === undefined) return null

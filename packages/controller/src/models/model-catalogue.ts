@@ -1,0 +1,90 @@
+// What all galleries of the cluster offer for models, the built-in one first. Each is read on its own: one that can't be
+// read is a problem of its own, and the others still count.
+import { text } from 'node:stream/consumers'
+import type { Clock } from '@muster/host'
+import {
+  failureOf,
+  FleetError,
+  type Digest,
+  type Failure,
+  type ModelConfig,
+  type ModelGalleryEntry,
+  type ModelName,
+} from '@muster/protocol'
+import { createModelGalleryReader, type GalleryAddress, type Outbound } from '@muster/source'
+import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
+import { within } from '../gallery/within.ts'
+import { builtinGalleryName } from '../settings.ts'
+import { createSharedRun, type SharedRun } from '../shared-run.ts'
+import type { GalleryStore } from '../store/galleries.ts'
+import { checkConfig, InvalidConfig } from './parse-config.ts'
+
+export interface OfferedModels {
+  /** In the order in which a name is looked up; a name that several offer is the first one's. */
+  readonly models: readonly Readonly<{ gallery: string; entry: ModelGalleryEntry }>[]
+  readonly problems: readonly Readonly<{ gallery: string; failure: Failure }>[]
+}
+/** As of now, or no older than told. */
+export type ModelCatalogue = SharedRun<OfferedModels>
+
+export interface ModelCatalogueDeps {
+  readonly galleries: Pick<GalleryStore, 'list'>
+  readonly builtin: Promise<BuiltinBlobs>
+  readonly outbound: Outbound
+  readonly stopping: AbortSignal
+  readonly clock: Clock
+}
+
+const oneMayTakeMs = 10_000
+
+export function createModelCatalogue({ galleries: store, builtin, outbound, stopping, clock }: ModelCatalogueDeps): ModelCatalogue {
+  const read = createModelGalleryReader({ outbound, readBuiltin: async (digest) => await textOf(await builtin, digest) })
+  const readOne = async ({ name, url }: GalleryAddress): Promise<OfferedModels> => {
+    const limit = { clock, ms: oneMayTakeMs, what: `reading the gallery ${name}`, signal: stopping }
+    try {
+      const entries = await within(limit, (signal) => read({ name, url }, signal))
+      return { models: entries.map((entry) => ({ gallery: name, entry })), problems: [] }
+    } catch (error) {
+      return { models: [], problems: [{ gallery: name, failure: failureOf(error) }] }
+    }
+  }
+  return createSharedRun(async () => {
+    const own = (await builtin).models.map((entry) => ({ gallery: builtinGalleryName, entry }))
+    const found = await Promise.all((await store.list()).filter(({ kind }) => kind === 'model').map(readOne))
+    const all = [...own, ...found.flatMap(({ models }) => models)]
+    const first = new Map(all.toReversed().map((model) => [model.entry.name, model]))
+    return { models: all.filter((model) => first.get(model.entry.name) === model), problems: found.flatMap(({ problems }) => problems) }
+  }, clock)
+}
+
+async function textOf(builtin: BuiltinBlobs, digest: Digest): Promise<string> {
+  const size = (await builtin.size(digest)) ?? 0
+  return size === 0 ? '' : await text(builtin.open(digest, { start: 0, end: size - 1 }))
+}
+
+/** Throws FleetError `not_found`, also when it may be in a gallery that can't be read now: that one is named. */
+export function findModel({ models, problems }: OfferedModels, name: ModelName): ModelConfig {
+  const found = models.find(({ entry }) => entry.name === name)
+  if (found !== undefined) return configOf(found)
+  const unread = problems.map(({ gallery, failure }) => `${gallery} (${failure.message})`).join('; ')
+  const beside = unread === '' ? '' : `, and these can't be read now: ${unread}`
+  throw new FleetError({
+    code: 'not_found',
+    retry: 'never',
+    message: `no gallery offers a model ${name}${beside}; GET /api/models/gallery lists them`,
+  })
+}
+
+/** Files of the entry and of its configuration together; of one name the configuration's own. */
+function configOf({ gallery, entry }: OfferedModels['models'][number]): ModelConfig {
+  const own = Array.isArray(entry.config['files']) ? (entry.config['files'] as { filename?: unknown }[]) : []
+  const named = new Set(own.map((file) => file.filename))
+  const files = [...entry.files.filter(({ filename }) => !named.has(filename)), ...own]
+  try {
+    return checkConfig({ ...entry.config, name: entry.name, files }, { name: entry.name, lineOf: () => null })
+  } catch (error) {
+    if (!(error instanceof InvalidConfig)) throw error
+    const message = `what the gallery ${gallery} says of ${entry.name} is no configuration: ${error.message}`
+    throw new FleetError({ code: 'invalid', retry: 'never', message }, { cause: error })
+  }
+}
