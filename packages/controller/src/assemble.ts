@@ -30,12 +30,13 @@ import { nodeAgentEndpoints } from './http/node-agent.ts'
 import { nodeLogEndpoints } from './http/node-logs.ts'
 import { nodeEndpoints } from './http/nodes.ts'
 import { openAiEndpoints } from './http/openai.ts'
+import { replicaEndpoints } from './http/replicas.ts'
 import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
 import { statsEndpoints } from './http/stats.ts'
 import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
-import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
+import { createLoads, quietMsOf, type Loads, type LoadsDeps } from './loads/create-loads.ts'
 import { createServing } from './inference/create-serving.ts'
 import { createInventory } from './inventory/create-inventory.ts'
 import { createMetrics, refreshMetrics, type Metrics } from './metrics.ts'
@@ -130,7 +131,7 @@ function createParts(foundation: Foundation) {
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
   const id = newId('c')
   const { operations, inventory, planners, wishes, loads } = createBackendParts(foundation, {
-    ...{ id, onSettled: metrics.settled, onReady: (replica) => models.noteReady(replica) },
+    ...{ id, onSettled: metrics.settled, onReady: (replica) => models.noteReady(replica), onLoadStep: metrics.loadStepped },
   })
   const { settleByInventory } = operations
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
@@ -146,6 +147,7 @@ function createParts(foundation: Foundation) {
   const readers = {
     stats: createStatsReader(store.stats),
     model: models.read,
+    replica: loads.read,
     node: readNodes,
     operation: operations.read,
     backend: inventory.fleet.read,
@@ -159,14 +161,8 @@ function createParts(foundation: Foundation) {
     metrics: metrics.inference,
     onStats: (at) => void hub.tick('stats', [at]),
   })
-  const housekeeping = createHousekeeping({
-    store,
-    principals,
-    own: { id, version, url: foundation.url },
-    historyMs: settings.historyRetention,
-    clock,
-    log,
-  })
+  const own = { id, version, url: foundation.url }
+  const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
   return {
     ...{ metrics, feed, principals, principalWatch, prober, pulse, inventory, membership },
     ...{ hub, housekeeping, models, operations, planners, wishes, loads, serving },
@@ -207,14 +203,15 @@ interface BackendPartsDeps {
   readonly onSettled: OperationsDeps['onSettled']
   /** A process serves a model. */
   readonly onReady: (replica: ReplicaId) => void
+  readonly onLoadStep: LoadsDeps['onStep']
 }
 
 /** What is wished about backends, what is so, and what could be. */
-function createBackendParts(foundation: Foundation, { id, onSettled, onReady }: BackendPartsDeps) {
+function createBackendParts(foundation: Foundation, { id, onSettled, onReady, onLoadStep }: BackendPartsDeps) {
   const { settings, store, clock, log, stopping } = foundation
   const { bus } = foundation.connected
   const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
-  const wishes = createWishes({ nodes: store.nodes, intents: store.intents, ...planners })
+  const wishes = createWishes({ nodes: store.nodes, intents: store.intents, replicas: store.replicas, ...planners })
   const operations = createOperations({
     ...{ bus, store, settings, holder: id, random: Math.random, step: foundation.step ?? noStep, clock, log },
     onSettled: (settled) => {
@@ -230,7 +227,10 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady }: 
     wakeOperations: operations.wake,
     heard: operations.heard,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),
-    onStep: ({ to }) => to !== 'gone' && to.state === 'ready' && to.replicaId !== null && onReady(to.replicaId),
+    onStep(taken) {
+      onLoadStep(taken)
+      if (taken.to !== 'gone' && taken.to.state === 'ready' && taken.to.replicaId !== null) onReady(taken.to.replicaId)
+    },
   })
   const inventory = createInventory({
     ...{ bus, store, settings, holder: id, stopping, clock, log },
@@ -247,9 +247,10 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady }: 
 
 function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }: { isStarted: () => boolean; isReady: () => boolean }) {
   const { settings, store, connected, builtin, clock, log, stopping, url } = foundation
-  const { metrics, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, wishes } = parts
+  const { metrics, loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, wishes } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes, intents: store.intents }),
+    ...replicaEndpoints({ ...store, inFlight: loads.inFlight, place: loads.place }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
     ...galleryEndpoints({ galleries: store.galleries, builtin }),
@@ -308,7 +309,7 @@ function metricsOf({ connected: { bus }, store }: Foundation, { metrics, serving
     registry: metrics.registry,
     async refresh(): Promise<void> {
       serving.refreshMetrics()
-      await refreshMetrics(metrics, { bus, nodes: store.nodes, operations: store.operations, listeners: hub.listenerCount() })
+      await refreshMetrics(metrics, { bus, store, listeners: hub.listenerCount() })
     },
   }
 }

@@ -10,6 +10,9 @@ const rememberDeletedMs = 3_600_000
 /** As long as a client may repeat a request with its Idempotency-Key. */
 const rememberKeysMs = 86_400_000
 
+/** Processes that exited, for those who look for the reason. */
+const rememberExitedMs = 3_600_000
+
 export interface HousekeepingDeps {
   readonly store: Store
   readonly principals: PrincipalFinder
@@ -32,6 +35,7 @@ export function createHousekeeping({ store, principals, historyMs, own, clock, l
     await store.access.removeExpired()
     await store.changes.forgetDeleted(rememberDeletedMs)
     await store.operations.forget({ historyMs, keysMs: rememberKeysMs })
+    await store.replicas.prune({ keepMs: rememberExitedMs, keepOfModel: 1_000 })
   }
 
   return {

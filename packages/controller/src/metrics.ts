@@ -3,10 +3,10 @@ import type { Bus } from '@muster/bus'
 import { NodeStatus } from '@muster/protocol'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { createInferenceMetrics } from './inference/inference-metrics.ts'
+import type { Taken } from './loads/advance.ts'
 import { countByStatus } from './nodes/count-by-status.ts'
 import type { Settled } from './reconcile/advance.ts'
-import type { NodeStore } from './store/nodes.ts'
-import type { OperationStore } from './store/operations.ts'
+import type { Store } from './store/store.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>
 
@@ -19,6 +19,12 @@ export function createMetrics() {
     help: 'From the wish to its end on a node',
     labelNames: ['kind', 'node', 'outcome'],
     buckets: [0.1, 0.5, 2, 10, 30, 120, 600, 3_600, 86_400],
+    registers,
+  })
+  const loadFailures = new Counter({
+    name: 'muster_load_failures_total',
+    help: 'Tries to load a model that failed, by their cause',
+    labelNames: ['code'],
     registers,
   })
   return {
@@ -48,32 +54,42 @@ export function createMetrics() {
         settled.observe({ kind: intent.kind, node: intent.nodeId, outcome: intent.state }, seconds)
       }
     },
+    loadStepped: ({ to, event }: Pick<Taken, 'to' | 'event'>): void => {
+      const isNews = event.type !== 'claimed' && event.type !== 'hurried'
+      if (to !== 'gone' && to.state === 'failed' && isNews) loadFailures.inc({ code: to.failure.code })
+    },
     pending: new Gauge({ name: 'muster_intents_pending', help: 'Wishes of nodes that are not settled', registers }),
     dead: new Gauge({ name: 'muster_intents_dead', help: 'Wishes that were given up after the last attempt', registers }),
     runningOnWorker: new Gauge({ name: 'muster_intents_running_on_worker', help: 'Wishes that take longer than their timeout', registers }),
     attempts: new Gauge({ name: 'muster_intents_attempts', help: 'Failed tries of the wishes that are not settled', registers }),
     queueAge: new Gauge({ name: 'muster_intents_queue_age_seconds', help: 'Age of the oldest wish that waits to be sent', registers }),
+    loads: new Gauge({ name: 'muster_loads', help: 'Loads of models by state', labelNames: ['state'], registers }),
+    replicas: new Gauge({ name: 'muster_replicas', help: 'Processes of models by state', labelNames: ['state'], registers }),
     listeners: new Gauge({ name: 'muster_event_listeners', help: 'Open event streams', registers }),
   }
 }
 
 /** What is known elsewhere and only looked up when somebody asks. */
-export async function refreshMetrics(
-  metrics: Metrics,
-  now: { bus: Bus; nodes: NodeStore; operations: OperationStore; listeners: number },
-): Promise<void> {
+export async function refreshMetrics(metrics: Metrics, now: { bus: Bus; store: Store; listeners: number }): Promise<void> {
   // The bus counts them; here they are only shown.
   metrics.busMessages.reset()
   for (const [outcome, count] of Object.entries(now.bus.stats())) metrics.busMessages.inc({ outcome }, Number(count))
   metrics.busConnected.set(now.bus.isConnected() ? 1 : 0)
   metrics.listeners.set(now.listeners)
-  const queue = await now.operations.counts()
+  const queue = await now.store.operations.counts()
   metrics.pending.set(queue.pending)
   metrics.dead.set(queue.dead)
   metrics.runningOnWorker.set(queue.runningOnWorker)
   metrics.attempts.set(queue.attempts)
   metrics.queueAge.set(queue.oldestSeconds)
+  for (const [gauge, counts] of [
+    [metrics.loads, await now.store.loads.countByState()],
+    [metrics.replicas, await now.store.replicas.countByState()],
+  ] as const) {
+    gauge.reset()
+    for (const { state, count } of counts) gauge.set({ state }, count)
+  }
   metrics.nodes.reset()
-  const counts = await countByStatus(now.nodes)
+  const counts = await countByStatus(now.store.nodes)
   for (const status of NodeStatus.options) metrics.nodes.set({ status }, counts[status] ?? 0)
 }

@@ -35,7 +35,12 @@ import { createStore, type Store } from '../src/store/store.ts'
 import type { Database } from '../src/store/tables.ts'
 
 export type LoadsWorld = Awaited<ReturnType<typeof startLoadsWorld>>
-export type TestLoads = Readonly<{ loads: Loads; taken: Taken[]; stop(): Promise<void> }>
+export type TestLoads = Readonly<{
+  loads: Loads
+  taken: Taken[]
+  stop(): Promise<void>
+  /** Nothing of it goes on, and nobody waits for it. */ kill(): void
+}>
 type Said = NodeEvent extends infer E ? (E extends NodeEvent ? Omit<E, 'incarnation' | 'seq'> : never) : never
 
 /** A worker as far as models go: it takes every load on and does nothing more, unless told. */
@@ -100,7 +105,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
       await own.close()
     }
     stops.push(stop)
-    return { loads, taken, stop }
+    return { loads, taken, stop, kill: () => stopping.abort() }
   }
 
   const rowOf = async (model: string, slot = 0): Promise<LoadRecord | null> =>
@@ -130,6 +135,10 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
     /** How a node is, as the silence sweep or an answer would say it. */
     async setPulse(id: NodeId, liveness: 'present' | 'silent' | 'gone'): Promise<void> {
       await sql`update node_pulses set liveness = ${liveness} where node_id = ${id}`.execute(connection.db)
+    },
+    async setModel(name: string, fields: { isHeld?: boolean; asked?: number }): Promise<void> {
+      await sql`update models set is_held = ${fields.isHeld ?? false}, asked_replicas = coalesce(${fields.asked ?? null}::int, asked_replicas)
+        where name = ${name}`.execute(connection.db)
     },
     async clear(): Promise<void> {
       await sql`delete from models`.execute(connection.db)

@@ -35,6 +35,7 @@ export function nodeRecord(id: string, { inventory = [], resources = {}, ...fact
     lastSeenAt: null,
     inFlight: 0,
     pendingOps: 0,
+    models: [],
     ...facts,
     inventory: inventory.map((backend) => InstalledBackend.parse(backend)),
     resources: Resources.parse(resources),

@@ -48,6 +48,7 @@ const refusalStatus: Readonly<Record<RefusalCode, number>> = {
   not_installed: 404,
   not_eligible: 409,
   no_eligible_nodes: 409,
+  in_use: 409,
 }
 
 /** Every 503 says when to come back. */

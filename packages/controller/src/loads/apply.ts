@@ -10,6 +10,7 @@ import {
   OperationId,
   opStatus,
   ReplicaId,
+  type BackendName,
   type CommandReply,
   type Failure,
   type Load,
@@ -20,17 +21,19 @@ import {
 } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
 import type { Place } from '../placement/candidates.ts'
+import { replicaPrefix } from '../replicas/compare.ts'
 import type { LoadRecord } from '../store/load-rows.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import type { Step } from '../step.ts'
 import type { Advance } from './advance.ts'
-import { decideLoad, eventOfStatus, type Decision, type InstallStanding, type StepDetail, type World } from './decide.ts'
+import type { Demands } from './demands.ts'
+import { decideLoad, eventOfStatus, tickOf, type Decision, type InstallStanding, type StepDetail, type World } from './decide.ts'
 import { isWanted } from './wanted.ts'
 
 /** The contract gives workers 2 s to accept. */
-const answerWithinMs = 4_000
+const answerWithinMs = 3_000
 /** After a command or a question of which nobody knows what became of it. */
 const againInMs = 1_000
 
@@ -39,8 +42,11 @@ export interface ApplyDeps {
   readonly loads: LoadStore
   readonly nodes: Pick<NodeStore, 'find'>
   readonly pulses: Pick<PulseStore, 'recordNoResponders'>
+  readonly demand: Demands
   readonly advance: Advance
   readonly place: Place
+  /** The name under which a backend is listed. */
+  readonly rowName: (backend: BackendName) => Promise<BackendName>
   /** Makes, or joins, the wish for a backend on one node; its operation. */
   readonly install: (wanted: { model: WantedModel; nodeId: NodeId; signal: AbortSignal }) => Promise<OperationId>
   readonly installStanding: (installId: OperationId, nodeId: NodeId) => Promise<InstallStanding>
@@ -72,7 +78,7 @@ export function createApply(deps: ApplyDeps): Apply {
 }
 
 async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<{ model: WantedModel | null; world: World }> {
-  const model = await deps.loads.model(load.model)
+  const model = await modelOf(load, deps)
   const nodeId = 'nodeId' in load ? load.nodeId : null
   const node = nodeId === null || load.state === 'failed' ? null : await deps.nodes.find(nodeId)
   const isNodeHere = node !== null && statusOf(node).status === 'healthy'
@@ -89,6 +95,14 @@ async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<{ mo
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
   return { model, world: { model: known, isNodeHere, placement, install } }
+}
+
+/** Its backend by the name that rows and inventories have it under: that of the meta backend, say. */
+async function modelOf({ model: name }: Load, { demand, rowName }: ApplyDeps): Promise<WantedModel | null> {
+  const model = await demand.of(name)
+  if (model === null) return null
+  const backend = await rowName(model.backend)
+  return { ...model, backend, config: { ...model.config, backend } }
 }
 
 type Task = Readonly<{ job: Job; model: WantedModel | null }>
@@ -150,7 +164,7 @@ async function askForInstall(nodeId: NodeId, { job, model }: Known, deps: ApplyD
 
 async function start(nodeId: NodeId, { job, model }: Known, deps: ApplyDeps): Promise<void> {
   const { load } = job.record
-  const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId('r'))
+  const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId(replicaPrefix))
   const opId = OperationId.parse(newId('ld'))
   const detail = { started: { backend: model.backend, config: model.config } }
   const placed = await move(job, { type: 'placed', nodeId, opId, replicaId }, deps, detail)
@@ -240,6 +254,8 @@ async function ask({ job, model }: Known, deps: ApplyDeps): Promise<void> {
     if (event === 'unknown') return await send({ job, model }, deps)
     const detail = { backendDigest: reply.digest ?? null }
     const moved = await move(job, event, deps, detail)
+    // What was answered is as good as what is told: of progress everything may be lost.
+    if (event.type === 'moved') await deps.loads.recordProgress([tickOf(load, { reply, bytes })], quietMs)
     if (event.type !== 'given_up' || moved === null) return
     deps.log.warn('a load showed no sign of life; it is cancelled on its worker', { model: load.model, node, op: op_id })
     await deps.bus.request(opCancel, { node }, { op_id }, to)

@@ -14,6 +14,7 @@ import type { Catalogue } from '../gallery/catalogue.ts'
 import type { Wishes } from '../operations/submit.ts'
 import { createPlace } from '../placement/candidates.ts'
 import { createReplicaListener } from '../replicas/listen.ts'
+import { viewReplica } from '../replicas/view.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { Step } from '../step.ts'
@@ -22,6 +23,7 @@ import { createAdvance, type Taken } from './advance.ts'
 import { createApply } from './apply.ts'
 import { createColdLoads } from './cold-loads.ts'
 import type { InstallStanding } from './decide.ts'
+import { createDemands } from './demands.ts'
 import { LoadLoop } from './loop.ts'
 import { createLoadStatuses, type Bytes } from './status.ts'
 
@@ -62,16 +64,18 @@ export function createLoads(deps: LoadsDeps) {
   const advance = createAdvance({ loads, onStep, random, log })
   const place = createPlace({ nodes, intents: store.intents, placement: store.placement, catalogue: deps.catalogue })
   const unload = createUnload({ bus, log })
+  const demand = createDemands({ loads, nodes })
   const apply = createApply({
-    ...{ bus, loads, nodes, pulses, advance, place, quietMs, clock, log },
+    ...{ bus, loads, nodes, pulses, demand, advance, place, quietMs, clock, log },
     install: installOf(deps),
     installStanding: installStandingOf(store),
     filesFor: deps.filesFor,
+    rowName: (backend) => store.intents.rowName(backend),
     stallMs: settings.opStallTimeout,
     step: deps.step,
   })
   const loop = new LoadLoop({
-    ...{ loads, advance, apply, holder, clock, log },
+    ...{ loads, demand, advance, apply, holder, clock, log },
     tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
     idleMs: settings.idleScaleDown,
     intervalMs: settings.reconcileInterval,
@@ -83,6 +87,9 @@ export function createLoads(deps: LoadsDeps) {
     place,
     inFlight: listener.inFlight,
     wake: (): void => loop.wake(),
+    /** For the event stream. */
+    read: async (ids: readonly string[]): Promise<Map<string, object>> =>
+      new Map((await replicas.listByIds(ids)).map((replica) => [replica.id, viewReplica(replica, listener.inFlight)])),
     /** What changed, by kind: nodes decide where what found no place could go. */
     noteChanges(kinds: ReadonlySet<string>): void {
       if (kinds.has('node')) void loads.reconsider().catch((error: unknown) => log.debug('loads could not be hurried', { error }))

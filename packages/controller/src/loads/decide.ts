@@ -12,6 +12,7 @@ import {
 } from '@muster/protocol'
 import { whyNowhere, type Placement } from '../placement/choose.ts'
 import type { Exit, ReplicaChange, Stamp } from '../store/replicas.ts'
+import type { ProgressTick } from '../store/intents.ts'
 import type { LoadBytes } from '../store/load-rows.ts'
 
 /** How far the wish for the backend has come that a load waits for. */
@@ -111,8 +112,10 @@ export function eventOfEnd(reply: OpStatusReply): LoadEvent | null {
     case 'succeeded':
       return { type: 'ready' }
     case 'failed':
-    case 'cancelled':
       return { type: 'failed', failure: reply.failure ?? unexplained(reply.state) }
+    case 'cancelled':
+      // Somebody called it off there; as long as the load is wanted, that says nothing against another try.
+      return { type: 'failed', failure: { ...(reply.failure ?? unexplained(reply.state)), retry: 'backoff' } }
     case 'unknown':
     case 'accepted':
     case 'running':
@@ -132,6 +135,15 @@ function hasMoved({ state, phase, current, progress_seq: seq }: OpStatusReply, s
   if (state === 'accepted') return true
   if (seq !== undefined && seen.seq !== null) return seq > seen.seq
   return seq !== undefined || (current ?? 0) !== seen.current || (phase ?? null) !== seen.phase
+}
+
+export function tickOf(
+  { nodeId, opId, epoch }: Extract<Load, { state: 'starting' }>,
+  { reply, bytes }: { reply: OpStatusReply; bytes: LoadBytes },
+): ProgressTick {
+  const { phase = null, current = 0, total = 0, progress_seq: seq = null } = reply
+  const percentage = total > 0 ? Math.min(100, Math.floor((current / total) * 1000) / 10) : 0
+  return { nodeId, opId, epoch, phase, fileName: bytes.fileName, current, total, percentage, seq }
 }
 
 const stalled = (stallMs: number, { phase, state }: OpStatusReply): Failure => ({

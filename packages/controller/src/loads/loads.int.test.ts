@@ -1,7 +1,9 @@
 // Loads on a real database and bus: several controllers, and workers that do what a test says.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { ReplicaId } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
-import { startLoadsWorld, type LoadsWorld, type TestLoads } from '../../test/loads-world.ts'
+import { sql } from 'kysely'
+import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
 
 let world: LoadsWorld
 const running: TestLoads[] = []
@@ -80,4 +82,287 @@ describe('a cold model', () => {
     worker.ready()
     await world.untilState('tiny', 'ready')
   })
+})
+
+/** A model that is up, and the worker that has it. */
+async function up(name: string, more: Record<string, unknown> = {}): Promise<{ worker: ModelWorker; replica: ReplicaId }> {
+  const worker = await world.addWorker(`worker of ${name}`)
+  await world.addModel(name, { scheduling: { min_replicas: 1 }, ...more })
+  const { replica_id: replica } = await worker.untilLoads(1)
+  worker.ready()
+  await world.untilState(name, 'ready')
+  return { worker, replica }
+}
+const replicaOf = async (id: ReplicaId) => await world.store.replicas.find(id)
+const untilReplica = (id: ReplicaId, state: string) =>
+  waitFor(async () => (await replicaOf(id))?.state === state, { what: `${id} to be ${state}` })
+
+describe('what is wanted', () => {
+  it('S1.16 S4.9 W35 comes up without a request, all slots at once and on different nodes', async () => {
+    await controller()
+    const workers = [await world.addWorker('one'), await world.addWorker('two')]
+    await world.addModel('tiny', { scheduling: { min_replicas: 2, max_replicas: 2 } })
+    const [one, two] = await Promise.all(workers.map((worker) => worker.untilLoads(1)))
+    expect(new Set([one?.slot, two?.slot])).toEqual(new Set([0, 1]))
+    for (const worker of workers) worker.ready()
+    await Promise.all([world.untilState('tiny', 'ready'), world.untilState('tiny', 'ready', { slot: 1 })])
+    expect(workers.flatMap(({ loads }) => loads)).toHaveLength(2)
+  })
+
+  it('W16 goes when it is held, that very process and no other', async () => {
+    await controller()
+    const kept = await up('kept')
+    const { worker, replica } = await up('tiny')
+    const other = kept.worker.loads.length + worker.loads.length
+    await world.setModel('tiny', { isHeld: true })
+    await untilReplica(replica, 'exited')
+    expect([...worker.unloads, ...kept.worker.unloads]).toEqual([replica])
+    expect(await world.rowOf('tiny')).toBeNull()
+    expect(await replicaOf(kept.replica)).toMatchObject({ state: 'ready' })
+    expect(kept.worker.loads.length + worker.loads.length).toBe(other)
+  })
+
+  it('goes when nobody has asked for it for long', async () => {
+    const { loads } = await controller({ settings: { opStallTimeout: 4_000, reconcileInterval: 200, idleScaleDown: 600 } })
+    const worker = await world.addWorker('one')
+    const tiny = await world.addModel('tiny')
+    await loads.cold.ensure(tiny)
+    const { replica_id: replica } = await worker.untilLoads(1)
+    worker.ready()
+    await untilReplica(replica, 'exited')
+    expect(worker.unloads).toEqual([replica])
+  })
+
+  it('of a new revision is a new replica, and the old one goes', async () => {
+    await controller()
+    const { worker, replica } = await up('tiny')
+    await world.addModel('tiny', { scheduling: { min_replicas: 1 }, options: { threads: 4 } }, 'rev-2')
+    const next = await worker.untilLoads(2)
+    expect(next).toMatchObject({ revision: 'rev-2', config: { options: { threads: 4 } } })
+    worker.ready(next)
+    await world.untilState('tiny', 'ready')
+    await untilReplica(replica, 'exited')
+    expect(worker.unloads).toEqual([replica])
+  })
+})
+
+describe('a process that exits', () => {
+  it('F3 is replaced at once by another one with another id, and then with a pause', async () => {
+    const { taken } = await controller()
+    const { worker, replica } = await up('tiny')
+    worker.exit(replica, { exit_code: 137, last_lines: ['CUDA error'] })
+    const second = await worker.untilLoads(2)
+    expect(second.replica_id).not.toBe(replica)
+    expect(await replicaOf(replica)).toMatchObject({ state: 'exited' })
+    worker.ready(second)
+    await world.untilState('tiny', 'ready')
+    worker.exit(second.replica_id, { signal: 'SIGKILL', last_lines: ['CUDA error'] })
+    const { load } = await world.untilState('tiny', 'failed')
+    expect(load).toMatchObject({ attempts: 2, failure: { message: expect.stringContaining('SIGKILL; its last lines: CUDA error') } })
+    expect(taken.filter(({ to }) => to !== 'gone' && to.state === 'failed')).toHaveLength(1)
+    expect(worker.loads).toHaveLength(2)
+  })
+
+  it('while it loads is the failure of the load', async () => {
+    const { loads } = await controller()
+    const worker = await world.addWorker('one')
+    const tiny = await world.addModel('tiny')
+    await loads.cold.ensure(tiny)
+    const { replica_id: replica } = await worker.untilLoads(1)
+    worker.exit(replica, { exit_code: 1, last_lines: ['no such file: tiny.gguf'] })
+    await world.untilState('tiny', 'failed')
+    expect(await loads.cold.status(tiny)).toMatchObject({ failure: { message: expect.stringContaining('no such file: tiny.gguf') } })
+  })
+})
+
+describe('a load that can not heal', () => {
+  it('wrong hash: is not tried again until there is a new revision', async () => {
+    const { loads } = await controller()
+    const worker = await world.addWorker('one')
+    const tiny = await world.addModel('tiny')
+    await loads.cold.ensure(tiny)
+    await worker.untilLoads(1)
+    worker.fail({ code: 'integrity', retry: 'never', message: 'tiny.gguf has another sha256' })
+    await world.untilState('tiny', 'failed')
+    expect(await loads.cold.ensure(tiny)).toMatchObject({ kind: 'failed', failure: { code: 'integrity', next_retry_at: null } })
+    await world.setModel('tiny', { asked: 0 })
+    await world.addWorker('two')
+    expect(await loads.cold.ensure(tiny)).toMatchObject({ kind: 'failed', failure: { code: 'integrity' } })
+    expect(worker.loads).toHaveLength(1)
+    await world.addModel('tiny', {}, 'rev-2')
+    await waitFor(async () => (await world.rowOf('tiny'))?.load.revision === 'rev-2', { what: 'the new revision' })
+  })
+
+  it('unknown backend: says which, and what is offered', async () => {
+    const { loads } = await controller()
+    await world.addWorker('one')
+    const tiny = await world.addModel('tiny', { backend: 'nonesuch' })
+    await loads.cold.ensure(tiny)
+    await world.untilState('tiny', 'failed')
+    expect(await loads.cold.status(tiny)).toMatchObject({
+      kind: 'failed',
+      failure: { code: 'not_found', message: expect.stringContaining('no gallery offers nonesuch'), next_retry_at: null },
+    })
+  })
+})
+
+describe('what is not heard', () => {
+  it('a lost replica.ready is in the next heartbeat', async () => {
+    await controller({ settings: { opStallTimeout: 600_000, reconcileInterval: 10_000, idleScaleDown: 300_000 } })
+    const worker = await world.addWorker('one')
+    await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
+    const load = await worker.untilLoads(1)
+    worker.processes.set(load.replica_id, 'ready')
+    worker.beat()
+    expect((await world.untilState('tiny', 'ready')).load).toMatchObject({ replicaId: load.replica_id })
+  })
+
+  it('a lost replica.ready is learnt by asking', async () => {
+    await controller()
+    const worker = await world.addWorker('one')
+    await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
+    const load = await worker.untilLoads(1)
+    worker.processes.set(load.replica_id, 'ready')
+    await world.untilState('tiny', 'ready')
+    expect(worker.loads).toHaveLength(1)
+  })
+
+  it('a lost exit is in the next heartbeat', async () => {
+    await controller()
+    const { worker, replica } = await up('tiny')
+    worker.processes.delete(replica)
+    await waitFor(
+      () => {
+        worker.beat()
+        return worker.loads.length === 2
+      },
+      { what: 'another replica' },
+    )
+    expect(await replicaOf(replica)).toMatchObject({ state: 'exited' })
+  })
+
+  it('a command that was not answered is asked about, and sent again under the same id', async () => {
+    await controller({ settings: { opStallTimeout: 60_000, reconcileInterval: 10_000, idleScaleDown: 300_000 } })
+    const worker = await world.addWorker('one')
+    worker.answer = 'silent'
+    await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
+    const first = await worker.untilLoads(1)
+    worker.answer = 'accept'
+    const second = await waitFor(() => worker.loads[1], { what: 'the command again', timeoutMs: 15_000 })
+    expect(second).toMatchObject({ replica_id: first.replica_id, op_id: first.op_id, epoch: first.epoch })
+    worker.ready(second)
+    await world.untilState('tiny', 'ready')
+    expect(await world.store.replicas.listOfModel('tiny')).toHaveLength(1)
+  }, 30_000)
+
+  it('a load that stands still is cancelled, its process ended, and tried again', async () => {
+    await controller({ settings: { opStallTimeout: 1_000, reconcileInterval: 10_000, idleScaleDown: 300_000 } })
+    const worker = await world.addWorker('one')
+    await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
+    const load = await worker.untilLoads(1)
+    const { load: row } = await world.untilState('tiny', 'failed')
+    expect(row).toMatchObject({ attempts: 1, failure: { code: 'timeout', message: expect.stringContaining('no sign of life') } })
+    await waitFor(() => worker.cancels.includes(load.op_id as never) && worker.unloads.includes(load.replica_id), {
+      what: 'it to be called off',
+    })
+    await untilReplica(load.replica_id, 'exited')
+  })
+
+  it('W16 a process that belongs to nobody is ended, that very one', async () => {
+    await controller()
+    const { worker, replica } = await up('tiny')
+    const orphan = ReplicaId.parse('r-orphan')
+    worker.processes.set(orphan, 'ready')
+    worker.beat()
+    await waitFor(() => worker.unloads.length > 0, { what: 'it to be told' })
+    expect(worker.unloads).toEqual([orphan])
+    expect(await replicaOf(replica)).toMatchObject({ state: 'ready' })
+  })
+})
+
+describe('a node', () => {
+  it('that falls silent in the middle of a load loses it to another one, and that is no attempt', async () => {
+    await controller()
+    const one = await world.addWorker('one')
+    await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
+    const first = await one.untilLoads(1)
+    const two = await world.addWorker('two')
+    await world.setPulse(one.id, 'silent')
+    const second = await two.untilLoads(1)
+    expect(second.replica_id).not.toBe(first.replica_id)
+    two.ready()
+    const { load } = await world.untilState('tiny', 'ready')
+    expect(load).toMatchObject({ nodeId: two.id, attempts: 0 })
+    // On its return what it has is drained: its slot is taken.
+    await world.setPulse(one.id, 'present')
+    await untilReplica(first.replica_id, 'exited')
+    expect(one.unloads).toEqual([first.replica_id])
+    expect(two.unloads).toEqual([])
+  })
+
+  it('that comes back while its slot is open keeps its replica', async () => {
+    const { loads } = await controller()
+    const { worker, replica } = await up('tiny')
+    await world.setPulse(worker.id, 'silent')
+    await world.untilState('tiny', 'failed')
+    expect(await loads.cold.status('tiny')).toMatchObject({ kind: 'no_capacity' })
+    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isHere: false, slot: null })
+    await world.setPulse(worker.id, 'present')
+    const { load } = await world.untilState('tiny', 'ready')
+    expect(load).toMatchObject({ replicaId: replica })
+    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isHere: true, slot: 0 })
+    expect(worker.loads).toHaveLength(1)
+  })
+
+  it('that is removed in the middle of a load loses it to another one', async () => {
+    await controller()
+    const one = await world.addWorker('one')
+    await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
+    await one.untilLoads(1)
+    const two = await world.addWorker('two')
+    expect(await world.store.nodes.remove(one.id)).toBe(true)
+    await two.untilLoads(1)
+    two.ready()
+    expect((await world.untilState('tiny', 'ready')).load).toMatchObject({ nodeId: two.id })
+  })
+})
+
+it('S4.7 a replica keeps the revision and the configuration that it was started with', async () => {
+  await controller()
+  const { replica } = await up('tiny', { options: { threads: 2 } })
+  await world.addModel('tiny', { scheduling: { min_replicas: 1 }, options: { threads: 4 } }, 'rev-2')
+  await untilReplica(replica, 'exited')
+  const { rows } = await sql<{ revision: string; config: object }>`select revision, config from replicas where id = ${replica}`.execute(
+    world.db,
+  )
+  expect(rows).toMatchObject([{ revision: 'rev-1', config: { options: { threads: 2 } } }])
+})
+
+describe('G2 a controller that is killed', () => {
+  it('at each step of a load leaves it to another one, which starts no second process', async () => {
+    const steps = ['RT.job.claimed', 'RT.job.placed', 'RT.job.mid']
+    const releases: (() => void)[] = []
+    for (const [index, name] of steps.entries()) {
+      const reached = Promise.withResolvers<void>()
+      const crashing = await world.startController({
+        step: (step) => {
+          if (step !== name) return
+          reached.resolve()
+          return new Promise((_, reject) => releases.push(() => reject(new Error('killed'))))
+        },
+      })
+      await world.addWorker(`one of ${index}`, { labels: { own: String(index) } })
+      await world.addModel(`model-${index}`, { scheduling: { min_replicas: 1, node_selector: { own: String(index) } } })
+      await reached.promise
+      crashing.kill()
+    }
+    await controller()
+    const rows = await Promise.all(steps.map((_, index) => world.untilState(`model-${index}`, 'starting', { timeoutMs: 20_000 })))
+    expect(rows.map(({ load }) => load.attempts)).toEqual([0, 0, 0])
+    for (const release of releases) release()
+    for (const [index] of steps.entries()) {
+      const replicas = await world.store.replicas.listOfModel(`model-${index}`)
+      expect(replicas).toHaveLength(1)
+    }
+  }, 40_000)
 })

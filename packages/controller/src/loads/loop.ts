@@ -7,10 +7,12 @@ import type { Read } from '../store/intents.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { Advance } from './advance.ts'
 import type { Apply } from './apply.ts'
+import type { Demands } from './demands.ts'
 import { compareWanted, isWanted } from './wanted.ts'
 
 export interface LoadLoopDeps {
   readonly loads: LoadStore
+  readonly demand: Demands
   readonly advance: Advance
   readonly apply: Apply
   /** Decides about replicas that no load holds, and has those ended that are to go. */
@@ -98,7 +100,7 @@ export class LoadLoop {
     const { loads, idleMs, log } = this.#deps
     const idle = await loads.forgetIdle(idleMs)
     if (idle.length > 0) log.info('models are idle', { models: idle.slice(0, 20) })
-    const models = await loads.models()
+    const models = await this.#deps.demand.all()
     const { rows, now } = await loads.listAll()
     const { missing, stale } = compareWanted(
       models,

@@ -23,7 +23,8 @@ export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'li
   }
 }
 
-function mayRunOn(node: NodeRecord, { node_selector: selector }: Scheduling): boolean {
+/** For `replicas: all`: it gets one there. */
+export function mayRunOn(node: NodeRecord, { node_selector: selector }: Scheduling): boolean {
   if (node.nodeType === 'agent' || statusOf(node).status !== 'healthy') return false
   return selector === undefined || selects(selector, effectiveLabels(node))
 }

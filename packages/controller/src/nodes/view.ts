@@ -31,7 +31,7 @@ export function viewOf(node: NodeRecord): NodeView {
     approved_at: node.approvedAt,
     last_seen_at: node.lastSeenAt,
     in_flight: node.inFlight,
-    models: [],
+    models: [...node.models],
     backends: node.nodeType === 'agent' ? [] : node.inventory.map((backend) => backend.name),
     pending_ops: node.pendingOps,
   }

@@ -7,14 +7,16 @@ import type { PlannedNode } from '../gallery/plan-nodes.ts'
 import type { PlanUpgrade } from '../gallery/plan-upgrade.ts'
 import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
+import type { ReplicaStore } from '../store/replicas.ts'
 import type { Wish, WishedNode } from '../store/wishes.ts'
 import { chooseNodes, hasBackend, mayHave, type Wanted } from './choose.ts'
 import { nothingToFetch, type Plan } from '../store/plan.ts'
-import { noEligibleNodes, notEligible, notInstalled, unknownNode } from './refusals.ts'
+import { inUse, noEligibleNodes, notEligible, notInstalled, unknownNode } from './refusals.ts'
 
 export interface SubmitDeps {
   readonly nodes: Pick<NodeStore, 'list'>
   readonly intents: Pick<IntentStore, 'findByBackend' | 'installedUnlisted' | 'rowName'>
+  readonly replicas: Pick<ReplicaStore, 'listUsing'>
   readonly planInstall: PlanInstall
   readonly planUpgrade: PlanUpgrade
 }
@@ -70,7 +72,7 @@ async function wishUpgrade(
 async function wishRemove(
   { name, query }: { name: BackendName; query: DeleteQuery },
   { requestedBy }: By,
-  { nodes: store, intents }: SubmitDeps,
+  { nodes: store, intents, replicas }: SubmitDeps,
 ): Promise<Wish> {
   const backend = await intents.rowName(name)
   const chosen = choose(await store.list(), { nodes: query.node })
@@ -78,6 +80,11 @@ async function wishRemove(
   const wishedOn = new Set([...open, ...(await intents.installedUnlisted(backend))])
   const targets = query.node === undefined ? mayHave(chosen, backend, wishedOn) : chosen
   if (targets.length === 0) throw notInstalled(name)
+  const using = await replicas.listUsing(
+    [backend, name],
+    targets.map(({ id }) => id),
+  )
+  if (using.length > 0 && !query.force) throw inUse(backend, using)
   const nodes = targets.map(({ id, name: nodeName }) => ({ nodeId: id, nodeName, plan: nothingToFetch, note: '' }))
   return { ...begun('backend.delete', backend, requestedBy), options: query.force ? { force: true } : {}, nodes }
 }

@@ -17,6 +17,10 @@ export type Finding =
   /** A process that belongs to nobody (any more), and is to end: that one, by its id. */
   | Readonly<{ id: ReplicaId; is: 'orphan' }>
 
+/** Ids of replicas that a load made begin so. A worker gives others to what controllers of the original's kind start there. */
+export const replicaPrefix = 'r'
+const isOurs = (id: ReplicaId): boolean => id.startsWith(`${replicaPrefix}-`)
+
 /** A list is made, sent and heard within that time: one that arrived later is as of after. */
 const travelMs = 1_000
 /** A load that nobody holds and that its worker does not list was never taken on. */
@@ -26,7 +30,7 @@ export function compareReplicas(known: readonly ReplicaRecord[], said: Said): Fi
   const listed = new Map(said.replicas.map((replica) => [replica.replica_id, replica.state]))
   const found = known.flatMap((replica) => judge(replica, listed.get(replica.id), said))
   const ids = new Set(known.map(({ id }) => id))
-  const orphans = said.replicas.filter(({ replica_id: id, state }) => !ids.has(id) && state !== 'exited')
+  const orphans = said.replicas.filter(({ replica_id: id, state }) => !ids.has(id) && isOurs(id) && state !== 'exited')
   return [...found, ...orphans.map(({ replica_id: id }): Finding => ({ id, is: 'orphan' }))]
 }
 

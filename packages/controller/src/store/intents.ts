@@ -82,6 +82,8 @@ export class IntentStore {
         where i.next_at <= now() and not i.is_parked and not i.cancel_asked
           and n.approved_at is not null and n.node_type <> 'agent' and not n.draining
           and p.liveness = 'present' and p.answering <> 'unproven'
+          and not (i.kind = 'delete' and exists (
+            select from replicas r where r.node_id = i.node_id and r.backend = i.backend and r.state = 'draining'))
           and not exists (
             select from intents older where older.node_id = i.node_id and older.generation < i.generation and not older.cancel_asked
               and older.state in ('waiting', 'sending', 'working') and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now())

@@ -45,6 +45,8 @@ export interface NodeRecord {
   readonly inFlight: number
   /** Wishes about its backends that are not settled. */
   readonly pendingOps: number
+  /** Of which it has processes. */
+  readonly models: readonly string[]
 }
 
 export type Refreshing = { outcome: 'refreshed'; id: NodeId } | { outcome: 'outdated'; newest: string } | { outcome: 'unknown' }
@@ -79,6 +81,11 @@ const select = (db: Kysely<Database>) =>
         .$notNull()
         .as('pending_ops'),
     )
+    .select(
+      sql<string[]>`array(select distinct r.model from replicas r where r.node_id = nodes.id and r.state <> 'exited' order by r.model)`.as(
+        'models',
+      ),
+    )
 
 type Row = Awaited<ReturnType<ReturnType<typeof select>['executeTakeFirstOrThrow']>>
 
@@ -109,6 +116,7 @@ const fromRow = (row: Row): NodeRecord => ({
   resources: Resources.parse(row.resources),
   inFlight: row.in_flight,
   pendingOps: row.pending_ops,
+  models: row.models,
 })
 
 /** What a registration says of the machine; the rest of the row is not the worker's to write. */

@@ -122,6 +122,13 @@ export class ReplicaStore {
     return (await this.listByIds([id]))[0] ?? null
   }
 
+  /** Processes of a backend on these nodes that would lose their files with it. */
+  async listUsing(backends: readonly string[], nodeIds: readonly NodeId[]): Promise<ReplicaRecord[]> {
+    return await this.#read(sql`
+      where r.state in ('starting', 'ready') and r.backend = any(${[...new Set(backends)]}::text[]) and r.node_id = any(${nodeIds}::text[])
+      order by r.model collate "C", n.name collate "C"`)
+  }
+
   /** All that live, or are thought to, on these nodes. */
   async liveOn(nodeIds: readonly NodeId[]): Promise<ReplicaRecord[]> {
     if (nodeIds.length === 0) return []

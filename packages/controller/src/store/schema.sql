@@ -701,8 +701,9 @@ AS $function$
 declare
   model_name text := case when tg_op = 'DELETE' then old.model else new.model end;
 begin
-  perform record_change('replica', case when tg_op = 'DELETE' then old.id else new.id end, tg_op = 'DELETE');
   if exists (select from models m where m.name = model_name) then perform record_change('model', model_name, false); end if;
+  perform record_change('node', n.id, false) from nodes n where n.id = case when tg_op = 'DELETE' then old.node_id else new.node_id end;
+  perform record_change('replica', case when tg_op = 'DELETE' then old.id else new.id end, tg_op = 'DELETE');
   return null;
 end
 $function$;

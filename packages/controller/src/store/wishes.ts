@@ -103,6 +103,7 @@ async function submitOne(tx: Tx, wish: Wish): Promise<void> {
       ...(planned.length === 0 ? { finished_at: sql<string>`now()` } : {}),
     })
     .execute()
+  if (wish.options['force'] === true) await drainUsers(tx, wish, planned)
   const isAttached = (node: Planned): boolean => decideWish({ kind, plan: node.plan }, rows.get(node.nodeId) ?? null) === 'attach'
   await takeOver(
     tx,
@@ -118,6 +119,23 @@ async function submitOne(tx: Tx, wish: Wish): Promise<void> {
       union all select 1, 'operation', ${wish.id}
       order by rank, id
     ) c`.execute(tx)
+}
+
+/**
+ * A deletion that was forced: what runs the backend there ends first, and a model that runs nowhere else is held, or its
+ * load would bring the backend back at once.
+ */
+async function drainUsers(tx: Tx, { backend }: Wish, nodes: readonly Planned[]): Promise<void> {
+  if (nodes.length === 0) return
+  await sql`
+    with drained as (
+      update replicas set state = 'draining', drain_since = now(), slot = null
+      where backend = ${backend} and node_id = any(${nodes.map((node) => node.nodeId)}::text[]) and state in ('starting', 'ready')
+      returning id, model
+    )
+    update models m set is_held = true, updated_at = now() where m.name in (select model from drained) and not exists (
+      select from replicas r where r.model = m.name and r.state in ('starting', 'ready') and r.id not in (select id from drained)
+    )`.execute(tx)
 }
 
 /** It is no part of an upgrade: it goes on, to what is wanted now. */

@@ -1,0 +1,40 @@
+// Which processes serve a model, or run on a node, and where a model could go.
+import { modelRoutes, nodeRoutes, type ModelName, type ReplicaId } from '@muster/protocol'
+import type { Place } from '../placement/candidates.ts'
+import { viewReplica } from '../replicas/view.ts'
+import type { LoadStore, WantedModel } from '../store/loads.ts'
+import type { NodeStore } from '../store/nodes.ts'
+import type { ReplicaStore } from '../store/replicas.ts'
+import { endpoint, type Endpoint } from './endpoint.ts'
+import { notFound } from './http-error.ts'
+
+export interface ReplicaEndpointDeps {
+  readonly loads: Pick<LoadStore, 'model'>
+  readonly replicas: ReplicaStore
+  readonly nodes: Pick<NodeStore, 'find'>
+  readonly inFlight: (id: ReplicaId) => number
+  readonly place: Place
+}
+
+export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: ReplicaEndpointDeps): Endpoint[] {
+  const find = async (name: ModelName): Promise<WantedModel> => {
+    const model = await loads.model(name)
+    if (model === null) throw notFound(`there is no model ${name}; GET /api/models lists them`)
+    return model
+  }
+  return [
+    endpoint(modelRoutes.replicas, async ({ params: { name } }) => {
+      await find(name)
+      return { replicas: (await replicas.listOfModel(name)).map((replica) => viewReplica(replica, inFlight)) }
+    }),
+    endpoint(modelRoutes.placement, async ({ params: { name } }) => {
+      const { config } = await find(name)
+      const { nodes: judged } = (await place({ config, purpose: 'serve', avoid: null })).placement
+      return { nodes: judged.map(({ node_id, node_name, eligible, reason, score }) => ({ node_id, node_name, eligible, reason, score })) }
+    }),
+    endpoint(nodeRoutes.models, async ({ params: { id } }) => {
+      if ((await nodes.find(id)) === null) throw notFound(`there is no node ${id}; GET /api/nodes lists them`)
+      return { replicas: (await replicas.listOfNode(id)).map((replica) => viewReplica(replica, inFlight)) }
+    }),
+  ]
+}

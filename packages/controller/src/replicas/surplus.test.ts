@@ -1,0 +1,39 @@
+import { ModelName, NodeId, OperationId, ReplicaId, type Load } from '@muster/protocol'
+import { expect, it } from 'vitest'
+import { fateOf } from './surplus.ts'
+
+const common = { model: ModelName.parse('tiny'), purpose: 'serve' as const, slot: 0, revision: 'rev-1', epoch: 1, attempts: 0, lease: null }
+const nodeId = NodeId.parse('n-2')
+const waiting: Load = { ...common, state: 'waiting', nextAt: 0 }
+const starting: Load = {
+  ...common,
+  state: 'starting',
+  nodeId,
+  opId: OperationId.parse('o'),
+  replicaId: ReplicaId.parse('r-2'),
+  signAt: 0,
+  nextAt: 0,
+}
+const failed: Load = {
+  ...common,
+  state: 'failed',
+  failure: { code: 'no_capacity', retry: 'backoff', message: 'no' },
+  failedAt: 0,
+  nextAt: 1,
+  nodeId: null,
+}
+const stage: Load = { ...waiting, purpose: 'stage' }
+
+it.each<[string, Load[], string]>([
+  ['goes when its model is gone, or wants none', [], 'drain'],
+  ['goes when only its files are wanted', [stage], 'drain'],
+  ['stays when its slot is open', [waiting], 'return'],
+  ['stays when its slot found no other place', [failed], 'return'],
+  ['goes when another one has its slot', [starting], 'drain'],
+  ['takes the slot that is open', [starting, { ...waiting, slot: 1 }], 'return'],
+  ['goes when its revision is not wanted any more', [{ ...waiting, revision: 'rev-2' }], 'drain'],
+])('a replica that nobody holds %s', (_, loads, want) => {
+  const fate = fateOf({ revision: 'rev-1', opId: 'ld-1' }, loads)
+  expect(fate.do).toBe(want)
+  if (fate.do === 'return') expect(fate.to).toBe(loads.find(({ state }) => state !== 'starting'))
+})
