@@ -9,6 +9,8 @@ it.each([
   [null, '2.5 s, the first word after 0.5 s; the backend did not count the tokens'],
 ])('%j is told as %j', (usage, text) => expect(statsText({ ...times, usage })).toBe(text))
 
-it('guesses no speed out of no time', () => {
-  expect(statsText({ startedAt: 1, firstAt: 1, endedAt: 1, usage: { prompt_tokens: 1, completion_tokens: 9 } })).not.toContain('tokens/s')
+it('guesses no speed where all came in one piece', () => {
+  expect(statsText({ startedAt: 1, firstAt: 14_501, endedAt: 14_504, usage: { prompt_tokens: 1, completion_tokens: 9 } })).not.toContain(
+    'tokens/s',
+  )
 })

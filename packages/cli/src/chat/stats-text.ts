@@ -8,6 +8,9 @@ export interface AnswerTimes {
   readonly endedAt: number
 }
 
+/** In less, what was written came in one piece, and says nothing of how fast it was written. */
+const leastMs = 20
+
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 
 export function statsText({ usage, startedAt, firstAt, endedAt }: AnswerTimes): string {
@@ -15,6 +18,6 @@ export function statsText({ usage, startedAt, firstAt, endedAt }: AnswerTimes): 
   if (usage === null) return `${times}; the backend did not count the tokens`
   const { prompt_tokens: read, completion_tokens: written } = usage
   // The first one came with the reading of the prompt: the others say how fast it writes.
-  const rate = written > 1 && endedAt > firstAt ? `, ${(((written - 1) / (endedAt - firstAt)) * 1000).toFixed(1)} tokens/s` : ''
+  const rate = written > 1 && endedAt - firstAt >= leastMs ? `, ${(((written - 1) / (endedAt - firstAt)) * 1000).toFixed(1)} tokens/s` : ''
   return `${read} tokens read, ${written} written in ${times}${rate}`
 }
