@@ -1,7 +1,6 @@
 // One file of a model into the store: what is there is not fetched, other workers are asked first, then its source.
 import type { Clock, Log } from '@muster/host'
 import { failureOf, FleetError, type Digest, type Failure } from '@muster/protocol'
-import { rm } from 'node:fs/promises'
 import { askMirrors } from '../storage/ask-mirrors.ts'
 import type { Blobs } from '../storage/create-blobs.ts'
 import { translated } from '../storage/disk-full.ts'
@@ -12,7 +11,8 @@ import { askPeer } from './ask-peer.ts'
 import { findOrigin, type FileOrigin, type OriginDeps } from './file-origin.ts'
 import type { ModelLayout } from './model-layout.ts'
 import { createOnce } from './once.ts'
-import { continueFrom, partialRecordOf } from './partial-record.ts'
+import type { KnownContent } from './known-content.ts'
+import { continueFrom, endPartial } from './partial-record.ts'
 import type { WantedFile } from './wanted-files.ts'
 
 export interface FetchFileDeps extends OriginDeps {
@@ -20,6 +20,7 @@ export interface FetchFileDeps extends OriginDeps {
   readonly blobs: Blobs
   readonly fetching: FetchDeps
   readonly holds: Holds
+  readonly known: KnownContent
   readonly clock: Clock
   readonly log: Log
 }
@@ -135,13 +136,20 @@ async function fetchFrom({ blobs, clock }: FetchFileDeps, file: Known, { mirrors
 
 /** Its digest is learned. */
 async function fetchUnknown(
-  { layout, fetching, holds, clock }: FetchFileDeps,
+  { layout, fetching, holds, known, clock }: FetchFileDeps,
   { file, origin }: { readonly file: WantedFile; readonly origin: FileOrigin },
   context: Omit<FileContext, 'held'>,
 ): Promise<FetchedBlob> {
   const incoming = layout.incomingOf(file.uri)
   using held = new DisposableStack()
-  const deps: FetchDeps = { ...fetching, onLearned: (digest) => void held.use(holds.hold([digest])) }
+  const hold = (digest: Digest): void => void held.use(holds.hold([digest]))
+  const there = await patient(context, () => known.find(file.uri, origin, hold))
+  if (there !== null) {
+    context.onSize(there.size)
+    context.onBytes(there.size)
+    return there
+  }
+  const deps: FetchDeps = { ...fetching, onLearned: hold }
   const fetched = await askMirrors({
     mirrors: origin.mirrors.map((open) => telling(context, (have) => continueFrom(open, incoming, have))),
     incomingSize: async () => (await sizeOf(incoming)) ?? 0,
@@ -150,7 +158,7 @@ async function fetchUnknown(
     clock,
     signal: context.signal,
   })
-  await rm(partialRecordOf(incoming), { force: true })
+  await known.keep(file.uri, await endPartial(incoming), fetched)
   return fetched
 }
 

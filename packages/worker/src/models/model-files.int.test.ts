@@ -1,12 +1,13 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { systemClock, type Clock } from '@muster/host'
 import type { ModelFile } from '@muster/protocol'
 import { ModelName } from '@muster/protocol'
 import { startFileServer, waitFor, type FileServer } from '@muster/testkit'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { bytesOf, contentOf, failureOfStage, makeTestModelFiles, never, streamOf, type Content } from '../../test/test-model-files.ts'
-import { plantCanary } from '../../test/test-store.ts'
+import { plantCanary, snapshot } from '../../test/test-store.ts'
 
 let server: FileServer
 let nth = 0
@@ -95,6 +96,44 @@ describe('files by https', () => {
     using staged = await tested.stage('tiny', [fileAt(path)])
     expect(await readFile(join(staged.directory, 'weights.gguf'))).toEqual(after.bytes)
     expect(server.requests.at(-1)?.headers).toMatchObject({ range: 'bytes=150000-', 'if-range': '"one"' })
+  })
+
+  it('W38 of an unknown hash are not fetched again for another revision while the source has the same, or does not answer', async () => {
+    await using tested = await makeTestModelFiles()
+    const [before, after] = [contentOf(100_000), contentOf(100_000)]
+    server.put(path, { ...before, etag: '"one"' })
+    const bytesFor = async (revision: string): Promise<Buffer> => {
+      using staged = await tested.stage('tiny', [fileAt(path)], { revision })
+      return await readFile(join(staged.directory, 'weights.gguf'))
+    }
+    const sent = (): number => server.answersFor(path).reduce((sum, { bytes }) => sum + bytes, 0)
+    expect(await bytesFor('r1')).toEqual(before.bytes)
+    expect(await bytesFor('r2')).toEqual(before.bytes)
+    expect(sent()).toBe(100_000)
+    server.on(path, { do: 'answer', status: 503, headers: { 'retry-after': '0' } }, 4)
+    expect(await bytesFor('r3')).toEqual(before.bytes)
+    server.put(path, { ...after, etag: '"two"' })
+    expect(await bytesFor('r4')).toEqual(after.bytes)
+  })
+
+  it('E15 that come by the byte are given up, and what came is kept for the next try', async () => {
+    // A hundred times as fast as the real one: what stalls for half a minute is seen after a third of a second.
+    const clock: Clock = {
+      now: () => systemClock.now(),
+      monotonic: () => systemClock.monotonic() * 100,
+      sleep: (ms, signal) => systemClock.sleep(ms / 100, signal),
+    }
+    await using tested = await makeTestModelFiles({ clock })
+    const content = contentOf(100_000)
+    server.put(path, content)
+    server.on(path, { do: 'slow', chunkBytes: 1, everyMs: 20 })
+    const failure = await failureOfStage(tested.stage('tiny', [fileAt(path, content)]))
+    expect(failure).toMatchObject({
+      code: 'unavailable',
+      retry: 'backoff',
+      message: expect.stringMatching(/only \d+ bytes came/) as string,
+    })
+    expect(await tested.names('incoming')).toEqual([content.sha256])
   })
 
   it('E16 that lead to a metadata service are refused, and nothing is tried again', async () => {
@@ -313,5 +352,53 @@ describe('removal', () => {
     expect(await tested.names('staging')).toEqual([])
     await tested.files.remove(ModelName.parse('first'))
     await tested.files.remove(ModelName.parse('never-there'))
+  })
+})
+
+describe('a volume that machines share', () => {
+  it('is served from where it is, is read once, and nothing on it is changed', async () => {
+    await using tested = await makeTestModelFiles()
+    const volume = join(tested.temp.path, 'volume')
+    const [one, two] = [contentOf(60_000), contentOf(60_000)]
+    await mkdir(join(volume, 'org/tiny'), { recursive: true })
+    await writeFile(join(volume, 'org/tiny/weights.gguf'), one.bytes)
+    await writeFile(join(volume, 'weights.gguf'), two.bytes)
+    const before = await snapshot(volume)
+    await using open = await tested.reopen({ flags: { 'shared-models': volume } })
+    const asked = server.requests.length
+    for (let time = 0; time < 2; time++) {
+      using named = await open.stage('org/tiny', [fileAt(path, one)])
+      expect(named.directory).toBe(join(volume, 'org/tiny'))
+    }
+    using beside = await open.stage('other', [fileAt(path, two)])
+    expect(beside.directory).toBe(volume)
+    expect(await open.names('verified')).toHaveLength(2)
+    expect(server.requests.length).toBe(asked)
+    await open.files.remove(ModelName.parse('org/tiny'))
+    expect(await snapshot(volume)).toEqual(before)
+    expect(await open.files.contents()).toEqual([])
+  })
+
+  it('I7 I19 is not used where a hash or a size differs, where it changed since, or where it leads elsewhere', async () => {
+    await using tested = await makeTestModelFiles()
+    const volume = join(tested.temp.path, 'volume')
+    const content = contentOf(60_000)
+    server.put(path, content)
+    await mkdir(volume)
+    await using open = await tested.reopen({ flags: { 'shared-models': volume } })
+    await writeFile(join(volume, 'weights.gguf'), content.bytes)
+    ;(await open.stage('good', [fileAt(path, content)]))[Symbol.dispose]()
+    await writeFile(join(volume, 'weights.gguf'), contentOf(60_000).bytes)
+    using changed = await open.stage('changed', [fileAt(path, content)])
+    expect(await readFile(join(changed.directory, 'weights.gguf'))).toEqual(content.bytes)
+    await writeFile(join(volume, 'weights.gguf'), 'short')
+    using short = await open.stage('short', [{ ...fileAt(path), size: 60_000 }])
+    expect(await readFile(join(short.directory, 'weights.gguf'))).toEqual(content.bytes)
+    await rm(join(volume, 'weights.gguf'))
+    await writeFile(join(tested.temp.path, 'secret'), content.bytes)
+    await symlink(join(tested.temp.path, 'secret'), join(volume, 'weights.gguf'))
+    using led = await open.stage('led', [fileAt(path, content)])
+    expect(led.directory.startsWith(open.root)).toBe(true)
+    expect(open.log.lines.map(({ message }) => message)).toContain('shared files of a model are not used')
   })
 })

@@ -11,6 +11,8 @@ export interface ModelLayout {
   readonly byModel: string
   /** Which content was uploaded, and when; for as long as it need not be named by a model. */
   readonly uploads: string
+  readonly verifiedFiles: string
+  readonly knownSources: string
   /** Whatever is half done. Nothing in it survives a start. */
   readonly staging: string
   incomingFile(digest: Digest): string
@@ -18,6 +20,10 @@ export interface ModelLayout {
   incomingOf(source: string): string
   blob(digest: Digest): string
   upload(digest: Digest): string
+  /** What a file elsewhere was when it was last read. */
+  verified(path: string): string
+  /** What came from there last. */
+  known(source: string): string
   model(model: ModelName): string
   folder(model: ModelName, revision: string): string
 }
@@ -27,6 +33,8 @@ export function modelLayoutOf(root: string): ModelLayout {
   const blobs = join(root, 'blobs', 'sha256')
   const byModel = join(root, 'by-model')
   const uploads = join(root, 'uploads')
+  const verifiedFiles = join(root, 'verified')
+  const knownSources = join(root, 'known')
   const modelFolder = (model: ModelName): string => join(byModel, hashOf(model))
   return {
     root,
@@ -34,11 +42,15 @@ export function modelLayoutOf(root: string): ModelLayout {
     blobs,
     byModel,
     uploads,
+    verifiedFiles,
+    knownSources,
     staging: join(root, 'staging'),
     incomingFile: (digest) => join(incoming, hexOf(digest)),
     incomingOf: (source) => join(incoming, `from-${hashOf(source)}`),
     blob: (digest) => join(blobs, hexOf(digest)),
     upload: (digest) => join(uploads, hexOf(digest)),
+    verified: (path) => join(verifiedFiles, hashOf(path)),
+    known: (source) => join(knownSources, hashOf(source)),
     model: modelFolder,
     folder: (model, revision) => join(modelFolder(model), hashOf(revision)),
   }

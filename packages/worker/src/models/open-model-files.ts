@@ -4,6 +4,8 @@
 //   blobs/sha256/<hex>                    verified content, each once, whichever models need it
 //   by-model/<hex>/<hex>/files/…          a folder per model and revision: further names of that content; `record.json` beside it
 //   uploads/<hex>                         what was uploaded, and when
+//   known/<hex>                           what came last from a source that has no hash to hold it to
+//   verified/<hex>                        what a file on a shared volume was when it was last read
 //   staging/                              whatever is half done; emptied at every start
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,6 +24,7 @@ import { createThreads } from '../storage/threads.ts'
 import { createTurns } from '../storage/turns.ts'
 import { createWaysOut } from '../ways-out.ts'
 import { collectContent, type CollectContentDeps } from './collect-content.ts'
+import { createKnownContent } from './known-content.ts'
 import { listContents, openContent } from './content.ts'
 import { createFetchFile } from './fetch-file.ts'
 import { createModelFolders } from './model-folders.ts'
@@ -29,6 +32,7 @@ import type { ModelFiles } from './model-files.ts'
 import { modelLayoutOf, type ModelLayout } from './model-layout.ts'
 import { receiveContent } from './receive-content.ts'
 import { modelFileSettings } from './settings.ts'
+import { createFindShared } from './shared-models.ts'
 import { createStage } from './stage.ts'
 
 export interface ModelFilesOptions {
@@ -64,12 +68,14 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
   const folders = createModelFolders({ layout, clock })
   const fetchFile = createFetchFile({
     ...{ layout, blobs, fetching, holds, builtin, clock, log },
+    known: createKnownContent(layout),
     waysOut: createWaysOut({ cluster, allowSource: settings.allowSource, dockerConfig: settings.dockerConfig, clock, log }),
     origins: originsOf(settings),
     modelDir: settings.modelDir || null,
     platform: platformOf({ platform: process.platform, arch: process.arch }),
   })
-  const staging = createStage({ layout, folders, fetchFile, step })
+  const findShared = settings.sharedModels === '' ? null : createFindShared({ directory: settings.sharedModels, layout, threads, log })
+  const staging = createStage({ layout, folders, fetchFile, findShared, step })
   const collecting = createTurns(1)
   const collect: CollectContentDeps = { layout, folders, holds, isFolderUsed: staging.isFolderUsed, clock, log, step }
   const closing = new AbortController()
@@ -118,7 +124,15 @@ function originsOf(settings: ModelFileSettings): FileOrigins {
 }
 
 async function prepare(layout: ModelLayout): Promise<void> {
-  for (const directory of [layout.incoming, layout.blobs, layout.byModel, layout.uploads, layout.staging])
+  for (const directory of [
+    layout.incoming,
+    layout.blobs,
+    layout.byModel,
+    layout.uploads,
+    layout.verifiedFiles,
+    layout.knownSources,
+    layout.staging,
+  ])
     await makeDirectory(directory, { mode: 0o700 })
   for (const name of await readdir(layout.staging)) await rm(join(layout.staging, name), { recursive: true, force: true })
 }

@@ -8,11 +8,23 @@ import type { OpenOrigin } from './file-origin.ts'
 
 const Partial = z.object({ validator: z.string(), boot: z.string() })
 
-export const partialRecordOf = (incoming: string): string => `${incoming}.json`
+const recordOf = (incoming: string): string => `${incoming}.json`
+
+/** All of it is there: what it belonged to, for the last time. */
+export async function endPartial(incoming: string): Promise<string | null> {
+  const path = recordOf(incoming)
+  const known = Partial.safeParse(
+    await readFile(path, 'utf8')
+      .then(JSON.parse)
+      .catch(() => null),
+  )
+  await rm(path, { force: true })
+  return known.data?.validator ?? null
+}
 
 /** Opens what the incoming file is continued with, or begun with again. */
 export async function continueFrom(open: OpenOrigin, incoming: string, have: number): ReturnType<OpenOrigin> {
-  const path = partialRecordOf(incoming)
+  const path = recordOf(incoming)
   const { boot } = ownIdentity()
   const known = Partial.safeParse(
     await readFile(path, 'utf8')

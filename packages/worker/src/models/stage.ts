@@ -8,6 +8,7 @@ import type { ModelFiles, StageContext, StagedModel } from './model-files.ts'
 import { filesOf, type FolderRecord, type ModelFolders } from './model-folders.ts'
 import type { ModelLayout } from './model-layout.ts'
 import { createOnce } from './once.ts'
+import type { FindShared } from './shared-models.ts'
 import { createStageProgress } from './stage-progress.ts'
 import { readWantedFiles, type WantedFile } from './wanted-files.ts'
 
@@ -15,6 +16,8 @@ export interface StageDeps {
   readonly layout: ModelLayout
   readonly folders: ModelFolders
   readonly fetchFile: FetchFile
+  /** Null: there is no such place. */
+  readonly findShared: FindShared | null
   readonly step: (name: string) => Promise<void> | void
 }
 
@@ -32,7 +35,7 @@ const never = new AbortController().signal
 
 export function createStage(deps: StageDeps): Staging {
   const { layout, folders } = deps
-  const once = createOnce<void>()
+  const once = createOnce<string>()
   const byModel = createKeyedTurns()
   const used = new Map<string, number>()
   const use = (path: string): Disposable => {
@@ -57,8 +60,8 @@ export function createStage(deps: StageDeps): Staging {
       const inUse = use(path)
       try {
         const key = JSON.stringify([model, revision, files.map(({ filename, uri, digest }) => [filename, uri, digest])])
-        await once(key, context, (shared) => bringTogether({ ...deps, place }, { model, revision, files }, shared))
-        return { directory: filesOf(path), ...inUse }
+        const directory = await once(key, context, (shared) => bringTogether({ ...deps, place }, { model, revision, files }, shared))
+        return { directory, ...inUse }
       } catch (error) {
         inUse[Symbol.dispose]()
         throw error
@@ -77,11 +80,15 @@ export function createStage(deps: StageDeps): Staging {
 type Bring = StageDeps & { readonly place: (record: FolderRecord) => Promise<void> }
 type Order = Readonly<{ model: ModelName; revision: string; files: readonly WantedFile[] }>
 
-async function bringTogether(deps: Bring, { model, revision, files }: Order, context: StageContext): Promise<void> {
-  const { folders, fetchFile, place, step } = deps
+/** Where they are in the end. */
+async function bringTogether(deps: Bring, { model, revision, files }: Order, context: StageContext): Promise<string> {
+  const { layout, folders, fetchFile, findShared, place, step } = deps
+  const directory = filesOf(layout.folder(model, revision))
   const there = await translated(folders.find(model, revision))
-  if (there !== null && isOf(there, files)) return
+  if (there !== null && isOf(there, files)) return directory
   context.onProgress({ phase: 'resolving' })
+  const shared = (await findShared?.(model, files, context)) ?? null
+  if (shared !== null) return shared
   using held = new DisposableStack()
   const progressOf = createStageProgress(files.length, context.onProgress)
   const fetched = await inLanes(files, { atOnce, signal: context.signal }, (file, { signal }) =>
@@ -95,6 +102,7 @@ async function bringTogether(deps: Bring, { model, revision, files }: Order, con
     files: files.flatMap(({ filename }, at) => (fetched[at] === undefined ? [] : [{ filename, ...fetched[at] }])),
   })
   await step('W.stage.named')
+  return directory
 }
 
 /** A revision means the same files; that it is so costs nothing to see. */

@@ -1,0 +1,46 @@
+// What came from a source last time, for files whose configuration gives no sha256: another revision of a model does not
+// fetch them again as long as the source still has the same. One that does not answer has not changed its mind.
+import { readFile } from 'node:fs/promises'
+import { writeFileAtomic } from '@muster/host'
+import { Digest, failureOf } from '@muster/protocol'
+import { z } from 'zod'
+import { sizeOf, type FetchedBlob } from '../storage/fetch-blob.ts'
+import type { FileOrigin } from './file-origin.ts'
+import type { ModelLayout } from './model-layout.ts'
+
+const Known = z.object({ validator: z.string(), digest: Digest, size: z.number() })
+
+export interface KnownContent {
+  /** Null when it has to be fetched. `hold` is told before it is looked for. */
+  find(uri: string, origin: FileOrigin, hold: (digest: Digest) => void): Promise<FetchedBlob | null>
+  keep(uri: string, validator: string | null, fetched: FetchedBlob): Promise<void>
+}
+
+export function createKnownContent(layout: ModelLayout): KnownContent {
+  return {
+    async find(uri, origin, hold) {
+      const known = Known.safeParse(
+        await readFile(layout.known(uri), 'utf8')
+          .then(JSON.parse)
+          .catch(() => null),
+      ).data
+      const [open] = origin.mirrors
+      if (known === undefined || open === undefined) return null
+      const { validator, digest, size } = known
+      hold(digest)
+      if ((await sizeOf(layout.blob(digest))) !== size) return null
+      try {
+        // Nothing is left to send of what is here to its last byte; something else comes from its beginning.
+        const { stream, offset } = await open({ offset: size, validator })
+        stream.destroy()
+        return offset === size ? { digest, size } : null
+      } catch (error) {
+        if (failureOf(error).code === 'unavailable') return { digest, size }
+        throw error
+      }
+    },
+    async keep(uri, validator, fetched) {
+      if (validator !== null) await writeFileAtomic(layout.known(uri), JSON.stringify({ validator, ...fetched }), { mode: 0o600 })
+    },
+  }
+}
