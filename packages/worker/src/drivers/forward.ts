@@ -30,6 +30,8 @@ export async function forward(
   const exchange = new Exchange(response, forwarding, reject)
   response.once('close', () => {
     exchange.callerLeft()
+    // An answer may come before all was read: what is left of the body is in the way of the connection's next request.
+    if (!request.complete) request.unpipe().resume()
     resolve()
   })
   dispatcher.dispatch({ path: forwarding.path, method: request.method ?? 'GET', headers: toBackend(request.rawHeaders), body }, exchange)

@@ -283,6 +283,32 @@ describe('a replica behind the gateway', () => {
     expect(chunked.statusCode).toBe(200)
   })
 
+  it('G17 a backend that answers before it has read all leaves the connection fit for the next request', async () => {
+    const hasty = createTcpServer((socket) => {
+      socket.on('error', () => undefined)
+      socket.on('data', (asked) => {
+        if (asked.includes('/health')) return void socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}')
+        socket.pause()
+        socket.write('HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig')
+      })
+    }).listen(0, '127.0.0.1')
+    await once(hasty, 'listening')
+    const spec = scripted()
+    world.admit(spec.replicaId, driver.connect(spec, { kind: 'tcp', host: '127.0.0.1', port: portOf(hasty) }))
+    const socket = connect(world.gateway.port, '127.0.0.1')
+    let answered = ''
+    socket.on('data', (data) => (answered += data.toString('latin1'))).on('error', () => undefined)
+    const head = `POST /replicas/${spec.replicaId}/x HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${tokenFor(spec.replicaId)}\r\n`
+    socket.write(`${head}content-length: 20000000\r\n\r\n`)
+    socket.write(Buffer.alloc(20_000_000, 'x'))
+    socket.write('GET /version HTTP/1.1\r\nhost: x\r\n\r\n')
+    await waitFor(() => answered.includes('"version"'), { what: 'the next answer on the same connection', timeoutMs: 5_000 })
+    expect(answered).toMatch(/^HTTP\/1\.1 413 /)
+    expect(world.inFlight()).toBe(0)
+    socket.destroy()
+    hasty.close()
+  })
+
   it('20 streams at once are each whole', async () => {
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, at) =>
