@@ -25,9 +25,49 @@ export type PrincipalFinder = ReturnType<typeof createPrincipalFinder>
 
 export function createPrincipalFinder(deps: { access: AccessStore; clock: Clock }) {
   const { access, clock } = deps
+  const { cached, forget } = createCache(clock)
+  const used = new Set<string>()
+
+  return {
+    /** Null for a key that is not known (or no longer). */
+    async byKey(secret: string): Promise<Principal | null> {
+      const hash = sha256Hex(secret)
+      const principal = await cached(`key ${hash}`, async () => {
+        const key = await access.findKey(hash)
+        return key === null ? null : { kind: 'key', ...key }
+      })
+      if (principal?.kind === 'key') used.add(principal.id)
+      return principal
+    },
+
+    async byCookie(secret: string): Promise<Principal | null> {
+      const hash = sha256Hex(secret)
+      return await cached(`cookie ${hash}`, async () =>
+        (await access.hasSession(hash)) ? { kind: 'browser', session: hash, scope: 'admin' } : null,
+      )
+    },
+
+    forgetCookie(secret: string): void {
+      forget(`cookie ${sha256Hex(secret)}`)
+    },
+
+    /** Keys used since the last call, for `last_used_at`: written now and then, not with each request. */
+    takeUsed(): string[] {
+      const ids = [...used]
+      used.clear()
+      return ids
+    },
+
+    /** They could not be written: next time. */
+    putBackUsed(ids: readonly string[]): void {
+      for (const id of ids) used.add(id)
+    },
+  }
+}
+
+function createCache(clock: Clock) {
   const cache = new Map<string, { principal: Principal; knownAt: number }>()
   const pending = new Map<string, Promise<Principal | null>>()
-  const used = new Set<string>()
 
   async function look(name: string, find: () => Promise<Principal | null>): Promise<Principal | null> {
     try {
@@ -58,39 +98,5 @@ export function createPrincipalFinder(deps: { access: AccessStore; clock: Clock 
     }
   }
 
-  return {
-    /** Null for a key that is not known (or no longer). */
-    async byKey(secret: string): Promise<Principal | null> {
-      const hash = sha256Hex(secret)
-      const principal = await cached(`key ${hash}`, async () => {
-        const key = await access.findKey(hash)
-        return key === null ? null : { kind: 'key', ...key }
-      })
-      if (principal?.kind === 'key') used.add(principal.id)
-      return principal
-    },
-
-    async byCookie(secret: string): Promise<Principal | null> {
-      const hash = sha256Hex(secret)
-      return await cached(`cookie ${hash}`, async () =>
-        (await access.hasSession(hash)) ? { kind: 'browser', session: hash, scope: 'admin' } : null,
-      )
-    },
-
-    forgetCookie(secret: string): void {
-      cache.delete(`cookie ${sha256Hex(secret)}`)
-    },
-
-    /** Keys used since the last call, for `last_used_at`: written now and then, not with each request. */
-    takeUsed(): string[] {
-      const ids = [...used]
-      used.clear()
-      return ids
-    },
-
-    /** They could not be written: next time. */
-    putBackUsed(ids: readonly string[]): void {
-      for (const id of ids) used.add(id)
-    },
-  }
+  return { cached, forget: (name: string): void => void cache.delete(name) }
 }

@@ -1,0 +1,195 @@
+// Everything real: two controllers, two workers, processes of a backend behind their gateways; and what kills them.
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import OpenAI from 'openai'
+import {
+  copyScriptedBackend,
+  createProcesses,
+  createTestDatabase,
+  joinToken,
+  makeTempDir,
+  nodesOf,
+  scripted,
+  startCluster,
+  startNats,
+  waitFor,
+  type RunningController,
+  type ScriptedAnswer,
+} from '@muster/testkit'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+
+const processes = createProcesses()
+const endings: (() => Promise<unknown>)[] = []
+let controllers: RunningController[]
+
+beforeAll(async () => {
+  const directory = await makeTempDir()
+  const [nats, database] = [await startNats(), await createTestDatabase({ serverUrl: inject('postgresUrl') })]
+  endings.push(
+    () => processes.stopAll(),
+    () => nats.stop(),
+    () => database.drop(),
+    () => directory.remove(),
+  )
+  const artifact = join(directory.path, 'scripted')
+  await mkdir(artifact)
+  await copyScriptedBackend(artifact, { version: '1.0.0' })
+  const cluster = await startCluster({
+    ...{ processes, directory: directory.path, databaseUrl: database.url, natsUrl: nats.url, controllers: 2 },
+    args: ['--auto-approve', '--expose-routing', '--heartbeat-interval', '500ms', '--node-timeout', '3s'],
+  })
+  controllers = cluster.controllers
+  const { api, url } = first()
+  for (const name of ['a', 'b']) await cluster.startWorker({ name, join: url, token: joinToken })
+  await waitFor(async () => (await nodesOf(api)).filter((node) => node.status === 'healthy').length === 2, {
+    what: 'two workers',
+    timeoutMs: 30_000,
+  })
+  await expectOk(api.post('/api/backends/install', { uri: `file://${artifact}`, name: 'scripted' }))
+  await waitFor(
+    async () => {
+      const { body } = await api.get('/api/backends')
+      return (body['backends'] as unknown as { nodes: unknown[] }[])[0]?.nodes.length === 2
+    },
+    { what: 'the backend to be on both nodes', timeoutMs: 30_000 },
+  )
+}, 90_000)
+afterAll(async () => {
+  for (const end of endings) await end()
+})
+
+function first(): RunningController {
+  const [controller] = controllers
+  if (controller === undefined) throw new Error('there are two controllers')
+  return controller
+}
+async function expectOk(asked: Promise<{ status: number; text: string }>): Promise<void> {
+  const { status, text } = await asked
+  expect(status, text).toBeLessThan(300)
+}
+const putModel = (name: string, more: object = {}) =>
+  expectOk(first().api.put(`/api/models/${name}`, { name, backend: 'scripted', ...more }))
+const chat = (
+  model: string,
+  how: ScriptedAnswer = { tokens: 2 },
+  more: { controller?: RunningController; stream?: boolean; signal?: AbortSignal } = {},
+) =>
+  fetch(`${(more.controller ?? first()).url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model, stream: more.stream ?? false, messages: [{ role: 'user', content: scripted(how) }] }),
+    ...(more.signal === undefined ? {} : { signal: more.signal }),
+  })
+
+interface Answer {
+  readonly scripted: { readonly model: string; readonly pid: number; readonly replica_id: string; readonly aborted: number }
+}
+async function answerOf(response: Response): Promise<Answer> {
+  const text = await response.text()
+  expect(response.status, text).toBe(200)
+  return JSON.parse(text) as Answer
+}
+
+describe('a cold model', () => {
+  it('G1 asked 60 times at once over two controllers is loaded once, and answers everybody', async () => {
+    await putModel('cold')
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, async (_, i) => {
+        const controller = controllers[i % controllers.length]
+        return await answerOf(await chat('cold', { tokens: 2 }, controller === undefined ? {} : { controller }))
+      }),
+    )
+    expect(new Set(answers.map((answer) => answer.scripted.pid)).size).toBe(1)
+    expect(new Set(answers.map((answer) => answer.scripted.model))).toEqual(new Set(['cold']))
+  }, 60_000)
+
+  it("answers OpenAI's client, whole and streamed, with usage", async () => {
+    const client = new OpenAI({ baseURL: `${first().url}/v1`, apiKey: 'none', maxRetries: 0 })
+    const messages = [{ role: 'user' as const, content: scripted({ tokens: 3, say: 'hi ' }) }]
+    const whole = await client.chat.completions.create({ model: 'cold', messages })
+    expect(whole.choices[0]?.message.content).toContain('hi')
+    const stream = await client.chat.completions.create({ model: 'cold', messages, stream: true, stream_options: { include_usage: true } })
+    let text = ''
+    for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? ''
+    expect(text).toContain('hi hi hi')
+  })
+
+  it('that can not start: 503 with the cause, to everybody', async () => {
+    await putModel('broken', { options: { crash_at_start: 'no such tensor', exit_code: 3 } })
+    const responses = await Promise.all(Array.from({ length: 5 }, () => chat('broken')))
+    for (const response of responses) {
+      const text = await response.text()
+      expect([response.status, text]).toEqual([503, expect.stringMatching(/no such tensor.*"type":"model_load_failed"/)])
+      expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+    }
+  }, 60_000)
+})
+
+describe('under load', () => {
+  it('G6 G10 S3.11 a backend that is killed: streams say so, nobody else gets a wrong answer, and it is served again', async () => {
+    await putModel('loaded', { scheduling: { min_replicas: 2, max_replicas: 2 } })
+    await waitFor(
+      async () => {
+        const { body } = await first().api.get('/api/models/loaded')
+        return body['replicas_ready'] === 2
+      },
+      { what: 'two replicas', timeoutMs: 40_000 },
+    )
+    const { pid } = (await answerOf(await chat('loaded'))).scripted
+    const streams = Array.from({ length: 20 }, async () => {
+      const response = await chat('loaded', { tokens: 400, delay_ms: 10 }, { stream: true })
+      return await response.text().catch(() => 'cut')
+    })
+    await waitFor(async () => (await inFlight()) >= 20, { what: 'all streams to run' })
+    let stop = false
+    const unary: number[] = []
+    const asking = Array.from({ length: 4 }, async () => {
+      while (!stop) unary.push((await answerOf(await chat('loaded'))).scripted.pid)
+    })
+    process.kill(pid, 'SIGKILL')
+    const ended = await Promise.all(streams)
+    for (const text of ended) {
+      const isWhole = text.includes('[DONE]')
+      expect(isWhole ? text.includes('"error"') : text.includes('"code":"backend_cut"') || text === 'cut').toBe(!isWhole)
+    }
+    expect(ended.some((text) => !text.includes('[DONE]'))).toBe(true)
+    expect(ended.some((text) => text.includes('[DONE]'))).toBe(true)
+    // Without one failed request all the while, and then by two processes again.
+    await waitFor(() => new Set(unary.slice(-50)).size === 2 && !unary.slice(-50).includes(pid), {
+      what: 'a new process to answer too',
+      timeoutMs: 20_000,
+    })
+    stop = true
+    await Promise.all(asking)
+    await waitFor(async () => (await inFlight()) === 0, { what: 'nothing to be in flight' })
+  }, 90_000)
+
+  it('G5 a client that goes ends its generation at the backend', async () => {
+    const leaving = new AbortController()
+    const response = await chat('cold', { never_end: true, delay_ms: 10 }, { stream: true, signal: leaving.signal })
+    const reader = response.body?.getReader()
+    await reader?.read()
+    const before = (await answerOf(await chat('cold'))).scripted.aborted
+    leaving.abort()
+    await reader?.cancel().catch(() => undefined)
+    await waitFor(async () => (await answerOf(await chat('cold'))).scripted.aborted > before, {
+      what: 'the backend to hear of it',
+      timeoutMs: 3_000,
+    })
+  })
+
+  it('G8 a controller that is killed: the other one serves on, and counts nothing of it', async () => {
+    const [, other] = controllers
+    if (other === undefined) throw new Error('there are two controllers')
+    const cut = chat('cold', { never_end: true, delay_ms: 10 }, { stream: true, controller: other }).then((response) => response.text())
+    await waitFor(async () => (await inFlight(other)) === 1, { what: 'a stream over the other one' })
+    other.process.kill('SIGKILL')
+    await expect(cut).rejects.toThrow()
+    expect((await answerOf(await chat('cold'))).scripted.model).toBe('cold')
+    expect(await inFlight()).toBe(0)
+  })
+})
+
+async function inFlight({ api }: RunningController = first()): Promise<number> {
+  return Number(/^muster_inference_in_flight (\d+)$/m.exec((await api.get('/metrics')).text)?.[1])
+}
