@@ -80,15 +80,18 @@ it('a model is applied, changed and scaled; what is wrong is named with its line
     /^NAME .*\nother +echo +unloaded +0\/0 +[0-9a-f]{12} +-\nteam\/tiny +echo +unloaded +0\/0/,
   )
   expect((await muster('models', 'show', 'team/none')).code).toBe(1)
-  expect((await muster('status')).stdout).toMatch(/^1 node: 1 healthy\.\n2 models: 2 unloaded\. 0 of 0 replicas are ready\.$/m)
+  expect((await muster('status')).stdout).toMatch(/^1 node: 1 healthy\.\n(\d) models: \1 unloaded\. 0 of 0 replicas are ready\.$/m)
 }, 60_000)
 
 describe('a model without files', () => {
-  it('is loaded by the first question, unloaded, loaded again, and deleted', async () => {
+  it('is loaded by the first question, explained, unloaded, loaded again, and deleted', async () => {
     await apply('name: parrot\nbackend: echo\n')
     const asked = await muster('chat', 'parrot', 'say it back', '--stats')
     expect(asked, asked.stderr).toMatchObject({ code: 0, stdout: expect.stringContaining('say it back') as string })
     expect((await muster('models', 'ls')).stdout).toMatch(/^parrot +echo +ready +1\/1/m)
+    expect((await muster('models', 'show', 'parrot')).stdout).toMatch(/^\S+ +gpu-1 +ready +yes +\d+ +current/m)
+    expect((await muster('models', 'why', 'parrot')).stdout).toMatch(/^State +ready[^]*^gpu-1 +(?:yes|no)/m)
+    expect(await muster('models', 'logs', 'parrot')).toMatchObject({ code: 0, stderr: '' })
     const json: unknown = JSON.parse((await muster('chat', 'parrot', 'again', '-o', 'json')).stdout)
     expect(json).toMatchObject({ object: 'chat.completion', choices: [{ message: { role: 'assistant' } }] })
 
