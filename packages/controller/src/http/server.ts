@@ -7,9 +7,11 @@ import { FleetError, systemRoutes } from '@muster/protocol'
 import { errorBody, starting } from './http-error.ts'
 import type { RawHandler } from './inference.ts'
 
-/** Ten seconds for the headers, a minute for the whole request; long polls and event streams are answers, not requests. */
-const limits = { headersTimeout: 10_000, requestTimeout: 60_000, keepAliveTimeout: 75_000, maxHeaderSize: 16 * 1024 }
+/** Ten seconds for the headers. A whole request has a minute too (limitBody), which the server can't count: uploads take as long as they take. */
+const limits = { headersTimeout: 10_000, requestTimeout: 0, keepAliveTimeout: 75_000, maxHeaderSize: 16 * 1024 }
 const graceMs = 4_000
+const bodyWithinMs = 60_000
+const upload = /^\/api\/models\/[^/]+\/files\//
 
 /** An address that is ours. Until somebody serves, it says that the process lives and is starting. */
 export interface ClaimedAddress {
@@ -36,11 +38,27 @@ export async function claimAddress({ host, port }: { host: string; port: number 
       server.on('error', (error) => log.error('the HTTP server failed', { error }))
       const others = getRequestListener(fetch, { overrideGlobalObjects: false })
       listener = (request, response) => {
+        limitBody(request, response)
         if (!raw(request, response)) void others(request, response)
       }
     },
     release: () => close(server),
   }
+}
+
+/** Whoever sends a body in drops holds a connection and what waits for it. Long polls and event streams are answers. */
+function limitBody(request: IncomingMessage, response: ServerResponse): void {
+  const { method, url = '', headers } = request
+  const hasBody = headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
+  if (!hasBody || (method === 'PUT' && upload.test(url))) return
+  const late = setTimeout(() => {
+    if (request.complete) return
+    if (!response.headersSent) response.writeHead(408, { connection: 'close' }).end()
+    request.destroy()
+  }, bodyWithinMs)
+  late.unref()
+  request.once('close', () => clearTimeout(late))
+  request.once('end', () => clearTimeout(late))
 }
 
 function answerWhileStarting({ url }: Request): Response {

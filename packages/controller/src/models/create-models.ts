@@ -8,6 +8,7 @@ import type { Store } from '../store/store.ts'
 import { createJobsLoop } from './jobs-loop.ts'
 import { createKeepLoadInfo } from './keep-load-info.ts'
 import { createModelCatalogue } from './model-catalogue.ts'
+import { createReceiveUpload } from './receive-upload.ts'
 import { createShowModels } from './show-models.ts'
 
 export interface ModelsDeps {
@@ -36,6 +37,7 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
     show,
     read,
     catalogue: createModelCatalogue({ ...ways, galleries: store.galleries, clock }),
+    receiveUpload: createReceiveUpload({ holders: store.fileHolders, models: store.models, controller: holder, clock, log }),
     noteReady: loadInfo.note,
     wake: jobs.wake,
     /** Until aborted. */

@@ -18,6 +18,8 @@ interface Row {
   readonly files: Readonly<Record<string, number>>
 }
 
+export type UploadTarget = Omit<FileHolder, 'files'> & { readonly name: string }
+
 export class FileHolderStore {
   readonly #db: Kysely<Database>
 
@@ -38,5 +40,15 @@ export class FileHolderStore {
       gatewaySecret: row.gateway_secret,
       files: new Map(Object.entries(row.files)),
     }))
+  }
+
+  /** Nodes that can take a file of this size now, those with the most room first. */
+  async uploadTargets({ limit, sizeBytes }: { limit: number; sizeBytes: number }): Promise<UploadTarget[]> {
+    const { rows } = await sql<Omit<Row, 'files'> & { name: string }>`
+      select n.id, n.name, n.gateway_url, n.gateway_secret from nodes n join node_pulses p on p.node_id = n.id
+      where n.approved_at is not null and not n.draining and n.node_type = 'backend' and p.liveness = 'present' and p.answering = 'yes'
+        and n.gateway_url <> '' and 'async' = any(n.features) and coalesce((p.resources ->> 'available_disk')::bigint, ${sizeBytes}::bigint) >= ${sizeBytes}::bigint
+      order by (p.resources ->> 'available_disk')::bigint desc nulls last, n.id limit ${limit}`.execute(this.#db)
+    return rows.map((row) => ({ id: NodeId.parse(row.id), name: row.name, gatewayUrl: row.gateway_url, gatewaySecret: row.gateway_secret }))
   }
 }

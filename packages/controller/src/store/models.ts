@@ -1,6 +1,6 @@
 // Every query about what models are: their configuration, and what of their loads and replicas is shown with them. Who
 // changes a model holds its lock to the end of the transaction, so that two never decide on the same state.
-import { ModelConfig, ModelName, type Scheduling } from '@muster/protocol'
+import { ModelConfig, ModelName, type NodeId, type Scheduling } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { LoadBriefs, loadsOfModel, type LoadBrief } from './load-brief.ts'
 import { cancelRemovals } from './model-removals.ts'
@@ -26,6 +26,15 @@ export type Put =
   | Readonly<{ outcome: 'created' | 'changed' | 'same' }>
   /** `current`: null when there is no such model. */
   | Readonly<{ outcome: 'revision_conflict'; current: string | null }>
+
+export interface Uploaded {
+  readonly model: ModelName
+  readonly filename: string
+  readonly digest: string
+  readonly size: number
+  /** Those that keep it. */
+  readonly nodes: readonly NodeId[]
+}
 
 export class ModelStore {
   readonly #db: Kysely<Database>
@@ -57,6 +66,30 @@ export class ModelStore {
         return { outcome: 'created' }
       }
       return { outcome: (await changeModel(tx, config, revision)) ? 'changed' : 'same' }
+    })
+  }
+
+  /**
+   * A file was sent for it. `change` gives its new configuration. The nodes that keep it are known to before they say so
+   * themselves. False when there is no such model any more.
+   */
+  async addUpload(file: Uploaded, change: (config: ModelConfig) => { config: ModelConfig; revision: string }): Promise<boolean> {
+    const { model, filename, digest, size, nodes } = file
+    return await this.#inTurn(model, async (tx) => {
+      const row = await tx.selectFrom('models').select('config').where('name', '=', model).executeTakeFirst()
+      if (row === undefined) return false
+      const { config, revision } = change(ModelConfig.parse(row.config))
+      await changeModel(tx, config, revision)
+      await sql`
+        insert into model_uploads (model, filename, digest, size_bytes) values (${model}, ${filename}, ${digest}, ${size})
+        on conflict (model, filename) do update set digest = excluded.digest, size_bytes = excluded.size_bytes, uploaded_at = now()`.execute(
+        tx,
+      )
+      const kept = JSON.stringify([{ digest, size }])
+      await sql`update nodes set files = files || ${kept}::jsonb where id = any(${nodes}::text[]) and not files @> ${kept}::jsonb`.execute(
+        tx,
+      )
+      return true
     })
   }
 

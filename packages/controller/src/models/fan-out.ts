@@ -1,0 +1,147 @@
+// One stream to several gateways at once, none of which is written down here. A gateway that fails or stands still is left
+// behind; as long as one takes it, the upload goes on.
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { PassThrough } from 'node:stream'
+import { mintGatewayToken, type Clock } from '@muster/host'
+import { Digest, FleetError, gatewayPaths, gatewayScope, StoredFile, type FailureCode } from '@muster/protocol'
+import { request } from 'undici'
+import { z } from 'zod'
+import type { UploadTarget } from '../store/file-holders.ts'
+
+interface FanOutDeps {
+  readonly targets: readonly UploadTarget[]
+  /** Which controller vouches for it. */
+  readonly controller: string
+  /** As it was announced; null when nobody knows. */
+  readonly sizeBytes: number | null
+  readonly clock: Clock
+  readonly signal: AbortSignal
+}
+
+export interface FannedOut {
+  readonly digest: Digest
+  readonly sizeBytes: number
+  /** Those that keep it. */
+  readonly kept: readonly UploadTarget[]
+  readonly failed: readonly Readonly<{ target: UploadTarget; code: FailureCode; reason: string }>[]
+}
+
+/** A gateway that takes nothing for that long holds up the others. */
+const maxStallMs = 30_000
+/** It writes what it has down before it answers. */
+const answerWithinMs = 10 * 60_000
+
+/** Throws FleetError when nobody took it, with what each said. */
+export async function fanOut(body: AsyncIterable<Uint8Array>, deps: FanOutDeps): Promise<FannedOut> {
+  const ending = new AbortController()
+  const signal = AbortSignal.any([deps.signal, ending.signal])
+  const copies = deps.targets.map((target) => createCopy(target, { ...deps, signal }))
+  const hash = createHash('sha256')
+  let sizeBytes = 0
+  try {
+    for await (const chunk of body) {
+      hash.update(chunk)
+      sizeBytes += chunk.byteLength
+      await Promise.all(copies.map((copy) => copy.write(chunk)))
+      if (!copies.some((copy) => copy.isOpen())) break
+    }
+    const digest = Digest.parse(`sha256:${hash.digest('hex')}`)
+    const results = await Promise.all(copies.map((copy) => copy.end(digest)))
+    return settle({ digest, sizeBytes }, results)
+  } finally {
+    // Whoever is still at it gets nothing more: the sender went away.
+    ending.abort()
+  }
+}
+
+type Result = Readonly<{ target: UploadTarget } & ({ isKept: true } | { isKept: false; code: FailureCode; reason: string })>
+
+function settle(file: Pick<FannedOut, 'digest' | 'sizeBytes'>, results: readonly Result[]): FannedOut {
+  const kept = results.filter((result) => result.isKept).map(({ target }) => target)
+  const failed = results.flatMap((result) => (result.isKept ? [] : [result]))
+  if (kept.length > 0) return { ...file, kept, failed }
+  const told = failed.map(({ target, reason }) => `${target.name}: ${reason}`).join('; ')
+  const code = failed.every((each) => each.code === 'disk_full') ? 'disk_full' : 'unavailable'
+  throw new FleetError({ code, retry: 'backoff', message: `no node could keep the file: ${told}` })
+}
+
+function createCopy(target: UploadTarget, { controller, sizeBytes, clock, signal }: Omit<FanOutDeps, 'targets'>) {
+  const stream = new PassThrough({ highWaterMark: 1024 * 1024 })
+  stream.on('error', () => undefined) // told by the request
+  const done = new AbortController()
+  const outcome = send(target, stream, { controller, sizeBytes, signal: AbortSignal.any([signal, done.signal]) }).catch(
+    (error: unknown): Sent => ({ code: 'unavailable', reason: error instanceof Error ? error.message : String(error) }),
+  )
+  let given: Sent | null = null
+  void outcome.then((sent) => {
+    given = sent
+    stream.destroy()
+  })
+  const giveUp = (): void => done.abort(new Error(`it took nothing for ${maxStallMs / 1000} s`))
+  return {
+    isOpen: (): boolean => given === null,
+    async write(chunk: Uint8Array): Promise<void> {
+      if (given !== null || stream.write(chunk)) return
+      await within(Promise.race([once(stream, 'drain'), outcome]), { ms: maxStallMs, clock, giveUp })
+    },
+    async end(digest: Digest): Promise<Result> {
+      stream.end()
+      const sent = (await within(outcome, { ms: answerWithinMs, clock, giveUp })) ?? (await outcome)
+      if ('code' in sent) return { target, isKept: false, ...sent }
+      if (sent.digest === digest) return { target, isKept: true }
+      return { target, isKept: false, code: 'integrity', reason: `it has ${sent.digest}, and ${digest} was sent` }
+    },
+  }
+}
+
+async function within<T>(work: Promise<T>, { ms, clock, giveUp }: { ms: number; clock: Clock; giveUp: () => void }): Promise<T | null> {
+  const done = new AbortController()
+  const late = clock.sleep(ms, done.signal).then(
+    () => {
+      giveUp()
+      return null
+    },
+    () => null,
+  )
+  try {
+    return await Promise.race([work, late])
+  } catch {
+    return null // a stream that was destroyed; the request says why
+  } finally {
+    done.abort()
+  }
+}
+
+type Sent = StoredFile | Readonly<{ code: FailureCode; reason: string }>
+
+async function send(
+  { id, gatewayUrl, gatewaySecret: secret }: UploadTarget,
+  body: PassThrough,
+  { controller, sizeBytes, signal }: { controller: string; sizeBytes: number | null; signal: AbortSignal },
+): Promise<Sent> {
+  const token = mintGatewayToken({ secret, nodeId: id, scope: gatewayScope.upload, controller })
+  const response = await request(`${gatewayUrl.replace(/\/+$/, '')}${gatewayPaths.upload}`, {
+    method: 'PUT',
+    headers: { authorization: `Bearer ${token}`, ...(sizeBytes === null ? {} : { 'content-length': String(sizeBytes) }) },
+    body,
+    signal,
+    // Its own clocks would count the time of the upload.
+    headersTimeout: 0,
+    bodyTimeout: 60_000,
+  })
+  const text = await response.body.text()
+  if (response.statusCode === 200) return StoredFile.parse(JSON.parse(text))
+  const code = response.statusCode === 507 ? 'disk_full' : 'unavailable'
+  return { code, reason: `its gateway answers ${response.statusCode}: ${messageIn(text)}` }
+}
+
+const Refusal = z.object({ error: z.object({ message: z.string() }) })
+
+function messageIn(text: string): string {
+  try {
+    return Refusal.parse(JSON.parse(text)).error.message.slice(0, 500)
+  } catch {
+    return text.slice(0, 500)
+  }
+}
