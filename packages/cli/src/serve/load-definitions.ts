@@ -28,3 +28,9 @@ export async function loadWorkerSettings() {
   const { workerSettings } = await import('@muster/worker')
   return defineSettings(workerSettings)
 }
+
+/** Of the workers that `up` runs: on one machine they are its own. */
+export async function loadModelFileSettings() {
+  const { modelFileSettings } = await import('@muster/worker')
+  return modelFileSettings
+}

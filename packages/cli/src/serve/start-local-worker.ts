@@ -3,7 +3,7 @@
 import type { LocalHub } from '@muster/bus'
 import { type Clock, type Log, openDataDir, resolveSettings } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import type { Worker } from '@muster/worker'
+import type { ModelFileSettings, Worker } from '@muster/worker'
 
 export interface LocalWorkerStart {
   readonly name: string
@@ -12,6 +12,8 @@ export interface LocalWorkerStart {
   readonly url: string
   /** Credentials for registries: on one machine they are the controller's. */
   readonly dockerConfig: string
+  /** Where files of models may come from, among other settings. */
+  readonly modelFiles: Partial<ModelFileSettings>
   readonly env: Readonly<Record<string, string | undefined>>
   readonly localHub: LocalHub | undefined
   /** Told its public key before it registers. */
@@ -30,6 +32,7 @@ export async function startLocalWorker({
   name,
   url,
   dockerConfig,
+  modelFiles,
   env,
   localHub,
   trust,
@@ -37,7 +40,7 @@ export async function startLocalWorker({
   clock,
   ...start
 }: LocalWorkerStart): Promise<LocalWorker> {
-  const { connectNatsBus, loadNodeKey, startWorker, workerSettings } = await import('@muster/worker')
+  const { connectNatsBus, loadNodeKey, modelFileSettings, startWorker, workerSettings } = await import('@muster/worker')
   const dataDir = await openDataDir({ path: start.dataDir, role: 'worker', clock })
   let worker: Worker
   const connected = Promise.withResolvers<void>()
@@ -47,10 +50,13 @@ export async function startLocalWorker({
     const overNats = connectNatsBus({ key, clock, log })
     worker = await startWorker({
       // Nothing of the environment: it is the controller's (`MUSTER_NAME` for N workers would be one name for all).
-      settings: resolveSettings(workerSettings, {
-        flags: { join: url, name, 'gateway-listen': '127.0.0.1', 'docker-config': dockerConfig },
-        env: {},
-      }),
+      settings: {
+        ...resolveSettings(workerSettings, {
+          flags: { join: url, name, 'gateway-listen': '127.0.0.1', 'docker-config': dockerConfig },
+          env: {},
+        }),
+        ...Object.fromEntries(Object.entries(modelFiles).filter(([key]) => key in modelFileSettings)),
+      },
       dataDir,
       env,
       clock,

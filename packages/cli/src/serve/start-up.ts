@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { LocalHub } from '@muster/bus'
 import type { ControllerSettings } from '@muster/controller'
 import type { Clock, Log } from '@muster/host'
+import type { ModelFileSettings } from '@muster/worker'
 import { usageError } from '../cli-error.ts'
 import type { GivenFlag } from '../settings/given-flags.ts'
 import { localUrl } from './local-url.ts'
@@ -14,7 +15,7 @@ import { placeOfSecret, type RunningController, secretFiles, startControllerOn }
 import { type LocalWorker, startLocalWorker } from './start-local-worker.ts'
 
 export interface UpStart {
-  readonly settings: ControllerSettings & { readonly workers: number }
+  readonly settings: ControllerSettings & { readonly workers: number } & Partial<ModelFileSettings>
   readonly given: readonly GivenFlag[]
   readonly dataDir: string
   readonly env: Readonly<Record<string, string | undefined>>
@@ -65,7 +66,18 @@ async function startWorkersOn(
     const { localUrl: url, localHub } = running
     const { dockerConfig } = settings
     workers.push(
-      await startLocalWorker({ name, dataDir, url, dockerConfig, env, localHub, trust, log: log.child({ worker: name }), clock }),
+      await startLocalWorker({
+        name,
+        dataDir,
+        url,
+        dockerConfig,
+        modelFiles: settings,
+        env,
+        localHub,
+        trust,
+        log: log.child({ worker: name }),
+        clock,
+      }),
     )
   }
   // One that an administrator refuses never joins; the rest is ready all the same.

@@ -31,13 +31,13 @@ import { createModelFolders } from './model-folders.ts'
 import type { ModelFiles } from './model-files.ts'
 import { modelLayoutOf, type ModelLayout } from './model-layout.ts'
 import { receiveContent } from './receive-content.ts'
-import { modelFileSettings } from './settings.ts'
+import { modelFileSettings, type ModelFileSettings } from './settings.ts'
 import { createFindShared } from './shared-models.ts'
 import { createStage } from './stage.ts'
 
 export interface ModelFilesOptions {
   readonly dataDir: Pick<DataDir, 'path'>
-  readonly settings: ModelFileSettings
+  readonly settings: Settings
   /** What the last session said; null before the first. */
   readonly cluster: () => ClusterSettings | null
   /** What controllers serve themselves. */
@@ -51,7 +51,7 @@ export interface ModelFilesOptions {
   readonly log: Log
 }
 
-export type ModelFileSettings = Pick<SettledSettings, 'allowSource' | 'dockerConfig' | keyof typeof modelFileSettings>
+type Settings = Pick<SettledSettings, 'allowSource' | 'dockerConfig' | keyof ModelFileSettings>
 
 /** More than any file of a model has; a larger one is a lie or a mistake. */
 const largestBytes = 4 * 1024 ** 4

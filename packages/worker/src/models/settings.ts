@@ -1,6 +1,6 @@
 // The settings of a worker that say where files of models may come from.
 import { isAbsolute } from 'node:path'
-import { defineSettings, secret, string } from '@muster/host'
+import { defineSettings, secret, string, type SettingsOf } from '@muster/host'
 
 const directory = (path: string): string | null => (path === '' || isAbsolute(path) ? null : `"${path}" is not an absolute path`)
 const address = (url: string): string | null =>
@@ -48,3 +48,4 @@ export const modelFileSettings = defineSettings({
     help: 'its session token, when it is a temporary one',
   }),
 })
+export type ModelFileSettings = SettingsOf<typeof modelFileSettings>
