@@ -55,7 +55,7 @@ export async function startLocalWorker({
           flags: { join: url, name, 'gateway-listen': '127.0.0.1', 'docker-config': dockerConfig },
           env: {},
         }),
-        ...Object.fromEntries(Object.entries(modelFiles).filter(([key]) => key in modelFileSettings)),
+        ...Object.fromEntries(Object.entries(modelFiles).filter(([setting]) => setting in modelFileSettings)),
       },
       dataDir,
       env,
