@@ -112,13 +112,13 @@ async function live(deps: Life): Promise<WorkerEnd> {
     const cluster = (): ClusterSettings | null => heard.settings
     await using opened = await startInstaller(deps, { monitor, builtin, cluster, link })
     await using held = new AsyncDisposableStack()
-    const models = held.adopt(await startModelFiles(deps, { builtin, cluster }), (files) => files.close())
+    const models = held.adopt(await startModelFiles(deps, { builtin, cluster, link }), (files) => files.close())
     const metrics = createWorkerMetrics({
       resources: monitor.resources,
       isBusConnected: () => link.isConnected(),
       replicas: () => link.replicas?.running() ?? [],
     })
-    const replicas = await startReplicas(deps, { backends: opened.backends, models, metrics, link })
+    const replicas = await startReplicas(deps, { backends: opened.backends, models, metrics })
     link.replicas = replicas
     const operations = await startOperations(deps, opened.installer, models)
     link.operations = operations
@@ -163,7 +163,7 @@ async function join(deps: Life, running: Running): Promise<WorkerEnd> {
     identity: () => identityOf(place.now),
     replicas,
     openLog: replicas.openLog,
-    files: { ...models, receive: (...given) => models.receive(...given).finally(operations.inventoryChanged) },
+    files: models,
     ...{ metrics, random, clock, log, signal },
   })
   const attach = createPresence({
@@ -259,9 +259,9 @@ async function startInstaller(
   return { installer: opened.installer, backends: createInstalledBackends(opened.store), [Symbol.asyncDispose]: opened.close }
 }
 
-type Serving = Readonly<{ backends: InstalledBackends; models: ModelFiles; metrics: WorkerMetrics; link: Linked }>
+type Serving = Readonly<{ backends: InstalledBackends; models: ModelFiles; metrics: WorkerMetrics }>
 
-function startReplicas(deps: Life, { backends, models, metrics, link }: Serving): Promise<Replicas> {
+function startReplicas(deps: Life, { backends, models, metrics }: Serving): Promise<Replicas> {
   const { dataDir, env = defaultEnv, step, clock, log } = deps
   return openReplicas({
     dataDir,
@@ -269,7 +269,6 @@ function startReplicas(deps: Life, { backends, models, metrics, link }: Serving)
     models,
     drivers: createDrivers({ clock }),
     env,
-    onStaged: () => link.operations?.inventoryChanged(),
     onStarted: metrics.replicaStarted,
     onExited: metrics.replicaExited,
     clock,
@@ -281,10 +280,11 @@ function startReplicas(deps: Life, { backends, models, metrics, link }: Serving)
 /** An agent node has no models either. */
 async function startModelFiles(
   { settings, dataDir, step, clock, log }: Life,
-  { builtin, cluster }: { builtin: BuiltinSource; cluster: () => ClusterSettings | null },
+  { builtin, cluster, link }: { builtin: BuiltinSource; cluster: () => ClusterSettings | null; link: Linked },
 ): Promise<ModelFiles> {
   if (settings.type === 'agent') return noModelFiles
-  return await openModelFiles({ dataDir, settings, cluster, builtin, clock, log, ...(step === undefined ? {} : { step }) })
+  const onChanged = (): void => link.operations?.inventoryChanged()
+  return await openModelFiles({ dataDir, settings, cluster, builtin, onChanged, clock, log, ...(step === undefined ? {} : { step }) })
 }
 
 function startOperations({ dataDir, step, clock, log }: Life, installer: Installer, models: ModelFiles): Promise<Operations> {

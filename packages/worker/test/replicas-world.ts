@@ -178,7 +178,7 @@ export function loadOf(
 }
 
 /** Found by another program than the one under test. Of a zombie nothing can be read. */
-async function markedPids(id: string): Promise<number[]> {
+export async function markedPids(id: string): Promise<number[]> {
   const child = spawn('sh', ['-c', 'exec grep -lzx "MUSTER_REPLICA_ID=$1" /proc/[0-9]*/environ', 'sh', id], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })

@@ -38,8 +38,6 @@ export type ReplicasOptions = Readonly<{
   drivers: Drivers
   /** Of this process; backends get the little of it that is meant for them. */
   env: Readonly<Record<string, string | undefined>>
-  /** Files of a model came, and may be of use to others. */
-  onStaged?: () => void
   onStarted?: () => void
   onExited?: (how: { isExpected: boolean }) => void
   pace?: Partial<Pace>
@@ -265,7 +263,6 @@ function told(replica: Replica, before: Stage, { announcer, options, forgetOld }
   const { stage } = record
   const isCrash = stage.state === 'gone' && (stage.end.how === 'failed' || (stage.end.how === 'exited' && !stage.end.isExpected))
   options.log[isCrash ? 'warn' : 'info']('a replica moved on', { ...aboutReplica(record), from: before.state })
-  if (before.state === 'staging' && record.order.files.length > 0) options.onStaged?.()
   if (stage.state === 'starting') options.onStarted?.()
   if (stage.state === 'ready' || stage.state === 'gone') for (const event of newsOf(record)) announcer.say(event)
   if (stage.state !== 'gone') return
