@@ -23,11 +23,14 @@ interface Measured {
   readonly cpuPerRequestUs: number
   readonly requestsPerSecond: number
   readonly cpuPerEventUs: number
+  /** Of each hop, the first one first. */
+  readonly hops: string
   readonly p50Ms: number
 }
 
 const costsOf = ({ pids, hasChildren }: Target) => pids.map(hasChildren === true ? costOfFamily : costOf)
-const cpuOf = (target: Target): number => costsOf(target).reduce((sum, cost) => sum + cost.cpuSeconds, 0)
+const cpuOf = (target: Target): readonly number[] => costsOf(target).map((cost) => cost.cpuSeconds)
+const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0)
 const rssOf = (target: Target): number => costsOf(target).reduce((sum, cost) => sum + cost.rssBytes, 0)
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 
@@ -40,7 +43,7 @@ async function ask(pool: Pool, target: Target, body: string): Promise<void> {
 async function many(
   target: Target,
   { count, atOnce, body }: { count: number; atOnce: number; body: string },
-): Promise<{ cpu: number; seconds: number }> {
+): Promise<{ cpu: readonly number[]; seconds: number }> {
   const pool = new Pool(target.url, { connections: atOnce, bodyTimeout: 0 })
   await Promise.all(Array.from({ length: atOnce }, () => ask(pool, target, body)))
   const before = cpuOf(target)
@@ -51,7 +54,7 @@ async function many(
   }
   await Promise.all(Array.from({ length: atOnce }, client))
   const seconds = (performance.now() - began) / 1_000
-  const cpu = cpuOf(target) - before
+  const cpu = cpuOf(target).map((after, hop) => after - (before[hop] ?? 0))
   await pool.close()
   return { cpu, seconds }
 }
@@ -74,9 +77,14 @@ async function measure(target: Target): Promise<Measured> {
   const unary = await many(target, { count: requests / share, atOnce: clients, body: whole })
   const streaming = await many(target, { count: streams / share, atOnce: streamClients, body: streamed })
   return {
-    cpuPerRequestUs: (1e6 * unary.cpu) / (requests / share),
+    cpuPerRequestUs: (1e6 * sum(unary.cpu)) / (requests / share),
     requestsPerSecond: requests / share / unary.seconds,
-    cpuPerEventUs: (1e6 * streaming.cpu) / ((streams / share) * eventsPerStream),
+    cpuPerEventUs: (1e6 * sum(streaming.cpu)) / ((streams / share) * eventsPerStream),
+    hops: [unary, streaming]
+      .map(({ cpu }, i) =>
+        cpu.map((each) => ((1e6 * each) / (i === 0 ? requests / share : (streams / share) * eventsPerStream)).toFixed(0)).join(' + '),
+      )
+      .join('; '),
     p50Ms: await latency(target),
   }
 }
@@ -121,7 +129,8 @@ try {
       if (measured !== undefined) results.get(target.name)?.push(measured)
     }
   }
-  const of = (target: Target, field: keyof Measured): number => median((results.get(target.name) ?? []).map((each) => each[field]))
+  const of = (target: Target, field: Exclude<keyof Measured, 'hops'>): number =>
+    median((results.get(target.name) ?? []).map((each) => each[field]))
   const [direct] = started.targets
   const rows = []
   for (const target of started.targets) {
@@ -136,6 +145,7 @@ try {
       'added p50 ms': (of(target, 'p50Ms') - (direct === undefined ? 0 : of(direct, 'p50Ms'))).toFixed(2),
       [`kB/stream, ${openStreams} open`]: memory.kbPerStream.toFixed(0),
       'all begun after s': memory.seconds.toFixed(1),
+      'by hop: µs/request; µs/event': results.get(target.name)?.at(-1)?.hops ?? '',
       note: target.note,
     })
   }

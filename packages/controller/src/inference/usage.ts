@@ -25,13 +25,24 @@ export class UsageReader {
   }
 
   read(): Usage {
-    const text = this.#tail.toString('latin1', 0, this.#length)
-    // Inside a text of the answer its quotes would be escaped, so only the field itself looks like this.
-    const usage = /.*("usage"\s*:\s*\{.*)/s.exec(text)?.[1] ?? ''
+    const usage = lastUsage(this.#tail.toString('latin1', 0, this.#length))
     const of = (field: string): number | null => {
       const found = new RegExp(`"${field}"\\s*:\\s*(\\d{1,12})\\b`).exec(usage)?.[1]
       return found === undefined ? null : Number(found)
     }
     return { promptTokens: of('prompt_tokens') ?? 0, completionTokens: of('completion_tokens') ?? this.#events }
   }
+}
+
+/**
+ * From the last such field that is an object to the end; chunks of a stream may have an empty one. Inside a text of the
+ * answer its quotes would be escaped, so only the field itself looks like this. Searched backwards: an expression that
+ * begins with anything at all looks at a tail without one some four thousand times, which was most of what a request cost.
+ */
+function lastUsage(text: string): string {
+  for (let at = text.lastIndexOf('"usage"'); at !== -1; at = at === 0 ? -1 : text.lastIndexOf('"usage"', at - 1)) {
+    const field = text.slice(at)
+    if (/^"usage"\s*:\s*\{/.test(field)) return field
+  }
+  return ''
 }
