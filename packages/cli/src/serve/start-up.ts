@@ -17,6 +17,8 @@ import { type LocalWorker, startLocalWorker } from './start-local-worker.ts'
 export interface UpStart {
   readonly settings: ControllerSettings & { readonly workers: number } & Partial<ModelFileSettings>
   readonly given: readonly GivenFlag[]
+  /** Of those that come with Muster: registered on an empty database. */
+  readonly firstModels?: readonly string[]
   readonly dataDir: string
   readonly env: Readonly<Record<string, string | undefined>>
   readonly version: string
@@ -41,7 +43,7 @@ export async function startUp(start: UpStart): Promise<Service> {
     ...start,
     ...(localHub === undefined ? {} : { localHub }),
     ownWorkers: () => ownKeys,
-    firstModels: ['tiny'],
+    firstModels: start.firstModels ?? [],
   })
   const running = { ...controller, localUrl: localUrl({ host: start.settings.host, port: controller.controller.port }), localHub, ownKeys }
   await startWorkersOn(stack, running, start)

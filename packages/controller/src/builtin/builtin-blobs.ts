@@ -17,6 +17,8 @@ export interface BuiltinBlobs {
   readonly gallery: GalleryAddress
   /** Names of backends that will be in the gallery soon: they are being assembled. */
   missing(): readonly string[]
+  /** Resolves when they are, or will not be. */
+  readonly completed: Promise<void>
   /** Their files are blobs here too. */
   readonly models: readonly ModelGalleryEntry[]
   /** Null when there is no such blob here. */
@@ -46,6 +48,8 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
   })
   let gallery = await putGallery(layout, backends.entries())
   let coming = backends.missing()
+  const completed = Promise.withResolvers<void>()
+  if (coming.length === 0) completed.resolve()
   const collect = (): Promise<void> => collectBlobs(directory, new Set([gallery, ...backends.packed]))
   // What is about to get another gallery is not a version yet: the one before it would be taken for the last but one.
   if (coming.length === 0) await collect()
@@ -58,6 +62,7 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
   return {
     models: models.entries,
     missing: () => coming,
+    completed: completed.promise,
     get gallery() {
       return { name: builtinGalleryName, url: formatBuiltinUri({ name: 'gallery', digest: gallery }), kind: 'backend' as const }
     },
@@ -68,10 +73,14 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
     open: (wanted, { start, end }) => createReadStream(pathOf(wanted), { start, end }),
     async complete(deps) {
       if (coming.length === 0) return
-      await backends.complete(deps)
-      deps.signal.throwIfAborted()
-      gallery = await putGallery(layout, backends.entries())
-      coming = []
+      try {
+        await backends.complete(deps)
+        deps.signal.throwIfAborted()
+        gallery = await putGallery(layout, backends.entries())
+        coming = []
+      } finally {
+        completed.resolve()
+      }
       await collect()
     },
   }

@@ -25,11 +25,17 @@ export function createPlanners({ settings, store, builtin, stopping, clock, log 
   const oci = createOciClient({ outbound, credentials, clock, log })
   const catalogue = createCatalogue({ galleries: store.galleries, builtin, outbound, stopping, clock })
   const resolve = createResolveSource({ outbound, oci, builtin, clock })
+  const arrivalOf = async (backend: string): Promise<Promise<void> | null> => {
+    const blobs = await builtin
+    return blobs.missing().includes(backend) ? blobs.completed : null
+  }
   return {
     outbound,
     catalogue,
     resolve,
-    planInstall: createPlanInstall({ catalogue, resolve }),
+    planInstall: createPlanInstall({ catalogue, resolve, arrivalOf }),
+    /** It comes with Muster, and is still being assembled. */
+    isComing: async (backend: string) => (await builtin).missing().includes(backend),
     planUpgrade: createPlanUpgrade({ catalogue, resolve }),
   }
 }

@@ -10,6 +10,8 @@ import { invalidSource } from './source-error.ts'
 export interface PlannerDeps {
   readonly catalogue: Catalogue
   readonly resolve: ResolveSource
+  /** Resolves when a backend that is being assembled is offered; null for all others. */
+  readonly arrivalOf?: (backend: BackendName) => Promise<Promise<void> | null>
 }
 
 /** As in the body of the request. */
@@ -22,9 +24,10 @@ export type PlannedInstall = Readonly<{
 export type PlanInstall = (wanted: WantedInstall, nodes: readonly NodeRecord[], signal: AbortSignal) => Promise<PlannedInstall>
 
 /** Throws SourceUnavailable, SourceForbidden or another FleetError; then nothing is to be queued. */
-export function createPlanInstall({ catalogue, resolve }: PlannerDeps): PlanInstall {
+export function createPlanInstall(deps: PlannerDeps): PlanInstall {
+  const { resolve } = deps
   return async (wanted, nodes, signal) => {
-    const { backend, offerFor } = wanted.uri === undefined ? await fromGallery(wanted, catalogue) : fromUri(wanted, wanted.uri)
+    const { backend, offerFor } = wanted.uri === undefined ? await fromGallery(wanted, deps, signal) : fromUri(wanted, wanted.uri)
     const exact = wanted.digest !== undefined || wanted.version !== undefined
     const offers = nodes.map((node) => ({ node, offer: offerFor(node) }))
     const planned = await planNodes(resolve, { offers, wish: { exact, strategy: null } }, signal)
@@ -34,12 +37,28 @@ export function createPlanInstall({ catalogue, resolve }: PlannerDeps): PlanInst
 
 type Offering = Readonly<{ backend: BackendName; offerFor: (node: NodeRecord) => NodeOffer }>
 
-async function fromGallery({ backend, digest, version }: WantedInstall, catalogue: Catalogue): Promise<Offering> {
+async function fromGallery(
+  { backend, digest, version }: WantedInstall,
+  { catalogue, arrivalOf }: PlannerDeps,
+  signal: AbortSignal,
+): Promise<Offering> {
   if (backend === undefined) throw invalidSource('say which backend to install')
-  const offered: Offered = await catalogue()
+  let offered: Offered = await catalogue()
+  const arrival = isOffered(offered, backend) ? null : ((await arrivalOf?.(backend)) ?? null)
+  if (arrival !== null) {
+    await whileWanted(arrival, signal)
+    offered = await catalogue()
+  }
   if (!isOffered(offered, backend)) throw unknownBackend(offered, backend)
   const named = { backend, digest: digest ?? null, version: version ?? null }
   return { backend, offerFor: (node) => findOffer(offered, named, node) }
+}
+
+async function whileWanted(arrival: Promise<void>, signal: AbortSignal): Promise<void> {
+  const left = Promise.withResolvers<void>()
+  signal.addEventListener('abort', () => left.resolve(), { once: true })
+  await Promise.race([arrival, left.promise])
+  signal.throwIfAborted()
 }
 
 function fromUri({ name, alias, digest, version }: WantedInstall, uri: string): Offering {
