@@ -12,6 +12,7 @@ import {
   nodeEvents,
   OperationId,
   progress,
+  type Heartbeat,
   type InstalledBackend,
   type NodeEvent,
   type OperationNode,
@@ -60,8 +61,12 @@ export interface WireWorker {
   readonly id: NodeId
   readonly incarnation: Incarnation
   readonly bus: Bus
+  /** What its heartbeats list. */
+  readonly replicas: NonNullable<Heartbeat['replicas']>
   say(
     event:
+      | Omit<Extract<NodeEvent, { type: 'replica.ready' }>, 'incarnation' | 'seq'>
+      | Omit<Extract<NodeEvent, { type: 'replica.exited' }>, 'incarnation' | 'seq'>
       | Omit<Extract<NodeEvent, { type: 'op.result' }>, 'incarnation' | 'seq'>
       | Omit<Extract<NodeEvent, { type: 'inventory' }>, 'incarnation' | 'seq'>,
   ): void
@@ -296,8 +301,10 @@ async function addWireWorker(
   const incarnation = Incarnation.parse(caller.incarnation)
   let seq = 0
   let isSilent = false
+  const replicas: WireWorker['replicas'] = []
   const beat = (): void => {
-    if (!isSilent) bus.publish(heartbeat, { node: id }, { node_id: id, incarnation, seq: ++seq, version: '0.0.0', resources: {} })
+    if (isSilent) return
+    bus.publish(heartbeat, { node: id }, { node_id: id, incarnation, seq: ++seq, version: '0.0.0', resources: {}, replicas })
   }
   const timer = setInterval(beat, 200)
   beat()
@@ -306,7 +313,7 @@ async function addWireWorker(
   world.ending.defer(() => clearInterval(timer))
   await untilHealthy(world, id)
   return {
-    ...{ id, incarnation, bus },
+    ...{ id, incarnation, bus, replicas },
     say: (event) => bus.publish(nodeEvents, { node: id }, { ...event, incarnation, seq: ++seq }),
     tick: (opId, tick) => {
       const op = OperationId.parse(opId)

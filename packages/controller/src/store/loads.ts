@@ -59,12 +59,18 @@ export class LoadStore {
     this.#db = db
   }
 
-  /** Takes what is due, whoever held it before and is gone. */
+  /**
+   * Takes what is due, whoever held it before and is gone. Slots of one model are placed one after the other, by whichever
+   * controller: two at once would both find the same node empty.
+   */
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<LoadRecord>> {
     const { rows } = await sql<TimedRow>`
       with due as (
-        select model, purpose, slot from loads where next_at <= now() and (lease_until is null or lease_until < now())
-        order by next_at limit ${limit} for update skip locked
+        select l.model, l.purpose, l.slot from loads l where l.next_at <= now() and (l.lease_until is null or l.lease_until < now())
+          and not (l.state in ('waiting', 'failed') and exists (
+            select from loads o where o.model = l.model and o.purpose = l.purpose and o.slot < l.slot
+              and o.state in ('waiting', 'failed') and o.next_at <= now()))
+        order by l.next_at, l.slot limit ${limit} for update skip locked
       )
       update loads l set holder = ${holder}, lease_until = now() + make_interval(secs => ${leaseMs / 1000}), row_version = l.row_version + 1
       from due where l.model = due.model and l.purpose = due.purpose and l.slot = due.slot

@@ -129,10 +129,11 @@ export class ReplicaStore {
       order by r.model collate "C", n.name collate "C"`)
   }
 
-  /** All that live, or are thought to, on these nodes. */
+  /** All that live, or are thought to, on these nodes; and those that exited just now, which a list from before may still name. */
   async liveOn(nodeIds: readonly NodeId[]): Promise<ReplicaRecord[]> {
     if (nodeIds.length === 0) return []
-    return await this.#read(sql`where r.state <> 'exited' and r.node_id = any(${nodeIds}::text[])`)
+    return await this.#read(sql`
+      where r.node_id = any(${nodeIds}::text[]) and (r.state <> 'exited' or r.exited_at > now() - interval '10 seconds')`)
   }
 
   /** Those that no load has as its own, on nodes that can be asked, and that nobody has decided about yet. */
