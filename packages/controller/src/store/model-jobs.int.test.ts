@@ -255,6 +255,17 @@ it('S0.29 a deletion takes everything of the model with it, and waits for what n
   expect(await claim()).toEqual([])
   for (const removal of claimed) await store.modelRemovals.settle(removal, null)
   expect((await look(wished.id)).nodes.map((node) => node.status)).toEqual(['queued', 'success'])
+  // It costs nothing while it waits; once its last node is removed it is looked at, and ends.
+  expect(await store.modelJobs.open()).not.toContain(wished.id)
+  const third = await addNode('third', 'C')
+  const another = wish('unwanted')
+  await create('unwanted')
+  await store.modelWishes.remove(another, null)
+  for (const nodeId of [one, two]) await store.modelOperations.settleNode(another.id, nodeId, { status: 'success' })
+  expect(await store.modelJobs.open()).not.toContain(another.id)
+  await store.nodes.remove(third)
+  expect(await store.modelJobs.open()).toContain(another.id)
+  expect(await look(another.id)).toMatchObject({ state: 'succeeded' })
 })
 
 describe('load info', () => {

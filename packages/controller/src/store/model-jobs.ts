@@ -68,9 +68,12 @@ export class ModelJobStore {
     this.#db = db
   }
 
+  /** Those that are to be looked at. A deletion that waits for absent nodes, perhaps for weeks, is not: whoever settles them ends it. */
   async open(): Promise<OperationId[]> {
     const { rows } = await sql<{ id: string }>`
-      select id from operations where finished_at is null and model is not null order by created_at`.execute(this.#db)
+      select o.id from operations o where o.finished_at is null and o.model is not null
+        and (o.kind <> 'model.delete' or not exists (select from operation_nodes n where n.operation_id = o.id and n.status = 'open'))
+      order by o.created_at`.execute(this.#db)
     return rows.map((row) => OperationId.parse(row.id))
   }
 
