@@ -83,41 +83,41 @@ const lives = ({ pid }: ProcessIdentity): boolean => identifyProcess(pid) !== nu
 describe('at its start a worker', () => {
   it('F4 takes a ready process back, serves it on, and notices its end at once', async () => {
     await using past = await makePast()
-    const process_ = await past.start('r-1')
-    await past.note('r-1', (run) => ({ state: 'ready', run: run(process_) }))
+    const earlier = await past.start('r-1')
+    await past.note('r-1', (run) => ({ state: 'ready', run: run(earlier) }))
     await using world = await past.open()
     expect(world.replicas.running()).toMatchObject([{ replicaId: 'r-1', state: 'ready' }])
     await world.ready('r-1')
     expect(typeof world.replicas.admit(replicaId('r-1'))).toBe('object')
-    expect(await askState(world, 'r-1')).toMatchObject({ pid: process_.identity.pid })
+    expect(await askState(world, 'r-1')).toMatchObject({ pid: earlier.identity.pid })
     const at = performance.now()
-    process.kill(process_.identity.pid, 'SIGKILL')
+    process.kill(earlier.identity.pid, 'SIGKILL')
     expect(await world.exited('r-1')).toMatchObject({ expected: false })
     expect(performance.now() - at).toBeLessThan(1_000)
   })
 
   it('F4 E20 keeps the tree of a process that it took back, also when the backend was removed', async () => {
     await using past = await makePast()
-    const process_ = await past.start('r-1')
-    await past.note('r-1', (run) => ({ state: 'ready', run: run(process_) }))
+    const earlier = await past.start('r-1')
+    await past.note('r-1', (run) => ({ state: 'ready', run: run(earlier) }))
     await using world = await past.open()
     await world.store.deactivate(world.name('scripted'))
     await world.store.collect(new AbortController().signal)
     expect(await world.store.summary(world.digest)).not.toBeNull()
     await world.replicas.unload(replicaId('r-1'), { force: true })
     await world.exited('r-1')
-    expect(lives(process_.identity)).toBe(false)
+    expect(lives(earlier.identity)).toBe(false)
   })
 
   it('F12 takes a process back that is too busy to answer', async () => {
     await using past = await makePast()
-    const process_ = await past.start('r-1')
-    const busy = fetch(`http://127.0.0.1:${process_.port}/v1/completions`, {
+    const earlier = await past.start('r-1')
+    const busy = fetch(`http://127.0.0.1:${earlier.port}/v1/completions`, {
       method: 'POST',
       headers: { 'x-scripted': '{"block_ms":4000}' },
       body: '{}',
     })
-    await past.note('r-1', (run) => ({ state: 'ready', run: run(process_) }))
+    await past.note('r-1', (run) => ({ state: 'ready', run: run(earlier) }))
     await using world = await past.open()
     expect(world.replicas.running()).toMatchObject([{ state: 'ready' }])
     expect((await busy).status).toBe(200)
@@ -125,11 +125,11 @@ describe('at its start a worker', () => {
 
   it('a process that came up while nobody watched is ready at once', async () => {
     await using past = await makePast()
-    const process_ = await past.start('r-1')
-    await past.note('r-1', (run) => ({ state: 'starting', run: run(process_) }))
+    const earlier = await past.start('r-1')
+    await past.note('r-1', (run) => ({ state: 'starting', run: run(earlier) }))
     await using world = await past.open()
     expect(await world.ready('r-1')).toMatchObject({ op_id: 'op-r-1' })
-    expect(await world.pids('r-1')).toEqual([process_.identity.pid])
+    expect(await world.pids('r-1')).toEqual([earlier.identity.pid])
   })
 
   it('F4 carries on with a load whose process is gone, or has not come up, with one new process', async () => {
@@ -170,12 +170,12 @@ describe('at its start a worker', () => {
 
   it('F10 ends a process of its own that another program has taken the port of', async () => {
     await using past = await makePast()
-    const process_ = await past.start('r-1', { never_listen: true })
-    const thief = createServer().listen(process_.port, '127.0.0.1')
-    await past.note('r-1', (run) => ({ state: 'ready', run: run(process_) }))
+    const earlier = await past.start('r-1', { never_listen: true })
+    const thief = createServer().listen(earlier.port, '127.0.0.1')
+    await past.note('r-1', (run) => ({ state: 'ready', run: run(earlier) }))
     await using world = await past.open()
     await world.exited('r-1')
-    expect(lives(process_.identity)).toBe(false)
+    expect(lives(earlier.identity)).toBe(false)
     thief.close()
   })
 
@@ -191,24 +191,24 @@ describe('at its start a worker', () => {
 
   it('leaves what a newer version noted as it is, and takes no loads on', async () => {
     await using past = await makePast()
-    const process_ = await past.start('r-1')
+    const earlier = await past.start('r-1')
     await past.note('r-1', () => ({ state: 'accepted' }), { format: 2 })
     await using world = await past.open()
     expect(await world.replicas.load(loadOf('r-2'))).toMatchObject({
       failure: { code: 'incompatible', retry: 'backoff', message: /newer version/ },
     })
-    expect(lives(process_.identity)).toBe(true)
+    expect(lives(earlier.identity)).toBe(true)
     expect(await readdir(join(past.root, 'replicas'))).toEqual(['r-1.json'])
   })
 
   it('of another node than before, ends what the other one wished', async () => {
     await using past = await makePast()
-    const process_ = await past.start('r-1')
-    await past.note('r-1', (run) => ({ state: 'ready', run: run(process_) }), { node: 'n-other' })
+    const earlier = await past.start('r-1')
+    await past.note('r-1', (run) => ({ state: 'ready', run: run(earlier) }), { node: 'n-other' })
     await past.note('r-2', () => ({ state: 'accepted' }), { node: 'n-other' })
     await using world = await past.open()
     await waitFor(async () => (await world.kept()).length === 0, { what: 'everything of it to go' })
-    expect([lives(process_.identity), world.replicas.running()]).toEqual([false, []])
+    expect([lives(earlier.identity), world.replicas.running()]).toEqual([false, []])
     expect(Digest.parse(world.digest)).toBe(world.digest)
   })
 })

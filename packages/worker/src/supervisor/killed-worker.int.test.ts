@@ -5,7 +5,7 @@ import { createProcesses, makeTempDir, type ScriptedLife, type StartedProcess, t
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { loadOf, markedPids, startReplicas } from '../../test/replicas-world.ts'
 
-const program = join(import.meta.dirname, '../../test/replicas-child.ts')
+const program = new URL('../../test/replicas-child.ts', import.meta.url).pathname
 const processes = createProcesses()
 let temp: TempDir
 let root: string

@@ -1,5 +1,5 @@
 // The life of replicas on one worker, with real processes and signals.
-import { stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { identifyProcess, systemClock } from '@muster/host'
 import { OperationId, ReplicaId, type NodeEvent } from '@muster/protocol'
@@ -293,7 +293,7 @@ describe('unloading', () => {
     await world.serve('r-1')
     using _ = admitted(world, 'r-1')
     await world.replicas.unload(replicaId('r-1'), { force: false })
-    await world.exited('r-1')
+    expect(await world.exited('r-1')).toMatchObject({ expected: true })
   })
 
   it('S1.27 S3.3 stops the processes of one backend with all its models and slots, or of all', async () => {
@@ -345,6 +345,46 @@ describe('what is said', () => {
     const told = (): readonly NodeEvent[] => world.events.slice(before)
     await waitFor(() => told().some((event) => event.type === 'replica.exited' && event.replica_id === 'r-2'), { what: 'the exit' })
     expect(told().some((event) => event.type === 'replica.ready' && event.replica_id === 'r-1')).toBe(true)
+  })
+})
+
+describe('controllers that know no model.load', () => {
+  const portOf = async (world: ReplicasWorld, id: string): Promise<number> => {
+    const record = JSON.parse(await readFile(`${world.root}/replicas/${id}.json`, 'utf8')) as {
+      stage: { run: { address: { port: number } } }
+    }
+    return record.stage.run.address.port
+  }
+
+  it('S1.19 S3.9 S3.12 find the replica that runs, and W27 nothing is started for who does not ask', async () => {
+    await using world = await startReplicas(quick)
+    const named = { backend: world.name('scripted'), model: world.model('m'), slot: 0 }
+    expect(await world.replicas.find(named)).toBeNull()
+    await expect(world.replicas.findOrStart(named)).rejects.toMatchObject({ failure: { code: 'invalid', message: /never loaded/ } })
+    expect(world.replicas.running()).toEqual([])
+    await world.serve('r-1', { claims_model: 'm' }, { slot: 0 })
+    expect([await world.replicas.find(named), await world.replicas.findOrStart(named)]).toEqual(['r-1', 'r-1'])
+    expect(await world.replicas.find({ ...named, slot: 1 })).toBeNull()
+  })
+
+  it('S3.5 S3.9 S3.10 get a fresh process on a new port when the one they knew is dead or was stopped', async () => {
+    await using world = await startReplicas(quick)
+    const named = { backend: world.name('scripted'), model: world.model('m'), slot: 0 }
+    await world.serve('r-1', { start_delay_ms: 10 }, { slot: 0 })
+    const ports = [await portOf(world, 'r-1')]
+    const pid = await world.pid('r-1')
+    kill(pid)
+    await waitFor(() => !isRunning(pid), { what: 'it to be dead' })
+    const second = await world.replicas.findOrStart(named)
+    expect(second).not.toBe('r-1')
+    // As the last load of the model on this node had it.
+    expect(await askState(world, second)).toMatchObject({ model: 'm', options: { start_delay_ms: 10 }, replica_id: second })
+    ports.push(await portOf(world, second))
+    await world.replicas.stopBackend(named.backend, { force: true })
+    const third = await world.replicas.findOrStart(named)
+    ports.push(await portOf(world, third))
+    expect(new Set(ports).size).toBe(3)
+    expect([await world.pids('r-1'), await world.pids(second)]).toEqual([[], []])
   })
 })
 
