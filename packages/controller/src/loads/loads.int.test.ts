@@ -128,6 +128,10 @@ describe('what is wanted', () => {
     const tiny = await world.addModel('tiny')
     await loads.cold.ensure(tiny)
     const { replica_id: replica } = await worker.untilLoads(1)
+    // G3 A load that takes longer than that is not idle, though nobody waits for it any more.
+    await sql`update models set used_at = now() - interval '1 hour'`.execute(world.db)
+    await waitFor(async () => (await world.store.loads.forgetIdle(1)).length === 0, { what: 'it to be left alone' })
+    expect(await world.rowOf('tiny')).toMatchObject({ load: { state: 'starting' } })
     worker.ready()
     await untilReplica(replica, 'exited')
     expect(worker.unloads).toEqual([replica])

@@ -162,13 +162,19 @@ export class LoadStore {
     return (rows[0]?.added ?? 0) > 0
   }
 
-  /** Nobody has asked for them for that long: what was asked for beyond their minimum goes. Returns which. */
+  /**
+   * Nobody has asked for them for that long: what was asked for beyond their minimum goes. A load that is under way is never
+   * idle, however long it takes, and what is ready has that long from then on. Returns which.
+   */
   async forgetIdle(idleMs: number): Promise<string[]> {
     const { rows } = await sql<{ name: string }>`
-      update models set asked_replicas = 0, updated_at = now()
-      where asked_replicas > 0 and coalesce(used_at, updated_at) < now() - make_interval(secs => ${idleMs / 1000}) returning name`.execute(
-      this.#db,
-    )
+      update models m set asked_replicas = 0, updated_at = now()
+      where m.asked_replicas > 0
+        and greatest(coalesce(m.used_at, m.updated_at), (select max(l.sign_at) from loads l where l.model = m.name and l.state = 'ready'))
+          < now() - make_interval(secs => ${idleMs / 1000})
+        and not exists (
+          select from loads l where l.model = m.name and l.purpose = 'serve' and l.state in ('waiting', 'installing', 'starting')
+        ) returning m.name`.execute(this.#db)
     return rows.map((row) => row.name)
   }
 

@@ -1,0 +1,102 @@
+import { ModelName, NodeId, OperationId, ReplicaId, stepLoad, type Failure, type Load } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import type { Placement } from '../placement/choose.ts'
+import { decideLoad, eventOfStatus, replicasOf, type Decision, type World } from './decide.ts'
+
+const [nodeId, opId, replicaId] = [NodeId.parse('n-1'), OperationId.parse('ld-1'), ReplicaId.parse('r-1')]
+const common = { model: ModelName.parse('tiny'), purpose: 'serve' as const, slot: 0, revision: 'rev-1', epoch: 1, attempts: 0, lease: null }
+const waiting: Load = { ...common, state: 'waiting', nextAt: 0 }
+const installing: Load = { ...common, state: 'installing', nodeId, installId: opId, nextAt: 0 }
+const starting = { ...common, state: 'starting', nodeId, opId, replicaId, signAt: 0, nextAt: 0 } as const satisfies Load
+const ready: Load = { ...common, state: 'ready', nodeId, opId, replicaId, readyAt: 0 }
+const soft: Failure = { code: 'unavailable', retry: 'backoff', message: 'no answer' }
+const places = (over: object): Placement => ({
+  nodes: [{ node_id: nodeId, node_name: 'one', eligible: true, reason: '', score: 1, hasBackend: true, ...over }],
+})
+const world = (over: Partial<World> = {}): World => ({
+  ...{ model: { name: common.model, revision: 'rev-1', isWanted: true }, isNodeHere: true, placement: places({}), install: null },
+  ...over,
+})
+
+describe('what is next for a load', () => {
+  it.each<[string, Load, Partial<World>, Decision | object]>([
+    ['whose model is gone', ready, { model: null }, { do: 'step', event: { type: 'unwanted' } }],
+    ['that nobody wants', ready, { model: { name: common.model, revision: 'rev-1', isWanted: false } }, { event: { type: 'unwanted' } }],
+    [
+      'of another revision',
+      starting,
+      { model: { name: common.model, revision: 'rev-2', isWanted: true } },
+      { event: { type: 'revision_changed' } },
+    ],
+    ['with a node that has the backend', waiting, {}, { do: 'start', nodeId }],
+    ['with a node that lacks the backend', waiting, { placement: places({ hasBackend: false }) }, { do: 'install', nodeId }],
+    [
+      'of files alone, with a node that lacks the backend',
+      { ...waiting, purpose: 'stage' },
+      { placement: places({ hasBackend: false }) },
+      { do: 'start' },
+    ],
+    [
+      'without a node',
+      waiting,
+      { placement: places({ eligible: false, reason: 'it is draining' }) },
+      { event: { failure: { code: 'no_capacity', message: expect.stringContaining('it is draining') } } },
+    ],
+    ['of which it is not known where it could go', waiting, { placement: soft }, { event: { type: 'failed', failure: soft } }],
+    ['whose backend is being installed', installing, { install: { kind: 'open' } }, { event: { type: 'looked' } }],
+    ['whose backend is installed', installing, { install: { kind: 'done' } }, { event: { type: 'installed' } }],
+    [
+      'whose backend can not be installed',
+      installing,
+      { install: { kind: 'failed', failure: soft } },
+      { event: { type: 'install_failed', failure: soft } },
+    ],
+    ['whose install somebody took back', installing, { install: { kind: 'gone' } }, { event: { type: 'install_gone' } }],
+    ['that is quiet', starting, {}, { do: 'ask' }],
+    ['whose node is away', starting, { isNodeHere: false }, { event: { type: 'node_away' } }],
+    ['that is ready', ready, {}, { do: 'nothing' }],
+  ])('%s', (_, load, over, want) => {
+    expect(decideLoad(load, world(over))).toMatchObject(want)
+    expect(decideLoad(load, world(over))).toEqual(decideLoad(load, world(over)))
+  })
+})
+
+it('a step that was taken is not taken twice', () => {
+  const decision = decideLoad(installing, world({ install: { kind: 'done' } }))
+  if (decision.do !== 'step') throw new Error('it is a step')
+  const after = stepLoad(installing, decision.event, { now: 1, chance: 0 })
+  if (after === null || after === 'gone') throw new Error('it goes on')
+  expect(stepLoad(after, decision.event, { now: 2, chance: 0 })).toBeNull()
+})
+
+describe('W30 what follows for its replica', () => {
+  it.each([
+    ['unwanted', { type: 'unwanted' }, 'drain'],
+    ['given up', { type: 'given_up', failure: soft }, 'drain'],
+    ['of a node that is away', { type: 'node_away' }, 'release'],
+    ['failed', { type: 'failed', failure: soft }, 'exit'],
+    ['ready', { type: 'ready' }, 'ready'],
+    ['looked at', { type: 'looked', againInMs: 1 }, null],
+  ] as const)('%s', (_, event, want) => {
+    expect(replicasOf(starting, event, {}).map((change) => [change.id, change.do])).toEqual(want === null ? [] : [[replicaId, want]])
+  })
+})
+
+describe('what a worker answers', () => {
+  const seen = { phase: 'downloading' as const, fileName: '', current: 5, total: 9, seq: 3 }
+  const facts = { now: 10_000, quietMs: 5_000, stallMs: 60_000 }
+  it.each([
+    ['that it moved', { state: 'running', phase: 'downloading', current: 6, progress_seq: 4 }, facts, 'moved'],
+    ['that nothing moved yet', { state: 'running', phase: 'downloading', current: 5, progress_seq: 3 }, facts, 'looked'],
+    ['that nothing moves', { state: 'running', phase: 'downloading', current: 5, progress_seq: 3 }, { ...facts, now: 60_001 }, 'given_up'],
+    ['that it is done', { state: 'succeeded' }, facts, 'ready'],
+    ['that it failed', { state: 'failed', failure: soft }, facts, 'failed'],
+    ['that it was called off', { state: 'cancelled' }, facts, 'failed'],
+    ['that it knows nothing', { state: 'unknown' }, facts, 'unknown'],
+    ['that it knows nothing, for long', { state: 'unknown' }, { ...facts, now: 60_001 }, 'given_up'],
+  ] as const)('%s', (_, reply, at, want) => {
+    const event = eventOfStatus(starting, { reply: { op_id: opId, ...reply }, bytes: seen }, at)
+    expect(event === 'unknown' ? event : event.type).toBe(want)
+    if (event !== 'unknown' && 'failure' in event) expect(event.failure).toMatchObject({ retry: 'backoff' })
+  })
+})
