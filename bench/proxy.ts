@@ -31,7 +31,7 @@ interface Measured {
 const costsOf = ({ pids, hasChildren }: Target) => pids.map(hasChildren === true ? costOfFamily : costOf)
 const cpuOf = (target: Target): readonly number[] => costsOf(target).map((cost) => cost.cpuSeconds)
 const sum = (values: readonly number[]): number => values.reduce((all, value) => all + value, 0)
-const rssOf = (target: Target): number => costsOf(target).reduce((sum, cost) => sum + cost.rssBytes, 0)
+const rssOf = (target: Target): number => costsOf(target).reduce((all, cost) => all + cost.rssBytes, 0)
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 
 async function ask(pool: Pool, target: Target, body: string): Promise<void> {
