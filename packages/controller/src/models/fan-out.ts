@@ -4,12 +4,14 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
 import { mintGatewayToken, type Clock } from '@muster/host'
-import { Digest, FleetError, gatewayPaths, gatewayScope, StoredFile, type FailureCode } from '@muster/protocol'
+import { Digest, FleetError, gatewayPaths, gatewayScope, StoredFile, type FailureCode, type ModelName } from '@muster/protocol'
 import { request } from 'undici'
 import { z } from 'zod'
 import type { UploadTarget } from '../store/file-holders.ts'
 
 interface FanOutDeps {
+  /** Which model it is for; a worker keeps it as long as there is that one. */
+  readonly model: ModelName
   readonly targets: readonly UploadTarget[]
   /** Which controller vouches for it. */
   readonly controller: string
@@ -66,11 +68,11 @@ function settle(file: Pick<FannedOut, 'digest' | 'sizeBytes'>, results: readonly
   throw new FleetError({ code, retry: 'backoff', message: `no node could keep the file: ${told}` })
 }
 
-function createCopy(target: UploadTarget, { controller, sizeBytes, clock, signal }: Omit<FanOutDeps, 'targets'>) {
+function createCopy(target: UploadTarget, { model, controller, sizeBytes, clock, signal }: Omit<FanOutDeps, 'targets'>) {
   const stream = new PassThrough({ highWaterMark: 1024 * 1024 })
   stream.on('error', () => undefined) // told by the request
   const done = new AbortController()
-  const outcome = send(target, stream, { controller, sizeBytes, signal: AbortSignal.any([signal, done.signal]) }).catch(
+  const outcome = send(target, stream, { model, controller, sizeBytes, signal: AbortSignal.any([signal, done.signal]) }).catch(
     (error: unknown): Sent => ({ code: 'unavailable', reason: error instanceof Error ? error.message : String(error) }),
   )
   let given: Sent | null = null
@@ -118,10 +120,10 @@ type Sent = StoredFile | Readonly<{ code: FailureCode; reason: string }>
 async function send(
   { id, gatewayUrl, gatewaySecret: secret }: UploadTarget,
   body: PassThrough,
-  { controller, sizeBytes, signal }: { controller: string; sizeBytes: number | null; signal: AbortSignal },
+  { model, controller, sizeBytes, signal }: Pick<FanOutDeps, 'model' | 'controller' | 'sizeBytes' | 'signal'>,
 ): Promise<Sent> {
   const token = mintGatewayToken({ secret, nodeId: id, scope: gatewayScope.upload, controller })
-  const response = await request(`${gatewayUrl.replace(/\/+$/, '')}${gatewayPaths.upload}`, {
+  const response = await request(`${gatewayUrl.replace(/\/+$/, '')}${gatewayPaths.upload}?model=${encodeURIComponent(model)}`, {
     method: 'PUT',
     headers: { authorization: `Bearer ${token}`, ...(sizeBytes === null ? {} : { 'content-length': String(sizeBytes) }) },
     body,

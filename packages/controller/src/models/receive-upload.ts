@@ -31,7 +31,7 @@ export function createReceiveUpload({ holders, models, controller, clock, log }:
   return async ({ model, filename, sizeBytes, body, signal }) => {
     const targets = await holders.uploadTargets({ limit: copies, sizeBytes: sizeBytes ?? 0 })
     if (targets.length === 0) throw noCapacity(sizeBytes)
-    const sent = await fanOut(body, { targets, controller, sizeBytes, clock, signal })
+    const sent = await fanOut(body, { model, targets, controller, sizeBytes, clock, signal })
     for (const { target, reason } of sent.failed) log.warn('an upload has one copy less', { model, filename, node: target.id, reason })
     const { digest, sizeBytes: size, kept } = sent
     const isThere = await models.addUpload({ model, filename, digest, size, nodes: kept.map(({ id }) => id) }, (config) => {

@@ -1,7 +1,7 @@
 // The content of model files: to other workers by its digest, and from controllers that pass on what was uploaded.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import { Digest, failureOf, gatewayPaths, gatewayScope, type FailureCode } from '@muster/protocol'
+import { Digest, failureOf, gatewayPaths, gatewayScope, ModelName, type FailureCode } from '@muster/protocol'
 import type { ModelFiles } from '../models/model-files.ts'
 import type { Authorise } from './authorise.ts'
 import { readRange } from './read-range.ts'
@@ -12,8 +12,7 @@ export type FileDeps = Readonly<{ files: Pick<ModelFiles, 'open' | 'size' | 'rec
 
 export async function serveFiles(deps: FileDeps, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { pathname, searchParams } = new URL(request.url ?? '', 'http://gateway')
-  if (request.method === 'PUT' && pathname === gatewayPaths.upload)
-    return await receive(deps, request, response, searchParams.get('digest'))
+  if (request.method === 'PUT' && pathname === gatewayPaths.upload) return await receive(deps, { request, response, about: searchParams })
   const digest = Digest.safeParse(pathname.slice(gatewayPaths.upload.length + 1))
   if (!digest.success || (request.method !== 'GET' && request.method !== 'HEAD')) return notFound(response, pathname)
   if (deps.authorise(request, response, gatewayScope.file(digest.data)) !== null) await give(deps, request, response, digest.data)
@@ -42,9 +41,14 @@ async function give({ files }: FileDeps, request: IncomingMessage, response: Ser
   await pipeline(opened.stream, response).catch(() => response.destroy())
 }
 
-async function receive({ files, authorise }: FileDeps, request: IncomingMessage, response: ServerResponse, named: string | null) {
+type Upload = Readonly<{ request: IncomingMessage; response: ServerResponse; about: URLSearchParams }>
+
+async function receive({ files, authorise }: FileDeps, { request, response, about }: Upload): Promise<void> {
   if (authorise(request, response, gatewayScope.upload) === null) return
+  const [named, forModel] = [about.get('digest'), about.get('model')]
   const digest = named === null ? null : Digest.safeParse(named)
+  const model = forModel === null ? null : ModelName.safeParse(forModel)
+  if (model?.success === false) return refuse(response, 400, 'invalid', 'model is the name of a model')
   if (digest?.success === false) return refuse(response, 400, 'invalid', 'digest is sha256: and 64 hex digits')
   const gone = new AbortController()
   response.once('close', () => gone.abort())
@@ -54,6 +58,7 @@ async function receive({ files, authorise }: FileDeps, request: IncomingMessage,
     if (request.headers.expect !== undefined) response.writeContinue()
     const kept = await files.receive(request, {
       ...(digest === null ? {} : { digest: digest.data }),
+      ...(model === null ? {} : { model: model.data }),
       ...(length === undefined ? {} : { size: Number(length) }),
       signal: gone.signal,
     })

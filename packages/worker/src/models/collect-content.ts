@@ -9,7 +9,7 @@ import { Digest } from '@muster/protocol'
 import type { Holds } from '../storage/holds.ts'
 import { partialKeptMs } from '../storage/layout.ts'
 import type { FoundFolder, ModelFolders } from './model-folders.ts'
-import type { ModelLayout } from './model-layout.ts'
+import { ofModel, type ModelLayout } from './model-layout.ts'
 
 export interface CollectContentDeps {
   readonly layout: ModelLayout
@@ -48,7 +48,7 @@ export async function collectContent(deps: CollectContentDeps, freed: ReadonlySe
   }
   for (const digest of await digestsIn(layout.uploads))
     if ((await age(layout.upload(digest))) > unnamedKeptMs) await remove(layout.upload(digest), null)
-  const uploaded = new Set(await digestsIn(layout.uploads))
+  const uploaded = new Set([...(await digestsIn(layout.uploads)), ...(await uploadedForModels(layout))])
   for (const digest of await digestsIn(layout.blobs)) {
     if (named.has(digest) || uploaded.has(digest)) continue
     if (going.has(digest) || (await age(layout.blob(digest))) > unnamedKeptMs) await remove(layout.blob(digest), digest)
@@ -73,6 +73,11 @@ function outdated(found: readonly FoundFolder[], { isFolderUsed, clock }: Collec
   )
 }
 
-async function digestsIn(directory: string): Promise<Digest[]> {
+async function uploadedForModels({ uploads }: ModelLayout): Promise<Digest[]> {
+  const directories = (await readdir(uploads)).filter((name) => name.startsWith(ofModel))
+  return (await Promise.all(directories.map((name) => digestsIn(join(uploads, name))))).flat()
+}
+
+export async function digestsIn(directory: string): Promise<Digest[]> {
   return (await readdir(directory)).flatMap((name) => Digest.safeParse(`sha256:${name}`).data ?? [])
 }

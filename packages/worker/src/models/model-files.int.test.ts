@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, stat, symlink, writeFile, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock, type Clock } from '@muster/host'
 import type { ModelFile } from '@muster/protocol'
@@ -284,6 +284,23 @@ describe('uploads', () => {
     expect(await files.open(contentOf(1).digest, null)).toBeNull()
     using staged = await tested.stage('tiny', [{ uri: `upload:${content.digest}`, filename: 'w' }])
     expect((await stat(join(staged.directory, 'w'))).size).toBe(123_456)
+  })
+
+  it('are kept for their model until it is removed, however long it is not loaded', async () => {
+    await using tested = await makeTestModelFiles()
+    const [content, other] = [contentOf(4_000), contentOf(4_000)]
+    const model = ModelName.parse('patient')
+    await tested.files.receive(streamOf(content.bytes), { model, signal: never })
+    await tested.files.receive(streamOf(other.bytes), { signal: never })
+    const longAgo = (clock: number): number => (clock - 3 * 24 * 3600_000) / 1000
+    const age = async (...path: string[]): Promise<void> =>
+      await utimes(join(tested.root, ...path), longAgo(Date.now()), longAgo(Date.now()))
+    for (const { digest } of [content, other]) await age('blobs', 'sha256', digest.slice(7))
+    await age('uploads', other.digest.slice(7))
+    await tested.files.remove(ModelName.parse('another'))
+    expect((await tested.files.contents()).map(({ digest }) => digest)).toEqual([content.digest])
+    await tested.files.remove(model)
+    expect(await tested.files.contents()).toEqual([])
   })
 
   it('I7 of another hash or size than said are not kept', async () => {

@@ -21,7 +21,7 @@ export interface ModelFiles {
   /** For other workers; `end` is the last byte of the range. Null when it is not here. */
   open(digest: Digest, range: { start: number; end: number } | null): Promise<{ size: number; stream: Readable } | null>
   size(digest: Digest): Promise<number | null>
-  /** What is uploaded; kept (for a day when no model names it) once it resolves. What is here already is not written again. */
-  receive(bytes: Readable, about: { digest?: Digest; size?: number; signal: AbortSignal }): Promise<StoredFile>
+  /** What is uploaded. Kept once it resolves: as long as its model is not removed; for a day when it is for none. */
+  receive(bytes: Readable, about: { model?: ModelName; digest?: Digest; size?: number; signal: AbortSignal }): Promise<StoredFile>
   close(): Promise<void>
 }

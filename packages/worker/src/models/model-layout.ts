@@ -20,6 +20,8 @@ export interface ModelLayout {
   incomingOf(source: string): string
   blob(digest: Digest): string
   upload(digest: Digest): string
+  /** What was uploaded for a model, for as long as there is that model. */
+  uploadsFor(model: ModelName): string
   /** What a file elsewhere was when it was last read. */
   verified(path: string): string
   /** What came from there last. */
@@ -49,12 +51,16 @@ export function modelLayoutOf(root: string): ModelLayout {
     incomingOf: (source) => join(incoming, `from-${hashOf(source)}`),
     blob: (digest) => join(blobs, hexOf(digest)),
     upload: (digest) => join(uploads, hexOf(digest)),
+    uploadsFor: (model) => join(uploads, `${ofModel}${hashOf(model)}`),
     verified: (path) => join(verifiedFiles, hashOf(path)),
     known: (source) => join(knownSources, hashOf(source)),
     model: modelFolder,
     folder: (model, revision) => join(modelFolder(model), hashOf(revision)),
   }
 }
+
+/** How the directories among the uploads begin. */
+export const ofModel = 'of-'
 
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex')
 

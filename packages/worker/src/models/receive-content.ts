@@ -1,8 +1,10 @@
-// A file that somebody sends us: written, hashed and kept like any other, and a day longer than nobody names it.
+// A file that somebody sends us: written, hashed and kept like any other. What it is for holds it: a model that is only
+// configured has nowhere else to get it from.
 import { rm, utimes, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { newId, type Clock } from '@muster/host'
-import { FleetError, type Digest, type StoredFile } from '@muster/protocol'
+import { makeDirectory, newId, type Clock } from '@muster/host'
+import { FleetError, type Digest, type ModelName, type StoredFile } from '@muster/protocol'
 import { translated } from '../storage/disk-full.ts'
 import { fetchBlob, sizeOf, type FetchDeps } from '../storage/fetch-blob.ts'
 import type { Holds } from '../storage/holds.ts'
@@ -16,10 +18,12 @@ export interface ReceiveDeps {
   readonly clock: Clock
 }
 
+type About = Readonly<{ model?: ModelName; digest?: Digest; size?: number; signal: AbortSignal }>
+
 export async function receiveContent(
   { layout, fetching, holds, clock }: ReceiveDeps,
   bytes: Readable,
-  { digest, size, signal }: { readonly digest?: Digest; readonly size?: number; readonly signal: AbortSignal },
+  { model, digest, size, signal }: About,
 ): Promise<StoredFile> {
   const incoming = layout.incomingOf(`upload ${newId()}`)
   using held = new DisposableStack()
@@ -34,7 +38,7 @@ export async function receiveContent(
       digest !== undefined && there !== null
         ? { digest, size: there }
         : await translated(fetchBlob({ ...fetching, onLearned: check(digest, hold) }, wanted, { signal }))
-    await noteUpload(layout, stored.digest, clock.now())
+    await noteUpload(layout, { model, digest: stored.digest, now: clock.now() })
     return stored
   } catch (error) {
     await rm(incoming, { force: true })
@@ -51,9 +55,13 @@ const check =
     hold(got)
   }
 
-async function noteUpload(layout: ModelLayout, digest: Digest, now: number): Promise<void> {
-  const path = layout.upload(digest)
+type Upload = Readonly<{ model: ModelName | undefined; digest: Digest; now: number }>
+
+async function noteUpload(layout: ModelLayout, { model, digest, now }: Upload): Promise<void> {
+  const directory = model === undefined ? layout.uploads : layout.uploadsFor(model)
+  const path = join(directory, basename(layout.upload(digest)))
+  await translated(makeDirectory(directory, { mode: 0o700 }))
   await translated(writeFile(path, '', { mode: 0o600 }))
   await utimes(path, now / 1000, now / 1000)
-  await syncPath(layout.uploads)
+  await syncPath(directory)
 }

@@ -1,8 +1,11 @@
 // All files of a model into a folder of their own: several at a time, each verified before it has its name there.
+import { rm } from 'node:fs/promises'
+import { errorCode } from '@muster/host'
 import type { Digest, ModelName } from '@muster/protocol'
 import { translated } from '../storage/disk-full.ts'
 import { inLanes } from '../storage/in-lanes.ts'
 import { createKeyedTurns } from '../storage/turns.ts'
+import { digestsIn } from './collect-content.ts'
 import type { FetchFile } from './fetch-file.ts'
 import type { ModelFiles, StageContext, StagedModel } from './model-files.ts'
 import { filesOf, type FolderRecord, type ModelFolders } from './model-folders.ts'
@@ -70,11 +73,19 @@ export function createStage(deps: StageDeps): Staging {
     remove: (model) =>
       byModel.take(model, never, async () => {
         const { found } = await folders.list(model)
+        const uploads = layout.uploadsFor(model)
+        const uploaded = await digestsIn(uploads).catch(noneWhenAbsent)
         await folders.removeModel(model)
-        return new Set(found.flatMap(({ record }) => record.files.map(({ digest }) => digest)))
+        await rm(uploads, { recursive: true, force: true })
+        return new Set([...uploaded, ...found.flatMap(({ record }) => record.files.map(({ digest }) => digest))])
       }),
     isFolderUsed: (path) => used.has(path),
   }
+}
+
+function noneWhenAbsent(error: unknown): Digest[] {
+  if (errorCode(error) === 'ENOENT') return []
+  throw error
 }
 
 type Bring = StageDeps & { readonly place: (record: FolderRecord) => Promise<void> }
