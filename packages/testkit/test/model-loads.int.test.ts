@@ -47,7 +47,12 @@ const post = async (path: string, body: object = {}): Promise<string> => {
   if (answer.status !== 202) throw new Error(`${path}: ${answer.status} ${answer.text}`)
   return String(answer.body['operation_id'])
 }
-const tick = (load: LoadModel, current: number): void =>
+/** Over and over, as workers do: one alone may be lost. */
+function tick(load: LoadModel, current: number): Disposable {
+  const timer = setInterval(() => tickOnce(load, current), 200)
+  return { [Symbol.dispose]: () => clearInterval(timer) }
+}
+const tickOnce = (load: LoadModel, current: number): void =>
   worker.tick(load.op_id ?? '', {
     backend: BackendName.parse('scripted'),
     file_name: 'f',
@@ -62,7 +67,7 @@ it('S4.2 a load is shown with its node, is over when its replica is ready, and w
   await world.api().put('/api/models/served', { backend: 'scripted', context_size: 512 })
   const id = await post('/api/models/served/load')
   const load = await loadOf('served')
-  tick(load, 40)
+  using _fetching = tick(load, 40)
   const shown = await world.until(id, 'fetching', ({ nodes }) => nodes[0]?.current === 40)
   expect(shown).toMatchObject({
     state: 'running',
@@ -99,7 +104,7 @@ it('S0.38 an install shows its bytes to whoever listens, and is called off on it
   await using reader = await readEvents(world.api(1))
   const load = await loadOf('plain')
   expect(load.stage_only).toBe(true)
-  tick(load, 30)
+  using _fetching = tick(load, 30)
   await reader.until('the bytes', ({ event, data }) => event === 'operation' && data['id'] === 'op-install' && data['current_bytes'] === 30)
   expect(await world.operation('op-install')).toMatchObject({ kind: 'model.install', state: 'running', progress: 30, nodes: [] })
   expect((await world.api().post('/api/operations/op-install/cancel', {})).status).toBe(202)
