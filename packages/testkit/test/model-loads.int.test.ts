@@ -67,7 +67,8 @@ it('S4.2 a load is shown with its node, is over when its replica is ready, and w
   await world.api().put('/api/models/served', { backend: 'scripted', context_size: 512 })
   const id = await post('/api/models/served/load')
   const load = await loadOf('served')
-  using _fetching = tick(load, 40)
+  using held = new DisposableStack()
+  held.use(tick(load, 40))
   const shown = await world.until(id, 'fetching', ({ nodes }) => nodes[0]?.current === 40)
   expect(shown).toMatchObject({
     state: 'running',
@@ -95,16 +96,16 @@ it('S4.2 a load is shown with its node, is over when its replica is ready, and w
 it('S0.38 an install shows its bytes to whoever listens, and is called off on its worker', async () => {
   world.offer('[]')
   await world.api().put('/api/models/plain', { backend: 'scripted', files: [{ uri: 'https://h.example/f', filename: 'f' }] })
-  await query(
-    `insert into operations (id, kind, model, requested_by, open_nodes) values ('op-install', 'model.install', 'plain', 'test', 1)`,
-  )
-  await query(
-    `insert into loads (model, purpose, slot, revision, operation_id, state, next_at) select name, 'stage', 0, revision, 'op-install', 'waiting', now() from models where name = 'plain'`,
-  )
+  // At once, as a wish does it.
+  await query(`
+    with wished as (insert into operations (id, kind, model, requested_by, open_nodes) values ('op-install', 'model.install', 'plain', 'test', 1))
+    insert into loads (model, purpose, slot, revision, operation_id, state, next_at)
+    select name, 'stage', 0, revision, 'op-install', 'waiting', now() from models where name = 'plain'`)
   await using reader = await readEvents(world.api(1))
   const load = await loadOf('plain')
   expect(load.stage_only).toBe(true)
-  using _fetching = tick(load, 30)
+  using held = new DisposableStack()
+  held.use(tick(load, 30))
   await reader.until('the bytes', ({ event, data }) => event === 'operation' && data['id'] === 'op-install' && data['current_bytes'] === 30)
   expect(await world.operation('op-install')).toMatchObject({ kind: 'model.install', state: 'running', progress: 30, nodes: [] })
   expect((await world.api().post('/api/operations/op-install/cancel', {})).status).toBe(202)
