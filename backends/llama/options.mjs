@@ -47,8 +47,9 @@ function freeCores(cores = availableParallelism(), load = loadavg()[0]) {
   return Math.max(1, Math.min(cores, Math.round(cores - load)))
 }
 
-function defaultsIn({ model: _, ...parameters }, log) {
-  for (const name of Object.keys(parameters).filter((each) => !requestFields.has(each)))
+/** `model` is the file, which MUSTER_MODEL_PATH names. */
+function defaultsIn(parameters, log) {
+  for (const name of Object.keys(parameters).filter((each) => each !== 'model' && !requestFields.has(each)))
     log(`the parameter ${JSON.stringify(name)} is unknown to the llama backend and ignored`)
   return Object.fromEntries(Object.entries(parameters).filter(([name]) => requestFields.has(name)))
 }

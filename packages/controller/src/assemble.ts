@@ -224,6 +224,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, on
   const loads: Loads = createLoads({
     ...{ bus, store, settings, holder: id, wishes, random: Math.random, step: foundation.step ?? noStep, clock, log },
     catalogue: planners.catalogue,
+    isComing: planners.isComing,
     wakeOperations: operations.wake,
     heard: operations.heard,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),

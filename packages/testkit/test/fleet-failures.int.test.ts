@@ -15,7 +15,7 @@ beforeAll(async () => {
 }, 120_000)
 afterAll(() => world[Symbol.asyncDispose]())
 
-const errorOf = (body: Record<string, unknown>) => body['error'] as unknown as { code: string; type: string; message: string }
+const errorOf = (body: Record<string, unknown>) => body['error'] as { code: string; type: string; message: string }
 
 describe('a model that does not come up', { timeout: 60_000 }, () => {
   it.each<[string, ScriptedLife, RegExp]>([

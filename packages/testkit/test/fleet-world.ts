@@ -180,6 +180,3 @@ async function endAll(directory: string): Promise<void> {
     }
   }
 }
-
-/** For clients of other makers. */
-export const openAiOptions = (controller: RunningController) => ({ baseURL: `${controller.url}/v1`, apiKey: adminKey, maxRetries: 0 })

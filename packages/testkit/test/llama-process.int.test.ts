@@ -126,10 +126,10 @@ describe('the beginning and the end', () => {
   it('takes what the configuration says where a request says nothing', async () => {
     const parameters = { model: 'tiny.gguf', temperature: 0, max_tokens: 3, stop: ['never said'], colour: 'blue' }
     const set = await untilLoaded(await startLlama(processes, { env: { MUSTER_MODEL_PARAMETERS: JSON.stringify(parameters) } }))
-    const ask = { model: 'tiny', messages: [{ role: 'user' as const, content: 'What is the capital of France?' }] }
-    const cut = await set.openai.chat.completions.create({ ...ask, temperature: null })
+    const question = { model: 'tiny', messages: [{ role: 'user' as const, content: 'What is the capital of France?' }] }
+    const cut = await set.openai.chat.completions.create({ ...question, temperature: null })
     expect(cut.choices[0]).toMatchObject({ finish_reason: 'length', message: { content: 'The capital of' } })
-    const whole = await set.openai.chat.completions.create({ ...ask, max_completion_tokens: 50 })
+    const whole = await set.openai.chat.completions.create({ ...question, max_completion_tokens: 50 })
     expect(whole.choices[0]?.message.content).toBe('The capital of France is Paris.')
     expect(set.process.stderr()).toContain('the parameter "colour" is unknown')
   })

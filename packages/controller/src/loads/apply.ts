@@ -47,6 +47,8 @@ export interface ApplyDeps {
   readonly place: Place
   /** The name under which a backend is listed. */
   readonly rowName: (backend: BackendName) => Promise<BackendName>
+  /** It comes with Muster, and is still being assembled. */
+  readonly isComing: (backend: BackendName) => Promise<boolean>
   /** Makes, or joins, the wish for a backend on one node; its operation. */
   readonly install: (wanted: { model: WantedModel; nodeId: NodeId; signal: AbortSignal }) => Promise<OperationId>
   readonly installStanding: (installId: OperationId, nodeId: NodeId) => Promise<InstallStanding>
@@ -79,6 +81,7 @@ export function createApply(deps: ApplyDeps): Apply {
 
 async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<{ model: WantedModel | null; world: World }> {
   const model = await modelOf(load, deps)
+  const isComing = model !== null && (await deps.isComing(model.backend))
   const nodeId = 'nodeId' in load ? load.nodeId : null
   const node = nodeId === null || load.state === 'failed' ? null : await deps.nodes.find(nodeId)
   const isNodeHere = node !== null && statusOf(node).status === 'healthy'
@@ -94,7 +97,7 @@ async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<{ mo
   })
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
-  return { model, world: { model: known, isNodeHere, placement, install } }
+  return { model, world: { model: known, isNodeHere, placement, install, isComing } }
 }
 
 /** Its backend by the name that rows and inventories have it under: that of the meta backend, say. */

@@ -34,6 +34,7 @@ export interface LoadsDeps {
   /** This process; what it holds is taken over when it is gone. */
   readonly holder: string
   readonly catalogue: Catalogue
+  readonly isComing: (backend: string) => Promise<boolean>
   readonly wishes: Pick<Wishes, 'install'>
   /** There are new wishes for backends. */
   readonly wakeOperations: () => void
@@ -70,6 +71,7 @@ export function createLoads(deps: LoadsDeps) {
     install: installOf(deps),
     installStanding: installStandingOf(store),
     filesFor: deps.filesFor,
+    isComing: deps.isComing,
     rowName: (backend) => store.intents.rowName(backend),
     stallMs: settings.opStallTimeout,
     step: deps.step,

@@ -14,7 +14,13 @@ const places = (over: object): Placement => ({
   nodes: [{ node_id: nodeId, node_name: 'one', eligible: true, reason: '', score: 1, hasBackend: true, ...over }],
 })
 const world = (over: Partial<World> = {}): World => ({
-  ...{ model: { name: common.model, revision: 'rev-1', isWanted: true }, isNodeHere: true, placement: places({}), install: null },
+  ...{
+    model: { name: common.model, revision: 'rev-1', isWanted: true },
+    isNodeHere: true,
+    placement: places({}),
+    install: null,
+    isComing: false,
+  },
   ...over,
 })
 
@@ -43,6 +49,8 @@ describe('what is next for a load', () => {
       { event: { failure: { code: 'no_capacity', message: expect.stringContaining('it is draining') } } },
     ],
     ['of which it is not known where it could go', waiting, { placement: soft }, { event: { type: 'failed', failure: soft } }],
+    ['whose backend is still being assembled', waiting, { placement: soft, isComing: true }, { event: { type: 'looked' } }],
+    ['whose backend is there, whatever is being assembled', waiting, { isComing: true }, { do: 'start' }],
     ['whose backend is being installed', installing, { install: { kind: 'open' } }, { event: { type: 'looked' } }],
     ['whose backend is installed', installing, { install: { kind: 'done' } }, { event: { type: 'installed' } }],
     [

@@ -26,6 +26,8 @@ export interface World {
   /** Where it could go, when it has no node; or why that is not known. */
   readonly placement: Placement | Failure | null
   readonly install: InstallStanding | null
+  /** Its backend comes with Muster, and is still being assembled. */
+  readonly isComing: boolean
 }
 
 export type Decision =
@@ -38,6 +40,8 @@ export type Decision =
 
 /** How often an install that is under way is looked at. */
 const lookEveryMs = 2_000
+/** A first start assembles what comes with Muster; that takes seconds. */
+const comesInMs = 500
 /** After somebody took a wish back; he may have had a reason. */
 const afterGoneMs = 2_000
 
@@ -46,7 +50,10 @@ export function decideLoad(load: Load, world: World): Decision {
   if (model === null || !model.isWanted) return step({ type: 'unwanted' })
   if (load.revision !== model.revision) return step({ type: 'revision_changed', revision: model.revision })
   switch (load.state) {
-    case 'waiting':
+    case 'waiting': {
+      const next = place(load, model.name, world.placement)
+      return world.isComing && next.do !== 'start' ? step({ type: 'looked', againInMs: comesInMs }) : next
+    }
     case 'failed':
       return place(load, model.name, world.placement)
     case 'installing':

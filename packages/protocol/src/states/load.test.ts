@@ -53,7 +53,7 @@ const table: Readonly<Record<LoadEvent['type'], readonly [string, string, string
   claimed: ['-', '-', '-', '-', '-'],
   install_asked: ['installing', '-', '-', '-', 'installing'],
   placed: ['starting', '-', '-', '-', 'starting'],
-  looked: ['-', 'installing', 'starting', '-', '-'],
+  looked: ['waiting', 'installing', 'starting', '-', '-'],
   installed: ['-', 'waiting', '-', '-', '-'],
   install_failed: ['-', 'failed', '-', '-', '-'],
   install_gone: ['-', 'waiting', '-', '-', '-'],

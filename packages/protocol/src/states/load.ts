@@ -96,7 +96,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
     case 'placed':
       return isUnplaced(load) ? placed(load, event, now) : null
     case 'looked':
-      return load.state === 'installing' || load.state === 'starting' ? { ...load, lease: null, nextAt: now + event.againInMs } : null
+      return load.state === 'ready' || load.state === 'failed' ? null : { ...load, lease: null, nextAt: now + event.againInMs }
     case 'installed':
       return load.state === 'installing' ? waiting(load, now) : null
     case 'install_failed':

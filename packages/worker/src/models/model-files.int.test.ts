@@ -293,8 +293,8 @@ describe('uploads', () => {
     await tested.files.receive(streamOf(content.bytes), { model, signal: never })
     await tested.files.receive(streamOf(other.bytes), { signal: never })
     const longAgo = (clock: number): number => (clock - 3 * 24 * 3600_000) / 1000
-    const age = async (...path: string[]): Promise<void> =>
-      await utimes(join(tested.root, ...path), longAgo(Date.now()), longAgo(Date.now()))
+    const age = async (...parts: string[]): Promise<void> =>
+      await utimes(join(tested.root, ...parts), longAgo(Date.now()), longAgo(Date.now()))
     for (const { digest } of [content, other]) await age('blobs', 'sha256', digest.slice(7))
     await age('uploads', other.digest.slice(7))
     await tested.files.remove(ModelName.parse('another'))
