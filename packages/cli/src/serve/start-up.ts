@@ -43,7 +43,7 @@ export async function startUp(start: UpStart): Promise<Service> {
     ...start,
     ...(localHub === undefined ? {} : { localHub }),
     ownWorkers: () => ownKeys,
-    firstModels: start.firstModels ?? [],
+    ...(start.firstModels === undefined ? {} : { firstModels: start.firstModels }),
   })
   const running = { ...controller, localUrl: localUrl({ host: start.settings.host, port: controller.controller.port }), localHub, ownKeys }
   await startWorkersOn(stack, running, start)

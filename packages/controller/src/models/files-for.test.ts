@@ -24,7 +24,7 @@ it('each file comes with the other nodes that have its very bytes', () => {
   const holders = [holder('one', hexA, hexB), holder('two', hexA), { ...holder('three', hexA), gatewayUrl: '' }]
   const [a, b, c, d] = filesFor(config, { nodeId: NodeId.parse('one'), holders, controller: 'c1' })
   expect(a).toMatchObject({ filename: 'a', sha256: hexA, size: 7 })
-  expect(a?.peers?.map(({ url }) => url)).toEqual(['http://two:1'])
+  expect(a?.peers?.map(({ url }) => url)).toEqual([`http://two:1/files/sha256:${hexA}`])
   // It has it already, and nobody else does; what was uploaded is known by its digest.
   expect(b).toEqual({ uri: `upload:sha256:${hexB}`, filename: 'b', sha256: hexB, size: 7 })
   expect([c, d]).toEqual(config.files.slice(2))

@@ -1,7 +1,7 @@
 // The files of a model as one node is told of them: each with the other nodes that have the very bytes, and what proves
 // at their gateways that it may have that file.
 import { mintGatewayToken } from '@muster/host'
-import { Digest, gatewayScope, type ModelConfig, type ModelFile, type NodeId } from '@muster/protocol'
+import { Digest, gatewayPaths, gatewayScope, type ModelConfig, type ModelFile, type NodeId } from '@muster/protocol'
 import type { FileHolder, FileHolderStore } from '../store/file-holders.ts'
 
 interface FilesForDeps {
@@ -43,7 +43,7 @@ export function filesFor({ files }: Files, { nodeId, holders, controller }: File
       .filter(({ id, gatewayUrl }) => id !== nodeId && gatewayUrl !== '')
       .slice(0, maxPeers)
       .map(({ id, gatewayUrl, gatewaySecret: secret }) => ({
-        url: gatewayUrl,
+        url: `${gatewayUrl.replace(/\/+$/, '')}${gatewayPaths.file(digest)}`,
         authorization: `Bearer ${mintGatewayToken({ secret, nodeId: id, scope: gatewayScope.file(digest), controller })}`,
       }))
     return {
