@@ -273,7 +273,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       now: () => new Date(clock.now()).toISOString(),
       wake: operations.wake,
     }),
-    ...modelApi({ store, models: parts.models }),
+    ...modelApi({ store, models: parts.models, learn: parts.serving.inference.learn }),
     ...keyEndpoints({ access: store.access }),
     ...loginEndpoints({ access: store.access, principals, url, isStarted }),
     ...eventEndpoints({ hub, clock, principalWatch }),

@@ -55,7 +55,7 @@ describe('files of models', { timeout: 60_000 }, () => {
     expect(await keptBy('two')).toHaveLength(1)
     const operation = async (): Promise<string> =>
       String((await world.api.get(`/api/operations/${String(body['operation_id'])}`)).body['state'])
-    expect(await operation()).toBe('background')
+    await waitFor(async () => (await operation()) === 'background', { what: 'the deletion to wait for the other one' })
     await world.startWorker('two')
     await waitFor(async () => (await keptBy('two')).length === 0, { what: 'the other one to have none', timeoutMs: 30_000 })
     await waitFor(async () => (await operation()) === 'succeeded', { what: 'the deletion to end', timeoutMs: 20_000 })

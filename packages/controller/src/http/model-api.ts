@@ -1,4 +1,5 @@
 // All of /api/models.
+import type { ModelName } from '@muster/protocol'
 import type { Models } from '../models/create-models.ts'
 import type { Store } from '../store/store.ts'
 import type { Endpoint } from './endpoint.ts'
@@ -7,7 +8,20 @@ import { modelUploadEndpoints } from './model-uploads.ts'
 import { modelGalleryEndpoints } from './model-gallery.ts'
 import { modelWishEndpoints } from './model-wishes.ts'
 
-export function modelApi({ store, models: { show, wake, catalogue, receiveUpload } }: { store: Store; models: Models }): Endpoint[] {
+export interface ModelApiDeps {
+  readonly store: Store
+  readonly models: Models
+  /** Has the data path know what became of a model, which it would hear a moment later anyway. */
+  readonly learn: (model: ModelName) => Promise<void>
+}
+
+export function modelApi({ store, models, learn }: ModelApiDeps): Endpoint[] {
+  const { show, catalogue, receiveUpload } = models
+  /** Whoever has his answer here may ask the model here. What can't be read now is read later. */
+  const wake = async (model: ModelName): Promise<void> => {
+    models.wake()
+    await learn(model).catch(() => undefined)
+  }
   const wishes = { models: store.models, show, wishes: store.modelWishes, keys: store.wishes, wake }
   return [
     // Before :name, which would be a model called gallery.

@@ -1,5 +1,5 @@
 // PUT /api/models/:name/files/:filename: bytes of any size, which go straight on to workers.
-import { modelRoutes as routes } from '@muster/protocol'
+import { modelRoutes as routes, type ModelName } from '@muster/protocol'
 import { InvalidConfig } from '../models/parse-config.ts'
 import type { ReceiveUpload } from '../models/receive-upload.ts'
 import type { ModelStore } from '../store/models.ts'
@@ -10,7 +10,7 @@ import { noSuchModel } from './models.ts'
 export interface ModelUploadDeps {
   readonly models: Pick<ModelStore, 'find'>
   readonly receive: ReceiveUpload
-  readonly wake: () => void
+  readonly wake: (model: ModelName) => Promise<void>
 }
 
 /** Nobody has a larger file; beyond it numbers are no longer exact. */
@@ -24,7 +24,7 @@ export function modelUploadEndpoints({ models, receive, wake }: ModelUploadDeps)
       const body = request.body ?? []
       try {
         const { digest, sizeBytes: size, kept } = await receive({ model: name, filename, sizeBytes, body: bytesOf(body), signal })
-        wake()
+        await wake(name)
         return { filename, digest, size, nodes: kept.map(({ id }) => id) }
       } catch (error) {
         if (error instanceof InvalidConfig) throw closing(new HttpError(400, 'invalid', error.message, { details: { ...error.problem } }))

@@ -18,7 +18,7 @@ export interface ModelWishDeps {
   readonly wishes: ModelWishStore
   readonly keys: Pick<WishStore, 'remembered'>
   /** There may be something to do. */
-  readonly wake: () => void
+  readonly wake: (model: ModelName) => Promise<void>
 }
 
 type Caller = Readonly<{ headers: Headers; principal: Principal }>
@@ -67,6 +67,6 @@ export async function submitWish(call: Caller, { name, request, wish }: Asked, {
   const once = key === null ? null : { ...key, status: 202, response: answer }
   const outcome = await wish({ id, model: name, requestedBy: nameOf(call.principal) }, once)
   if (outcome === 'unknown') throw noSuchModel(name)
-  wake()
+  await wake(name)
   return outcome === 'repeated' ? ((await answeredBefore(keys, key)) ?? new Answer(202, answer)) : new Answer(202, answer)
 }

@@ -14,7 +14,7 @@ export interface ModelEndpointDeps {
   readonly models: ModelStore
   readonly show: ShowModels
   /** There may be something to do. */
-  readonly wake: () => void
+  readonly wake: (model: ModelName) => Promise<void>
 }
 
 export const noSuchModel = (name: ModelName): HttpError => notFound(`there is no model ${name}; GET /api/models lists them`)
@@ -37,12 +37,12 @@ export function modelEndpoints({ models, show, wake }: ModelEndpointDeps): Endpo
       const config = parsed(await readText(request), { name, format: formatOf(headers) })
       const put = await models.put(config, { revision: revisionOf(config), expected: expectedOf(headers) })
       if (put.outcome === 'revision_conflict') throw conflict(name, put.current)
-      wake()
+      await wake(name)
       return new Answer(put.outcome === 'created' ? 201 : 200, await view(name))
     }),
     endpoint(routes.scheduling, async ({ params: { name }, body }) => {
       if (!(await models.setScheduling(name, body))) throw noSuchModel(name)
-      wake()
+      await wake(name)
       return await view(name)
     }),
     endpoint(routes.loadStatus, async ({ params: { name } }) => loadingOf(await find(name))),
