@@ -21,7 +21,7 @@ export interface ServingDeps {
   readonly store: Pick<Store, 'routes' | 'stats'>
   readonly feed: ChangeFeed
   readonly controllerId: string
-  readonly settings: Pick<ControllerSettings, 'modelLoadWait' | 'exposeRouting'>
+  readonly settings: Pick<ControllerSettings, 'modelLoadWait' | 'exposeRouting' | 'idleScaleDown'>
   readonly errorEvent: (message: string) => string
   readonly metrics: InferenceMetrics
   /** A bucket of ten seconds is over and written. */
@@ -41,17 +41,16 @@ export function createServing(deps: ServingDeps) {
   const gateways = createGateways()
   const dispatch = createDispatch({ table, inFlight, suspects, gateways, log, onRetry: () => metrics.retries.inc() })
   const cold = createColdModels({ table, loads, suspects, clock })
-  const used = createUsedMarks({ routes, clock, log })
+  const used = createUsedMarks({ routes, idleMs: settings.idleScaleDown, clock, log })
   const book = new StatsBook(() => clock.now())
   const writer = createStatsWriter({ book, stats: store.stats, clock, log, onWritten: deps.onStats })
   const inference = createInference({
     ...{ table, dispatch, cold, clock, errorEvent },
     loadWaitMs: settings.modelLoadWait,
     exposeRouting: settings.exposeRouting,
-    onAsked: used.note,
+    onAsked: used.open,
     onSend: (route) => book.open(route),
     onServed: (served) => {
-      used.note(served.model)
       metrics.served(served)
       book.record(countedOf(served))
     },

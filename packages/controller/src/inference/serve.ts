@@ -42,8 +42,8 @@ export interface InferenceDeps {
   readonly loadWaitMs: number
   readonly exposeRouting: boolean
   readonly errorEvent: (message: string) => string
-  /** Somebody asks for that model. */
-  readonly onAsked: (model: string) => void
+  /** Somebody asks for that model, until disposed. */
+  readonly onAsked: (model: string) => Disposable
   readonly onSend: (route: Route) => Disposable
   readonly onServed: (served: Served) => void
 }
@@ -94,7 +94,7 @@ class Serving {
     const { dispatch, cold, loadWaitMs, onAsked } = this.#deps
     const { model, path, body, link } = this.#call
     using relay = this.#relay
-    onAsked(model)
+    using _ = onAsked(model)
     const deadline = this.#beganAt + loadWaitMs
     const end = await dispatch.send<ColdRefusal>({
       model,

@@ -1,33 +1,36 @@
-// How many requests are under way at each replica, as leases: each is given back exactly once, by whoever disposes of it,
+// How many requests are under way at each replica (or for each model: whatever has an id), as leases: each is given back exactly once, by whoever disposes of it,
 // on every way out of a request. Nothing is stored, so nothing is left behind by a process that dies.
 export interface InFlight {
-  open(replicaId: string): Disposable
-  of(replicaId: string): number
+  open(id: string): Disposable
+  of(id: string): number
+  /** Those with at least one. */
+  ids(): Iterable<string>
   total(): number
 }
 
 export function createInFlight(): InFlight {
   const counts = new Map<string, number>()
   let total = 0
-  const add = (replicaId: string, change: 1 | -1): void => {
-    const count = (counts.get(replicaId) ?? 0) + change
-    if (count === 0) counts.delete(replicaId)
-    else counts.set(replicaId, count)
+  const add = (id: string, change: 1 | -1): void => {
+    const count = (counts.get(id) ?? 0) + change
+    if (count === 0) counts.delete(id)
+    else counts.set(id, count)
     total += change
   }
   return {
-    open(replicaId) {
+    open(id) {
       let isOpen = true
-      add(replicaId, 1)
+      add(id, 1)
       return {
         [Symbol.dispose]() {
           if (!isOpen) return
           isOpen = false
-          add(replicaId, -1)
+          add(id, -1)
         },
       }
     },
-    of: (replicaId) => counts.get(replicaId) ?? 0,
+    of: (id) => counts.get(id) ?? 0,
+    ids: () => counts.keys(),
     total: () => total,
   }
 }
