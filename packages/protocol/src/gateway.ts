@@ -30,5 +30,8 @@ export const gatewayPaths = {
 export const replicaHeader = 'x-muster-replica'
 /** Set on an answer of the gateway itself about a replica: it is not here, is not ready, or its process died before it answered. */
 export const refusedHeader = 'x-muster-refused'
-/** `gone`: no such replica here. `draining`: takes nothing new. `unreachable`: its process gave no answer. All: nothing was begun, ask another. */
+/**
+ * `gone`: no such replica here. `draining`: takes nothing new. With both nothing was begun. `unreachable`: its process gave no
+ * answer, and may have begun one. Nothing of an answer was sent, so another replica may be asked in all three cases.
+ */
 export type Refused = 'gone' | 'draining' | 'unreachable'
