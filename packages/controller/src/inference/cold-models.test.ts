@@ -1,4 +1,4 @@
-import { silentLog, systemClock } from '@muster/host'
+import { Secret, silentLog, systemClock } from '@muster/host'
 import { NodeId, ReplicaId, type LoadFailure } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -27,7 +27,7 @@ const replica: ReadyReplica = {
     id: NodeId.parse('n-1'),
     name: 'gpu-1',
     gatewayUrl: 'http://127.0.0.1:1',
-    gatewaySecret: 's',
+    gatewaySecret: new Secret('s'),
     approved: true,
     draining: false,
     liveness: 'present',

@@ -118,11 +118,11 @@ async function within<T>(work: Promise<T>, { ms, clock, giveUp }: { ms: number; 
 type Sent = StoredFile | Readonly<{ code: FailureCode; reason: string }>
 
 async function send(
-  { id, gatewayUrl, gatewaySecret: secret }: UploadTarget,
+  { id, gatewayUrl, gatewaySecret }: UploadTarget,
   body: PassThrough,
   { model, controller, sizeBytes, signal }: Pick<FanOutDeps, 'model' | 'controller' | 'sizeBytes' | 'signal'>,
 ): Promise<Sent> {
-  const token = mintGatewayToken({ secret, nodeId: id, scope: gatewayScope.upload, controller })
+  const token = mintGatewayToken({ secret: gatewaySecret.reveal(), nodeId: id, scope: gatewayScope.upload, controller })
   const response = await request(`${gatewayUrl.replace(/\/+$/, '')}${gatewayPaths.upload}?model=${encodeURIComponent(model)}`, {
     method: 'PUT',
     headers: { authorization: `Bearer ${token}`, ...(sizeBytes === null ? {} : { 'content-length': String(sizeBytes) }) },

@@ -1,4 +1,4 @@
-import { checkGatewayToken } from '@muster/host'
+import { checkGatewayToken, Secret } from '@muster/host'
 import { Digest, gatewayScope, ModelConfig, NodeId } from '@muster/protocol'
 import { expect, it } from 'vitest'
 import type { FileHolder } from '../store/file-holders.ts'
@@ -7,7 +7,7 @@ import { filesFor } from './files-for.ts'
 const [hexA, hexB, hexC] = ['a', 'b', 'c'].map((letter) => letter.repeat(64))
 const digest = (hex: string | undefined) => Digest.parse(`sha256:${hex}`)
 const holder = (name: string, ...files: (string | undefined)[]): FileHolder => ({
-  ...{ id: NodeId.parse(name), gatewayUrl: `http://${name}:1`, gatewaySecret: `secret of ${name}` },
+  ...{ id: NodeId.parse(name), gatewayUrl: `http://${name}:1`, gatewaySecret: new Secret(`secret of ${name}`) },
   files: new Map(files.map((hex) => [digest(hex), 7])),
 })
 const config = ModelConfig.parse({

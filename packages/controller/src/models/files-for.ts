@@ -42,9 +42,9 @@ export function filesFor({ files }: Files, { nodeId, holders, controller }: File
     const peers = having
       .filter(({ id, gatewayUrl }) => id !== nodeId && gatewayUrl !== '')
       .slice(0, maxPeers)
-      .map(({ id, gatewayUrl, gatewaySecret: secret }) => ({
+      .map(({ id, gatewayUrl, gatewaySecret }) => ({
         url: `${gatewayUrl.replace(/\/+$/, '')}${gatewayPaths.file(digest)}`,
-        authorization: `Bearer ${mintGatewayToken({ secret, nodeId: id, scope: gatewayScope.file(digest), controller })}`,
+        authorization: `Bearer ${mintGatewayToken({ secret: gatewaySecret.reveal(), nodeId: id, scope: gatewayScope.file(digest), controller })}`,
       }))
     return {
       ...file,

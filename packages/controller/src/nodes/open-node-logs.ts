@@ -31,7 +31,8 @@ export function createOpenNodeLogs({ routes, gateways, controllerId }: LogsDeps)
     if (!URL.canParse(door.gatewayUrl)) throw unavailable('it has no address that controllers could reach')
     const { origin, pathname } = new URL(door.gatewayUrl)
     const query = new URLSearchParams({ follow: String(follow), ...(model === undefined ? {} : { model }) })
-    const token = mintGatewayToken({ secret: door.gatewaySecret, nodeId: id, scope: gatewayScope.logs, controller: controllerId })
+    const secret = door.gatewaySecret.reveal()
+    const token = mintGatewayToken({ secret, nodeId: id, scope: gatewayScope.logs, controller: controllerId })
     try {
       const answer = await gateways.at(origin).request({
         method: 'GET',

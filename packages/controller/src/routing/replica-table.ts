@@ -183,7 +183,7 @@ export class ReplicaTable {
     const token =
       before?.authorization ??
       `Bearer ${mintGatewayToken({
-        secret: node.gatewaySecret,
+        secret: node.gatewaySecret.reveal(),
         nodeId: node.id,
         scope: gatewayScope.replica(id),
         controller: this.#deps.controllerId,

@@ -1,4 +1,5 @@
 // Which nodes keep which model files, as their inventories say.
+import { Secret } from '@muster/host'
 import { NodeId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import type { Database } from './tables.ts'
@@ -6,7 +7,7 @@ import type { Database } from './tables.ts'
 export interface FileHolder {
   readonly id: NodeId
   readonly gatewayUrl: string
-  readonly gatewaySecret: string
+  readonly gatewaySecret: Secret
   /** Digest → size. */
   readonly files: ReadonlyMap<string, number>
 }
@@ -37,7 +38,7 @@ export class FileHolderStore {
     return rows.map((row) => ({
       id: NodeId.parse(row.id),
       gatewayUrl: row.gateway_url,
-      gatewaySecret: row.gateway_secret,
+      gatewaySecret: new Secret(row.gateway_secret),
       files: new Map(Object.entries(row.files)),
     }))
   }
@@ -49,6 +50,11 @@ export class FileHolderStore {
       where n.approved_at is not null and not n.draining and n.node_type = 'backend' and p.liveness = 'present' and p.answering = 'yes'
         and n.gateway_url <> '' and 'async' = any(n.features) and coalesce((p.resources ->> 'available_disk')::bigint, ${sizeBytes}::bigint) >= ${sizeBytes}::bigint
       order by (p.resources ->> 'available_disk')::bigint desc nulls last, n.id limit ${limit}`.execute(this.#db)
-    return rows.map((row) => ({ id: NodeId.parse(row.id), name: row.name, gatewayUrl: row.gateway_url, gatewaySecret: row.gateway_secret }))
+    return rows.map((row) => ({
+      id: NodeId.parse(row.id),
+      name: row.name,
+      gatewayUrl: row.gateway_url,
+      gatewaySecret: new Secret(row.gateway_secret),
+    }))
   }
 }

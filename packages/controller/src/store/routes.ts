@@ -1,4 +1,5 @@
 // Every query about where requests can go: models, and their replicas that are ready, with the doors of their nodes.
+import { Secret } from '@muster/host'
 import { NodeId, ReplicaId, type Answering, type Liveness, type NodeType } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import type { Database } from './tables.ts'
@@ -15,7 +16,7 @@ export interface ReadyReplica {
     readonly id: NodeId
     readonly name: string
     readonly gatewayUrl: string
-    readonly gatewaySecret: string
+    readonly gatewaySecret: Secret
     readonly approved: boolean
     readonly draining: boolean
     readonly liveness: Liveness
@@ -28,7 +29,7 @@ export interface NodeDoor {
   readonly name: string
   readonly nodeType: NodeType
   readonly gatewayUrl: string
-  readonly gatewaySecret: string
+  readonly gatewaySecret: Secret
 }
 /** Null: everything. */
 export type RouteScope = Readonly<{ models: readonly string[]; nodes: readonly string[] }> | null
@@ -75,7 +76,7 @@ export class RouteStore {
         id: NodeId.parse(row.node_id),
         name: row.node_name,
         gatewayUrl: row.gateway_url,
-        gatewaySecret: row.gateway_secret,
+        gatewaySecret: new Secret(row.gateway_secret),
         approved: row.approved_at !== null,
         draining: row.draining,
         liveness: row.liveness,
@@ -88,11 +89,13 @@ export class RouteStore {
   async doorOf(id: NodeId): Promise<NodeDoor | null> {
     const row = await this.#db
       .selectFrom('nodes')
-      .select(['name', 'node_type as nodeType', 'gateway_url as gatewayUrl', 'gateway_secret as gatewaySecret'])
+      .select(['name', 'node_type as nodeType', 'gateway_url as gatewayUrl', 'gateway_secret'])
       .where('id', '=', id)
       .where('approved_at', 'is not', null)
       .executeTakeFirst()
-    return row ?? null
+    if (row === undefined) return null
+    const { gateway_secret: secret, ...door } = row
+    return { ...door, gatewaySecret: new Secret(secret) }
   }
 
   /** Who is asked nothing for long may go. Never back: another controller may have heard a later request. */
