@@ -1,6 +1,6 @@
 // Where requests can go, in memory: every model, with its replicas that are ready on nodes that are healthy. Kept fresh
 // by what changes, re-read as a whole now and then and on doubt; while the database is away the last state serves on.
-import { createTrouble, createWakeable, mintGatewayToken, type Clock, type Log } from '@muster/host'
+import { createTrouble, createWakeable, mintGatewayToken, type Clock, type Log, type Secret } from '@muster/host'
 import { gatewayPaths, gatewayScope, nodeStatus, type NodeId, type ReplicaId } from '@muster/protocol'
 import type { Change } from '../store/changes.ts'
 import type { ReadyReplica, RouteScope, RouteStore } from '../store/routes.ts'
@@ -21,6 +21,8 @@ export interface Route {
   /** At the gateway; what the backend is asked for follows. */
   readonly path: string
   readonly authorization: string
+  /** What that was made with. */
+  readonly secret: Secret
 }
 export interface KnownModel {
   readonly name: string
@@ -179,15 +181,17 @@ export class ReplicaTable {
     if (nodeStatus(node).status !== 'healthy' || !URL.canParse(node.gatewayUrl)) return []
     const { origin, pathname } = new URL(node.gatewayUrl)
     const path = `${pathname.replace(/\/+$/, '')}${gatewayPaths.replica(id)}`
-    // Its token is good as long as its node is the same one, and that never changes.
-    const token =
-      before?.authorization ??
-      `Bearer ${mintGatewayToken({
-        secret: node.gatewaySecret.reveal(),
-        nodeId: node.id,
-        scope: gatewayScope.replica(id),
-        controller: this.#deps.controllerId,
-      })}`
-    return [{ replicaId: id, model, revision, nodeId: node.id, nodeName: node.name, origin, path, authorization: token }]
+    const secret = node.gatewaySecret
+    // Its node never changes; the secret of that may.
+    const authorization =
+      before?.secret.reveal() === secret.reveal()
+        ? before.authorization
+        : `Bearer ${mintGatewayToken({
+            secret: secret.reveal(),
+            nodeId: node.id,
+            scope: gatewayScope.replica(id),
+            controller: this.#deps.controllerId,
+          })}`
+    return [{ replicaId: id, model, revision, nodeId: node.id, nodeName: node.name, origin, path, authorization, secret }]
   }
 }
