@@ -42,7 +42,10 @@ export class ReplicaTable {
   readonly #wakeable: ReturnType<typeof createWakeable>
   readonly #watchers = new Map<string, Set<() => void>>()
   #models = new Map<string, KnownModel>()
-  readonly #learning = new Map<string, Promise<void>>()
+  /** Reads follow each other: of two at once the older answer could come last, and stay. */
+  #reading: Promise<unknown> = Promise.resolve()
+  /** What is learned next, by one read that has not begun. */
+  #learning: { readonly models: Set<string>; readonly done: Promise<void> } | null = null
   #isLoaded = false
   #dirty = { all: true, models: new Set<string>(), nodes: new Set<string>() }
 
@@ -51,7 +54,7 @@ export class ReplicaTable {
     this.#wakeable = createWakeable(deps.clock)
   }
 
-  /** False until it was read for the first time: nothing can be said of any model. */
+  /** False until all of it was read for the first time: nothing can be said of any model. */
   get isLoaded(): boolean {
     return this.#isLoaded
   }
@@ -65,21 +68,22 @@ export class ReplicaTable {
   }
 
   /**
-   * Reads what is known of it now, once for all who ask at the same time. What was just made here or elsewhere is not yet
-   * told by the feed.
+   * Reads what is known of it now: by a read that begins after this call, once for all who ask until it begins. What was
+   * just made here or elsewhere is not yet told by the feed.
    */
   async learn(model: string): Promise<void> {
-    const reading = this.#learning.get(model) ?? this.#learn(model)
-    this.#learning.set(model, reading)
-    await reading
+    this.#learning ??= this.#planLearning()
+    this.#learning.models.add(model)
+    await this.#learning.done
   }
 
-  async #learn(model: string): Promise<void> {
-    try {
-      await this.#read({ models: [model], nodes: [] })
-    } finally {
-      this.#learning.delete(model)
+  #planLearning(): { models: Set<string>; done: Promise<void> } {
+    const models = new Set<string>()
+    const begin = (): RouteScope => {
+      this.#learning = null
+      return { models: [...models], nodes: [] }
     }
+    return { models, done: this.#readInTurn(begin) }
   }
 
   /** Called back whenever something about the model was read again, until let go. */
@@ -118,7 +122,7 @@ export class ReplicaTable {
       const dirty = this.#dirty
       this.#dirty = { all: false, models: new Set(), nodes: new Set() }
       try {
-        await this.#read(dirty.all ? null : { models: [...dirty.models], nodes: [...dirty.nodes] })
+        await this.#readInTurn(() => (dirty.all ? null : { models: [...dirty.models], nodes: [...dirty.nodes] }))
         if (dirty.all) readAllAt = clock.monotonic()
         trouble.over()
       } catch (error) {
@@ -138,41 +142,45 @@ export class ReplicaTable {
     for (const node of dirty.nodes) this.#dirty.nodes.add(node)
   }
 
+  /** After those that were asked for before, whatever became of them. */
+  async #readInTurn(begin: () => RouteScope): Promise<void> {
+    const turn = this.#reading.then(() => this.#read(begin()))
+    this.#reading = turn.catch(() => undefined)
+    await turn
+  }
+
   async #read(scope: RouteScope): Promise<void> {
     if (scope !== null && scope.models.length + scope.nodes.length === 0) return
     const { routes } = this.#deps
     const [models, replicas] = await Promise.all([routes.models(scope), routes.replicas(scope)])
-    const concerned = new Set(scope === null ? this.#models.keys() : scope.models)
-    for (const each of [...models.map((model) => model.name), ...replicas.map((replica) => replica.model)]) concerned.add(each)
-    if (scope !== null) for (const model of this.#modelsOn(new Set(scope.nodes))) concerned.add(model)
+    const reread = scope === null ? null : { models: new Set(scope.models), nodes: new Set(scope.nodes) }
+    const concerned = new Set(reread === null ? this.#models.keys() : [...reread.models, ...this.#modelsOn(reread.nodes)])
+    for (const { name } of models) concerned.add(name)
+    for (const { model } of replicas) concerned.add(model)
 
-    const before = new Map<string, Route>(
-      [...this.#models.values()].flatMap((model) => model.replicas.map((route) => [route.replicaId, route])),
-    )
     const fresh = Map.groupBy(replicas, (replica) => replica.model)
     const named = new Map(models.map((model) => [model.name, model]))
-    const isReread = (route: Route): boolean => scope === null || scope.models.includes(route.model) || scope.nodes.includes(route.nodeId)
     for (const name of concerned) {
+      const before = this.#models.get(name)
       // A model that is only concerned through a node was not read itself.
-      const wasRead = scope === null || scope.models.includes(name)
-      const model = named.get(name) ?? (wasRead ? undefined : this.#models.get(name))
+      const wasRead = reread === null || reread.models.has(name)
+      const model = named.get(name) ?? (wasRead ? undefined : before)
       if (model === undefined) {
         this.#models.delete(name)
         continue
       }
-      const kept = (this.#models.get(name)?.replicas ?? []).filter((route) => !isReread(route))
-      const found = (fresh.get(name) ?? []).flatMap((replica) => this.#routeOf(replica, before.get(replica.id)))
-      this.#models.set(name, {
-        name,
-        createdAt: model.createdAt,
-        replicas: [...kept, ...found].toSorted((a, b) => (a.replicaId < b.replicaId ? -1 : 1)),
-      })
+      const kept = wasRead ? [] : (before?.replicas ?? []).filter((route) => !reread.nodes.has(route.nodeId))
+      const known = new Map(before?.replicas.map((route) => [route.replicaId, route]))
+      const found = (fresh.get(name) ?? []).flatMap((replica) => this.#routeOf(replica, known.get(replica.id)))
+      const sorted = [...kept, ...found].toSorted((a, b) => (a.replicaId < b.replicaId ? -1 : 1))
+      this.#models.set(name, { name, createdAt: model.createdAt, replicas: sorted })
     }
-    this.#isLoaded = true
+    if (scope === null) this.#isLoaded = true
     for (const name of concerned) for (const onNews of [...(this.#watchers.get(name) ?? [])]) onNews()
   }
 
   #modelsOn(nodes: ReadonlySet<string>): string[] {
+    if (nodes.size === 0) return []
     return [...this.#models.values()].filter((model) => model.replicas.some((route) => nodes.has(route.nodeId))).map((model) => model.name)
   }
 
