@@ -210,6 +210,57 @@ describe('a load that can not heal', () => {
   })
 })
 
+describe('what can not be recorded', () => {
+  /** The database refuses every change of that replica, as long as it is held. */
+  async function refuse(replica: ReplicaId): Promise<AsyncDisposable> {
+    await sql`create function refuse() returns trigger language plpgsql as $$ begin raise 'not this one'; end $$`.execute(world.db)
+    await sql`create trigger refuse before update on replicas for each row when (new.id = ${sql.lit(replica)}) execute function refuse()`.execute(
+      world.db,
+    )
+    return {
+      async [Symbol.asyncDispose]() {
+        await sql`drop function refuse cascade`.execute(world.db)
+      },
+    }
+  }
+
+  it('keeps no other event from being so', async () => {
+    await controller()
+    const [one, two] = [await up('tiny'), await up('small')]
+    await using _ = await refuse(one.replica)
+    one.worker.exit(one.replica)
+    two.worker.exit(two.replica)
+    await untilReplica(two.replica, 'exited')
+    expect(await replicaOf(one.replica)).toMatchObject({ state: 'ready' })
+  })
+
+  it('keeps nothing else that heartbeats say from being so', async () => {
+    await controller()
+    const [one, two] = [await up('tiny'), await up('small')]
+    await using _ = await refuse(one.replica)
+    for (const { worker, replica } of [one, two]) worker.processes.set(replica, 'exited')
+    one.worker.beat()
+    two.worker.beat()
+    await untilReplica(two.replica, 'exited')
+    expect(await replicaOf(one.replica)).toMatchObject({ state: 'ready' })
+  })
+
+  it('because two statements met in a circle is recorded at the next try', async () => {
+    await controller()
+    const { replica } = await up('tiny')
+    await sql`create sequence tries`.execute(world.db)
+    await sql`create function give_up_once() returns trigger language plpgsql as $$ begin
+      if nextval('tries') = 1 then raise 'in a circle' using errcode = '40P01'; end if; return new; end $$`.execute(world.db)
+    await sql`create trigger give_up_once before update on replicas for each row execute function give_up_once()`.execute(world.db)
+    try {
+      expect(await world.store.replicas.change({ id: replica, do: 'release' })).toBe(true)
+    } finally {
+      await sql`drop function give_up_once cascade`.execute(world.db)
+      await sql`drop sequence tries`.execute(world.db)
+    }
+  })
+})
+
 describe('what is not heard', () => {
   it('a lost replica.ready is in the next heartbeat', async () => {
     await controller({ settings: { opStallTimeout: 600_000, reconcileInterval: 10_000, idleScaleDown: 300_000 } })

@@ -27,11 +27,25 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
 
   const settle = async (signal: AbortSignal): Promise<void> => {
     const { events, beats } = heard.take()
-    for (const { node, event } of events) await settleEvent(node, event, deps)
-    for (const { node, finding, stamp } of await compareBeats(beats, clock.monotonic(), deps)) {
-      if (finding.is === 'orphan') endOrphan({ id: finding.id, nodeId: node }, signal)
-      else await settleFinding(finding, stamp, deps)
+    let hasFailed = false
+    /** What can not be recorded keeps nothing else from being so. */
+    const record = async (about: object, work: () => Promise<void>): Promise<void> => {
+      if (signal.aborted) return
+      try {
+        await work()
+      } catch (error) {
+        hasFailed = true
+        trouble.failed({ ...about, error })
+      }
     }
+    for (const { node, event } of events) await record({ node, event: event.type }, () => settleEvent(node, event, deps))
+    await record({ nodes: beats.size }, async () => {
+      for (const { node, finding, stamp } of await compareBeats(beats, clock.monotonic(), deps)) {
+        if (finding.is === 'orphan') endOrphan({ id: finding.id, nodeId: node }, signal)
+        else await record({ node, replica: finding.id }, () => settleFinding(finding, stamp, deps))
+      }
+    })
+    if (!hasFailed) trouble.over()
   }
   return {
     /** As its worker said it last. */
@@ -42,10 +56,7 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
       const beats = bus.subscribe(heartbeat, everyNode, (beat, { node }) => heard.beat(beat, node))
       const events = bus.subscribe(nodeEvents, everyNode, (event, { node }) => heard.event(event, node))
       while (!signal.aborted) {
-        await settle(signal).then(
-          () => trouble.over(),
-          (error: unknown) => trouble.failed({ error }),
-        )
+        await settle(signal)
         await heard.news(compareEveryMs, signal)
       }
       await Promise.all([beats.stop(), events.stop()])

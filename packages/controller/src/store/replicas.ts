@@ -2,6 +2,7 @@
 // told, so a process without one belongs to nobody. An id is never used twice.
 import { NodeId, ReplicaId, type Answering, type Liveness, type OperationId, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
+import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
 /** Which word of its worker was heeded. */
@@ -159,7 +160,7 @@ export class ReplicaStore {
 
   /** Of one that no load has; true when that changed something. */
   async change(change: ReplicaChange): Promise<boolean> {
-    return await changeReplica(this.#db, change)
+    return await retryConflicts(() => changeReplica(this.#db, change))
   }
 
   /** Exited ones are kept for those who look for the reason, for a while. */
