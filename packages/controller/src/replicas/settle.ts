@@ -10,7 +10,7 @@ import { compareReplicas, type Finding } from './compare.ts'
 export interface SettleDeps {
   readonly loads: LoadStore
   readonly replicas: ReplicaStore
-  readonly nodes: Pick<NodeStore, 'listByIds'>
+  readonly nodes: Pick<NodeStore, 'incarnationsOf'>
   readonly advance: Advance
 }
 export type Beat = Readonly<{ beat: Heartbeat; arrivedAt: number }>
@@ -25,7 +25,7 @@ export async function compareBeats(
   const ids = [...beats.keys()]
   const known = Map.groupBy(await replicas.liveOn(ids), ({ nodeId }) => nodeId)
   const concerned = ids.filter((id) => known.has(id) || (beats.get(id)?.beat.replicas?.length ?? 0) > 0)
-  const speaking = new Map((await nodes.listByIds(concerned)).map(({ id, incarnation }) => [id, incarnation]))
+  const speaking = await nodes.incarnationsOf(concerned)
   return concerned.flatMap((node) => {
     const heard = beats.get(node)
     if (heard === undefined || speaking.get(node) !== heard.beat.incarnation) return []
@@ -41,8 +41,8 @@ export async function settleFinding(finding: Exclude<Finding, { is: 'orphan' }>,
 }
 
 export async function settleEvent(node: NodeId, event: ReplicaEvent, deps: SettleDeps): Promise<void> {
-  const [speaker] = await deps.nodes.listByIds([node])
-  if (speaker === undefined || speaker.incarnation !== event.incarnation) return
+  const speaking = await deps.nodes.incarnationsOf([node])
+  if (speaking.get(node) !== event.incarnation) return
   const stamp = { incarnation: event.incarnation, seq: event.seq }
   switch (event.type) {
     case 'replica.ready':

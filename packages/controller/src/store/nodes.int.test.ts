@@ -56,6 +56,14 @@ it('nodes are counted by their status', async () => {
   expect(await countByStatus(nodes)).toEqual({ healthy: 2, draining: 1, unhealthy: 2, offline: 1, pending: 1 })
 })
 
+it('each node has one process that speaks for it, and one that is not known has none', async () => {
+  const [one, two] = [await put({ liveness: 'present', answering: 'yes' }), await put({ liveness: 'silent', answering: 'no' })]
+  await sql`update nodes set incarnation = 'another' where id = ${two}`.execute(connection.db)
+  const found = await nodes.incarnationsOf([one, two, NodeId.parse('n-unknown')])
+  expect(Object.fromEntries(found)).toEqual({ [one]: 'i', [two]: 'another' })
+  expect(await nodes.incarnationsOf([])).toEqual(new Map())
+})
+
 describe('an edit of labels', () => {
   it('that comes to nothing leaves them as they were', async () => {
     const id = await put({ liveness: 'present', answering: 'yes' })

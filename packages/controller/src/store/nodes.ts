@@ -159,6 +159,14 @@ export class NodeStore {
     return (await select(this.#db).where('nodes.id', 'in', ids).execute()).map(fromRow)
   }
 
+  /** Which process speaks for each of them. For what is looked at with every heartbeat. */
+  async incarnationsOf(ids: readonly NodeId[]): Promise<Map<string, string>> {
+    if (ids.length === 0) return new Map()
+    const { rows } = await sql<{ id: string; incarnation: string }>`
+      select id, incarnation from nodes where id = any(${ids}::text[])`.execute(this.#db)
+    return new Map(rows.map(({ id, incarnation }) => [id, incarnation]))
+  }
+
   /** What decides the status of a node, and how many nodes it is so of. */
   async countByStatusFacts(): Promise<StatusFacts[]> {
     return await this.#db
