@@ -22,7 +22,7 @@ afterAll(async () => {
 const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
 /** The content that a worker keeps. */
 const keptBy = async (name: string): Promise<string[]> =>
-  (await readdir(join(world.directory, `worker-${name}`, 'models', 'blobs', 'sha256')).catch(() => [])).toSorted()
+  (await readdir(join(world.directory, `worker-${name}`, 'models', 'blobs', 'sha256')).catch((): string[] => [])).toSorted()
 const nodesOf = async (model: string): Promise<string[]> =>
   (await world.replicas(model))
     .filter(({ state }) => state === 'ready')
