@@ -4,7 +4,7 @@
 import { renameSync } from 'node:fs'
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { newId, type Clock, type Log } from '@muster/host'
+import { errorCode, newId, type Clock, type Log } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import type { Holds } from '../storage/holds.ts'
 import { partialKeptMs } from '../storage/layout.ts'
@@ -37,12 +37,19 @@ export async function collectContent(deps: CollectContentDeps, freed: ReadonlySe
   const left = await folders.list()
   if (!left.isComplete) return log.warn('a folder of a model has no readable record; content is not cleaned up', { root: layout.root })
   const named = new Set(left.found.flatMap(({ record }) => record.files.map(({ digest }) => digest)))
-  const age = async (path: string): Promise<number> => clock.now() - ((await stat(path).catch(() => null))?.mtimeMs ?? -Infinity)
+  /** What is gone meanwhile is as good as new: it is nothing to be removed. */
+  const age = async (path: string): Promise<number> => clock.now() - ((await stat(path).catch(() => null))?.mtimeMs ?? Infinity)
   /** Looks and takes away without a pause in between, so that whoever takes a hold finds it there, or gone for good. */
   const remove = async (path: string, digest: Digest | null): Promise<void> => {
     if (digest !== null && held.has(digest)) return
     const gone = join(layout.staging, newId())
-    renameSync(path, gone)
+    try {
+      renameSync(path, gone)
+    } catch (error) {
+      // Somebody else has just made something of it: a download that is whole, say.
+      if (errorCode(error) === 'ENOENT') return
+      throw error
+    }
     await step('W.gc.mid')
     await rm(gone, { force: true })
   }

@@ -46,7 +46,7 @@ async function adopt(replica: Replica, deps: ReplicaDeps): Promise<void> {
   if (state === 'draining' || state === 'stopping') {
     // The requests it served ended with the worker that passed them on. Nobody waits for its end but its slot.
     watchExit(replica, replica.process, deps)
-    if (state === 'draining') void endReplica(replica, becauseGone, deps)
+    if (state === 'draining') endReplica(replica, becauseGone, deps).catch((error: unknown) => notEnded(replica, error, deps))
     else replica.stopping = stopProcess({ replicaId: replica.id, leader: run.process }, { graceMs: deps.pace.graceMs }, deps)
     return
   }
@@ -54,6 +54,9 @@ async function adopt(replica: Replica, deps: ReplicaDeps): Promise<void> {
   deps.log.warn('a process does not answer for its replica any more, and is ended', { replica_id: replica.id, pid: run.process.pid })
   await withoutProcess(replica, run, deps)
 }
+
+const notEnded = ({ id }: Replica, error: unknown, { log }: ReplicaDeps): void =>
+  log.error('a replica of an earlier run was not ended', { replica_id: id, error })
 
 const becauseGone = { code: 'cancelled', retry: 'never', message: 'it was being unloaded when its worker ended' } as const
 

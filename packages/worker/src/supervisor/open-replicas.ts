@@ -128,7 +128,10 @@ function createFace(world: World, stopping: AbortController): Replicas {
     },
     attach(voice) {
       const strangers = all().filter(({ record }) => record.node !== null && record.node !== voice.nodeId)
-      for (const each of strangers) void forget(world, each)
+      for (const each of strangers)
+        forget(world, each).catch((error: unknown) =>
+          deps.log.error('a replica of another node was not ended', { replica_id: each.id, error }),
+        )
       const detach = announcer.attach(voice)
       if (!isResumed) for (const each of all()) if (stateOf(each) === 'accepted' && !strangers.includes(each)) begin(world, each)
       isResumed = true
