@@ -45,9 +45,14 @@ describe('runService', () => {
 
   it('ends at once when it is told twice', async () => {
     const stopping = Promise.withResolvers<void>()
-    const { run, happened, started } = setUp({ service: { stop: () => stopping.promise } })
+    let now = 0
+    const { run, happened, started } = setUp({ clock: { ...patient, monotonic: () => now }, service: { stop: () => stopping.promise } })
     await started
     process.emit('SIGINT', 'SIGINT')
+    // Ctrl-C, once more by way of npm: the same wish.
+    process.emit('SIGINT', 'SIGINT')
+    expect(happened).toEqual([])
+    now = 1_500
     process.emit('SIGINT', 'SIGINT')
     expect(happened).toEqual(['exit 1'])
     stopping.resolve()

@@ -1,5 +1,5 @@
 // The life of a process that serves until it is told to stop: starts, waits for a signal, stops in
-// order. The first signal stops it within a deadline; the second ends it at once. A bug in the
+// order. The first signal stops it within a deadline; a later one ends it at once. A bug in the
 // process is logged with its stack and ends it too, after a short try to stop in order.
 import type { Clock, Log } from '@muster/host'
 import { explainStartFailure } from './explain-start-failure.ts'
@@ -53,12 +53,16 @@ async function lifeOf(starting: Promise<Service>): Promise<Ending> {
   }
 }
 
-function listen({ log, exit }: ServiceProcess, end: (ending: 'signal' | 'bug') => void): Disposable {
-  let signals = 0
+/** Ctrl-C reaches every process of the terminal, and npm passes it on to its child: that is one wish, told twice. */
+const sameWishMs = 1_000
+
+function listen({ log, clock, exit }: ServiceProcess, end: (ending: 'signal' | 'bug') => void): Disposable {
+  let firstAt: number | null = null
   const onSignal = (signal: string): void => {
-    signals += 1
-    log.info(signals === 1 ? 'stopping' : 'told to stop twice: ending at once', { signal })
-    if (signals > 1) exit(1)
+    if (firstAt !== null && clock.monotonic() - firstAt < sameWishMs) return
+    log.info(firstAt === null ? 'stopping' : 'told to stop twice: ending at once', { signal })
+    if (firstAt !== null) exit(1)
+    firstAt ??= clock.monotonic()
     end('signal')
   }
   const onBug = (error: unknown): void => {

@@ -1,5 +1,6 @@
 // Reading a request's body: bounded, and refused before it is read where its length is known.
 import { HttpError } from './http-error.ts'
+import { isTooDeep, tooDeepMessage } from './json-depth.ts'
 
 const maxBodyBytes = 8 * 2 ** 20
 
@@ -27,6 +28,7 @@ export async function readJson(source: Request | Uint8Array): Promise<unknown> {
   }
   const raw = source instanceof Request ? await readRaw(source) : source
   if (raw.byteLength === 0) return {}
+  if (isTooDeep(raw)) throw new HttpError(400, 'invalid', tooDeepMessage)
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(raw)) as unknown
   } catch (error) {

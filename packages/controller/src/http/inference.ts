@@ -7,6 +7,7 @@ import { inferenceRoutes } from '@muster/protocol'
 import type { Inference } from '../inference/serve.ts'
 import { ClientLink } from '../routing/client-link.ts'
 import { authorize, checkHost, type AuthorizeDeps } from './authorize.ts'
+import { isTooDeep, tooDeepMessage } from './json-depth.ts'
 import { HttpError, starting, toHttpError } from './http-error.ts'
 import { answerOf, answerOfError, invalidField, modelNotFound, type InferenceAnswer } from './inference-answer.ts'
 
@@ -108,6 +109,7 @@ const headerOf = ({ headers }: IncomingMessage, name: string): string | undefine
 
 function parseAsked(bytes: Buffer): { model: string; isStreamValid: boolean } | InferenceAnswer {
   if (!isUtf8(bytes)) throw new HttpError(400, 'invalid', 'the body is not JSON: it is not UTF-8')
+  if (isTooDeep(bytes)) throw new HttpError(400, 'invalid', tooDeepMessage)
   let parsed: unknown
   try {
     parsed = JSON.parse(bytes.toString())

@@ -132,10 +132,12 @@ describe('a model that is not up', () => {
     expect(await stays).toEqual(loading)
   })
 
-  it('says so when nobody can be asked', async () => {
+  it('D4 waits on while nobody can be asked, and says so when its time is over', async () => {
     const error = new Error('the database is away')
     const { wait } = await world(error)
-    expect(await wait()).toEqual({ kind: 'unknown', error })
+    const began = performance.now()
+    expect(await wait({ ms: 300 })).toEqual({ kind: 'unknown', error })
+    expect(performance.now() - began).toBeGreaterThanOrEqual(299)
   })
 
   it('is asked for again by whoever comes later, also while others still wait', async () => {

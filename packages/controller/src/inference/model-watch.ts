@@ -31,6 +31,9 @@ export interface Waiting {
   /** On the monotonic clock. */
   readonly deadline: number
 }
+/** What was last heard of the model; null: nothing yet. */
+type Heard = LoadStatus | Extract<ColdRefusal, { kind: 'unknown' }> | null
+
 type Settle = (refusal: ColdRefusal | null) => void
 
 export class ModelWatch {
@@ -58,31 +61,40 @@ export class ModelWatch {
   /** Until nobody waits any more. `onEnd` is told what was last heard of the model, before anybody else can begin to wait. */
   async run(onEnd: (status: LoadStatus | null) => void): Promise<void> {
     const { table, loads } = this.#deps
-    let status: LoadStatus | null = null
+    let heard: Heard = null
     const stopWatching = table.watch(this.#model, () => {
-      this.#settleAll(status)
+      this.#settleAll(heard)
       this.#wake()
     })
     try {
       while (this.#waiters.size > 0) {
         const isAskedFor = this.#hasNew
         this.#hasNew = false
-        status = await (isAskedFor ? loads.ensure(this.#model) : loads.status(this.#model))
+        heard = await this.#ask(isAskedFor ? loads.ensure : loads.status)
+        // It has to be asked for once more, when it can be.
+        if (isAskedFor && heard.kind === 'unknown') this.#hasNew = true
         // It is ready, and nobody here can reach it: what is known here may be old.
-        if (status.kind === 'ready') table.doubt(this.#model)
-        this.#settleAll(status)
+        if (heard.kind === 'ready') table.doubt(this.#model)
+        this.#settleAll(heard)
         if (this.#waiters.size > 0) await this.#pause(this.#nextLookMs())
-        this.#settleAll(status)
+        this.#settleAll(heard)
       }
-    } catch (error) {
-      for (const waiting of [...this.#waiters.keys()]) this.#settle(waiting, { kind: 'unknown', error })
     } finally {
       stopWatching()
-      onEnd(status)
+      onEnd(heard?.kind === 'unknown' ? null : heard)
     }
   }
 
-  #settleAll(status: LoadStatus | null): void {
+  /** A database that is away for a while costs nobody who still has time his place. */
+  async #ask(question: (model: string) => Promise<LoadStatus>): Promise<NonNullable<Heard>> {
+    try {
+      return await question(this.#model)
+    } catch (error) {
+      return { kind: 'unknown', error }
+    }
+  }
+
+  #settleAll(status: Heard): void {
     for (const waiting of [...this.#waiters.keys()]) {
       const end = endOf({ model: this.#model, status, waiting }, this.#deps)
       if (end !== undefined) this.#settle(waiting, end)
@@ -115,12 +127,12 @@ export class ModelWatch {
 
 /** Undefined: it waits on. */
 export function endOf(
-  { model, status, waiting }: { model: string; status: LoadStatus | null; waiting: Waiting },
+  { model, status, waiting }: { model: string; status: Heard; waiting: Waiting },
   { table, clock }: Pick<ColdModelsDeps, 'table' | 'clock'>,
 ): ColdRefusal | null | undefined {
   if (waiting.link.isGone || waiting.isRoutable()) return null
   if (table.find(model) === undefined) return { kind: 'model_not_found' }
   if (status?.kind === 'failed' || status?.kind === 'no_capacity') return status
   if (clock.monotonic() < waiting.deadline) return undefined
-  return status?.kind === 'loading' ? status : { kind: 'unreachable' }
+  return status?.kind === 'loading' || status?.kind === 'unknown' ? status : { kind: 'unreachable' }
 }

@@ -33,7 +33,7 @@ export function createPlace({ nodes: store, intents, placement, catalogue }: Pla
     const hasBackend = ({ id, inventory }: NodeRecord): boolean => unlisted.has(id) || inventory.some(({ name }) => name === config.backend)
     const isStaging = purpose === 'stage'
     const isEverywhere = nodes.every(hasBackend)
-    const offered = isStaging || isEverywhere ? null : await catalogue({ maxAgeMs: galleryAgeMs })
+    const offered = isStaging || isEverywhere ? null : await offering(config.backend, catalogue)
     if (offered !== null && !isOffered(offered, config.backend) && !nodes.some(hasBackend)) throw unknownBackend(offered, config.backend)
     const model: PlacementModel = {
       name: config.name,
@@ -52,6 +52,12 @@ export function createPlace({ nodes: store, intents, placement, catalogue }: Pla
     )
     return { placement: choosePlacement(model, candidates), model }
   }
+}
+
+/** A reading of a moment ago will do, unless it lacks the backend: that may have been added since. */
+async function offering(backend: BackendName, catalogue: Catalogue): Promise<Offered> {
+  const recent = await catalogue({ maxAgeMs: galleryAgeMs })
+  return isOffered(recent, backend) ? recent : await catalogue()
 }
 
 type Known = Readonly<{ files: ReadonlySet<string>; replicas: number; replicasOfModel: number }>
