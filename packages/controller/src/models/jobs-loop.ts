@@ -1,7 +1,7 @@
 // Keeps what is shown of operations about models up to what is so, and deletes what is left of deleted models. It remembers
 // nothing between rounds; changes only wake it. Any controller may run it: each job is taken under a lock or a lease.
 import { BusError, type Bus } from '@muster/bus'
-import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import { createTrouble, createWakeable, type Clock, type Fields, type Log } from '@muster/host'
 import {
   backoffMs,
   failureOf,
@@ -46,11 +46,17 @@ export function createJobsLoop(deps: JobsLoopDeps) {
   const wakeable = createWakeable(clock)
   const trouble = createTrouble({ what: 'operations about models can not be followed', clock, log })
 
-  const round = async (): Promise<number> => {
+  const round = async (signal: AbortSignal): Promise<number> => {
+    // One that always fails keeps no other from its turn.
+    const failed: Fields[] = []
+    const unlessFailed = async (work: Promise<void>, about: Fields): Promise<void> =>
+      await work.catch((error: unknown) => void (signal.aborted || failed.push({ ...about, error })))
     const open = await jobs.open()
-    await inLanes(open, lanes, (id) => advance(id, deps))
+    await inLanes(open, lanes, (id) => unlessFailed(advance(id, deps, signal), { operation: id }))
     const due = await removals.claim({ holder, leaseMs, limit: lanes })
-    await inLanes(due, lanes, (removal) => remove(removal, deps))
+    await inLanes(due, lanes, (removal) => unlessFailed(remove(removal, deps, signal), { operation: removal.operationId }))
+    if (failed[0] === undefined) trouble.over()
+    else trouble.failed({ ...failed[0], failed: failed.length })
     if (due.length === lanes) return 0
     const next = (await removals.nextDue()) ?? intervalMs
     return Math.max(0, Math.min(next, open.length > 0 ? whileBusyMs : intervalMs))
@@ -60,16 +66,10 @@ export function createJobsLoop(deps: JobsLoopDeps) {
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {
-        const pauseMs = await round().then(
-          (ms) => {
-            trouble.over()
-            return ms
-          },
-          (error: unknown) => {
-            trouble.failed({ error })
-            return whileBusyMs
-          },
-        )
+        const pauseMs = await round(signal).catch((error: unknown) => {
+          trouble.failed({ error })
+          return whileBusyMs
+        })
         await wakeable.pause(Math.max(pauseMs, breathMs), signal).catch(() => false)
         await clock.sleep(breathMs, signal).catch(() => undefined)
       }
@@ -77,27 +77,28 @@ export function createJobsLoop(deps: JobsLoopDeps) {
   }
 }
 
-async function advance(id: OperationId, deps: JobsLoopDeps): Promise<void> {
+async function advance(id: OperationId, deps: JobsLoopDeps, signal: AbortSignal): Promise<void> {
   const callOff = await deps.jobs.advance(id, decideJob)
-  if (callOff !== null && (await hasStopped(callOff, deps))) await deps.jobs.calledOff(id)
+  if (callOff !== null && (await hasStopped(callOff, deps, signal))) await deps.jobs.calledOff(id)
 }
 
 /** False while it is still at it, or nobody knows: it is asked again. */
-async function hasStopped({ nodeId, opId }: NonNullable<Verdict['callOff']>, { bus }: JobsLoopDeps): Promise<boolean> {
+async function hasStopped({ nodeId, opId }: NonNullable<Verdict['callOff']>, { bus }: JobsLoopDeps, signal: AbortSignal): Promise<boolean> {
   try {
-    const { state } = await bus.request(opCancel, { node: nodeId }, { op_id: opId }, { timeoutMs: answerWithinMs })
+    const { state } = await bus.request(opCancel, { node: nodeId }, { op_id: opId }, { timeoutMs: answerWithinMs, signal })
     return state === 'cancelled' || state === 'failed' || state === 'unknown'
   } catch (error) {
+    if (!(error instanceof BusError)) throw error
     // Nothing listens there: nothing fetches there either, or it ends by itself. Files that nobody wants hurt nobody.
-    return !(error instanceof BusError) || error.code === 'no_responders'
+    return error.code === 'no_responders'
   }
 }
 
-async function remove(removal: Removal, deps: JobsLoopDeps): Promise<void> {
+async function remove(removal: Removal, deps: JobsLoopDeps, signal: AbortSignal): Promise<void> {
   const { bus, removals, log } = deps
   const { nodeId, model } = removal
   try {
-    const reply = await bus.request(modelDelete, { node: nodeId }, { model }, { timeoutMs: answerWithinMs })
+    const reply = await bus.request(modelDelete, { node: nodeId }, { model }, { timeoutMs: answerWithinMs, signal })
     const failure = failureIn(reply)
     if (failure === null || failure.retry === 'never') await removals.settle(removal, failure)
     else await putOff(removal, { failure, isCounted: true }, deps)
