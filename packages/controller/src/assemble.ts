@@ -1,7 +1,6 @@
 // The parts of a controller, put together. Everything is made here and handed on; nothing below reaches for it.
 import type { LocalHub } from '@muster/bus'
 import { createRequestVerifier, newId, version, type Clock, type DataDir, type Log } from '@muster/host'
-import type { ReplicaId } from '@muster/protocol'
 import { createFailureLimit } from './auth/failure-limit.ts'
 import { isOpenTo } from './auth/may.ts'
 import { isLoopbackHost } from './auth/origin.ts'
@@ -131,7 +130,7 @@ function createParts(foundation: Foundation) {
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
   const id = newId('c')
   const { operations, inventory, planners, wishes, loads } = createBackendParts(foundation, {
-    ...{ id, onSettled: metrics.settled, onReady: (replica) => models.noteReady(replica), onLoadStep: metrics.loadStepped },
+    ...{ id, onSettled: metrics.settled, onReady: () => models.noteReady(), onLoadStep: metrics.loadStepped },
   })
   const { settleByInventory } = operations
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
@@ -202,7 +201,7 @@ interface BackendPartsDeps {
   readonly id: string
   readonly onSettled: OperationsDeps['onSettled']
   /** A process serves a model. */
-  readonly onReady: (replica: ReplicaId) => void
+  readonly onReady: () => void
   readonly onLoadStep: LoadsDeps['onStep']
 }
 
@@ -230,7 +229,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, on
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),
     onStep(taken) {
       onLoadStep(taken)
-      if (taken.to !== 'gone' && taken.to.state === 'ready' && taken.to.replicaId !== null) onReady(taken.to.replicaId)
+      if (taken.to !== 'gone' && taken.to.state === 'ready') onReady()
     },
   })
   const inventory = createInventory({

@@ -38,7 +38,8 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
     read,
     catalogue: createModelCatalogue({ ...ways, galleries: store.galleries, clock }),
     receiveUpload: createReceiveUpload({ holders: store.fileHolders, models: store.models, controller: holder, clock, log }),
-    noteReady: loadInfo.note,
+    /** A process serves a model. */
+    noteReady: loadInfo.wake,
     wake: jobs.wake,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {

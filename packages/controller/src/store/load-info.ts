@@ -1,6 +1,7 @@
 // What each model was last loaded with: backend and options, by the model's name. Apart from replicas, so that it outlives
-// all of them; it goes with the model alone (DESIGN: the reconciler can always start what it started before).
-import { FleetError, type ReplicaId } from '@muster/protocol'
+// all of them; it goes with the model alone. It is for those who look for a reason: what is started is started from the
+// model's own configuration.
+import { FleetError } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import type { Database } from './tables.ts'
 
@@ -30,11 +31,22 @@ export class LoadInfoStore {
         updated_at = greatest(clock_timestamp(), i.updated_at)`.execute(this.#db)
   }
 
-  /** What this replica was started with. Of a model that was deleted meanwhile nothing is kept. */
-  async saveOf(replicaId: ReplicaId): Promise<void> {
+  /**
+   * What each model's newest replica that came up was started with, where that is not what is kept. It asks what is so, and
+   * not who heard of it: whoever was killed before it could write lost nothing. A model that is being deleted is waited for,
+   * so that nothing of it is left behind.
+   */
+  async saveNew(): Promise<void> {
     await sql`
       insert into model_load_info as i (model, backend, revision, options)
-      select m.name, r.backend, r.revision, r.config from replicas r join models m on m.name = r.model where r.id = ${replicaId}
+      select n.model, n.backend, n.revision, n.config from (
+        select distinct on (r.model) r.model, r.backend, r.revision, r.config, r.ready_at from replicas r join models o on o.name = r.model
+        where r.ready_at is not null and r.created_at >= o.created_at and (r.state <> 'exited' or r.exited_at > now() - interval '5 minutes')
+        order by r.model, r.ready_at desc, r.id
+      ) n join models m on m.name = n.model left join model_load_info k on k.model = n.model
+      where k.model is null or k.updated_at < n.ready_at
+        or (k.backend, k.revision, k.options) is distinct from (n.backend, n.revision, n.config)
+      order by n.model for key share of m
       on conflict (model) do update set backend = excluded.backend, revision = excluded.revision, options = excluded.options,
         updated_at = greatest(clock_timestamp(), i.updated_at)`.execute(this.#db)
   }

@@ -1,7 +1,7 @@
 // Operations about models, from the wish to their end. Loads and replicas are moved by hand, as the loop that owns them would.
 import { fileURLToPath } from 'node:url'
 import { silentLog } from '@muster/host'
-import { ModelConfig, ModelName, NodeId, OperationId, Registration, ReplicaId, type OperationView } from '@muster/protocol'
+import { ModelConfig, ModelName, NodeId, OperationId, Registration, type OperationView } from '@muster/protocol'
 import { createTestDatabase } from '@muster/testkit'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -277,8 +277,22 @@ describe('load info', () => {
     await create('info')
     await sql`insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at)
       values ('r-info', 'info', 'rev', 0, ${one}, 'llama', ${JSON.stringify(options)}::jsonb, 'ready', now())`.execute(connection.db)
-    await store.loadInfo.saveOf(ReplicaId.parse('r-info'))
+    await store.loadInfo.saveNew()
     expect(await store.loadInfo.find('info')).toMatchObject({ model: 'info', backend: 'llama', revision: 'rev', options })
+  })
+
+  it('S4.2 is of the replica that came up last, also when it has exited before anybody wrote it down', async () => {
+    await sql`insert into replicas (id, model, revision, node_id, backend, config, state, ready_at, exited_at)
+      values ('r-newer', 'info', 'newer', ${one}, 'llama', '{}', 'exited', clock_timestamp(), clock_timestamp())`.execute(connection.db)
+    await store.loadInfo.saveNew()
+    const kept = await store.loadInfo.find('info')
+    expect(kept).toMatchObject({ revision: 'newer', options: {} })
+    // What is kept already is not written again.
+    await store.loadInfo.saveNew()
+    expect(await store.loadInfo.find('info')).toEqual(kept)
+    await sql`delete from replicas where id = 'r-newer'`.execute(connection.db)
+    await store.loadInfo.saveNew()
+    expect(await store.loadInfo.find('info')).toMatchObject({ revision: 'rev', options })
   })
 
   it('S4.3 of concurrent writers the last wins, and the time never goes back', async () => {
@@ -317,7 +331,7 @@ describe('load info', () => {
 
   it('S4.14 goes with its model, and a replica that was ready too late does not bring it back', async () => {
     await store.modelWishes.remove(wish('info'), null)
-    await store.loadInfo.saveOf(ReplicaId.parse('r-own'))
+    await store.loadInfo.saveNew()
     expect(await store.loadInfo.find('info')).toBeNull()
     expect(await store.models.find(ModelName.parse('info'))).toBeNull()
   })
