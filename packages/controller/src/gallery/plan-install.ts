@@ -1,4 +1,5 @@
 // What an install means on each node, as of now: one plan per node that it fits, a reason for each that it does not.
+import { whileWanted } from '@muster/host'
 import type { BackendName, InstallRequest } from '@muster/protocol'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { Catalogue, Offered } from './catalogue.ts'
@@ -52,13 +53,6 @@ async function fromGallery(
   if (!isOffered(offered, backend)) throw unknownBackend(offered, backend)
   const named = { backend, digest: digest ?? null, version: version ?? null }
   return { backend, offerFor: (node) => findOffer(offered, named, node) }
-}
-
-async function whileWanted(arrival: Promise<void>, signal: AbortSignal): Promise<void> {
-  const left = Promise.withResolvers<void>()
-  signal.addEventListener('abort', () => left.resolve(), { once: true })
-  await Promise.race([arrival, left.promise])
-  signal.throwIfAborted()
 }
 
 function fromUri({ name, alias, digest, version }: WantedInstall, uri: string): Offering {

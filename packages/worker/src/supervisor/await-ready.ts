@@ -1,6 +1,7 @@
 // From a process that was just started to one that answers for its model. Nothing is said to a port before it is known
 // that our own process listens there. There is no limit of time, only of silence: large models take as long as they take.
 import { readFile } from 'node:fs/promises'
+import { whileWanted } from '@muster/host'
 import { FleetError, type ReplicaId } from '@muster/protocol'
 import type { BackendAddress, Driver, ReplicaSpec } from '../drivers/driver.ts'
 import { silenceFailure } from './describe-exit.ts'
@@ -25,9 +26,6 @@ export async function awaitReady(replica: Replica, coming: Coming, deps: Replica
   }
   void process.exited.then(() => over.abort(ended()))
   void watchSilence(replica, { sign, onSign, over, pid: process.identity.pid }, deps)
-  const aborted = Promise.withResolvers<never>()
-  aborted.promise.catch(() => undefined)
-  signal.addEventListener('abort', () => aborted.reject(signal.reason), { once: true })
   try {
     signal.throwIfAborted()
     const comeUp = async (): Promise<void> => {
@@ -36,7 +34,7 @@ export async function awaitReady(replica: Replica, coming: Coming, deps: Replica
       await untilListening({ replica, address, process, signal }, deps)
     }
     // A driver that does not listen to the signal must not keep a dead process's replica from its end.
-    await Promise.race([comeUp(), aborted.promise])
+    await whileWanted(comeUp(), signal)
   } finally {
     over.abort(ended())
   }

@@ -1,5 +1,6 @@
 // Carries one load out: files staged, a process started from the backend's tree, and waited for until it answers.
 import { join } from 'node:path'
+import { whileWanted } from '@muster/host'
 import { failureOf, FleetError, ModelConfig, type Failure } from '@muster/protocol'
 import { z } from 'zod'
 import type { Driver, ReplicaSpec } from '../drivers/driver.ts'
@@ -147,14 +148,6 @@ async function leaveBehind(replica: Replica, deps: ReplicaDeps): Promise<void> {
   }
   await move(replica, { type: 'again' }, deps)
   await finish(replica, deps)
-}
-
-async function whileWanted(waiting: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const unwanted = Promise.withResolvers<never>()
-  const onAbort = (): void => unwanted.reject(signal.reason)
-  if (signal.aborted) onAbort()
-  signal.addEventListener('abort', onAbort, { once: true })
-  await Promise.race([waiting, unwanted.promise]).finally(() => signal.removeEventListener('abort', onAbort))
 }
 
 const refusal = (code: Failure['code'], retry: Failure['retry'], message: string): FleetError => new FleetError({ code, retry, message })
