@@ -94,8 +94,8 @@ export function createLoads(deps: LoadsDeps) {
       new Map((await replicas.listByIds(ids)).map((replica) => [replica.id, viewReplica(replica, listener.inFlight)])),
     /** What changed, by kind: nodes decide where what found no place could go. */
     noteChanges(kinds: ReadonlySet<string>): void {
-      if (kinds.has('node')) void loads.reconsider().catch((error: unknown) => log.debug('loads could not be hurried', { error }))
-      if (['node', 'model', 'replica', 'operation', 'backend'].some((kind) => kinds.has(kind))) loop.wake()
+      if (kinds.has('node')) loop.noteNodes()
+      if (['model', 'replica', 'operation', 'backend'].some((kind) => kinds.has(kind))) loop.wake()
     },
     /** Wishes for backends came to their end on these nodes: loads that wait for one are looked at. */
     noteInstalled(nodeIds: readonly NodeId[]): void {

@@ -31,8 +31,10 @@ const batch = 64
 const lanes = 256
 /** Between two rounds, so that a storm of wakes is one. */
 const breathMs = 5
-/** However often it is woken, what all models want is not compared more often. */
+/** However often it is woken, it is not looked more often for nodes that went away. */
 const lookEveryMs = 100
+/** Nor is what all models want compared with all loads; a load that somebody waits for is there without it. */
+const compareEveryMs = 1_000
 
 export class LoadLoop {
   readonly #deps: LoadLoopDeps
@@ -40,6 +42,8 @@ export class LoadLoop {
   readonly #trouble: ReturnType<typeof createTrouble>
   readonly #running = new Set<Promise<void>>()
   #lookedAt = -Infinity
+  #comparedAt = -Infinity
+  #areNodesNew = false
   #isTending = false
 
   constructor(deps: LoadLoopDeps) {
@@ -50,6 +54,12 @@ export class LoadLoop {
 
   wake(): void {
     this.#wakeable.wake()
+  }
+
+  /** What found no place may have one now. */
+  noteNodes(): void {
+    this.#areNodesNew = true
+    this.wake()
   }
 
   /** Until aborted; what it holds then is taken over when its lease ends. */
@@ -74,16 +84,21 @@ export class LoadLoop {
     const { clock, loads, intervalMs } = this.#deps
     await this.#takeDue(signal)
     const now = clock.monotonic()
-    const restMs = this.#lookedAt + lookEveryMs - now
-    if (restMs <= 0) {
-      this.#lookedAt = now
+    const compareInMs = this.#comparedAt + compareEveryMs - now
+    const lookInMs = this.#lookedAt + lookEveryMs - now
+    if (compareInMs <= 0) {
+      this.#comparedAt = now
       await this.#compare()
+    }
+    if (lookInMs <= 0) {
+      this.#lookedAt = now
       await this.#leaveAway()
       this.#tend(signal)
-      await this.#takeDue(signal)
     }
+    if (compareInMs <= 0 || lookInMs <= 0) await this.#takeDue(signal)
     const nextMs = await loads.nextDue()
-    return Math.min(intervalMs, nextMs === null ? Infinity : Math.max(nextMs, 50), restMs > 0 ? restMs : Infinity)
+    const owedMs = [compareInMs, lookInMs].filter((ms) => ms > 0)
+    return Math.min(intervalMs, nextMs === null ? Infinity : Math.max(nextMs, 50), ...owedMs)
   }
 
   async #takeDue(signal: AbortSignal): Promise<void> {
@@ -98,17 +113,22 @@ export class LoadLoop {
   /** What is wanted and what there is. */
   async #compare(): Promise<void> {
     const { loads, idleMs, log } = this.#deps
+    if (this.#areNodesNew) {
+      this.#areNodesNew = false
+      await loads.reconsider()
+    }
     const idle = await loads.forgetIdle(idleMs)
     if (idle.length > 0) log.info('models are idle', { models: idle.slice(0, 20) })
     const models = await this.#deps.demand.all()
     const { rows, now } = await loads.listAll()
-    const { missing, stale } = compareWanted(
+    const difference = compareWanted(
       models,
       rows.map(({ load }) => load),
     )
-    await loads.add(missing)
+    await loads.add(difference.missing)
+    const stale = new Set(difference.stale)
     const byName = new Map(models.map((model) => [model.name, model]))
-    for (const record of rows.filter(({ load }) => stale.includes(load))) {
+    for (const record of rows.filter(({ load }) => stale.has(load))) {
       const model = byName.get(record.load.model)
       if (model === undefined) continue
       const event: LoadEvent = isWanted(record.load, model) ? { type: 'revision_changed', revision: model.revision } : { type: 'unwanted' }
