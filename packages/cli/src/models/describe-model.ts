@@ -15,8 +15,9 @@ export const replicasText = ({ replicas_ready: ready, replicas_desired: desired 
 export function failureText(failure: LoadFailure | null, now: number): string {
   if (failure === null) return ''
   const code = failure.message.includes(failure.code) ? '' : ` (${failure.code})`
-  const tries = failure.attempts === 1 ? '1 try' : `${failure.attempts} tries`
-  return `${failure.message}${code}; ${tries}, ${nextTry(failure.next_retry_at, now)}`
+  // That no node fits is found without a try.
+  const tries = failure.attempts === 0 ? '' : failure.attempts === 1 ? '1 try, ' : `${failure.attempts} tries, `
+  return `${failure.message}${code}; ${tries}${nextTry(failure.next_retry_at, now)}`
 }
 
 function nextTry(next: string | null, now: number): string {
