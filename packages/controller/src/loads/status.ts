@@ -20,7 +20,7 @@ export type Bytes = Readonly<{ current: number; total: number }>
 
 export interface StatusDeps {
   readonly loads: Pick<LoadStore, 'listOfModel' | 'model'>
-  readonly replicas: Pick<ReplicaStore, 'listOfModel'>
+  readonly replicas: Pick<ReplicaStore, 'isServing'>
   readonly nodes: Pick<NodeStore, 'find'>
   /** What was last heard of the bytes of a load, on its way to the database. */
   readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
@@ -34,8 +34,7 @@ export interface LoadStatuses {
 export function createLoadStatuses(deps: StatusDeps): LoadStatuses {
   return {
     async of(model) {
-      const replicas = await deps.replicas.listOfModel(model)
-      if (replicas.some(({ state, isHere }) => state === 'ready' && isHere)) return { kind: 'ready' }
+      if (await deps.replicas.isServing(model)) return { kind: 'ready' }
       const { rows } = await deps.loads.listOfModel(model)
       const furthest = furthestOf(rows)
       if (furthest === null) return null

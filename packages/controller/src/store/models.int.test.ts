@@ -47,6 +47,28 @@ async function addNode(name: string): Promise<NodeId> {
   return id
 }
 
+it('nobody is told that what found no node is looked at again, nor of models and nodes when an exited replica is forgotten', async () => {
+  const node = await addNode('told')
+  await put(configOf('told'))
+  const failureOf = (code: string) => JSON.stringify({ code, retry: 'backoff', message: 'no' })
+  await sql`insert into loads (model, purpose, slot, revision, state, failure, failed_at, next_at) values
+    ('told', 'serve', 0, 'r', 'failed', ${failureOf('no_capacity')}::jsonb, now(), now() + interval '5 s')`.execute(connection.db)
+  await sql`insert into replicas (id, model, revision, node_id, backend, config, state, exited_at) values
+    ('r-told', 'told', 'r', ${node}, 'llama', '{}', 'exited', now())`.execute(connection.db)
+  const told = async () => [await changeOf('model', 'told'), await changeOf('node', node)]
+  const before = await told()
+  const replica = await changeOf('replica', 'r-told')
+  expect(await store.loads.reconsider()).toBe(true)
+  await store.replicas.prune({ keepMs: 0, keepOfModel: 0 })
+  expect(await told()).toEqual(before)
+  expect(await changeOf('replica', 'r-told')).toBeGreaterThan(replica)
+  // What is shown of any other failure is: when it is tried again.
+  await sql`update loads set failure = ${failureOf('internal')}::jsonb where model = 'told'`.execute(connection.db)
+  const other = await changeOf('model', 'told')
+  await sql`update loads set next_at = now() where model = 'told'`.execute(connection.db)
+  expect(await changeOf('model', 'told')).toBeGreaterThan(other)
+})
+
 describe('a model', () => {
   it('is new, changed, or the same, which nobody is told', async () => {
     const first = configOf('put')

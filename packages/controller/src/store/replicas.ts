@@ -110,6 +110,16 @@ export class ReplicaStore {
     return await this.#read(sql`where r.model = ${model} order by r.created_at desc, r.id limit 1000`)
   }
 
+  /** One of its processes may be asked now. */
+  async isServing(model: string): Promise<boolean> {
+    const { rows } = await sql<{ is: boolean }>`
+      select exists (
+        select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
+        where r.model = ${model} and r.state = 'ready' and n.approved_at is not null and not n.draining
+          and p.liveness = 'present' and p.answering = 'yes') as is`.execute(this.#db)
+    return rows[0]?.is ?? false
+  }
+
   async listOfNode(nodeId: NodeId): Promise<ReplicaRecord[]> {
     return await this.#read(sql`where r.node_id = ${nodeId} and r.state <> 'exited' order by r.model collate "C", r.id`)
   }

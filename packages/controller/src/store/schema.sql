@@ -461,6 +461,8 @@ CREATE INDEX intents_working ON public.intents USING btree (accepted_at) WHERE (
 
 CREATE INDEX loads_by_op ON public.loads USING btree (op_id) WHERE (op_id IS NOT NULL);
 
+CREATE INDEX loads_by_replica ON public.loads USING btree (replica_id) WHERE (replica_id IS NOT NULL);
+
 CREATE INDEX loads_due ON public.loads USING btree (next_at) WHERE (next_at IS NOT NULL);
 
 CREATE UNIQUE INDEX one_live_replica_per_slot ON public.replicas USING btree (model, slot) WHERE ((slot IS NOT NULL) AND (state <> 'exited'::text));
@@ -701,6 +703,10 @@ AS $function$
 declare
   model_name text := case when tg_op = 'DELETE' then old.model else new.model end;
 begin
+  if tg_op = 'DELETE' and old.state = 'exited' then
+    perform record_change('replica', old.id, true);
+    return null;
+  end if;
   if exists (select from models m where m.name = model_name) then perform record_change('model', model_name, false); end if;
   perform record_change('node', n.id, false) from nodes n where n.id = case when tg_op = 'DELETE' then old.node_id else new.node_id end;
   perform record_change('replica', case when tg_op = 'DELETE' then old.id else new.id end, tg_op = 'DELETE');
@@ -716,7 +722,7 @@ CREATE TRIGGER intent_events_are_history BEFORE UPDATE ON public.intent_events F
 
 CREATE TRIGGER load_added AFTER INSERT OR DELETE ON public.loads FOR EACH ROW EXECUTE FUNCTION load_changed();
 
-CREATE TRIGGER load_changed AFTER UPDATE ON public.loads FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.node_id IS DISTINCT FROM new.node_id) OR (old.failure IS DISTINCT FROM new.failure) OR (old.phase IS DISTINCT FROM new.phase) OR ((old.next_at IS DISTINCT FROM new.next_at) AND (new.state = 'failed'::text)))) EXECUTE FUNCTION load_changed();
+CREATE TRIGGER load_changed AFTER UPDATE ON public.loads FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.node_id IS DISTINCT FROM new.node_id) OR (old.failure IS DISTINCT FROM new.failure) OR (old.phase IS DISTINCT FROM new.phase) OR ((old.next_at IS DISTINCT FROM new.next_at) AND (new.state = 'failed'::text) AND ((new.failure ->> 'code'::text) IS DISTINCT FROM 'no_capacity'::text)))) EXECUTE FUNCTION load_changed();
 
 CREATE TRIGGER model_added AFTER INSERT OR DELETE ON public.models FOR EACH ROW EXECUTE FUNCTION model_changed();
 

@@ -85,6 +85,7 @@ create table loads (
 );
 create index loads_due on loads (next_at) where next_at is not null;
 create index loads_by_op on loads (op_id) where op_id is not null;
+create index loads_by_replica on loads (replica_id) where replica_id is not null;
 
 create table replicas (
   id text primary key check (id ~ '^[A-Za-z0-9_-]{1,64}$'),
@@ -183,7 +184,8 @@ create trigger model_added after insert or delete on models for each row execute
 create trigger model_changed after update on models for each row
   when (to_jsonb(old) - 'used_at' is distinct from to_jsonb(new) - 'used_at') execute function model_changed();
 
--- A load is shown with its model. What moves no state (bytes, leases) is no change: ticks tell of it.
+-- A load is shown with its model. What moves no state (bytes, leases) is no change: ticks tell of it. Nor is that a model
+-- which found no node is looked at again: that is so at every change of any node.
 create function load_changed() returns trigger language plpgsql as $$
 declare
   model_name text := case when tg_op = 'DELETE' then old.model else new.model end;
@@ -195,13 +197,18 @@ $$;
 create trigger load_added after insert or delete on loads for each row execute function load_changed();
 create trigger load_changed after update on loads for each row
   when (old.state is distinct from new.state or old.node_id is distinct from new.node_id or old.failure is distinct from new.failure
-    or old.phase is distinct from new.phase or old.next_at is distinct from new.next_at and new.state = 'failed')
+    or old.phase is distinct from new.phase or old.next_at is distinct from new.next_at and new.state = 'failed' and new.failure ->> 'code' is distinct from 'no_capacity')
   execute function load_changed();
 
+-- One that has exited is shown with neither model nor node: that it is forgotten changes nothing about them.
 create function replica_changed() returns trigger language plpgsql as $$
 declare
   model_name text := case when tg_op = 'DELETE' then old.model else new.model end;
 begin
+  if tg_op = 'DELETE' and old.state = 'exited' then
+    perform record_change('replica', old.id, true);
+    return null;
+  end if;
   if exists (select from models m where m.name = model_name) then perform record_change('model', model_name, false); end if;
   perform record_change('node', n.id, false) from nodes n where n.id = case when tg_op = 'DELETE' then old.node_id else new.node_id end;
   perform record_change('replica', case when tg_op = 'DELETE' then old.id else new.id end, tg_op = 'DELETE');
