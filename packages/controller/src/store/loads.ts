@@ -167,30 +167,31 @@ export class LoadStore {
    * idle, however long it takes, and what is ready has that long from then on. Returns which.
    */
   async forgetIdle(idleMs: number): Promise<string[]> {
-    const { rows } = await sql<{ name: string }>`
+    const forget = sql<{ name: string }>`
       update models m set asked_replicas = 0, updated_at = now()
       where m.asked_replicas > 0
         and greatest(coalesce(m.used_at, m.updated_at), (select max(l.sign_at) from loads l where l.model = m.name and l.state = 'ready'))
           < now() - make_interval(secs => ${idleMs / 1000})
         and not exists (
           select from loads l where l.model = m.name and l.purpose = 'serve' and l.state in ('waiting', 'installing', 'starting')
-        ) returning m.name`.execute(this.#db)
+        ) returning m.name`
+    const { rows } = await retryConflicts(() => forget.execute(this.#db))
     return rows.map((row) => row.name)
   }
 
   /** Something changed about the nodes: what no node fitted is looked at again. */
   async reconsider(): Promise<boolean> {
-    const { numAffectedRows = 0n } = await sql`
+    const hurry = sql`
       update loads set next_at = now(), row_version = row_version + 1
-      where state = 'failed' and failure ->> 'code' = 'no_capacity' and next_at > now()`.execute(this.#db)
+      where state = 'failed' and failure ->> 'code' = 'no_capacity' and next_at > now()`
+    const { numAffectedRows = 0n } = await retryConflicts(() => hurry.execute(this.#db))
     return numAffectedRows > 0n
   }
 
   /** The wish for a backend that loads wait for has come to its end: they are looked at. */
   async hurryInstalling(nodeIds: readonly NodeId[]): Promise<void> {
-    await sql`update loads set next_at = now() where state = 'installing' and node_id = any(${nodeIds}::text[]) and next_at > now()`.execute(
-      this.#db,
-    )
+    const hurry = sql`update loads set next_at = now() where state = 'installing' and node_id = any(${nodeIds}::text[]) and next_at > now()`
+    await retryConflicts(() => hurry.execute(this.#db))
   }
 
   /** What workers said of their bytes. Decides nothing but that the work lives. Returns what of it is about loads under way. */

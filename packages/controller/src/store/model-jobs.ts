@@ -92,10 +92,12 @@ export class ModelJobStore {
 
   /** Its worker has stopped fetching, or is not there to be told: what is on disk stays. */
   async calledOff(id: OperationId): Promise<void> {
-    await this.#db.transaction().execute(async (tx) => {
-      const job = await lockJob(tx, id)
-      if (job?.cancelAsked === true) await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
-    })
+    await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const job = await lockJob(tx, id)
+        if (job?.cancelAsked === true) await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
+      }),
+    )
   }
 
   async cancel(id: OperationId, once: IdempotencyKey | null): Promise<Cancelled> {

@@ -3,6 +3,7 @@
 import { ModelName, NodeId, OperationId, type Failure } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { ModelOperationStore } from './model-operations.ts'
+import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
 type Tx = Transaction<Database>
@@ -48,7 +49,7 @@ export class ModelRemovalStore {
 
   /** It has none of it any more, or never will: the row goes, its operation is told. */
   async settle(removal: Removal, failure: Failure | null): Promise<void> {
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#inTransaction(async (tx) => {
       if (!(await deleteRow(tx, removal))) return
       const operations = new ModelOperationStore(tx)
       await (failure === null
@@ -59,7 +60,7 @@ export class ModelRemovalStore {
 
   /** `isCounted`: it failed, and was not merely unheard. */
   async putOff(removal: Removal, { failure, inMs, isCounted }: { failure: Failure; inMs: number; isCounted: boolean }): Promise<void> {
-    await this.#db.transaction().execute(async (tx) => {
+    await this.#inTransaction(async (tx) => {
       const { rows } = await sql<{ next_at: string; attempts: number }>`
         update model_removals set attempts = attempts + ${isCounted ? 1 : 0}, last_failure = ${JSON.stringify(failure)}::jsonb,
           next_at = now() + make_interval(secs => ${inMs / 1000}), holder = null, lease_until = null
@@ -84,6 +85,10 @@ export class ModelRemovalStore {
       select extract(epoch from min(greatest(r.next_at, coalesce(r.lease_until, r.next_at))) - now())::float8 * 1000 as ms
       from model_removals r join node_pulses p on p.node_id = r.node_id where p.liveness = 'present'`.execute(this.#db)
     return rows[0]?.ms ?? null
+  }
+
+  async #inTransaction(work: (tx: Tx) => Promise<void>): Promise<void> {
+    await retryConflicts(() => this.#db.transaction().execute(work))
   }
 }
 

@@ -1,5 +1,5 @@
 import { ModelConfig, ModelName, NodeId, OperationId, Registration, type Scheduling } from '@muster/protocol'
-import { createTestDatabase } from '@muster/testkit'
+import { createTestDatabase, waitFor } from '@muster/testkit'
 import { silentLog } from '@muster/host'
 import { fileURLToPath } from 'node:url'
 import { sql } from 'kysely'
@@ -67,6 +67,39 @@ it('nobody is told that what found no node is looked at again, nor of models and
   const other = await changeOf('model', 'told')
   await sql`update loads set next_at = now() where model = 'told'`.execute(connection.db)
   expect(await changeOf('model', 'told')).toBeGreaterThan(other)
+})
+
+describe('a statement about many models that meets another one in a circle', () => {
+  const names = ['circle-a', 'circle-b']
+  it.each([
+    ['that they were used', 'models', 'name', () => store.routes.markUsed(names)],
+    ['that they are idle', 'models', 'name', () => store.loads.forgetIdle(1)],
+    ['that they are looked at again', 'loads', 'model', () => store.loads.reconsider()],
+  ])('is run again: %s', async (_, table, column, run) => {
+    const failure = JSON.stringify({ code: 'no_capacity', retry: 'backoff', message: 'no' })
+    await sql`delete from models where name = any(${names})`.execute(connection.db)
+    for (const name of names) {
+      await put(configOf(name))
+      await sql`update models set asked_replicas = 1, used_at = now() - interval '1 day' where name = ${name}`.execute(connection.db)
+      await sql`insert into loads (model, purpose, slot, revision, state, failure, failed_at, next_at)
+        values (${name}, 'serve', 0, 'r', 'failed', ${failure}::jsonb, now(), now() + interval '1 hour')`.execute(connection.db)
+    }
+    const lock = (name: string) => sql`select from ${sql.table(table)} where ${sql.ref(column)} = ${name} for update`
+    const running = await connection.db.transaction().execute(async (tx) => {
+      await lock('circle-b').execute(tx)
+      const started = run()
+      started.catch(() => undefined)
+      await waitFor(
+        async () =>
+          (await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(connection.db))
+            .rows.length > 0,
+        { what: 'it to wait' },
+      )
+      await lock('circle-a').execute(tx)
+      return { started }
+    })
+    await running.started
+  })
 })
 
 describe('a model', () => {

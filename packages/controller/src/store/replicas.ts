@@ -175,12 +175,13 @@ export class ReplicaStore {
 
   /** Exited ones are kept for those who look for the reason, for a while. */
   async prune({ keepMs, keepOfModel }: { keepMs: number; keepOfModel: number }): Promise<void> {
-    await sql`
+    const prune = sql`
       delete from replicas where id in (
         select id from (
           select id, exited_at, row_number() over (partition by model order by exited_at desc) as nth from replicas where state = 'exited'
         ) e where e.exited_at < now() - make_interval(secs => ${keepMs / 1000}) or e.nth > ${keepOfModel} limit 1000
-      )`.execute(this.#db)
+      )`
+    await retryConflicts(() => prune.execute(this.#db))
   }
 
   async countByState(): Promise<{ state: ReplicaState; count: number }[]> {

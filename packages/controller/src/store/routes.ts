@@ -2,6 +2,7 @@
 import { Secret } from '@muster/host'
 import { NodeId, ReplicaId, type Answering, type Liveness, type NodeType } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
+import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
 export interface RoutableModel {
@@ -101,6 +102,7 @@ export class RouteStore {
   /** Who is asked nothing for long may go. Never back: another controller may have heard a later request. */
   async markUsed(models: readonly string[]): Promise<void> {
     if (models.length === 0) return
-    await sql`update models set used_at = now() where name = any(${[...models]}) and (used_at is null or used_at < now())`.execute(this.#db)
+    const mark = sql`update models set used_at = now() where name = any(${[...models]}) and (used_at is null or used_at < now())`
+    await retryConflicts(() => mark.execute(this.#db))
   }
 }
