@@ -65,6 +65,10 @@ describe('a model that does not come up', { timeout: 60_000 }, () => {
     const refused = await world.ask('no-backend')
     expect(refused.status).toBe(503)
     expect(errorOf(refused.body).message).toContain('no-such-backend')
+    const placement = await world.api.get('/api/models/no-backend/placement')
+    expect(placement.body['nodes']).toMatchObject([
+      { node_name: 'one', eligible: false, reason: expect.stringContaining('no-such-backend') },
+    ])
   })
 })
 

@@ -1,5 +1,5 @@
 // Which processes serve a model, or run on a node, and where a model could go.
-import { modelRoutes, nodeRoutes, type ModelName, type ReplicaId } from '@muster/protocol'
+import { FleetError, modelRoutes, nodeRoutes, type ModelName, type ReplicaId } from '@muster/protocol'
 import type { Place } from '../placement/candidates.ts'
 import { viewReplica } from '../replicas/view.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
@@ -11,7 +11,7 @@ import { notFound } from './http-error.ts'
 export interface ReplicaEndpointDeps {
   readonly loads: Pick<LoadStore, 'model'>
   readonly replicas: ReplicaStore
-  readonly nodes: Pick<NodeStore, 'find'>
+  readonly nodes: Pick<NodeStore, 'find' | 'list'>
   readonly inFlight: (id: ReplicaId) => number
   readonly place: Place
 }
@@ -29,8 +29,17 @@ export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: Re
     }),
     endpoint(modelRoutes.placement, async ({ params: { name } }) => {
       const { config } = await find(name)
-      const { nodes: judged } = (await place({ config, purpose: 'serve', avoid: null })).placement
-      return { nodes: judged.map(({ node_id, node_name, eligible, reason, score }) => ({ node_id, node_name, eligible, reason, score })) }
+      try {
+        const { nodes: judged } = (await place({ config, purpose: 'serve', avoid: null })).placement
+        return { nodes: judged.map(({ node_id, node_name, eligible, reason, score }) => ({ node_id, node_name, eligible, reason, score })) }
+      } catch (error) {
+        if (!(error instanceof FleetError)) throw error
+        // What speaks against it everywhere, as that no gallery has its backend, is said of every node.
+        const { message: reason } = error.failure
+        return {
+          nodes: (await nodes.list()).map(({ id, name: node_name }) => ({ node_id: id, node_name, eligible: false, reason, score: 0 })),
+        }
+      }
     }),
     endpoint(nodeRoutes.models, async ({ params: { id } }) => {
       if ((await nodes.find(id)) === null) throw notFound(`there is no node ${id}; GET /api/nodes lists them`)
