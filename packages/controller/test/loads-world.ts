@@ -52,8 +52,8 @@ export interface ModelWorker {
   readonly unloads: ReplicaId[]
   readonly cancels: OperationId[]
   readonly processes: Map<ReplicaId, ReplicaState>
-  /** What it answers to `model.load`; `silent`: nothing at all. */
-  answer: 'accept' | 'silent' | Failure
+  /** What it answers to `model.load`; `silent`: nothing at all. `one_per_slot`: refuses what has no room beside what runs. */
+  answer: 'accept' | 'silent' | 'one_per_slot' | Failure
   /** It answers nothing: as if its messages were lost. */
   isDeaf: boolean
   say(event: Said): void
@@ -211,7 +211,7 @@ function modelWorker({
     exit: (replicaId, how = {}) => {
       worker.processes.delete(replicaId)
       const load = worker.loads.find((each) => each.replica_id === replicaId) ?? last()
-      say({ type: 'replica.exited', ...about(load), ...how })
+      say({ type: 'replica.exited', ...about(load), replica_id: replicaId, ...how })
     },
     tick: ({ op_id: op }, { phase = 'downloading', ...bytes }) => {
       if (op === undefined) return
@@ -228,6 +228,8 @@ function modelWorker({
   return worker
 }
 
+const taken: Failure = { code: 'conflict', retry: 'backoff', message: 'the slot is taken on this node: unload that one first' }
+
 /** Two loads of one replica are one: the second joins. */
 function serve(worker: ModelWorker): void {
   const { bus, id: node } = worker
@@ -236,7 +238,9 @@ function serve(worker: ModelWorker): void {
     if (worker.isDeaf) await unlessDeaf(null)
     worker.loads.push(load)
     if (worker.answer === 'silent') return await new Promise<never>(() => undefined)
-    if (worker.answer !== 'accept') return { accepted: false as const, failure: worker.answer }
+    if (worker.answer === 'one_per_slot' && [...worker.processes.keys()].some((id) => id !== load.replica_id))
+      return { accepted: false as const, failure: taken }
+    if (typeof worker.answer === 'object') return { accepted: false as const, failure: worker.answer }
     if (!worker.processes.has(load.replica_id) && load.stage_only !== true) worker.processes.set(load.replica_id, 'starting')
     return { accepted: true as const }
   })

@@ -38,7 +38,11 @@ export function createAdvance({ loads, onStep, random, log }: AdvanceDeps): Adva
       if (from === undefined || event === null) return null
       const to = stepLoad(from.load, event, { now, chance: random() })
       if (to === null) return null
-      if (!(await loads.apply({ from, to, replicas: replicasOf(from.load, event, detail) }))) continue
+      if (!(await loads.apply({ from, to, replicas: replicasOf(from.load, event, detail) }))) {
+        // The replica may be gone as well; whoever found it looks again.
+        if (event.type === 'returned') return null
+        continue
+      }
       tell({ from, to, event }, log)
       onStep({ from, to, event })
       return to === 'gone' ? to : { ...from, load: to, version: from.version + 1 }

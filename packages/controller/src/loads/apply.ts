@@ -22,14 +22,26 @@ import {
 import { statusOf } from '../nodes/view.ts'
 import type { Place } from '../placement/candidates.ts'
 import { replicaPrefix } from '../replicas/compare.ts'
+import { returnOf } from '../replicas/surplus.ts'
 import type { LoadRecord } from '../store/load-rows.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
+import type { ReplicaStore } from '../store/replicas.ts'
 import type { Step } from '../step.ts'
 import type { Advance } from './advance.ts'
 import type { Demands } from './demands.ts'
-import { decideLoad, eventOfStatus, tickOf, type Decision, type InstallStanding, type StepDetail, type World } from './decide.ts'
+import {
+  decideLoad,
+  eventOfRefusal,
+  eventOfStatus,
+  isTaken,
+  tickOf,
+  type Decision,
+  type InstallStanding,
+  type StepDetail,
+  type World,
+} from './decide.ts'
 import { isWanted } from './wanted.ts'
 
 /** The contract gives workers 2 s to accept. */
@@ -40,6 +52,7 @@ const againInMs = 1_000
 export interface ApplyDeps {
   readonly bus: Bus
   readonly loads: LoadStore
+  readonly replicas: Pick<ReplicaStore, 'findReturned' | 'liveOn'>
   readonly nodes: Pick<NodeStore, 'find'>
   readonly pulses: Pick<PulseStore, 'recordNoResponders'>
   readonly demand: Demands
@@ -73,10 +86,14 @@ export function createApply(deps: ApplyDeps): Apply {
     const began = deps.clock.monotonic()
     const job: Job = { record, now: () => claimedAt + (deps.clock.monotonic() - began), signal }
     await deps.step('RT.job.claimed')
-    const { model, world } = await observe(job, deps)
-    const decision = decideLoad(record.load, world)
-    await carryOut(decision, { job, model }, deps)
+    await decideAndDo(job, deps)
   }
+}
+
+async function decideAndDo(job: Job, deps: ApplyDeps): Promise<void> {
+  const { model, world } = await observe(job, deps)
+  const decision = decideLoad(job.record.load, world)
+  await carryOut(decision, { job, model }, deps)
 }
 
 async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<{ model: WantedModel | null; world: World }> {
@@ -95,9 +112,12 @@ async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<{ mo
     if (error instanceof FleetError) return error.failure
     throw error
   })
+  // Read after the nodes were judged: a node that was back for them is back for its replicas.
+  const left = isUnplaced && load.purpose === 'serve' ? await deps.replicas.findReturned(load) : null
+  const returned = left === null ? null : returnOf(left)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
-  return { model, world: { model: known, isNodeHere, placement, install, isComing } }
+  return { model, world: { model: known, isNodeHere, placement, returned, install, isComing } }
 }
 
 /** Its backend by the name that rows and inventories have it under: that of the meta backend, say. */
@@ -112,9 +132,11 @@ type Task = Readonly<{ job: Job; model: WantedModel | null }>
 
 async function carryOut(decision: Decision, { job, model }: Task, deps: ApplyDeps): Promise<void> {
   switch (decision.do) {
-    case 'step':
-      await move(job, decision.event, deps)
+    case 'step': {
+      const moved = await move(job, decision.event, deps)
+      if (moved === null && decision.event.type === 'returned' && (await isStillOurs(job, deps))) await decideAndDo(job, deps)
       return
+    }
     case 'install':
       if (model !== null) await askForInstall(decision.nodeId, { job, model }, deps)
       return
@@ -127,6 +149,11 @@ async function carryOut(decision: Decision, { job, model }: Task, deps: ApplyDep
     case 'nothing':
       return
   }
+}
+
+/** What was to be taken back went meanwhile, and nobody else moved the load. */
+async function isStillOurs({ record: { load, version }, signal }: Job, { loads }: ApplyDeps): Promise<boolean> {
+  return !signal.aborted && (await loads.find(load)).rows[0]?.version === version
 }
 
 /** By what was decided on the row as it was claimed; if somebody moved it since, by nothing. */
@@ -206,7 +233,9 @@ async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model
       },
       { timeoutMs: answerWithinMs, signal: job.signal },
     )
-    return eventOfReply(reply, deps.quietMs)
+    const event = eventOfReply(reply, deps.quietMs)
+    if (event.type !== 'failed' || !isTaken(event.failure)) return event
+    return eventOfRefusal(load, event.failure, await deps.replicas.liveOn([node]))
   } catch (error) {
     if (job.signal.aborted) return null
     if (error instanceof FleetError) return { type: 'failed', failure: error.failure }

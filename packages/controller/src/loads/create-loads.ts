@@ -67,7 +67,7 @@ export function createLoads(deps: LoadsDeps) {
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
   const apply = createApply({
-    ...{ bus, loads, nodes, pulses, demand, advance, place, quietMs, clock, log },
+    ...{ bus, loads, replicas, nodes, pulses, demand, advance, place, quietMs, clock, log },
     install: installOf(deps),
     installStanding: installStandingOf(store),
     filesFor: deps.filesFor,

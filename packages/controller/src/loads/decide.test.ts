@@ -1,7 +1,7 @@
 import { ModelName, NodeId, OperationId, ReplicaId, stepLoad, type Failure, type Load } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import type { Placement } from '../placement/choose.ts'
-import { decideLoad, eventOfStatus, replicasOf, type Decision, type World } from './decide.ts'
+import { decideLoad, eventOfRefusal, eventOfStatus, replicasOf, type Decision, type World } from './decide.ts'
 
 const [nodeId, opId, replicaId] = [NodeId.parse('n-1'), OperationId.parse('ld-1'), ReplicaId.parse('r-1')]
 const common = { model: ModelName.parse('tiny'), purpose: 'serve' as const, slot: 0, revision: 'rev-1', epoch: 1, attempts: 0, lease: null }
@@ -9,7 +9,12 @@ const waiting: Load = { ...common, state: 'waiting', nextAt: 0 }
 const installing: Load = { ...common, state: 'installing', nodeId, installId: opId, nextAt: 0 }
 const starting = { ...common, state: 'starting', nodeId, opId, replicaId, signAt: 0, nextAt: 0 } as const satisfies Load
 const ready: Load = { ...common, state: 'ready', nodeId, opId, replicaId, readyAt: 0 }
+const failed: Load = {
+  ...common,
+  ...{ state: 'failed', failure: { code: 'no_capacity', retry: 'backoff', message: 'no' }, failedAt: 0, nextAt: 0, nodeId: null },
+}
 const soft: Failure = { code: 'unavailable', retry: 'backoff', message: 'no answer' }
+const returned = { type: 'returned', nodeId, opId, replicaId, isReady: true } as const
 const places = (over: object): Placement => ({
   nodes: [{ node_id: nodeId, node_name: 'one', eligible: true, reason: '', score: 1, hasBackend: true, ...over }],
 })
@@ -18,6 +23,7 @@ const world = (over: Partial<World> = {}): World => ({
     model: { name: common.model, revision: 'rev-1', isWanted: true },
     isNodeHere: true,
     placement: places({}),
+    returned: null,
     install: null,
     isComing: false,
   },
@@ -48,6 +54,10 @@ describe('what is next for a load', () => {
       { placement: places({ eligible: false, reason: 'it is draining' }) },
       { event: { failure: { code: 'no_capacity', message: expect.stringContaining('it is draining') } } },
     ],
+    ['with a replica that is back', waiting, { returned }, { do: 'step', event: returned }],
+    ['with a replica that is back, and no other node', waiting, { returned, placement: places({ eligible: false }) }, { event: returned }],
+    ['with a replica that is back, after a failure', failed, { returned }, { do: 'step', event: returned }],
+    ['after a failure', failed, {}, { do: 'start', nodeId }],
     ['of which it is not known where it could go', waiting, { placement: soft }, { event: { type: 'failed', failure: soft } }],
     ['whose backend is still being assembled', waiting, { placement: soft, isComing: true }, { event: { type: 'looked' } }],
     ['whose backend is there, whatever is being assembled', waiting, { isComing: true }, { do: 'start' }],
@@ -83,10 +93,35 @@ describe('W30 what follows for its replica', () => {
     ['given up', { type: 'given_up', failure: soft }, 'drain'],
     ['of a node that is away', { type: 'node_away' }, 'release'],
     ['failed', { type: 'failed', failure: soft }, 'exit'],
+    ['refused because of another one', { type: 'slot_taken', againInMs: 1 }, 'exit'],
     ['ready', { type: 'ready' }, 'ready'],
     ['looked at', { type: 'looked', againInMs: 1 }, null],
   ] as const)('%s', (_, event, want) => {
     expect(replicasOf(starting, event, {}).map((change) => [change.id, change.do])).toEqual(want === null ? [] : [[replicaId, want]])
+  })
+})
+
+describe('a load that its worker refuses', () => {
+  const taken: Failure = { code: 'conflict', retry: 'backoff', message: 'slot 0 of tiny is taken on this node by the replica r-0' }
+  const left = { id: ReplicaId.parse('r-0'), model: 'tiny', isHeld: false }
+  it.each<[string, Failure, (typeof left)[], string]>([
+    ['has not failed when a replica that nobody holds is in its way', taken, [left], 'slot_taken'],
+    ['has failed when a load has the one in its way', taken, [{ ...left, isHeld: true }], 'failed'],
+    [
+      'has failed when nothing is known of the one in its way',
+      taken,
+      [
+        { ...left, model: 'other' },
+        { ...left, id: replicaId },
+      ],
+      'failed',
+    ],
+    ['has failed when its id was used before', { ...taken, retry: 'never' }, [left], 'failed'],
+    ['has failed for any other reason', soft, [left], 'failed'],
+  ])('%s', (_, failure, others, want) => {
+    const event = eventOfRefusal(starting, failure, others)
+    expect(event.type).toBe(want)
+    if (event.type === 'slot_taken') expect(event.againInMs).toBeLessThanOrEqual(1_000)
   })
 })
 

@@ -11,7 +11,7 @@ import {
   type ReplicaId,
 } from '@muster/protocol'
 import { whyNowhere, type Placement } from '../placement/choose.ts'
-import type { Exit, ReplicaChange, Stamp } from '../store/replicas.ts'
+import type { Exit, ReplicaChange, ReplicaRecord, Stamp } from '../store/replicas.ts'
 import type { ProgressTick } from '../store/intents.ts'
 import type { LoadBytes } from '../store/load-rows.ts'
 
@@ -25,6 +25,8 @@ export interface World {
   readonly isNodeHere: boolean
   /** Where it could go, when it has no node; or why that is not known. */
   readonly placement: Placement | Failure | null
+  /** A replica of it that lives on a node that is here, and that no load has: its node was away. */
+  readonly returned: Extract<LoadEvent, { type: 'returned' }> | null
   readonly install: InstallStanding | null
   /** Its backend comes with Muster, and is still being assembled. */
   readonly isComing: boolean
@@ -42,6 +44,8 @@ export type Decision =
 const lookEveryMs = 2_000
 /** A first start assembles what comes with Muster; that takes seconds. */
 const comesInMs = 500
+/** Until then it is decided about the process that has the slot. */
+const afterTakenMs = 500
 /** After somebody took a wish back; he may have had a reason. */
 const afterGoneMs = 2_000
 
@@ -51,11 +55,12 @@ export function decideLoad(load: Load, world: World): Decision {
   if (load.revision !== model.revision) return step({ type: 'revision_changed', revision: model.revision })
   switch (load.state) {
     case 'waiting': {
+      if (world.returned !== null) return step(world.returned)
       const next = place(load, model.name, world.placement)
       return world.isComing && next.do !== 'start' ? step({ type: 'looked', againInMs: comesInMs }) : next
     }
     case 'failed':
-      return place(load, model.name, world.placement)
+      return world.returned === null ? place(load, model.name, world.placement) : step(world.returned)
     case 'installing':
       return world.isNodeHere ? followInstall(world.install) : step({ type: 'node_away' })
     case 'starting':
@@ -96,6 +101,22 @@ function followInstall(install: InstallStanding | null): Decision {
       return unreachable(install)
   }
 }
+
+/**
+ * What follows from a worker's refusal. `others`: what is known of replicas on its node. A process that has the slot there, and
+ * that no load has, is taken back or on its way out. One that a load has does not go away by looking again.
+ */
+export function eventOfRefusal(
+  load: Extract<Load, { state: 'starting' }>,
+  failure: Failure,
+  others: readonly Pick<ReplicaRecord, 'id' | 'model' | 'isHeld'>[],
+): LoadEvent {
+  const isLeft = others.some(({ id, model, isHeld }) => id !== load.replicaId && model === load.model && !isHeld)
+  return isTaken(failure) && isLeft ? { type: 'slot_taken', againInMs: afterTakenMs } : { type: 'failed', failure }
+}
+
+/** The other conflict, an id that was used before, never heals. */
+export const isTaken = ({ code, retry }: Failure): boolean => code === 'conflict' && retry === 'backoff'
 
 export type StallFacts = Readonly<{ now: number; quietMs: number; stallMs: number }>
 
@@ -189,6 +210,8 @@ export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): Re
       return own === null ? [] : [{ id: own, do: 'ready', backendDigest: detail.backendDigest ?? null, stamp }]
     case 'failed':
       return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: event.failure.message.slice(0, 1024) }, stamp }]
+    case 'slot_taken':
+      return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'its slot was taken on its node' }, stamp }]
     case 'exited':
       return own === null ? [] : [{ id: own, do: 'exit', exit: detail.exit ?? {}, stamp }]
     case 'given_up':

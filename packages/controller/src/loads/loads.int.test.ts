@@ -1,6 +1,6 @@
 // Loads on a real database and bus: several controllers, and workers that do what a test says.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { ReplicaId } from '@muster/protocol'
+import { OperationId, ReplicaId, stepLoad } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
 import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
@@ -335,6 +335,17 @@ describe('what is not heard', () => {
   })
 })
 
+/** A replica whose node is back, while no controller runs. */
+async function released(): Promise<{ worker: ModelWorker; replica: ReplicaId }> {
+  const one = await world.startController()
+  const found = await up('tiny')
+  await world.setPulse(found.worker.id, 'silent')
+  await world.untilState('tiny', 'failed')
+  await one.stop()
+  await world.setPulse(found.worker.id, 'present')
+  return found
+}
+
 describe('a node', () => {
   it('that falls silent in the middle of a load loses it to another one, and that is no attempt', async () => {
     await controller()
@@ -367,6 +378,71 @@ describe('a node', () => {
     expect(load).toMatchObject({ replicaId: replica })
     expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isHere: true, slot: 0 })
     expect(worker.loads).toHaveLength(1)
+  })
+
+  it('that comes back gets no second replica beside the one that lives there', async () => {
+    const { taken } = await controller()
+    const { worker, replica } = await up('tiny', { scheduling: { min_replicas: 1, node_selector: { 'node.name': 'worker of tiny' } } })
+    worker.answer = 'one_per_slot'
+    await world.setPulse(worker.id, 'silent')
+    await world.untilState('tiny', 'failed')
+    // Whoever looks after replicas that nobody holds is busy with a worker that does not answer: the load is looked at first.
+    const other = await up('other', { scheduling: { min_replicas: 1, node_selector: { 'node.name': 'worker of other' } } })
+    other.worker.isDeaf = true
+    await world.setModel('other', { isHeld: true })
+    await waitFor(() => other.worker.unloads.length > 0, { what: 'it to be told' })
+    await world.setPulse(worker.id, 'present')
+    const { load } = await world.untilState('tiny', 'ready', { timeoutMs: 3_000 })
+    expect(load).toMatchObject({ replicaId: replica, attempts: 0, slot: 0 })
+    expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([{ id: replica, state: 'ready', isHere: true, slot: 0 }])
+    expect(worker.loads).toHaveLength(1)
+    expect(worker.unloads).toEqual([])
+    expect(taken.filter(({ from, event }) => from.load.model === 'tiny' && event.type === 'placed')).toHaveLength(1)
+  })
+
+  it('that refuses a load because of a replica that nobody holds keeps that one, and nothing has failed', async () => {
+    const kept = ReplicaId.parse('r-kept')
+    const worker = await world.addWorker('one')
+    worker.answer = 'one_per_slot'
+    const { taken } = await controller({
+      // It is found only when the command is on its way.
+      step: async (name) => {
+        if (name !== 'RT.job.placed') return
+        worker.processes.set(kept, 'ready')
+        await sql`
+          insert into replicas (id, model, revision, node_id, backend, config, state, op_id, ready_at)
+          values (${kept}, 'tiny', 'rev-1', ${worker.id}, 'llama', '{}'::jsonb, 'ready', 'ld-kept', now()) on conflict do nothing`.execute(
+          world.db,
+        )
+      },
+    })
+    await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
+    const { load } = await world.untilState('tiny', 'ready', { timeoutMs: 3_000 })
+    expect(load).toMatchObject({ replicaId: kept, attempts: 0 })
+    expect(taken.map(({ event }) => event.type)).toEqual(['placed', 'slot_taken', 'returned'])
+    expect(worker.loads).toHaveLength(1)
+    expect(worker.unloads).toEqual([])
+  })
+
+  it('that comes back keeps its replica when the slot opened at that very moment', async () => {
+    const { worker, replica } = await released()
+    expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', slot: null })).toBe(false)
+    const { rows, now } = await world.store.loads.listOfModel('tiny')
+    const [from] = rows
+    if (from === undefined) throw new Error('there is a load')
+    const nextId = ReplicaId.parse('r-next')
+    const placed = { nodeId: worker.id, opId: OperationId.parse('ld-next'), replicaId: nextId }
+    const start = { id: nextId, do: 'start', model: 'tiny', revision: 'rev-1', slot: 0, backend: 'llama', config: {}, ...placed } as const
+    const to = stepLoad(from.load, { type: 'placed', ...placed }, { now, chance: 0 })
+    expect(to !== null && (await world.store.loads.apply({ from, to, replicas: [start] }))).toBe(true)
+    // What starts on the same node may be refused there because of it.
+    expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', slot: null })).toBe(false)
+    await sql`update loads set state = 'ready', next_at = null`.execute(world.db)
+    expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', slot: null })).toBe(true)
+    // What drains is not taken back, whoever decided so before.
+    const retake = { id: replica, do: 'retake', slot: 0 } as const
+    const found = (await world.rowOf('tiny')) ?? from
+    expect(await world.store.loads.apply({ from: found, to: found.load, replicas: [retake] })).toBe(false)
   })
 
   it('that is removed in the middle of a load loses it to another one', async () => {

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { fateOf } from './surplus.ts'
 
 const common = { model: ModelName.parse('tiny'), purpose: 'serve' as const, slot: 0, revision: 'rev-1', epoch: 1, attempts: 0, lease: null }
-const nodeId = NodeId.parse('n-2')
+const [own, nodeId] = [NodeId.parse('n-1'), NodeId.parse('n-2')]
 const waiting: Load = { ...common, state: 'waiting', nextAt: 0 }
 const starting: Load = {
   ...common,
@@ -30,10 +30,20 @@ it.each<[string, Load[], string]>([
   ['stays when its slot is open', [waiting], 'return'],
   ['stays when its slot found no other place', [failed], 'return'],
   ['goes when another one has its slot', [starting], 'drain'],
+  ['waits for the end of a load that it may be in the way of', [{ ...starting, nodeId: own }], 'wait'],
+  [
+    'takes the slot that is open, whatever starts beside it',
+    [
+      { ...starting, nodeId: own },
+      { ...waiting, slot: 1 },
+    ],
+    'return',
+  ],
+  ['goes when a load of another revision starts beside it', [{ ...starting, nodeId: own, revision: 'rev-2' }], 'drain'],
   ['takes the slot that is open', [starting, { ...waiting, slot: 1 }], 'return'],
   ['goes when its revision is not wanted any more', [{ ...waiting, revision: 'rev-2' }], 'drain'],
 ])('a replica that nobody holds %s', (_, loads, want) => {
-  const fate = fateOf({ revision: 'rev-1', opId: 'ld-1' }, loads)
+  const fate = fateOf({ revision: 'rev-1', opId: 'ld-1', nodeId: own }, loads)
   expect(fate.do).toBe(want)
   if (fate.do === 'return') expect(fate.to).toBe(loads.find(({ state }) => state !== 'starting'))
 })

@@ -1,19 +1,26 @@
 // What becomes of a replica that no load holds: its node was away, or its model changed. Pure.
-import type { Load } from '@muster/protocol'
+import { OperationId, type Load, type LoadEvent } from '@muster/protocol'
 import type { ReplicaRecord } from '../store/replicas.ts'
 
-export type Fate = Readonly<{ do: 'drain' } | { do: 'return'; to: Load }>
+/** `wait`: it is not known yet whether its slot is taken. */
+export type Fate = Readonly<{ do: 'drain' } | { do: 'wait' } | { do: 'return'; to: Load }>
 
 /** `loads`: of its model, as they are now. */
-export function fateOf(replica: Pick<ReplicaRecord, 'revision' | 'opId'>, loads: readonly Load[]): Fate {
-  const serving = loads.filter(({ purpose }) => purpose === 'serve')
-  if (serving.length === 0) return { do: 'drain' }
-  if (serving.some(({ revision }) => revision === replica.revision)) {
-    const open = serving.find((load) => load.revision === replica.revision && isOpen(load))
-    return open === undefined || replica.opId === null ? { do: 'drain' } : { do: 'return', to: open }
-  }
+export function fateOf(replica: Pick<ReplicaRecord, 'revision' | 'opId' | 'nodeId'>, loads: readonly Load[]): Fate {
   // Of an older revision: it gets nothing new, and takes the place that the new one needs.
-  return { do: 'drain' }
+  const serving = loads.filter(({ purpose, revision }) => purpose === 'serve' && revision === replica.revision)
+  if (replica.opId === null) return { do: 'drain' }
+  const open = serving.find(isOpen)
+  if (open !== undefined) return { do: 'return', to: open }
+  return serving.some((load) => isInTheWayOf(replica, load)) ? { do: 'wait' } : { do: 'drain' }
 }
 
 const isOpen = ({ state }: Load): boolean => state === 'waiting' || state === 'failed' || state === 'installing'
+
+/** Its node may refuse the load because of this replica; then the slot is open after all. */
+const isInTheWayOf = ({ nodeId }: Pick<ReplicaRecord, 'nodeId'>, load: Load): boolean => load.state === 'starting' && load.nodeId === nodeId
+
+/** That it has its slot again. */
+export const returnOf = ({ id, nodeId, opId, state }: ReplicaRecord): Extract<LoadEvent, { type: 'returned' }> => ({
+  ...{ type: 'returned', nodeId, replicaId: id, opId: OperationId.parse(opId), isReady: state === 'ready' },
+})

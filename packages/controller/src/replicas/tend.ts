@@ -2,12 +2,12 @@
 // again until it is gone.
 import type { Bus } from '@muster/bus'
 import type { Log } from '@muster/host'
-import { modelUnload, OperationId, type NodeId, type ReplicaId } from '@muster/protocol'
+import { modelUnload, type NodeId, type ReplicaId } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
 import { inLanes } from '../in-lanes.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { ReplicaRecord, ReplicaStore } from '../store/replicas.ts'
-import { fateOf } from './surplus.ts'
+import { fateOf, returnOf } from './surplus.ts'
 
 export interface TendDeps {
   readonly bus: Bus
@@ -62,13 +62,13 @@ async function settle(
   { loads, replicas, advance, log }: TendDeps,
 ): Promise<void> {
   const fate = fateOf(replica, ofModel)
-  const { id: replicaId, nodeId, model, state, opId } = replica
+  const { id, nodeId: node, model, slot } = replica
+  if (fate.do === 'wait') return
   if (fate.do === 'drain') {
-    if (await replicas.change({ id: replicaId, do: 'drain' }))
-      log.info('a replica is not needed any more', { model, replica: replicaId, node: nodeId })
+    if (await replicas.change({ id, do: 'drain_surplus', slot })) log.info('a replica is not needed any more', { model, replica: id, node })
     return
   }
-  const event = { type: 'returned', nodeId, replicaId, opId: OperationId.parse(opId), isReady: state === 'ready' } as const
+  const event = returnOf(replica)
   // What may have taken the slot meanwhile keeps it.
   await advance({ read: () => loads.find(fate.to), eventOf: (load) => (load.revision === replica.revision ? event : null) })
 }

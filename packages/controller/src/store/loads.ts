@@ -13,7 +13,7 @@ import {
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { fromLoadRow, loadColumns, type LoadRecord, type LoadRow } from './load-rows.ts'
 import type { ProgressTick, Read } from './intents.ts'
-import { changeReplica, type ReplicaChange } from './replicas.ts'
+import { changeReplica, lockToRetake, type ReplicaChange } from './replicas.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
@@ -78,10 +78,11 @@ export class LoadStore {
     return readOf(rows)
   }
 
-  /** Row and replicas in one transaction. False: the row was moved meanwhile, and nothing was written. */
+  /** Row and replicas in one transaction. False: the row, or a replica to be taken back, was moved meanwhile; nothing was written. */
   async apply({ from, to, replicas }: LoadStep): Promise<boolean> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
+        for (const change of replicas) if (change.do === 'retake' && !(await lockToRetake(tx, change))) return false
         if (!(await writeLoad(tx, from, to))) return false
         for (const change of replicas) await changeReplica(tx, change)
         return true

@@ -29,6 +29,8 @@ export type ReplicaChange = Readonly<{ id: ReplicaId }> &
     | Readonly<{ do: 'retake'; slot: number }>
     /** It is to go: takes nothing new, and ends. */
     | Readonly<{ do: 'drain' }>
+    /** The same, of one that no load has, if all slots of its revision are taken at this very moment. */
+    | Readonly<{ do: 'drain_surplus'; /** As it was read: one that was taken back since has another. */ slot: number | null }>
   )
 
 export interface ReplicaRecord {
@@ -79,6 +81,9 @@ const select = sql`
     n.approved_at is not null and not n.draining as approved, p.liveness, p.answering,
     exists (select from loads l where l.replica_id = r.id) as is_held
   from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id`
+
+const isHere = sql`n.approved_at is not null and not n.draining and p.liveness = 'present' and p.answering = 'yes'`
+const canRetake = (slot: number) => sql`r.state in ('starting', 'ready') and (r.slot is null or r.slot = ${slot})`
 
 const fromRow = (row: Row): ReplicaRecord => ({
   id: ReplicaId.parse(row.id),
@@ -147,10 +152,19 @@ export class ReplicaStore {
       where r.node_id = any(${nodeIds}::text[]) and (r.state <> 'exited' or r.exited_at > now() - interval '10 seconds')`)
   }
 
+  /** One of this revision that no load has, and that could have this slot, on a node that can be asked. */
+  async findReturned({ model, revision, slot }: { model: string; revision: string; slot: number }): Promise<ReplicaRecord | null> {
+    const [found = null] = await this.#read(sql`
+      where r.model = ${model} and r.revision = ${revision} and ${canRetake(slot)} and r.op_id is not null and ${isHere}
+        and not exists (select from loads l where l.replica_id = r.id)
+      order by r.state = 'ready' desc, r.created_at, r.id limit 1`)
+    return found
+  }
+
   /** Those that no load has as its own, on nodes that can be asked, and that nobody has decided about yet. */
   async findSurplus(limit: number): Promise<ReplicaRecord[]> {
     return await this.#read(sql`
-      where r.state in ('starting', 'ready') and n.approved_at is not null and not n.draining and p.liveness = 'present' and p.answering = 'yes'
+      where r.state in ('starting', 'ready') and ${isHere}
         and not exists (select from loads l where l.replica_id = r.id)
       order by r.created_at, r.id limit ${limit}`)
   }
@@ -202,6 +216,12 @@ export async function changeReplica(db: Kysely<Database> | Transaction<Database>
   return numAffectedRows > 0n
 }
 
+/** False: it is on its way out, or in another slot. Else it stays as it is until the transaction ends. */
+export async function lockToRetake(tx: Transaction<Database>, { id, slot }: { id: ReplicaId; slot: number }): Promise<boolean> {
+  const { rows } = await sql`select from replicas r where r.id = ${id} and ${canRetake(slot)} for update`.execute(tx)
+  return rows.length > 0
+}
+
 function statementOf(change: ReplicaChange) {
   const { id } = change
   switch (change.do) {
@@ -226,5 +246,15 @@ function statementOf(change: ReplicaChange) {
       return sql`update replicas set slot = ${change.slot} where id = ${id} and state in ('starting', 'ready')`
     case 'drain':
       return sql`update replicas set state = 'draining', drain_since = now(), slot = null where id = ${id} and state in ('starting', 'ready')`
+    case 'drain_surplus':
+      // A load that starts on the same node may be refused there because of this very replica: its slot is not taken yet.
+      return sql`
+        update replicas r set state = 'draining', drain_since = now(), slot = null
+        where r.id = ${id} and r.state in ('starting', 'ready') and r.slot is not distinct from ${change.slot}::int
+          and not exists (select from loads l where l.replica_id = r.id)
+          and (r.op_id is null or not exists (
+            select from loads l left join replicas o on o.id = l.replica_id and o.state in ('starting', 'ready')
+            where l.model = r.model and l.purpose = 'serve' and l.revision = r.revision
+              and (o.id is null or l.state = 'starting' and l.node_id = r.node_id)))`
   }
 }

@@ -38,6 +38,7 @@ const events = {
   moved: { type: 'moved', quietMs: 5_000 },
   ready: { type: 'ready' },
   failed: { type: 'failed', failure: soft },
+  slot_taken: { type: 'slot_taken', againInMs: 500 },
   given_up: { type: 'given_up', failure: soft },
   exited: { type: 'exited', failure: soft, wasTold: false },
   node_away: { type: 'node_away' },
@@ -62,6 +63,7 @@ const table: Readonly<Record<LoadEvent['type'], readonly [string, string, string
   moved: ['-', '-', 'starting', '-', '-'],
   ready: ['-', '-', 'ready', '-', '-'],
   failed: ['failed', 'failed', 'failed', '-', 'failed'],
+  slot_taken: ['-', '-', 'waiting', '-', '-'],
   given_up: ['-', '-', 'failed', '-', '-'],
   exited: ['-', '-', 'failed', 'waiting', '-'],
   node_away: ['-', 'waiting', 'waiting', 'waiting', '-'],
@@ -142,6 +144,12 @@ describe('a load', () => {
       { ...states.starting, attempts: 2 },
       events.node_away,
       { state: 'waiting', attempts: 2, nextAt: now },
+    ],
+    [
+      'whose slot is taken on its node has not failed, and is looked at soon',
+      { ...states.starting, attempts: 2 },
+      events.slot_taken,
+      { state: 'waiting', attempts: 2, nextAt: now + 500, lease: null },
     ],
     [
       'goes on with a load that was out of reach',

@@ -65,6 +65,8 @@ export type LoadEvent =
   | Readonly<{ type: 'moved'; quietMs: number }>
   | Readonly<{ type: 'ready' }>
   | Readonly<{ type: 'failed'; failure: Failure }>
+  /** The worker has a process in that slot, of which is decided first: that says nothing against the load. */
+  | Readonly<{ type: 'slot_taken'; againInMs: number }>
   /** Nothing moves any more, and nobody knows what became of it: it may run there all the same. */
   | Readonly<{ type: 'given_up'; failure: Failure }>
   /** `wasTold`: it ended because it was told to. */
@@ -114,6 +116,8 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
       return load.state === 'starting' ? ready(load, load, now) : null
     case 'failed':
       return load.state === 'ready' ? null : failed(load, event.failure, facts)
+    case 'slot_taken':
+      return load.state === 'starting' ? waiting(load, now + event.againInMs) : null
     case 'given_up':
       return load.state === 'starting' ? failed(load, event.failure, facts) : null
     case 'exited':
