@@ -99,6 +99,7 @@ describe('a load', () => {
       { node_name: 'one', status: 'downloading', phase: 'downloading', current: 5, total: 10, percentage: 50 },
     ])
     await addReplica('r-1', 'loaded', one)
+    await sql`update replicas set revision = (select revision from models where name = 'loaded') where id = 'r-1'`.execute(connection.db)
     await move('loaded', sql`state = 'ready', next_at = null`)
     expect(await look(id)).toMatchObject({ state: 'succeeded', progress: 100, nodes: [{ node_name: 'one', status: 'success' }] })
     expect(await shown('loaded')).toMatchObject({ state: 'ready', replicas_ready: 1 })

@@ -174,7 +174,7 @@ describe('a model', () => {
     )
     await sql`
       insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at) values
-        ('r1', 'shown', 'r', 0, ${up}, 'llama', '{}', 'ready', now()), ('r2', 'shown', 'r', 1, ${down}, 'llama', '{}', 'ready', now()),
+        ('r1', 'shown', ${revisionOf(configOf('shown'))}, 0, ${up}, 'llama', '{}', 'ready', now()), ('r2', 'shown', 'r', 1, ${down}, 'llama', '{}', 'ready', now()),
         ('r3', 'shown', 'r', 2, ${up}, 'llama', '{}', 'starting', null)`.execute(connection.db)
     const shown = await store.models.find(ModelName.parse('shown'))
     expect(shown).toMatchObject({ ready: 1 })
