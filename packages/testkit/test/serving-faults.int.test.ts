@@ -236,6 +236,7 @@ describe('G18 a body that is wrong', () => {
     ['a zero in a text', '{"model":"ti\0ny"}', 400, 'invalid'],
     ['a list', '[]', 400, 'invalid'],
     ['a hundred thousand brackets', '['.repeat(100_000), 400, 'invalid'],
+    ['ten thousand levels', `{"model":"tiny","x":${'['.repeat(10_000)}${']'.repeat(10_000)}}`, 400, 'invalid'],
     ['no model', '{}', 400, 'invalid'],
     ['a model that is a number', '{"model":7}', 400, 'invalid'],
     ['a prototype', '{"__proto__":{"model":"tiny"}}', 400, 'invalid'],
@@ -258,7 +259,6 @@ describe('G18 a body that is wrong', () => {
   it.each<[string, string]>([
     ['lone surrogates', String.raw`{"model":"tiny","messages":[{"role":"user","content":"\ud800"}]}`],
     ['numbers beyond all', '{"model":"tiny","temperature":1e999}'],
-    ['ten thousand levels', `{"model":"tiny","x":${'['.repeat(10_000)}${']'.repeat(10_000)}}`],
     ['the same key twice', '{"model":"nope","model":"tiny"}'],
   ])('%s is for the backend to judge', async (_, body) => {
     node.behave(replica, answerJson(completion('fine')))
