@@ -101,7 +101,6 @@ const notPossible: readonly Row[] = [
   ['an older epoch', 'backend.install', { backend: 'fine', uri: 'a/b', generation: 5, epoch: 4, async: true }, /superseded/],
   ['another wish of the same generation', 'backend.delete', { backend: 'fine', generation: 5, epoch: 5, async: true }, /one wish/],
   ['an archive without a digest', 'backend.install', { backend: 'a', uri: 'https://example.org/a.tar.gz', async: true }, /digest/],
-  ['a model', 'backend.install', { backend: 'fine', model_id: 'm', async: true }, /does not start models|model/],
 ]
 
 describe('a request', () => {
