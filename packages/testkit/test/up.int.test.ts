@@ -85,7 +85,10 @@ describe('muster up', () => {
     const curl = /^\s*Try\s+(curl .*)$/m.exec(started.process.stdout())?.[1] ?? ''
     const shell = await processes.start('sh', { args: ['-c', curl.replace(/^curl/, 'curl -sS --fail')] })
     expect(await shell.exited, shell.output()).toMatchObject({ code: 0 })
-    expect(JSON.parse(shell.stdout())).toMatchObject({ nodes: [{ status: 'healthy' }] })
+    expect(JSON.parse(shell.stdout())).toMatchObject({
+      model: 'tiny',
+      choices: [{ message: { content: expect.stringMatching(/\w/) as string } }],
+    })
     const again = `muster up --port ${new URL(started.url).port} --data-dir ${started.dataDir} --host 0.0.0.0 --nats-url nats://HOST:4222`
     expect(started.process.stdout()).toContain(again)
   }, 60_000)
