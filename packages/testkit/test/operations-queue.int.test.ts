@@ -281,7 +281,7 @@ describe('no responders', () => {
     )
     world.publish('unheard', '1.0.0')
     const id = await world.install('unheard', { nodes: [deaf.id] })
-    const first = await world.until(id, 'tried', ({ nodes }) => (nodes[0]?.attempts ?? 0) >= 1)
+    const first = await world.until(id, 'tried', ({ nodes }) => (nodes[0]?.attempts ?? 0) >= 1 && nodes[0]?.status === 'error')
     expect(first.nodes[0]).toMatchObject({ error_code: 'unavailable', dead: false })
     const node = await world.api().get(`/api/nodes/${deaf.id}`)
     expect(node.body).toMatchObject({ status: 'unhealthy', status_reason: expect.stringContaining('not answering commands') as string })
