@@ -71,9 +71,7 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
         const file = await lstat(join(filesOf(path), filename)).catch(() => null)
         if (file === null || !file.isFile() || file.size !== size) return null
       }
-      const now = clock.now() / 1000
-      await utimes(join(path, recordIn), now, now)
-      return folder.record
+      return (await markUsed(join(path, recordIn), clock.now() / 1000)) ? folder.record : null
     },
     async place(record) {
       const aside = join(layout.staging, newId())
@@ -91,6 +89,17 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
     },
     removeFolder: setAside,
     removeModel: (model) => setAside(layout.model(model)),
+  }
+}
+
+/** False when it was removed since it was read. */
+async function markUsed(path: string, now: number): Promise<boolean> {
+  try {
+    await utimes(path, now, now)
+    return true
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return false
+    throw error
   }
 }
 
