@@ -111,10 +111,12 @@ describe('a pending node', () => {
 
   it('is not healthy by approval alone, whatever it reported before', async () => {
     const { node, id } = await join('early')
-    beat(id, node.incarnation)
-    await waitFor(async () => (await cluster.api.get(`/api/nodes/${id}`)).body['last_seen_at'] !== null, {
-      what: 'the report to be taken in',
-    })
+    // Nobody acknowledges a beat: the first ones may be lost.
+    const isSeen = async (): Promise<boolean> => {
+      beat(id, node.incarnation)
+      return (await cluster.api.get(`/api/nodes/${id}`)).body['last_seen_at'] !== null
+    }
+    await waitFor(isSeen, { what: 'the report to be taken in' })
     const approved = await cluster.api.post(`/api/nodes/${id}/approve`)
     expect(approved.body).toMatchObject({ status: 'unhealthy', status_reason: expect.stringMatching(/has not reported/) })
     await untilHealthy(id, node.incarnation)

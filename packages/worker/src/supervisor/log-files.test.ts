@@ -30,8 +30,8 @@ describe('logs of processes', () => {
   it('F14 keeps files small while a process writes, and the newest of what was written', async () => {
     const { directory, logs } = await world()
     await using _ = directory
-    using tended = logs.tend(r1)
-    expect(tended).toBeDefined()
+    using held = new DisposableStack()
+    held.use(logs.tend(r1))
     for (const piece of ['a', 'b', 'c']) {
       await appendFile(logs.path(r1), `${piece.repeat(5_000)}${piece === 'c' ? '' : '\n'}`)
       await waitFor(async () => (await logs.size(r1)) === 0, { what: 'the file to be cut' })
