@@ -1,6 +1,6 @@
 // The loop that brings models up: sees to it that wanted slots have a load and others have none, takes what is due one step
 // further, and looks after replicas that nobody holds. It remembers nothing between rounds; events only wake it.
-import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import type { Clock, Log } from '@muster/host'
 import type { LoadEvent } from '@muster/protocol'
 import type { LoadRecord } from '../store/load-rows.ts'
 import type { Read } from '../store/intents.ts'
@@ -9,6 +9,7 @@ import type { Advance } from './advance.ts'
 import type { Apply } from './apply.ts'
 import type { Demands } from './demands.ts'
 import { compareWanted, isWanted } from './wanted.ts'
+import { createRounds, type Rounds } from '../rounds.ts'
 
 export interface LoadLoopDeps {
   readonly loads: LoadStore
@@ -29,8 +30,6 @@ export interface LoadLoopDeps {
 const leaseMs = 8_000
 const batch = 64
 const lanes = 256
-/** Between two rounds, so that a storm of wakes is one. */
-const breathMs = 5
 /** However often it is woken, it is not looked more often for nodes that went away. */
 const lookEveryMs = 100
 /** Nor is what all models want compared with all loads; a load that somebody waits for is there without it. */
@@ -38,8 +37,7 @@ const compareEveryMs = 1_000
 
 export class LoadLoop {
   readonly #deps: LoadLoopDeps
-  readonly #wakeable: ReturnType<typeof createWakeable>
-  readonly #trouble: ReturnType<typeof createTrouble>
+  readonly #rounds: Rounds
   readonly #running = new Set<Promise<void>>()
   #lookedAt = -Infinity
   #comparedAt = -Infinity
@@ -48,12 +46,11 @@ export class LoadLoop {
 
   constructor(deps: LoadLoopDeps) {
     this.#deps = deps
-    this.#wakeable = createWakeable(deps.clock)
-    this.#trouble = createTrouble({ what: 'models can not be brought up', ...deps })
+    this.#rounds = createRounds({ what: 'models can not be brought up', ...deps })
   }
 
   wake(): void {
-    this.#wakeable.wake()
+    this.#rounds.wake()
   }
 
   /** What found no place may have one now. */
@@ -64,19 +61,7 @@ export class LoadLoop {
 
   /** Until aborted; what it holds then is taken over when its lease ends. */
   async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      const pauseMs = await this.#round(signal).then(
-        (ms) => {
-          this.#trouble.over()
-          return ms
-        },
-        (error: unknown) => {
-          this.#trouble.failed({ error })
-          return 1_000
-        },
-      )
-      await this.#wakeable.pause(Math.max(pauseMs, breathMs), signal).catch(() => false)
-    }
+    await this.#rounds.run((until) => this.#round(until), signal)
     await Promise.all(this.#running)
   }
 

@@ -1,12 +1,13 @@
 // The loop that makes wishes come true: takes what is due and sends it, takes over what a controller has dropped, notes
 // what takes long, and asks about what is quiet. It remembers nothing between rounds; events only wake it.
-import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import type { Clock, Log } from '@muster/host'
 import type { BackendName, IntentEvent, NodeId } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { IntentStore, Read } from '../store/intents.ts'
 import type { Advance } from './advance.ts'
 import type { Ask } from './ask.ts'
 import { claimMs, leaseMs, type Send } from './send.ts'
+import { createRounds, type Rounds } from '../rounds.ts'
 
 export interface ReconcileDeps {
   readonly intents: IntentStore
@@ -34,13 +35,10 @@ const watchEveryMs = 500
 const cancelEveryMs = 1_000
 /** Workers say within milliseconds whether they take a command on; 2 s later at most everybody shall see it. */
 const unansweredMs = 500
-/** Between two rounds, so that a storm of wakes is one. */
-const breathMs = 5
 
 export class Reconciler {
   readonly #deps: ReconcileDeps
-  readonly #wakeable: ReturnType<typeof createWakeable>
-  readonly #trouble: ReturnType<typeof createTrouble>
+  readonly #rounds: Rounds
   readonly #sending = new Set<Promise<void>>()
   /** Requests to workers that answer at the end only, minutes later: they take nobody's place. */
   readonly #holding = new Map<string, { nodeId: NodeId; backend: BackendName; done: Promise<void> }>()
@@ -50,29 +48,16 @@ export class Reconciler {
 
   constructor(deps: ReconcileDeps) {
     this.#deps = deps
-    this.#wakeable = createWakeable(deps.clock)
-    this.#trouble = createTrouble({ what: 'operations can not be carried on', ...deps })
+    this.#rounds = createRounds({ what: 'operations can not be carried on', ...deps })
   }
 
   wake(): void {
-    this.#wakeable.wake()
+    this.#rounds.wake()
   }
 
   /** Until aborted; then what was sent and not answered is given back. */
   async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      const pauseMs = await this.#round(signal).then(
-        (ms) => {
-          this.#trouble.over()
-          return ms
-        },
-        (error: unknown) => {
-          this.#trouble.failed({ error })
-          return 1_000
-        },
-      )
-      await this.#wakeable.pause(Math.max(pauseMs, breathMs), signal).catch(() => false)
-    }
+    await this.#rounds.run((until) => this.#round(until), signal)
     const held = [...this.#holding.values()].map(({ done }) => done)
     await Promise.all([...this.#sending, ...held, ...this.#asking])
   }
