@@ -1,5 +1,6 @@
 // A real controller on a real database, and rows that say which replicas run where: behind them are stub gateways.
 import { newId } from '@muster/host'
+import { backendList, NodeId } from '@muster/protocol'
 import { createTestDatabase, makeTempDir, startTestController, waitFor, type TestController } from '@muster/testkit'
 import type { Log } from '@muster/host'
 import { Client } from 'pg'
@@ -41,12 +42,15 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
   db.on('error', () => undefined) // the server may be taken away
   const gateways: StubGateway[] = []
   const slots = new Map<string, number>()
+  const bus = controller.hub.connect()
 
   async function addNode(name: string): Promise<StubGateway> {
     const nodeId = `n-${newId()}`
     const secret = newId()
     const gateway = await startStubGateway({ nodeId, secret })
     gateways.push(gateway)
+    // Controllers ask for it a few seconds after their start; who does not answer gets no requests.
+    bus.serve(backendList, { node: NodeId.parse(nodeId) }, async () => ({ backends: [] }))
     await db.query(
       `insert into nodes (id, public_key, name, node_type, version, features, os, arch, capability, gateway_url, reported_labels, incarnation,
          approved_at, approved_by, gateway_secret)
@@ -68,6 +72,7 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
 
   const stop = async (): Promise<void> => {
     await controller.stop()
+    await bus.close()
     await db.end().catch(() => undefined)
     for (const gateway of gateways) await gateway.stop()
     await database.drop().catch(() => undefined)

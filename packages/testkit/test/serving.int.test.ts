@@ -1,4 +1,5 @@
 // The way of a request through a controller to a replica, against gateways that do what real ones and worse ones do.
+import { newId } from '@muster/host'
 import OpenAI from 'openai'
 import { waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -82,13 +83,14 @@ describe('a replica that does not take a request', () => {
     'G9 that is %s: another one is asked, and the client notices nothing',
     async (why) => {
       const [first, second] = [await world.addNode('a'), await world.addNode('b')]
-      await world.addModel(`two-${why}`)
-      const bad = await world.addReplica(`two-${why}`, first)
-      const good = await world.addReplica(`two-${why}`, second)
+      const model = `two-${why}-${newId()}`
+      await world.addModel(model)
+      const bad = await world.addReplica(model, first)
+      const good = await world.addReplica(model, second)
       first.behave(bad, refuse(why))
-      await waitFor(async () => (await world.chat(`two-${why}`)).status === 200, { what: 'an answer' })
+      await waitFor(async () => (await world.chat(model)).status === 200, { what: 'an answer' })
       for (let i = 0; i < 6; i += 1) {
-        const response = await world.chat(`two-${why}`)
+        const response = await world.chat(model)
         expect([response.status, response.headers.get('x-muster-replica')]).toEqual([200, good])
       }
       await waitFor(() => first.requests.length > 0, { what: 'the bad one to have been asked' })

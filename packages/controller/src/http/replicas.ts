@@ -30,7 +30,7 @@ export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: Re
     endpoint(modelRoutes.placement, async ({ params: { name } }) => {
       const { config } = await find(name)
       try {
-        const { nodes: judged } = (await place({ config, purpose: 'serve', avoid: null })).placement
+        const { nodes: judged } = (await place({ config, purpose: 'serve', avoid: null, pin: null })).placement
         return { nodes: judged.map(({ node_id, node_name, eligible, reason, score }) => ({ node_id, node_name, eligible, reason, score })) }
       } catch (error) {
         if (!(error instanceof FleetError)) throw error

@@ -106,7 +106,7 @@ async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<{ mo
   const config = model?.config ?? null
   const placing = async () =>
     isUnplaced && config !== null
-      ? (await deps.place({ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null })).placement
+      ? (await deps.place({ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null, pin: load.pin })).placement
       : null
   const placement = await placing().catch((error: unknown): Failure => {
     if (error instanceof FleetError) return error.failure

@@ -4,7 +4,18 @@ import type { Placement } from '../placement/choose.ts'
 import { decideLoad, eventOfRefusal, eventOfStatus, replicasOf, type Decision, type World } from './decide.ts'
 
 const [nodeId, opId, replicaId] = [NodeId.parse('n-1'), OperationId.parse('ld-1'), ReplicaId.parse('r-1')]
-const common = { model: ModelName.parse('tiny'), purpose: 'serve' as const, slot: 0, revision: 'rev-1', epoch: 1, attempts: 0, lease: null }
+const common = {
+  model: ModelName.parse('tiny'),
+  purpose: 'serve' as const,
+  slot: 0,
+  revision: 'rev-1',
+  epoch: 1,
+  attempts: 0,
+  pin: null,
+  needsCheck: false,
+  note: '',
+  lease: null,
+}
 const waiting: Load = { ...common, state: 'waiting', nextAt: 0 }
 const installing: Load = { ...common, state: 'installing', nodeId, installId: opId, nextAt: 0 }
 const starting = { ...common, state: 'starting', nodeId, opId, replicaId, signAt: 0, nextAt: 0 } as const satisfies Load
@@ -16,7 +27,8 @@ const failed: Load = {
 const soft: Failure = { code: 'unavailable', retry: 'backoff', message: 'no answer' }
 const returned = { type: 'returned', nodeId, opId, replicaId, isReady: true } as const
 const places = (over: object): Placement => ({
-  nodes: [{ node_id: nodeId, node_name: 'one', eligible: true, reason: '', score: 1, hasBackend: true, ...over }],
+  nodes: [{ node_id: nodeId, node_name: 'one', eligible: true, reason: '', score: 1, hasBackend: true, excludedBy: null, ...over }],
+  eviction: null,
 })
 const world = (over: Partial<World> = {}): World => ({
   ...{

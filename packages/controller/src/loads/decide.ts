@@ -215,6 +215,7 @@ export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): Re
     case 'exited':
       return own === null ? [] : [{ id: own, do: 'exit', exit: detail.exit ?? {}, stamp }]
     case 'given_up':
+    case 'check_failed':
     case 'unwanted':
     case 'revision_changed':
       return own === null ? [] : [{ id: own, do: 'drain' }]

@@ -12,7 +12,20 @@ const model = (over: Partial<WantedModel> & { scheduling?: object } = {}): Wante
 })
 const load = (slot: number, over: Partial<Load> = {}): Load =>
   ({
-    ...{ model: name, purpose: 'serve', slot, revision: 'rev-1', epoch: 1, attempts: 0, lease: null, state: 'waiting', nextAt: 0 },
+    ...{
+      model: name,
+      purpose: 'serve',
+      slot,
+      revision: 'rev-1',
+      epoch: 1,
+      attempts: 0,
+      pin: null,
+      needsCheck: false,
+      note: '',
+      lease: null,
+      state: 'waiting',
+      nextAt: 0,
+    },
     ...over,
   }) as Load
 const failed = { state: 'failed', failure: { code: 'integrity', retry: 'never', message: 'no' }, failedAt: 0, nodeId: null } as const

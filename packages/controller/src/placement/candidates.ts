@@ -16,7 +16,12 @@ export interface PlaceDeps {
   readonly placement: PlacementStore
   readonly catalogue: Catalogue
 }
-export type Wanted = Readonly<{ config: ModelConfig; purpose: 'serve' | 'stage'; avoid: Candidate['id'] | null }>
+export type Wanted = Readonly<{
+  config: ModelConfig
+  purpose: 'serve' | 'stage'
+  avoid: Candidate['id'] | null
+  pin: Candidate['id'] | null
+}>
 export type Place = (wanted: Wanted) => Promise<{ placement: Placement; model: PlacementModel }>
 
 /** A gallery is not read again for every load of a minute. */
@@ -24,7 +29,7 @@ const galleryAgeMs = 30_000
 
 /** Throws a FleetError when no gallery offers the backend and no node has it. */
 export function createPlace({ nodes: store, intents, placement, catalogue }: PlaceDeps): Place {
-  return async ({ config, purpose, avoid }) => {
+  return async ({ config, purpose, avoid, pin }) => {
     const [nodes, known, unlisted] = await Promise.all([
       store.list(),
       placement.facts(config.name),
@@ -46,6 +51,7 @@ export function createPlace({ nodes: store, intents, placement, catalogue }: Pla
       isStaging,
       isSpread: config.scheduling.replicas === 'all',
       avoid,
+      pin,
     }
     const candidates = nodes.map((node) =>
       candidateOf(node, { hasBackend: hasBackend(node), backend: config.backend, offered, known: known.nodes.get(node.id) }),

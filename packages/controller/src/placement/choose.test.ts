@@ -5,7 +5,16 @@ import { choosePlacement, whyNowhere, type Candidate, type PlacementModel } from
 
 const [a, b] = ['a', 'b'].map((letter) => Digest.parse(`sha256:${letter.repeat(64)}`))
 const model = (over: Partial<PlacementModel> = {}): PlacementModel => ({
-  ...{ name: ModelName.parse('tiny'), backend: 'llama', selector: null, files: [], isStaging: false, isSpread: false, avoid: null },
+  ...{
+    name: ModelName.parse('tiny'),
+    backend: 'llama',
+    selector: null,
+    files: [],
+    isStaging: false,
+    isSpread: false,
+    avoid: null,
+    pin: null,
+  },
   ...over,
 })
 const node = (name: string, over: Partial<Candidate> = {}): Candidate => ({

@@ -7,6 +7,7 @@ import {
   type NodeStatus,
   type NodeType,
   type PlacementNode,
+  type ReplicaId,
   type Selector,
 } from '@muster/protocol'
 
@@ -21,6 +22,8 @@ export interface PlacementModel {
   readonly isSpread: boolean
   /** Where it failed the last time: taken only when there is no other. */
   readonly avoid: NodeId | null
+  /** The only node that will do: it takes the place of a replica there. */
+  readonly pin: NodeId | null
 }
 export type ModelContent = Readonly<{ digest: Digest | null; /** Null: nobody knows. */ size: number | null }>
 
@@ -45,39 +48,53 @@ export interface Candidate {
   readonly replicasOfModel: number
 }
 
+/** What excludes a node, for those who count or act on it. Memory and places can be made free, the rest can not. */
+export type Exclusion = 'agent' | 'status' | 'old_worker' | 'pin' | 'selector' | 'spread' | 'unfit' | 'disk' | 'memory' | 'places'
+
+export type JudgedNode = PlacementNode & Readonly<{ hasBackend: boolean; excludedBy: Exclusion | null }>
+
 export interface Placement {
   /** The best first; those that are not eligible come last. */
-  readonly nodes: readonly (PlacementNode & { readonly hasBackend: boolean })[]
+  readonly nodes: readonly JudgedNode[]
+  /** When no node is eligible: replicas of others whose end would make room, all on one node. */
+  readonly eviction: Readonly<{ nodeId: NodeId; victims: readonly ReplicaId[] }> | null
 }
 
 export function choosePlacement(model: PlacementModel, candidates: readonly Candidate[]): Placement {
   const judged = candidates.map((node) => {
-    const reason = whyNot(model, node)
+    const why = whyNot(model, node)
     return {
       node_id: node.id,
       node_name: node.name,
-      eligible: reason === null,
-      reason: reason ?? '',
-      score: reason === null ? scoreOf(model, node) : 0,
+      eligible: why === null,
+      reason: why?.reason ?? '',
+      score: why === null ? scoreOf(model, node) : 0,
       hasBackend: node.hasBackend,
+      excludedBy: why?.by ?? null,
     }
   })
   const order = (node: (typeof judged)[number]): number => (node.eligible ? node.score : -Infinity)
   return {
     nodes: judged.toSorted((a, b) => compare(order(b), order(a)) || compare(a.node_name, b.node_name) || compare(a.node_id, b.node_id)),
+    eviction: null,
   }
 }
 
 const compare = <T extends string | number>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
 
-function whyNot(model: PlacementModel, node: Candidate): string | null {
-  if (node.nodeType === 'agent') return 'it is an agent node, which runs no models'
-  if (node.status !== 'healthy') return `it is ${node.status}: ${node.statusReason}`
-  if (!node.runsModels) return 'its worker is too old to run models'
+type Why = Readonly<{ by: Exclusion; reason: string }>
+
+function whyNot(model: PlacementModel, node: Candidate): Why | null {
+  if (model.pin !== null && node.id !== model.pin) return { by: 'pin', reason: 'it takes the place of a replica on another node' }
+  if (node.nodeType === 'agent') return { by: 'agent', reason: 'it is an agent node, which runs no models' }
+  if (node.status !== 'healthy') return { by: 'status', reason: `it is ${node.status}: ${node.statusReason}` }
+  if (!node.runsModels) return { by: 'old_worker', reason: 'its worker is too old to run models' }
   const unselected = model.selector === null ? null : whyUnselected(model.selector, node.labels)
-  if (unselected !== null) return unselected
-  if (model.isSpread && node.replicasOfModel > 0) return 'it has a replica of this model already'
-  if (!model.isStaging && !node.hasBackend && node.unfit !== null) return `backend ${model.backend} can not be installed: ${node.unfit}`
+  if (unselected !== null) return { by: 'selector', reason: unselected }
+  if (model.isSpread && model.pin === null && node.replicasOfModel > 0)
+    return { by: 'spread', reason: 'it has a replica of this model already' }
+  if (!model.isStaging && !node.hasBackend && node.unfit !== null)
+    return { by: 'unfit', reason: `backend ${model.backend} can not be installed: ${node.unfit}` }
   return whyTooSmall(model, node)
 }
 
@@ -88,15 +105,16 @@ function whyUnselected(selector: Selector, labels: Candidate['labels']): string 
   return `${label}, and the node selector asks for ${JSON.stringify(selector[key])}`
 }
 
-function whyTooSmall({ files, isStaging }: PlacementModel, node: Candidate): string | null {
+function whyTooSmall({ files, isStaging }: PlacementModel, node: Candidate): Why | null {
   const missing = sumOf(files.filter(({ digest }) => digest === null || !node.files.has(digest)))
-  if (node.availableDisk !== null && missing > node.availableDisk) {
-    return `its files need ${missing} bytes on disk, and ${node.availableDisk} are free`
-  }
+  if (node.availableDisk !== null && missing > node.availableDisk)
+    return { by: 'disk', reason: `its files need ${missing} bytes on disk, and ${node.availableDisk} are free` }
   if (isStaging) return null
   const memory = Math.max(node.totalRam ?? 0, node.totalVram ?? 0)
   const total = sumOf(files)
-  return memory > 0 && total > memory ? `its files are ${total} bytes, and the node has ${memory} bytes of memory` : null
+  return memory > 0 && total > memory
+    ? { by: 'memory', reason: `its files are ${total} bytes, and the node has ${memory} bytes of memory` }
+    : null
 }
 
 /** Of what is known; the rest may be small. */

@@ -2,7 +2,18 @@ import { ModelName, NodeId, OperationId, ReplicaId, type Load } from '@muster/pr
 import { expect, it } from 'vitest'
 import { fateOf } from './surplus.ts'
 
-const common = { model: ModelName.parse('tiny'), purpose: 'serve' as const, slot: 0, revision: 'rev-1', epoch: 1, attempts: 0, lease: null }
+const common = {
+  model: ModelName.parse('tiny'),
+  purpose: 'serve' as const,
+  slot: 0,
+  revision: 'rev-1',
+  epoch: 1,
+  attempts: 0,
+  pin: null,
+  needsCheck: false,
+  note: '',
+  lease: null,
+}
 const [own, nodeId] = [NodeId.parse('n-1'), NodeId.parse('n-2')]
 const waiting: Load = { ...common, state: 'waiting', nextAt: 0 }
 const starting: Load = {

@@ -39,6 +39,9 @@ function loadOf(row: LoadRow): Load {
     revision: row.revision,
     epoch: row.epoch,
     attempts: row.attempts,
+    pin: row.pinned_node_id === null ? null : NodeId.parse(row.pinned_node_id),
+    needsCheck: row.needs_check,
+    note: row.note,
     lease: row.holder === null ? null : { holder: row.holder, until: at(row.lease_until) },
   }
   const replicaId = row.replica_id === null ? null : ReplicaId.parse(row.replica_id)
@@ -94,6 +97,9 @@ export function loadColumns(load: Load) {
     replica_id: 'replicaId' in load ? load.replicaId : null,
     install_id: load.state === 'installing' ? load.installId : null,
     attempts: load.attempts,
+    pinned_node_id: load.pin,
+    needs_check: load.needsCheck,
+    note: load.note,
     failure: load.state === 'failed' ? JSON.stringify(load.failure) : null,
     failed_at: load.state === 'failed' ? time(load.failedAt) : null,
     next_at: load.state === 'ready' || load.nextAt === null ? null : time(load.nextAt),

@@ -56,6 +56,7 @@ create table controllers (
   version text not null,
   started_at timestamp with time zone not null default now(),
   last_seen_at timestamp with time zone not null default now(),
+  routes_seq bigint not null default 0,
   constraint controllers_pkey PRIMARY KEY (id)
 );
 
@@ -136,6 +137,7 @@ create table intents (
   wished_at timestamp with time zone not null default now(),
   revision bigint not null default 0,
   tried_since bigint not null default 0,
+  is_held boolean not null default false,
   constraint intents_pkey PRIMARY KEY (node_id, backend),
   constraint intents_generation_key UNIQUE (generation),
   constraint intents_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
@@ -198,9 +200,13 @@ create table loads (
   progress_seq bigint,
   wished_at timestamp with time zone not null default now(),
   row_version bigint not null default 0,
+  pinned_node_id text,
+  needs_check boolean not null default false,
+  note text not null default ''::text,
   constraint loads_pkey PRIMARY KEY (model, purpose, slot),
   constraint loads_model_fkey FOREIGN KEY (model) REFERENCES models(name) ON DELETE CASCADE,
   constraint loads_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE SET NULL,
+  constraint loads_pinned_node_id_fkey FOREIGN KEY (pinned_node_id) REFERENCES nodes(id) ON DELETE SET NULL,
   constraint lease_is_whole CHECK (((holder IS NULL) = (lease_until IS NULL))),
   constraint load_is_one_case CHECK (
 CASE state
@@ -272,6 +278,8 @@ create table models (
   used_at timestamp with time zone,
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
+  busy_since timestamp with time zone,
+  slack_since timestamp with time zone,
   constraint models_pkey PRIMARY KEY (name),
   constraint models_asked_replicas_check CHECK ((asked_replicas >= 0)),
   constraint models_name_check CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$'::text) AND (name !~ '\.\.|//'::text))),
@@ -351,6 +359,8 @@ create table operation_nodes (
   phase text,
   file_name text not null default ''::text,
   next_retry_at timestamp with time zone,
+  proving bigint,
+  previous jsonb,
   constraint operation_nodes_pkey PRIMARY KEY (operation_id, node_id),
   constraint operation_nodes_operation_id_fkey FOREIGN KEY (operation_id) REFERENCES operations(id) ON DELETE CASCADE,
   constraint operation_node_is_one_case CHECK (
@@ -412,8 +422,13 @@ create table replicas (
   told_at timestamp with time zone,
   exited_at timestamp with time zone,
   exit jsonb,
+  place integer not null default 0,
+  checked text not null default 'passed'::text,
+  check_holder text,
+  check_until timestamp with time zone,
   constraint replicas_pkey PRIMARY KEY (id),
   constraint replicas_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
+  constraint check_lease_is_whole CHECK (((check_holder IS NULL) = (check_until IS NULL))),
   constraint replica_is_one_case CHECK (
 CASE state
     WHEN 'starting'::text THEN ((ready_at IS NULL) AND (drain_since IS NULL) AND (exited_at IS NULL))
@@ -421,9 +436,39 @@ CASE state
     WHEN 'draining'::text THEN ((drain_since IS NOT NULL) AND (exited_at IS NULL))
     ELSE (exited_at IS NOT NULL)
 END),
+  constraint replicas_checked_check CHECK ((checked = ANY (ARRAY['due'::text, 'passed'::text, 'failed'::text]))),
   constraint replicas_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
+  constraint replicas_place_check CHECK ((place >= 0)),
   constraint replicas_slot_check CHECK ((slot >= 0)),
   constraint replicas_state_check CHECK ((state = ANY (ARRAY['starting'::text, 'ready'::text, 'draining'::text, 'exited'::text])))
+);
+
+create table rollouts (
+  operation_id text not null,
+  backend text not null,
+  spec jsonb not null,
+  state text not null,
+  ring integer not null default 1,
+  rings integer not null,
+  well_since timestamp with time zone,
+  failure jsonb,
+  holder text,
+  lease_until timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  finished_at timestamp with time zone,
+  constraint rollouts_pkey PRIMARY KEY (operation_id),
+  constraint rollouts_operation_id_fkey FOREIGN KEY (operation_id) REFERENCES operations(id) ON DELETE CASCADE,
+  constraint rollout_is_one_case CHECK (
+CASE state
+    WHEN 'running'::text THEN ((finished_at IS NULL) AND (failure IS NULL))
+    WHEN 'returning'::text THEN ((finished_at IS NULL) AND (failure IS NOT NULL))
+    WHEN 'succeeded'::text THEN ((finished_at IS NOT NULL) AND (failure IS NULL))
+    ELSE ((finished_at IS NOT NULL) AND (failure IS NOT NULL))
+END),
+  constraint rollout_lease_is_whole CHECK (((holder IS NULL) = (lease_until IS NULL))),
+  constraint rollouts_ring_check CHECK ((ring >= 1)),
+  constraint rollouts_rings_check CHECK ((rings >= 1)),
+  constraint rollouts_state_check CHECK ((state = ANY (ARRAY['running'::text, 'returning'::text, 'succeeded'::text, 'failed'::text])))
 );
 
 create table schema_migrations (
@@ -465,11 +510,15 @@ CREATE INDEX loads_by_replica ON public.loads USING btree (replica_id) WHERE (re
 
 CREATE INDEX loads_due ON public.loads USING btree (next_at) WHERE (next_at IS NOT NULL);
 
+CREATE UNIQUE INDEX one_live_replica_per_place ON public.replicas USING btree (node_id, model, place) WHERE (state <> 'exited'::text);
+
 CREATE UNIQUE INDEX one_live_replica_per_slot ON public.replicas USING btree (model, slot) WHERE ((slot IS NOT NULL) AND (state <> 'exited'::text));
 
 CREATE INDEX operation_nodes_open ON public.operation_nodes USING btree (generation) WHERE (status = 'open'::text);
 
 CREATE INDEX operation_nodes_open_by_node ON public.operation_nodes USING btree (node_id) WHERE (status = 'open'::text);
+
+CREATE INDEX operation_nodes_proving ON public.operation_nodes USING btree (proving) WHERE (proving IS NOT NULL);
 
 CREATE INDEX operations_active ON public.operations USING btree (created_at DESC) WHERE (finished_at IS NULL);
 
@@ -480,6 +529,10 @@ CREATE INDEX replicas_by_node ON public.replicas USING btree (node_id) WHERE (st
 CREATE INDEX replicas_exited ON public.replicas USING btree (exited_at) WHERE (state = 'exited'::text);
 
 CREATE INDEX replicas_live ON public.replicas USING btree (model) WHERE (state <> 'exited'::text);
+
+CREATE INDEX replicas_to_check ON public.replicas USING btree (id) WHERE ((checked = 'due'::text) AND (state = 'ready'::text));
+
+CREATE INDEX rollouts_open ON public.rollouts USING btree (created_at) WHERE (finished_at IS NULL);
 
 CREATE OR REPLACE FUNCTION public.galleries_changed()
  RETURNS trigger
@@ -726,7 +779,7 @@ CREATE TRIGGER load_changed AFTER UPDATE ON public.loads FOR EACH ROW WHEN (((ol
 
 CREATE TRIGGER model_added AFTER INSERT OR DELETE ON public.models FOR EACH ROW EXECUTE FUNCTION model_changed();
 
-CREATE TRIGGER model_changed AFTER UPDATE ON public.models FOR EACH ROW WHEN (((to_jsonb(old.*) - 'used_at'::text) IS DISTINCT FROM (to_jsonb(new.*) - 'used_at'::text))) EXECUTE FUNCTION model_changed();
+CREATE TRIGGER model_changed AFTER UPDATE ON public.models FOR EACH ROW WHEN (((to_jsonb(old.*) - '{used_at,busy_since,slack_since}'::text[]) IS DISTINCT FROM (to_jsonb(new.*) - '{used_at,busy_since,slack_since}'::text[]))) EXECUTE FUNCTION model_changed();
 
 CREATE TRIGGER node_pulse_changed AFTER UPDATE ON public.node_pulses FOR EACH ROW WHEN (((old.liveness <> new.liveness) OR (old.answering <> new.answering))) EXECUTE FUNCTION node_pulse_changed();
 
@@ -746,4 +799,4 @@ CREATE TRIGGER node_removed BEFORE DELETE ON public.nodes FOR EACH ROW EXECUTE F
 
 CREATE TRIGGER replica_added AFTER INSERT OR DELETE ON public.replicas FOR EACH ROW EXECUTE FUNCTION replica_changed();
 
-CREATE TRIGGER replica_changed AFTER UPDATE ON public.replicas FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.slot IS DISTINCT FROM new.slot))) EXECUTE FUNCTION replica_changed();
+CREATE TRIGGER replica_changed AFTER UPDATE ON public.replicas FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.slot IS DISTINCT FROM new.slot) OR (old.checked IS DISTINCT FROM new.checked))) EXECUTE FUNCTION replica_changed();

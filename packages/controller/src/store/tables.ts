@@ -45,6 +45,7 @@ export interface ControllersTable {
   version: string
   started_at: Defaulted<Timestamp>
   last_seen_at: Defaulted<Timestamp>
+  routes_seq: Defaulted<number>
 }
 
 export interface DutiesTable {
@@ -116,6 +117,7 @@ export interface IntentsTable {
   wished_at: Defaulted<Timestamp>
   revision: Defaulted<number>
   tried_since: Defaulted<number>
+  is_held: Defaulted<boolean>
 }
 
 export interface JoinTokensTable {
@@ -149,6 +151,9 @@ export interface LoadsTable {
   progress_seq: number | null
   wished_at: Defaulted<Timestamp>
   row_version: Defaulted<number>
+  pinned_node_id: string | null
+  needs_check: Defaulted<boolean>
+  note: Defaulted<string>
 }
 
 export interface LoginLinksTable {
@@ -193,6 +198,8 @@ export interface ModelsTable {
   used_at: Timestamp | null
   created_at: Defaulted<Timestamp>
   updated_at: Defaulted<Timestamp>
+  busy_since: Timestamp | null
+  slack_since: Timestamp | null
 }
 
 export interface NodePulsesTable {
@@ -255,6 +262,8 @@ export interface OperationNodesTable {
   phase: 'resolving' | 'downloading' | 'extracting' | 'starting' | null
   file_name: Defaulted<string>
   next_retry_at: Timestamp | null
+  proving: number | null
+  previous: Json | null
 }
 
 export interface OperationsTable {
@@ -295,6 +304,25 @@ export interface ReplicasTable {
   told_at: Timestamp | null
   exited_at: Timestamp | null
   exit: Json | null
+  place: Defaulted<number>
+  checked: Defaulted<'due' | 'passed' | 'failed'>
+  check_holder: string | null
+  check_until: Timestamp | null
+}
+
+export interface RolloutsTable {
+  operation_id: string
+  backend: string
+  spec: Json
+  state: 'running' | 'returning' | 'succeeded' | 'failed'
+  ring: Defaulted<number>
+  rings: number
+  well_since: Timestamp | null
+  failure: Json | null
+  holder: string | null
+  lease_until: Timestamp | null
+  created_at: Defaulted<Timestamp>
+  finished_at: Timestamp | null
 }
 
 export interface SchemaMigrationsTable {
@@ -340,6 +368,7 @@ export interface Database {
   operation_nodes: OperationNodesTable
   operations: OperationsTable
   replicas: ReplicasTable
+  rollouts: RolloutsTable
   schema_migrations: SchemaMigrationsTable
   stats_buckets: StatsBucketsTable
 }

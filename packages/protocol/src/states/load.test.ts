@@ -12,6 +12,7 @@ const replicaId = ReplicaId.parse('r-1')
 const installId = OperationId.parse('op-1')
 const common = {
   ...{ model: ModelName.parse('tiny'), purpose: 'serve' as const, slot: 0, revision: 'rev-1', epoch: 3, attempts: 0 },
+  ...{ pin: null, needsCheck: false, note: '' },
   lease: { holder: 'c-1', until: now + 5_000 },
 }
 const soft: Failure = { code: 'internal', retry: 'backoff', message: 'out of memory' }
@@ -41,6 +42,8 @@ const events = {
   slot_taken: { type: 'slot_taken', againInMs: 500 },
   given_up: { type: 'given_up', failure: soft },
   exited: { type: 'exited', failure: soft, wasTold: false },
+  check_failed: { type: 'check_failed', failure: soft },
+  room_asked: { type: 'room_asked', note: 'the old one goes first', againInMs: 500 },
   node_away: { type: 'node_away' },
   returned: { type: 'returned', nodeId, replicaId, opId, isReady: true },
   revision_changed: { type: 'revision_changed', revision: 'rev-2' },
@@ -66,6 +69,8 @@ const table: Readonly<Record<LoadEvent['type'], readonly [string, string, string
   slot_taken: ['-', '-', 'waiting', '-', '-'],
   given_up: ['-', '-', 'failed', '-', '-'],
   exited: ['-', '-', 'failed', 'waiting', '-'],
+  check_failed: ['-', '-', '-', 'failed', '-'],
+  room_asked: ['waiting', '-', '-', '-', 'waiting'],
   node_away: ['-', 'waiting', 'waiting', 'waiting', '-'],
   returned: ['ready', 'ready', '-', '-', 'ready'],
   revision_changed: ['waiting', 'waiting', 'waiting', 'waiting', 'waiting'],

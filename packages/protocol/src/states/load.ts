@@ -23,6 +23,12 @@ type Common = Readonly<{
   epoch: number
   /** Failures in a row: of loads, and of processes that exited soon. */
   attempts: number
+  /** Where it has to be: it takes the place of a replica there. */
+  pin: NodeId | null
+  /** Others serve meanwhile: what comes up is asked something before it gets requests. */
+  needsCheck: boolean
+  /** What was done otherwise than usual, for whoever follows it. */
+  note: string
   /** Whose it is for the moment, and until when. */
   lease: Readonly<{ holder: string; until: number }> | null
 }>
@@ -71,6 +77,10 @@ export type LoadEvent =
   | Readonly<{ type: 'given_up'; failure: Failure }>
   /** `wasTold`: it ended because it was told to. */
   | Readonly<{ type: 'exited'; failure: Failure; wasTold: boolean }>
+  /** It came up, and did not answer as it should when it was asked something. */
+  | Readonly<{ type: 'check_failed'; failure: Failure }>
+  /** There is no room for it as long as those whose place it takes are there; they were told to go. */
+  | Readonly<{ type: 'room_asked'; note: string; againInMs: number }>
   | Readonly<{ type: 'node_away' }>
   /** A replica that was out of reach is back, and its slot is still open. */
   | Readonly<{ type: 'returned'; nodeId: NodeId; replicaId: ReplicaId; opId: OperationId; isReady: boolean }>
@@ -122,12 +132,16 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
       return load.state === 'starting' ? failed(load, event.failure, facts) : null
     case 'exited':
       return exited(load, event, facts)
+    case 'check_failed':
+      return load.state === 'ready' ? failed(load, event.failure, facts) : null
+    case 'room_asked':
+      return isUnplaced(load) ? { ...waiting(load, now + event.againInMs), note: event.note } : null
     case 'node_away':
-      return load.state === 'waiting' || load.state === 'failed' ? null : waiting(load, now)
+      return load.state === 'waiting' || load.state === 'failed' ? null : { ...waiting(load, now), pin: null }
     case 'returned':
       return isUnplaced(load) || load.state === 'installing' ? returned(load, event, now) : null
     case 'revision_changed':
-      return { ...waiting(load, now), revision: event.revision, attempts: 0 }
+      return { ...waiting(load, now), revision: event.revision, attempts: 0, pin: null, note: '' }
     case 'hurried':
       return hurried(load, event.isFresh, now)
     case 'unwanted':
@@ -148,13 +162,16 @@ export function isLoadDue(load: Load, now: number): boolean {
 type Unplaced = Extract<Load, { state: 'waiting' | 'failed' }>
 const isUnplaced = (load: Load): load is Unplaced => load.state === 'waiting' || load.state === 'failed'
 
-const commonOf = ({ model, purpose, slot, revision, epoch, attempts }: Load): Common => ({
+const commonOf = ({ model, purpose, slot, revision, epoch, attempts, pin, needsCheck, note }: Load): Common => ({
   model,
   purpose,
   slot,
   revision,
   epoch,
   attempts,
+  pin,
+  needsCheck,
+  note,
   lease: null,
 })
 

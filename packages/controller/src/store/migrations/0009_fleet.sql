@@ -1,0 +1,81 @@
+-- A fleet that serves: replicas that take each other's place without a gap, memory that is booked, upgrades in rings.
+
+-- A load may have to be on one node: it takes the place of a replica there. `needs_check`: what comes up is asked something
+-- before it gets requests, because others serve as long as it does not.
+alter table loads
+  add column pinned_node_id text references nodes (id) on delete set null,
+  add column needs_check boolean not null default false,
+  -- What was done otherwise than usual, for whoever follows it: that the old one had to go first, say.
+  add column note text not null default '';
+
+alter table replicas
+  -- Which of the model's processes on its node it is, as its worker knows it; its slot may change, this never does.
+  add column place integer not null default 0 check (place >= 0),
+  -- Whether it was asked something yet. Only `passed` gets requests.
+  add column checked text not null default 'passed' check (checked in ('due', 'passed', 'failed')),
+  add column check_holder text,
+  add column check_until timestamptz,
+  add constraint check_lease_is_whole check ((check_holder is null) = (check_until is null));
+-- Those that live and share a number, from before there was one.
+update replicas r set place = n.place
+from (select id, row_number() over (partition by node_id, model order by created_at, id) - 1 as place from replicas where state <> 'exited') n
+where n.id = r.id;
+-- I11, W30: at most one live process per node, model and place.
+create unique index one_live_replica_per_place on replicas (node_id, model, place) where state <> 'exited';
+create index replicas_to_check on replicas (id) where checked = 'due' and state = 'ready';
+
+-- That it may be asked, or may not any more, is a change of where requests go.
+drop trigger replica_changed on replicas;
+create trigger replica_changed after update on replicas for each row
+  when (old.state is distinct from new.state or old.slot is distinct from new.slot or old.checked is distinct from new.checked)
+  execute function replica_changed();
+
+-- Up to which change each controller routes by what is so.
+alter table controllers add column routes_seq bigint not null default 0;
+
+-- Since when all its replicas were busy, and since when fewer would do.
+alter table models
+  add column busy_since timestamptz,
+  add column slack_since timestamptz;
+drop trigger model_changed on models;
+create trigger model_changed after update on models for each row
+  when (to_jsonb(old) - '{used_at,busy_since,slack_since}'::text[] is distinct from to_jsonb(new) - '{used_at,busy_since,slack_since}'::text[])
+  execute function model_changed();
+
+-- A wish whose ring has not begun is not tried.
+alter table intents add column is_held boolean not null default false;
+
+-- An upgrade that goes from ring to ring. It is told through its operation; a row goes with that.
+create table rollouts (
+  operation_id text primary key references operations (id) on delete cascade,
+  backend text not null,
+  -- {canary, max_parallel, min_healthy_ms}
+  spec jsonb not null,
+  state text not null check (state in ('running', 'returning', 'succeeded', 'failed')),
+  -- Which ring is under way; the last one when it is over.
+  ring integer not null default 1 check (ring >= 1),
+  rings integer not null check (rings >= 1),
+  -- Since when all of the ring under way is well.
+  well_since timestamptz,
+  -- Why it goes back, or went.
+  failure jsonb,
+  holder text,
+  lease_until timestamptz,
+  created_at timestamptz not null default now(),
+  finished_at timestamptz,
+  constraint rollout_is_one_case check (case state
+    when 'running' then finished_at is null and failure is null
+    when 'returning' then finished_at is null and failure is not null
+    when 'succeeded' then finished_at is not null and failure is null
+    else finished_at is not null and failure is not null
+  end),
+  constraint rollout_lease_is_whole check ((holder is null) = (lease_until is null))
+);
+create index rollouts_open on rollouts (created_at) where finished_at is null;
+
+-- `proving`: the generation of the wish that came true on that node, while its replicas are moved and watched. `previous`: what
+-- the node goes back to when its ring fails.
+alter table operation_nodes
+  add column proving bigint,
+  add column previous jsonb;
+create index operation_nodes_proving on operation_nodes (proving) where proving is not null;
