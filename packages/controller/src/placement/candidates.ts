@@ -1,5 +1,5 @@
 // What is known of the nodes that could have a model, gathered for placement/choose.
-import { Digest, type BackendName, type ModelConfig } from '@muster/protocol'
+import { Digest, type BackendName, type ModelConfig, type ReplicaId } from '@muster/protocol'
 import type { Catalogue, Offered } from '../gallery/catalogue.ts'
 import { findOffer, isOffered, unknownBackend } from '../gallery/find-offer.ts'
 import { effectiveLabels } from '../nodes/labels.ts'
@@ -22,7 +22,9 @@ export type Wanted = Readonly<{
   avoid: Candidate['id'] | null
   pin: Candidate['id'] | null
 }>
-export type Place = (wanted: Wanted) => Promise<{ placement: Placement; model: PlacementModel }>
+/** Per node, the replicas that live there as it was decided. */
+export type Seen = ReadonlyMap<Candidate['id'], readonly ReplicaId[]>
+export type Place = (wanted: Wanted) => Promise<{ placement: Placement; model: PlacementModel; seen: Seen }>
 
 /** A gallery is not read again for every load of a minute. */
 const galleryAgeMs = 30_000
@@ -56,7 +58,8 @@ export function createPlace({ nodes: store, intents, placement, catalogue }: Pla
     const candidates = nodes.map((node) =>
       candidateOf(node, { hasBackend: hasBackend(node), backend: config.backend, offered, known: known.nodes.get(node.id) }),
     )
-    return { placement: choosePlacement(model, candidates), model }
+    const seen = new Map(nodes.map(({ id }) => [id, known.nodes.get(id)?.live ?? []]))
+    return { placement: choosePlacement(model, candidates), model, seen }
   }
 }
 
@@ -66,7 +69,7 @@ async function offering(backend: BackendName, catalogue: Catalogue): Promise<Off
   return isOffered(recent, backend) ? recent : await catalogue()
 }
 
-type Known = Readonly<{ files: ReadonlySet<string>; replicas: number; replicasOfModel: number }>
+type Known = Readonly<{ files: ReadonlySet<string>; live: readonly ReplicaId[]; replicasOfModel: number }>
 
 function candidateOf(
   node: NodeRecord,
@@ -88,7 +91,7 @@ function candidateOf(
     availableDisk: resources.available_disk,
     totalRam: resources.total_ram,
     totalVram: resources.total_vram,
-    replicas: known?.replicas ?? 0,
+    replicas: known?.live.length ?? 0,
     replicasOfModel: known?.replicasOfModel ?? 0,
   }
 }
