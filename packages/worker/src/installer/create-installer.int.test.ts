@@ -6,9 +6,8 @@ import { FleetError, type Digest, type InstalledBackend } from '@muster/protocol
 import { parseGallery } from '@muster/source'
 import { makeImage, makeIndex, sha256, tar, type HostileRegistry, type ImageFixture } from '@muster/testkit'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { ownPlatform as platform, startRegistryInstaller, type RegistryInstaller } from '../../test/registry-installer.ts'
+import { installContext, ownPlatform as platform, startRegistryInstaller, type RegistryInstaller } from '../../test/registry-installer.ts'
 import { runSh, type TestStore } from '../../test/test-store.ts'
-import { createByteBudget } from '../operations/byte-budget.ts'
 import type { Installer } from '../operations/installer.ts'
 import { Order } from '../operations/order.ts'
 import { perform } from '../operations/perform.ts'
@@ -40,16 +39,8 @@ function publish(text: string): { index: Digest; manifest: Digest; image: ImageF
 /** What the order came to, and how many requests it took. */
 async function carryOut(order: Readonly<Record<string, unknown>>): Promise<{ digest: string | undefined; requests: number }> {
   const before = registry.requests.length
-  const budget = createByteBudget({ totalBytes: 2 ** 24, minimumBytes: 2 ** 20 }).openAccount()
-  const context = {
-    onProgress: () => undefined,
-    onSign: () => undefined,
-    step: () => undefined,
-    signal: new AbortController().signal,
-    budget,
-  }
   const parsed = Order.parse({ kind: 'install', backend: 'b', uri: `${registry.host}/a/b:1`, exact: true, ...order })
-  const { digest } = await perform(parsed, { installer, context })
+  const { digest } = await perform(parsed, { installer, context: installContext() })
   return { digest, requests: registry.requests.length - before }
 }
 const listed = async (): Promise<InstalledBackend | undefined> => (await installer.inventory())[0]

@@ -2,11 +2,11 @@
 // there, proves them, and only then makes them the version in use.
 import { errorCode, type Clock, type Log } from '@muster/host'
 import { parseReference, sourceKind, type FileClient, type NodeTraits, type OciClient, type Platform } from '@muster/source'
-import { failureOf, FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
+import { failureOf, FleetError, unreachable, type BackendName, type InstalledBackend } from '@muster/protocol'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import { storageFailure } from '../storage/disk-full.ts'
-import type { InstalledRecord } from '../storage/installed-record.ts'
+import { goesBy, listedDigest, type InstalledRecord } from '../storage/installed-record.ts'
 import { whileWaiting } from '../storage/while-waiting.ts'
 import type { BuiltinSource } from './builtin-source.ts'
 import { findSource, sourceProblem, type BackendSource, type OfferedGallery } from './find-source.ts'
@@ -52,7 +52,7 @@ export function createInstaller(deps: InstallerDeps): Installer {
     },
     async isInstalled(backend, digest) {
       const record = await find(store, backend)
-      if (record === null || (digest !== undefined && !isOf(record, digest))) return false
+      if (record === null || (digest !== undefined && !goesBy(record, digest))) return false
       return (await store.summary(record.digest)) !== null
     },
     async verify(backend, { signal, onSign }) {
@@ -67,7 +67,7 @@ export function createInstaller(deps: InstallerDeps): Installer {
     },
     async listAs(backend, digest) {
       const record = await find(store, backend)
-      if (record === null || listedDigest(record) === digest || !isOf(record, digest)) return
+      if (record === null || listedDigest(record) === digest || !goesBy(record, digest)) return
       await store.activate({ ...record, is_manifest_pinned: digest === record.digest })
     },
     tidy: (signal) => tidyUp(deps, { signal }),
@@ -163,12 +163,6 @@ async function tidyUp({ store, log }: InstallerDeps, { signal, onSign }: Tidying
     log.warn('not everything that nobody needs was removed', { error }),
   )
 }
-
-const isOf = (record: InstalledRecord, digest: Digest): boolean => record.digest === digest || record.index_digest === digest
-
-/** The one by which it was asked for; else that of the index, which is the same on every machine. */
-const listedDigest = ({ digest, index_digest: index, is_manifest_pinned: isManifestPinned }: InstalledRecord): Digest =>
-  isManifestPinned ? digest : (index ?? digest)
 
 /** A concrete name or an alias that several backends have is none of theirs. */
 async function listedName(store: BackendStore, name: BackendName): Promise<BackendName | null> {

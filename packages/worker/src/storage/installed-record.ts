@@ -22,5 +22,12 @@ export const InstalledRecord = z.object({
 })
 export type InstalledRecord = z.infer<typeof InstalledRecord>
 
+/** The digest under which a version is listed: the one by which it was asked for last; else that of the index, which is the same on every machine. */
+export const listedDigest = ({ digest, index_digest: index, is_manifest_pinned: isManifestPinned }: InstalledRecord): Digest =>
+  isManifestPinned ? digest : (index ?? digest)
+
+/** Either of its digests names it. */
+export const goesBy = (record: InstalledRecord, digest: Digest): boolean => record.digest === digest || record.index_digest === digest
+
 export const Activation = z.object({ format: z.literal(1), current: InstalledRecord, previous: InstalledRecord.nullable() })
 export type Activation = z.infer<typeof Activation>

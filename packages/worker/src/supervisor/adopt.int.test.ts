@@ -65,6 +65,7 @@ async function makePast(): Promise<Past> {
         opIds: [`op-${id}`],
         notedAt: 1,
         digest: null,
+        listed: null,
         stage: stage(run),
         ...more,
       }

@@ -1,11 +1,12 @@
 // What the supervisor needs of the backends on this machine: the tree to start one from, kept while a process runs from it.
 import type { BackendName, Digest } from '@muster/protocol'
 import type { BackendStore } from '../storage/backend-store.ts'
-import type { InstalledRecord } from '../storage/installed-record.ts'
+import { goesBy, listedDigest } from '../storage/installed-record.ts'
 import type { BackendDescription } from '../storage/unpack/artifact.ts'
 
 export type Tree = Readonly<{ digest: Digest; directory: string; description: BackendDescription | null }>
-export type HeldTree = Tree & Disposable
+/** `listed`: the digest under which that version is in the inventory, which is not the tree's where an index led to it. */
+export type HeldTree = Tree & Disposable & Readonly<{ listed: Digest }>
 
 export interface InstalledBackends {
   /** The version in use, or the one that is asked for if it is here. It stays until it is disposed of. Null: not here. */
@@ -34,27 +35,28 @@ export function createInstalledBackends(store: Store): InstalledBackends {
     treeOf,
     hold: (digest) => store.hold([digest]),
     async take(backend, digest) {
-      const found = await digestOf(store, backend, digest)
+      const found = await versionOf(store, backend, digest)
       if (found === null) return null
       using held = new DisposableStack()
-      held.use(store.hold([found]))
-      const tree = await treeOf(found)
+      held.use(store.hold([found.tree]))
+      const tree = await treeOf(found.tree)
       if (tree === null) return null
       const kept = held.move()
-      return { ...tree, [Symbol.dispose]: () => kept.dispose() }
+      return { ...tree, listed: found.listed, [Symbol.dispose]: () => kept.dispose() }
     },
   }
 }
 
-/** Of the tree. What is asked for may be the digest of the index that led to it, and of a version that is not in use. */
-async function digestOf(store: Store, backend: BackendName, digest: Digest | undefined): Promise<Digest | null> {
+type Version = Readonly<{ tree: Digest; listed: Digest }>
+
+/** What is asked for may be the digest of the index that led to a tree, and of a version that is not in use. */
+async function versionOf(store: Store, backend: BackendName, digest: Digest | undefined): Promise<Version | null> {
   const records = await store.list()
   const current =
     records.find(({ name }) => name === backend) ?? records.find((each) => each.concrete === backend || each.alias === backend)
   if (current === undefined) return null
-  if (digest === undefined || isOf(current, digest)) return current.digest
+  if (digest === undefined || goesBy(current, digest)) return { tree: current.digest, listed: listedDigest(current) }
   const previous = (await store.get(current.name))?.previous ?? null
-  return previous !== null && isOf(previous, digest) ? previous.digest : digest
+  const isPrevious = previous !== null && goesBy(previous, digest)
+  return isPrevious ? { tree: previous.digest, listed: listedDigest(previous) } : { tree: digest, listed: digest }
 }
-
-const isOf = (record: InstalledRecord, digest: Digest): boolean => record.digest === digest || record.index_digest === digest

@@ -23,6 +23,8 @@ export async function loadReplica(replica: Replica, turn: Promise<unknown>, deps
     await move(replica, { type: 'stage' }, deps)
     replica.reporter.report({ phase: 'resolving' })
     const tree = replica.held.use(await takeTree(replica.record, deps))
+    // Noted with the next step.
+    replica.record = { ...replica.record, listed: tree.listed }
     const onProgress = replica.reporter.report
     const staged = replica.held.use(await deps.models.stage(order, { signal, onProgress, onSign: replica.reporter.sign }))
     signal.throwIfAborted()

@@ -160,6 +160,7 @@ async function takeOn(world: World, { order, isBare }: { order: LoadModel; isBar
     ...{ node, order, isBare, opIds },
     notedAt: deps.clock.now(),
     digest: null,
+    listed: null,
     stage: { state: 'accepted' },
   }
   const replica = createReplica(record, world.reporterOf(record))

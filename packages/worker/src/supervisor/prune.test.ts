@@ -12,6 +12,7 @@ const record = (id: string, model: string, stage: Stage = { state: 'gone', end: 
   opIds: [],
   notedAt: 0,
   digest: null,
+  listed: null,
   stage,
 })
 

@@ -14,6 +14,7 @@ const record = (id: string, notedAt: number): ReplicaRecord => ({
   opIds: [],
   notedAt,
   digest: null,
+  listed: null,
   stage: { state: 'accepted' },
 })
 

@@ -22,6 +22,11 @@ export const ReplicaRecord = z.object({
   notedAt: z.number(),
   /** Of the tree that its process was started from. */
   digest: Digest.nullable(),
+  /**
+   * Under which that version was listed when it was started: what is said of it as long as it runs, whatever is installed
+   * meanwhile. Null: not started yet, or by a worker that did not note it.
+   */
+  listed: Digest.nullable().default(null),
   stage: Stage,
 })
 export type ReplicaRecord = z.infer<typeof ReplicaRecord>

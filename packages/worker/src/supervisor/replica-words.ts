@@ -1,5 +1,5 @@
 // What is said of a replica to whoever asks, and of its own accord. Pure.
-import type { BackendName, OperationId, OpStatusReply, ReplicaState } from '@muster/protocol'
+import type { BackendName, Digest, OperationId, OpStatusReply, ReplicaState } from '@muster/protocol'
 import type { Said } from '../operations/announcer.ts'
 import type { ProgressState } from '../operations/progress-reporter.ts'
 import { exitReason } from './describe-exit.ts'
@@ -37,7 +37,7 @@ export function newsOf(record: ReplicaRecord): Said[] {
 
 export function loadStatus(opId: OperationId, record: ReplicaRecord, progress: ProgressState | null): OpStatusReply {
   const { order, stage } = record
-  const digest = order.digest ?? record.digest ?? undefined
+  const digest = digestOf(record) ?? undefined
   const about = { op_id: opId, ...(order.epoch === undefined ? {} : { epoch: order.epoch }), ...(digest === undefined ? {} : { digest }) }
   switch (stage.state) {
     case 'accepted':
@@ -80,9 +80,12 @@ const aboutOf = (record: ReplicaRecord, opId: OperationId | undefined = record.o
   replica_id: record.order.replica_id,
   model: record.order.model,
   revision: record.order.revision,
-  backend_digest: record.order.digest ?? record.digest,
+  backend_digest: digestOf(record),
   ...(opId === undefined ? {} : { op_id: opId }),
 })
+
+/** As the inventory has it, so that a controller can compare the two. */
+const digestOf = ({ listed, order, digest }: ReplicaRecord): Digest | null => listed ?? order.digest ?? digest
 
 const eachOp = (record: ReplicaRecord): ReturnType<typeof aboutOf>[] =>
   record.opIds.length === 0 ? [aboutOf(record)] : record.opIds.map((opId) => aboutOf(record, opId))
