@@ -79,13 +79,13 @@ export class IntentStore {
       with due as (
         select i.node_id, i.backend, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
-        where i.next_at <= now() and not i.is_parked and not i.cancel_asked
+        where i.next_at <= now() and not i.is_parked and not i.is_held and not i.cancel_asked
           and n.approved_at is not null and n.node_type <> 'agent' and not n.draining
           and p.liveness = 'present' and p.answering <> 'unproven'
           and not (i.kind = 'delete' and exists (
             select from replicas r where r.node_id = i.node_id and r.backend = i.backend and r.state = 'draining'))
           and not exists (
-            select from intents older where older.node_id = i.node_id and older.generation < i.generation and not older.cancel_asked
+            select from intents older where older.node_id = i.node_id and older.generation < i.generation and not older.cancel_asked and not older.is_held
               and older.state in ('waiting', 'sending', 'working') and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now())
           )
         order by i.next_at, i.generation limit ${sql.lit(limit)} for update of i skip locked
@@ -260,7 +260,7 @@ export class IntentStore {
         select from intents where state in ('sending', 'working') or state = 'waiting' and cancel_asked
       ) as is_busy
       from (
-        select min(next_at) as at from intents where next_at > now() and not is_parked and not cancel_asked
+        select min(next_at) as at from intents where next_at > now() and not is_parked and not is_held and not cancel_asked
         union all select min(lease_until) from intents where lease_until is not null
         union all select min(accepted_at + make_interval(secs => case kind when 'upgrade' then ${timeouts.upgradeMs / 1000}::float8
           else ${timeouts.installMs / 1000}::float8 end)) from intents where state = 'working' and not is_overdue and wait = 'result'

@@ -452,8 +452,6 @@ create table rollouts (
   rings integer not null,
   well_since timestamp with time zone,
   failure jsonb,
-  holder text,
-  lease_until timestamp with time zone,
   created_at timestamp with time zone not null default now(),
   finished_at timestamp with time zone,
   constraint rollouts_pkey PRIMARY KEY (operation_id),
@@ -462,13 +460,12 @@ create table rollouts (
 CASE state
     WHEN 'running'::text THEN ((finished_at IS NULL) AND (failure IS NULL))
     WHEN 'returning'::text THEN ((finished_at IS NULL) AND (failure IS NOT NULL))
-    WHEN 'succeeded'::text THEN ((finished_at IS NOT NULL) AND (failure IS NULL))
-    ELSE ((finished_at IS NOT NULL) AND (failure IS NOT NULL))
+    WHEN 'failed'::text THEN ((finished_at IS NOT NULL) AND (failure IS NOT NULL))
+    ELSE ((finished_at IS NOT NULL) AND (failure IS NULL))
 END),
-  constraint rollout_lease_is_whole CHECK (((holder IS NULL) = (lease_until IS NULL))),
   constraint rollouts_ring_check CHECK ((ring >= 1)),
   constraint rollouts_rings_check CHECK ((rings >= 1)),
-  constraint rollouts_state_check CHECK ((state = ANY (ARRAY['running'::text, 'returning'::text, 'succeeded'::text, 'failed'::text])))
+  constraint rollouts_state_check CHECK ((state = ANY (ARRAY['running'::text, 'returning'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
 );
 
 create table schema_migrations (
@@ -496,7 +493,7 @@ CREATE INDEX changes_by_seq ON public.changes USING btree (seq);
 
 CREATE INDEX intent_events_by_row ON public.intent_events USING btree (node_id, backend, id);
 
-CREATE INDEX intents_due ON public.intents USING btree (next_at, generation) WHERE ((next_at IS NOT NULL) AND (NOT is_parked));
+CREATE INDEX intents_due ON public.intents USING btree (next_at, generation) WHERE ((next_at IS NOT NULL) AND (NOT is_parked) AND (NOT is_held));
 
 CREATE INDEX intents_leased ON public.intents USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
@@ -687,14 +684,13 @@ begin
   where node_id = old.id and state in ('waiting', 'sending', 'working') order by generation;
   with closed as (
     update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
-      error = null, error_code = null, next_retry_at = null
-    where node_id = old.id and status = 'open' returning operation_id, generation
+      proving = null, error = null, error_code = null, next_retry_at = null
+    where node_id = old.id and status = 'open' returning operation_id
   ), counted as (
     update operations o set open_nodes = o.open_nodes - 1, finished_at = case when o.open_nodes = 1 then now() end
-    from closed c where o.id = c.operation_id and c.generation is not null returning o.id
+    from closed c where o.id = c.operation_id and o.backend is not null returning o.id
   )
-  select array_agg(id order by id) into told
-  from (select id from counted union select operation_id from closed where generation is null) e (id);
+  select array_agg(id order by id) into told from (select id from counted union select operation_id from closed) e (id);
   perform record_change('operation', id, false) from unnest(told) id;
   perform record_change('backend', e.name, false)
   from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;

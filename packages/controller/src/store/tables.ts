@@ -314,13 +314,11 @@ export interface RolloutsTable {
   operation_id: string
   backend: string
   spec: Json
-  state: 'running' | 'returning' | 'succeeded' | 'failed'
+  state: 'running' | 'returning' | 'succeeded' | 'failed' | 'cancelled'
   ring: Defaulted<number>
   rings: number
   well_since: Timestamp | null
   failure: Json | null
-  holder: string | null
-  lease_until: Timestamp | null
   created_at: Defaulted<Timestamp>
   finished_at: Timestamp | null
 }

@@ -42,40 +42,64 @@ create trigger model_changed after update on models for each row
   when (to_jsonb(old) - '{used_at,busy_since,slack_since}'::text[] is distinct from to_jsonb(new) - '{used_at,busy_since,slack_since}'::text[])
   execute function model_changed();
 
--- A wish whose ring has not begun is not tried.
+-- A wish whose ring has not begun is not tried, however due it is; so it is not among those that are looked at.
 alter table intents add column is_held boolean not null default false;
+drop index intents_due;
+create index intents_due on intents (next_at, generation) where next_at is not null and not is_parked and not is_held;
 
--- An upgrade that goes from ring to ring. It is told through its operation; a row goes with that.
+-- An upgrade that goes from ring to ring. It is told through its operation; a row goes with that. Nobody holds one: a look at
+-- it reads, decides and writes in one transaction, and whoever looks next comes to the same.
 create table rollouts (
   operation_id text primary key references operations (id) on delete cascade,
   backend text not null,
-  -- {canary, max_parallel, min_healthy_ms}
+  -- {canary, maxParallel, minHealthyMs}
   spec jsonb not null,
-  state text not null check (state in ('running', 'returning', 'succeeded', 'failed')),
+  state text not null check (state in ('running', 'returning', 'succeeded', 'failed', 'cancelled')),
   -- Which ring is under way; the last one when it is over.
   ring integer not null default 1 check (ring >= 1),
   rings integer not null check (rings >= 1),
-  -- Since when all of the ring under way is well.
+  -- Since when all that is under way is well.
   well_since timestamptz,
   -- Why it goes back, or went.
   failure jsonb,
-  holder text,
-  lease_until timestamptz,
   created_at timestamptz not null default now(),
   finished_at timestamptz,
   constraint rollout_is_one_case check (case state
     when 'running' then finished_at is null and failure is null
     when 'returning' then finished_at is null and failure is not null
-    when 'succeeded' then finished_at is not null and failure is null
-    else finished_at is not null and failure is not null
-  end),
-  constraint rollout_lease_is_whole check ((holder is null) = (lease_until is null))
+    when 'failed' then finished_at is not null and failure is not null
+    else finished_at is not null and failure is null
+  end)
 );
 create index rollouts_open on rollouts (created_at) where finished_at is null;
 
 -- `proving`: the generation of the wish that came true on that node, while its replicas are moved and watched. `previous`: what
--- the node goes back to when its ring fails.
+-- the node goes back to when the rollout fails (a plan); null when nobody knows.
 alter table operation_nodes
   add column proving bigint,
   add column previous jsonb;
 create index operation_nodes_proving on operation_nodes (proving) where proving is not null;
+
+-- As before; a node that is being proven is counted too, as every node of an operation about a backend is.
+create or replace function node_removed() returns trigger language plpgsql as $$
+declare
+  told text[];
+begin
+  insert into intent_events (node_id, backend, generation, epoch, type, detail)
+  select node_id, backend, generation, epoch, 'cancelled', '{"reason": "node removed"}' from intents
+  where node_id = old.id and state in ('waiting', 'sending', 'working') order by generation;
+  with closed as (
+    update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
+      proving = null, error = null, error_code = null, next_retry_at = null
+    where node_id = old.id and status = 'open' returning operation_id
+  ), counted as (
+    update operations o set open_nodes = o.open_nodes - 1, finished_at = case when o.open_nodes = 1 then now() end
+    from closed c where o.id = c.operation_id and o.backend is not null returning o.id
+  )
+  select array_agg(id order by id) into told from (select id from counted union select operation_id from closed) e (id);
+  perform record_change('operation', id, false) from unnest(told) id;
+  perform record_change('backend', e.name, false)
+  from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;
+  return old;
+end
+$$;
