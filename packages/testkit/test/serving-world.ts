@@ -1,4 +1,5 @@
 // A real controller on a real database, and rows that say which replicas run where: behind them are stub gateways.
+import { join } from 'node:path'
 import { newId } from '@muster/host'
 import { backendList, NodeId } from '@muster/protocol'
 import { createTestDatabase, makeTempDir, startTestController, waitFor, type TestController } from '@muster/testkit'
@@ -11,6 +12,8 @@ export interface ServingWorld extends AsyncDisposable {
   readonly controller: TestController
   readonly databaseUrl: string
   readonly db: Client
+  /** One more, on the same database and bus; it ends with the world. */
+  addController(): Promise<TestController>
   /** A healthy node with its gateway. */
   addNode(name: string): Promise<StubGateway>
   addModel(name: string): Promise<void>
@@ -18,7 +21,13 @@ export interface ServingWorld extends AsyncDisposable {
   addReplica(model: string, node: StubGateway): Promise<string>
   /** Waits until the controller knows that many replicas of it. */
   untilRoutable(model: string): Promise<void>
-  chat(model: string, more?: object, options?: { headers?: Record<string, string>; signal?: AbortSignal }): Promise<Response>
+  chat(model: string, more?: object, options?: ChatOptions): Promise<Response>
+}
+export interface ChatOptions {
+  readonly headers?: Record<string, string>
+  readonly signal?: AbortSignal
+  /** Which controller is asked; the first unless told. */
+  readonly at?: TestController
 }
 
 export interface WorldOptions {
@@ -31,12 +40,16 @@ export interface WorldOptions {
 export async function startServingWorld(options: WorldOptions = {}): Promise<ServingWorld> {
   const directory = await makeTempDir()
   const database = await createTestDatabase({ serverUrl: options.serverUrl ?? inject('postgresUrl') })
-  const controller = await startTestController({
-    directory: directory.path,
-    databaseUrl: database.url,
-    ...(options.flags === undefined ? {} : { flags: options.flags }),
-    ...(options.log === undefined ? {} : { log: options.log }),
-  })
+  const start = (name: string, hub?: TestController['hub']): Promise<TestController> =>
+    startTestController({
+      directory: join(directory.path, name),
+      databaseUrl: database.url,
+      ...(hub === undefined ? {} : { hub }),
+      ...(options.flags === undefined ? {} : { flags: options.flags }),
+      ...(options.log === undefined ? {} : { log: options.log }),
+    })
+  const controller = await start('first')
+  const others: TestController[] = []
   const db = new Client({ connectionString: database.url })
   await db.connect()
   db.on('error', () => undefined) // the server may be taken away
@@ -71,7 +84,7 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
   }
 
   const stop = async (): Promise<void> => {
-    await controller.stop()
+    for (const each of [controller, ...others]) await each.stop()
     await bus.close()
     await db.end().catch(() => undefined)
     for (const gateway of gateways) await gateway.stop()
@@ -83,6 +96,11 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
     databaseUrl: database.url,
     db,
     addNode,
+    async addController() {
+      const added = await start(`other-${others.length}`, controller.hub)
+      others.push(added)
+      return added
+    },
     async addModel(name) {
       const config = { name, backend: 'stub', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: { max_replicas: 0 } }
       await db.query(`insert into models (name, config, revision, backend, used_at) values ($1, $2, 'r1', 'stub', now())`, [name, config])
@@ -108,8 +126,8 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
       return id
     },
     untilRoutable,
-    chat: (model, more = {}, { headers = {}, signal } = {}) =>
-      fetch(`${controller.url}/v1/chat/completions`, {
+    chat: (model, more = {}, { headers = {}, signal, at = controller } = {}) =>
+      fetch(`${at.url}/v1/chat/completions`, {
         method: 'POST',
         headers: { 'content-type': 'application/json', ...headers },
         body: JSON.stringify({ model, messages: [{ role: 'user', content: 'hello' }], ...more }),

@@ -26,6 +26,7 @@ const keyOf = (object: ObjectKey): string => `${object.kind} ${object.id}`
 export class ChangeFeed {
   readonly #deps: { readonly changes: ChangeStore; readonly clock: Clock; readonly log: Log }
   readonly #listeners = new Set<ChangeListener>()
+  readonly #followers = new Set<() => void>()
   /** Watchers by object: each of thousands of workers waits for news of itself. */
   readonly #watched = new Map<string, Set<() => void>>()
   readonly #wakeable: ReturnType<typeof createWakeable>
@@ -53,6 +54,11 @@ export class ChangeFeed {
   listen(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
+  }
+
+  /** Told when the cursor moved, which is later than the news it moves over; and when it is known for the first time. */
+  follow(onMoved: () => void): void {
+    this.#followers.add(onMoved)
   }
 
   /**
@@ -88,7 +94,8 @@ export class ChangeFeed {
 
   async #read(): Promise<void> {
     const { changes: store, clock } = this.#deps
-    const isFirst = this.#checkpoints === null
+    const before = this.cursor
+    const isFirst = before === null
     // It begins with the oldest number that can be asked for, and counts all that is there as told: nobody listened
     // before. What was drawn earlier and is committed later is then news like any other.
     this.#checkpoints ??= startAt(await store.floor())
@@ -100,6 +107,7 @@ export class ChangeFeed {
     this.#told = new Map(snapshot.changes.filter((change) => change.seq > settled).map((change) => [keyOf(change), change.seq]))
     if (news.length > 0) this.#newsAt = clock.monotonic()
     if (news.length > 0 && !isFirst) this.#tell({ changes: news, cursor: settled })
+    if (settled !== before) for (const onMoved of this.#followers) onMoved()
   }
 
   #tell(batch: ChangeBatch): void {

@@ -42,9 +42,8 @@ async function world(first: LoadStatus | Error = loading) {
   const rows = { models: [{ name: 'tiny', createdAt: '2026-01-01' }], replicas: [] as ReadyReplica[] }
   const table = new ReplicaTable({
     routes: { models: async () => rows.models, replicas: async () => rows.replicas },
-    controllerId: 'c',
-    clock: systemClock,
-    log: silentLog,
+    ...{ notedTo: () => null, onRead: () => undefined },
+    ...{ controllerId: 'c', clock: systemClock, log: silentLog },
   })
   const stopping = new AbortController()
   const running = table.run(stopping.signal)

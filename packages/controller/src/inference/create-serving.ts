@@ -7,6 +7,7 @@ import { createGateways } from '../routing/gateways.ts'
 import { createInFlight } from '../routing/in-flight.ts'
 import { ReplicaTable } from '../routing/replica-table.ts'
 import { createSuspects } from '../routing/suspects.ts'
+import { createTeller } from '../routing/teller.ts'
 import type { ControllerSettings } from '../settings.ts'
 import { StatsBook } from '../stats/stats-book.ts'
 import { createStatsWriter } from '../stats/write-stats.ts'
@@ -18,7 +19,7 @@ import { createInference, type Served } from './serve.ts'
 import { createUsedMarks } from './used-marks.ts'
 
 export interface ServingDeps {
-  readonly store: Pick<Store, 'routes' | 'stats'>
+  readonly store: Pick<Store, 'routes' | 'stats' | 'controllers'>
   readonly feed: ChangeFeed
   readonly controllerId: string
   readonly settings: Pick<ControllerSettings, 'modelLoadWait' | 'exposeRouting' | 'idleScaleDown'>
@@ -34,8 +35,17 @@ export interface ServingDeps {
 export function createServing(deps: ServingDeps) {
   const { store, feed, controllerId, settings, metrics, loads, clock, log, errorEvent } = deps
   const { routes } = store
-  const table = new ReplicaTable({ routes, controllerId, clock, log })
+  const table: ReplicaTable = new ReplicaTable({
+    ...{ routes, controllerId, clock, log },
+    notedTo: () => feed.cursor,
+    onRead: () => teller.wake(),
+  })
+  const teller = createTeller({ controllers: store.controllers, controllerId, holdsTo: () => table.holdsTo, clock, log })
   feed.listen(({ changes }) => table.note(changes))
+  feed.follow(() => {
+    table.noteMoved()
+    teller.wake()
+  })
   const inFlight = createInFlight()
   const suspects = createSuspects(clock)
   const gateways = createGateways()
@@ -64,7 +74,7 @@ export function createServing(deps: ServingDeps) {
     },
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      await Promise.all([table.run(signal), used.run(signal), writer.run(signal)])
+      await Promise.all([table.run(signal), teller.run(signal), used.run(signal), writer.run(signal)])
       await gateways.close()
     },
   }

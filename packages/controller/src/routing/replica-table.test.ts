@@ -1,20 +1,27 @@
 import { checkGatewayToken, Secret, silentLog, systemClock } from '@muster/host'
 import { gatewayScope, NodeId, ReplicaId } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { ReadyReplica, RoutableModel, RouteScope } from '../store/routes.ts'
 import { ReplicaTable } from './replica-table.ts'
 
-const replica = ({ id = 'r-1', model = 'tiny', secret = 's' } = {}): ReadyReplica => ({
-  ...{ id: ReplicaId.parse(id), model, revision: 'rev-1' },
+interface Made {
+  readonly id?: string
+  readonly secret?: string
+  readonly node?: Partial<ReadyReplica['node']>
+}
+const replica = ({ id = 'r-1', secret = 's', node = {} }: Made = {}): ReadyReplica => ({
+  ...{ id: ReplicaId.parse(id), model: 'tiny', revision: 'rev-1' },
   node: {
     ...{ id: NodeId.parse('n-1'), name: 'gpu-1', gatewayUrl: 'http://127.0.0.1:1', gatewaySecret: new Secret(secret) },
     ...{ approved: true, draining: false, liveness: 'present', answering: 'yes', lastSeenAt: null },
+    ...node,
   },
 })
 const modelOf = (name: string): RoutableModel => ({ name, createdAt: '2026-01-01' })
 
 function world() {
+  const feed: { cursor: number | null } = { cursor: 0 }
   const rows = { models: [modelOf('tiny')], replicas: [replica()] }
   const scopes: RouteScope[] = []
   /** The next answer is taken from the rows at once, and arrives when it is let go. */
@@ -31,6 +38,7 @@ function world() {
       },
       replicas: async (scope) => rows.replicas.filter(({ model }) => scope?.models.includes(model) ?? true),
     },
+    ...{ notedTo: () => feed.cursor, onRead: () => undefined },
     ...{ controllerId: 'c', clock: systemClock, log: silentLog },
   })
   const hold = (): (() => void) => {
@@ -38,7 +46,7 @@ function world() {
     held = mine
     return mine.resolve
   }
-  return { table, rows, scopes, hold }
+  return { table, rows, scopes, hold, feed }
 }
 
 it('I14 a node with another secret is asked with another token, at the next look', async () => {
@@ -97,4 +105,73 @@ it('one model that was read says nothing of all others', async () => {
   const { table } = world()
   await table.learn('tiny')
   expect([table.find('tiny')?.replicas.length, table.isLoaded]).toEqual([1, false])
+})
+
+it.each<[string, Partial<ReadyReplica['node']>, number]>([
+  ['is asked while its node is drained', { draining: true }, 1],
+  ['is not asked while its node is silent', { liveness: 'silent' }, 0],
+  ['is not asked while its node is drained and silent', { draining: true, liveness: 'silent' }, 0],
+  ['is not asked when its node was stopped', { liveness: 'left' }, 0],
+  ['is not asked while its node answers nobody', { draining: true, answering: 'no' }, 0],
+  ['is not asked while its node is not approved', { approved: false }, 0],
+])('G10 a replica that is ready %s', async (_, node, want) => {
+  const { table, rows } = world()
+  rows.replicas = [replica({ node })]
+  await table.learn('tiny')
+  expect(table.find('tiny')?.replicas).toHaveLength(want)
+})
+
+async function whileRunning(table: ReplicaTable, work: () => Promise<void>): Promise<void> {
+  const stopping = new AbortController()
+  const ran = table.run(stopping.signal)
+  await work().finally(() => stopping.abort())
+  await ran
+}
+const changed = (seq: number) => [{ kind: 'model', id: 'tiny', seq, deleted: false }]
+
+describe('up to which change it holds what is so', () => {
+  it('is where the feed was when the read began, not where it is when that ends', async () => {
+    const { table, hold, scopes, feed } = world()
+    feed.cursor = 5
+    await whileRunning(table, async () => {
+      const letGo = hold()
+      await waitFor(() => scopes.length === 1, { what: 'the first read' })
+      feed.cursor = 6
+      table.note(changed(6))
+      expect(table.holdsTo).toBeNull()
+      const letGoOfSecond = () => waitFor(() => scopes.length === 2, { what: 'the second read' })
+      letGo()
+      await waitFor(() => table.holdsTo !== null, { what: 'the first read to end' })
+      expect(table.holdsTo).toBe(5)
+      await letGoOfSecond()
+      await waitFor(() => table.holdsTo === 6, { what: 'the second read to end' })
+    })
+  })
+
+  it('moves on without a read when what changed is nothing that is routed by', async () => {
+    const { table, scopes, feed } = world()
+    await whileRunning(table, async () => {
+      await waitFor(() => table.holdsTo === 0, { what: 'the first read' })
+      feed.cursor = 7
+      table.note([{ kind: 'operation', id: 'o', seq: 7, deleted: false }])
+      expect([table.holdsTo, scopes.length]).toEqual([7, 1])
+      table.note(changed(8))
+      feed.cursor = 8
+      expect(table.holdsTo).toBe(7)
+    })
+  })
+
+  it('is not known until all was read after the changes began to be followed: what came before may be missed', async () => {
+    const { table, scopes, feed } = world()
+    feed.cursor = null
+    await whileRunning(table, async () => {
+      await waitFor(() => table.isLoaded, { what: 'the first read' })
+      expect(table.holdsTo).toBeNull()
+      feed.cursor = 3
+      expect(table.holdsTo).toBeNull()
+      table.noteMoved()
+      await waitFor(() => table.holdsTo === 3, { what: 'the second read' })
+      expect(scopes).toEqual([null, null])
+    })
+  })
 })

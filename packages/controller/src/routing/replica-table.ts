@@ -1,5 +1,6 @@
-// Where requests can go, in memory: every model, with its replicas that are ready on nodes that are healthy. Kept fresh
+// Where requests can go, in memory: every model, with its replicas that serve on nodes that can be reached. Kept fresh
 // by what changes, re-read as a whole now and then and on doubt; while the database is away the last state serves on.
+// It can say up to which change it holds what is so: whoever waits for all controllers to know of one compares that.
 import { createTrouble, createWakeable, mintGatewayToken, type Clock, type Log, type Secret } from '@muster/host'
 import { gatewayPaths, gatewayScope, nodeStatus, type NodeId, type ReplicaId } from '@muster/protocol'
 import type { Change } from '../store/changes.ts'
@@ -31,6 +32,10 @@ export interface KnownModel {
 }
 export interface ReplicaTableDeps {
   readonly routes: Pick<RouteStore, 'models' | 'replicas'>
+  /** Up to which change everything was noted here; null while that is not known, and then something may have been missed. */
+  readonly notedTo: () => number | null
+  /** It read, so that it may hold more than before. */
+  readonly onRead: () => void
   /** Named in the tokens. */
   readonly controllerId: string
   readonly clock: Clock
@@ -48,6 +53,9 @@ export class ReplicaTable {
   #learning: { readonly models: Set<string>; readonly done: Promise<void> } | null = null
   #isLoaded = false
   #dirty = { all: true, models: new Set<string>(), nodes: new Set<string>() }
+  #isReading = false
+  /** Null until all was read after the changes began to be followed. */
+  #holdsTo: number | null = null
 
   constructor(deps: ReplicaTableDeps) {
     this.#deps = deps
@@ -57,6 +65,12 @@ export class ReplicaTable {
   /** False until all of it was read for the first time: nothing can be said of any model. */
   get isLoaded(): boolean {
     return this.#isLoaded
+  }
+
+  /** Up to which change it holds what is so. Null: not known. */
+  get holdsTo(): number | null {
+    if (this.#holdsTo !== null && !this.#isReading && !this.#isDirty()) this.#holdsTo = this.#deps.notedTo() ?? this.#holdsTo
+    return this.#holdsTo
   }
 
   find(model: string): KnownModel | undefined {
@@ -106,6 +120,13 @@ export class ReplicaTable {
     }
   }
 
+  /** More was noted than is told by `note`: that nothing else happened, or that changes are followed from now on. */
+  noteMoved(): void {
+    if (this.#holdsTo !== null || this.#dirty.all) return
+    this.#dirty.all = true
+    this.#wakeable.wake()
+  }
+
   /** A replica of it did not answer as it should: what is known may be old. */
   doubt(model: string): void {
     this.#dirty.models.add(model)
@@ -119,21 +140,41 @@ export class ReplicaTable {
     let readAllAt = -Infinity
     while (!signal.aborted) {
       if (clock.monotonic() - readAllAt >= rereadEveryMs) this.#dirty.all = true
-      const dirty = this.#dirty
-      this.#dirty = { all: false, models: new Set(), nodes: new Set() }
+      const wasAll = this.#dirty.all
       try {
-        await this.#readInTurn(() => (dirty.all ? null : { models: [...dirty.models], nodes: [...dirty.nodes] }))
-        if (dirty.all) readAllAt = clock.monotonic()
+        await this.#readDirty()
+        if (wasAll) readAllAt = clock.monotonic()
         trouble.over()
       } catch (error) {
         trouble.failed({ error })
-        this.#putBack(dirty)
         await clock.sleep(retryMs, signal).catch(() => undefined)
         continue
       }
+      this.#deps.onRead()
       await clock.sleep(pauseMs, signal).catch(() => undefined)
       await this.#wakeable.pause(Math.max(readAllAt + rereadEveryMs - clock.monotonic(), 0), signal).catch(() => false)
     }
+  }
+
+  /** What was noted before it begins, and after that it holds all of it. */
+  async #readDirty(): Promise<void> {
+    const [dirty, notedTo] = [this.#dirty, this.#deps.notedTo()]
+    this.#dirty = { all: false, models: new Set(), nodes: new Set() }
+    this.#isReading = true
+    try {
+      await this.#readInTurn(() => (dirty.all ? null : { models: [...dirty.models], nodes: [...dirty.nodes] }))
+      if (dirty.all || this.#holdsTo !== null) this.#holdsTo = notedTo ?? this.#holdsTo
+    } catch (error) {
+      this.#putBack(dirty)
+      throw error
+    } finally {
+      this.#isReading = false
+    }
+  }
+
+  #isDirty(): boolean {
+    const { all, models, nodes } = this.#dirty
+    return all || models.size > 0 || nodes.size > 0
   }
 
   #putBack(dirty: { all: boolean; models: Set<string>; nodes: Set<string> }): void {
@@ -186,7 +227,8 @@ export class ReplicaTable {
 
   /** None when nothing can be sent there now. */
   #routeOf({ id, model, revision, node }: ReadyReplica, before: Route | undefined): Route[] {
-    if (nodeStatus(node).status !== 'healthy' || !URL.canParse(node.gatewayUrl)) return []
+    // Drained nodes serve on until what they run is drained itself.
+    if (nodeStatus({ ...node, draining: false }).status !== 'healthy' || !URL.canParse(node.gatewayUrl)) return []
     const { origin, pathname } = new URL(node.gatewayUrl)
     const path = `${pathname.replace(/\/+$/, '')}${gatewayPaths.replica(id)}`
     const secret = node.gatewaySecret

@@ -29,11 +29,21 @@ export class ControllerStore {
   async listLive(withinMs: number): Promise<ControllerRecord[]> {
     return await this.#db
       .selectFrom('controllers')
-      .selectAll()
+      .select(['id', 'url', 'version', 'started_at', 'last_seen_at'])
       .where('last_seen_at', '>', sql<string>`now() - make_interval(secs => ${withinMs / 1000})`)
       .orderBy('started_at')
       .orderBy('id')
       .execute()
+  }
+
+  /** Everything that changed up to there is what it routes by. False when it has no row yet. */
+  async recordRoutes(id: string, seq: number): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('controllers')
+      .set({ routes_seq: sql<number>`greatest(routes_seq, ${seq})` })
+      .where('id', '=', id)
+      .executeTakeFirst()
+    return numUpdatedRows > 0n
   }
 
   async remove(id: string): Promise<void> {

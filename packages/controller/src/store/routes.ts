@@ -1,4 +1,4 @@
-// Every query about where requests can go: models, and their replicas that are ready, with the doors of their nodes.
+// Every query about where requests can go: models, and their replicas that serve, with the doors of their nodes.
 import { Secret } from '@muster/host'
 import { NodeId, ReplicaId, type Answering, type Liveness, type NodeType } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
@@ -48,15 +48,19 @@ export class RouteStore {
     return await (scope === null ? all : all.where('name', 'in', scope.models)).execute()
   }
 
-  /** Ready, in the place of a slot, and of the revision that its model has now: what else runs gets nothing new. */
+  /**
+   * Ready, in the place of a slot, and known to answer. Of any revision: what takes its place comes up first, and only then
+   * is it drained. Whether its node can be reached is for the reader.
+   */
   async replicas(scope: RouteScope): Promise<ReadyReplica[]> {
     const all = this.#db
       .selectFrom('replicas')
-      .innerJoin('models', (join) => join.onRef('models.name', '=', 'replicas.model').onRef('models.revision', '=', 'replicas.revision'))
+      .innerJoin('models', 'models.name', 'replicas.model')
       .innerJoin('nodes', 'nodes.id', 'replicas.node_id')
       .innerJoin('node_pulses', 'node_pulses.node_id', 'nodes.id')
       .where('replicas.state', '=', 'ready')
       .where('replicas.slot', 'is not', null)
+      .where('replicas.checked', '=', 'passed')
       .select(['replicas.id as replica_id', 'replicas.model', 'replicas.revision', 'nodes.id as node_id', 'nodes.name as node_name'])
       .select(['gateway_url', 'gateway_secret', 'approved_at', 'draining', 'liveness', 'answering', 'last_seen_at'])
     const rows = await (

@@ -1,0 +1,68 @@
+// How far each controller routes by what is so: what others compare before they end a replica (dynamo #13622, kserve #5983).
+import { waitFor, type TestController } from '@muster/testkit'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { startServingWorld, type ServingWorld } from './serving-world.ts'
+import type { StubGateway } from './stub-gateway.ts'
+
+let world: ServingWorld
+let other: TestController
+let node: StubGateway
+
+beforeAll(async () => {
+  world = await startServingWorld({ flags: { 'expose-routing': true } })
+  other = await world.addController()
+  node = await world.addNode('gpu-1')
+  await world.addModel('tiny')
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+/** Of each controller, the lowest first. */
+async function told(): Promise<number[]> {
+  const { rows } = await world.db.query<{ routes_seq: string }>('select routes_seq from controllers order by routes_seq')
+  return rows.map((row) => Number(row.routes_seq))
+}
+async function changeOf(replica: string): Promise<number> {
+  const { rows } = await world.db.query<{ seq: string }>(`select seq from changes where kind = 'replica' and id = $1`, [replica])
+  return Number(rows[0]?.seq ?? Number.NaN)
+}
+const untilAllAre = (seq: number): Promise<unknown> =>
+  waitFor(async () => (await told()).length === 2 && (await told()).every((each) => each >= seq), { what: 'all controllers to know' })
+
+it('every controller tells that it routes to a new replica, and then it does', async () => {
+  const replica = await world.addReplica('tiny', node)
+  await untilAllAre(await changeOf(replica))
+  for (const at of [world.controller, other]) {
+    const response = await world.chat('tiny', {}, { at })
+    expect([response.status, response.headers.get('x-muster-replica')]).toEqual([200, replica])
+  }
+})
+
+it('W21 one that tells that it knows of a drained replica sends nothing more there', async () => {
+  const [stays, goes] = [await world.addNode('stays'), await world.addNode('goes')]
+  await world.addModel('moving')
+  await world.addReplica('moving', stays)
+  const old = await world.addReplica('moving', goes)
+  await untilAllAre(await changeOf(old))
+  let isAsking = true
+  const asking = [world.controller, other].flatMap((at) =>
+    Array.from({ length: 4 }, async () => {
+      while (isAsking) expect((await world.chat('moving', {}, { at })).status).toBe(200)
+    }),
+  )
+  await world.db.query(`update replicas set state = 'draining', drain_since = now() where id = $1`, [old])
+  await untilAllAre(await changeOf(old))
+  const before = goes.requests.length
+  const served = stays.requests.length
+  await waitFor(() => stays.requests.length > served + 50, { what: 'more requests' })
+  expect(goes.requests.length).toBe(before)
+  isAsking = false
+  await Promise.all(asking)
+})
+
+it('a controller that stops is not waited for', async () => {
+  const leaving = await world.addController()
+  await waitFor(async () => (await told()).length === 3, { what: 'the third one' })
+  await waitFor(async () => (await told()).every((each) => each > 0), { what: 'the third one to tell' })
+  await leaving.stop()
+  expect(await told()).toHaveLength(2)
+})
