@@ -4,8 +4,13 @@ import { accessSync, constants, existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { environment, seconds } from './environment.ts'
 
-/** Each is the name of the program and of its package. */
-const needed = ['nats-server', 'docker-registry', 'chromium']
+/** Programs, and the packages they come in. */
+const needed = new Map([
+  ['nats-server', 'nats-server'],
+  ['docker-registry', 'docker-registry'],
+  ['chromium', 'chromium'],
+  ['ip', 'iproute2'],
+])
 
 /** False, after saying what is missing and how to get it, if the tests can't run. */
 export function ensureTestTools(): boolean {
@@ -20,8 +25,9 @@ export function ensureTestTools(): boolean {
 }
 
 function findMissing(): string[] {
-  const directories = (environment['PATH'] ?? '').split(delimiter)
-  return needed.filter((program) => !directories.some((directory) => isExecutable(join(directory, program))))
+  const directories = [...(environment['PATH'] ?? '').split(delimiter), '/usr/sbin']
+  const isThere = (program: string): boolean => directories.some((directory) => isExecutable(join(directory, program)))
+  return [...needed].filter(([program]) => !isThere(program)).map(([, name]) => name)
 }
 
 function isExecutable(file: string): boolean {

@@ -16,6 +16,8 @@ export interface ClusterOptions {
   readonly controllers: number
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
+  /** The address of controllers; loopback unless told. */
+  readonly host?: string
 }
 export interface RunningController {
   readonly api: ApiClient
@@ -29,6 +31,8 @@ export interface WorkerOptions {
   /** Given the first time only; a worker that is known needs none. */
   readonly token?: string
   readonly args?: readonly string[]
+  /** A network namespace to run in. */
+  readonly within?: string
 }
 
 /** A node as the API shows it, as far as tests look. */
@@ -48,28 +52,47 @@ export async function nodesOf(api: ApiClient): Promise<SeenNode[]> {
 
 export async function startCluster(options: ClusterOptions) {
   const { processes, directory } = options
-  const startController = async (index: number): Promise<RunningController> => {
-    const dataDir = join(directory, `controller-${index}`)
-    const port = await freePort()
-    const url = `http://127.0.0.1:${port}`
-    const process = await processes.muster(
-      ['controller', '--port', String(port), '--data-dir', dataDir, '--nats-url', options.natsUrl, ...(options.args ?? [])],
+  const launch = ({ url, dataDir }: Pick<RunningController, 'url' | 'dataDir'>): Promise<StartedProcess> =>
+    processes.muster(
+      [
+        'controller',
+        '--host',
+        new URL(url).hostname,
+        '--port',
+        new URL(url).port,
+        '--data-dir',
+        dataDir,
+        '--nats-url',
+        options.natsUrl,
+        ...(options.args ?? []),
+      ],
       { env: { MUSTER_DATABASE_URL: options.databaseUrl, MUSTER_ADMIN_KEY: adminKey, MUSTER_JOIN_TOKEN: joinToken, ...options.env } },
     )
-    return { api: createApiClient(url, adminKey), url, dataDir, process }
+  const startController = async (index: number): Promise<RunningController> => {
+    const dataDir = join(directory, `controller-${index}`)
+    const url = `http://${options.host ?? '127.0.0.1'}:${await freePort()}`
+    return { api: createApiClient(url, adminKey), url, dataDir, process: await launch({ url, dataDir }) }
   }
   const controllers = await Promise.all(Array.from({ length: options.controllers }, (_, index) => startController(index)))
   await Promise.all(controllers.map((controller) => untilReady(controller)))
 
   return {
     controllers,
+    /** At the same address, after it ended. */
+    async restartController(controller: RunningController): Promise<void> {
+      controller.process = await launch(controller)
+      await untilReady(controller)
+    },
     startWorker: (worker: WorkerOptions): Promise<StartedProcess> =>
-      processes.muster([
-        'worker',
-        ...['--join', worker.join, '--name', worker.name, '--data-dir', join(directory, `worker-${worker.name}`)],
-        ...(worker.token === undefined ? [] : ['--token', worker.token]),
-        ...(worker.args ?? []),
-      ]),
+      processes.muster(
+        [
+          'worker',
+          ...['--join', worker.join, '--name', worker.name, '--data-dir', join(directory, `worker-${worker.name}`)],
+          ...(worker.token === undefined ? [] : ['--token', worker.token]),
+          ...(worker.args ?? []),
+        ],
+        worker.within === undefined ? {} : { within: worker.within },
+      ),
   }
 }
 

@@ -19,17 +19,19 @@ export interface NatsServer extends AsyncDisposable {
 
 export interface NatsServerOptions {
   readonly port?: number
+  /** Where it listens; loopback unless told. */
+  readonly host?: string
   /** More arguments of nats-server, such as `-c FILE`. */
   readonly args?: readonly string[]
 }
 
 /** Comes when the server accepts connections; lives no longer than this process. */
-export async function startNats({ port: wantedPort, args = [] }: NatsServerOptions = {}): Promise<NatsServer> {
+export async function startNats({ port: wantedPort, host = '127.0.0.1', args = [] }: NatsServerOptions = {}): Promise<NatsServer> {
   const port = wantedPort ?? (await freePort())
   const processes = createProcesses()
   const start = async (): Promise<StartedProcess> => {
-    const server = await processes.start('nats-server', { args: ['-a', '127.0.0.1', '-p', String(port), ...args] })
-    await waitFor(() => server.hasExited() || greets(port), { what: `nats-server to accept connections on port ${port}` })
+    const server = await processes.start('nats-server', { args: ['-a', host, '-p', String(port), ...args] })
+    await waitFor(() => server.hasExited() || greets(host, port), { what: `nats-server to accept connections on port ${port}` })
     if (server.hasExited()) throw new Error(`nats-server ended at its start:\n${server.output()}`)
     return server
   }
@@ -45,7 +47,7 @@ export async function startNats({ port: wantedPort, args = [] }: NatsServerOptio
     await processes.stopAll()
   }
   return {
-    url: `nats://127.0.0.1:${port}`,
+    url: `nats://${host}:${port}`,
     port,
     get pid() {
       return server.pid
@@ -68,8 +70,8 @@ export async function startNats({ port: wantedPort, args = [] }: NatsServerOptio
 const isFrozen = (pid: number): boolean => /\) T /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
 
 /** The server speaks first. */
-async function greets(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1')
+async function greets(host: string, port: number): Promise<boolean> {
+  const socket = connect(port, host)
   const isGreeted = await new Promise<boolean>((resolve) => {
     socket.once('data', () => resolve(true))
     socket.once('error', () => resolve(false))

@@ -44,7 +44,7 @@ export interface StartedProcess extends AsyncDisposable {
 export interface Processes extends AsyncDisposable {
   start(program: string, options?: StartOptions): Promise<StartedProcess>
   /** The command line of this repository, as `npm run muster` would start it. */
-  muster(args: readonly string[], options?: Omit<StartOptions, 'args'>): Promise<StartedProcess>
+  muster(args: readonly string[], options?: Omit<StartOptions, 'args'> & { readonly within?: string }): Promise<StartedProcess>
   stopAll(): Promise<void>
 }
 
@@ -67,8 +67,12 @@ export function createProcesses(): Processes {
   }
   return {
     start,
-    muster: (args, options) =>
-      start(join(binaries, 'node'), { ...options, args: [join(repositoryRoot, 'packages', 'cli', 'src', 'main.ts'), ...args] }),
+    muster: (args, { within, ...options } = {}) => {
+      const command = [join(binaries, 'node'), join(repositoryRoot, 'packages', 'cli', 'src', 'main.ts'), ...args]
+      // `ip netns exec` becomes the program, so its pid is the program's.
+      const [program = '', ...rest] = within === undefined ? command : ['ip', 'netns', 'exec', within, ...command]
+      return start(program, { ...options, args: rest })
+    },
     stopAll,
     [Symbol.asyncDispose]: stopAll,
   }

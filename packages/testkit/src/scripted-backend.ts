@@ -74,10 +74,15 @@ export type ScriptedState = Readonly<{
 /** The text of a request that is answered in this way: a message's content, a prompt, an input. */
 export const scripted = (how: ScriptedAnswer): string => `scripted ${JSON.stringify(how)}`
 
+/** What every process of a build does, whatever its model says. `only_below`: only where its tree's path contains this. */
+export type ScriptedHabits = ScriptedLife & ScriptedAnswer & Readonly<{ only_below?: string }>
+export type ScriptedBuild = Readonly<{ version: string; name?: string; habits?: ScriptedHabits }>
+
 /** Another build of it in a new directory. */
-export async function copyScriptedBackend(directory: string, build: { version: string; name?: string }): Promise<void> {
+export async function copyScriptedBackend(directory: string, { habits, ...build }: ScriptedBuild): Promise<void> {
   await cp(scriptedBackend, directory, { recursive: true })
   const path = join(directory, 'backend.json')
   const description: Record<string, unknown> = JSON.parse(await readFile(path, 'utf8'))
-  await writeFile(path, `${JSON.stringify({ ...description, ...build }, null, 2)}\n`)
+  const env = habits === undefined ? {} : { env: { SCRIPTED_BUILD: JSON.stringify(habits) } }
+  await writeFile(path, `${JSON.stringify({ ...description, ...build, ...env }, null, 2)}\n`)
 }

@@ -24,7 +24,15 @@ import {
   type StartedProcess,
 } from '@muster/testkit'
 
-export type SeenReplica = Readonly<{ id: string; node_name: string; state: string; reachable: boolean; in_flight: number }>
+export type SeenReplica = Readonly<{
+  id: string
+  node_name: string
+  state: string
+  reachable: boolean
+  in_flight: number
+  backend_digest: string | null
+  revision: string
+}>
 export type SeenModel = Readonly<{ state: string; replicas_ready: number; failure: null | { code: string; message: string } }>
 export type Scripted = Readonly<{ build: string; replica_id: string; model: string; pid: number; aborted: number }>
 
@@ -36,9 +44,11 @@ export interface Fleet extends AsyncDisposable {
   readonly api: ApiClient
   readonly workers: ReadonlyMap<string, StartedProcess>
   /** Also again, after it was killed: it finds its data directory. */
-  startWorker(name: string, args?: readonly string[]): Promise<StartedProcess>
+  startWorker(name: string, args?: readonly string[], within?: string): Promise<StartedProcess>
+  /** At the same address, after it ended. */
+  restartController(controller: RunningController): Promise<void>
   /** A model on the scripted backend that behaves like this. */
-  putModel(name: string, life?: ScriptedLife, more?: object): Promise<void>
+  putModel(name: string, life?: ScriptedLife & ScriptedAnswer, more?: object): Promise<void>
   model(name: string): Promise<SeenModel>
   replicas(name: string): Promise<SeenReplica[]>
   until(name: string, is: (model: SeenModel) => boolean, timeoutMs?: number): Promise<SeenModel>
@@ -58,22 +68,29 @@ export type FleetOptions = Readonly<{
   args?: readonly string[]
   /** More entries of the gallery. */
   gallery?: readonly object[]
+  /** Where the scripted backend comes from; its directory unless told. */
+  scriptedUri?: string
+  /** Of every worker. */
+  workerArgs?: readonly string[]
+  /** Where NATS and controllers listen; loopback unless told. */
+  host?: string
 }>
 
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const ending = new AsyncDisposableStack()
   const directory = ending.use(await makeTempDir('serving')).path
-  const nats = ending.use(await startNats())
+  const nats = ending.use(await startNats(options.host === undefined ? {} : { host: options.host }))
   const database = await createTestDatabase({ serverUrl: options.postgresUrl })
   ending.defer(() => database.drop())
   // What a killed worker left, and nobody took up again, ends with the test.
   ending.defer(() => endAll(directory))
   const processes = ending.use(createProcesses())
   const gallery = join(directory, 'gallery.json')
-  const entries = [{ name: 'scripted', uri: pathToFileURL(scriptedBackend).href }, ...(options.gallery ?? [])]
+  const entries = [{ name: 'scripted', uri: options.scriptedUri ?? pathToFileURL(scriptedBackend).href }, ...(options.gallery ?? [])]
   await writeFile(gallery, JSON.stringify(entries))
-  const { controllers, startWorker } = await startCluster({
+  const { controllers, startWorker, restartController } = await startCluster({
     ...{ processes, directory, databaseUrl: database.url, natsUrl: nats.url, controllers: options.controllers ?? 1 },
+    ...(options.host === undefined ? {} : { host: options.host }),
     args: [
       '--auto-approve',
       '--allow-source',
@@ -92,9 +109,10 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const { api } = first
   const workers = new Map<string, StartedProcess>()
   const world: Fleet = {
-    ...{ directory, databaseUrl: database.url, nats, controllers, api, workers },
-    async startWorker(name, args = []) {
-      const process = await startWorker({ name, join: first.url, token: joinToken, args: ['--gateway-listen', '127.0.0.1:0', ...args] })
+    ...{ directory, databaseUrl: database.url, nats, controllers, api, workers, restartController },
+    async startWorker(name, args = [], within) {
+      const all = ['--gateway-listen', '127.0.0.1:0', ...(options.workerArgs ?? []), ...args]
+      const process = await startWorker({ name, join: first.url, token: joinToken, args: all, ...(within === undefined ? {} : { within }) })
       workers.set(name, process)
       return process
     },
@@ -158,7 +176,7 @@ function seen(answer: ApiAnswer): ApiAnswer['body'] {
 }
 
 /** A backend runs in its tree, so its working directory tells whose it is. */
-async function processesBelow(directory: string): Promise<number[]> {
+export async function processesBelow(directory: string): Promise<number[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)
   const found = await Promise.all(
     pids.map(async (pid) => {

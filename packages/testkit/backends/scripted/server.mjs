@@ -11,7 +11,9 @@ import { parseArgs } from 'node:util'
 const { values } = parseArgs({ options: { addr: { type: 'string' } } })
 const { MUSTER_MODEL_NAME, MUSTER_MODEL_OPTIONS, MUSTER_MODEL_PATH, MUSTER_CONTEXT_SIZE, MUSTER_REPLICA_ID } = process.env
 const { version } = JSON.parse(readFileSync(new URL('backend.json', import.meta.url), 'utf8'))
-const options = JSON.parse(MUSTER_MODEL_OPTIONS || '{}')
+// What a build does otherwise than others, in its backend.json; `only_below`: only on machines whose trees lie there.
+const { only_below: onlyBelow = '', ...habits } = JSON.parse(process.env.SCRIPTED_BUILD || '{}')
+const options = { ...(process.cwd().includes(onlyBelow) ? habits : {}), ...JSON.parse(MUSTER_MODEL_OPTIONS || '{}') }
 const model = options.claims_model ?? (MUSTER_MODEL_NAME || 'scripted')
 const counts = { requests: 0, aborted: 0, answered: 0, running: 0 }
 
