@@ -79,7 +79,7 @@ export function createProcesses(): Processes {
 }
 
 async function startProcess(program: string, options: StartOptions): Promise<StartedProcess> {
-  const { args = [], cwd = repositoryRoot, env = {}, stopTimeoutMs = 5_000 } = options
+  const { args = [], cwd = repositoryRoot, env = {}, stopTimeoutMs = 15_000 } = options
   const child = spawn(program, args, { cwd, env: { ...inheritedEnv(), ...env }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   const title = [program, ...args].join(' ')
   const { pid, exited } = await spawned(child, title)
