@@ -48,6 +48,7 @@ import { viewOf } from './nodes/view.ts'
 import { createOperations, type OperationsDeps } from './operations/create-operations.ts'
 import { createWishes } from './operations/submit.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
+import { createScaleLoop } from './scaling/scale-loop.ts'
 import { noStep, type Step } from './step.ts'
 import { createStatsReader } from './stats/stats-reader.ts'
 import type { OpenDatabase } from './store/open-database.ts'
@@ -108,8 +109,8 @@ export function assemble(foundation: Foundation) {
       const failing = new AbortController()
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      const { feed, pulse, inventory, operations, loads, models, principalWatch, housekeeping, serving } = parts
-      const loops = [feed, pulse, inventory, operations, loads, models, principalWatch, housekeeping, serving].map((loop) =>
+      const { feed, pulse, inventory, operations, loads, models, principalWatch, housekeeping, serving, scaling } = parts
+      const loops = [feed, pulse, inventory, operations, loads, models, principalWatch, housekeeping, serving, scaling].map((loop) =>
         loop.run(until).catch((error: unknown) => failing.abort(error)),
       )
       await Promise.all(loops)
@@ -155,6 +156,7 @@ function createParts(foundation: Foundation) {
   operations.tellTo(hub)
   const pulse = pulseOf(foundation, { metrics, hub, probeUnproven: prober.probeUnproven })
   const membership = membershipOf(foundation, feed)
+  const scaling = scalingOf(foundation, { pulse, inFlight: loads.inFlight })
   const serving = createServing({
     ...{ store, feed, controllerId: id, settings, errorEvent, loads: loads.cold, clock, log },
     metrics: metrics.inference,
@@ -164,7 +166,7 @@ function createParts(foundation: Foundation) {
   const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
   return {
     ...{ metrics, feed, principals, principalWatch, prober, pulse, inventory, membership },
-    ...{ hub, housekeeping, models, operations, planners, wishes, loads, serving },
+    ...{ hub, housekeeping, models, operations, planners, wishes, loads, serving, scaling },
   }
 }
 
@@ -181,6 +183,15 @@ function pulseOf({ settings, store, connected, clock, log }: Foundation, { metri
       ticker.note(reported)
     },
   })
+}
+
+/** Two heartbeats of everybody must have been due since it listens without a break. */
+function scalingOf({ settings, store, clock, log }: Foundation, { pulse, inFlight }: { pulse: PulseLoop; inFlight: Loads['inFlight'] }) {
+  const isInformed = (): boolean => {
+    const { since } = pulse.attention
+    return since !== null && clock.monotonic() - since >= 2 * settings.heartbeatInterval
+  }
+  return createScaleLoop({ ...{ scaling: store.scaling, inFlight, isInformed, clock, log }, idleMs: settings.idleScaleDown })
 }
 
 function membershipOf({ settings, store, connected, clock, log, ...foundation }: Foundation, feed: ChangeFeed) {
@@ -304,12 +315,12 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
   }
 }
 
-function metricsOf({ connected: { bus }, store }: Foundation, { metrics, serving, hub }: Parts) {
+function metricsOf({ connected: { bus }, store }: Foundation, { metrics, serving, models, hub }: Parts) {
   return {
     registry: metrics.registry,
     async refresh(): Promise<void> {
       serving.refreshMetrics()
-      await refreshMetrics(metrics, { bus, store, listeners: hub.listenerCount() })
+      await refreshMetrics(metrics, { bus, store, listeners: hub.listenerCount(), readModels: models.read })
     },
   }
 }

@@ -1,11 +1,12 @@
 // What a controller counts. One registry per controller, so that two in one process don't mix.
 import type { Bus } from '@muster/bus'
-import { NodeStatus } from '@muster/protocol'
+import { NodeStatus, type ModelView } from '@muster/protocol'
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { createInferenceMetrics } from './inference/inference-metrics.ts'
 import type { Taken } from './loads/advance.ts'
 import { countByStatus } from './nodes/count-by-status.ts'
 import type { Settled } from './reconcile/advance.ts'
+import { createReplicaGauges, maxModels } from './scaling/replica-gauges.ts'
 import type { Store } from './store/store.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>
@@ -65,12 +66,20 @@ export function createMetrics() {
     queueAge: new Gauge({ name: 'muster_intents_queue_age_seconds', help: 'Age of the oldest wish that waits to be sent', registers }),
     loads: new Gauge({ name: 'muster_loads', help: 'Loads of models by state', labelNames: ['state'], registers }),
     replicas: new Gauge({ name: 'muster_replicas', help: 'Processes of models by state', labelNames: ['state'], registers }),
+    ofModels: createReplicaGauges(registry),
     listeners: new Gauge({ name: 'muster_event_listeners', help: 'Open event streams', registers }),
   }
 }
 
+interface Now {
+  readonly bus: Bus
+  readonly store: Store
+  readonly listeners: number
+  readonly readModels: (names: readonly string[]) => Promise<ReadonlyMap<string, ModelView>>
+}
+
 /** What is known elsewhere and only looked up when somebody asks. */
-export async function refreshMetrics(metrics: Metrics, now: { bus: Bus; store: Store; listeners: number }): Promise<void> {
+export async function refreshMetrics(metrics: Metrics, now: Now): Promise<void> {
   // The bus counts them; here they are only shown.
   metrics.busMessages.reset()
   for (const [outcome, count] of Object.entries(now.bus.stats())) metrics.busMessages.inc({ outcome }, Number(count))
@@ -89,6 +98,7 @@ export async function refreshMetrics(metrics: Metrics, now: { bus: Bus; store: S
     gauge.reset()
     for (const { state, count } of counts) gauge.set({ state }, count)
   }
+  metrics.ofModels.show(await now.readModels(await now.store.scaling.names(maxModels)))
   metrics.nodes.reset()
   const counts = await countByStatus(now.store.nodes)
   for (const status of NodeStatus.options) metrics.nodes.set({ status }, counts[status] ?? 0)

@@ -18,7 +18,7 @@ export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'li
   return {
     show,
     /** For the event stream. */
-    read: async (names: readonly string[]): Promise<Map<string, object>> =>
+    read: async (names: readonly string[]): Promise<Map<string, ModelView>> =>
       new Map((await show(await models.listByNames(names))).map((model) => [model.name, model])),
   }
 }

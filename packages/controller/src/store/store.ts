@@ -23,6 +23,7 @@ import { PulseStore } from './pulses.ts'
 import { ReopenStore } from './reopen.ts'
 import { ReplicaStore } from './replicas.ts'
 import { RouteStore } from './routes.ts'
+import { ScalingStore } from './scaling.ts'
 import { StatsStore } from './stats.ts'
 import type { Database } from './tables.ts'
 import { WishStore } from './wishes.ts'
@@ -54,6 +55,7 @@ export function createStore(db: Kysely<Database>) {
     reopen: new ReopenStore(db),
     replicas: new ReplicaStore(db),
     routes: new RouteStore(db),
+    scaling: new ScalingStore(db),
     stats: new StatsStore(db),
     wishes: new WishStore(db),
   }

@@ -1,0 +1,163 @@
+import { ModelName, Scheduling } from '@muster/protocol'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { limitsOf } from '../models/desired.ts'
+import type { ScalableModel } from '../store/scaling.ts'
+import { busyMs, decideScaling, type Scale, type ScalingFacts } from './decide.ts'
+
+const idleMs = 60_000
+const now = 1_000_000
+const model = (some: Partial<ScalableModel> = {}): ScalableModel => ({
+  ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 4 }, askedReplicas: 2, isHeld: false },
+  ...{ busySince: null, slackSince: null, loads: some.askedReplicas ?? 2, ready: [] },
+  ...some,
+})
+const decide = (inFlight: readonly number[], some: Partial<ScalableModel> = {}): Scale | null =>
+  decideScaling({ model: model(some), inFlight, now, idleMs })
+const scale = (askedReplicas: number, streaks: Partial<Scale> = {}): Scale => ({
+  ...{ askedReplicas, busySince: null, slackSince: null },
+  ...streaks,
+})
+const long = { busySince: now - busyMs, slackSince: now - idleMs }
+
+describe('a model whose replicas are all busy', () => {
+  it.each<[string, readonly number[], Partial<ScalableModel>, Scale | null]>([
+    ['begins a streak', [1, 1], {}, scale(2, { busySince: now })],
+    ['goes on with it', [3, 1], { busySince: now - busyMs + 1 }, null],
+    ['gets one more when it was long enough', [1, 1], { busySince: long.busySince }, scale(3)],
+    ['gets one more, not one per request', [50, 50], { busySince: long.busySince }, scale(3)],
+    ['loses the streak when one of them is free', [5, 0], { busySince: long.busySince }, scale(2)],
+    ['ends what was slack', [1, 1], { slackSince: long.slackSince }, scale(2, { busySince: now })],
+    ['has no more than its maximum', [9, 9], { scheduling: { max_replicas: 2 }, busySince: long.busySince }, scale(2)],
+    ['has no limit with a maximum of 0', [1, 1], { scheduling: { max_replicas: 0 }, busySince: long.busySince }, scale(3)],
+    ['grows from its minimum, whatever was asked', [1, 1], { ...many(2), askedReplicas: 0, loads: 2, busySince: long.busySince }, scale(3)],
+    ['counts from its maximum, when more was asked before that', [0, 0], { ...lowered(2), slackSince: long.slackSince }, scale(1)],
+    ['waits while one comes up', [1], { loads: 2, busySince: long.busySince }, scale(2)],
+    ['waits while one goes', [1, 1], { loads: 3, busySince: long.busySince }, scale(2)],
+    ['is left alone when held', [1, 1], { isHeld: true, busySince: long.busySince }, scale(2)],
+    ['is left alone on all nodes', [1], { scheduling: { replicas: 'all' }, askedReplicas: 1, loads: 1 }, null],
+  ])('%s', (_, inFlight, some, want) => expect(decide(inFlight, some)).toEqual(want))
+})
+
+describe('a model that could do with one less', () => {
+  it.each<[string, readonly number[], Partial<ScalableModel>, Scale | null]>([
+    ['begins a streak', [0, 0], {}, scale(2, { slackSince: now })],
+    ['goes on with it', [0, 0], { slackSince: now - idleMs + 1 }, null],
+    ['loses one when it was long enough', [0, 0], { slackSince: long.slackSince }, scale(1)],
+    ['loses one, however idle it is', [0, 0, 0, 0], { askedReplicas: 4, slackSince: long.slackSince }, scale(3)],
+    ['is none when one less would all be busy', [1, 0], { slackSince: long.slackSince }, scale(2)],
+    ['is one while three have one request', [1, 0, 0], { askedReplicas: 3, slackSince: long.slackSince }, scale(2)],
+    ['keeps its minimum', [0, 0], { ...many(2), slackSince: long.slackSince }, scale(2)],
+    ['keeps its last one: that goes by disuse', [0], { askedReplicas: 1, slackSince: long.slackSince }, scale(1)],
+    ['waits while one comes up', [0], { loads: 2, slackSince: long.slackSince }, scale(2)],
+  ])('%s', (_, inFlight, some, want) => expect(decide(inFlight, some)).toEqual(want))
+})
+
+function many(min: number): Partial<ScalableModel> {
+  return { scheduling: { min_replicas: min, max_replicas: 4 } }
+}
+function lowered(max: number): Partial<ScalableModel> {
+  return { scheduling: { max_replicas: max }, askedReplicas: 4, loads: max }
+}
+
+const schedulings = fc.record({ min_replicas: fc.nat(4), max_replicas: fc.nat(6) }).filter((each) => Scheduling.safeParse(each).success)
+const facts = fc
+  .record({
+    scheduling: schedulings,
+    ...{ asked: fc.nat(7), loads: fc.nat(7), isHeld: fc.boolean(), inFlight: fc.array(fc.nat(3), { maxLength: 7 }) },
+    ...{ busyFor: fc.option(fc.nat(2 * busyMs)), slackFor: fc.option(fc.nat(2 * idleMs)) },
+  })
+  .map(({ scheduling, asked: askedReplicas, loads, isHeld, inFlight, busyFor, slackFor }): ScalingFacts => ({
+    model: model({
+      ...{ scheduling, askedReplicas, loads, isHeld },
+      ...{ busySince: busyFor === null ? null : now - busyFor, slackSince: slackFor === null ? null : now - slackFor },
+    }),
+    ...{ inFlight, now, idleMs },
+  }))
+const wantedOf = ({ scheduling, askedReplicas }: Pick<ScalableModel, 'scheduling' | 'askedReplicas'>): number => {
+  const { min, max } = limitsOf(scheduling)
+  return Math.min(max, Math.max(min, askedReplicas))
+}
+
+describe('whatever the facts', () => {
+  it('a step leads by one, to between its minimum (or one) and its maximum, and ends the streaks', () => {
+    fc.assert(
+      fc.property(facts, (given) => {
+        const to = decideScaling(given)
+        if (to === null || to.askedReplicas === given.model.askedReplicas) return
+        const { min, max } = limitsOf(given.model.scheduling)
+        expect(Math.abs(to.askedReplicas - wantedOf(given.model))).toBe(1)
+        expect(to.askedReplicas).toBeGreaterThanOrEqual(Math.max(1, min))
+        expect(to.askedReplicas).toBeLessThanOrEqual(max)
+        expect(to).toMatchObject({ busySince: null, slackSince: null })
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  it('G14 no step while not all of them are ready, or while it is held', () => {
+    fc.assert(
+      fc.property(facts, (given) => {
+        const wanted = wantedOf(given.model)
+        const isOpen = given.model.loads !== wanted || given.inFlight.length !== wanted
+        if (isOpen || given.model.isHeld)
+          expect(decideScaling(given)?.askedReplicas ?? given.model.askedReplicas).toBe(given.model.askedReplicas)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  it('deciding again on what came of it changes nothing', () => {
+    fc.assert(
+      fc.property(facts, (given) => {
+        const to = decideScaling(given)
+        if (to !== null) expect(decideScaling({ ...given, model: { ...given.model, ...to } })).toBeNull()
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+})
+
+/** What comes in, second by second, over a model that gets what it asks for some seconds later. */
+const lives = fc.record({
+  scheduling: schedulings,
+  startsIn: fc.nat(20),
+  loads: fc.array(fc.tuple(fc.nat(8), fc.integer({ min: 1, max: 150 })), { minLength: 1, maxLength: 12 }),
+})
+
+describe('over time', () => {
+  it('W35 no two steps come sooner than a streak, and none up and down within one', () => {
+    fc.assert(
+      fc.property(lives, ({ scheduling, startsIn, loads }) => {
+        const steps = live({ scheduling, startsIn, loads })
+        for (const [index, step] of steps.entries()) {
+          const before = steps[index - 1]
+          if (before === undefined) continue
+          const apart = step.at - before.at
+          expect(apart).toBeGreaterThanOrEqual(step.by > 0 ? busyMs : idleMs)
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+})
+
+/** Every step that was taken, and when. */
+function live({ scheduling, startsIn, loads }: { scheduling: Scheduling; startsIn: number; loads: [number, number][] }) {
+  const steps: { at: number; by: number }[] = []
+  let state = model({ scheduling, askedReplicas: Math.max(1, limitsOf(scheduling).min) })
+  let ready = state.askedReplicas
+  let openFor = 0
+  let at = 0
+  for (const [requests, seconds] of loads)
+    for (let second = 0; second < seconds; second += 1, at += 1_000) {
+      openFor = ready === state.askedReplicas ? 0 : openFor + 1
+      if (openFor > startsIn) ready = state.askedReplicas
+      const inFlight = Array.from({ length: ready }, (_, index) => Math.floor(requests / ready) + (index < requests % ready ? 1 : 0))
+      const to = decideScaling({ model: { ...state, loads: state.askedReplicas }, inFlight, now: at, idleMs })
+      if (to === null) continue
+      if (to.askedReplicas !== state.askedReplicas) steps.push({ at, by: to.askedReplicas - state.askedReplicas })
+      state = { ...state, ...to }
+    }
+  return steps
+}

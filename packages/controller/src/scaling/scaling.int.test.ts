@@ -1,0 +1,223 @@
+// How many replicas there are, on a real database and bus: by how busy they are, by what an administrator asks, by which nodes there are.
+import { silentLog, systemClock } from '@muster/host'
+import { ModelName, Scheduling, type ReplicaId } from '@muster/protocol'
+import { waitFor } from '@muster/testkit'
+import { sql } from 'kysely'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
+import { viewModel } from '../models/view.ts'
+import { decideScaling } from './decide.ts'
+import { createScaleLoop } from './scale-loop.ts'
+
+let world: LoadsWorld
+const running: TestLoads[] = []
+const stopping: (() => Promise<void>)[] = []
+const workers: ModelWorker[] = []
+/** What heartbeats would say. */
+const inFlight = new Map<ReplicaId, number>()
+const idleMs = 60_000
+
+beforeAll(async () => {
+  world = await startLoadsWorld()
+})
+afterEach(async () => {
+  for (const stop of stopping.splice(0)) await stop()
+  for (const each of running.splice(0)) await each.stop()
+  workers.length = 0
+  inFlight.clear()
+  await world.clear()
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+async function start({ nodes, controllers = 1 }: { nodes: readonly string[]; controllers?: number }): Promise<void> {
+  for (const name of nodes) workers.push(await world.addWorker(name))
+  for (let count = 0; count < controllers; count += 1) {
+    running.push(await world.startController())
+    const { scaling } = world.store
+    const loop = createScaleLoop({
+      ...{ scaling, inFlight: (id) => inFlight.get(id) ?? 0, isInformed: () => true, idleMs, clock: systemClock, log: silentLog },
+    })
+    const stop = new AbortController()
+    const ended = loop.run(stop.signal)
+    stopping.push(async () => {
+      stop.abort()
+      await ended
+    })
+  }
+}
+
+/** Every process that was told to start says that it is ready. */
+function comeUp(): void {
+  for (const worker of workers)
+    for (const load of worker.loads) if (worker.processes.get(load.replica_id) === 'starting') worker.ready(load)
+}
+
+const live = () => workers.flatMap(({ id, processes }) => [...processes].map(([replica, state]) => ({ node: id, replica, state })))
+/** Exactly so many processes, all of them ready and none on its way. */
+async function untilReady(model: string, count: number): Promise<ReplicaId[]> {
+  return await waitFor(
+    async () => {
+      comeUp()
+      const { rows } = await world.store.loads.listOfModel(model)
+      const isSo = rows.length === count && rows.every(({ load }) => load.state === 'ready') && live().length === count
+      return isSo ? live().map(({ replica }) => replica) : null
+    },
+    { what: `${count} ready replicas of ${model}`, timeoutMs: 20_000 },
+  )
+}
+const asked = async (model: string): Promise<number> =>
+  (await sql<{ asked: number }>`select asked_replicas as asked from models where name = ${model}`.execute(world.db)).rows[0]?.asked ?? -1
+async function schedule(model: string, scheduling: object): Promise<void> {
+  await world.store.models.setScheduling(ModelName.parse(model), Scheduling.parse(scheduling))
+}
+/** As if it had been so for that long. */
+const age = async (column: 'busy_since' | 'slack_since', ms: number): Promise<void> => {
+  await sql`update models set ${sql.ref(column)} = ${sql.ref(column)} - make_interval(secs => ${ms / 1000}) where ${sql.ref(column)} is not null`.execute(
+    world.db,
+  )
+}
+const streak = async (column: 'busy_since' | 'slack_since'): Promise<boolean> =>
+  (await sql`select from models where ${sql.ref(column)} is not null`.execute(world.db)).rows.length > 0
+
+describe('a model that may have several', () => {
+  it('gets one more once all are busy for a while, and loses it once it is idle for a while, with two controllers', async () => {
+    await start({ nodes: ['one', 'two', 'three'], controllers: 2 })
+    await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 2 } })
+    const [first] = await untilReady('tiny', 1)
+    if (first === undefined) throw new Error('there is one')
+    inFlight.set(first, 3)
+    await waitFor(() => streak('busy_since'), { what: 'a streak' })
+    expect(await asked('tiny')).toBe(0)
+    await age('busy_since', 10_000)
+    const both = await untilReady('tiny', 2)
+    expect(await asked('tiny')).toBe(2)
+    expect(new Set(live().map(({ node }) => node)).size).toBe(2)
+
+    for (const id of both) inFlight.set(id, 5)
+    expect(await streak('busy_since')).toBe(false)
+    inFlight.clear()
+    await waitFor(() => streak('slack_since'), { what: 'a streak' })
+    await age('slack_since', idleMs)
+    await untilReady('tiny', 1)
+    expect(await asked('tiny')).toBe(1)
+    await waitFor(async () => !(await streak('slack_since')), { what: 'the streak to be over' })
+  })
+
+  it('W35 gets one more and not two when two controllers find it busy at once', async () => {
+    await start({ nodes: ['one'], controllers: 0 })
+    await world.addModel('tiny', { scheduling: { max_replicas: 4 } })
+    await world.setModel('tiny', { asked: 1 })
+    running.push(await world.startController())
+    const [first] = await untilReady('tiny', 1)
+    if (first === undefined) throw new Error('there is one')
+    const { scaling } = world.store
+    const look = async (counts: readonly number[]) => {
+      const { now, models } = await scaling.list()
+      return models.flatMap((model) => {
+        const to = decideScaling({ model, inFlight: counts, now, idleMs })
+        return to === null ? [] : [{ from: model, to }]
+      })
+    }
+    const [begun, late] = await Promise.all([look([1]), look([1])])
+    expect(await scaling.write(begun)).toEqual([])
+    await age('busy_since', 10_000)
+    const [ups, again] = await Promise.all([look([1]), look([1])])
+    expect(ups).toMatchObject([{ to: { askedReplicas: 2 } }])
+    const written = await Promise.all([scaling.write(ups), scaling.write(again), scaling.write(late)])
+    expect(written.flat()).toEqual(['tiny'])
+    expect(await asked('tiny')).toBe(2)
+    expect(await streak('busy_since')).toBe(false)
+  })
+
+  it('forgets its streak when it is held, or may not have more any longer', async () => {
+    await start({ nodes: ['one'] })
+    await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 2 } })
+    const [first] = await untilReady('tiny', 1)
+    if (first === undefined) throw new Error('there is one')
+    inFlight.set(first, 1)
+    await waitFor(() => streak('busy_since'), { what: 'a streak' })
+    await schedule('tiny', { min_replicas: 1, max_replicas: 1 })
+    await waitFor(async () => !(await streak('busy_since')), { what: 'the streak to be over' })
+    expect(live()).toHaveLength(1)
+  })
+})
+
+describe('a change of its scheduling', () => {
+  it('of its maximum to less than runs ends those that are too many, and no others', async () => {
+    await start({ nodes: ['one', 'two', 'three'] })
+    await world.addModel('tiny', { scheduling: { min_replicas: 3, max_replicas: 3 } })
+    const three = await untilReady('tiny', 3)
+    await schedule('tiny', { min_replicas: 1, max_replicas: 1 })
+    const one = await untilReady('tiny', 1)
+    expect(three).toContain(one[0])
+    const told = workers.flatMap(({ unloads }) => unloads)
+    expect(new Set(told)).toEqual(new Set(three.filter((id) => id !== one[0])))
+  })
+
+  it('of its minimum to more brings up what is missing, beside what runs', async () => {
+    await start({ nodes: ['one', 'two', 'three'] })
+    await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 3 } })
+    const [first] = await untilReady('tiny', 1)
+    await schedule('tiny', { min_replicas: 3, max_replicas: 3 })
+    expect(await untilReady('tiny', 3)).toContain(first)
+    expect(new Set(live().map(({ node }) => node)).size).toBe(3)
+    expect(workers.flatMap(({ unloads }) => unloads)).toEqual([])
+  })
+
+  it('from all nodes to one leaves one', async () => {
+    await start({ nodes: ['one', 'two'] })
+    await world.addModel('tiny', { scheduling: { replicas: 'all' } })
+    await untilReady('tiny', 2)
+    await schedule('tiny', { min_replicas: 1 })
+    await untilReady('tiny', 1)
+  })
+})
+
+describe('one on every node', () => {
+  it('S4.9 follows nodes that come and go', async () => {
+    await start({ nodes: ['one', 'two'] })
+    await world.addModel('tiny', { scheduling: { replicas: 'all' } })
+    await untilReady('tiny', 2)
+    workers.push(await world.addWorker('three'))
+    await untilReady('tiny', 3)
+    expect(new Set(live().map(({ node }) => node)).size).toBe(3)
+
+    const [gone] = workers.splice(0, 1)
+    if (gone === undefined) throw new Error('there is one')
+    await world.setPulse(gone.id, 'silent')
+    await untilReady('tiny', 2)
+    await world.setPulse(gone.id, 'present')
+    workers.push(gone)
+    await untilReady('tiny', 3)
+    expect(gone.loads.length).toBeLessThanOrEqual(2)
+    expect(new Set(live().map(({ node }) => node)).size).toBe(3)
+  })
+})
+
+describe('a minimum that can not be met', () => {
+  const failures = async () => {
+    const { rows, now } = await world.store.loads.listOfModel('tiny')
+    return rows.flatMap(({ load }) => (load.state === 'failed' ? [{ failure: load.failure, inMs: (load.nextAt ?? Infinity) - now }] : []))
+  }
+
+  it('G15 is told with the reason of every node, is not tried over and over, and is met when a node fits', async () => {
+    await start({ nodes: ['one', 'two'], controllers: 2 })
+    await world.addModel('tiny', {
+      scheduling: { min_replicas: 3, max_replicas: 3, node_selector: { 'node.name': ['three', 'four', 'five'] } },
+    })
+    await waitFor(async () => (await failures()).length === 3, { what: 'all to have found no place' })
+    const model = await world.store.models.find(ModelName.parse('tiny'))
+    if (model === null) throw new Error('there is one')
+    expect(viewModel(model, 0)).toMatchObject({
+      ...{ state: 'failed', replicas_ready: 0, replicas_desired: 3 },
+      failure: { code: 'no_capacity', message: expect.stringMatching(/one: its label node\.name is "one".*two: /) as string },
+    })
+    for (const { inMs } of await failures()) expect(inMs).toBeGreaterThan(1_000)
+    const tries = running.flatMap(({ taken }) => taken.filter(({ to }) => to !== 'gone' && to.state === 'failed'))
+    expect(tries.length).toBeLessThanOrEqual(6)
+
+    workers.push(await world.addWorker('three'), await world.addWorker('four'), await world.addWorker('five'))
+    await untilReady('tiny', 3)
+    expect(new Set(live().map(({ node }) => node))).toEqual(new Set(workers.slice(2).map(({ id }) => id)))
+  })
+})

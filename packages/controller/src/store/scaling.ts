@@ -1,0 +1,110 @@
+// Every query about how many replicas models are to have by how busy they are: what is decided on, and what was decided.
+import { ModelName, ReplicaId, Scheduling } from '@muster/protocol'
+import { sql, type Kysely } from 'kysely'
+import { retryConflicts } from './retry-conflicts.ts'
+import type { Database } from './tables.ts'
+
+/** A model whose number may change by itself, or could until now. */
+export interface ScalableModel {
+  readonly name: ModelName
+  readonly scheduling: Scheduling
+  readonly askedReplicas: number
+  readonly isHeld: boolean
+  /** Milliseconds by the database's clock. */
+  readonly busySince: number | null
+  readonly slackSince: number | null
+  /** How many replicas it has or is to have, in whatever state. */
+  readonly loads: number
+  /** Those that are ready. */
+  readonly ready: readonly ReplicaId[]
+}
+
+export interface Scaled {
+  readonly from: Pick<ScalableModel, 'name' | 'askedReplicas' | 'busySince' | 'slackSince'>
+  readonly to: Pick<ScalableModel, 'askedReplicas' | 'busySince' | 'slackSince'>
+}
+
+interface Row {
+  readonly name: string
+  readonly scheduling: unknown
+  readonly asked_replicas: number
+  readonly is_held: boolean
+  readonly busy_ms: number | null
+  readonly slack_ms: number | null
+  readonly loads: number
+  readonly ready: string[]
+  readonly now_ms: number
+}
+
+const msOf = (column: ReturnType<typeof sql>) => sql`round(extract(epoch from ${column}) * 1000)::bigint`
+
+export class ScalingStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  /** Those that may have more than they have to, and have any; and those that had a streak when that was so. All others cost a look at their row. */
+  async list(): Promise<{ now: number; models: ScalableModel[] }> {
+    const { rows } = await sql<Row>`
+      select m.name, m.config -> 'scheduling' as scheduling, m.asked_replicas, m.is_held, ${msOf(sql`m.busy_since`)} as busy_ms,
+        ${msOf(sql`m.slack_since`)} as slack_ms, ${msOf(sql`now()`)} as now_ms, l.loads, l.ready
+      from models m cross join lateral (
+        select count(*)::int as loads, coalesce(array_agg(replica_id order by slot) filter (where state = 'ready'), '{}') as ready
+        from loads where model = m.name and purpose = 'serve'
+      ) l cross join lateral (
+        select (m.config #>> '{scheduling,max_replicas}')::int as max, coalesce((m.config #>> '{scheduling,min_replicas}')::int, 0) as min
+      ) s
+      where m.busy_since is not null or m.slack_since is not null
+        or (not m.is_held and (s.max = 0 or s.max > greatest(s.min, 1)) and greatest(m.asked_replicas, s.min) > 0)
+      order by m.name`.execute(this.#db)
+    return { now: rows[0]?.now_ms ?? 0, models: rows.map(modelOf) }
+  }
+
+  /** Some models: those first that have or want replicas. */
+  async names(limit: number): Promise<string[]> {
+    const { rows } = await sql<{ name: string }>`
+      select name from models m order by not exists (select from loads l where l.model = m.name), name limit ${limit}`.execute(this.#db)
+    return rows.map((row) => row.name)
+  }
+
+  /** Each if it still is as it was when that was decided. Returns those of which another number is asked now. */
+  async write(changes: readonly Scaled[]): Promise<ModelName[]> {
+    if (changes.length === 0) return []
+    const numbers = (of: (change: Scaled) => number | null) => changes.map(of)
+    const write = sql<{ name: string; is_step: boolean }>`
+      with change as (
+        select name, seen_asked, to_timestamp(seen_busy / 1000.0) as seen_busy, to_timestamp(seen_slack / 1000.0) as seen_slack,
+          asked, to_timestamp(busy / 1000.0) as busy, to_timestamp(slack / 1000.0) as slack
+        from unnest(
+          ${changes.map(({ from }) => from.name)}::text[],
+          ${numbers(({ from }) => from.askedReplicas)}::int[], ${numbers(({ from }) => from.busySince)}::bigint[],
+          ${numbers(({ from }) => from.slackSince)}::bigint[], ${numbers(({ to }) => to.askedReplicas)}::int[],
+          ${numbers(({ to }) => to.busySince)}::bigint[], ${numbers(({ to }) => to.slackSince)}::bigint[]
+        ) as c (name, seen_asked, seen_busy, seen_slack, asked, busy, slack)
+      ), still as (
+        select m.name from models m join change c on c.name = m.name
+        where m.asked_replicas = c.seen_asked
+          and m.busy_since is not distinct from c.seen_busy and m.slack_since is not distinct from c.seen_slack
+        order by m.name for no key update of m skip locked
+      )
+      update models m set asked_replicas = c.asked, busy_since = c.busy, slack_since = c.slack,
+        updated_at = case when c.asked = c.seen_asked then m.updated_at else now() end
+      from change c join still s on s.name = c.name where m.name = c.name
+      returning m.name, c.asked <> c.seen_asked as is_step`
+    const { rows } = await retryConflicts(() => write.execute(this.#db))
+    return rows.filter((row) => row.is_step).map((row) => ModelName.parse(row.name))
+  }
+}
+
+const modelOf = (row: Row): ScalableModel => ({
+  name: ModelName.parse(row.name),
+  scheduling: Scheduling.parse(row.scheduling),
+  askedReplicas: row.asked_replicas,
+  isHeld: row.is_held,
+  busySince: row.busy_ms,
+  slackSince: row.slack_ms,
+  loads: row.loads,
+  ready: row.ready.map((id) => ReplicaId.parse(id)),
+})
