@@ -58,7 +58,7 @@ describe('models ls and show', () => {
     controller.answer(modelRoutes.get, modelView({ name: 'team/big' }), { new_field: 1 })
     controller.answer(modelRoutes.replicas, {
       replicas: [
-        replicaView(),
+        replicaView({ backend_digest: `sha256:${'d'.repeat(64)}` }),
         replicaView({ id: 'r-2', node_name: 'gpu-2', revision: revision('c'), state: 'draining', reachable: false }),
       ],
     })
@@ -66,7 +66,8 @@ describe('models ls and show', () => {
     expect(stdout).toMatch(/^Scheduling +1 to 4 replicas\n +on nodes with gpu\.vendor=nvidia\|amd\n +priority 3\n +requests by prefix$/m)
     expect(stdout).toMatch(/^Revision +sha256-a{64}$/m)
     expect(stdout).toMatch(/^Files +tiny\.gguf from https:\/\/models\.example\.com\/tiny\.gguf$/m)
-    expect(stdout).toMatch(/^r-1 +gpu-1 +ready +yes +2 +current/m)
+    expect(stdout).toMatch(/^REPLICA +NODE +STATE +REACHABLE +ACTIVE +REVISION +BUILD +UP$/m)
+    expect(stdout).toMatch(/^r-1 +gpu-1 +ready +yes +2 +current +dddddddddddd/m)
     expect(stdout).toMatch(/^r-2 +gpu-2 +draining +no +2 +cccccccccccc/m)
     expect(controller.asked[0]?.path).toBe('/api/models/team%2Fbig')
     const json: unknown = JSON.parse((await muster('models', 'show', 'team/big', '-o', 'json')).stdout)
@@ -238,6 +239,11 @@ describe('models scale', () => {
     [['--min', '2'], { min_replicas: 2, max_replicas: 4 }],
     [['--min', '0', '--max', '0'], { min_replicas: 0, max_replicas: 0 }],
     [['--all'], { replicas: 'all' }],
+    [['3'], { min_replicas: 3, max_replicas: 3 }],
+    [['1..3'], { min_replicas: 1, max_replicas: 3 }],
+    [['0..1'], { min_replicas: 0, max_replicas: 1 }],
+    [['2..'], { min_replicas: 2, max_replicas: 0 }],
+    [['all'], { replicas: 'all' }],
   ])('%j keeps all else', async (args, counts) => {
     expect(await muster('models', 'scale', 'tiny', ...args)).toEqual({
       code: 0,
@@ -254,13 +260,22 @@ describe('models scale', () => {
     expect(changes()[0]?.body).toEqual({ max_replicas: 3 })
   })
 
-  it.each([[[]], [['--all', '--min', '1']], [['--min', '-1']], [['--min', 'two']], [['--min', '5']]])(
-    'asks for nothing with %j',
-    async (args) => {
-      expect((await muster('models', 'scale', 'tiny', ...args)).code).toBe(2)
-      expect(changes()).toEqual([])
-    },
-  )
+  it.each([
+    [[]],
+    [['0']],
+    [['0..0']],
+    [['4..2']],
+    [['1..2..3']],
+    [['some']],
+    [['2', '--max', '3']],
+    [['--all', '--min', '1']],
+    [['--min', '-1']],
+    [['--min', 'two']],
+    [['--min', '5']],
+  ])('asks for nothing with %j', async (args) => {
+    expect((await muster('models', 'scale', 'tiny', ...args)).code).toBe(2)
+    expect(changes()).toEqual([])
+  })
 })
 
 describe('models why', () => {

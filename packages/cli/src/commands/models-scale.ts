@@ -14,13 +14,18 @@ export const modelsScale = (parent: Command, shell: Shell): Command =>
     summary: 'Change how many replicas a model has',
     details:
       'Between the two numbers the load decides. With a minimum of 0 the last replica goes when nobody has asked for a while. The rest of its scheduling stays as it is.',
-    arguments: [modelArgument],
+    arguments: [modelArgument, ['[replicas]', 'a number; MIN..MAX, or MIN.. for no limit; or all']],
     options: [
       new Option('--min <number>', 'at least so many, also when nobody asks'),
       new Option('--max <number>', 'at most so many; 0 for no limit'),
       new Option('--all', 'one on every node that its selector matches, instead of two numbers'),
     ],
-    examples: ['muster models scale tiny --min 1 --max 4', 'muster models scale tiny --all'],
+    examples: [
+      'muster models scale tiny 2',
+      'muster models scale tiny 1..4',
+      'muster models scale tiny all',
+      'muster models scale tiny --max 4',
+    ],
     run: async (call) => {
       const { api, print, words } = call
       const change = changeOf(call)
@@ -33,19 +38,32 @@ export const modelsScale = (parent: Command, shell: Shell): Command =>
 
 type Change = Pick<Scheduling, 'replicas' | 'min_replicas' | 'max_replicas'>
 
-function changeOf({ option, flag }: ClientCall): Change {
-  const min = numberOf('min', option('min'))
-  const max = numberOf('max', option('max'))
-  const isGiven = min !== undefined || max !== undefined
-  if (flag('all') === isGiven)
-    throw usageError(isGiven ? 'give --min and --max, or --all, not both' : 'give --min, --max or both, or --all')
-  if (flag('all')) return { replicas: 'all' }
+const usage = 'give a number of replicas, MIN..MAX or all; or --min, --max or both, or --all'
+
+function changeOf({ words: [, given], option, flag }: ClientCall): Change {
+  const min = numberOf('--min', option('min'))
+  const max = numberOf('--max', option('max'))
+  const hasNumbers = min !== undefined || max !== undefined
+  if ([given !== undefined, flag('all'), hasNumbers].filter(Boolean).length !== 1) throw usageError(`${usage}, and not two of them`)
+  if (flag('all') || given === 'all') return { replicas: 'all' }
+  if (given !== undefined) return rangeOf(given)
   return { ...(min === undefined ? {} : { min_replicas: min }), ...(max === undefined ? {} : { max_replicas: max }) }
+}
+
+/** `3`, `1..4`, `1..`. */
+function rangeOf(text: string): Change {
+  const [first = '', last, ...more] = text.split('..')
+  if (more.length > 0) throw usageError(usage)
+  const min = numberOf('replicas', first) ?? 0
+  const max = last === undefined ? min : last === '' ? 0 : numberOf('replicas', last)
+  if (max === 0 && last !== '')
+    throw usageError('none is no number to scale to: `muster models unload` stops all, 0..1 starts one on demand')
+  return { min_replicas: min, ...(max === undefined ? {} : { max_replicas: max }) }
 }
 
 function numberOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
-  if (!/^\d{1,4}$/.test(text) || Number(text) > 1024) throw usageError(`--${name}: give a number of replicas from 0 to 1024`)
+  if (!/^\d{1,4}$/.test(text) || Number(text) > 1024) throw usageError(`${name}: give a number of replicas from 0 to 1024`)
   return Number(text)
 }
 
@@ -60,6 +78,6 @@ function scaled(scheduling: Scheduling, change: Change): Scheduling {
   if (parsed.success) return parsed.data
   throw usageError(
     `${parsed.error.issues[0]?.message ?? 'not valid'}: it has ${schedulingLines(scheduling)[0] ?? 'none'} now`,
-    'give --min and --max together',
+    'give both, as in MIN..MAX',
   )
 }

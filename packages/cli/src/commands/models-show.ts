@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { modelRoutes } from '@muster/protocol'
 import { modelArgument, parseModelName } from '../models/model-name.ts'
 import { renderModel } from '../models/model-tables.ts'
+import { asObject } from '../output/as-object.ts'
 import type { Shell } from '../shell.ts'
 import { clientCommand } from './client-command.ts'
 
@@ -21,5 +22,3 @@ export const modelsShow = (parent: Command, shell: Shell): Command =>
       )
     },
   })
-
-const asObject = (raw: unknown): object => (typeof raw === 'object' && raw !== null ? raw : {})

@@ -23,14 +23,36 @@ export const offeredModelColumns: Column<OfferedModel>[] = [
   { heading: 'DESCRIPTION', cell: (offered) => offered.description, shrinks: true },
 ]
 
-const replicaColumns = (model: ModelView, now: number): Column<ReplicaView>[] => [
-  { heading: 'REPLICA', cell: (replica) => replica.id },
-  { heading: 'NODE', cell: (replica) => replica.node_name || replica.node_id, shrinks: true },
+type ReplicaColumn = Column<ReplicaView>
+const stateColumns: readonly ReplicaColumn[] = [
   { heading: 'STATE', cell: (replica) => replica.state },
   { heading: 'REACHABLE', cell: (replica) => (replica.reachable ? 'yes' : 'no') },
   { heading: 'ACTIVE', cell: (replica) => String(replica.in_flight), align: 'right' },
+]
+/** The build of the backend that it runs, as much of its digest as people compare. */
+const buildColumn: ReplicaColumn = { heading: 'BUILD', cell: (replica) => shortRevision(replica.backend_digest ?? '') }
+const upColumn = (now: number): ReplicaColumn => ({
+  heading: 'UP',
+  cell: (replica) => formatAge(replica.started_at, now),
+  align: 'right',
+})
+
+const replicaColumns = (model: ModelView, now: number): ReplicaColumn[] => [
+  { heading: 'REPLICA', cell: (replica) => replica.id },
+  { heading: 'NODE', cell: (replica) => replica.node_name || replica.node_id, shrinks: true },
+  ...stateColumns,
   { heading: 'REVISION', cell: (replica) => (replica.revision === model.revision ? 'current' : shortRevision(replica.revision)) },
-  { heading: 'UP', cell: (replica) => formatAge(replica.started_at, now), align: 'right' },
+  buildColumn,
+  upColumn(now),
+]
+
+export const replicasOfNodeColumns = (now: number): ReplicaColumn[] => [
+  { heading: 'REPLICA', cell: (replica) => replica.id },
+  { heading: 'MODEL', cell: (replica) => replica.model, shrinks: true },
+  ...stateColumns,
+  { heading: 'REVISION', cell: (replica) => shortRevision(replica.revision) },
+  buildColumn,
+  upColumn(now),
 ]
 
 export const placementColumns: Column<PlacementNode>[] = [

@@ -1,0 +1,96 @@
+// Follows a node that is drained until nothing runs there any more, or until it waits for something. What is so is read again
+// and again; a controller that is away for a while is no end of it.
+import { modelRoutes, nodeRoutes, type ModelView, type NodeView } from '@muster/protocol'
+import { CliError } from '../cli-error.ts'
+import { isFinal } from '../client/events.ts'
+import type { ClientCall } from '../commands/client-command.ts'
+import { parseModelName } from '../models/model-name.ts'
+import type { FollowMode } from '../operations/follow-options.ts'
+import { asObject } from '../output/as-object.ts'
+import { plainText } from '../output/plain-text.ts'
+import { untilInterrupted } from '../until-interrupted.ts'
+import { drainStanding, type DrainStanding, type SeenDrain } from './drain-standing.ts'
+
+const pollMs = 500
+
+export async function followDrain(call: ClientCall, mode: Exclude<FollowMode, { follow: 'no' }>, { id }: NodeView): Promise<void> {
+  const { shell, print } = call
+  using interrupted = untilInterrupted()
+  const limit = mode.follow === 'end' && mode.limitMs !== null ? shell.clock.now() + mode.limitMs : Infinity
+  const tell = createTeller(call)
+  let last: Read | null = null
+  while (!interrupted.signal.aborted && shell.clock.now() < limit) {
+    last = (await readOnce(call, id, tell.lost)) ?? last
+    if (last !== null) tell.standing(last.standing)
+    if (last !== null && isOver(last.standing, mode)) break
+    await shell.clock.sleep(pollMs, interrupted.signal).catch(() => undefined)
+  }
+  if (print.format === 'json') print.result(last?.raw, () => '')
+  end(call, last?.standing ?? null, id)
+}
+
+type Read = Readonly<{ standing: DrainStanding; raw: unknown }>
+
+const isOver = ({ state }: DrainStanding, { follow }: FollowMode): boolean =>
+  state === 'drained' || state === 'resumed' || (state === 'waiting' && follow === 'running')
+
+async function readOnce({ api }: ClientCall, id: NodeView['id'], lost: (reason: string) => void): Promise<Read | null> {
+  try {
+    const params = { id }
+    const { raw, body: node } = await api.call(nodeRoutes.get, { params })
+    const { raw: rawReplicas, body } = await api.call(nodeRoutes.models, { params })
+    const replicas = body.replicas.filter(({ state }) => state !== 'exited')
+    const models = await readModels(
+      api,
+      replicas.map(({ model }) => model),
+    )
+    return { standing: drainStanding({ node, replicas, models }), raw: { ...asObject(raw), ...asObject(rawReplicas) } }
+  } catch (error) {
+    if (isFinal(error) || !(error instanceof CliError)) throw error
+    lost(error.message)
+    return null
+  }
+}
+
+async function readModels(api: ClientCall['api'], names: readonly string[]): Promise<SeenDrain['models']> {
+  const found = new Map<string, ModelView>()
+  for (const name of new Set(names)) {
+    try {
+      found.set(name, (await api.call(modelRoutes.get, { params: { name: parseModelName(name) } })).body)
+    } catch (error) {
+      // Deleted meanwhile.
+      if (!(error instanceof CliError && error.status === 404)) throw error
+    }
+  }
+  return found
+}
+
+/** Each thing once, until another is so. */
+function createTeller({ print }: ClientCall) {
+  let line = ''
+  const told = new Set<string>()
+  let isLost = false
+  return {
+    standing(now: DrainStanding): void {
+      isLost = false
+      if (print.format === 'json') return
+      if (now.line !== line) print.line(undefined, () => plainText(now.line))
+      line = now.line
+      for (const reason of now.reasons) {
+        if (!told.has(reason)) print.remark(plainText(reason))
+        told.add(reason)
+      }
+    },
+    lost(reason: string): void {
+      if (!isLost) print.remark(`connection lost (${plainText(reason)}); trying again`)
+      isLost = true
+    },
+  }
+}
+
+function end({ shell, print }: ClientCall, standing: DrainStanding | null, id: string): void {
+  if (standing?.state === 'drained') return
+  if (standing?.state === 'resumed') return shell.fail(1)
+  print.remark(`the drain goes on in the background: \`muster nodes show ${id}\` lists what is left, \`muster nodes resume ${id}\` ends it`)
+  shell.fail(3)
+}
