@@ -73,6 +73,7 @@ export function createScriptedInstaller(): ScriptedInstaller {
     },
     isInstalled: async (backend, digest) => installed.has(backend) && (digest === undefined || installed.get(backend)?.digest === digest),
     listAs: async () => undefined,
+    stopOutdated: async () => undefined,
     async verify(backend) {
       calls.push({ what: 'verify', backend })
       return damaged.has(backend) ? 'damaged' : 'intact'

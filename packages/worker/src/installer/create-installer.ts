@@ -1,15 +1,15 @@
 // Puts backends on this machine: finds where they come from, fetches and verifies them, unpacks them beside what is
 // there, proves them, and only then makes them the version in use.
-import { errorCode, type Clock, type Log } from '@muster/host'
+import { errorCode, type Clock } from '@muster/host'
 import { parseReference, sourceKind, type FileClient, type NodeTraits, type OciClient, type Platform } from '@muster/source'
-import { failureOf, FleetError, unreachable, type BackendName, type InstalledBackend } from '@muster/protocol'
+import { failureOf, FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import { storageFailure } from '../storage/disk-full.ts'
-import { goesBy, listedDigest, type InstalledRecord } from '../storage/installed-record.ts'
-import { whileWaiting } from '../storage/while-waiting.ts'
+import { goesBy, listedDigest, type Activation, type InstalledRecord } from '../storage/installed-record.ts'
 import type { BuiltinSource } from './builtin-source.ts'
 import { findSource, sourceProblem, type BackendSource, type OfferedGallery } from './find-source.ts'
+import { stopAll, tidyUp, withRoom, type RoomDeps } from './make-room.ts'
 import { pullArchive, takeFile } from './pull-archive.ts'
 import { pullImage, type PulledImage } from './pull-image.ts'
 
@@ -22,19 +22,12 @@ export interface Sources {
   readonly galleries: () => readonly OfferedGallery[]
 }
 
-/** Unless forced, what they are doing may come to its end. */
-export type StopProcesses = (backend: BackendName, how: { force: boolean }) => Promise<void>
-
-export interface InstallerDeps {
-  readonly store: BackendStore
+export interface InstallerDeps extends RoomDeps {
   /** As the settings of the cluster have it now. */
   readonly sources: () => Sources
   readonly platform: Platform
   readonly node: () => NodeTraits
-  /** Ends whatever runs from a backend; resolves when it is gone. */
-  readonly stopProcesses?: StopProcesses
   readonly clock: Clock
-  readonly log: Log
 }
 
 export function createInstaller(deps: InstallerDeps): Installer {
@@ -70,45 +63,68 @@ export function createInstaller(deps: InstallerDeps): Installer {
       if (record === null || listedDigest(record) === digest || !goesBy(record, digest)) return
       await store.activate({ ...record, is_manifest_pinned: digest === record.digest })
     },
+    stopOutdated: (backend, context) => stopAll(deps, { backend, force: false, only: 'outdated' }, context),
     tidy: (signal) => tidyUp(deps, { signal }),
     inventory: async () => (await store.list()).map(listed),
   }
 }
 
 async function install(deps: InstallerDeps, request: InstallRequest, context: InstallContext): Promise<InstallOutcome> {
+  const { store } = deps
+  const before = await versionBefore(deps, request)
+  const isHere = before !== null && (await isWhole(deps, before, context))
+  const record = isHere ? before : await fetchNew(deps, { request, isDamagedHere: before !== null }, context)
+  using held = new DisposableStack()
+  held.use(store.hold([record.digest]))
+  // Who asks for a fresh start, or for the old to go first, gets it; otherwise what runs goes on from its own tree.
+  const isFresh = request.mode === 'reinstall' || request.strategy === 'recreate'
+  if (isFresh) await stopAll(deps, { backend: request.backend, force: request.mode === 'reinstall' }, context)
+  // Proven: `unpack` refuses what has no entry that can be started.
+  await store.activate(record)
+  // A load may have taken the old version in between.
+  if (isFresh) await stopAll(deps, { backend: request.backend, force: true, only: 'outdated' }, context)
+  await tidyUp(deps, context)
+  return { digest: listedDigest(record), version: record.version }
+}
+
+/** The one that was in use before, if it is the one that is asked for: as it will be listed. */
+async function versionBefore({ store, clock }: InstallerDeps, { backend, digest, mode }: InstallRequest): Promise<InstalledRecord | null> {
+  if (digest === undefined || mode === 'reinstall') return null
+  const previous = (await findActivation(store, backend))?.previous ?? null
+  if (previous === null || !goesBy(previous, digest)) return null
+  return { ...previous, is_manifest_pinned: digest === previous.digest, installed_at: new Date(clock.now()).toISOString() }
+}
+
+/** Without asking anybody: it was not touched, or it could be made whole from the blobs that are here. */
+async function isWhole(deps: InstallerDeps, { digest }: InstalledRecord, context: InstallContext): Promise<boolean> {
+  const { signal, onSign } = context
+  return (await deps.store.verify(digest, { signal, onSign })) === 'intact' || (await rebuild(deps, digest, context))
+}
+
+type New = Readonly<{ request: InstallRequest; isDamagedHere: boolean }>
+
+async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: New, context: InstallContext): Promise<InstalledRecord> {
   const { store, clock } = deps
   const { galleries } = deps.sources()
   const source = await findSource(request, { galleries: galleries(), node: deps.node(), signal: context.signal })
-  const whenThere = request.mode === 'install' ? {} : { whenThere: 'mend' as const }
-  const fetched = await fetch(deps, { source, ...whenThere }, context).catch(async (error: unknown) => {
-    // What can't be used takes no space; what is tried again continues with what is there.
-    if (failureOf(error).retry === 'never' && !context.signal.aborted) await tidyUp(deps, context)
-    throw error
-  })
-  const { digest, indexDigest } = fetched
+  const whenThere = request.mode === 'install' && !isDamagedHere ? {} : { whenThere: 'mend' as const }
+  const { digest, indexDigest } = await withRoom(deps, { request, fetch: () => fetch(deps, { source, ...whenThere }, context) }, context)
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   const summary = await store.summary(digest)
-  const version = source.version || (summary?.backend?.version ?? '')
-  // Who asks for a fresh start, or for the old to go first, gets it; otherwise what runs goes on from its own tree.
-  if (request.mode === 'reinstall' || request.strategy === 'recreate')
-    await whileWaiting(context.onSign, async () => deps.stopProcesses?.(request.backend, { force: request.mode === 'reinstall' }))
-  // Proven: `unpack` refuses what has no entry that can be started.
-  await store.activate({
+  return {
     name: request.backend,
     is_meta: source.isMeta,
     concrete: source.concrete,
     alias: source.alias,
-    version,
+    version: source.version || (summary?.backend?.version ?? ''),
     digest,
     index_digest: indexDigest,
     is_manifest_pinned: false,
     uri: source.uris[0],
     gallery_url: source.galleryUrl,
     installed_at: new Date(clock.now()).toISOString(),
-  })
-  await tidyUp(deps, context)
-  return { digest: indexDigest ?? digest, version }
+  }
 }
 
 type Wanted = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; whenThere?: 'mend' }>
@@ -139,29 +155,25 @@ async function fetch(deps: InstallerDeps, { source, ...whenThere }: Wanted, cont
 
 /** From the blobs that are here; where these are damaged or gone, from where the backend came. */
 async function mend(deps: InstallerDeps, record: InstalledRecord, context: InstallContext): Promise<void> {
-  const { store } = deps
+  if (await rebuild(deps, record.digest, context)) return
   const whenThere = 'mend'
-  const layers = (await store.summary(record.digest))?.layers ?? []
-  if (layers.length > 0) {
-    try {
-      return void (await store.unpack(record.digest, layers, { signal: context.signal, onSign: context.onSign, whenThere }))
-    } catch (error) {
-      context.signal.throwIfAborted()
-      if (!['integrity', 'unavailable'].includes(failureOf(error).code)) throw error
-    }
-  }
   const kind = sourceKind(record.uri)
   if (kind === null) throw notInstalled(record.name)
   await fetch(deps, { source: { kind, uris: [record.uri], digest: record.digest }, whenThere }, context)
 }
 
-/** What was done is done, also when something that nobody needs stays a little longer. */
-type Tidying = Pick<InstallContext, 'signal'> & Partial<Pick<InstallContext, 'onSign'>>
-
-async function tidyUp({ store, log }: InstallerDeps, { signal, onSign }: Tidying): Promise<void> {
-  await whileWaiting(onSign, () => store.collect(signal)).catch((error: unknown) =>
-    log.warn('not everything that nobody needs was removed', { error }),
-  )
+/** False: the blobs that it was made of are damaged, gone or not known. */
+async function rebuild({ store }: InstallerDeps, tree: Digest, { signal, onSign }: InstallContext): Promise<boolean> {
+  const layers = (await store.summary(tree))?.layers ?? []
+  if (layers.length === 0) return false
+  try {
+    await store.unpack(tree, layers, { signal, onSign, whenThere: 'mend' })
+    return true
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!['integrity', 'unavailable'].includes(failureOf(error).code)) throw error
+    return false
+  }
 }
 
 /** A concrete name or an alias that several backends have is none of theirs. */
@@ -173,13 +185,15 @@ async function listedName(store: BackendStore, name: BackendName): Promise<Backe
 }
 
 /** A record that can't be understood is none: what is installed over it replaces it. */
-async function find(store: BackendStore, name: BackendName): Promise<InstalledRecord | null> {
-  const found = await store.get(name).catch((error: unknown) => {
+async function findActivation(store: BackendStore, name: BackendName): Promise<Activation | null> {
+  return await store.get(name).catch((error: unknown) => {
     if (errorCode(error) !== undefined) throw storageFailure(error)
     return null
   })
-  return found?.current ?? null
 }
+
+const find = async (store: BackendStore, name: BackendName): Promise<InstalledRecord | null> =>
+  (await findActivation(store, name))?.current ?? null
 
 const listed = (record: InstalledRecord): InstalledBackend => ({
   name: record.name,

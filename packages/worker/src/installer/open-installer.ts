@@ -5,7 +5,8 @@ import type { Installer, Step } from '../operations/installer.ts'
 import { openBackendStore, type BackendStore } from '../storage/backend-store.ts'
 import type { BuiltinSource } from './builtin-source.ts'
 import { createWaysOut, type WaysOutDeps } from '../ways-out.ts'
-import { createInstaller, type Sources, type StopProcesses } from './create-installer.ts'
+import { createInstaller, type Sources } from './create-installer.ts'
+import type { StopProcesses } from './make-room.ts'
 
 export interface OpenInstallerOptions extends WaysOutDeps {
   readonly dataDir: DataDir

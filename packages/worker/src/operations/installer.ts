@@ -56,6 +56,8 @@ export interface Installer {
   listAs(backend: BackendName, digest: Digest): Promise<void>
   /** Reads every file. */
   verify(backend: BackendName, context: InstallContext): Promise<'intact' | 'damaged'>
+  /** Ends what runs from another version than the one in use; resolves when it is gone. */
+  stopOutdated(backend: BackendName, context: InstallContext): Promise<void>
   /** Makes what is installed whole again, without changing its version. */
   repair(backend: BackendName, context: InstallContext): Promise<InstallOutcome>
   inventory(): Promise<readonly InstalledBackend[]>
@@ -72,6 +74,7 @@ export const noInstaller: Installer = {
   isInstalled: async () => false,
   listAs: async () => undefined,
   verify: async () => 'damaged',
+  stopOutdated: async () => undefined,
   repair: async (backend) => Promise.reject(new FleetError(nothingKnown(backend))),
   inventory: async () => [],
   tidy: async () => undefined,

@@ -70,6 +70,8 @@ async function upgrade(order: Order, { installer, context }: Means): Promise<Suc
   const { backend, digest } = order
   context.onProgress({ phase: 'resolving' })
   const isCurrent = digest !== undefined && (await installer.isInstalled(backend, digest))
+  // What was installed already, by a command that was cut short or by a rolling one, is still to be the only one that runs.
+  if (isCurrent && order.strategy === 'recreate') await installer.stopOutdated(backend, context)
   if (isCurrent && (await installer.verify(backend, context)) === 'intact') return await whatIsThere(order, installer)
   const outcome = isCurrent ? await installer.repair(backend, context) : await installer.install(requestOf(order), context)
   return await confirmed(order, installer, { ...outcome, wanted: digest ?? outcome.digest })

@@ -11,6 +11,8 @@ import { syncPath } from './unpack/sync-tree.ts'
 export interface Activations {
   activate(record: InstalledRecord): Promise<void>
   deactivate(name: BackendName): Promise<boolean>
+  /** False when there was none. */
+  forgetPrevious(name: BackendName): Promise<boolean>
   get(name: BackendName): Promise<Activation | null>
   /** `isComplete` is false when a file could not be read: then nobody knows what it holds on to. */
   all(): Promise<{ readonly found: readonly Activation[]; readonly isComplete: boolean }>
@@ -24,12 +26,16 @@ export interface ActivationsDeps {
 }
 
 export function createActivations({ layout, log, step }: ActivationsDeps): Activations {
-  const fileOf = (name: BackendName): string => join(layout.backend(name), 'current')
   const names = async (): Promise<BackendName[]> =>
     (await readdir(layout.backends)).flatMap((name) => BackendName.safeParse(name).data ?? [])
   const get = async (name: BackendName): Promise<Activation | null> => {
-    const text = await readFile(fileOf(name), 'utf8').catch(nullWhenAbsent)
+    const text = await readFile(fileIn(layout, name), 'utf8').catch(nullWhenAbsent)
     return text === null ? null : Activation.parse(JSON.parse(text))
+  }
+  const write = async (activation: Activation): Promise<void> => {
+    const { name } = activation.current
+    await replaceFile(fileIn(layout, name), activation, () => step('W.swap.between'))
+    await syncPath(layout.backend(name))
   }
   return {
     get,
@@ -38,22 +44,16 @@ export function createActivations({ layout, log, step }: ActivationsDeps): Activ
       const before = await get(record.name).catch(() => null)
       const previous = before === null || before.current.digest === record.digest ? (before?.previous ?? null) : before.current
       await makeDirectory(layout.backend(record.name), { mode: 0o700 })
-      await replaceFile(fileOf(record.name), { format: 1, current: record, previous }, () => step('W.swap.between'))
-      await syncPath(layout.backend(record.name))
+      await write({ format: 1, current: record, previous })
       await step('W.swap.after')
     },
-    deactivate: async (name) => {
-      await step('W.swap.before')
-      const isRemoved = await rm(fileOf(name)).then(() => true, nullWhenAbsent)
-      if (isRemoved === null) return false
-      await syncPath(layout.backend(name))
-      await step('W.swap.between')
-      // Only if it is empty; an empty one that stays means nothing.
-      await rmdir(layout.backend(name)).catch(() => {})
-      await syncPath(layout.backends)
-      await step('W.swap.after')
+    forgetPrevious: async (name) => {
+      const found = await get(name).catch(() => null)
+      if (found === null || found.previous === null) return false
+      await write({ ...found, previous: null })
       return true
     },
+    deactivate: (name) => deactivate(name, { layout, step }),
     all: async () => {
       const found: Activation[] = []
       let isComplete = true
@@ -76,6 +76,21 @@ export function createActivations({ layout, log, step }: ActivationsDeps): Activ
       }
     },
   }
+}
+
+const fileIn = (layout: Layout, name: BackendName): string => join(layout.backend(name), 'current')
+
+async function deactivate(name: BackendName, { layout, step }: Pick<ActivationsDeps, 'layout' | 'step'>): Promise<boolean> {
+  await step('W.swap.before')
+  const isRemoved = await rm(fileIn(layout, name)).then(() => true, nullWhenAbsent)
+  if (isRemoved === null) return false
+  await syncPath(layout.backend(name))
+  await step('W.swap.between')
+  // Only if it is empty; an empty one that stays means nothing.
+  await rmdir(layout.backend(name)).catch(() => {})
+  await syncPath(layout.backends)
+  await step('W.swap.after')
+  return true
 }
 
 async function replaceFile(path: string, activation: Activation, between: () => Promise<void> | void): Promise<void> {

@@ -47,6 +47,8 @@ export interface BackendStore extends Blobs, AsyncDisposable {
   activate(record: InstalledRecord): Promise<void>
   /** False when it was not installed. What it used goes with the next `collect`. */
   deactivate(name: BackendName): Promise<boolean>
+  /** The version before is not kept any longer; false when there was none. */
+  forgetPrevious(name: BackendName): Promise<boolean>
   get(name: BackendName): Promise<Activation | null>
   list(): Promise<readonly InstalledRecord[]>
   collect(signal: AbortSignal): Promise<GcReport>
@@ -129,7 +131,7 @@ function treesOf(parts: Parts): TreePart {
   }
 }
 
-type RecordPart = Pick<BackendStore, 'activate' | 'deactivate' | 'get' | 'list'>
+type RecordPart = Pick<BackendStore, 'activate' | 'deactivate' | 'forgetPrevious' | 'get' | 'list'>
 
 function recordsOf({ layout, claims, activations }: Parts): RecordPart {
   const names = createKeyedTurns()
@@ -140,6 +142,7 @@ function recordsOf({ layout, claims, activations }: Parts): RecordPart {
   return {
     activate: (record) => names.take(record.name, never, () => claims.claim([record.digest], never, () => translated(activate(record)))),
     deactivate: (name) => names.take(name, never, () => translated(activations.deactivate(name))),
+    forgetPrevious: (name) => names.take(name, never, () => translated(activations.forgetPrevious(name))),
     get: activations.get,
     list: async () => (await activations.all()).found.map(({ current }) => current),
   }

@@ -318,6 +318,19 @@ describe('unloading', () => {
     expect([removed, await world.pids('r-1'), await world.kept()]).toEqual([['m'], [], []])
   })
 
+  it('a model that is removed lets its requests end first', async () => {
+    await using world = await startReplicas(quick)
+    await world.serve('r-1')
+    const admission = world.replicas.admit(replicaId('r-1'))
+    if (typeof admission === 'string') throw new Error(admission)
+    const removing = world.replicas.removeModel(world.model('m'))
+    await waitFor(() => world.replicas.admit(replicaId('r-1')) === 'draining', { what: 'the replica to be drained' })
+    expect(await world.pids('r-1')).toHaveLength(1)
+    admission[Symbol.dispose]()
+    await removing
+    expect(await world.pids('r-1')).toEqual([])
+  })
+
   it('a worker that stops leaves no process, and one whose node was removed nothing at all', async () => {
     await using world = await startReplicas(quick)
     await world.serve('r-1', { daemonise: true })

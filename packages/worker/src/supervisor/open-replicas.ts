@@ -30,6 +30,7 @@ import { admit, createReplica, isGone, save, stateOf, type Drivers, type Pace, t
 import { openReplicaRecords, type ReplicaRecord } from './replica-record.ts'
 import { aboutReplica, loadStatus, newsOf, stateShown } from './replica-words.ts'
 import type { Accepted, Replicas } from './replicas.ts'
+import { stopBackend } from './stop-backend.ts'
 
 export type ReplicasOptions = Readonly<{
   dataDir: Pick<DataDir, 'root' | 'path'>
@@ -226,21 +227,9 @@ async function unload({ replicas, deps }: World, id: ReplicaId, { force }: { for
   return { accepted: true }
 }
 
-async function stopBackend(
-  { replicas, deps }: World,
-  { backend, force }: { backend: LoadModel['backend'] | null; force: boolean },
-): Promise<void> {
-  using tree = backend === null ? null : await deps.backends.take(backend, undefined)
-  const isMeant = ({ record: { order, digest } }: Replica): boolean =>
-    backend === null || order.backend === backend || (digest !== null && digest === tree?.digest)
-  const meant = [...replicas.values()].filter((each) => !isGone(each) && isMeant(each))
-  const what = backend === null ? 'every backend' : `the backend ${backend}`
-  await Promise.all(meant.map((each) => unloadReplica(each, { force, because: because(`the processes of ${what} were stopped`) }, deps)))
-}
-
 async function removeModel(world: World, model: ModelName): Promise<void> {
   const own = [...world.replicas.values()].filter(({ record }) => record.order.model === model)
-  const how = { force: true, because: because(`the model ${model} was removed`) }
+  const how = { force: false, because: because(`the model ${model} was removed`) }
   await Promise.all(own.map((each) => unloadReplica(each, how, world.deps)))
   await world.deps.models.remove(model)
   await Promise.all(own.map(({ record }) => drop(record, world)))

@@ -41,8 +41,8 @@ export interface Replicas {
   find(named: NamedReplica): Promise<ReplicaId | null>
   /** The same, or a new one; resolves when it is ready. Throws FleetError. */
   findOrStart(named: NamedReplica): Promise<ReplicaId>
-  /** Every process of this backend, or of all; resolves when they are gone. */
-  stopBackend(backend: BackendName | null, how: { force: boolean }): Promise<void>
+  /** Every process of this backend, or of all, or those that run from another version than the one in use; resolves when they are gone. */
+  stopBackend(backend: BackendName | null, how: { force: boolean; only?: 'outdated' }): Promise<void>
   /** Ends its replicas and removes its files; resolves when both are gone. */
   removeModel(model: ModelName): Promise<void>
   running(): readonly RunningReplica[]

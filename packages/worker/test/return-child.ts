@@ -1,0 +1,25 @@
+// A process that goes back to the version before and kills itself at a named step, as a power switch would. Nobody can be
+// asked for anything: return-child.ts ROOT STEP DIGEST
+import { silentLog, systemClock } from '@muster/host'
+import { Order } from '../src/operations/order.ts'
+import { perform } from '../src/operations/perform.ts'
+import { createInstaller } from '../src/installer/create-installer.ts'
+import { openBackendStore } from '../src/storage/backend-store.ts'
+import { installContext, ownPlatform } from './registry-installer.ts'
+
+const [root = '', killAt = '', digest = ''] = process.argv.slice(2)
+const step = (name: string): void => void (name === killAt && process.kill(process.pid, 'SIGKILL'))
+const store = await openBackendStore({ root, clock: systemClock, log: silentLog, keepFreeBytes: 0, step })
+const installer = createInstaller({
+  store,
+  sources: () => {
+    throw new Error('nobody is to be asked')
+  },
+  platform: ownPlatform,
+  node: () => ({ os: ownPlatform.os, arch: ownPlatform.arch, capability: 'default' }),
+  clock: systemClock,
+  log: silentLog,
+})
+const order = Order.parse({ kind: 'upgrade', backend: 'llama', uri: 'registry.example/llama:1', digest })
+process.stdout.write(JSON.stringify(await perform(order, { installer, context: installContext() })))
+await store.close()
