@@ -58,7 +58,9 @@ export interface ModelWorker {
   isDeaf: boolean
   say(event: Said): void
   /** The load that came last: its process is ready. */
-  ready(load?: LoadModel): void
+  ready(load?: LoadModel, digest?: string): void
+  /** Its backend has another version in use from now on. */
+  upgrade(digest: string): Promise<void>
   fail(failure: Failure, load?: LoadModel): void
   exit(replicaId: ReplicaId, how?: object): void
   tick(load: LoadModel, bytes: { current: number; total: number; seq: number; phase?: 'downloading' | 'starting' }): void
@@ -137,6 +139,27 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
     async setPulse(id: NodeId, liveness: 'present' | 'silent' | 'gone'): Promise<void> {
       await sql`update node_pulses set liveness = ${liveness} where node_id = ${id}`.execute(connection.db)
     },
+    /** As an administrator does it. */
+    async setDraining(id: NodeId, draining: boolean): Promise<void> {
+      await sql`update nodes set draining = ${draining} where id = ${id}`.execute(connection.db)
+    },
+    /** It answered what it was asked before it gets requests. */
+    async pass(id: ReplicaId): Promise<void> {
+      await waitFor(
+        async () => {
+          const { numAffectedRows = 0n } = await sql`
+            update replicas set checked = 'passed' where id = ${id} and state = 'ready' and checked = 'due'`.execute(connection.db)
+          return numAffectedRows > 0n
+        },
+        { what: `${id} to be ready for its check` },
+      )
+    },
+    /** A controller that routes by what is so up to this change; `all`: up to the last one. */
+    async routes(id: string, upTo: number | 'all'): Promise<void> {
+      const seq = upTo === 'all' ? sql`coalesce((select max(seq) from changes), 0)` : sql`${upTo}::bigint`
+      await sql`insert into controllers (id, url, version, routes_seq) values (${id}, 'http://x', '1', ${seq})
+        on conflict (id) do update set routes_seq = excluded.routes_seq, last_seen_at = now()`.execute(connection.db)
+    },
     async setModel(name: string, fields: { isHeld?: boolean; asked?: number }): Promise<void> {
       await sql`update models set is_held = ${fields.isHeld ?? false}, asked_replicas = coalesce(${fields.asked ?? null}::int, asked_replicas)
         where name = ${name}`.execute(connection.db)
@@ -144,6 +167,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
     async clear(): Promise<void> {
       await sql`delete from models`.execute(connection.db)
       await sql`delete from nodes`.execute(connection.db)
+      await sql`delete from controllers`.execute(connection.db)
     },
     async [Symbol.asyncDispose](): Promise<void> {
       await Promise.all(stops.map((stop) => stop().catch(() => undefined)))
@@ -170,12 +194,16 @@ async function addWorker(
   const resources = '{}'
   const beatOf = (seq: number) => ({ node_id: id, incarnation, in_flight: 0, seq, resources })
   await store.pulses.recordBeats([{ via: 'bus', ageMs: 0, heartbeat: beatOf(0) }])
-  const listed = backends.map((backend) => ({
-    ...{ name: backend, is_system: false, is_meta: false, installed_at: '', gallery_url: '', version: '1', uri: '', digest: '' },
-  }))
-  await store.inventory.record(id, { incarnation, seq: 1, backends: listed as never })
   let seq = 10
-  const worker = modelWorker({ id, bus, incarnation, nextSeq: () => ++seq })
+  const nextSeq = (): number => ++seq
+  const upgrade = async (digest: string): Promise<void> => {
+    const listed = backends.map((backend) => ({
+      ...{ name: backend, is_system: false, is_meta: false, installed_at: '', gallery_url: '', version: '1', uri: '', digest },
+    }))
+    await store.inventory.record(id, { incarnation, seq: nextSeq(), backends: listed as never })
+  }
+  await upgrade('')
+  const worker = modelWorker({ id, bus, incarnation, nextSeq, upgrade })
   serve(worker)
   return worker
 }
@@ -185,11 +213,13 @@ function modelWorker({
   bus,
   incarnation,
   nextSeq,
+  upgrade,
 }: {
   id: NodeId
   bus: Bus
   incarnation: Incarnation
   nextSeq: () => number
+  upgrade: ModelWorker['upgrade']
 }): ModelWorker {
   const say = (event: Said): void => bus.publish(nodeEvents, { node: id }, { ...event, incarnation, seq: nextSeq() })
   const last = (): LoadModel => {
@@ -199,10 +229,10 @@ function modelWorker({
   }
   const about = ({ replica_id, model, revision, op_id }: LoadModel) => ({ replica_id, model, revision, op_id, backend_digest: null })
   const worker: ModelWorker = {
-    ...{ id, bus, say, loads: [], unloads: [], cancels: [], processes: new Map(), answer: 'accept', isDeaf: false },
-    ready: (load = last()) => {
+    ...{ id, bus, say, upgrade, loads: [], unloads: [], cancels: [], processes: new Map(), answer: 'accept', isDeaf: false },
+    ready: (load = last(), digest) => {
       worker.processes.set(load.replica_id, 'ready')
-      say({ type: 'replica.ready', ...about(load) })
+      say({ type: 'replica.ready', ...about(load), ...(digest === undefined ? {} : { backend_digest: digest as never }) })
     },
     fail: (failure, load = last()) => {
       worker.processes.delete(load.replica_id)

@@ -22,15 +22,17 @@ export interface Happened {
   /** Null: it means nothing for the row as it is. */
   readonly eventOf: (load: Load) => LoadEvent | null
   readonly detail?: StepDetail
+  /** It was decided with all loads of its model, as they were read: if any was moved since, nothing is. */
+  readonly among?: readonly LoadRecord[]
 }
-/** What the row is now; null when the event meant nothing (any more). */
-export type Advance = (happened: Happened) => Promise<LoadRecord | 'gone' | null>
+/** What the row is now; null when the event meant nothing (any more). `crowded`: its node is not as it was when it was chosen. */
+export type Advance = (happened: Happened) => Promise<LoadRecord | 'gone' | 'crowded' | null>
 
 /** A round is lost only to somebody who moved the row on. */
 const maxRounds = 20
 
 export function createAdvance({ loads, onStep, random, log }: AdvanceDeps): Advance {
-  return async ({ read, eventOf, detail = {} }) => {
+  return async ({ read, eventOf, detail = {}, among }) => {
     for (let round = 0; round < maxRounds; round += 1) {
       const { rows, now } = await read()
       const [from] = rows
@@ -38,9 +40,12 @@ export function createAdvance({ loads, onStep, random, log }: AdvanceDeps): Adva
       if (from === undefined || event === null) return null
       const to = stepLoad(from.load, event, { now, chance: random() })
       if (to === null) return null
-      if (!(await loads.apply({ from, to, replicas: replicasOf(from.load, event, detail) }))) {
-        // The replica may be gone as well; whoever found it looks again.
-        if (event.type === 'returned') return null
+      const replicas = replicasOf(from.load, event, detail)
+      const written = await loads.apply({ from, to, replicas, ...(among === undefined ? {} : { among }) })
+      if (written === 'crowded') return written
+      if (written === 'moved') {
+        // The replica may be gone as well, or another load is not as it was; whoever decided looks again.
+        if (event.type === 'returned' || among !== undefined) return null
         continue
       }
       tell({ from, to, event }, log)

@@ -20,7 +20,8 @@ import {
   type NodeId,
 } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
-import type { Place } from '../placement/candidates.ts'
+import type { Place, Seen } from '../placement/candidates.ts'
+import type { Placement } from '../placement/choose.ts'
 import { replicaPrefix } from '../replicas/compare.ts'
 import { returnOf } from '../replicas/surplus.ts'
 import type { LoadRecord } from '../store/load-rows.ts'
@@ -32,6 +33,7 @@ import type { Step } from '../step.ts'
 import type { Advance } from './advance.ts'
 import type { Demands } from './demands.ts'
 import {
+  afterRoomMs,
   decideLoad,
   eventOfRefusal,
   eventOfStatus,
@@ -39,20 +41,23 @@ import {
   tickOf,
   type Decision,
   type InstallStanding,
+  type Old,
   type StepDetail,
   type World,
 } from './decide.ts'
-import { isWanted } from './wanted.ts'
+import { isWanted, staleOf } from './wanted.ts'
 
 /** The contract gives workers 2 s to accept. */
 const answerWithinMs = 3_000
 /** After a command or a question of which nobody knows what became of it. */
 const againInMs = 1_000
+/** How often a node is chosen anew because another load was faster there. */
+const maxChoices = 4
 
 export interface ApplyDeps {
   readonly bus: Bus
   readonly loads: LoadStore
-  readonly replicas: Pick<ReplicaStore, 'findReturned' | 'liveOn'>
+  readonly replicas: Pick<ReplicaStore, 'find' | 'findReturned' | 'liveOn' | 'nodesLeft'>
   readonly nodes: Pick<NodeStore, 'find'>
   readonly pulses: Pick<PulseStore, 'recordNoResponders'>
   readonly demand: Demands
@@ -90,34 +95,64 @@ export function createApply(deps: ApplyDeps): Apply {
   }
 }
 
-async function decideAndDo(job: Job, deps: ApplyDeps): Promise<void> {
-  const { model, world } = await observe(job, deps)
+async function decideAndDo(job: Job, deps: ApplyDeps, choices = 1): Promise<void> {
+  const { seen, model, world } = await observe(job, deps)
   const decision = decideLoad(job.record.load, world)
-  await carryOut(decision, { job, model }, deps)
+  const outcome = await carryOut(decision, { job, model, seen }, deps)
+  if (outcome === 'done' || !(await isStillOurs(job, deps))) return
+  if (choices < maxChoices) return await decideAndDo(job, deps, choices + 1)
+  await move(job, { type: 'room_asked', note: job.record.load.note, againInMs: afterRoomMs }, deps)
 }
 
-async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<{ model: WantedModel | null; world: World }> {
+type Observed = Readonly<{ model: WantedModel | null; world: World; seen: Seen }>
+
+async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<Observed> {
   const model = await modelOf(load, deps)
   const isComing = model !== null && (await deps.isComing(model.backend))
   const nodeId = 'nodeId' in load ? load.nodeId : null
   const node = nodeId === null || load.state === 'failed' ? null : await deps.nodes.find(nodeId)
   const isNodeHere = node !== null && statusOf(node).status === 'healthy'
   const isUnplaced = load.state === 'waiting' || load.state === 'failed'
-  const config = model?.config ?? null
-  const placing = async () =>
-    isUnplaced && config !== null
-      ? (await deps.place({ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null, pin: load.pin })).placement
-      : null
-  const placement = await placing().catch((error: unknown): Failure => {
-    if (error instanceof FleetError) return error.failure
-    throw error
-  })
+  const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, deps) : unplaced
+  const room = placement === null || model === null ? noRoom : await roomOf({ load, model, placement }, deps)
   // Read after the nodes were judged: a node that was back for them is back for its replicas.
   const left = isUnplaced && load.purpose === 'serve' ? await deps.replicas.findReturned(load) : null
   const returned = left === null ? null : returnOf(left)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
-  return { model, world: { model: known, isNodeHere, placement, returned, install, isComing } }
+  return { model, seen, world: { model: known, isNodeHere, placement, returned, install, isComing, ...room } }
+}
+
+type Placed = Readonly<{ placement: Placement | Failure | null; seen: Seen }>
+const unplaced: Placed = { placement: null, seen: new Map() }
+
+async function placeOf(load: Load, { config }: WantedModel, { place }: ApplyDeps): Promise<Placed> {
+  try {
+    return await place({ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null, pin: load.pin })
+  } catch (error) {
+    if (error instanceof FleetError) return { ...unplaced, placement: error.failure }
+    throw error
+  }
+}
+
+type Room = Pick<World, 'old' | 'left'>
+const noRoom: Room = { old: [], left: [] }
+
+/** What could make room for it; asked only when there is none. */
+async function roomOf(
+  { load, model, placement }: { load: Load; model: WantedModel; placement: Placement | Failure },
+  { loads, replicas }: ApplyDeps,
+): Promise<Room> {
+  if ('code' in placement || placement.nodes.some(({ eligible }) => eligible)) return noRoom
+  const { rows } = load.purpose === 'serve' ? await loads.listSets(model.name) : { rows: [] }
+  const old = rows.flatMap((member): Old[] => {
+    const stale = member.load.purpose === 'serve' ? staleOf(member, model.revision) : null
+    // What is on a node that is drained serves on until there is a place elsewhere.
+    if (member.load.state !== 'ready' || stale === null || stale === 'draining') return []
+    const { slot, replicaId, nodeId } = member.load
+    return [{ slot, replicaId, nodeId }]
+  })
+  return { old, left: await replicas.nodesLeft() }
 }
 
 /** Its backend by the name that rows and inventories have it under: that of the meta backend, say. */
@@ -128,41 +163,62 @@ async function modelOf({ model: name }: Load, { demand, rowName }: ApplyDeps): P
   return { ...model, backend, config: { ...model.config, backend } }
 }
 
-type Task = Readonly<{ job: Job; model: WantedModel | null }>
+type Task = Readonly<{ job: Job; model: WantedModel | null; seen: Seen }>
+/** `outdated`: what it was decided on is not so any more. */
+type Outcome = 'done' | 'outdated'
 
-async function carryOut(decision: Decision, { job, model }: Task, deps: ApplyDeps): Promise<void> {
+async function carryOut(decision: Decision, { job, model, seen }: Task, deps: ApplyDeps): Promise<Outcome> {
   switch (decision.do) {
     case 'step': {
       const moved = await move(job, decision.event, deps)
-      if (moved === null && decision.event.type === 'returned' && (await isStillOurs(job, deps))) await decideAndDo(job, deps)
-      return
+      return moved === null && decision.event.type === 'returned' ? 'outdated' : 'done'
     }
     case 'install':
       if (model !== null) await askForInstall(decision.nodeId, { job, model }, deps)
-      return
+      return 'done'
     case 'start':
-      if (model !== null) await start(decision.nodeId, { job, model }, deps)
-      return
+      return model === null ? 'done' : await start(decision.nodeId, { job, model, seen }, deps)
+    case 'evict':
+      await makeRoom(decision, job, deps)
+      return 'done'
+    case 'recreate':
+      await endFirst(decision, job, deps)
+      return 'done'
     case 'ask':
       if (model !== null) await ask({ job, model }, deps)
-      return
+      return 'done'
     case 'nothing':
-      return
+      return 'done'
   }
 }
 
-/** What was to be taken back went meanwhile, and nobody else moved the load. */
+/** Exactly the replicas that were chosen, and only if all of them may still go. */
+async function makeRoom({ victims, nodeName }: Extract<Decision, { do: 'evict' }>, job: Job, deps: ApplyDeps): Promise<void> {
+  const { load } = job.record
+  const whose = await deps.loads.evict(victims)
+  if (whose !== null)
+    deps.log.info('replicas make room for another model', { model: load.model, node: nodeName, of: whose, replicas: victims })
+  const note = whose === null ? load.note : `room was made on ${nodeName}: ${whose.join(', ')} had to go`.slice(0, 1024)
+  await move(job, { type: 'room_asked', note, againInMs: afterRoomMs }, deps)
+}
+
+/** That very one, if it is still there; if somebody is killed in between, the other half is done when this is claimed again. */
+async function endFirst({ old, note }: Extract<Decision, { do: 'recreate' }>, job: Job, deps: ApplyDeps): Promise<void> {
+  const { model, purpose } = job.record.load
+  await deps.advance({
+    read: () => deps.loads.find({ model, purpose, slot: old.slot }),
+    eventOf: (load) => (load.state === 'ready' && load.replicaId === old.replicaId ? { type: 'unwanted' } : null),
+  })
+  await move(job, { type: 'room_asked', note, againInMs: afterRoomMs }, deps)
+}
+
+/** Nobody else moved the load. */
 async function isStillOurs({ record: { load, version }, signal }: Job, { loads }: ApplyDeps): Promise<boolean> {
   return !signal.aborted && (await loads.find(load)).rows[0]?.version === version
 }
 
 /** By what was decided on the row as it was claimed; if somebody moved it since, by nothing. */
-async function move(
-  job: Job,
-  event: LoadEvent,
-  { advance, loads }: ApplyDeps,
-  detail: StepDetail = {},
-): Promise<LoadRecord | 'gone' | null> {
+async function move(job: Job, event: LoadEvent, { advance, loads }: ApplyDeps, detail: StepDetail = {}): ReturnType<Advance> {
   const { load, version } = job.record
   let isFirst = true
   return await advance({
@@ -192,15 +248,16 @@ async function askForInstall(nodeId: NodeId, { job, model }: Known, deps: ApplyD
   }
 }
 
-async function start(nodeId: NodeId, { job, model }: Known, deps: ApplyDeps): Promise<void> {
+async function start(nodeId: NodeId, { job, model, seen }: Known & { seen: Seen }, deps: ApplyDeps): Promise<Outcome> {
   const { load } = job.record
   const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId(replicaPrefix))
   const opId = OperationId.parse(newId('ld'))
-  const detail = { started: { backend: model.backend, config: model.config } }
+  const detail = { started: { backend: model.backend, config: model.config, seen: seen.get(nodeId) ?? [] } }
   const placed = await move(job, { type: 'placed', nodeId, opId, replicaId }, deps, detail)
+  if (placed === 'crowded') return 'outdated'
   await deps.step('RT.job.placed')
-  if (placed === null || placed === 'gone') return
-  await send({ job: { ...job, record: placed }, model }, deps)
+  if (placed !== null && placed !== 'gone') await send({ job: { ...job, record: placed }, model }, deps)
+  return 'done'
 }
 
 /** The same command again is the same load: the worker goes by the replica's id. */
@@ -214,6 +271,8 @@ async function send({ job, model }: Known, deps: ApplyDeps): Promise<void> {
 
 async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model }: Known, deps: ApplyDeps): Promise<LoadEvent | null> {
   const { nodeId: node, opId, epoch } = load
+  // As the worker knows it: which of the model's processes there. What is staged only has none.
+  const place = load.replicaId === null ? load.slot : ((await deps.replicas.find(load.replicaId))?.place ?? load.slot)
   try {
     const reply = await deps.bus.request(
       modelLoad,
@@ -228,14 +287,14 @@ async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model
         files: await deps.filesFor(model.config, node),
         op_id: opId,
         epoch,
-        slot: load.slot,
+        slot: place,
         ...(load.purpose === 'stage' ? { stage_only: true } : {}),
       },
       { timeoutMs: answerWithinMs, signal: job.signal },
     )
     const event = eventOfReply(reply, deps.quietMs)
     if (event.type !== 'failed' || !isTaken(event.failure)) return event
-    return eventOfRefusal(load, event.failure, await deps.replicas.liveOn([node]))
+    return eventOfRefusal({ load, place }, event.failure, await deps.replicas.liveOn([node]))
   } catch (error) {
     if (job.signal.aborted) return null
     if (error instanceof FleetError) return { type: 'failed', failure: error.failure }

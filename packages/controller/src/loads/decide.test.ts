@@ -30,12 +30,16 @@ const places = (over: object): Placement => ({
   nodes: [{ node_id: nodeId, node_name: 'one', eligible: true, reason: '', score: 1, hasBackend: true, excludedBy: null, ...over }],
   eviction: null,
 })
+const short = places({ eligible: false, reason: 'it is full', excludedBy: 'memory' })
+const [otherId, victim] = [NodeId.parse('n-2'), ReplicaId.parse('r-9')]
 const world = (over: Partial<World> = {}): World => ({
   ...{
     model: { name: common.model, revision: 'rev-1', isWanted: true },
     isNodeHere: true,
     placement: places({}),
     returned: null,
+    old: [],
+    left: [],
     install: null,
     isComing: false,
   },
@@ -66,6 +70,49 @@ describe('what is next for a load', () => {
       { placement: places({ eligible: false, reason: 'it is draining' }) },
       { event: { failure: { code: 'no_capacity', message: expect.stringContaining('it is draining') } } },
     ],
+    [
+      'that has to be where it can not be',
+      { ...waiting, pin: nodeId },
+      { placement: places({ eligible: false, excludedBy: 'status' }) },
+      { do: 'step', event: { type: 'unpinned' } },
+    ],
+    ['that has to be on a node that is gone', { ...waiting, pin: otherId }, { placement: short }, { event: { type: 'unpinned' } }],
+    [
+      'without room, and others that may go',
+      waiting,
+      { placement: { ...short, eviction: { nodeId, victims: [victim] } } },
+      { do: 'evict', nodeName: 'one', victims: [victim] },
+    ],
+    [
+      'without room, and others that may go while something goes already',
+      { ...waiting, note: 'so it is' },
+      { placement: { ...short, eviction: { nodeId, victims: [victim] } }, left: [nodeId] },
+      { event: { type: 'room_asked', note: 'so it is' } },
+    ],
+    [
+      'without room, while something goes elsewhere',
+      waiting,
+      { placement: short, left: [otherId] },
+      { event: { type: 'failed', failure: { code: 'no_capacity' } } },
+    ],
+    [
+      'without room beside the one whose place it takes',
+      { ...waiting, pin: nodeId },
+      { placement: short, old: [{ slot: 3, replicaId: victim, nodeId }] },
+      { do: 'recreate', old: { slot: 3 }, note: 'memory is short for two on one: the old replica was ended first (recreate)' },
+    ],
+    [
+      'without disk beside the one whose place it takes',
+      waiting,
+      { placement: places({ eligible: false, excludedBy: 'disk' }), old: [{ slot: 3, replicaId: victim, nodeId }] },
+      { do: 'recreate', note: expect.stringContaining('disk is short') },
+    ],
+    [
+      'without a node, and an old one elsewhere',
+      waiting,
+      { placement: short, old: [{ slot: 3, replicaId: victim, nodeId: otherId }] },
+      { event: { type: 'failed', failure: { code: 'no_capacity' } } },
+    ],
     ['with a replica that is back', waiting, { returned }, { do: 'step', event: returned }],
     ['with a replica that is back, and no other node', waiting, { returned, placement: places({ eligible: false }) }, { event: returned }],
     ['with a replica that is back, after a failure', failed, { returned }, { do: 'step', event: returned }],
@@ -85,6 +132,7 @@ describe('what is next for a load', () => {
     ['that is quiet', starting, {}, { do: 'ask' }],
     ['whose node is away', starting, { isNodeHere: false }, { event: { type: 'node_away' } }],
     ['that is ready', ready, {}, { do: 'nothing' }],
+    ['that is ready, of another revision', ready, { model: { name: common.model, revision: 'rev-2', isWanted: true } }, { do: 'nothing' }],
   ])('%s', (_, load, over, want) => {
     expect(decideLoad(load, world(over))).toMatchObject(want)
     expect(decideLoad(load, world(over))).toEqual(decideLoad(load, world(over)))
@@ -115,9 +163,9 @@ describe('W30 what follows for its replica', () => {
 
 describe('a load that its worker refuses', () => {
   const taken: Failure = { code: 'conflict', retry: 'backoff', message: 'slot 0 of tiny is taken on this node by the replica r-0' }
-  const left = { id: ReplicaId.parse('r-0'), model: 'tiny', isHeld: false }
+  const left = { id: ReplicaId.parse('r-0'), model: 'tiny', place: 1, isHeld: false }
   it.each<[string, Failure, (typeof left)[], string]>([
-    ['has not failed when a replica that nobody holds is in its way', taken, [left], 'slot_taken'],
+    ['has not failed when a replica that nobody holds may be in its way still', taken, [left], 'slot_taken'],
     ['has failed when a load has the one in its way', taken, [{ ...left, isHeld: true }], 'failed'],
     [
       'has failed when nothing is known of the one in its way',
@@ -125,13 +173,14 @@ describe('a load that its worker refuses', () => {
       [
         { ...left, model: 'other' },
         { ...left, id: replicaId },
+        { ...left, place: 0 },
       ],
       'failed',
     ],
     ['has failed when its id was used before', { ...taken, retry: 'never' }, [left], 'failed'],
     ['has failed for any other reason', soft, [left], 'failed'],
   ])('%s', (_, failure, others, want) => {
-    const event = eventOfRefusal(starting, failure, others)
+    const event = eventOfRefusal({ load: starting, place: 1 }, failure, others)
     expect(event.type).toBe(want)
     if (event.type === 'slot_taken') expect(event.againInMs).toBeLessThanOrEqual(1_000)
   })

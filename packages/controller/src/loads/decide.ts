@@ -10,7 +10,7 @@ import {
   type OpStatusReply,
   type ReplicaId,
 } from '@muster/protocol'
-import { whyNowhere, type Placement } from '../placement/choose.ts'
+import { whyNowhere, type Exclusion, type Placement } from '../placement/choose.ts'
 import type { Exit, ReplicaChange, ReplicaRecord, Stamp } from '../store/replicas.ts'
 import type { ProgressTick } from '../store/intents.ts'
 import type { LoadBytes } from '../store/load-rows.ts'
@@ -27,21 +27,33 @@ export interface World {
   readonly placement: Placement | Failure | null
   /** A replica of it that lives on a node that is here, and that no load has: its node was away. */
   readonly returned: Extract<LoadEvent, { type: 'returned' }> | null
+  /** Its model's others that are ready, and whose place it could take. */
+  readonly old: readonly Old[]
+  /** Nodes on which something ends just now. */
+  readonly left: readonly NodeId[]
   readonly install: InstallStanding | null
   /** Its backend comes with Muster, and is still being assembled. */
   readonly isComing: boolean
 }
 
+export type Old = Readonly<{ slot: number; replicaId: ReplicaId | null; nodeId: NodeId }>
+
 export type Decision =
   | Readonly<{ do: 'step'; event: LoadEvent }>
   | Readonly<{ do: 'install'; nodeId: NodeId }>
   | Readonly<{ do: 'start'; nodeId: NodeId }>
+  /** Replicas of others go, so that it has room. */
+  | Readonly<{ do: 'evict'; nodeName: string; victims: readonly ReplicaId[] }>
+  /** There is no room for both: the old one goes first. */
+  | Readonly<{ do: 'recreate'; old: Old; note: string }>
   /** Nothing was heard of it: its worker is asked. */
   | Readonly<{ do: 'ask' }>
   | Readonly<{ do: 'nothing' }>
 
 /** How often an install that is under way is looked at. */
 const lookEveryMs = 2_000
+/** What ends makes room, and then it is looked at anyway; this is for when that is not heard. */
+export const afterRoomMs = 500
 /** A first start assembles what comes with Muster; that takes seconds. */
 const comesInMs = 500
 /** Until then it is decided about the process that has the slot. */
@@ -52,15 +64,15 @@ const afterGoneMs = 2_000
 export function decideLoad(load: Load, world: World): Decision {
   const { model } = world
   if (model === null || !model.isWanted) return step({ type: 'unwanted' })
-  if (load.revision !== model.revision) return step({ type: 'revision_changed', revision: model.revision })
+  if (load.revision !== model.revision && load.state !== 'ready') return step({ type: 'revision_changed', revision: model.revision })
   switch (load.state) {
     case 'waiting': {
       if (world.returned !== null) return step(world.returned)
-      const next = place(load, model.name, world.placement)
+      const next = placing(load, model.name, world)
       return world.isComing && next.do !== 'start' ? step({ type: 'looked', againInMs: comesInMs }) : next
     }
     case 'failed':
-      return world.returned === null ? place(load, model.name, world.placement) : step(world.returned)
+      return world.returned === null ? placing(load, model.name, world) : step(world.returned)
     case 'installing':
       return world.isNodeHere ? followInstall(world.install) : step({ type: 'node_away' })
     case 'starting':
@@ -74,16 +86,43 @@ export function decideLoad(load: Load, world: World): Decision {
 
 const step = (event: LoadEvent): Decision => ({ do: 'step', event })
 
-function place(load: Load, name: ModelName, placement: Placement | Failure | null): Decision {
+function placing(load: Load, name: ModelName, world: World): Decision {
+  const { placement } = world
   if (placement === null) return { do: 'nothing' }
   if ('code' in placement) return step({ type: 'failed', failure: placement })
   const best = placement.nodes.find(({ eligible }) => eligible)
-  if (best === undefined) {
-    const message = whyNowhere({ name }, placement)
-    return step({ type: 'failed', failure: { code: 'no_capacity', retry: 'backoff', message } })
-  }
+  if (best === undefined) return makeRoom(load, placement, world) ?? step({ type: 'failed', failure: nowhere(name, placement) })
   const isEnough = best.hasBackend || load.purpose === 'stage'
   return { do: isEnough ? 'start' : 'install', nodeId: best.node_id }
+}
+
+const nowhere = (name: ModelName, placement: Placement): Failure => ({
+  ...{ code: 'no_capacity', retry: 'backoff', message: whyNowhere({ name }, placement) },
+})
+
+/** What is short where only room is; by which the others are excluded no waiting changes. */
+const shortOf: Readonly<Partial<Record<Exclusion, string>>> = {
+  memory: 'memory is short for two',
+  places: 'there are no places for two',
+  disk: 'disk is short for two',
+}
+
+/** No node is eligible. Null: nothing can be done about that. */
+function makeRoom(load: Load, { nodes, eviction }: Placement, { old, left }: World): Decision | null {
+  const short = nodes.filter(({ excludedBy }) => excludedBy !== null && shortOf[excludedBy] !== undefined)
+  const isShort = (nodeId: NodeId): boolean => short.some((node) => node.node_id === nodeId)
+  if (load.pin !== null && !isShort(load.pin)) return step({ type: 'unpinned' })
+  // Whoever is on its way out there, for this load or not: it is waited for before another one has to go.
+  if (left.some(isShort)) return step({ type: 'room_asked', note: load.note, againInMs: afterRoomMs })
+  if (eviction !== null) {
+    const node = nodes.find(({ node_id: id }) => id === eviction.nodeId)
+    return { do: 'evict', nodeName: node?.node_name ?? eviction.nodeId, victims: eviction.victims }
+  }
+  const first = old.find(({ nodeId }) => isShort(nodeId))
+  const where = short.find((node) => node.node_id === first?.nodeId)
+  if (first === undefined || where === undefined) return null
+  const why = where.excludedBy === null ? undefined : shortOf[where.excludedBy]
+  return { do: 'recreate', old: first, note: `${why ?? 'room is short'} on ${where.node_name}: the old replica was ended first (recreate)` }
 }
 
 function followInstall(install: InstallStanding | null): Decision {
@@ -103,15 +142,16 @@ function followInstall(install: InstallStanding | null): Decision {
 }
 
 /**
- * What follows from a worker's refusal. `others`: what is known of replicas on its node. A process that has the slot there, and
- * that no load has, is taken back or on its way out. One that a load has does not go away by looking again.
+ * What follows from a worker's refusal. `others`: what is known of replicas on its node. No other one that lives has its place
+ * there; one that exited just now, as far as is known, may not be quite gone. What else is in its way does not go away by
+ * looking again.
  */
 export function eventOfRefusal(
-  load: Extract<Load, { state: 'starting' }>,
+  { load, place }: { load: Extract<Load, { state: 'starting' }>; place: number },
   failure: Failure,
-  others: readonly Pick<ReplicaRecord, 'id' | 'model' | 'isHeld'>[],
+  others: readonly Pick<ReplicaRecord, 'id' | 'model' | 'place' | 'isHeld'>[],
 ): LoadEvent {
-  const isLeft = others.some(({ id, model, isHeld }) => id !== load.replicaId && model === load.model && !isHeld)
+  const isLeft = others.some((other) => other.id !== load.replicaId && other.model === load.model && other.place === place && !other.isHeld)
   return isTaken(failure) && isLeft ? { type: 'slot_taken', againInMs: afterTakenMs } : { type: 'failed', failure }
 }
 
@@ -189,9 +229,12 @@ export function failureOfExit({ exit_code: code, signal, last_lines: lines }: Ex
   return { code: 'internal', retry: 'backoff', message: `the backend process ${how}${said}`.slice(0, 8192) }
 }
 
+/** `seen`: the replicas that lived on the node when it was chosen. */
+export type Started = Readonly<{ backend: string; config: object; seen: readonly ReplicaId[] }>
+
 /** What a step needs to know beyond its event. */
 export type StepDetail = Readonly<{
-  started?: Readonly<{ backend: string; config: object }>
+  started?: Started
   backendDigest?: string | null
   exit?: Exit
   stamp?: Stamp | null
@@ -229,7 +272,7 @@ export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): Re
 }
 
 const started = (
-  { model, revision, slot }: Load,
+  { model, revision, slot, needsCheck }: Load,
   { id, nodeId, opId }: { id: ReplicaId; nodeId: NodeId; opId: OperationId },
-  { backend, config }: { backend: string; config: object },
-): ReplicaChange => ({ id, do: 'start', model, revision, slot, nodeId, backend, config, opId })
+  how: Started,
+): ReplicaChange => ({ id, do: 'start', model, revision, slot, nodeId, opId, needsCheck, ...how })

@@ -7,13 +7,13 @@ import { LoadLoop } from './loop.ts'
 it('compares all models and looks for places again once a second, however often it is woken', async () => {
   const counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0 }
   const nothing = { rows: [], now: 0 }
-  const loads: Pick<LoadStore, 'claim' | 'forgetIdle' | 'listAll' | 'add' | 'findAway' | 'nextDue' | 'reconsider'> = {
+  const loads: Pick<LoadStore, 'claim' | 'forgetIdle' | 'listSets' | 'add' | 'findAway' | 'nextDue' | 'reconsider'> = {
     claim: async () => nothing,
     forgetIdle: async () => {
       counted.idle += 1
       return []
     },
-    listAll: async () => nothing,
+    listSets: async () => nothing,
     add: async () => undefined,
     findAway: async () => nothing,
     nextDue: async () => {
@@ -37,7 +37,7 @@ it('compares all models and looks for places again once a second, however often 
     },
     advance: async () => null,
     apply: async () => undefined,
-    tendReplicas: async () => undefined,
+    tendReplicas: async () => false,
     ...{ holder: 'c', idleMs: 1_000, intervalMs: 10_000, log: silentLog },
     clock: { ...systemClock, monotonic: () => now },
   })

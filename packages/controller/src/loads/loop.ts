@@ -8,7 +8,7 @@ import type { LoadStore } from '../store/loads.ts'
 import type { Advance } from './advance.ts'
 import type { Apply } from './apply.ts'
 import type { Demands } from './demands.ts'
-import { compareWanted, isWanted } from './wanted.ts'
+import { decideSet, type SetDecision } from './wanted.ts'
 import { createRounds, type Rounds } from '../rounds.ts'
 
 export interface LoadLoopDeps {
@@ -16,8 +16,8 @@ export interface LoadLoopDeps {
   readonly demand: Demands
   readonly advance: Advance
   readonly apply: Apply
-  /** Decides about replicas that no load holds, and has those ended that are to go. */
-  readonly tendReplicas: (signal: AbortSignal) => Promise<void>
+  /** Decides about replicas that no load holds, and has those ended that are to go. True: some wait for what wakes nobody. */
+  readonly tendReplicas: (signal: AbortSignal) => Promise<boolean>
   readonly holder: string
   readonly idleMs: number
   /** The safety poll; what is due earlier wakes it earlier. */
@@ -34,6 +34,10 @@ const lanes = 256
 const lookEveryMs = 100
 /** Nor is what all models want compared with all loads; a load that somebody waits for is there without it. */
 const compareEveryMs = 1_000
+/** Requests may still come to what is to end. */
+const leavingEveryMs = 200
+
+type Move = Readonly<{ record: LoadRecord; now: number; event: LoadEvent; among?: readonly LoadRecord[] }>
 
 export class LoadLoop {
   readonly #deps: LoadLoopDeps
@@ -43,6 +47,9 @@ export class LoadLoop {
   #comparedAt = -Infinity
   #areNodesNew = false
   #isTending = false
+  /** What wakes nobody is waited for: that every controller knows of a replica. */
+  #isUnderWay = false
+  #isLeaving = false
 
   constructor(deps: LoadLoopDeps) {
     this.#deps = deps
@@ -83,7 +90,8 @@ export class LoadLoop {
     if (compareInMs <= 0 || lookInMs <= 0) await this.#takeDue(signal)
     const nextMs = await loads.nextDue()
     const owedMs = [compareInMs, lookInMs].filter((ms) => ms > 0)
-    return Math.min(intervalMs, nextMs === null ? Infinity : Math.max(nextMs, 50), ...owedMs)
+    const againMs = [...(this.#isUnderWay ? [compareEveryMs] : []), ...(this.#isLeaving ? [leavingEveryMs] : [])]
+    return Math.min(intervalMs, nextMs === null ? Infinity : Math.max(nextMs, 50), ...owedMs, ...againMs)
   }
 
   async #takeDue(signal: AbortSignal): Promise<void> {
@@ -105,19 +113,23 @@ export class LoadLoop {
     const idle = await loads.forgetIdle(idleMs)
     if (idle.length > 0) log.info('models are idle', { models: idle.slice(0, 20) })
     const models = await this.#deps.demand.all()
-    const { rows, now } = await loads.listAll()
-    const difference = compareWanted(
-      models,
-      rows.map(({ load }) => load),
-    )
-    await loads.add(difference.missing)
-    const stale = new Set(difference.stale)
-    const byName = new Map(models.map((model) => [model.name, model]))
-    for (const record of rows.filter(({ load }) => stale.has(load))) {
-      const model = byName.get(record.load.model)
-      if (model === undefined) continue
-      const event: LoadEvent = isWanted(record.load, model) ? { type: 'revision_changed', revision: model.revision } : { type: 'unwanted' }
-      await this.#move({ record, now, event })
+    const { rows, now } = await loads.listSets()
+    const byModel = Map.groupBy(rows, ({ load }) => load.model)
+    const decided = models.map((model) => ({ set: byModel.get(model.name) ?? [], ...decideSet(model, byModel.get(model.name) ?? []) }))
+    this.#isUnderWay = decided.some(({ isUnderWay }) => isUnderWay)
+    for (const { set, events } of decided) if (events.length > 0) await this.#change({ set, events, now })
+    await loads.add(decided.flatMap(({ add }) => add))
+  }
+
+  /** One after the other, each on the loads of its model as they were read and as this made them since. */
+  async #change({ set, events, now }: { set: readonly LoadRecord[]; events: SetDecision['events']; now: number }): Promise<void> {
+    let among = set.filter(({ load }) => load.purpose === 'serve')
+    for (const { load, event } of events) {
+      const record = among.find((each) => each.load === load)
+      if (record === undefined) continue
+      const after = await this.#move({ record, now, event, among })
+      if (after === null || after === 'crowded') return
+      among = among.flatMap((each) => (each !== record ? [each] : after === 'gone' ? [] : [after]))
     }
   }
 
@@ -127,22 +139,24 @@ export class LoadLoop {
   }
 
   /** Decided on the row as it was read; if it was moved since, the next round looks again. */
-  async #move({ record, now, event }: { record: LoadRecord; now: number; event: LoadEvent }): Promise<void> {
+  async #move({ record, now, event, among }: Move): ReturnType<Advance> {
     let left: Read<LoadRecord> = { now, rows: [record] }
     const read = async (): Promise<Read<LoadRecord>> => {
       const given = left
       left = { now, rows: [] }
       return given
     }
-    await this.#deps.advance({ read, eventOf: () => event })
+    const moved = await this.#deps.advance({ read, eventOf: () => event, ...(among === undefined ? {} : { among }) })
     this.wake()
+    return moved
   }
 
   /** Workers that do not answer hold up no load. */
   #tend(signal: AbortSignal): void {
     if (this.#isTending) return
     this.#isTending = true
-    this.#track(this.#deps.tendReplicas(signal).finally(() => (this.#isTending = false)))
+    const tended = this.#deps.tendReplicas(signal).then((areLeaving) => void (this.#isLeaving = areLeaving))
+    this.#track(tended.finally(() => (this.#isTending = false)))
   }
 
   #track(work: Promise<void>): void {

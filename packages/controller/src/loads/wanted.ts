@@ -1,36 +1,134 @@
-// Which slots of a model are to have a replica. Pure.
-import type { Load, ModelName } from '@muster/protocol'
+// Which loads a model is to have: how many, and which of them take the place of which. A change is a surge of one: what is new
+// comes up beside what is old, and an old one goes when a new one is asked by every controller. It compares what is so with
+// what is wanted, and remembers nothing. Pure.
+import type { Load, LoadEvent, ModelName, NodeId } from '@muster/protocol'
 import { desiredReplicas } from '../models/desired.ts'
+import type { ReadyFacts } from '../store/load-rows.ts'
 import type { WantedModel } from '../store/loads.ts'
 
-/** What failed for good stays to be seen, and to be asked for again by those who mended it. */
-export function isWanted(load: Load, model: WantedModel): boolean {
-  if (load.purpose === 'stage') return true
-  const isKept = load.state === 'failed' && load.nextAt === null && load.revision === model.revision && !model.isHeld && load.slot === 0
-  return load.slot < desiredOf(model) || isKept
+/** A load, and what is known of its replica if it is ready. */
+export type Member<L extends Load = Load> = Readonly<{ load: L; ready: ReadyFacts | null }>
+/** `version`: its node has another version of its backend in use by now. */
+export type Stale = 'draining' | 'revision' | 'version'
+
+export type AddedLoad = Readonly<{ model: ModelName; slot: number; pin: NodeId | null; needsCheck: boolean }>
+export interface SetDecision {
+  readonly add: readonly AddedLoad[]
+  readonly events: readonly Readonly<{ load: Load; event: Extract<LoadEvent, { type: 'unwanted' | 'revision_changed' }> }>[]
+  /** Old ones are left, and go when something is so that wakes nobody. */
+  readonly isUnderWay: boolean
 }
 
 const desiredOf = (model: WantedModel): number => desiredReplicas({ ...model, scheduling: model.config.scheduling }, model.matching)
 
-export interface Difference {
-  /** Slots that have no load. */
-  readonly missing: readonly Readonly<{ model: ModelName; slot: number }>[]
-  /** Loads that nobody wants any more, or of another revision. */
-  readonly stale: readonly Load[]
+/** Whether a load could be wanted at all; which of them are is decided for all of them together. */
+export function isWanted(load: Load, model: WantedModel): boolean {
+  return load.purpose === 'stage' || desiredOf(model) > 0 || isToBeSeen(load, model)
 }
 
-export function compareWanted(models: readonly WantedModel[], loads: readonly Load[]): Difference {
-  const serving = Map.groupBy(
-    loads.filter(({ purpose }) => purpose === 'serve'),
-    ({ model }) => model,
-  )
-  const missing = models.flatMap((model) => {
-    const slots = new Set(serving.get(model.name)?.map(({ slot }) => slot))
-    const wanted = Array.from({ length: desiredOf(model) }, (_, slot) => slot)
-    return wanted.filter((slot) => !slots.has(slot)).map((slot) => ({ model: model.name, slot }))
+/** What failed for good stays to be seen, and to be asked for again by those who mended it. */
+const isToBeSeen = (load: Load, { revision, isHeld }: WantedModel): boolean =>
+  load.state === 'failed' && load.nextAt === null && load.revision === revision && !isHeld
+
+/** Why another one is to take its place; null: it is as it should be, or serves nobody yet. */
+export function staleOf({ load, ready }: Member, revision: string): Stale | null {
+  if (load.state !== 'ready') return null
+  if (ready?.isNodeDraining === true) return 'draining'
+  if (load.revision !== revision) return 'revision'
+  const isKnown = ready !== null && ready.digest !== null && ready.listed !== null
+  return isKnown && ready.digest !== ready.listed ? 'version' : null
+}
+
+export function decideSet(model: WantedModel, members: readonly Member[]): SetDecision {
+  const wanted = desiredOf(model)
+  const serve = members.filter(({ load }) => load.purpose === 'serve')
+  if (wanted === 0) {
+    const seen = bySlot(serve).find(({ load }) => isToBeSeen(load, model))
+    return { add: [], events: serve.filter((member) => member !== seen).map(unwanted), isUnderWay: false }
+  }
+  const judged = serve.map((member): Judged => ({ ...member, stale: staleOf(member, model.revision) }))
+  const fresh = judged.filter(({ stale }) => stale === null).toSorted(byUse)
+  const kept = fresh.slice(0, wanted)
+  const old = judgeOld(judged, kept, wanted)
+  const add = added(model, { kept, staying: old.staying, wanted, taken: new Set(serve.map(({ load }) => load.slot)) })
+  const changed = kept.filter(({ load }) => load.revision !== model.revision)
+  return {
+    add,
+    events: [
+      ...[...fresh.slice(wanted), ...old.leaving].map(unwanted),
+      ...changed.map(({ load }) => ({ load, event: { type: 'revision_changed', revision: model.revision } as const })),
+    ],
+    isUnderWay: old.staying.length > 0,
+  }
+}
+
+type Judged = Member & Readonly<{ stale: Stale | null }>
+
+const unwanted = ({ load }: Member) => ({ load, event: { type: 'unwanted' } as const })
+const bySlot = <M extends Member>(members: readonly M[]): M[] => members.toSorted((a, b) => a.load.slot - b.load.slot)
+const isServing = ({ load, ready }: Member): boolean =>
+  load.state === 'ready' && ready !== null && ready.checked === 'passed' && ready.isNodeHere
+const isAdmitted = (member: Member): boolean => isServing(member) && member.ready?.isAdmitted === true
+
+/** Those that are of most use first: when there are too many, the others go. */
+const byUse = (a: Judged, b: Judged): number => useOf(b) - useOf(a) || a.load.slot - b.load.slot
+
+const uses: readonly Load['state'][] = ['failed', 'waiting', 'installing', 'starting', 'ready']
+const useOf = (member: Judged): number => uses.indexOf(member.load.state) + Number(isServing(member)) + Number(isAdmitted(member))
+
+/** `staying`: the first to be replaced first. */
+type Old = Readonly<{ leaving: readonly Judged[]; staying: readonly Judged[] }>
+
+/** An old one goes when enough others serve without it. One that never served anybody just goes. */
+function judgeOld(judged: readonly Judged[], kept: readonly Judged[], wanted: number): Old {
+  const stale = judged.filter((member) => member.stale !== null)
+  const admitted = kept.filter(isAdmitted)
+  const replaced = new Set(admitted.map(({ load }) => load.pin))
+  const order = stale.filter(isServing).toSorted((a, b) => rankOf(a, replaced) - rankOf(b, replaced) || b.load.slot - a.load.slot)
+  const surplus = Math.max(0, admitted.length + order.length - wanted)
+  return {
+    leaving: [...stale.filter(({ ready }) => ready?.checked !== 'passed'), ...order.slice(0, surplus)],
+    // Of those whose node is away it is decided elsewhere; until then they count.
+    staying: [...order.slice(surplus), ...stale.filter((member) => member.ready?.checked === 'passed' && !isServing(member))],
+  }
+}
+
+function rankOf({ load, stale }: Judged, replaced: ReadonlySet<NodeId | null>): number {
+  if (stale === 'draining') return 0
+  if (load.state === 'ready' && replaced.has(load.nodeId)) return 1
+  return stale === 'version' ? 2 : 3
+}
+
+interface Lack {
+  readonly kept: readonly Judged[]
+  readonly staying: readonly Judged[]
+  readonly wanted: number
+  readonly taken: ReadonlySet<number>
+}
+
+function added(model: WantedModel, { kept, staying, wanted, taken }: Lack): AddedLoad[] {
+  const count = Math.max(0, Math.min(wanted, wanted + 1 - staying.length) - kept.length)
+  const pins = pinsFor(model, staying, kept)
+  const slots = unusedSlots(taken, count)
+  return slots.map((slot, index) => ({ model: model.name, slot, pin: pins[index] ?? null, needsCheck: staying.length > 0 }))
+}
+
+/** Where those have to be that come next: where the new version is, or where none other of the model may run beside. */
+function pinsFor({ config }: WantedModel, staying: readonly Judged[], kept: readonly Judged[]): (NodeId | null)[] {
+  const isEverywhere = config.scheduling.replicas === 'all'
+  const pinned = kept.flatMap(({ load }) => load.pin ?? [])
+  return staying.flatMap(({ load, stale }) => {
+    const isTied = load.state === 'ready' && (stale === 'version' || (isEverywhere && stale === 'revision'))
+    if (!isTied) return [null]
+    const index = pinned.indexOf(load.nodeId)
+    if (index === -1) return [load.nodeId]
+    pinned.splice(index, 1)
+    return []
   })
-  const stale = models.flatMap((model) =>
-    (serving.get(model.name) ?? []).filter((load) => !isWanted(load, model) || load.revision !== model.revision),
-  )
-  return { missing, stale }
+}
+
+function unusedSlots(taken: ReadonlySet<number>, count: number): number[] {
+  const free: number[] = []
+  for (let slot = 0; free.length < count; slot += 1) if (!taken.has(slot)) free.push(slot)
+  return free
 }

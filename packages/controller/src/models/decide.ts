@@ -45,7 +45,7 @@ const openOf = (nodes: Job['nodes']): NodeId[] => nodes.filter(({ status }) => s
 function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
   if (model.isHeld) return ended('cancelled', 'the model was unloaded')
   if (desiredReplicas(model, job.replicas) < job.replicas) return ended('cancelled', 'fewer replicas are wanted by now')
-  const own = job.loads.filter(({ purpose, slot }) => purpose === 'serve' && slot < job.replicas)
+  const own = job.loads.filter(({ purpose }) => purpose === 'serve')
   const ready = own.filter(({ state }) => state === 'ready')
   const show = shownNodes(own.filter(({ state }) => state !== 'ready'))
   const verdict: Verdict = { show, settle: settledNodes(job, show, ready) }

@@ -5,8 +5,27 @@ import { compareReplicas, type Finding, type Said } from './compare.ts'
 
 const id = ReplicaId.parse('r-1')
 const known = (state: ReplicaState, over: Partial<ReplicaRecord> = {}): ReplicaRecord => ({
-  ...{ id, model: 'tiny', revision: 'rev-1', slot: 0, nodeId: NodeId.parse('n-1'), nodeName: 'one', backend: 'llama', backendDigest: null },
-  ...{ state, opId: 'ld-1', stamp: { incarnation: 'i-1', seq: 5 }, createdAt: '', ageMs: 60_000, isHere: true, isHeld: true },
+  ...{
+    id,
+    model: 'tiny',
+    revision: 'rev-1',
+    slot: 0,
+    place: 0,
+    nodeId: NodeId.parse('n-1'),
+    nodeName: 'one',
+    backend: 'llama',
+    backendDigest: null,
+  },
+  ...{
+    state,
+    opId: 'ld-1',
+    stamp: { incarnation: 'i-1', seq: 5 },
+    createdAt: '',
+    ageMs: 60_000,
+    isHere: true,
+    isNodeDraining: false,
+    isHeld: true,
+  },
   ...over,
 })
 const said = (state: ReplicaState | null, over: Partial<Said> = {}): Said => ({

@@ -35,6 +35,8 @@ const failed: Load = {
 }
 const stage: Load = { ...waiting, purpose: 'stage' }
 
+const left = { revision: 'rev-1', opId: 'ld-1', nodeId: own, state: 'ready', isNodeDraining: false } as const
+
 it.each<[string, Load[], string]>([
   ['goes when its model is gone, or wants none', [], 'drain'],
   ['goes when only its files are wanted', [stage], 'drain'],
@@ -54,7 +56,15 @@ it.each<[string, Load[], string]>([
   ['takes the slot that is open', [starting, { ...waiting, slot: 1 }], 'return'],
   ['goes when its revision is not wanted any more', [{ ...waiting, revision: 'rev-2' }], 'drain'],
 ])('a replica that nobody holds %s', (_, loads, want) => {
-  const fate = fateOf({ revision: 'rev-1', opId: 'ld-1', nodeId: own }, loads)
+  const fate = fateOf(left, loads)
   expect(fate.do).toBe(want)
   if (fate.do === 'return') expect(fate.to).toBe(loads.find(({ state }) => state !== 'starting'))
+})
+
+it.each<[string, Partial<Parameters<typeof fateOf>[0]>, Load[], string]>([
+  ['serves on when its slot is open', {}, [waiting], 'return'],
+  ['that only starts is of no use there', { state: 'starting' }, [waiting], 'wait'],
+  ['goes when its slot is taken', {}, [starting], 'drain'],
+])('a replica that nobody holds on a node that is drained %s', (_, over, loads, want) => {
+  expect(fateOf({ ...left, isNodeDraining: true, ...over }, loads).do).toBe(want)
 })

@@ -18,6 +18,8 @@ export interface TendDeps {
 }
 
 const tellEveryMs = 5_000
+/** A controller that is cut off holds up nobody for longer: the worker refuses what it sends, and it asks another one. */
+const patienceMs = 10_000
 const answerWithinMs = 2_000
 const batch = 64
 const tellAtOnce = 16
@@ -39,7 +41,8 @@ export function createUnload({ bus, log }: Pick<TendDeps, 'bus' | 'log'>): Unloa
 
 export function createTendReplicas(deps: TendDeps & { readonly unload: Unload }) {
   const { loads, replicas, unload } = deps
-  return async (signal: AbortSignal): Promise<void> => {
+  /** True: some wait for what wakes nobody. */
+  return async (signal: AbortSignal): Promise<boolean> => {
     const surplus = await replicas.findSurplus(batch)
     if (surplus.length > 0) {
       const { rows } = await loads.listOfModels([...new Set(surplus.map(({ model }) => model))])
@@ -51,8 +54,9 @@ export function createTendReplicas(deps: TendDeps & { readonly unload: Unload })
           deps,
         )
     }
-    const drains = await replicas.takeDrains({ everyMs: tellEveryMs, limit: batch })
-    await inLanes(drains, tellAtOnce, (drain) => unload(drain, signal))
+    const { told, areSomeAsked } = await replicas.takeDrains({ everyMs: tellEveryMs, patienceMs, limit: batch })
+    await inLanes(told, tellAtOnce, (drain) => unload(drain, signal))
+    return areSomeAsked
   }
 }
 

@@ -12,6 +12,24 @@ export interface LoadRecord {
   readonly wishedAt: number
   readonly version: number
 }
+/** A load among those of its model. */
+export interface ListedLoad extends LoadRecord {
+  /** Null unless it is ready and has a replica. */
+  readonly ready: ReadyFacts | null
+}
+/** What is known of the replica of a load. */
+export interface ReadyFacts {
+  /** Only `passed` gets requests. */
+  readonly checked: 'due' | 'passed' | 'failed'
+  /** Its node can be asked, draining or not. */
+  readonly isNodeHere: boolean
+  readonly isNodeDraining: boolean
+  /** Every controller asks it. */
+  readonly isAdmitted: boolean
+  /** Of its backend: as it was started, and as its node has it in use now. */
+  readonly digest: string | null
+  readonly listed: string | null
+}
 export interface LoadBytes {
   readonly phase: Phase | null
   readonly fileName: string

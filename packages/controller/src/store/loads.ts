@@ -11,9 +11,12 @@ import {
   type ReplicaId,
 } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { fromLoadRow, loadColumns, type LoadRecord, type LoadRow } from './load-rows.ts'
+import { isCaughtUp } from './admission.ts'
+import { evict } from './evict.ts'
+import { fromLoadRow, loadColumns, type ListedLoad, type LoadRecord, type LoadRow, type ReadyFacts } from './load-rows.ts'
 import type { ProgressTick, Read } from './intents.ts'
-import { changeReplica, lockToRetake, type ReplicaChange } from './replicas.ts'
+import { lockModel } from './models.ts'
+import { changeReplica, lockToRetake, lockToStart, type ReplicaChange } from './replicas.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
@@ -24,7 +27,14 @@ export interface LoadStep {
   readonly to: Load | 'gone'
   /** What follows for replicas, in this order. */
   readonly replicas: readonly ReplicaChange[]
+  /** It was decided for all loads of its model together, as they were: written only if they still are. */
+  readonly among?: readonly LoadRecord[]
 }
+/**
+ * `moved`: the row, others that it was decided with, or a replica to be taken back were moved meanwhile. `crowded`: on its node
+ * is a replica by now that was not known when it was chosen. Nothing was written then.
+ */
+export type Written = 'written' | 'moved' | 'crowded'
 
 /** A model as far as it decides about its loads. */
 export interface WantedModel {
@@ -38,7 +48,18 @@ export interface WantedModel {
   readonly matching: number
 }
 
+export type NewLoad = Readonly<{ model: ModelName; slot: number; pin: NodeId | null; needsCheck: boolean }>
+
 type Tx = Transaction<Database>
+type SetRow = TimedRow &
+  Readonly<{
+    checked: ReadyFacts['checked'] | null
+    backend_digest: string | null
+    draining: boolean | null
+    is_here: boolean
+    is_admitted: boolean
+    listed: string | null
+  }>
 type TimedRow = LoadRow & { now_ms: number }
 interface ModelRow {
   readonly name: string
@@ -78,16 +99,25 @@ export class LoadStore {
     return readOf(rows)
   }
 
-  /** Row and replicas in one transaction. False: the row, or a replica to be taken back, was moved meanwhile; nothing was written. */
-  async apply({ from, to, replicas }: LoadStep): Promise<boolean> {
+  /** Row and replicas in one transaction. */
+  async apply({ from, to, replicas, among }: LoadStep): Promise<Written> {
     return await retryConflicts(() =>
-      this.#db.transaction().execute(async (tx) => {
-        for (const change of replicas) if (change.do === 'retake' && !(await lockToRetake(tx, change))) return false
-        if (!(await writeLoad(tx, from, to))) return false
+      this.#db.transaction().execute(async (tx): Promise<Written> => {
+        if (among !== undefined && !(await isStill(tx, from.load.model, among))) return 'moved'
+        for (const change of replicas) {
+          if (change.do === 'retake' && !(await lockToRetake(tx, change))) return 'moved'
+          if (change.do === 'start' && !(await lockToStart(tx, change))) return 'crowded'
+        }
+        if (!(await writeLoad(tx, from, to))) return 'moved'
         for (const change of replicas) await changeReplica(tx, change)
-        return true
+        return 'written'
       }),
     )
+  }
+
+  /** Ends these replicas for the sake of others; null when one of them may not be ended (any more). Returns whose they were. */
+  async evict(victims: readonly ReplicaId[]): Promise<string[] | null> {
+    return await retryConflicts(() => this.#db.transaction().execute((tx) => evict(tx, victims)))
   }
 
   async find(key: LoadKey): Promise<Read<LoadRecord>> {
@@ -110,16 +140,29 @@ export class LoadStore {
     return await this.#read(sql`where model = any(${models}::text[]) order by model, purpose, slot`)
   }
 
-  async listAll(): Promise<Read<LoadRecord>> {
-    return await this.#read(sql`order by model, purpose, slot`)
+  /** All loads, or those of one model, with what decides which of them take the place of which. */
+  async listSets(model: ModelName | null = null): Promise<Read<ListedLoad>> {
+    const { rows } = await sql<SetRow>`
+      select l.*, ${nowMs} as now_ms, r.checked, r.backend_digest, n.draining,
+        coalesce(n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes', false) as is_here,
+        coalesce(r.state = 'ready' and r.checked = 'passed' and (${isCaughtUp} or c.at < now() - interval '30 seconds'), false) as is_admitted,
+        (select b ->> 'digest' from jsonb_array_elements(n.inventory) b where b ->> 'name' = r.backend limit 1) as listed
+      from loads l left join replicas r on l.state = 'ready' and r.id = l.replica_id
+        left join changes c on c.kind = 'replica' and c.id = r.id
+        left join nodes n on n.id = r.node_id left join node_pulses p on p.node_id = r.node_id
+      where ${model}::text is null or l.model = ${model} order by l.model, l.purpose, l.slot`.execute(this.#db)
+    return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => ({ ...fromLoadRow(row), ready: readyOf(row) })) }
   }
 
-  /** Those that count on a node that is away: nothing comes of them there for now. */
+  /**
+   * Those that count on a node that is away: nothing comes of them there for now. What is ready on a node that is drained
+   * serves on until another one does.
+   */
   async findAway(limit: number): Promise<Read<LoadRecord>> {
     return await this.#read(sql`
       where l.state in ('installing', 'starting', 'ready') and exists (
         select from nodes n join node_pulses p on p.node_id = n.id where n.id = l.node_id
-          and (n.approved_at is null or n.draining or p.liveness <> 'present' or p.answering <> 'yes')
+          and (n.approved_at is null or n.draining and l.state <> 'ready' or p.liveness <> 'present' or p.answering <> 'yes')
       ) order by l.model, l.slot limit ${limit}`)
   }
 
@@ -133,13 +176,15 @@ export class LoadStore {
     return rows[0] === undefined ? null : modelOf(rows[0])
   }
 
-  /** Of these slots, those that are not there yet; each for the revision that its model has now. */
-  async add(slots: readonly Readonly<{ model: ModelName; slot: number }>[]): Promise<void> {
-    if (slots.length === 0) return
+  /** Of these, those that are not there yet; each for the revision that its model has now. */
+  async add(loads: readonly NewLoad[]): Promise<void> {
+    if (loads.length === 0) return
     await sql`
-      insert into loads (model, purpose, slot, revision, state, next_at)
-      select m.name, 'serve', w.slot, m.revision, 'waiting', now()
-      from unnest(${slots.map((s) => s.model)}::text[], ${slots.map((s) => s.slot)}::int[]) w (model, slot) join models m on m.name = w.model
+      insert into loads (model, purpose, slot, revision, state, next_at, pinned_node_id, needs_check)
+      select m.name, 'serve', w.slot, m.revision, 'waiting', now(), n.id, w.needs_check
+      from unnest(${loads.map((l) => l.model)}::text[], ${loads.map((l) => l.slot)}::int[], ${loads.map((l) => l.pin)}::text[],
+        ${loads.map((l) => l.needsCheck)}::boolean[]) w (model, slot, pin, needs_check)
+      join models m on m.name = w.model left join nodes n on n.id = w.pin
       where not m.is_held
       order by m.name, w.slot on conflict do nothing`.execute(this.#db)
   }
@@ -241,6 +286,28 @@ export class LoadStore {
 }
 
 const readOf = (rows: readonly TimedRow[]): Read<LoadRecord> => ({ now: rows[0]?.now_ms ?? 0, rows: rows.map(fromLoadRow) })
+
+const readyOf = (row: SetRow): ReadyFacts | null =>
+  row.checked === null
+    ? null
+    : {
+        ...{ checked: row.checked, isNodeHere: row.is_here, isNodeDraining: row.draining === true, isAdmitted: row.is_admitted },
+        // Workers that do not know it leave it empty.
+        ...{ digest: row.backend_digest || null, listed: row.listed || null },
+      }
+
+/** Under the lock of the model: whoever decides for it next sees what came of this. */
+async function isStill(tx: Tx, model: ModelName, among: readonly LoadRecord[]): Promise<boolean> {
+  await lockModel(tx, model)
+  const rows = await tx
+    .selectFrom('loads')
+    .select(['slot', 'row_version'])
+    .where('model', '=', model)
+    .where('purpose', '=', 'serve')
+    .execute()
+  const versions = new Map(rows.map((row) => [row.slot, row.row_version]))
+  return versions.size === among.length && among.every(({ load, version }) => versions.get(load.slot) === version)
+}
 
 const selectModels = sql`select name, revision, backend, config, asked_replicas, is_held from models`
 

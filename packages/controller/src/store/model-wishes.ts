@@ -106,7 +106,10 @@ export async function askFor(tx: Tx, model: string, replicas: number): Promise<b
   return numAffectedRows > 0n
 }
 
-/** Slots without a load get one; those that failed or wait are tried at once, from the beginning. What is under way goes on. */
+/**
+ * As many loads as are asked for, under the lowest numbers that are free; those that failed or wait are tried at once, from the
+ * beginning. What is under way goes on.
+ */
 export async function ensureLoads(
   tx: Tx,
   { model, purpose, slots, operationId }: { model: string; purpose: 'serve' | 'stage'; slots: number; operationId: string },
@@ -114,7 +117,13 @@ export async function ensureLoads(
   await sql`
     insert into loads as l (model, purpose, slot, revision, operation_id, state, next_at)
     select m.name, ${purpose}, s.slot, m.revision, ${operationId}, 'waiting', now()
-    from models m, generate_series(0, ${slots}::int - 1) s (slot) where m.name = ${model} order by s.slot
+    from models m, lateral (
+      select l.slot from loads l where l.model = m.name and l.purpose = ${purpose}
+      union all
+      (select free.slot from generate_series(0, ${slots}::int * 2 + (select count(*)::int from loads l where l.model = m.name)) free (slot)
+      where not exists (select from loads l where l.model = m.name and l.purpose = ${purpose} and l.slot = free.slot) order by free.slot
+      limit greatest(0, ${slots}::int - (select count(*)::int from loads l where l.model = m.name and l.purpose = ${purpose})))
+    ) s where m.name = ${model} order by s.slot
     on conflict (model, purpose, slot) do update set operation_id = excluded.operation_id, revision = excluded.revision, state = 'waiting',
       next_at = now(), attempts = 0, failure = null, failed_at = null, node_id = null, op_id = null, replica_id = null, sign_at = null,
       holder = null, lease_until = null, phase = null, file_name = '', current_bytes = 0, total_bytes = 0, progress_seq = null,

@@ -17,7 +17,7 @@ export interface ModelRecord {
   readonly askedReplicas: number
   readonly isHeld: boolean
   readonly usedAt: string | null
-  /** Replicas that answer: ready, on a node that is healthy. */
+  /** Replicas that answer, of an older revision too as long as they do: ready, on a node that can be asked. */
   readonly ready: number
   readonly loads: readonly LoadBrief[]
 }
@@ -173,7 +173,7 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
   const { rows } = await sql<Row>`
     select m.name, m.config, m.revision, m.backend, m.asked_replicas, m.is_held, m.used_at, (
       select count(*) from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = n.id
-      where r.model = m.name and r.revision = m.revision and r.state = 'ready' and n.approved_at is not null and not n.draining
+      where r.model = m.name and r.state = 'ready' and r.checked = 'passed' and n.approved_at is not null
         and p.liveness = 'present' and p.answering = 'yes'
     )::int as ready, (${loadsOfModel}) as loads
     from models m where ${names}::text[] is null or m.name = any(${names}::text[]) order by m.name collate "C"`.execute(db)

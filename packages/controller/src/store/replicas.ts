@@ -2,6 +2,7 @@
 // told, so a process without one belongs to nobody. An id is never used twice.
 import { NodeId, ReplicaId, type Answering, type Liveness, type OperationId, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
+import { isCaughtUp } from './admission.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
@@ -21,6 +22,10 @@ export type ReplicaChange = Readonly<{ id: ReplicaId }> &
         backend: string
         config: object
         opId: OperationId
+        /** It gets no requests before it has answered something. */
+        needsCheck: boolean
+        /** The replicas that live on its node as far as was known when that was chosen. */
+        seen: readonly ReplicaId[]
       }>
     | Readonly<{ do: 'ready'; backendDigest: string | null; stamp: Stamp | null }>
     | Readonly<{ do: 'exit'; exit: Exit; stamp: Stamp | null }>
@@ -38,6 +43,8 @@ export interface ReplicaRecord {
   readonly model: string
   readonly revision: string
   readonly slot: number | null
+  /** Which of the processes of its model on its node it is; never another one. */
+  readonly place: number
   readonly nodeId: NodeId
   readonly nodeName: string
   readonly backend: string
@@ -48,17 +55,22 @@ export interface ReplicaRecord {
   readonly createdAt: string
   /** How long it is in its state, by the database's clock. */
   readonly ageMs: number
-  /** Its node is healthy. */
+  /** Its node can be asked, draining or not. */
   readonly isHere: boolean
+  readonly isNodeDraining: boolean
   /** A load has it as its replica. */
   readonly isHeld: boolean
 }
+
+/** `areSomeAsked`: others wait for controllers that may still ask them. */
+export type Drains = Readonly<{ told: readonly Readonly<{ id: ReplicaId; nodeId: NodeId }>[]; areSomeAsked: boolean }>
 
 interface Row {
   readonly id: string
   readonly model: string
   readonly revision: string
   readonly slot: number | null
+  readonly place: number
   readonly node_id: string
   readonly node_name: string
   readonly backend: string
@@ -70,19 +82,21 @@ interface Row {
   readonly created_at: string
   readonly age_ms: number
   readonly approved: boolean
+  readonly draining: boolean
   readonly liveness: Liveness
   readonly answering: Answering
   readonly is_held: boolean
 }
 
 const select = sql`
-  select r.id, r.model, r.revision, r.slot, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
+  select r.id, r.model, r.revision, r.slot, r.place, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
     r.seq, r.created_at, extract(epoch from now() - coalesce(r.exited_at, r.drain_since, r.ready_at, r.created_at))::float8 * 1000 as age_ms,
-    n.approved_at is not null and not n.draining as approved, p.liveness, p.answering,
+    n.approved_at is not null as approved, n.draining, p.liveness, p.answering,
     exists (select from loads l where l.replica_id = r.id) as is_held
   from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id`
 
-const isHere = sql`n.approved_at is not null and not n.draining and p.liveness = 'present' and p.answering = 'yes'`
+/** Draining or not: what is ready there serves on until it is replaced. */
+const isHere = sql`n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes'`
 const canRetake = (slot: number) => sql`r.state in ('starting', 'ready') and (r.slot is null or r.slot = ${slot})`
 
 const fromRow = (row: Row): ReplicaRecord => ({
@@ -90,6 +104,7 @@ const fromRow = (row: Row): ReplicaRecord => ({
   model: row.model,
   revision: row.revision,
   slot: row.slot,
+  place: row.place,
   nodeId: NodeId.parse(row.node_id),
   nodeName: row.node_name,
   backend: row.backend,
@@ -100,6 +115,7 @@ const fromRow = (row: Row): ReplicaRecord => ({
   createdAt: row.created_at,
   ageMs: row.age_ms,
   isHere: row.approved && row.liveness === 'present' && row.answering === 'yes',
+  isNodeDraining: row.draining,
   isHeld: row.is_held,
 })
 
@@ -120,8 +136,7 @@ export class ReplicaStore {
     const { rows } = await sql<{ is: boolean }>`
       select exists (
         select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
-        where r.model = ${model} and r.state = 'ready' and n.approved_at is not null and not n.draining
-          and p.liveness = 'present' and p.answering = 'yes') as is`.execute(this.#db)
+        where r.model = ${model} and r.state = 'ready' and r.checked = 'passed' and ${isHere}) as is`.execute(this.#db)
     return rows[0]?.is ?? false
   }
 
@@ -156,7 +171,7 @@ export class ReplicaStore {
   async findReturned({ model, revision, slot }: { model: string; revision: string; slot: number }): Promise<ReplicaRecord | null> {
     const [found = null] = await this.#read(sql`
       where r.model = ${model} and r.revision = ${revision} and ${canRetake(slot)} and r.op_id is not null and ${isHere}
-        and not exists (select from loads l where l.replica_id = r.id)
+        and (r.state = 'ready' or not n.draining) and not exists (select from loads l where l.replica_id = r.id)
       order by r.state = 'ready' desc, r.created_at, r.id limit 1`)
     return found
   }
@@ -169,17 +184,31 @@ export class ReplicaStore {
       order by r.created_at, r.id limit ${limit}`)
   }
 
-  /** Takes those whose worker is to be told to end them. Stamped, so that of several controllers one tells it. */
-  async takeDrains({ everyMs, limit }: { everyMs: number; limit: number }): Promise<{ id: ReplicaId; nodeId: NodeId }[]> {
+  /**
+   * Takes those whose worker is to be told to end them: when no controller asks them any more, or after a while all the same (who
+   * is late is refused there, and asks another one). Stamped, so that of several controllers one tells it.
+   */
+  async takeDrains({ everyMs, patienceMs, limit }: { everyMs: number; patienceMs: number; limit: number }): Promise<Drains> {
     const { rows } = await sql<{ id: string; node_id: string }>`
       with due as (
         select r.id from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
-        where r.state = 'draining' and n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes'
-          and coalesce(r.told_at < now() - make_interval(secs => ${everyMs / 1000}), true)
+          left join changes c on c.kind = 'replica' and c.id = r.id
+        where r.state = 'draining' and ${isHere} and coalesce(r.told_at < now() - make_interval(secs => ${everyMs / 1000}), true)
+          and (r.drain_since < now() - make_interval(secs => ${patienceMs / 1000}) or ${isCaughtUp})
         order by r.id limit ${limit} for update of r skip locked
       )
       update replicas r set told_at = now() from due where r.id = due.id returning r.id, r.node_id`.execute(this.#db)
-    return rows.map((row) => ({ id: ReplicaId.parse(row.id), nodeId: NodeId.parse(row.node_id) }))
+    const left = await sql<{ is: boolean }>`
+      select exists (select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
+        where r.state = 'draining' and r.told_at is null and ${isHere}) as is`.execute(this.#db)
+    const told = rows.map((row) => ({ id: ReplicaId.parse(row.id), nodeId: NodeId.parse(row.node_id) }))
+    return { told, areSomeAsked: left.rows[0]?.is ?? false }
+  }
+
+  /** Nodes on which something ends, and makes room. */
+  async nodesLeft(): Promise<NodeId[]> {
+    const rows = await this.#db.selectFrom('replicas').select('node_id').distinct().where('state', '=', 'draining').execute()
+    return rows.map((row) => NodeId.parse(row.node_id))
   }
 
   /** Of one that no load has; true when that changed something. */
@@ -222,14 +251,28 @@ export async function lockToRetake(tx: Transaction<Database>, { id, slot }: { id
   return rows.length > 0
 }
 
+/**
+ * Booked under the lock of its node, held until the transaction ends. False: another one came there since the node was chosen,
+ * and what was free may be taken.
+ */
+export async function lockToStart(tx: Transaction<Database>, { nodeId, seen }: Extract<ReplicaChange, { do: 'start' }>): Promise<boolean> {
+  await sql`select from nodes where id = ${nodeId} for no key update`.execute(tx)
+  const { rows } = await sql`
+    select from replicas where node_id = ${nodeId} and state <> 'exited' and not (id = any(${seen}::text[])) limit 1`.execute(tx)
+  return rows.length === 0
+}
+
 function statementOf(change: ReplicaChange) {
   const { id } = change
   switch (change.do) {
     case 'start':
       return sql`
-        insert into replicas (id, model, revision, slot, node_id, backend, config, state, op_id)
-        values (${id}, ${change.model}, ${change.revision}, ${change.slot}, ${change.nodeId}, ${change.backend},
-          ${JSON.stringify(change.config)}::jsonb, 'starting', ${change.opId})`
+        insert into replicas (id, model, revision, slot, node_id, backend, config, state, op_id, checked, place)
+        select ${id}, ${change.model}, ${change.revision}, ${change.slot}::int, ${change.nodeId}, ${change.backend},
+          ${JSON.stringify(change.config)}::jsonb, 'starting', ${change.opId}, ${change.needsCheck ? 'due' : 'passed'}, min(free.place)
+        from generate_series(0, (select count(*)::int from replicas where node_id = ${change.nodeId} and state <> 'exited')) free (place)
+        where not exists (
+          select from replicas o where o.node_id = ${change.nodeId} and o.model = ${change.model} and o.place = free.place and o.state <> 'exited')`
     case 'ready':
       return sql`
         update replicas set state = 'ready', ready_at = now(), backend_digest = coalesce(${change.backendDigest}, backend_digest),

@@ -12,7 +12,7 @@ const replicaId = ReplicaId.parse('r-1')
 const installId = OperationId.parse('op-1')
 const common = {
   ...{ model: ModelName.parse('tiny'), purpose: 'serve' as const, slot: 0, revision: 'rev-1', epoch: 3, attempts: 0 },
-  ...{ pin: null, needsCheck: false, note: '' },
+  ...{ pin: NodeId.parse('n-1'), needsCheck: false, note: '' },
   lease: { holder: 'c-1', until: now + 5_000 },
 }
 const soft: Failure = { code: 'internal', retry: 'backoff', message: 'out of memory' }
@@ -44,6 +44,7 @@ const events = {
   exited: { type: 'exited', failure: soft, wasTold: false },
   check_failed: { type: 'check_failed', failure: soft },
   room_asked: { type: 'room_asked', note: 'the old one goes first', againInMs: 500 },
+  unpinned: { type: 'unpinned' },
   node_away: { type: 'node_away' },
   returned: { type: 'returned', nodeId, replicaId, opId, isReady: true },
   revision_changed: { type: 'revision_changed', revision: 'rev-2' },
@@ -71,6 +72,7 @@ const table: Readonly<Record<LoadEvent['type'], readonly [string, string, string
   exited: ['-', '-', 'failed', 'waiting', '-'],
   check_failed: ['-', '-', '-', 'failed', '-'],
   room_asked: ['waiting', '-', '-', '-', 'waiting'],
+  unpinned: ['waiting', '-', '-', '-', 'waiting'],
   node_away: ['-', 'waiting', 'waiting', 'waiting', '-'],
   returned: ['ready', 'ready', '-', '-', 'ready'],
   revision_changed: ['waiting', 'waiting', 'waiting', 'waiting', 'waiting'],
@@ -174,6 +176,15 @@ describe('a load', () => {
       { type: 'hurried', isFresh: true },
       { state: 'waiting', attempts: 0, nextAt: now },
     ],
+    ['that may be anywhere is not told so again', { ...states.failed, pin: null }, events.unpinned, null],
+    ['is free to go elsewhere when its process exits', states.ready, events.exited, { state: 'waiting', pin: null }],
+    [
+      'is free to go elsewhere when its process exits again',
+      { ...states.ready, attempts: 1 },
+      events.exited,
+      { state: 'failed', pin: null },
+    ],
+    ['stays where it has to be when it fails there', states.starting, events.failed, { state: 'failed', pin: nodeId }],
     ['that can not heal is not hurried by anything else', { ...states.failed, nextAt: null } as Load, events.hurried, null],
   ])('%s', (_, load, event, want) => {
     const after = stepLoad(load, event, facts)

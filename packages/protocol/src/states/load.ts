@@ -81,6 +81,8 @@ export type LoadEvent =
   | Readonly<{ type: 'check_failed'; failure: Failure }>
   /** There is no room for it as long as those whose place it takes are there; they were told to go. */
   | Readonly<{ type: 'room_asked'; note: string; againInMs: number }>
+  /** Where it has to be it can not be, and no waiting helps: it may go anywhere. */
+  | Readonly<{ type: 'unpinned' }>
   | Readonly<{ type: 'node_away' }>
   /** A replica that was out of reach is back, and its slot is still open. */
   | Readonly<{ type: 'returned'; nodeId: NodeId; replicaId: ReplicaId; opId: OperationId; isReady: boolean }>
@@ -136,6 +138,8 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
       return load.state === 'ready' ? failed(load, event.failure, facts) : null
     case 'room_asked':
       return isUnplaced(load) ? { ...waiting(load, now + event.againInMs), note: event.note } : null
+    case 'unpinned':
+      return isUnplaced(load) && load.pin !== null ? { ...waiting(load, now), pin: null } : null
     case 'node_away':
       return load.state === 'waiting' || load.state === 'failed' ? null : { ...waiting(load, now), pin: null }
     case 'returned':
@@ -212,13 +216,15 @@ function failed(load: Load, failure: Failure, { now, chance }: LoadFacts): Load 
 function exited(load: Load, { failure, wasTold }: { failure: Failure; wasTold: boolean }, facts: LoadFacts): Load | null {
   if (load.state === 'starting') return failed(load, failure, facts)
   if (load.state !== 'ready') return null
-  if (wasTold) return waiting(load, facts.now)
+  // The place that it took is its own by now: what comes after it may be anywhere.
+  if (wasTold) return { ...waiting(load, facts.now), pin: null }
   const attempts = facts.now - load.readyAt >= steadyMs ? 0 : load.attempts
-  if (attempts === 0) return { ...waiting(load, facts.now), attempts: 1 }
+  if (attempts === 0) return { ...waiting(load, facts.now), pin: null, attempts: 1 }
   // As many pauses as there were failures before this one: the first exit had none.
   const pauseMs = backoffMs(attempts, loadRetry, facts.chance)
   return {
     ...commonOf(load),
+    pin: null,
     ...{ state: 'failed', attempts: attempts + 1, failure, failedAt: facts.now, nextAt: facts.now + pauseMs, nodeId: load.nodeId },
   }
 }

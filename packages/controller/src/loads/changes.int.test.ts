@@ -1,0 +1,229 @@
+// How what runs is replaced by what is wanted, on a real database and bus: edits, versions, drained nodes, too little room.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { LoadModel, ReplicaId } from '@muster/protocol'
+import { waitFor } from '@muster/testkit'
+import { sql } from 'kysely'
+import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
+
+let world: LoadsWorld
+const running: TestLoads[] = []
+const controller = async (...options: Parameters<LoadsWorld['startController']>): Promise<TestLoads> => {
+  const started = await world.startController(...options)
+  running.push(started)
+  return started
+}
+
+beforeAll(async () => {
+  world = await startLoadsWorld()
+})
+afterEach(async () => {
+  for (const each of running.splice(0)) await each.stop()
+  await world.clear()
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+const [oldDigest, newDigest] = [`sha256:${'a'.repeat(64)}`, `sha256:${'b'.repeat(64)}`]
+const one = { scheduling: { min_replicas: 1 } }
+const edited = { ...one, options: { threads: 4 } }
+const stateOf = async (id: ReplicaId): Promise<string | undefined> => (await world.store.replicas.find(id))?.state
+const untilReplica = (id: ReplicaId, state: string) => waitFor(async () => (await stateOf(id)) === state, { what: `${id} to be ${state}` })
+const shown = async () => await world.store.models.find('tiny' as never)
+const slots = async (): Promise<number[]> => (await world.store.loads.listOfModel('tiny')).rows.map(({ load }) => load.slot)
+
+/** One replica that serves. */
+async function up(more: Record<string, unknown> = one, digest?: string): Promise<{ worker: ModelWorker; old: LoadModel }> {
+  const worker = await world.addWorker('one')
+  if (digest !== undefined) await worker.upgrade(digest)
+  await world.addModel('tiny', more)
+  const old = await worker.untilLoads(1)
+  worker.ready(old, digest)
+  await world.untilState('tiny', 'ready')
+  return { worker, old }
+}
+
+describe('an edit', () => {
+  it('S4.7 brings the new revision up beside the old one, checks it, and lets the old one go then', async () => {
+    await controller()
+    const { worker, old } = await up({ ...one, options: { threads: 2 } })
+    await world.addModel('tiny', edited, 'rev-2')
+    const next = await worker.untilLoads(2)
+    expect(next).toMatchObject({ revision: 'rev-2', config: { options: { threads: 4 } }, slot: 1 })
+    expect(old.slot).toBe(0)
+    worker.ready(next)
+    await world.untilState('tiny', 'ready', { slot: 1 })
+    expect(await stateOf(old.replica_id)).toBe('ready')
+    expect(await shown()).toMatchObject({ ready: 1 })
+    await world.pass(next.replica_id)
+    await untilReplica(old.replica_id, 'exited')
+    expect(worker.unloads).toEqual([old.replica_id])
+    expect(await slots()).toEqual([1])
+    const { rows } = await sql`select revision, config from replicas where id = ${old.replica_id}`.execute(world.db)
+    expect(rows).toMatchObject([{ revision: 'rev-1', config: { options: { threads: 2 } } }])
+  })
+
+  it('waits until every controller asks the new one, and until none asks the old one', async () => {
+    await controller()
+    const { worker, old } = await up()
+    await world.routes('other', 0)
+    await world.addModel('tiny', edited, 'rev-2')
+    const next = await worker.untilLoads(2)
+    worker.ready(next)
+    await world.pass(next.replica_id)
+    // Not by waiting: by something that happened after the loop had looked.
+    const looked = world.store.loads.listSets()
+    expect((await looked).rows.map(({ ready }) => ready?.isAdmitted)).toEqual([false, false])
+    expect(await stateOf(old.replica_id)).toBe('ready')
+    await world.routes('other', 'all')
+    await untilReplica(old.replica_id, 'draining')
+    expect(worker.unloads).toEqual([])
+    expect((await world.store.replicas.takeDrains({ everyMs: 1, patienceMs: 60_000, limit: 9 })).told).toEqual([])
+    await world.routes('other', 'all')
+    await untilReplica(old.replica_id, 'exited')
+    expect(worker.unloads).toEqual([old.replica_id])
+  })
+
+  it('is not held up for ever by a controller that is cut off', async () => {
+    await world.routes('cut-off', 0)
+    const worker = await world.addWorker('one')
+    await world.addModel('tiny', one)
+    const { loads } = world.store
+    await loads.add([{ model: 'tiny' as never, slot: 0, pin: null, needsCheck: false }])
+    await sql`insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at)
+      values ('r-1', 'tiny', 'rev-1', 0, ${worker.id}, 'llama', '{}'::jsonb, 'ready', now())`.execute(world.db)
+    await sql`update loads set state = 'ready', replica_id = 'r-1', node_id = ${worker.id}, sign_at = now(), next_at = null`.execute(
+      world.db,
+    )
+    const isAdmitted = async () => (await loads.listSets()).rows[0]?.ready?.isAdmitted
+    expect(await isAdmitted()).toBe(false)
+    await sql`update changes set at = now() - interval '31 seconds' where kind = 'replica'`.execute(world.db)
+    expect(await isAdmitted()).toBe(true)
+    await world.store.replicas.change({ id: 'r-1' as ReplicaId, do: 'drain' })
+    const take = async () => await world.store.replicas.takeDrains({ everyMs: 5_000, patienceMs: 10_000, limit: 9 })
+    expect(await take()).toEqual({ told: [], areSomeAsked: true })
+    await sql`update replicas set drain_since = now() - interval '11 seconds'`.execute(world.db)
+    expect(await take()).toEqual({ told: [{ id: 'r-1', nodeId: worker.id }], areSomeAsked: false })
+    // One that was not seen for long is no controller any more.
+    await sql`update replicas set drain_since = now(), told_at = null`.execute(world.db)
+    await sql`update controllers set last_seen_at = now() - interval '16 seconds'`.execute(world.db)
+    expect((await take()).told).toHaveLength(1)
+  })
+
+  it('that does not come up leaves the old one serving, and the model ready with the failure', async () => {
+    const { loads } = await controller()
+    const { worker, old } = await up()
+    await world.addModel('tiny', edited, 'rev-2')
+    const next = await worker.untilLoads(2)
+    worker.fail({ code: 'internal', retry: 'backoff', message: 'no such option' }, next)
+    await world.untilState('tiny', 'failed', { slot: 1 })
+    expect(await stateOf(old.replica_id)).toBe('ready')
+    expect(await shown()).toMatchObject({ ready: 1, loads: [{ state: 'ready' }, { state: 'failed' }] })
+    expect(await loads.cold.status('tiny')).toEqual({ kind: 'ready' })
+    // Taken back: the old one is as it should be, and the other goes.
+    await world.addModel('tiny', one, 'rev-1')
+    await waitFor(async () => (await slots()).length === 1, { what: 'the failed one to go' })
+    expect(await slots()).toEqual([0])
+    expect(worker.unloads).toEqual([])
+  })
+
+  it('of two goes one by one', async () => {
+    await controller()
+    const workers = [await world.addWorker('one'), await world.addWorker('two')]
+    const both = { scheduling: { min_replicas: 2 } }
+    await world.addModel('tiny', both)
+    const olds = await Promise.all(workers.map((worker) => worker.untilLoads(1)))
+    for (const worker of workers) worker.ready()
+    await Promise.all([world.untilState('tiny', 'ready'), world.untilState('tiny', 'ready', { slot: 1 })])
+    await world.addModel('tiny', { ...both, options: { threads: 4 } }, 'rev-2')
+    const newest = async (count: number): Promise<[ModelWorker, LoadModel]> =>
+      await waitFor(
+        () => {
+          const all = workers.flatMap((worker) => worker.loads.map((load): [ModelWorker, LoadModel] => [worker, load]))
+          const fresh = all.filter(([, { revision }]) => revision === 'rev-2')
+          return fresh.length === count ? fresh.find(([worker, { replica_id: id }]) => worker.processes.get(id) === 'starting') : undefined
+        },
+        { what: `${count} new ones` },
+      )
+    for (const count of [1, 2]) {
+      const [worker, load] = await newest(count)
+      expect((await slots()).length).toBe(3)
+      worker.ready(load)
+      await world.pass(load.replica_id)
+    }
+    await waitFor(async () => (await slots()).length === 2, { what: 'the old ones to go' })
+    for (const { replica_id: id } of olds) await untilReplica(id, 'exited')
+    expect(workers.flatMap(({ loads }) => loads)).toHaveLength(4)
+  })
+})
+
+it('another version of the backend comes up beside the old one, on the node that has it', async () => {
+  await controller()
+  const { worker, old } = await up(one, oldDigest)
+  await world.addWorker('two')
+  await worker.upgrade(newDigest)
+  const next = await worker.untilLoads(2)
+  expect((await world.rowOf('tiny', 1))?.load).toMatchObject({ pin: worker.id, needsCheck: true })
+  worker.ready(next, newDigest)
+  await world.pass(next.replica_id)
+  await untilReplica(old.replica_id, 'exited')
+  expect(worker.loads).toHaveLength(2)
+})
+
+describe('a node that is drained', () => {
+  it('serves on until another one serves elsewhere, and then has none', async () => {
+    const { loads } = await controller()
+    const { worker, old } = await up()
+    await world.setDraining(worker.id, true)
+    await world.untilState('tiny', 'failed', { slot: 1 })
+    expect(await loads.cold.status('tiny')).toEqual({ kind: 'ready' })
+    expect(await world.store.replicas.find(old.replica_id)).toMatchObject({ state: 'ready', isHere: true, slot: 0 })
+    const two = await world.addWorker('two')
+    const next = await two.untilLoads(1)
+    two.ready(next)
+    await world.untilState('tiny', 'ready', { slot: 1 })
+    expect(await stateOf(old.replica_id)).toBe('ready')
+    await world.pass(next.replica_id)
+    await untilReplica(old.replica_id, 'exited')
+    expect(worker.unloads).toEqual([old.replica_id])
+    expect(await slots()).toEqual([1])
+  })
+
+  it('keeps what it has when that is called off', async () => {
+    await controller()
+    const { worker, old } = await up()
+    await world.setDraining(worker.id, true)
+    await world.untilState('tiny', 'failed', { slot: 1 })
+    await world.setDraining(worker.id, false)
+    await waitFor(async () => (await slots()).length === 1, { what: 'the other one to go' })
+    expect(await stateOf(old.replica_id)).toBe('ready')
+    expect([...worker.unloads, ...worker.loads.slice(1)]).toEqual([])
+  })
+
+  it('loses what is still starting there to another one', async () => {
+    await controller()
+    const worker = await world.addWorker('one')
+    await world.addModel('tiny', one)
+    const first = await worker.untilLoads(1)
+    const two = await world.addWorker('two')
+    await world.setDraining(worker.id, true)
+    await two.untilLoads(1)
+    two.ready()
+    await world.untilState('tiny', 'ready')
+    await untilReplica(first.replica_id, 'exited')
+  })
+
+  it('and was away is taken back with what serves there, and left for another one', async () => {
+    await controller()
+    const { worker, old } = await up()
+    await world.setDraining(worker.id, true)
+    await world.untilState('tiny', 'failed', { slot: 1 })
+    await world.setPulse(worker.id, 'silent')
+    await waitFor(async () => (await world.store.replicas.find(old.replica_id))?.slot === null, { what: 'it to be let go' })
+    await world.setPulse(worker.id, 'present')
+    await waitFor(async () => (await world.store.replicas.find(old.replica_id))?.slot !== null, { what: 'it to be taken back' })
+    const two = await world.addWorker('two')
+    const next = await two.untilLoads(1)
+    two.ready(next)
+    await world.pass(next.replica_id).catch(() => undefined)
+    await untilReplica(old.replica_id, 'exited')
+  })
+})

@@ -1,0 +1,49 @@
+// Ends replicas so that others have room. Each was chosen by its id; its load goes, and what is asked of its model falls by as
+// many, so that it comes back when somebody asks for it, and not by itself.
+import type { ReplicaId } from '@muster/protocol'
+import { sql, type Transaction } from 'kysely'
+import { lockModel } from './models.ts'
+import { changeReplica } from './replicas.ts'
+import type { Database } from './tables.ts'
+
+type Tx = Transaction<Database>
+
+/** Null: one of them is gone, not ready, or below what its model keeps up. Nothing was changed then. */
+export async function evict(tx: Tx, victims: readonly ReplicaId[]): Promise<string[] | null> {
+  const models = await modelsOf(tx, victims)
+  for (const { model } of models) await lockModel(tx, model)
+  const counted = new Map((await modelsOf(tx, victims)).map(({ model, count }) => [model, count]))
+  const isSame = models.every(({ model, count }) => counted.get(model) === count) && counted.size === models.length
+  const total = models.reduce((sum, { count }) => sum + count, 0)
+  if (!isSame || total === 0 || total !== victims.length) return null
+  for (const { model, count } of models) if (!(await mayLose(tx, model, count))) return null
+  for (const { model, count } of models) await askForFewer(tx, model, count)
+  await sql`delete from loads where replica_id = any(${victims}::text[])`.execute(tx)
+  for (const id of victims) await changeReplica(tx, { id, do: 'drain' })
+  return models.map(({ model }) => model)
+}
+
+async function modelsOf(tx: Tx, victims: readonly ReplicaId[]): Promise<{ model: string; count: number }[]> {
+  const { rows } = await sql<{ model: string; count: number }>`
+    select l.model, count(*)::int as count from loads l join replicas r on r.id = l.replica_id
+    where l.replica_id = any(${victims}::text[]) and l.state = 'ready' and r.state = 'ready'
+    group by l.model order by l.model`.execute(tx)
+  return rows
+}
+
+const minimum = sql`coalesce((config -> 'scheduling' ->> 'min_replicas')::int, 0)`
+const maximum = sql`coalesce(nullif((config -> 'scheduling' ->> 'max_replicas')::int, 0), case
+  when config -> 'scheduling' ? 'max_replicas' then asked_replicas else greatest(1, ${minimum}) end)`
+
+async function mayLose(tx: Tx, model: string, count: number): Promise<boolean> {
+  const { rows } = await sql`
+    select from models where name = ${model} and coalesce(config -> 'scheduling' ->> 'replicas', '') <> 'all'
+      and least(asked_replicas, ${maximum}) - ${count}::int >= ${minimum}`.execute(tx)
+  return rows.length > 0
+}
+
+async function askForFewer(tx: Tx, model: string, count: number): Promise<void> {
+  await sql`update models set asked_replicas = least(asked_replicas, ${maximum}) - ${count}::int, updated_at = now() where name = ${model}`.execute(
+    tx,
+  )
+}
