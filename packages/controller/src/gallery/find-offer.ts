@@ -37,7 +37,11 @@ const isOfKind =
     sourceKind(mirror) === sourceKind(uri)
 
 /** Throws when the version that was asked for is not the one on offer. */
-export function findOffer({ galleries }: Offered, { backend, digest, version }: Named, node: NodeRecord): NodeOffer {
+export function findOffer(
+  { galleries }: Offered,
+  { backend, digest, version }: Named,
+  node: Pick<NodeRecord, 'os' | 'arch' | 'capability'>,
+): NodeOffer {
   const choice = chooseBackend(galleries, backend, node)
   if (choice.kind !== 'found') return { kind: 'unfit', reason: choice.reason }
   const { entry, gallery } = choice.found

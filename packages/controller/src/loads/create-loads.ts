@@ -63,7 +63,7 @@ export function createLoads(deps: LoadsDeps) {
     loop.wake()
   }
   const advance = createAdvance({ loads, onStep, random, log })
-  const place = createPlace({ nodes, intents: store.intents, placement: store.placement, catalogue: deps.catalogue })
+  const place = createPlace({ placement: store.placement, catalogue: deps.catalogue, inFlight: (id) => listener.inFlight(id) })
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
   const apply = createApply({

@@ -1,115 +1,141 @@
-import { Digest, ModelName, NodeId } from '@muster/protocol'
-import fc from 'fast-check'
+import { Digest, NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { choosePlacement, whyNowhere, type Candidate, type PlacementModel } from './choose.ts'
+import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
+import { choosePlacement, whyNowhere, type Candidate, type Exclusion, type PlacementModel } from './choose.ts'
+import { needOf } from './room.ts'
 
 const [a, b] = ['a', 'b'].map((letter) => Digest.parse(`sha256:${letter.repeat(64)}`))
-const model = (over: Partial<PlacementModel> = {}): PlacementModel => ({
-  ...{
-    name: ModelName.parse('tiny'),
-    backend: 'llama',
-    selector: null,
-    files: [],
-    isStaging: false,
-    isSpread: false,
-    avoid: null,
-    pin: null,
-  },
-  ...over,
-})
-const node = (name: string, over: Partial<Candidate> = {}): Candidate => ({
-  ...{ id: NodeId.parse(name), name, nodeType: 'backend', status: 'healthy', statusReason: '', runsModels: true, labels: {} },
-  ...{ hasBackend: true, unfit: null, files: new Set<string>(), availableDisk: null, totalRam: null, totalVram: null },
-  ...{ replicas: 0, replicasOfModel: 0 },
-  ...over,
-})
-const file = { digest: a ?? null, size: 100 }
+const gb = 1e9
+const file = { digest: a ?? null, size: 2 * gb }
+const need = needOf([file.size])
+const own = { model: 'tiny' }
+const ram = (total: number | null, available: number | null = null) => ({ kind: 'ram' as const, total, available })
+const judge = (wanted: Partial<PlacementModel>, over: Partial<Candidate>) =>
+  choosePlacement(modelToPlace(wanted), [candidate('one', over)]).nodes[0]
 
 describe('a node is not eligible', () => {
-  it.each<[string, Partial<Candidate>, Partial<PlacementModel>, string]>([
-    ['when it is an agent', { nodeType: 'agent' }, {}, 'agent'],
-    ['when it is not approved', { status: 'pending', statusReason: 'waits' }, {}, 'it is pending: waits'],
-    ['when it is silent', { status: 'unhealthy', statusReason: 'no heartbeat' }, {}, 'it is unhealthy: no heartbeat'],
-    ['when it is drained', { status: 'draining', statusReason: 'drained' }, {}, 'it is draining'],
-    ['when its worker knows no loads', { runsModels: false }, {}, 'too old'],
-    ['when its labels do not match', { labels: { 'gpu.vendor': 'amd' } }, { selector: { 'gpu.vendor': 'nvidia' } }, 'selector'],
+  it.each<[string, Partial<Candidate>, Partial<PlacementModel>, [Exclusion, string]]>([
+    ['when it is an agent', { nodeType: 'agent' }, {}, ['agent', 'agent']],
+    ['when it is not approved', { status: 'pending', statusReason: 'waits' }, {}, ['status', 'it is pending: waits']],
+    ['when it is silent', { status: 'unhealthy', statusReason: 'no heartbeat' }, {}, ['status', 'it is unhealthy: no heartbeat']],
+    ['when it is drained', { status: 'draining', statusReason: 'drained' }, {}, ['status', 'it is draining']],
+    ['when its worker knows no loads', { runsModels: false }, {}, ['old_worker', 'too old']],
+    ['when another one is meant', {}, { pin: NodeId.parse('two') }, ['pin', 'another node']],
+    ['when its labels do not match', { labels: { gpu: 'amd' } }, { selector: { gpu: 'nvidia' } }, ['selector', 'its label gpu is "amd"']],
+    ['W43 when it has a label that it must not have', { labels: { old: '1' } }, { selector: { old: '!' } }, ['selector', 'asks for "!"']],
+    ['when no build of the backend is for it', { hasBackend: false, unfit: 'nothing for linux/arm64' }, {}, ['unfit', 'linux/arm64']],
+    ['when it has one and each shall have one', { replicas: [replica(own)] }, { isSpread: true }, ['spread', 'has a replica']],
+    ['when its disk is too small', { availableDisk: gb }, { files: [file] }, ['disk', 'need 2.0 GB on disk, and 1.0 GB are free']],
     [
-      'when there is no build of the backend for it',
-      { hasBackend: false, unfit: 'nothing for linux/arm64' },
+      'when its disk is too small for the backend',
+      { availableDisk: 2 * gb, hasBackend: false, artifactSize: 3 * gb },
       {},
-      'nothing for linux/arm64',
+      ['disk', 'its files and the backend llama need 3.0 GB on disk'],
     ],
-    ['when its disk is too small', { availableDisk: 99 }, { files: [file] }, 'need 100 bytes on disk, and 99 are free'],
-    ['when its memory is too small', { totalRam: 50, totalVram: 99 }, { files: [file] }, 'the node has 99 bytes of memory'],
-    ['when it has one and each shall have one', { replicasOfModel: 1 }, { isSpread: true }, 'has a replica'],
-  ])('%s', (_, over, wanted, reason) => {
-    const { nodes } = choosePlacement(model(wanted), [node('one', over)])
-    expect(nodes).toMatchObject([{ eligible: false, score: 0, reason: expect.stringContaining(reason) }])
+    [
+      'when others that are starting there need its disk',
+      { availableDisk: 3 * gb, awaitedDisk: 2 * gb },
+      { files: [file] },
+      ['disk', '1.0 GB are free, when 2.0 GB are kept for replicas that are starting there'],
+    ],
+    ['when its memory is too small', { pool: ram(gb) }, { files: [file] }, ['memory', 'about 2.3 GB of memory, and the node has 1.0 GB']],
+    [
+      'W19 when others have booked its memory, whatever it says is available',
+      { pool: ram(4 * gb, 4 * gb), replicas: [replica({ need: 2 * gb, state: 'draining' })] },
+      { files: [file] },
+      ['memory', 'and 2.0 GB of 4.0 GB are free'],
+    ],
+    [
+      'when others than replicas use its memory',
+      { pool: { kind: 'vram', total: 8 * gb, available: gb } },
+      { files: [file] },
+      ['memory', 'of GPU memory, and 1.0 GB of 8.0 GB are free'],
+    ],
+    [
+      'when one is starting that it does not see yet',
+      { pool: ram(9 * gb, 4 * gb), replicas: [replica({ need: 2 * gb, state: 'starting' })] },
+      { files: [file] },
+      ['memory', '2.0 GB of 9.0 GB'],
+    ],
+    ['when it runs as many as it may', { maxReplicas: 1, replicas: [replica()] }, {}, ['places', 'runs 1 replicas, and may run 1']],
+  ])('%s', (_, over, wanted, [excludedBy, reason]) => {
+    expect(judge(wanted, over)).toMatchObject({ eligible: false, score: 0, excludedBy, reason: expect.stringContaining(reason) as string })
   })
 })
 
 describe('a node is eligible', () => {
   it.each<[string, Partial<Candidate>, Partial<PlacementModel>]>([
     ['when the backend can be installed', { hasBackend: false }, {}],
-    ['when it has the build already, whatever the gallery offers', { unfit: 'nothing for it' }, {}],
-    ['when nothing is known of its disk and memory', {}, { files: [file] }],
+    ['when it has the build already, whatever the gallery offers', { unfit: 'nothing for it', artifactSize: 9, availableDisk: 1 }, {}],
+    ['F16 when nothing is known of its disk and memory', {}, { files: [file] }],
+    ['F16 when only what is available is known', { pool: ram(null, 1) }, { files: [file] }],
+    ['when nothing is known of the size of the model', { pool: ram(1, 1) }, { files: [{ digest: null, size: null }] }],
     ['when it has the files already, on a full disk', { availableDisk: 0, files: new Set([file.digest ?? '']) }, { files: [file] }],
+    ['when it has exactly the memory', { pool: ram(need, need) }, { files: [file] }],
+    ['when a replica that used its memory ended just now', { pool: ram(need + gb, gb), justFreed: need }, { files: [file] }],
     [
-      'for staging, without the backend and with little memory',
-      { hasBackend: false, unfit: 'no', totalRam: 1 },
+      'for staging, without backend and with little memory',
+      { unfit: 'no', pool: ram(1), hasBackend: false },
       { isStaging: true, files: [file] },
     ],
+    ['for staging, without a free place', { maxReplicas: 1, replicas: [replica()] }, { isStaging: true }],
+    ['when what it has is of an old revision', { replicas: [replica({ ...own, isCurrent: false })] }, { isSpread: true }],
+    ['when what it has is on its way out', { replicas: [replica({ ...own, state: 'draining' })] }, { isSpread: true }],
+    ['when it takes the place of what is there', { replicas: [replica(own)] }, { isSpread: true, pin: NodeId.parse('one') }],
   ])('%s', (_, over, wanted) => {
-    expect(choosePlacement(model(wanted), [node('one', over)]).nodes).toMatchObject([{ eligible: true, reason: '' }])
+    expect(judge(wanted, over)).toMatchObject({ eligible: true, reason: '', excludedBy: null })
   })
 })
 
 describe('of two nodes', () => {
+  const running = (count: number) => Array.from({ length: count }, () => replica())
   it.each<[string, Partial<Candidate>, Partial<Candidate>, Partial<PlacementModel>]>([
-    ['the one that has the backend', { hasBackend: true, replicas: 9 }, { hasBackend: false }, {}],
-    ['the one that has the files', { files: new Set([a ?? '']), replicas: 3 }, { files: new Set([b ?? '']) }, { files: [file] }],
-    ['the one that runs less', { replicas: 1 }, { replicas: 2 }, {}],
-    ['the one without a replica of the model', { hasBackend: false }, { replicasOfModel: 1 }, {}],
+    ['the one that has the backend', { hasBackend: true, replicas: running(9) }, { hasBackend: false }, {}],
+    ['the one that has the files', { files: new Set([a ?? '']), replicas: running(3) }, { files: new Set([b ?? '']) }, { files: [file] }],
+    ['the one that runs less', { replicas: running(1) }, { replicas: running(2) }, {}],
+    ['the one without a replica of the model', { hasBackend: false }, { replicas: [replica(own)] }, {}],
     ['the one where it did not fail just now', { hasBackend: false }, {}, { avoid: NodeId.parse('other') }],
     ['the one with more room, for staging', { availableDisk: 2 ** 40 }, { availableDisk: 2 ** 30 }, { isStaging: true }],
   ])('%s is taken', (_, best, other, wanted) => {
-    const { nodes } = choosePlacement(model(wanted), [node('other', other), node('zz-best', best)])
+    const { nodes } = choosePlacement(modelToPlace(wanted), [candidate('other', other), candidate('zz-best', best)])
     expect(nodes[0]).toMatchObject({ node_name: 'zz-best', eligible: true })
   })
 
+  it('the first is taken when they are equal', () => {
+    const { nodes } = choosePlacement(modelToPlace(), [candidate('b'), candidate('a'), candidate('c', { hasBackend: false })])
+    expect(nodes.map(({ node_name: name }) => name)).toEqual(['b', 'a', 'c'])
+  })
+
   it('the one where it failed is taken when there is no other', () => {
-    const { nodes } = choosePlacement(model({ avoid: NodeId.parse('one') }), [node('one'), node('two', { nodeType: 'agent' })])
+    const { nodes } = choosePlacement(modelToPlace({ avoid: NodeId.parse('one') }), [
+      candidate('one'),
+      candidate('two', { nodeType: 'agent' }),
+    ])
     expect(nodes[0]).toMatchObject({ node_name: 'one', eligible: true })
   })
 })
 
-it('why there is nowhere to go names each node, and few of many', () => {
-  expect(whyNowhere(model(), choosePlacement(model(), []))).toContain('there is none yet')
-  const many = Array.from({ length: 20 }, (_, index) => node(`n${index}`, { status: 'draining', statusReason: 'drained' }))
-  expect(whyNowhere(model(), choosePlacement(model(), many))).toMatch(/n0: it is draining: drained; .*and 12 more$/)
+describe('room is made', () => {
+  const pool = ram(4 * gb)
+  const there = { replicas: [replica({ id: 'r-idle', need: 3 * gb })], pool }
+
+  it('W17 only when no node is eligible', () => {
+    const wanted = modelToPlace({ files: [file] })
+    expect(choosePlacement(wanted, [candidate('full', there)]).eviction).toEqual({ nodeId: 'full', victims: ['r-idle'] })
+    expect(choosePlacement(wanted, [candidate('full', there), candidate('free', { pool, hasBackend: false })]).eviction).toBeNull()
+  })
+
+  it.each<[string, Partial<Candidate>, Partial<PlacementModel>]>([
+    ['the selector leaves out', {}, { selector: { gpu: 'nvidia' } }],
+    ['is not healthy', { status: 'draining', statusReason: 'drained' }, {}],
+    ['has no disk for it', { availableDisk: 1 }, {}],
+  ])('W18 never on a node that %s', (_, over, wanted) => {
+    expect(choosePlacement(modelToPlace({ files: [file], ...wanted }), [candidate('full', { ...there, ...over })]).eviction).toBeNull()
+  })
 })
 
-it('I25 every node that is not eligible has a reason, and eligible ones come first', () => {
-  const arbitrary = fc.record({
-    nodeType: fc.constantFrom<Candidate['nodeType']>('backend', 'agent'),
-    status: fc.constantFrom<Candidate['status']>('healthy', 'draining', 'offline'),
-    hasBackend: fc.boolean(),
-    unfit: fc.constantFrom(null, 'no build'),
-    availableDisk: fc.option(fc.nat(200)),
-    totalRam: fc.option(fc.nat(200)),
-    replicas: fc.nat(60),
-    replicasOfModel: fc.nat(3),
-  })
-  fc.assert(
-    fc.property(fc.array(arbitrary, { maxLength: 12 }), (facts) => {
-      const { nodes } = choosePlacement(
-        model({ files: [file] }),
-        facts.map((each, index) => node(`n${index}`, each)),
-      )
-      expect(nodes).toHaveLength(facts.length)
-      for (const each of nodes) expect(each.eligible).toBe(each.reason === '')
-      const flags = nodes.map(({ eligible }) => eligible)
-      expect(flags).toEqual(flags.toSorted((x, y) => Number(y) - Number(x)))
-    }),
-  )
+it('why there is nowhere to go names each node, and few of many', () => {
+  expect(whyNowhere(modelToPlace(), choosePlacement(modelToPlace(), []))).toContain('there is none yet')
+  const many = Array.from({ length: 20 }, (_, index) => candidate(`n${index}`, { status: 'draining', statusReason: 'drained' }))
+  expect(whyNowhere(modelToPlace(), choosePlacement(modelToPlace(), many))).toMatch(/n0: it is draining: drained; .*and 12 more$/)
 })

@@ -7,15 +7,18 @@ import {
   type NodeStatus,
   type NodeType,
   type PlacementNode,
-  type ReplicaId,
   type Selector,
 } from '@muster/protocol'
+import { bytesText } from './bytes-text.ts'
+import { chooseEviction, type Eviction } from './evict.ts'
+import { freeDisk, freeMemory, freePlaces, needOf, type NodeRoom } from './room.ts'
 
 export interface PlacementModel {
   readonly name: ModelName
   readonly backend: string
   readonly selector: Selector | null
   readonly files: readonly ModelContent[]
+  readonly priority: number
   /** Nothing is started there: only its files are fetched. */
   readonly isStaging: boolean
   /** One on each node, and no second. */
@@ -27,7 +30,7 @@ export interface PlacementModel {
 }
 export type ModelContent = Readonly<{ digest: Digest | null; /** Null: nobody knows. */ size: number | null }>
 
-export interface Candidate {
+export interface Candidate extends NodeRoom {
   readonly id: NodeId
   readonly name: string
   readonly nodeType: NodeType
@@ -39,13 +42,9 @@ export interface Candidate {
   readonly hasBackend: boolean
   /** Why the backend can't be installed there; null: it can, or nobody knows. */
   readonly unfit: string | null
+  /** What is fetched when the backend is installed there; null: nobody knows. */
+  readonly artifactSize: number | null
   readonly files: ReadonlySet<string>
-  readonly availableDisk: number | null
-  readonly totalRam: number | null
-  readonly totalVram: number | null
-  /** Processes of all models. */
-  readonly replicas: number
-  readonly replicasOfModel: number
 }
 
 /** What excludes a node, for those who count or act on it. Memory and places can be made free, the rest can not. */
@@ -56,46 +55,64 @@ export type JudgedNode = PlacementNode & Readonly<{ hasBackend: boolean; exclude
 export interface Placement {
   /** The best first; those that are not eligible come last. */
   readonly nodes: readonly JudgedNode[]
-  /** When no node is eligible: replicas of others whose end would make room, all on one node. */
-  readonly eviction: Readonly<{ nodeId: NodeId; victims: readonly ReplicaId[] }> | null
+  /** When no node is eligible: replicas of others whose end would make room. */
+  readonly eviction: Eviction | null
 }
 
+/** Of nodes that are equally good the one that comes first is taken. */
 export function choosePlacement(model: PlacementModel, candidates: readonly Candidate[]): Placement {
-  const judged = candidates.map((node) => {
-    const why = whyNot(model, node)
-    return {
-      node_id: node.id,
-      node_name: node.name,
-      eligible: why === null,
-      reason: why?.reason ?? '',
-      score: why === null ? scoreOf(model, node) : 0,
-      hasBackend: node.hasBackend,
-      excludedBy: why?.by ?? null,
+  const need = model.isStaging ? 0 : needOf(model.files.map(({ size }) => size))
+  // By score, so that thousands of nodes need no sorting.
+  const eligible = new Map<number, JudgedNode[]>()
+  const others: JudgedNode[] = []
+  const full: Candidate[] = []
+  for (const node of candidates) {
+    const why = whyNot(model, node, need)
+    const score = why === null ? scoreOf(model, node) : 0
+    const judged = {
+      ...{ node_id: node.id, node_name: node.name, eligible: why === null, reason: why?.reason ?? '', score },
+      ...{ hasBackend: node.hasBackend, excludedBy: why?.by ?? null },
     }
-  })
-  const order = (node: (typeof judged)[number]): number => (node.eligible ? node.score : -Infinity)
+    if (why !== null) {
+      others.push(judged)
+      if (why.by === 'memory' || why.by === 'places') full.push(node)
+      continue
+    }
+    const equals = eligible.get(score)
+    if (equals === undefined) eligible.set(score, [judged])
+    else equals.push(judged)
+  }
+  const scores = [...eligible.keys()].toSorted((a, b) => b - a)
   return {
-    nodes: judged.toSorted((a, b) => compare(order(b), order(a)) || compare(a.node_name, b.node_name) || compare(a.node_id, b.node_id)),
-    eviction: null,
+    nodes: [...scores.flatMap((score) => eligible.get(score) ?? []), ...others],
+    eviction: scores.length === 0 && full.length > 0 ? evict(model, need, { full, everywhere: candidates }) : null,
   }
 }
 
-const compare = <T extends string | number>(a: T, b: T): number => (a < b ? -1 : a > b ? 1 : 0)
+function evict(model: PlacementModel, need: number, { full, everywhere }: Record<'full' | 'everywhere', readonly Candidate[]>) {
+  const best = full.map((node) => ({ node, score: scoreOf(model, node) })).toSorted((a, b) => b.score - a.score)
+  return chooseEviction(
+    { name: model.name, priority: model.priority, need },
+    best.map(({ node }) => node),
+    everywhere,
+  )
+}
 
 type Why = Readonly<{ by: Exclusion; reason: string }>
 
-function whyNot(model: PlacementModel, node: Candidate): Why | null {
+function whyNot(model: PlacementModel, node: Candidate, need: number): Why | null {
   if (model.pin !== null && node.id !== model.pin) return { by: 'pin', reason: 'it takes the place of a replica on another node' }
   if (node.nodeType === 'agent') return { by: 'agent', reason: 'it is an agent node, which runs no models' }
   if (node.status !== 'healthy') return { by: 'status', reason: `it is ${node.status}: ${node.statusReason}` }
   if (!node.runsModels) return { by: 'old_worker', reason: 'its worker is too old to run models' }
   const unselected = model.selector === null ? null : whyUnselected(model.selector, node.labels)
   if (unselected !== null) return { by: 'selector', reason: unselected }
-  if (model.isSpread && model.pin === null && node.replicasOfModel > 0)
+  // What it replaces is there, and goes when it is up.
+  if (model.isSpread && model.pin === null && countOf(model, node) > 0)
     return { by: 'spread', reason: 'it has a replica of this model already' }
   if (!model.isStaging && !node.hasBackend && node.unfit !== null)
     return { by: 'unfit', reason: `backend ${model.backend} can not be installed: ${node.unfit}` }
-  return whyTooSmall(model, node)
+  return whyNoDisk(model, node) ?? (model.isStaging ? null : (whyNoMemory(node, need) ?? whyNoPlace(node)))
 }
 
 function whyUnselected(selector: Selector, labels: Candidate['labels']): string | null {
@@ -105,25 +122,43 @@ function whyUnselected(selector: Selector, labels: Candidate['labels']): string 
   return `${label}, and the node selector asks for ${JSON.stringify(selector[key])}`
 }
 
-function whyTooSmall({ files, isStaging }: PlacementModel, node: Candidate): Why | null {
-  const missing = sumOf(files.filter(({ digest }) => digest === null || !node.files.has(digest)))
-  if (node.availableDisk !== null && missing > node.availableDisk)
-    return { by: 'disk', reason: `its files need ${missing} bytes on disk, and ${node.availableDisk} are free` }
-  if (isStaging) return null
-  const memory = Math.max(node.totalRam ?? 0, node.totalVram ?? 0)
-  const total = sumOf(files)
-  return memory > 0 && total > memory
-    ? { by: 'memory', reason: `its files are ${total} bytes, and the node has ${memory} bytes of memory` }
-    : null
+function whyNoDisk({ files, isStaging, backend }: PlacementModel, node: Candidate): Why | null {
+  const free = freeDisk(node)
+  if (free === Infinity) return null
+  const ofFiles = files.reduce((sum, { digest, size }) => sum + (digest !== null && node.files.has(digest) ? 0 : (size ?? 0)), 0)
+  const ofBackend = isStaging || node.hasBackend ? 0 : (node.artifactSize ?? 0)
+  // Nothing to fetch needs no disk, however full it is.
+  if (ofFiles + ofBackend === 0 || ofFiles + ofBackend <= free) return null
+  const what = ofBackend === 0 ? 'its files need' : `its files and the backend ${backend} need`
+  const awaited = node.awaitedDisk === 0 ? '' : `, when ${bytesText(node.awaitedDisk)} are kept for replicas that are starting there`
+  return { by: 'disk', reason: `${what} ${bytesText(ofFiles + ofBackend)} on disk, and ${bytesText(free)} are free${awaited}` }
 }
 
-/** Of what is known; the rest may be small. */
-const sumOf = (files: readonly ModelContent[]): number => files.reduce((sum, { size }) => sum + (size ?? 0), 0)
+function whyNoMemory(node: Candidate, need: number): Why | null {
+  if (need === 0 || need <= freeMemory(node)) return null
+  const { kind, total } = node.pool
+  const asked = `it needs about ${bytesText(need)} of ${kind === 'vram' ? 'GPU memory' : 'memory'}`
+  const has =
+    total === null || need > total
+      ? `the node has ${bytesText(total ?? 0)}`
+      : `${bytesText(freeMemory(node))} of ${bytesText(total)} are free`
+  return { by: 'memory', reason: `${asked}, and ${has}` }
+}
+
+function whyNoPlace(node: Candidate): Why | null {
+  if (freePlaces(node) > 0) return null
+  return { by: 'places', reason: `it runs ${node.replicas.length} replicas, and may run ${node.maxReplicas ?? 0} (--max-replicas)` }
+}
+
+/** Of the revision it is about: those of an old one go. */
+const countOf = ({ name }: PlacementModel, { replicas }: Candidate): number =>
+  replicas.reduce((count, { model, state, isCurrent }) => count + Number(model === name && isCurrent && state !== 'draining'), 0)
 
 // In this order: not where it just failed, not where one runs already, where the backend is, where its files are, where
 // little runs.
-function scoreOf({ files, avoid, isStaging }: PlacementModel, node: Candidate): number {
-  const there = files.filter(({ digest }) => digest !== null && node.files.has(digest)).length
+function scoreOf(model: PlacementModel, node: Candidate): number {
+  const { files, avoid, isStaging } = model
+  const there = files.reduce((count, { digest }) => count + Number(digest !== null && node.files.has(digest)), 0)
   const ofFiles = files.length === 0 ? 0 : Math.floor((50 * there) / files.length)
   const free = isStaging && node.availableDisk !== null ? Math.min(40, Math.log2(node.availableDisk + 1)) : 0
   return (
@@ -131,8 +166,8 @@ function scoreOf({ files, avoid, isStaging }: PlacementModel, node: Candidate): 
     (node.hasBackend ? 100 : 0) +
     ofFiles +
     Math.floor(free) -
-    Math.min(40, node.replicas) -
-    Math.min(300, 200 * node.replicasOfModel) -
+    Math.min(40, node.replicas.length) -
+    Math.min(300, 200 * countOf(model, node)) -
     (node.id === avoid ? 500 : 0)
   )
 }

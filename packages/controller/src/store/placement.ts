@@ -1,16 +1,100 @@
-// What decides where a model can go, besides what nodes.ts knows of the nodes.
-import { ReplicaId, StoredFile } from '@muster/protocol'
+// What decides where a model can go: every node and every live replica, in two statements whatever their number.
+import { NodeId, ReplicaId, Resources, Scheduling, type Answering, type Liveness, type NodeType, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
 import type { Database } from './tables.ts'
 
-export interface PlacementFacts {
-  readonly nodes: ReadonlyMap<string, Readonly<{ files: ReadonlySet<string>; live: readonly ReplicaId[]; replicasOfModel: number }>>
-  /** Of every content that some node keeps, or that was uploaded. */
-  readonly sizes: ReadonlyMap<string, number>
+export interface PlacementNodeFacts {
+  readonly id: NodeId
+  readonly name: string
+  readonly nodeType: NodeType
+  readonly features: readonly string[]
+  readonly os: string
+  readonly arch: string
+  readonly capability: string
+  readonly reportedLabels: Readonly<Record<string, string>>
+  readonly labelOverrides: Readonly<Record<string, string | null>>
+  readonly vramBudget: string | null
+  readonly approved: boolean
+  readonly draining: boolean
+  readonly liveness: Liveness
+  readonly answering: Answering
+  readonly lastSeenAt: string | null
+  readonly resources: Resources
+  readonly hasBackend: boolean
+  /** What a wish for the backend on this node had to fetch; null: nobody said. */
+  readonly artifactSize: number | null
+  /** Of the contents that were asked about, those that it keeps, with their sizes. */
+  readonly files: ReadonlyMap<string, number>
 }
 
-const Files = z.array(StoredFile)
+export interface PlacementReplicaFacts {
+  readonly id: ReplicaId
+  readonly nodeId: NodeId
+  readonly model: string
+  /** Those that exited a moment ago are among them. */
+  readonly state: ReplicaState
+  /** It may get requests as soon as it is ready. */
+  readonly isChecked: boolean
+  readonly isCurrent: boolean
+  readonly isHeld: boolean
+  readonly files: readonly PlacementFile[]
+  readonly fetchedBytes: number
+  readonly scheduling: Scheduling
+  readonly askedReplicas: number
+  /** Its model was unloaded by hand. */
+  readonly isModelHeld: boolean
+  /** Null: it never was. */
+  readonly readyMs: number | null
+  readonly unusedMs: number | null
+}
+export type PlacementFile = z.infer<typeof File>
+
+const File = z.object({ uri: z.string(), sha256: z.string().optional() })
+const Labels = z.record(z.string(), z.string())
+const Overrides = z.record(z.string(), z.string().nullable())
+const Sizes = z.record(z.string(), z.number())
+const Replica = z.object({
+  id: ReplicaId,
+  node_id: NodeId,
+  model: z.string(),
+  state: z.enum(['starting', 'ready', 'draining', 'exited']),
+  checked: z.string(),
+  is_current: z.boolean(),
+  is_held: z.boolean(),
+  files: z.array(File).catch([]),
+  fetched: z.number(),
+  scheduling: Scheduling.catch({}),
+  asked: z.number(),
+  is_model_held: z.boolean(),
+  ready_ms: z.number().nullable(),
+  unused_ms: z.number().nullable(),
+})
+
+/** As long as a node may take to say what became free: its heartbeats, and how often it looks at its memory. */
+const freedWithin = sql`interval '20 seconds'`
+
+interface NodeRow {
+  readonly id: string
+  readonly name: string
+  readonly node_type: NodeType
+  readonly features: string[]
+  readonly os: string
+  readonly arch: string
+  readonly capability: string
+  readonly reported_labels: unknown
+  readonly label_overrides: unknown
+  readonly vram_budget: string | null
+  readonly approved: boolean
+  readonly draining: boolean
+  readonly liveness: Liveness
+  readonly answering: Answering
+  readonly last_seen_at: string | null
+  readonly resources: unknown
+  readonly has_backend: boolean
+  readonly artifact_size: number | null
+  readonly files: unknown
+}
 
 export class PlacementStore {
   readonly #db: Kysely<Database>
@@ -19,20 +103,75 @@ export class PlacementStore {
     this.#db = db
   }
 
-  async facts(model: string): Promise<PlacementFacts> {
-    const { rows } = await sql<{ id: string; files: unknown; live: string[]; of_model: number }>`
-      select n.id, n.files, coalesce(array_agg(r.id) filter (where r.id is not null), '{}') as live, count(r.id) filter (where r.model = ${model})::int as of_model
-      from nodes n left join replicas r on r.node_id = n.id and r.state <> 'exited' group by n.id`.execute(this.#db)
-    const uploads = await this.#db.selectFrom('model_uploads').select(['digest', 'size_bytes']).where('model', '=', model).execute()
-    const sizes = new Map<string, number>(uploads.map((row) => [row.digest, row.size_bytes]))
-    const nodes = new Map<string, { files: Set<string>; live: ReplicaId[]; replicasOfModel: number }>()
-    for (const row of rows) {
-      const files = Files.parse(row.files)
-      for (const { digest, size } of files) sizes.set(digest, size)
-      const { id, of_model: replicasOfModel } = row
-      const live = row.live.map((replica) => ReplicaId.parse(replica))
-      nodes.set(id, { files: new Set(files.map(({ digest }) => digest)), live, replicasOfModel })
-    }
-    return { nodes, sizes }
+  /** All that live, and those that ended a moment ago; and the sizes of what was uploaded. */
+  async replicas(): Promise<{ replicas: PlacementReplicaFacts[]; uploads: ReadonlyMap<string, number> }> {
+    const { rows } = await sql<{ replicas: unknown; uploads: unknown }>`
+      select coalesce((select jsonb_agg(found) from (
+        select r.id, r.node_id, r.model, r.state, r.checked, coalesce(r.revision = m.revision, false) as is_current, l.model is not null as is_held,
+          coalesce(r.config -> 'files', '[]') as files, coalesce(l.current_bytes, 0) as fetched,
+          coalesce(m.config -> 'scheduling', '{}') as scheduling, coalesce(m.asked_replicas, 0) as asked, coalesce(m.is_held, true) as is_model_held,
+          extract(epoch from now() - r.ready_at)::float8 * 1000 as ready_ms, extract(epoch from now() - m.used_at)::float8 * 1000 as unused_ms
+        from replicas r left join models m on m.name = r.model left join loads l on l.replica_id = r.id
+        where r.state <> 'exited' or (r.state = 'exited' and r.exited_at > now() - ${freedWithin})
+        order by r.id
+      ) found), '[]') as replicas,
+      coalesce((select jsonb_object_agg(digest, size_bytes) from model_uploads), '{}') as uploads`.execute(this.#db)
+    const replicas = z.array(Replica).parse(rows[0]?.replicas ?? [])
+    return { replicas: replicas.map(replicaOf), uploads: new Map(Object.entries(Sizes.parse(rows[0]?.uploads ?? {}))) }
+  }
+
+  /** In the order in which equals are taken. `digests`: contents that somebody wants to know about. */
+  async nodes({ backend, digests }: { backend: string; digests: readonly string[] }): Promise<PlacementNodeFacts[]> {
+    const { rows } = await sql<NodeRow>`
+      select n.id, n.name, n.node_type, n.features, n.os, n.arch, n.capability, n.reported_labels, n.label_overrides, n.vram_budget,
+        n.approved_at is not null as approved, n.draining, p.liveness, p.answering, p.last_seen_at, p.resources,
+        -- Its list comes a moment after the result.
+        n.inventory @> ${JSON.stringify([{ name: backend }])}::jsonb
+          or coalesce(i.state = 'applied' and i.kind <> 'delete' and coalesce(n.inventory_at < i.finished_at, true), false) as has_backend,
+        (i.plan ->> 'sizeBytes')::bigint as artifact_size,
+        (select jsonb_object_agg(f.digest, f.size) from jsonb_to_recordset(n.files) as f (digest text, size bigint)
+          where f.digest in (select unnest(${digests}::text[]))) as files
+      from nodes n join node_pulses p on p.node_id = n.id left join intents i on i.node_id = n.id and i.backend = ${backend}
+      order by n.name collate "C", n.id collate "C"`.execute(this.#db)
+    return rows.map(nodeOf)
   }
 }
+
+const replicaOf = (row: z.infer<typeof Replica>): PlacementReplicaFacts => ({
+  id: row.id,
+  nodeId: row.node_id,
+  model: row.model,
+  state: row.state,
+  isChecked: row.checked === 'passed',
+  isCurrent: row.is_current,
+  isHeld: row.is_held,
+  files: row.files,
+  fetchedBytes: row.fetched,
+  scheduling: row.scheduling,
+  askedReplicas: row.asked,
+  isModelHeld: row.is_model_held,
+  readyMs: row.ready_ms,
+  unusedMs: row.unused_ms,
+})
+
+const nodeOf = (row: NodeRow): PlacementNodeFacts => ({
+  id: NodeId.parse(row.id),
+  name: row.name,
+  nodeType: row.node_type,
+  features: row.features,
+  os: row.os,
+  arch: row.arch,
+  capability: row.capability,
+  reportedLabels: Labels.parse(row.reported_labels),
+  labelOverrides: Overrides.parse(row.label_overrides),
+  vramBudget: row.vram_budget,
+  approved: row.approved,
+  draining: row.draining,
+  liveness: row.liveness,
+  answering: row.answering,
+  lastSeenAt: row.last_seen_at,
+  resources: Resources.parse(row.resources),
+  hasBackend: row.has_backend,
+  artifactSize: row.artifact_size,
+  files: new Map(Object.entries(Sizes.parse(row.files ?? {}))),
+})

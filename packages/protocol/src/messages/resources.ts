@@ -19,5 +19,7 @@ export const Resources = z.object({
   gpu_vendor: plainText(32).nullable().catch(null).default(null),
   /** CPU and GPU share one memory: `*_vram` then repeats `*_ram`, and the two must not be added. */
   unified_memory: z.boolean().catch(false).default(false),
+  /** How many replicas it runs at most; left out: as many as there is memory for. */
+  max_replicas: z.number().int().min(1).max(65_536).optional().catch(undefined),
 })
 export type Resources = z.infer<typeof Resources>

@@ -1,0 +1,189 @@
+// Placement on a real database: what it knows of nodes, and what replicas have booked there.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { ModelConfig, type NodeId } from '@muster/protocol'
+import { parseGallery } from '@muster/source'
+import { sql } from 'kysely'
+import { startLoadsWorld, type LoadsWorld } from '../../test/loads-world.ts'
+import { createPlace, type PlaceDeps, type Wanted } from './candidates.ts'
+import type { Exclusion } from './choose.ts'
+
+let world: LoadsWorld
+beforeAll(async () => {
+  world = await startLoadsWorld()
+})
+afterEach(() => world.clear())
+afterAll(() => world[Symbol.asyncDispose]())
+
+const gb = 1e9
+const shaOf = (letter: string): string => letter.repeat(64)
+const fileOf = (letter: string) => ({ uri: `https://example.com/${letter}`, filename: `${letter}.gguf`, sha256: shaOf(letter) })
+const config = (name: string, more: Readonly<Record<string, unknown>> = {}): ModelConfig =>
+  ModelConfig.parse({ name, backend: 'llama', files: [fileOf(name)], ...more })
+
+async function place(over: Partial<Wanted> & { config: ModelConfig }, deps: Partial<PlaceDeps> = {}) {
+  const placing = createPlace({
+    placement: world.store.placement,
+    catalogue: async () => ({ galleries: [], problems: [] }),
+    inFlight: () => 0,
+    ...deps,
+  })
+  return await placing({ purpose: 'serve', avoid: null, pin: null, ...over })
+}
+
+const setResources = (id: NodeId, resources: object) =>
+  sql`update node_pulses set resources = ${JSON.stringify(resources)}::jsonb where node_id = ${id}`.execute(world.db)
+const setFiles = (id: NodeId, sizes: Readonly<Record<string, number>>) => {
+  const files = Object.entries(sizes).map(([letter, size]) => ({ digest: `sha256:${shaOf(letter)}`, size }))
+  return sql`update nodes set files = ${JSON.stringify(files)}::jsonb where id = ${id}`.execute(world.db)
+}
+
+type Given = Readonly<{
+  id: string
+  model: string
+  node: NodeId
+  state?: 'starting' | 'ready' | 'exited'
+  idleMs?: number
+  revision?: string
+}>
+/** A replica with its model and load, as controllers leave them behind. */
+async function addReplica(
+  { id, model, node, state = 'ready', idleMs = 60_000, revision = 'rev-1' }: Given,
+  more: object = {},
+): Promise<void> {
+  await world.addModel(model, { files: [fileOf(model)], ...more })
+  const since = sql`now() - make_interval(secs => ${idleMs / 1000})`
+  await sql`update models set used_at = ${since}, asked_replicas = 1 where name = ${model}`.execute(world.db)
+  await sql`
+    insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at, exited_at)
+    values (${id}, ${model}, ${revision}, 0, ${node}, 'llama', ${JSON.stringify(config(model))}::jsonb, ${state},
+      case when ${state}::text <> 'starting' then ${since} end, case when ${state}::text = 'exited' then now() end)`.execute(world.db)
+  if (state === 'exited') return
+  await sql`
+    insert into loads (model, purpose, slot, revision, state, node_id, op_id, replica_id, epoch, sign_at, next_at)
+    values (${model}, 'serve', 0, 'rev-1', ${state}, ${node}, ${`op-${id}`}, ${id}, 1, now(), case when ${state}::text = 'starting' then now() end)`.execute(
+    world.db,
+  )
+}
+
+describe('memory', () => {
+  it('W19 is booked by rows: no heartbeat frees it', async () => {
+    const { id } = await world.addWorker('one')
+    await setFiles(id, { a: 2 * gb, b: 2 * gb })
+    await addReplica({ id: 'r-a', model: 'a', node: id, state: 'starting' })
+    for (const available_ram of [4 * gb, null]) {
+      await setResources(id, { total_ram: 4 * gb, available_ram })
+      const { placement, seen } = await place({ config: config('b') })
+      expect(placement.nodes).toMatchObject([
+        { eligible: false, excludedBy: 'memory', reason: 'it needs about 2.3 GB of memory, and 1.7 GB of 4.0 GB are free' },
+      ])
+      expect(seen).toEqual(new Map([[id, ['r-a']]]))
+    }
+    await setResources(id, { total_ram: 5 * gb, available_ram: 5 * gb })
+    expect((await place({ config: config('b') })).placement.nodes[0]?.eligible).toBe(true)
+  })
+
+  it('is that of the GPU where there is one, within its budget', async () => {
+    const { id } = await world.addWorker('gpu', { capability: 'nvidia-cuda-12' })
+    await setFiles(id, { b: 2 * gb })
+    await setResources(id, { total_ram: gb, total_vram: 8 * gb, available_vram: 8 * gb, gpu_vendor: 'nvidia' })
+    expect((await place({ config: config('b') })).placement.nodes[0]?.eligible).toBe(true)
+    await sql`update nodes set vram_budget = '2GB' where id = ${id}`.execute(world.db)
+    const { placement } = await place({ config: config('b') })
+    expect(placement.nodes[0]?.reason).toBe('it needs about 2.3 GB of GPU memory, and the node has 2.0 GB')
+  })
+
+  it('of a replica that ended just now is free, though its node does not say so yet', async () => {
+    const { id } = await world.addWorker('one')
+    await setFiles(id, { a: 2 * gb, b: 2 * gb })
+    await addReplica({ id: 'r-a', model: 'a', node: id, state: 'exited' })
+    await setResources(id, { total_ram: 4 * gb, available_ram: 1.5 * gb })
+    const { placement, seen } = await place({ config: config('b') })
+    expect(placement.nodes[0]).toMatchObject({ eligible: true })
+    expect(seen.get(id)).toEqual([])
+    await sql`update replicas set exited_at = now() - interval '1 minute'`.execute(world.db)
+    expect((await place({ config: config('b') })).placement.nodes[0]).toMatchObject({ excludedBy: 'memory' })
+  })
+
+  it('W18 is made free by what is idle, and never by a minimum', async () => {
+    const { id } = await world.addWorker('one')
+    await setFiles(id, { a: 2 * gb, b: 2 * gb })
+    await setResources(id, { total_ram: 4 * gb })
+    await addReplica({ id: 'r-a', model: 'a', node: id })
+    expect((await place({ config: config('b') })).placement.eviction).toEqual({ nodeId: id, victims: ['r-a'] })
+    expect((await place({ config: config('b') }, { inFlight: () => 1 })).placement.eviction).toBeNull()
+    const refused: ReadonlySet<Exclusion>[] = []
+    await world.addModel('a', { scheduling: { min_replicas: 1 } })
+    const important = config('b', { scheduling: { priority: 5 } })
+    expect((await place({ config: important }, { onRefused: (by) => refused.push(by) })).placement.eviction).toBeNull()
+    expect(refused).toEqual([new Set(['memory'])])
+    await world.addModel('a', { scheduling: { priority: 6 } })
+    expect((await place({ config: important })).placement.eviction).toBeNull()
+  })
+})
+
+describe('disk', () => {
+  it('has to hold what is missing, with what others that start there have yet to fetch', async () => {
+    const [{ id }, { id: holder }] = [await world.addWorker('one'), await world.addWorker('two', { backends: [] })]
+    await setFiles(holder, { a: 3 * gb, b: 2 * gb })
+    await setResources(id, { available_disk: 4 * gb })
+    expect((await place({ config: config('b') })).placement.nodes[0]).toMatchObject({ node_id: id, eligible: true })
+    await addReplica({ id: 'r-a', model: 'a', node: id, state: 'starting' })
+    const refusal = async () => (await place({ config: config('b') })).placement.nodes.find(({ node_id: each }) => each === id)
+    expect((await refusal())?.reason).toBe(
+      'its files need 2.0 GB on disk, and 1.0 GB are free, when 3.0 GB are kept for replicas that are starting there',
+    )
+    await sql`update loads set current_bytes = ${2 * gb}`.execute(world.db)
+    expect((await refusal())?.eligible).toBe(true)
+  })
+
+  it('has to hold the backend, as large as it was on a node of the same kind', async () => {
+    const [{ id: has }, { id }] = [await world.addWorker('one'), await world.addWorker('two', { backends: [] })]
+    await setResources(id, { available_disk: gb })
+    await sql`
+      insert into intents (node_id, backend, kind, generation, op_id, plan, state, finished_at)
+      values (${has}, 'llama', 'install', 1, 'op-1', ${JSON.stringify({ sizeBytes: 2 * gb })}::jsonb, 'applied', now())`.execute(world.db)
+    const entries = parseGallery('- {name: llama, uri: "registry.example.com/llama:1"}')
+    const catalogue = async () => ({ galleries: [{ name: 'main', url: '', entries }], problems: [] })
+    const { placement } = await place({ config: config('b') }, { catalogue })
+    expect(placement.nodes).toMatchObject([
+      { node_id: has, eligible: true },
+      { node_id: id, excludedBy: 'disk', reason: 'its files and the backend llama need 2.0 GB on disk, and 1.0 GB are free' },
+    ])
+  })
+})
+
+it('a node that was told to install the backend has it, before its list says so', async () => {
+  const { id } = await world.addWorker('one', { backends: [] })
+  await expect(place({ config: config('b') })).rejects.toThrow(/no gallery offers llama/)
+  await sql`
+    insert into intents (node_id, backend, kind, generation, op_id, plan, state, finished_at)
+    values (${id}, 'llama', 'install', 1, 'op-1', '{}', 'applied', now() + interval '1 second')`.execute(world.db)
+  expect((await place({ config: config('b') })).placement.nodes).toMatchObject([{ eligible: true, hasBackend: true }])
+})
+
+it('places are as many as the worker said', async () => {
+  const { id } = await world.addWorker('one')
+  await setResources(id, { max_replicas: 1 })
+  await addReplica({ id: 'r-a', model: 'a', node: id, idleMs: 0 })
+  const { placement } = await place({ config: config('b') })
+  expect(placement).toMatchObject({ nodes: [{ excludedBy: 'places' }], eviction: null })
+})
+
+it('`replicas: all` finds a place beside what is of an old revision', async () => {
+  const { id } = await world.addWorker('one')
+  await addReplica({ id: 'r-a', model: 'a', node: id, revision: 'rev-0' })
+  const all = config('a', { scheduling: { replicas: 'all' } })
+  expect((await place({ config: all })).placement.nodes[0]).toMatchObject({ eligible: true })
+  await sql`update replicas set revision = 'rev-1'`.execute(world.db)
+  expect((await place({ config: all })).placement.nodes[0]).toMatchObject({ excludedBy: 'spread' })
+})
+
+it('W43 selectors see the labels that a node has', async () => {
+  await world.addWorker('one', { labels: { zone: 'a' } })
+  await world.addWorker('two', { labels: { zone: 'b' } })
+  const { placement } = await place({ config: config('b', { scheduling: { node_selector: { zone: '!a' } } }) })
+  expect(placement.nodes).toMatchObject([
+    { node_name: 'two', eligible: true },
+    { node_name: 'one', excludedBy: 'selector', reason: 'its label zone is "a", and the node selector asks for "!a"' },
+  ])
+})

@@ -1,0 +1,30 @@
+// Nodes, models and replicas as placement sees them, each the plainest of its kind unless told.
+import { ModelName, NodeId, ReplicaId } from '@muster/protocol'
+import type { Candidate, PlacementModel } from '../src/placement/choose.ts'
+import type { LiveReplica } from '../src/placement/room.ts'
+
+export const modelToPlace = (over: Partial<PlacementModel> = {}): PlacementModel => ({
+  ...{ name: ModelName.parse('tiny'), backend: 'llama', selector: null, files: [], priority: 0 },
+  ...{ isStaging: false, isSpread: false, avoid: null, pin: null },
+  ...over,
+})
+
+export const candidate = (name: string, over: Partial<Candidate> = {}): Candidate => ({
+  ...{ id: NodeId.parse(name), name, nodeType: 'backend', status: 'healthy', statusReason: '', runsModels: true, labels: {} },
+  ...{ hasBackend: true, unfit: null, artifactSize: null, files: new Set<string>(), availableDisk: null, awaitedDisk: 0 },
+  ...{ pool: { kind: 'ram', total: null, available: null }, maxReplicas: null, replicas: [], justFreed: 0 },
+  ...over,
+})
+
+let made = 0
+
+/** Ready, idle, above the minimum of its model, and of another one than is placed. */
+export function replica(over: Partial<Omit<LiveReplica, 'id'>> & { id?: string } = {}): LiveReplica {
+  made += 1
+  return {
+    ...{ model: 'other', state: 'ready', isServing: (over.state ?? 'ready') === 'ready', need: 0, isCurrent: true, isHeld: true },
+    ...{ priority: 0, min: 0, desired: 1, isSpread: false, readyMs: 60_000, unusedMs: 60_000, inFlight: 0 },
+    ...over,
+    id: ReplicaId.parse(over.id ?? `r-${made}`),
+  }
+}
