@@ -9,7 +9,7 @@ const idleMs = 60_000
 const now = 1_000_000
 const model = (some: Partial<ScalableModel> = {}): ScalableModel => ({
   ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 4 }, askedReplicas: 2, isHeld: false },
-  ...{ busySince: null, slackSince: null, loads: some.askedReplicas ?? 2, ready: [] },
+  ...{ busySince: null, slackSince: null, loads: some.askedReplicas ?? 2, failed: 0, ready: [] },
   ...some,
 })
 const decide = (inFlight: readonly number[], some: Partial<ScalableModel> = {}): Scale | null =>
@@ -33,6 +33,7 @@ describe('a model whose replicas are all busy', () => {
     ['grows from its minimum, whatever was asked', [1, 1], { ...many(2), askedReplicas: 0, loads: 2, busySince: long.busySince }, scale(3)],
     ['counts from its maximum, when more was asked before that', [0, 0], { ...lowered(2), slackSince: long.slackSince }, scale(1)],
     ['waits while one comes up', [1], { loads: 2, busySince: long.busySince }, scale(2)],
+    ['does not ask for more while one has no place', [1], { failed: 1, busySince: long.busySince }, scale(2)],
     ['waits while one goes', [1, 1], { loads: 3, busySince: long.busySince }, scale(2)],
     ['is left alone when held', [1, 1], { isHeld: true, busySince: long.busySince }, scale(2)],
     ['is left alone on all nodes', [1], { scheduling: { replicas: 'all' }, askedReplicas: 1, loads: 1 }, null],
@@ -50,6 +51,10 @@ describe('a model that could do with one less', () => {
     ['keeps its minimum', [0, 0], { ...many(2), slackSince: long.slackSince }, scale(2)],
     ['keeps its last one: that goes by disuse', [0], { askedReplicas: 1, slackSince: long.slackSince }, scale(1)],
     ['waits while one comes up', [0], { loads: 2, slackSince: long.slackSince }, scale(2)],
+    ['does without one that has no place', [1, 0], { askedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(2)],
+    ['wants it on while the others are all busy', [1, 1], { askedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(3)],
+    ['wants it on while there is no other', [], { askedReplicas: 2, failed: 2, slackSince: long.slackSince }, scale(2)],
+    ['keeps its minimum, also what has no place', [0], { ...many(2), failed: 1, slackSince: long.slackSince }, scale(2)],
   ])('%s', (_, inFlight, some, want) => expect(decide(inFlight, some)).toEqual(want))
 })
 
@@ -64,12 +69,12 @@ const schedulings = fc.record({ min_replicas: fc.nat(4), max_replicas: fc.nat(6)
 const facts = fc
   .record({
     scheduling: schedulings,
-    ...{ asked: fc.nat(7), loads: fc.nat(7), isHeld: fc.boolean(), inFlight: fc.array(fc.nat(3), { maxLength: 7 }) },
+    ...{ asked: fc.nat(7), loads: fc.nat(7), failed: fc.nat(2), isHeld: fc.boolean(), inFlight: fc.array(fc.nat(3), { maxLength: 7 }) },
     ...{ busyFor: fc.option(fc.nat(2 * busyMs)), slackFor: fc.option(fc.nat(2 * idleMs)) },
   })
-  .map(({ scheduling, asked: askedReplicas, loads, isHeld, inFlight, busyFor, slackFor }): ScalingFacts => ({
+  .map(({ scheduling, asked: askedReplicas, loads, failed, isHeld, inFlight, busyFor, slackFor }): ScalingFacts => ({
     model: model({
-      ...{ scheduling, askedReplicas, loads, isHeld },
+      ...{ scheduling, askedReplicas, loads, failed, isHeld },
       ...{ busySince: busyFor === null ? null : now - busyFor, slackSince: slackFor === null ? null : now - slackFor },
     }),
     ...{ inFlight, now, idleMs },
@@ -95,13 +100,25 @@ describe('whatever the facts', () => {
     )
   })
 
-  it('G14 no step while not all of them are ready, or while it is held', () => {
+  it('G14 no step while one comes up or goes, or while it is held', () => {
     fc.assert(
       fc.property(facts, (given) => {
         const wanted = wantedOf(given.model)
-        const isOpen = given.model.loads !== wanted || given.inFlight.length !== wanted
+        const isOpen = given.model.loads !== wanted || given.inFlight.length + given.model.failed !== wanted
         if (isOpen || given.model.isHeld)
           expect(decideScaling(given)?.askedReplicas ?? given.model.askedReplicas).toBe(given.model.askedReplicas)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  it('no step up while not all of them are ready', () => {
+    fc.assert(
+      fc.property(facts, (given) => {
+        const wanted = wantedOf(given.model)
+        const to = decideScaling(given)
+        if (to !== null && to.askedReplicas > wanted && to.askedReplicas !== given.model.askedReplicas)
+          expect(given.inFlight).toHaveLength(wanted)
       }),
       { numRuns: 2_000 },
     )

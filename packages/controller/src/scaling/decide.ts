@@ -35,13 +35,13 @@ function scaleOf({ model, inFlight, now, idleMs }: ScalingFacts): Scale {
   const settled = { askedReplicas, busySince: null, slackSince: null }
   if (model.isHeld || model.scheduling.replicas === 'all') return settled
   // While something comes up or goes, how busy the others are says nothing about how many it takes.
-  if (wanted === 0 || model.loads !== wanted || inFlight.length !== wanted) return settled
+  if (wanted === 0 || model.loads !== wanted || inFlight.length + model.failed !== wanted) return settled
 
-  if (wanted < max && isBusy(inFlight)) {
+  if (wanted < max && model.failed === 0 && isBusy(inFlight)) {
     const since = model.busySince ?? now
     return now - since >= busyMs ? { ...settled, askedReplicas: wanted + 1 } : { ...settled, busySince: since }
   }
-  if (wanted > Math.max(1, min) && isSlack(inFlight)) {
+  if (wanted > Math.max(1, min) && isTooMany(inFlight, model.failed)) {
     const since = model.slackSince ?? now
     return now - since >= idleMs ? { ...settled, askedReplicas: wanted - 1 } : { ...settled, slackSince: since }
   }
@@ -50,5 +50,6 @@ function scaleOf({ model, inFlight, now, idleMs }: ScalingFacts): Scale {
 
 const isBusy = (inFlight: readonly number[]): boolean => inFlight.every((count) => count > 0)
 
-/** One less would not all be busy either. */
-const isSlack = (inFlight: readonly number[]): boolean => inFlight.reduce((sum, count) => sum + count, 0) < inFlight.length - 1
+/** One less would not all be busy either. What could not come up is not missed when those that did are not all busy. */
+const isTooMany = (inFlight: readonly number[], failed: number): boolean =>
+  failed > 0 ? !isBusy(inFlight) : inFlight.reduce((sum, count) => sum + count, 0) < inFlight.length - 1

@@ -15,6 +15,8 @@ export interface ScalableModel {
   readonly slackSince: number | null
   /** How many replicas it has or is to have, in whatever state. */
   readonly loads: number
+  /** How many of them could not come up, and are tried again later. */
+  readonly failed: number
   /** Those that are ready. */
   readonly ready: readonly ReplicaId[]
 }
@@ -32,6 +34,7 @@ interface Row {
   readonly busy_ms: number | null
   readonly slack_ms: number | null
   readonly loads: number
+  readonly failed: number
   readonly ready: string[]
   readonly now_ms: number
 }
@@ -49,9 +52,10 @@ export class ScalingStore {
   async list(): Promise<{ now: number; models: ScalableModel[] }> {
     const { rows } = await sql<Row>`
       select m.name, m.config -> 'scheduling' as scheduling, m.asked_replicas, m.is_held, ${msOf(sql`m.busy_since`)} as busy_ms,
-        ${msOf(sql`m.slack_since`)} as slack_ms, ${msOf(sql`now()`)} as now_ms, l.loads, l.ready
+        ${msOf(sql`m.slack_since`)} as slack_ms, ${msOf(sql`now()`)} as now_ms, l.loads, l.failed, l.ready
       from models m cross join lateral (
-        select count(*)::int as loads, coalesce(array_agg(replica_id order by slot) filter (where state = 'ready'), '{}') as ready
+        select count(*)::int as loads, count(*) filter (where state = 'failed')::int as failed,
+          coalesce(array_agg(replica_id order by slot) filter (where state = 'ready'), '{}') as ready
         from loads where model = m.name and purpose = 'serve'
       ) l cross join lateral (
         select (m.config #>> '{scheduling,max_replicas}')::int as max, coalesce((m.config #>> '{scheduling,min_replicas}')::int, 0) as min
@@ -106,5 +110,6 @@ const modelOf = (row: Row): ScalableModel => ({
   busySince: row.busy_ms,
   slackSince: row.slack_ms,
   loads: row.loads,
+  failed: row.failed,
   ready: row.ready.map((id) => ReplicaId.parse(id)),
 })
