@@ -154,6 +154,17 @@ describe('a change of its scheduling', () => {
     expect(new Set(told)).toEqual(new Set(three.filter((id) => id !== one[0])))
   })
 
+  it('of its maximum, down and up again, brings nothing back that the load does not ask for', async () => {
+    await start({ nodes: ['one', 'two', 'three'] })
+    await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 3 } })
+    await world.setModel('tiny', { asked: 3 })
+    await untilReady('tiny', 3)
+    await schedule('tiny', { min_replicas: 1, max_replicas: 2 })
+    await untilReady('tiny', 2)
+    await schedule('tiny', { min_replicas: 1, max_replicas: 0 })
+    expect(await asked('tiny')).toBe(2)
+  })
+
   it('of its minimum to more brings up what is missing, beside what runs', async () => {
     await start({ nodes: ['one', 'two', 'three'] })
     await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 3 } })
@@ -186,6 +197,7 @@ describe('one on every node', () => {
     if (gone === undefined) throw new Error('there is one')
     await world.setPulse(gone.id, 'silent')
     await untilReady('tiny', 2)
+    expect(workers.flatMap(({ loads }) => loads)).toHaveLength(2)
     await world.setPulse(gone.id, 'present')
     workers.push(gone)
     await untilReady('tiny', 3)
@@ -203,7 +215,7 @@ describe('a minimum that can not be met', () => {
   it('G15 is told with the reason of every node, is not tried over and over, and is met when a node fits', async () => {
     await start({ nodes: ['one', 'two'], controllers: 2 })
     await world.addModel('tiny', {
-      scheduling: { min_replicas: 3, max_replicas: 3, node_selector: { 'node.name': ['three', 'four', 'five'] } },
+      scheduling: { min_replicas: 3, max_replicas: 3, node_selector: { 'node.name': ['three', 'four'] } },
     })
     await waitFor(async () => (await failures()).length === 3, { what: 'all to have found no place' })
     const model = await world.store.models.find(ModelName.parse('tiny'))
@@ -216,7 +228,7 @@ describe('a minimum that can not be met', () => {
     const tries = running.flatMap(({ taken }) => taken.filter(({ to }) => to !== 'gone' && to.state === 'failed'))
     expect(tries.length).toBeLessThanOrEqual(6)
 
-    workers.push(await world.addWorker('three'), await world.addWorker('four'), await world.addWorker('five'))
+    workers.push(await world.addWorker('three'), await world.addWorker('four'))
     await untilReady('tiny', 3)
     expect(new Set(live().map(({ node }) => node))).toEqual(new Set(workers.slice(2).map(({ id }) => id)))
   })

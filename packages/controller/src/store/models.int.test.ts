@@ -173,9 +173,9 @@ describe('a model', () => {
       connection.db,
     )
     await sql`
-      insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at) values
-        ('r1', 'shown', ${revisionOf(configOf('shown'))}, 0, ${up}, 'llama', '{}', 'ready', now()), ('r2', 'shown', 'r', 1, ${down}, 'llama', '{}', 'ready', now()),
-        ('r3', 'shown', 'r', 2, ${up}, 'llama', '{}', 'starting', null)`.execute(connection.db)
+      insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, ready_at) values
+        ('r1', 'shown', ${revisionOf(configOf('shown'))}, 0, 0, ${up}, 'llama', '{}', 'ready', now()), ('r2', 'shown', 'r', 1, 0, ${down}, 'llama', '{}', 'ready', now()),
+        ('r3', 'shown', 'r', 2, 1, ${up}, 'llama', '{}', 'starting', null)`.execute(connection.db)
     const shown = await store.models.find(ModelName.parse('shown'))
     expect(shown).toMatchObject({ ready: 1 })
     expect(shown?.loads).toMatchObject([

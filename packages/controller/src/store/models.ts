@@ -112,6 +112,7 @@ export class ModelStore {
         .set({
           config: sql<string>`jsonb_set(config, '{scheduling}', ${JSON.stringify(scheduling)}::jsonb)`,
           is_held: false,
+          asked_replicas: sql<number>`least(asked_replicas, ${mostAsked(scheduling)}::int)`,
           updated_at: sql<string>`now()`,
         })
         .where('name', '=', name)
@@ -158,10 +159,16 @@ async function insertModel(tx: Tx, config: ModelConfig, revision: string): Promi
   await cancelRemovals(tx, { model: name }, 'the model was created again')
 }
 
+/** Above its maximum nothing is asked for: what is too many now does not come back when the maximum is raised again. */
+function mostAsked({ replicas, min_replicas: min = 0, max_replicas: max = Math.max(1, min) }: Scheduling): number | null {
+  return replicas === 'all' || max === 0 ? null : max
+}
+
 /** False when nothing is different: then nothing is written, and nobody is told. */
 async function changeModel(tx: Tx, config: ModelConfig, revision: string): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     update models m set config = g.config, revision = ${revision}, backend = ${config.backend}, updated_at = now(),
+      asked_replicas = least(m.asked_replicas, ${mostAsked(config.scheduling)}::int),
       is_held = m.is_held and m.config -> 'scheduling' = g.config -> 'scheduling'
     from (select ${JSON.stringify(config)}::jsonb as config) g
     where m.name = ${config.name} and m.config <> g.config`.execute(tx)
