@@ -158,7 +158,7 @@ function createParts(foundation: Foundation) {
   const membership = membershipOf(foundation, feed)
   const scaling = scalingOf(foundation, { pulse, inFlight: loads.inFlight })
   const serving = createServing({
-    ...{ store, feed, controllerId: id, settings, errorEvent, loads: loads.cold, clock, log },
+    ...{ store, feed, controllerId: id, settings, errorEvent, loads: loads.cold, onInFlight: loads.onInFlight, clock, log },
     metrics: metrics.inference,
     onStats: (at) => void hub.tick('stats', [at]),
   })

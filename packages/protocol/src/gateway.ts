@@ -28,6 +28,11 @@ export const gatewayPaths = {
  * listens at an address by now, it is not that replica.
  */
 export const replicaHeader = 'x-muster-replica'
+/**
+ * How many requests are with the replica when it answers, this one among them: of all controllers, so that each learns what
+ * the others have there.
+ */
+export const inFlightHeader = 'x-muster-in-flight'
 /** Set on an answer of the gateway itself about a replica: it is not here, is not ready, or its process died before it answered. */
 export const refusedHeader = 'x-muster-refused'
 /**

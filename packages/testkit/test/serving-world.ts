@@ -16,7 +16,7 @@ export interface ServingWorld extends AsyncDisposable {
   addController(): Promise<TestController>
   /** A healthy node with its gateway. */
   addNode(name: string): Promise<StubGateway>
-  addModel(name: string): Promise<void>
+  addModel(name: string, scheduling?: object): Promise<void>
   /** A replica that is ready there; returns its id once the controller routes to it. */
   addReplica(model: string, node: StubGateway): Promise<string>
   /** Waits until the controller knows that many replicas of it. */
@@ -101,8 +101,16 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
       others.push(added)
       return added
     },
-    async addModel(name) {
-      const config = { name, backend: 'stub', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: { max_replicas: 0 } }
+    async addModel(name, scheduling = {}) {
+      const config = {
+        name,
+        backend: 'stub',
+        parameters: {},
+        files: [],
+        options: {},
+        known_usecases: [],
+        scheduling: { max_replicas: 0, ...scheduling },
+      }
       await db.query(`insert into models (name, config, revision, backend, used_at) values ($1, $2, 'r1', 'stub', now())`, [name, config])
       await untilRoutable(name)
     },
@@ -114,8 +122,8 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
       await db.query('begin')
       await db.query('update models set asked_replicas = $2, used_at = now() where name = $1', [model, slot + 1])
       await db.query(
-        `insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at, op_id)
-         values ($1, $2, 'r1', $3, $4, 'stub', '{}', 'ready', now(), $1)`,
+        `insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, ready_at, op_id)
+         values ($1, $2, 'r1', $3, $3, $4, 'stub', '{}', 'ready', now(), $1)`,
         [id, model, slot, node.nodeId],
       )
       await db.query(

@@ -21,8 +21,8 @@ export interface StubGateway extends AsyncDisposable {
   readonly nodeId: string
   readonly secret: string
   readonly requests: StubRequest[]
-  /** How many of them are not answered yet. */
-  open(): number
+  /** How many of them are not answered yet, in all or of one replica. */
+  open(replica?: string): number
   /** Until told otherwise a replica answers with a short completion. */
   behave(replica: string, behave: Behave): void
   /** How it answers when it is asked for logs. */
@@ -68,7 +68,8 @@ export async function startStubGateway({
   const requests: StubRequest[] = []
   const behaviours = new Map<string, Behave>()
   const sockets = new Set<Socket>()
-  let open = 0
+  const open: string[] = []
+  const openOf = (replica?: string): number => (replica === undefined ? open : open.filter((each) => each === replica)).length
   let onLogs: (url: string, response: ServerResponse) => void = (_, response) => void response.end()
   const server = createServer((request, response) => {
     void (async () => {
@@ -88,14 +89,15 @@ export async function startStubGateway({
       const chunks: Buffer[] = []
       for await (const chunk of request) chunks.push(chunk as Buffer)
       const aborted = Promise.withResolvers<void>()
-      open += 1
+      open.push(replica)
       response.on('close', () => {
-        open -= 1
+        open.splice(open.indexOf(replica), 1)
         if (!response.writableFinished) aborted.resolve()
       })
       const seen = { replica, path, headers: request.headers, body: Buffer.concat(chunks).toString(), aborted: aborted.promise }
       requests.push(seen)
       response.setHeader('x-muster-replica', replica)
+      response.setHeader('x-muster-in-flight', openOf(replica))
       await (behaviours.get(replica) ?? answerJson(completion(`from ${replica}`)))(seen, response)
     })().catch(() => response.destroy())
   })
@@ -118,7 +120,7 @@ export async function startStubGateway({
     nodeId,
     secret,
     requests,
-    open: () => open,
+    open: openOf,
     behave: (replica, behave) => void behaviours.set(replica, behave),
     logs: (answer) => (onLogs = answer),
     cut,

@@ -74,7 +74,7 @@ export async function openServingWorld(driver: Driver, over: Partial<RouteDeps> 
     const connection = connections.get(id) ?? 'gone'
     if (typeof connection === 'string') return connection
     inFlight += 1
-    return { connection, [Symbol.dispose]: () => void (inFlight -= 1) }
+    return { connection, inFlight: () => inFlight, [Symbol.dispose]: () => void (inFlight -= 1) }
   }
   const metrics = createWorkerMetrics({ resources: () => Resources.parse({}), isBusConnected: () => true })
   const gateway = await openGateway({

@@ -5,6 +5,7 @@ import { createOpenNodeLogs } from '../nodes/open-node-logs.ts'
 import { createDispatch } from '../routing/dispatch.ts'
 import { createGateways } from '../routing/gateways.ts'
 import { createInFlight } from '../routing/in-flight.ts'
+import { createKnownLoad, type KnownLoad } from '../routing/known-load.ts'
 import { ReplicaTable } from '../routing/replica-table.ts'
 import { createSuspects } from '../routing/suspects.ts'
 import { createTeller } from '../routing/teller.ts'
@@ -30,6 +31,8 @@ export interface ServingDeps {
   readonly clock: Clock
   readonly log: Log
   readonly loads: ColdLoads
+  /** What workers say of how many requests their replicas have. */
+  readonly onInFlight: (told: KnownLoad['told']) => void
 }
 
 export function createServing(deps: ServingDeps) {
@@ -47,9 +50,11 @@ export function createServing(deps: ServingDeps) {
     teller.wake()
   })
   const inFlight = createInFlight()
+  const load = createKnownLoad({ inFlight, clock })
+  deps.onInFlight(load.told)
   const suspects = createSuspects(clock)
   const gateways = createGateways()
-  const dispatch = createDispatch({ table, inFlight, suspects, gateways, log, onRetry: () => metrics.retries.inc() })
+  const dispatch = createDispatch({ table, inFlight, load, suspects, gateways, log, onRetry: () => metrics.retries.inc() })
   const cold = createColdModels({ table, loads, suspects, clock })
   const used = createUsedMarks({ routes, idleMs: settings.idleScaleDown, clock, log })
   const book = new StatsBook(() => clock.now())

@@ -88,6 +88,7 @@ export function createLoads(deps: LoadsDeps) {
     cold: createColdLoads({ loads, statuses, wake: () => loop.wake() }),
     place,
     inFlight: listener.inFlight,
+    onInFlight: listener.onInFlight,
     wake: (): void => loop.wake(),
     /** For the event stream. */
     read: async (ids: readonly string[]): Promise<Map<string, object>> =>

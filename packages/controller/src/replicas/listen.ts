@@ -50,6 +50,8 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
   return {
     /** As its worker said it last. */
     inFlight: heard.inFlight,
+    /** Called with each number as it is heard. */
+    onInFlight: heard.onInFlight,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       const everyNode = { node: '*' } as const
@@ -68,15 +70,20 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
 function createHeard(clock: Clock) {
   const inFlight = new Map<ReplicaId, number>()
   const news = createWakeable(clock)
+  const tellInFlight = new Set<(id: ReplicaId, count: number) => void>()
   let beats = new Map<NodeId, Beat>()
   let events: Readonly<{ node: NodeId; event: ReplicaEvent }>[] = []
   return {
     inFlight: (id: ReplicaId): number => inFlight.get(id) ?? 0,
+    onInFlight: (tell: (id: ReplicaId, count: number) => void): void => void tellInFlight.add(tell),
     news: (ms: number, signal: AbortSignal): Promise<boolean> => news.pause(ms, signal).catch(() => false),
     beat(beat: Heartbeat, node: NodeId): void {
       if (beat.node_id !== node) return
       if (inFlight.size > maxRemembered) inFlight.clear()
-      for (const replica of beat.replicas ?? []) inFlight.set(replica.replica_id, replica.in_flight)
+      for (const { replica_id: id, in_flight: count } of beat.replicas ?? []) {
+        inFlight.set(id, count)
+        for (const tell of tellInFlight) tell(id, count)
+      }
       const before = beats.get(node)
       if (before?.beat.incarnation === beat.incarnation && before.beat.seq > beat.seq) return
       if (beats.size < maxRemembered || before !== undefined) beats.set(node, { beat, arrivedAt: clock.monotonic() })

@@ -2,7 +2,7 @@
 // answered (I14): whatever listens at its address by now, only an answer that carries its id is its answer.
 import type { IncomingHttpHeaders } from 'node:http'
 import { errorCode } from '@muster/host'
-import { refusedHeader, replicaHeader } from '@muster/protocol'
+import { inFlightHeader, refusedHeader, replicaHeader } from '@muster/protocol'
 import type { Dispatcher, Pool } from 'undici'
 import type { ClientLink } from './client-link.ts'
 import type { Route } from './replica-table.ts'
@@ -41,9 +41,9 @@ class ClientGone extends Error {}
 /** Why it is aborted, told to undici, which tells it back. */
 const clientGone = new ClientGone('the client went away')
 
-export async function attempt(pool: Pool, route: Route, { outgoing, sink, link }: AttemptRequest): Promise<AttemptEnd> {
+export async function attempt(pool: Pool, route: Route, { outgoing, ...request }: AttemptRequest): Promise<AttemptEnd> {
   const ended = Promise.withResolvers<AttemptEnd>()
-  const handler = new Attempt({ route, sink, link, settle: ended.resolve })
+  const handler = new Attempt({ ...request, route, settle: ended.resolve })
   try {
     pool.dispatch(
       {
@@ -56,7 +56,7 @@ export async function attempt(pool: Pool, route: Route, { outgoing, sink, link }
     )
     return await ended.promise
   } finally {
-    link.onGone(null)
+    request.link.onGone(null)
   }
 }
 
@@ -64,14 +64,17 @@ export interface AttemptRequest {
   readonly outgoing: Outgoing
   readonly sink: AnswerSink
   readonly link: ClientLink
+  /** How many requests the replica says it has, when it says so. */
+  readonly onTold: (inFlight: number) => void
 }
+type AttemptDeps = Omit<AttemptRequest, 'outgoing'> & Readonly<{ route: Route; settle: (end: AttemptEnd) => void }>
 
 class Attempt implements Dispatcher.DispatchHandler {
-  readonly #deps: { route: Route; sink: AnswerSink; link: ClientLink; settle: (end: AttemptEnd) => void }
+  readonly #deps: AttemptDeps
   #isAccepted = false
   #hasStarted = false
 
-  constructor(deps: { route: Route; sink: AnswerSink; link: ClientLink; settle: (end: AttemptEnd) => void }) {
+  constructor(deps: AttemptDeps) {
     this.#deps = deps
     // Until it is connected there is nothing to abort; whoever leaves before is noticed then.
     deps.link.onGone(null)
@@ -94,6 +97,7 @@ class Attempt implements Dispatcher.DispatchHandler {
       return
     }
     this.#isAccepted = true
+    this.#note(headers[inFlightHeader])
     sink.begin(
       { status, headers, route },
       { pause: () => controller.pause(), resume: () => controller.resume(), abort: () => controller.abort(clientGone) },
@@ -116,6 +120,11 @@ class Attempt implements Dispatcher.DispatchHandler {
     if (!sink.hasSent) return this.#refuse({ why: whyOf(error), hasBegun: this.#hasStarted, isFinal: false })
     sink.cut(whyOf(error))
     settle({ kind: 'cut' })
+  }
+
+  #note(told: string | string[] | undefined): void {
+    const count = Number(told)
+    if (Number.isSafeInteger(count) && count > 0) this.#deps.onTold(count)
   }
 
   /** The first end counts: aborting what was refused is told as an error too. */

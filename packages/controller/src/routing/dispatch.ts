@@ -5,6 +5,7 @@ import { attempt, type AttemptRequest } from './attempt.ts'
 import { choose } from './choose.ts'
 import type { Gateways } from './gateways.ts'
 import type { InFlight } from './in-flight.ts'
+import type { KnownLoad } from './known-load.ts'
 import type { ReplicaTable, Route } from './replica-table.ts'
 import type { Suspects } from './suspects.ts'
 
@@ -15,12 +16,13 @@ const maxBegun = 2
 export interface DispatchDeps {
   readonly table: ReplicaTable
   readonly inFlight: InFlight
+  readonly load: KnownLoad
   readonly suspects: Suspects
   readonly gateways: Gateways
   readonly log: Log
   readonly onRetry: () => void
 }
-export interface DispatchRequest<Refusal> extends AttemptRequest {
+export interface DispatchRequest<Refusal> extends Omit<AttemptRequest, 'onTold'> {
   readonly model: string
   /** There is nobody to ask: waits until that may be different (null), or says why it never will. */
   readonly whenNone: (isRoutable: () => boolean) => Promise<Refusal | null>
@@ -35,14 +37,14 @@ export type DispatchEnd<Refusal> =
 export type Dispatch = ReturnType<typeof createDispatch>
 
 export function createDispatch(deps: DispatchDeps) {
-  const { table, inFlight, suspects, gateways, log } = deps
+  const { table, inFlight, load, suspects, gateways, log } = deps
   let turn = 0
 
   function pick(model: string, tried: ReadonlyMap<string, boolean>): Route | null {
     const candidates = table.find(model)?.replicas ?? []
     turn += 1
     const among = (isLeftOut: (route: Route) => boolean): Route | null =>
-      choose({ candidates, inFlight: (route) => inFlight.of(route.replicaId), isLeftOut, turn })
+      choose({ candidates, inFlight: load.among(candidates), isLeftOut, turn })
     if (tried.size === 0) return among((route) => suspects.has(route.replicaId))
     return (
       among((route) => tried.has(route.replicaId) || suspects.has(route.replicaId)) ??
@@ -66,7 +68,7 @@ export function createDispatch(deps: DispatchDeps) {
         using held = new DisposableStack()
         held.use(inFlight.open(route.replicaId))
         held.use(request.onSend(route))
-        const end = await attempt(gateways.at(route.origin), route, request)
+        const end = await attempt(gateways.at(route.origin), route, { ...request, onTold: (count) => load.told(route.replicaId, count) })
         if (end.kind !== 'refused') return end
         log.warn('a replica did not take a request', { replicaId: route.replicaId, nodeId: route.nodeId, model: route.model, why: end.why })
         suspects.add(route.replicaId)

@@ -131,7 +131,10 @@ describe('a replica behind the gateway', () => {
   it('answers, and every answer names it', async () => {
     const answer = await ask(world, { replica: shared.spec.replicaId, body: chat('hello') })
     expect(answer.statusCode).toBe(200)
-    expect(answer.headers).toMatchObject({ 'x-muster-replica': shared.spec.replicaId, 'content-type': 'application/json' })
+    expect(answer.headers).toMatchObject({
+      ...{ 'x-muster-replica': shared.spec.replicaId, 'x-muster-in-flight': '1' },
+      'content-type': 'application/json',
+    })
     const { text, isWhole } = await readText(answer)
     expect(isWhole).toBe(true)
     expect(JSON.parse(text)).toMatchObject({ model: 'm', scripted: { pid: shared.process.pid } })

@@ -1,8 +1,8 @@
 // One request to one replica. It counts as in flight from here until it is over, however it ends.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Log } from '@muster/host'
-import { failureOf, gatewayScope, refusedHeader, ReplicaId, replicaHeader, type Refused } from '@muster/protocol'
-import type { Replicas } from '../supervisor/replicas.ts'
+import { failureOf, gatewayScope, inFlightHeader, refusedHeader, ReplicaId, replicaHeader, type Refused } from '@muster/protocol'
+import type { Admission, Replicas } from '../supervisor/replicas.ts'
 import type { Authorise } from './authorise.ts'
 import { notFound, refuse, respond } from './respond.ts'
 import { watchBody } from './watch-body.ts'
@@ -29,11 +29,19 @@ export async function serveReplica(deps: ReplicaDeps, request: IncomingMessage, 
   try {
     watchBody(response)
     if (request.headers.expect !== undefined) response.writeContinue()
-    await admission.connection.handle(request, response, { path, headers: { [replicaHeader]: id.data } })
+    await admission.connection.handle(request, response, { path, headers: answerHeaders(id.data, admission) })
   } catch (error) {
     failed(deps, response, { id: id.data, error })
   }
 }
+
+/** The count is that of when the answer begins, which may be long after this. */
+const answerHeaders = (id: ReplicaId, admission: Admission): Record<string, string> => ({
+  [replicaHeader]: id,
+  get [inFlightHeader]() {
+    return String(admission.inFlight())
+  },
+})
 
 type TurnedAway = Readonly<{ refused: Refused | null; status: number; message: string }>
 

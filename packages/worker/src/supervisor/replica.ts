@@ -138,6 +138,7 @@ export function admit(replica: Replica): Admission | 'gone' | 'draining' {
   let isOver = false
   return {
     connection,
+    inFlight: () => replica.inFlight,
     [Symbol.dispose]() {
       if (isOver) return
       isOver = true

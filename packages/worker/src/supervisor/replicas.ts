@@ -18,6 +18,8 @@ export type RunningReplica = Readonly<{
 /** A replica that may be asked, for as long as one request takes. */
 export interface Admission extends Disposable {
   readonly connection: BackendConnection
+  /** Requests that are with its replica now, this one among them. */
+  inFlight(): number
 }
 
 /** As controllers that know no `model.load` name one. */

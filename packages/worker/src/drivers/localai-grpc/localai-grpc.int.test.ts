@@ -110,7 +110,10 @@ describe('loading', () => {
 describe('a chat', () => {
   it('is answered whole, with usage', async () => {
     const answer = await say({ tokens: 2 })
-    expect(answer.headers).toMatchObject({ 'x-muster-replica': shared.spec.replicaId, 'content-type': 'application/json' })
+    expect(answer.headers).toMatchObject({
+      ...{ 'x-muster-replica': shared.spec.replicaId, 'x-muster-in-flight': '1' },
+      'content-type': 'application/json',
+    })
     expect(JSON.parse((await readText(answer)).text)).toMatchObject({
       object: 'chat.completion',
       model: 'm',

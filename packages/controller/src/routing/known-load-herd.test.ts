@@ -1,0 +1,79 @@
+// Several controllers at the same replicas, simulated: what they learn of each other must not make them run in herds.
+import { expect, it } from 'vitest'
+import { choose } from './choose.ts'
+import { createInFlight } from './in-flight.ts'
+import { createKnownLoad } from './known-load.ts'
+
+interface Setup {
+  readonly controllers: number
+  /** Which controller each of 32 clients asks, one request after the other. */
+  readonly homeOf: (client: number) => number
+  /** From a controller to a worker and back. */
+  readonly wireMs: number
+  readonly isTold: boolean
+}
+const replicas = ['a', 'b', 'c', 'd'].map((replicaId) => ({ replicaId }))
+
+/** By how much the busiest and the idlest replica differ, on average over a minute, with answers of 20 to 320 ms. */
+function unevenness({ controllers, homeOf, wireMs, isTold }: Setup): number {
+  let [now, turn, state] = [0, 0, 1]
+  const random = (): number => (state = (state * 48_271) % 0x7f_ff_ff_ff) / 0x7f_ff_ff_ff
+  const agenda: { at: number; act: () => void }[] = []
+  const later = (ms: number, act: () => void): void => {
+    const at = now + ms
+    const index = agenda.findLastIndex((each) => each.at <= at)
+    agenda.splice(index + 1, 0, { at, act })
+  }
+  const open = new Map(replicas.map(({ replicaId }) => [replicaId, 0]))
+  const add = (id: string, change: number): number => {
+    const count = (open.get(id) ?? 0) + change
+    open.set(id, count)
+    return count
+  }
+  const each = Array.from({ length: controllers }, () => {
+    const inFlight = createInFlight()
+    return { inFlight, load: createKnownLoad({ inFlight, clock: { monotonic: () => now } }) }
+  })
+  const send = (home: number): void => {
+    const controller = each[home]
+    if (controller === undefined) return
+    const { inFlight, load } = controller
+    const chosen = choose({ candidates: replicas, inFlight: load.among(replicas), isLeftOut: () => false, turn: (turn += 1) })
+    const id = chosen?.replicaId ?? ''
+    const lease = inFlight.open(id)
+    later(wireMs / 2, () => {
+      const count = add(id, 1)
+      if (isTold) later(wireMs / 2, () => load.told(id, count))
+      later(20 + random() * 300, () => {
+        add(id, -1)
+        later(wireMs / 2, () => (lease[Symbol.dispose](), send(home)))
+      })
+    })
+  }
+  let [sum, samples] = [0, 0]
+  const sample = (): void => {
+    sum += Math.max(...open.values()) - Math.min(...open.values())
+    samples += 1
+    later(20, sample)
+  }
+  for (let client = 0; client < 32; client += 1) later(random() * 50, () => send(homeOf(client)))
+  later(2_000, sample)
+  for (let next = agenda.shift(); next !== undefined && next.at < 60_000; next = agenda.shift()) {
+    now = next.at
+    next.act()
+  }
+  return sum / samples
+}
+
+const shared = (client: number): number => client % 2
+const lopsided = (client: number): number => (client < 26 ? 0 : 1)
+
+it.each<[string, Omit<Setup, 'isTold'>, (told: number, untold: number) => boolean]>([
+  ['two that have as many clients are not led astray', { controllers: 2, homeOf: shared, wireMs: 2 }, (a, b) => a < b + 0.2],
+  ['nor when the way is long', { controllers: 2, homeOf: shared, wireMs: 20 }, (a, b) => a < b + 0.4],
+  ['nor are four', { controllers: 4, homeOf: (client) => client % 4, wireMs: 20 }, (a, b) => a < b + 0.5],
+  ['the one with few clients fills the gaps of the other', { controllers: 2, homeOf: lopsided, wireMs: 2 }, (a, b) => a < b / 2],
+])('two controllers: %s', (_, setup, isGood) => {
+  const [told, untold] = [unevenness({ ...setup, isTold: true }), unevenness({ ...setup, isTold: false })]
+  expect(isGood(told, untold), `told ${told.toFixed(2)}, untold ${untold.toFixed(2)}`).toBe(true)
+})
