@@ -57,7 +57,7 @@ const maxChoices = 4
 export interface ApplyDeps {
   readonly bus: Bus
   readonly loads: LoadStore
-  readonly replicas: Pick<ReplicaStore, 'find' | 'findReturned' | 'liveOn' | 'nodesLeft'>
+  readonly replicas: Pick<ReplicaStore, 'find' | 'findReturned' | 'liveOn'>
   readonly nodes: Pick<NodeStore, 'find'>
   readonly pulses: Pick<PulseStore, 'recordNoResponders'>
   readonly demand: Demands
@@ -114,19 +114,19 @@ async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<Obse
   const isNodeHere = node !== null && statusOf(node).status === 'healthy'
   const isUnplaced = load.state === 'waiting' || load.state === 'failed'
   const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, deps) : unplaced
-  const room = placement === null || model === null ? noRoom : await roomOf({ load, model, placement }, deps)
+  const old = model === null ? null : await oldOf({ load, model, placement, seen }, deps)
   // Read after the nodes were judged: a node that was back for them is back for its replicas.
   const left = isUnplaced && load.purpose === 'serve' ? await deps.replicas.findReturned(load) : null
   const returned = left === null ? null : returnOf(left)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
-  return { model, seen, world: { model: known, isNodeHere, placement, returned, install, isComing, ...room } }
+  return { model, seen, world: { model: known, isNodeHere, placement, returned, install, isComing, old } }
 }
 
 type Placed = Readonly<{ placement: Placement | Failure | null; seen: Seen }>
 const unplaced: Placed = { placement: null, seen: new Map() }
 
-async function placeOf(load: Load, { config }: WantedModel, { place }: ApplyDeps): Promise<Placed> {
+async function placeOf(load: Load, { config }: WantedModel, { place }: Pick<ApplyDeps, 'place'>): Promise<Placed> {
   try {
     return await place({ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null, pin: load.pin })
   } catch (error) {
@@ -135,24 +135,30 @@ async function placeOf(load: Load, { config }: WantedModel, { place }: ApplyDeps
   }
 }
 
-type Room = Pick<World, 'old' | 'left'>
-const noRoom: Room = { old: [], left: [] }
+/** Each is a placement of its own. */
+const mostTried = 8
 
-/** What could make room for it; asked only when there is none. */
-async function roomOf(
-  { load, model, placement }: { load: Load; model: WantedModel; placement: Placement | Failure },
-  { loads, replicas }: ApplyDeps,
-): Promise<Room> {
-  if ('code' in placement || placement.nodes.some(({ eligible }) => eligible)) return noRoom
-  const { rows } = load.purpose === 'serve' ? await loads.listSets(model.name) : { rows: [] }
-  const old = rows.flatMap((member): Old[] => {
+/**
+ * One whose place it takes, if there is room as soon as that one is gone. Asked only when there is none for both. (Disk is not
+ * room: the files of an old revision stay for a day, in case it comes back.)
+ */
+async function oldOf({ load, model, placement }: { load: Load; model: WantedModel } & Placed, deps: ApplyDeps): Promise<Old | null> {
+  if (load.purpose !== 'serve' || placement === null || 'code' in placement) return null
+  if (placement.eviction !== null || placement.nodes.some(({ eligible }) => eligible)) return null
+  const { rows } = await deps.loads.listSets(model.name)
+  const olds = rows.flatMap((member): (Old & { replicaId: ReplicaId })[] => {
     const stale = member.load.purpose === 'serve' ? staleOf(member, model.revision) : null
     // What is on a node that is drained serves on until there is a place elsewhere.
     if (member.load.state !== 'ready' || stale === null || stale === 'draining') return []
     const { slot, replicaId, nodeId } = member.load
-    return [{ slot, replicaId, nodeId }]
+    return replicaId === null ? [] : [{ slot, replicaId, nodeId }]
   })
-  return { old, left: await replicas.nodesLeft() }
+  for (const old of olds.slice(0, mostTried)) {
+    const then = await placeOf(load, model, { place: (wanted) => deps.place({ ...wanted, without: [old.replicaId] }) })
+    const nodes = then.placement === null || 'code' in then.placement ? [] : then.placement.nodes
+    if (nodes.some(({ node_id: id, eligible }) => id === old.nodeId && eligible)) return old
+  }
+  return null
 }
 
 /** Its backend by the name that rows and inventories have it under: that of the meta backend, say. */

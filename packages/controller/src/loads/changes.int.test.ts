@@ -227,3 +227,149 @@ describe('a node that is drained', () => {
     await untilReplica(old.replica_id, 'exited')
   })
 })
+
+const gb = 1e9
+const setResources = (id: string, resources: object) =>
+  sql`update node_pulses set resources = ${JSON.stringify(resources)}::jsonb where node_id = ${id}`.execute(world.db)
+const file = (letter: string) => ({ uri: `https://example.com/${letter}`, filename: `${letter}.gguf`, sha256: letter.repeat(64) })
+const keep = (id: string, sizes: Readonly<Record<string, number>>) => {
+  const files = Object.entries(sizes).map(([letter, size]) => ({ digest: `sha256:${letter.repeat(64)}`, size }))
+  return sql`update nodes set files = ${JSON.stringify(files)}::jsonb where id = ${id}`.execute(world.db)
+}
+
+describe('where there is no room for two', () => {
+  it('the old one goes first, and its load says so', async () => {
+    await controller()
+    const { worker, old } = await up({ ...one, files: [file('a')] }, oldDigest)
+    await keep(worker.id, { a: 4 * gb })
+    await setResources(worker.id, { total_ram: 6 * gb, available_ram: 1 * gb })
+    await worker.upgrade(newDigest)
+    await untilReplica(old.replica_id, 'exited')
+    const next = await worker.untilLoads(2)
+    const { load } = await world.untilState('tiny', 'starting', { slot: 1 })
+    expect(load).toMatchObject({ pin: worker.id, note: 'memory is short for two on one: the old replica was ended first (recreate)' })
+    // The place that the old one had is free.
+    expect(next.slot).toBe(0)
+    worker.ready(next, newDigest)
+    await world.pass(next.replica_id)
+    expect(await slots()).toEqual([1])
+  })
+
+  it('the old one stays when there would be none without it either', async () => {
+    await controller()
+    const { worker, old } = await up({ ...one, files: [file('a')] })
+    await keep(worker.id, { a: 1 * gb, b: 9 * gb })
+    await setResources(worker.id, { total_ram: 6 * gb, available_ram: 4 * gb })
+    await world.addModel('tiny', { ...one, files: [file('b')] }, 'rev-2')
+    const { load } = await world.untilState('tiny', 'failed', { slot: 1 })
+    expect(load).toMatchObject({ failure: { code: 'no_capacity', message: expect.stringContaining('of memory') } })
+    expect(await stateOf(old.replica_id)).toBe('ready')
+    expect(worker.unloads).toEqual([])
+  })
+
+  it('on a node that is drained the old one serves on', async () => {
+    await controller()
+    const { worker, old } = await up({ ...one, files: [file('a')] })
+    await keep(worker.id, { a: 4 * gb })
+    await setResources(worker.id, { total_ram: 6 * gb, available_ram: 1 * gb })
+    await world.setDraining(worker.id, true)
+    await world.untilState('tiny', 'failed', { slot: 1 })
+    expect(await stateOf(old.replica_id)).toBe('ready')
+  })
+})
+
+describe('W16 a model that fits nowhere', () => {
+  /** `small` is idle and beyond its minimum, on the one node, which has memory for one. */
+  async function full(scheduling: object): Promise<{ worker: ModelWorker; small: LoadModel }> {
+    const worker = await world.addWorker('one')
+    await keep(worker.id, { a: 4 * gb, b: 4 * gb })
+    await setResources(worker.id, { total_ram: 6 * gb, available_ram: 6 * gb })
+    await world.addModel('small', { files: [file('a')], scheduling })
+    await world.setModel('small', { asked: 1 })
+    const small = await worker.untilLoads(1)
+    worker.ready(small)
+    await world.untilState('small', 'ready')
+    return { worker, small }
+  }
+
+  it('has the place of another one that is worth less, which comes back only when it is asked for', async () => {
+    const { loads } = await controller()
+    const { worker, small } = await full({ priority: -1 })
+    await world.store.loadInfo.saveNew()
+    const tiny = await world.addModel('tiny', { files: [file('b')] })
+    await loads.cold.ensure(tiny)
+    const next = await worker.untilLoads(2)
+    expect(next.model).toBe('tiny')
+    expect(worker.unloads).toEqual([small.replica_id])
+    expect((await world.rowOf('tiny'))?.load.note).toBe('room was made on one: small had to go')
+    worker.ready(next)
+    await world.untilState('tiny', 'ready')
+    const shownSmall = await world.store.models.find('small' as never)
+    expect(shownSmall).toMatchObject({ askedReplicas: 0, loads: [] })
+    // S4.12
+    expect(await world.store.loadInfo.find('small')).toMatchObject({ revision: 'rev-1' })
+  })
+
+  it('has the place of one that is worth less and only starts', async () => {
+    const { loads } = await controller()
+    const worker = await world.addWorker('one')
+    await keep(worker.id, { a: 4 * gb, b: 4 * gb })
+    await setResources(worker.id, { total_ram: 6 * gb, available_ram: 6 * gb })
+    const small = await world.addModel('small', { files: [file('a')], scheduling: { priority: -1 } })
+    await loads.cold.ensure(small)
+    const first = await worker.untilLoads(1)
+    await loads.cold.ensure(await world.addModel('tiny', { files: [file('b')] }))
+    expect((await worker.untilLoads(2)).model).toBe('tiny')
+    expect(worker.unloads).toEqual([first.replica_id])
+    expect((await world.store.loads.listOfModel('small')).rows).toEqual([])
+  })
+
+  it('has not the place of one that is kept up', async () => {
+    const { loads } = await controller()
+    const { worker } = await full({ priority: -1, min_replicas: 1 })
+    const tiny = await world.addModel('tiny', { files: [file('b')] })
+    await loads.cold.ensure(tiny)
+    await world.untilState('tiny', 'failed')
+    expect(worker.unloads).toEqual([])
+  })
+
+  it('takes nothing from one that is below what it keeps by now, or that is gone', async () => {
+    const { small } = await (async () => {
+      await controller()
+      return await full({ priority: -1 })
+    })()
+    await world.addModel('small', { files: [file('a')], scheduling: { priority: -1, min_replicas: 1 } })
+    expect(await world.store.loads.evict([small.replica_id])).toBeNull()
+    expect(await world.store.loads.evict(['r-nobody' as ReplicaId])).toBeNull()
+    expect(await stateOf(small.replica_id)).toBe('ready')
+    await world.addModel('small', { files: [file('a')], scheduling: { priority: -1, max_replicas: 1 } })
+    await world.setModel('small', { asked: 5 })
+    expect(await world.store.loads.evict([small.replica_id])).toEqual(['small'])
+    // What was asked beyond its maximum does not bring it back.
+    expect(await world.store.models.find('small' as never)).toMatchObject({ askedReplicas: 0 })
+  })
+
+  it('I15 two that find the same room do not both get it', async () => {
+    const worker = await world.addWorker('one')
+    await keep(worker.id, { a: 4 * gb, b: 4 * gb })
+    await setResources(worker.id, { total_ram: 6 * gb, available_ram: 6 * gb })
+    const [first, second] = [await controller(), await controller()]
+    await world.addModel('tiny', { files: [file('a')], scheduling: { min_replicas: 1 } })
+    await world.addModel('other', { files: [file('b')], scheduling: { min_replicas: 1 } })
+    await worker.untilLoads(1)
+    await waitFor(
+      async () => {
+        const { rows } = await world.store.loads.listOfModels(['tiny', 'other'])
+        return (
+          rows
+            .map(({ load }) => load.state)
+            .toSorted()
+            .join() === 'failed,starting'
+        )
+      },
+      { what: 'one of them to find no room' },
+    )
+    expect(worker.loads).toHaveLength(1)
+    expect([...first.taken, ...second.taken].filter(({ event }) => event.type === 'placed')).toHaveLength(1)
+  })
+})

@@ -27,10 +27,8 @@ export interface World {
   readonly placement: Placement | Failure | null
   /** A replica of it that lives on a node that is here, and that no load has: its node was away. */
   readonly returned: Extract<LoadEvent, { type: 'returned' }> | null
-  /** Its model's others that are ready, and whose place it could take. */
-  readonly old: readonly Old[]
-  /** Nodes on which something ends just now. */
-  readonly left: readonly NodeId[]
+  /** One of its model whose place it takes, and without which there would be room for it. */
+  readonly old: Old | null
   readonly install: InstallStanding | null
   /** Its backend comes with Muster, and is still being assembled. */
   readonly isComing: boolean
@@ -100,29 +98,29 @@ const nowhere = (name: ModelName, placement: Placement): Failure => ({
   ...{ code: 'no_capacity', retry: 'backoff', message: whyNowhere({ name }, placement) },
 })
 
-/** What is short where only room is; by which the others are excluded no waiting changes. */
+/** What is short where only room is. By what else nodes are excluded no end of a process changes. */
 const shortOf: Readonly<Partial<Record<Exclusion, string>>> = {
   memory: 'memory is short for two',
   places: 'there are no places for two',
-  disk: 'disk is short for two',
 }
 
 /** No node is eligible. Null: nothing can be done about that. */
-function makeRoom(load: Load, { nodes, eviction }: Placement, { old, left }: World): Decision | null {
-  const short = nodes.filter(({ excludedBy }) => excludedBy !== null && shortOf[excludedBy] !== undefined)
-  const isShort = (nodeId: NodeId): boolean => short.some((node) => node.node_id === nodeId)
-  if (load.pin !== null && !isShort(load.pin)) return step({ type: 'unpinned' })
-  // Whoever is on its way out there, for this load or not: it is waited for before another one has to go.
-  if (left.some(isShort)) return step({ type: 'room_asked', note: load.note, againInMs: afterRoomMs })
-  if (eviction !== null) {
-    const node = nodes.find(({ node_id: id }) => id === eviction.nodeId)
-    return { do: 'evict', nodeName: node?.node_name ?? eviction.nodeId, victims: eviction.victims }
+function makeRoom(load: Load, { nodes, eviction }: Placement, { old }: World): Decision | null {
+  const shortAt = (nodeId: NodeId): string | undefined => {
+    const by = nodes.find((node) => node.node_id === nodeId)?.excludedBy
+    return by === null || by === undefined ? undefined : shortOf[by]
   }
-  const first = old.find(({ nodeId }) => isShort(nodeId))
-  const where = short.find((node) => node.node_id === first?.nodeId)
-  if (first === undefined || where === undefined) return null
-  const why = where.excludedBy === null ? undefined : shortOf[where.excludedBy]
-  return { do: 'recreate', old: first, note: `${why ?? 'room is short'} on ${where.node_name}: the old replica was ended first (recreate)` }
+  if (load.pin !== null && shortAt(load.pin) === undefined) return step({ type: 'unpinned' })
+  const nameOf = (nodeId: NodeId): string => nodes.find((node) => node.node_id === nodeId)?.node_name ?? nodeId
+  if (eviction !== null) {
+    const { victims, nodeId } = eviction
+    // What is on its way out there will do.
+    if (victims.length === 0) return step({ type: 'room_asked', note: load.note, againInMs: afterRoomMs })
+    return { do: 'evict', nodeName: nameOf(nodeId), victims }
+  }
+  if (old === null) return null
+  const why = `${shortAt(old.nodeId) ?? 'room is short'} on ${nameOf(old.nodeId)}`
+  return { do: 'recreate', old, note: `${why}: the old replica was ended first (recreate)` }
 }
 
 function followInstall(install: InstallStanding | null): Decision {

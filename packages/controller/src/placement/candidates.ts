@@ -24,6 +24,8 @@ export type Wanted = Readonly<{
   purpose: 'serve' | 'stage'
   avoid: NodeId | null
   pin: NodeId | null
+  /** As if these had ended already. */
+  without?: readonly ReplicaId[]
 }>
 /** Per node, the replicas that live there as it was decided. */
 export type Seen = ReadonlyMap<NodeId, readonly ReplicaId[]>
@@ -34,8 +36,9 @@ const galleryAgeMs = 30_000
 
 /** Throws a FleetError when no gallery offers the backend and no node has it. */
 export function createPlace({ placement: store, catalogue, inFlight, onRefused }: PlaceDeps): Place {
-  return async ({ config, purpose, avoid, pin }) => {
-    const { replicas, uploads } = await store.replicas()
+  return async ({ config, purpose, avoid, pin, without = [] }) => {
+    const { replicas: all, uploads } = await store.replicas()
+    const replicas = all.map((replica) => (without.includes(replica.id) ? { ...replica, state: 'exited' as const } : replica))
     const digests = new Set([config, ...replicas].flatMap(({ files }) => files.flatMap((file) => contentOf(file) ?? [])))
     const nodes = await store.nodes({ backend: config.backend, digests: [...digests] })
     const hasBackend = (node: PlacementNodeFacts): boolean => node.hasBackend
@@ -61,7 +64,7 @@ export function createPlace({ placement: store, catalogue, inFlight, onRefused }
     const candidates = nodes.map((node) => candidateOf(node, onNode.get(node.id) ?? [], known))
     const placement = choosePlacement(model, candidates)
     const isRefused = placement.nodes[0]?.eligible !== true
-    if (isRefused) onRefused?.(new Set(placement.nodes.flatMap(({ excludedBy }) => excludedBy ?? [])))
+    if (isRefused && without.length === 0) onRefused?.(new Set(placement.nodes.flatMap(({ excludedBy }) => excludedBy ?? [])))
     return { placement, model, seen: new Map(candidates.map(({ id, replicas: live }) => [id, live.map((replica) => replica.id)])) }
   }
 }

@@ -173,11 +173,15 @@ describe('a model', () => {
       connection.db,
     )
     await sql`
-      insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, ready_at) values
-        ('r1', 'shown', ${revisionOf(configOf('shown'))}, 0, 0, ${up}, 'llama', '{}', 'ready', now()), ('r2', 'shown', 'r', 1, 0, ${down}, 'llama', '{}', 'ready', now()),
-        ('r3', 'shown', 'r', 2, 1, ${up}, 'llama', '{}', 'starting', null)`.execute(connection.db)
+      insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, checked, ready_at) values
+        ('r1', 'shown', ${revisionOf(configOf('shown'))}, 0, 0, ${up}, 'llama', '{}', 'ready', 'passed', now()),
+        ('r2', 'shown', 'r', 1, 0, ${down}, 'llama', '{}', 'ready', 'passed', now()), ('r3', 'shown', 'r', 2, 1, ${up}, 'llama', '{}', 'starting', 'passed', null),
+        ('r4', 'shown', 'r', 3, 2, ${up}, 'llama', '{}', 'ready', 'due', now()), ('r5', 'shown', 'r', 4, 3, ${up}, 'llama', '{}', 'ready', 'passed', now())`.execute(
+      connection.db,
+    )
     const shown = await store.models.find(ModelName.parse('shown'))
-    expect(shown).toMatchObject({ ready: 1 })
+    // One of an older revision answers too, as long as it is there.
+    expect(shown).toMatchObject({ ready: 2 })
     expect(shown?.loads).toMatchObject([
       { slot: 0, state: 'ready', nodeName: 'up' },
       {

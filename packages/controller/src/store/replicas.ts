@@ -205,12 +205,6 @@ export class ReplicaStore {
     return { told, areSomeAsked: left.rows[0]?.is ?? false }
   }
 
-  /** Nodes on which something ends, and makes room. */
-  async nodesLeft(): Promise<NodeId[]> {
-    const rows = await this.#db.selectFrom('replicas').select('node_id').distinct().where('state', '=', 'draining').execute()
-    return rows.map((row) => NodeId.parse(row.node_id))
-  }
-
   /** Of one that no load has; true when that changed something. */
   async change(change: ReplicaChange): Promise<boolean> {
     return await retryConflicts(() => changeReplica(this.#db, change))
