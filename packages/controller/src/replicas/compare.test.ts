@@ -37,6 +37,12 @@ describe('what a node lists', () => {
   it.each<[string, ReplicaRecord[], Said, Finding['is'] | null]>([
     ['and is as known is no news', [known('ready')], said('ready'), null],
     ['as ready, and was starting, is ready', [known('starting')], said('ready'), 'ready'],
+    [
+      'as ready, by a worker begun anew that found it again, is there',
+      [known('ready')],
+      said('ready', { incarnation: 'i-2', seq: 1 }),
+      'ready',
+    ],
     ['as exited is', [known('ready')], said('exited'), 'exited'],
     ['as starting still is', [known('starting')], said('starting'), null],
     ['as draining, and is told to, drains', [known('draining')], said('ready'), null],

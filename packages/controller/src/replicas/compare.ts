@@ -39,7 +39,7 @@ function judge(replica: ReplicaRecord, state: ReplicaState | undefined, said: Sa
   const { id } = replica
   switch (state) {
     case 'ready':
-      return replica.state === 'starting' ? [{ id, is: 'ready' }] : []
+      return replica.state === 'starting' || isUnconfirmed(replica, said) ? [{ id, is: 'ready' }] : []
     case 'exited':
       return [{ id, is: 'exited' }]
     case 'starting':
@@ -51,6 +51,10 @@ function judge(replica: ReplicaRecord, state: ReplicaState | undefined, said: Sa
       return unreachable(state)
   }
 }
+
+/** Its worker began anew since it was last heard of: that it found it again is news. */
+const isUnconfirmed = ({ state, stamp }: ReplicaRecord, { incarnation }: Said): boolean =>
+  state === 'ready' && stamp !== null && stamp.incarnation !== incarnation
 
 /** The worker numbers all that it says: what is known of this replica may be newer than the list. */
 const isOlder = ({ incarnation, seq }: Said, { stamp }: ReplicaRecord): boolean =>

@@ -181,7 +181,7 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
     select m.name, m.config, m.revision, m.backend, m.asked_replicas, m.is_held, m.used_at, (
       select count(*) from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = n.id
       where r.model = m.name and r.state = 'ready' and r.checked = 'passed' and n.approved_at is not null
-        and p.liveness = 'present' and p.answering = 'yes'
+        and p.liveness = 'present' and p.answering = 'yes' and (r.incarnation is null or r.incarnation = n.incarnation)
     )::int as ready, (${loadsOfModel}) as loads
     from models m where ${names}::text[] is null or m.name = any(${names}::text[]) order by m.name collate "C"`.execute(db)
   return rows.map((row) => ({

@@ -85,13 +85,17 @@ interface Row {
   readonly draining: boolean
   readonly liveness: Liveness
   readonly answering: Answering
+  readonly confirmed: boolean
   readonly is_held: boolean
 }
+
+/** A worker that began anew may have lost it: it is there again when that worker has named it. */
+const isConfirmed = sql`(r.state <> 'ready' or r.incarnation is null or r.incarnation = n.incarnation)`
 
 const select = sql`
   select r.id, r.model, r.revision, r.slot, r.place, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
     r.seq, r.created_at, extract(epoch from now() - coalesce(r.exited_at, r.drain_since, r.ready_at, r.created_at))::float8 * 1000 as age_ms,
-    n.approved_at is not null as approved, n.draining, p.liveness, p.answering,
+    n.approved_at is not null as approved, n.draining, p.liveness, p.answering, ${isConfirmed} as confirmed,
     exists (select from loads l where l.replica_id = r.id) as is_held
   from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id`
 
@@ -114,7 +118,7 @@ const fromRow = (row: Row): ReplicaRecord => ({
   stamp: row.incarnation === null || row.seq === null ? null : { incarnation: row.incarnation, seq: row.seq },
   createdAt: row.created_at,
   ageMs: row.age_ms,
-  isHere: row.approved && row.liveness === 'present' && row.answering === 'yes',
+  isHere: row.approved && row.liveness === 'present' && row.answering === 'yes' && row.confirmed,
   isNodeDraining: row.draining,
   isHeld: row.is_held,
 })
@@ -136,7 +140,7 @@ export class ReplicaStore {
     const { rows } = await sql<{ is: boolean }>`
       select exists (
         select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
-        where r.model = ${model} and r.state = 'ready' and r.checked = 'passed' and ${isHere}) as is`.execute(this.#db)
+        where r.model = ${model} and r.state = 'ready' and r.checked = 'passed' and ${isHere} and ${isConfirmed}) as is`.execute(this.#db)
     return rows[0]?.is ?? false
   }
 
@@ -170,7 +174,7 @@ export class ReplicaStore {
   /** One of this revision that no load has, and that could have this slot, on a node that can be asked. */
   async findReturned({ model, revision, slot }: { model: string; revision: string; slot: number }): Promise<ReplicaRecord | null> {
     const [found = null] = await this.#read(sql`
-      where r.model = ${model} and r.revision = ${revision} and ${canRetake(slot)} and r.op_id is not null and ${isHere}
+      where r.model = ${model} and r.revision = ${revision} and ${canRetake(slot)} and r.op_id is not null and ${isHere} and ${isConfirmed}
         and (r.state = 'ready' or not n.draining) and not exists (select from loads l where l.replica_id = r.id)
       order by r.state = 'ready' desc, r.created_at, r.id limit 1`)
     return found
@@ -179,7 +183,7 @@ export class ReplicaStore {
   /** Those that no load has as its own, on nodes that can be asked, and that nobody has decided about yet. */
   async findSurplus(limit: number): Promise<ReplicaRecord[]> {
     return await this.#read(sql`
-      where r.state in ('starting', 'ready') and ${isHere}
+      where r.state in ('starting', 'ready') and ${isHere} and ${isConfirmed}
         and not exists (select from loads l where l.replica_id = r.id)
       order by r.created_at, r.id limit ${limit}`)
   }
@@ -269,9 +273,9 @@ function statementOf(change: ReplicaChange) {
           select from replicas o where o.node_id = ${change.nodeId} and o.model = ${change.model} and o.place = free.place and o.state <> 'exited')`
     case 'ready':
       return sql`
-        update replicas set state = 'ready', ready_at = now(), backend_digest = coalesce(${change.backendDigest}, backend_digest),
+        update replicas set state = 'ready', ready_at = coalesce(ready_at, now()), backend_digest = coalesce(${change.backendDigest}, backend_digest),
           incarnation = coalesce(${change.stamp?.incarnation ?? null}, incarnation), seq = coalesce(${change.stamp?.seq ?? null}::bigint, seq)
-        where id = ${id} and state = 'starting'`
+        where id = ${id} and state in ('starting', 'ready')`
     case 'exit':
       return sql`
         update replicas set state = 'exited', exited_at = now(), exit = ${JSON.stringify(change.exit)}::jsonb,

@@ -795,4 +795,4 @@ CREATE TRIGGER node_removed BEFORE DELETE ON public.nodes FOR EACH ROW EXECUTE F
 
 CREATE TRIGGER replica_added AFTER INSERT OR DELETE ON public.replicas FOR EACH ROW EXECUTE FUNCTION replica_changed();
 
-CREATE TRIGGER replica_changed AFTER UPDATE ON public.replicas FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.slot IS DISTINCT FROM new.slot) OR (old.checked IS DISTINCT FROM new.checked))) EXECUTE FUNCTION replica_changed();
+CREATE TRIGGER replica_changed AFTER UPDATE ON public.replicas FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.slot IS DISTINCT FROM new.slot) OR (old.checked IS DISTINCT FROM new.checked) OR (old.incarnation IS DISTINCT FROM new.incarnation))) EXECUTE FUNCTION replica_changed();

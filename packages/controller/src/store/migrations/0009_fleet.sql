@@ -24,10 +24,11 @@ where n.id = r.id;
 create unique index one_live_replica_per_place on replicas (node_id, model, place) where state <> 'exited';
 create index replicas_to_check on replicas (id) where checked = 'due' and state = 'ready';
 
--- That it may be asked, or may not any more, is a change of where requests go.
+-- That it may be asked, or may not any more, is a change of where requests go; and so is that its worker, begun anew, names it.
 drop trigger replica_changed on replicas;
 create trigger replica_changed after update on replicas for each row
-  when (old.state is distinct from new.state or old.slot is distinct from new.slot or old.checked is distinct from new.checked)
+  when (old.state is distinct from new.state or old.slot is distinct from new.slot or old.checked is distinct from new.checked
+    or old.incarnation is distinct from new.incarnation)
   execute function replica_changed();
 
 -- Up to which change each controller routes by what is so.
