@@ -47,6 +47,7 @@ import { PulseLoop } from './nodes/pulse-loop.ts'
 import { viewOf } from './nodes/view.ts'
 import { createOperations, type OperationsDeps } from './operations/create-operations.ts'
 import { createWishes } from './operations/submit.ts'
+import { createRollouts } from './rollouts/loop.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import { createScaleLoop } from './scaling/scale-loop.ts'
 import { noStep, type Step } from './step.ts'
@@ -109,9 +110,9 @@ export function assemble(foundation: Foundation) {
       const failing = new AbortController()
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      const { feed, pulse, inventory, operations, loads, models, principalWatch, housekeeping, serving, scaling } = parts
-      const loops = [feed, pulse, inventory, operations, loads, models, principalWatch, housekeeping, serving, scaling].map((loop) =>
-        loop.run(until).catch((error: unknown) => failing.abort(error)),
+      const { feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling } = parts
+      const loops = [feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling].map(
+        (loop) => loop.run(until).catch((error: unknown) => failing.abort(error)),
       )
       await Promise.all(loops)
       await Promise.all([parts.prober.settle(), listening.stop()])
@@ -135,8 +136,12 @@ function createParts(foundation: Foundation) {
   })
   const { settleByInventory } = operations
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
+  const rollouts = createRollouts({
+    ...{ store: store.rollouts, wakeOperations: operations.wake, onEnded: metrics.rolloutEnded, clock, log },
+  })
   feed.listen(({ changes }) => {
     operations.wake()
+    rollouts.wake()
     models.wake()
     loads.noteChanges(new Set(changes.map(({ kind }) => kind)))
   })
@@ -166,7 +171,7 @@ function createParts(foundation: Foundation) {
   const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
   return {
     ...{ metrics, feed, principals, principalWatch, prober, pulse, inventory, membership },
-    ...{ hub, housekeeping, models, operations, planners, wishes, loads, serving, scaling },
+    ...{ hub, housekeeping, models, operations, rollouts, planners, wishes, loads, serving, scaling },
   }
 }
 
@@ -278,6 +283,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       wishes,
       store: store.wishes,
       nodes: store.nodes,
+      replicas: store.replicas,
       upgradable: inventory.fleet.upgradable,
       step: foundation.step ?? noStep,
       now: () => new Date(clock.now()).toISOString(),

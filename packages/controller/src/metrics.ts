@@ -7,6 +7,7 @@ import type { Taken } from './loads/advance.ts'
 import { countByStatus } from './nodes/count-by-status.ts'
 import type { Settled } from './reconcile/advance.ts'
 import { createReplicaGauges, maxModels } from './scaling/replica-gauges.ts'
+import type { RolloutEnd } from './store/rollout-facts.ts'
 import type { Store } from './store/store.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>
@@ -26,6 +27,12 @@ export function createMetrics() {
     name: 'muster_load_failures_total',
     help: 'Tries to load a model that failed, by their cause',
     labelNames: ['code'],
+    registers,
+  })
+  const rolloutEnds = new Counter({
+    name: 'muster_rollouts_total',
+    help: 'Rollouts that came to an end, by how: succeeded, failed (taken back), cancelled (nothing was left of it)',
+    labelNames: ['end'],
     registers,
   })
   return {
@@ -59,6 +66,8 @@ export function createMetrics() {
       const isNews = event.type !== 'claimed' && event.type !== 'hurried'
       if (to !== 'gone' && to.state === 'failed' && isNews) loadFailures.inc({ code: to.failure.code })
     },
+    rolloutEnded: (end: RolloutEnd): void => rolloutEnds.inc({ end }),
+    rollouts: new Gauge({ name: 'muster_rollouts', help: 'Rollouts that are under way, by state', labelNames: ['state'], registers }),
     pending: new Gauge({ name: 'muster_intents_pending', help: 'Wishes of nodes that are not settled', registers }),
     dead: new Gauge({ name: 'muster_intents_dead', help: 'Wishes that were given up after the last attempt', registers }),
     runningOnWorker: new Gauge({ name: 'muster_intents_running_on_worker', help: 'Wishes that take longer than their timeout', registers }),
@@ -94,6 +103,7 @@ export async function refreshMetrics(metrics: Metrics, now: Now): Promise<void> 
   for (const [gauge, counts] of [
     [metrics.loads, await now.store.loads.countByState()],
     [metrics.replicas, await now.store.replicas.countByState()],
+    [metrics.rollouts, await now.store.rollouts.countByState()],
   ] as const) {
     gauge.reset()
     for (const { state, count } of counts) gauge.set({ state }, count)

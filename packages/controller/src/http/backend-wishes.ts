@@ -4,7 +4,9 @@ import { previewOf } from '../operations/dry-run.ts'
 import type { By, Wishes } from '../operations/submit.ts'
 import type { Principal } from '../auth/principal.ts'
 import { nameOf } from '../auth/principal-name.ts'
+import { namesOf } from '../store/begin-rollout.ts'
 import type { NodeStore } from '../store/nodes.ts'
+import type { ReplicaStore } from '../store/replicas.ts'
 import type { Step } from '../step.ts'
 import { toFleetError } from '../store/translate-error.ts'
 import type { IdempotencyKey, Wish, WishStore } from '../store/wishes.ts'
@@ -16,6 +18,7 @@ export interface BackendWishDeps {
   readonly wishes: Wishes
   readonly store: WishStore
   readonly nodes: Pick<NodeStore, 'list'>
+  readonly replicas: Pick<ReplicaStore, 'listUsing'>
   /** Backends that have an upgrade, or differ between nodes. */
   readonly upgradable: () => Promise<readonly BackendName[]>
   readonly step: Step
@@ -50,8 +53,14 @@ export function backendWishEndpoints(deps: BackendWishDeps): Endpoint[] {
 
 const byOf = ({ principal, signal }: Omit<Caller, 'headers'>): By => ({ requestedBy: nameOf(principal), signal })
 
-async function preview(wish: Wish, { nodes, now }: BackendWishDeps): Promise<Answer<Accepted>> {
-  return new Answer<Accepted>(200, previewOf(wish, { nodes: await nodes.list(), now: now() }))
+async function preview(wish: Wish, { nodes, replicas, now }: BackendWishDeps): Promise<Answer<Accepted>> {
+  const names = wish.nodes.flatMap((node) => ('plan' in node ? namesOf(wish.backend, node.plan) : []))
+  const found = await replicas.listUsing(
+    names,
+    wish.nodes.map(({ nodeId }) => nodeId),
+  )
+  const using = new Set<string>(found.map(({ nodeId }) => nodeId))
+  return new Answer<Accepted>(200, previewOf(wish, { nodes: await nodes.list(), using, now: now() }))
 }
 
 async function submit(

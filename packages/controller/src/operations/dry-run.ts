@@ -4,11 +4,24 @@ import type { IntentRecord } from '../store/intent-rows.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { OperationNodeRecord } from '../store/operations.ts'
 import { type Wish, wishKindOf, type WishedNode } from '../store/wishes.ts'
+import { statusOf } from '../nodes/view.ts'
+import { ringsOf } from '../store/rings.ts'
 import { viewOperation } from './view.ts'
 
-export function previewOf(wish: Wish, { nodes, now }: { nodes: readonly NodeRecord[]; now: string }): OperationView {
+export interface PreviewFacts {
+  readonly nodes: readonly NodeRecord[]
+  /** Nodes on which processes of the backend live. */
+  readonly using: ReadonlySet<string>
+  readonly now: string
+}
+
+export function previewOf(wish: Wish, { nodes, using, now }: PreviewFacts): OperationView {
+  const rings = ringsIn(wish, { nodes, using })
   const rows = wish.nodes
-    .map((node) => rowOf(wish, node, { known: nodes.find((each) => each.id === node.nodeId), now }))
+    .map((node) => {
+      const known = nodes.find((each) => each.id === node.nodeId)
+      return rowOf(wish, node, { known, now, ring: rings.get(node.nodeId) ?? null })
+    })
     .toSorted((a, b) => (a.nodeName === b.nodeName ? compare(a.nodeId, b.nodeId) : compare(a.nodeName, b.nodeName)))
   return viewOperation({
     id: wish.id,
@@ -25,10 +38,25 @@ export function previewOf(wish: Wish, { nodes, now }: { nodes: readonly NodeReco
   })
 }
 
+function ringsIn(wish: Wish, { nodes, using }: Pick<PreviewFacts, 'nodes' | 'using'>): Map<string, number> {
+  const { rollout, backend } = wish
+  if (rollout === undefined) return new Map()
+  const planned = wish.nodes.flatMap((node) => {
+    const known = nodes.find((each) => each.id === node.nodeId)
+    if (!('plan' in node) || known === undefined) return []
+    const { nodeId, nodeName, plan } = node
+    const isChanged = plan.digest === null || !known.inventory.some((each) => each.name === backend && each.digest === plan.digest)
+    return [{ nodeId, nodeName, hasReplicas: using.has(nodeId), isHere: statusOf(known).status === 'healthy', isChanged }]
+  })
+  return ringsOf(planned, rollout)
+}
+
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-function rowOf(wish: Wish, node: WishedNode, { known, now }: { known: NodeRecord | undefined; now: string }): OperationNodeRecord {
-  const about = { nodeId: node.nodeId, nodeName: node.nodeName, ring: null }
+type RowFacts = Readonly<{ known: NodeRecord | undefined; now: string; ring: number | null }>
+
+function rowOf(wish: Wish, node: WishedNode, { known, now, ring }: RowFacts): OperationNodeRecord {
+  const about = { nodeId: node.nodeId, nodeName: node.nodeName, ring }
   if ('skip' in node || known === undefined) {
     const message = 'skip' in node ? node.skip : ''
     return {
@@ -65,6 +93,7 @@ function rowOf(wish: Wish, node: WishedNode, { known, now }: { known: NodeRecord
     triedSince: 0,
     askedAt: null,
     wishedAt: now,
+    isHeld: ring !== null && ring > 1,
     revision: 0,
   }
   const { approvedAt, draining, liveness, answering, lastSeenAt } = known

@@ -1,13 +1,14 @@
 // From what an administrator asks for to durable wishes: which nodes, what exactly on each, and then one transaction.
 // Everything that can be wrong is wrong before it: nothing is queued on any error.
-import { newId } from '@muster/host'
-import { OperationId, type BackendName, type DeleteQuery, type InstallRequest, type UpgradeRequest } from '@muster/protocol'
+import { newId, parseDuration } from '@muster/host'
+import { OperationId, Rollout, type BackendName, type DeleteQuery, type InstallRequest, type UpgradeRequest } from '@muster/protocol'
 import type { PlanInstall } from '../gallery/plan-install.ts'
 import type { PlannedNode } from '../gallery/plan-nodes.ts'
 import type { PlanUpgrade } from '../gallery/plan-upgrade.ts'
 import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
+import type { RolloutSpec } from '../store/rings.ts'
 import type { Wish, WishedNode } from '../store/wishes.ts'
 import { chooseNodes, hasBackend, mayHave, type Wanted } from './choose.ts'
 import { nothingToFetch, type Plan } from '../store/plan.ts'
@@ -66,8 +67,15 @@ async function wishUpgrade(
     wished(each, (plan) => ({ plan, note: isCurrent(each.node, backend, plan) ? 'already up to date' : '' })),
   )
   const options = { strategy: request.strategy, ...(request.rollout === undefined ? {} : { rollout: request.rollout }) }
-  return { ...begun('backend.upgrade', backend, requestedBy), options, nodes }
+  const rollout = request.strategy === 'rolling' ? { rollout: specOf(Rollout.parse(request.rollout ?? {})) } : {}
+  return { ...begun('backend.upgrade', backend, requestedBy), options, ...rollout, nodes }
 }
+
+const specOf = ({ canary, max_parallel: maxParallel, min_healthy_time: time }: Rollout): RolloutSpec => ({
+  canary,
+  maxParallel,
+  minHealthyMs: parseDuration(time),
+})
 
 async function wishRemove(
   { name, query }: { name: BackendName; query: DeleteQuery },

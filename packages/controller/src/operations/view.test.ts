@@ -2,7 +2,7 @@ import { BackendName, NodeId, OperationId, type Failure, type Intent, type Opera
 import { describe, expect, it } from 'vitest'
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
 import type { NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
-import { nothingToFetch } from '../store/plan.ts'
+import { nothingToFetch, type Plan } from '../store/plan.ts'
 import type { BytesHeard } from './progress-book.ts'
 import { viewOperation, type Heard } from './view.ts'
 
@@ -14,12 +14,24 @@ const result = { state: 'working' as const, acceptedAt: 1, signAt: 1, wait: { fo
 const reply = { ...result, wait: { for: 'reply' as const, holder: 'c', leaseUntil: 9 } }
 const waiting = { state: 'waiting' as const, nextAt: 5_000, wasSent: true }
 
-type Open = { how?: object; bytes?: Partial<BytesSeen>; size?: number | null; node?: Partial<NodeFactsRow>; since?: number }
+type Open = {
+  how?: object
+  bytes?: Partial<BytesSeen>
+  size?: number | null
+  node?: Partial<NodeFactsRow>
+  since?: number
+  held?: boolean
+  ring?: number | null
+  plan?: Partial<Plan>
+}
 
-function open(name: string, { how = result, bytes = {}, size = null, node = {}, since = 0 }: Open = {}): OperationNodeRecord {
+function open(
+  name: string,
+  { how = result, bytes = {}, size = null, node = {}, since = 0, held = false, ring = null, plan: planned = {} }: Open = {},
+): OperationNodeRecord {
   const about = { nodeId: NodeId.parse(name), backend: BackendName.parse('llama'), kind: 'install', generation: 1, epoch: 1, opId }
   const intent = { ...about, attempts: 0, lastFailure: null, isOverdue: false, cancelAsked: false, ...how } as Intent
-  const plan = { ...nothingToFetch, sizeBytes: size }
+  const plan = { ...nothingToFetch, sizeBytes: size, ...planned }
   const record: IntentRecord = {
     intent,
     plan,
@@ -27,9 +39,10 @@ function open(name: string, { how = result, bytes = {}, size = null, node = {}, 
     triedSince: since,
     askedAt: null,
     wishedAt: '',
+    isHeld: held,
     revision: 1,
   }
-  return { nodeId: name, nodeName: name, ring: null, status: 'open', record, node: { ...healthy, ...node } }
+  return { nodeId: name, nodeName: name, ring, status: 'open', record, node: { ...healthy, ...node } }
 }
 
 function settled(name: string, status: 'success' | 'error' | 'cancelled' | 'skipped', fields: object = {}): OperationNodeRecord {
@@ -50,6 +63,30 @@ const hears =
   }
 const view = (nodes: OperationNodeRecord[], ticks: Parameters<typeof hears>[0] = {}): OperationView =>
   viewOperation(operation(nodes), hears(ticks))
+
+const fresh = { ...waiting, wasSent: false }
+
+describe('a node of a rollout', () => {
+  it.each<[string, Open, object]>([
+    ['waits for its ring', { how: fresh, held: true, ring: 3 }, { status: 'queued', message: 'waiting for ring 3', ring: 3 }],
+    [
+      'or for its node',
+      { how: fresh, held: true, ring: 3, node: { liveness: 'left' } },
+      { message: 'node offline, will retry when healthy' },
+    ],
+    [
+      'says where it returns to',
+      { how: result, ring: 1, plan: { version: '1.2', rollback: { error: 'e', plan: null } } },
+      { status: 'downloading', message: 'returning to 1.2' },
+    ],
+  ])('%s', (_, how, want) => {
+    expect(view([open('n', how)]).nodes).toMatchObject([want])
+  })
+
+  it('that waits for its ring keeps the operation running', () => {
+    expect(view([open('n', { how: fresh, held: true, ring: 2 })]).state).toBe('running')
+  })
+})
 
 describe('a node', () => {
   it('S0.17 S2.29 shows everything that is known of it', () => {

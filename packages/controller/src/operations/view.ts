@@ -78,7 +78,8 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
   if (!isOpen(intent)) throw new Error(`the row of ${intent.backend} on ${row.nodeId} is settled, its operation is not`)
   const { bytes, heardAt, isHeard } = bytesOf(row.record, heard)
   const node = presenceOf(row.node)
-  const { status, message, nextRetryAt } = openRowOf(intent, node, isHeard)
+  const { status, message: said, nextRetryAt } = openRowOf(intent, node, isHeard)
+  const message = said === '' ? stageOf(row) : said
   const total = bytes.total > 0 ? bytes.total : (plan.sizeBytes ?? 0)
   const isError = status === 'error'
   const view: OperationNode = {
@@ -99,6 +100,12 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
     error_code: isError ? (intent.lastFailure?.code ?? null) : null,
   }
   return { view, node, weight: total, heardAt }
+}
+
+/** Where a rollout is with it; empty without one. */
+function stageOf({ ring, record: { plan, isHeld } }: Extract<OperationNodeRecord, { status: 'open' }>): string {
+  if (isHeld) return `waiting for ring ${ring ?? 1}`
+  return plan.rollback === undefined ? '' : `returning to ${plan.version || (plan.digest ?? 'the version before')}`
 }
 
 function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Shown {

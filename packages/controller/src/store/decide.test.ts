@@ -23,12 +23,24 @@ const applied: Intent = { ...common, state: 'applied', finishedAt: 1, note: '' }
 const install: Wished = { kind: 'install', plan: plan() }
 const remove: Wished = { kind: 'delete', plan: nothingToFetch }
 
-it.each<[string, Wished, { intent: Intent; plan: Plan } | null, Taken]>([
+it.each<[string, Wished, { intent: Intent; plan: Plan; isProving?: boolean } | null, Taken]>([
   ['the first of all', install, null, 'take_over'],
   ['S0.16 the same, which waits', install, { intent: waiting, plan: plan() }, 'attach'],
   ['S0.16 the same, which runs', install, { intent: working, plan: plan() }, 'attach'],
   ['the same from elsewhere', { kind: 'install', plan: plan({ uri: 'oci://mirror/a:1' }) }, { intent: working, plan: plan() }, 'attach'],
   ['the same, which is over', install, { intent: applied, plan: plan() }, 'take_over'],
+  [
+    'the same upgrade, whose node is still watched',
+    { kind: 'upgrade', plan: plan() },
+    { intent: { ...applied, kind: 'upgrade' }, plan: plan(), isProving: true },
+    'attach',
+  ],
+  [
+    'another upgrade, where one is still watched',
+    { kind: 'upgrade', plan: plan({ digest: digest(2) }) },
+    { intent: { ...applied, kind: 'upgrade' }, plan: plan(), isProving: true },
+    'take_over',
+  ],
   ['the same, which was called off', install, { intent: { ...working, cancelAsked: true }, plan: plan() }, 'take_over'],
   ['another content', { kind: 'install', plan: plan({ digest: digest(2) }) }, { intent: waiting, plan: plan() }, 'take_over'],
   ['a version that was asked for', { kind: 'install', plan: plan({ exact: true }) }, { intent: waiting, plan: plan() }, 'take_over'],
@@ -48,5 +60,5 @@ it.each<[string, Wished, { intent: Intent; plan: Plan } | null, Taken]>([
     'take_over',
   ],
 ])('a wish meets: %s', (...[, wished, row, want]) => {
-  expect(decideWish(wished, row)).toBe(want)
+  expect(decideWish(wished, row === null ? null : { isProving: false, ...row })).toBe(want)
 })

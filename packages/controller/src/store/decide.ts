@@ -10,8 +10,11 @@ export type Taken =
   /** The same wish is open already: it goes on, and both show it. One that waits is tried at once, as if it were new. */
   | 'attach'
 
-export function decideWish(wished: Wished, row: Readonly<{ intent: Intent; plan: Plan }> | null): Taken {
-  if (row === null || !isOpen(row.intent) || row.intent.cancelAsked) return 'take_over'
+/** `isProving`: it came true, and what follows from it on the node is still waited for. */
+export type WishedRow = Readonly<{ intent: Intent; plan: Plan; isProving: boolean }>
+
+export function decideWish(wished: Wished, row: WishedRow | null): Taken {
+  if (row === null || !(isOpen(row.intent) || row.isProving) || row.intent.cancelAsked) return 'take_over'
   return row.intent.kind === wished.kind && isSamePlan(wished, row.plan) ? 'attach' : 'take_over'
 }
 

@@ -23,6 +23,8 @@ export interface IntentRecord {
   /** When the worker was last asked how it goes; milliseconds. */
   readonly askedAt: number | null
   readonly wishedAt: string
+  /** Its ring has not begun: it is not tried. */
+  readonly isHeld: boolean
   readonly revision: number
 }
 
@@ -43,6 +45,7 @@ export function fromIntentRow(row: IntentRow): IntentRecord {
     triedSince: row.tried_since,
     askedAt: row.asked_at === null ? null : Date.parse(row.asked_at),
     wishedAt: row.wished_at,
+    isHeld: row.is_held,
     revision: row.revision,
   }
 }

@@ -284,6 +284,35 @@ export class IntentStore {
   }
 }
 
+// What follows for the operations that wait for the rows that `moved`. A wish that takes another one back is no success, also
+// when it has come true; and in a ring a node is done when its replicas have moved, which rollout-writes.ts says.
+const followed = sql`
+  concerned as (
+    select n.operation_id, n.node_id, m.generation from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'
+  ), proving as (
+    update operation_nodes n set generation = null, proving = m.generation, shown = 'downloading', phase = 'starting',
+      message = 'installed; its replicas are moved to it', attempts = m.attempts, current_bytes = m.current_bytes,
+      total_bytes = m.total_bytes, percentage = m.percentage
+    from moved m where n.generation = m.generation and n.status = 'open' and n.ring is not null and m.is_rolled_out
+  ), ended as (
+    select m.*, case
+        when m.state in ('failed', 'dead') and m.is_rollback
+          then 'it could not go back to the version before: ' || (m.last_failure ->> 'message')
+        when m.state in ('failed', 'dead') then m.last_failure ->> 'message'
+        when m.state = 'applied' and m.is_rollback then m.plan -> 'rollback' ->> 'error' end as error,
+      case when m.state in ('failed', 'dead') then m.last_failure ->> 'code'
+        when m.state = 'applied' and m.is_rollback then 'rolled_back' end as error_code
+    from moved m where m.finished_at is not null
+  ), settled as (
+    update operation_nodes n set
+      status = case when m.error_code is not null then 'error' when m.state = 'applied' then 'success' else 'cancelled' end,
+      message = coalesce(m.error, m.note), error = m.error, error_code = m.error_code,
+      attempts = m.attempts, dead = m.state = 'dead', current_bytes = m.current_bytes, total_bytes = m.total_bytes,
+      percentage = m.percentage, finished_at = m.finished_at
+    from ended m where n.generation = m.generation and n.status = 'open' and not (m.is_rolled_out and n.ring is not null)
+    returning n.operation_id
+  )`
+
 // A try that failed begins anew, and so do its bytes; all else keeps what was seen of them.
 const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: string }[] }>`
   with step as (
@@ -310,23 +339,13 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
       revision = i.revision + 1
     from step s join locked l on l.node_id = s.node_id and l.backend = s.backend
     where i.node_id = s.node_id and i.backend = s.backend
-    returning i.*, s.event, s.detail
+    returning i.*, s.event, s.detail, i.plan ? 'rollback' as is_rollback,
+      i.state = 'applied' and not i.plan ? 'rollback' and exists (
+        select from rollouts r where r.operation_id = i.op_id and r.finished_at is null) as is_rolled_out
   ), logged as (
     insert into intent_events (node_id, backend, generation, epoch, type, detail)
     select node_id, backend, generation, epoch, event, detail from moved
-  ), concerned as (
-    select n.operation_id, n.node_id, m.generation from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'
-  ), settled as (
-    update operation_nodes n set
-      status = case m.state when 'applied' then 'success' when 'cancelled' then 'cancelled' else 'error' end,
-      message = case when m.state in ('failed', 'dead') then coalesce(m.last_failure ->> 'message', '') else m.note end,
-      error = case when m.state in ('failed', 'dead') then m.last_failure ->> 'message' end,
-      error_code = case when m.state in ('failed', 'dead') then m.last_failure ->> 'code' end,
-      attempts = m.attempts, dead = m.state = 'dead', current_bytes = m.current_bytes, total_bytes = m.total_bytes,
-      percentage = m.percentage, finished_at = m.finished_at
-    from moved m where n.generation = m.generation and n.status = 'open' and m.finished_at is not null
-    returning n.operation_id
-  ), counted as (
+  ), ${followed}, counted as (
     update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
     from (select operation_id, count(*)::int as count from settled group by operation_id) s where o.id = s.operation_id
     returning o.id

@@ -31,7 +31,7 @@ export type OperationNodeRecord = Readonly<{ nodeId: string; nodeName: string; r
       }>
   )
 
-/** A node of an operation about a model, as it was last said to be. `node` is null when it was removed. */
+/** A node as it was last said to be: of an operation about a model, or of a rollout that watches it. `node` is null when it was removed. */
 export type ShownNodeRecord = Readonly<{
   status: 'shown'
   shown: 'queued' | 'downloading' | 'running_on_worker' | 'error'

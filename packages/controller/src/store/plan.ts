@@ -19,6 +19,8 @@ export const Plan = z.object({
   strategy: z.enum(['rolling', 'recreate']).nullable(),
   /** Bytes to be fetched at most; null when nobody said. */
   sizeBytes: z.number().int().min(0).nullable(),
+  /** It takes an upgrade back. `error`: what is said when it has come true; `plan`: what it takes back, for a retry. */
+  rollback: z.object({ error: z.string(), plan: z.unknown() }).optional(),
 })
 export type Plan = z.infer<typeof Plan>
 

@@ -31,11 +31,14 @@ export class ReopenStore {
         where n.operation_id = ${id} and n.status = 'open' order by n.node_id for update of i`.execute(tx)
       // Those that came to their end while this waited for their lock are seen as they are now.
       const open = rows.map((row) => ({ ...row, from: fromIntentRow(row.intent) })).filter(({ from }) => isOpen(from.intent))
-      if (open.length === 0) return 'already_finished'
+      const watched = await readWatched(tx, id)
+      if (open.length === 0 && watched.length === 0) return 'already_finished'
+      // What came true can't be called off any more: where nobody else waits for it, it goes on to its end.
+      const shared = [...open, ...watched].filter((row) => row.is_shared)
       await detach(
         tx,
         id,
-        open.filter((row) => row.is_shared).map((row) => row.node_id),
+        shared.map((row) => row.node_id),
       )
       const steps = open
         .filter((row) => !row.is_shared)
@@ -51,8 +54,11 @@ export class ReopenStore {
   /** Reopens failed and dead nodes: all of them, or one. */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
     return await this.#inTurn({ id, once }, async (tx) => {
+      // One that was taken back came true as such. As long as a rollout goes back it has the last word about its nodes.
       const { rows: failed } = await sql<{ node_id: string; is_current: boolean }>`
-        select n.node_id, coalesce(i.state in ('failed', 'dead'), false) as is_current
+        select n.node_id, coalesce(i.state in ('failed', 'dead', 'applied'), false) and not exists (
+          select from rollouts r where r.operation_id = n.operation_id and r.finished_at is null and (n.ring is not null or r.state = 'returning')
+        ) as is_current
         from operation_nodes n left join intents i on i.generation = n.generation
         where n.operation_id = ${id} and n.status = 'error' and (${nodeId}::text is null or n.node_id = ${nodeId})`.execute(tx)
       if (failed.length === 0) return 'nothing_failed'
@@ -99,14 +105,25 @@ export class ReopenStore {
   }
 }
 
+/** Nodes on which it came true and that are still watched. */
+async function readWatched(tx: Tx, id: OperationId): Promise<readonly { node_id: string; is_shared: boolean }[]> {
+  const { rows } = await sql<{ node_id: string; is_shared: boolean }>`
+    select n.node_id, exists (
+      select from operation_nodes o where o.proving = n.proving and o.status = 'open' and o.operation_id <> n.operation_id
+    ) as is_shared
+    from operation_nodes n where n.operation_id = ${id} and n.status = 'open' and n.proving is not null order by n.node_id`.execute(tx)
+  return rows
+}
+
 /** Others wait for the same: it goes on, and only this operation leaves. */
 async function detach(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
   if (nodeIds.length === 0) return
   await sql`
     with left_ as (
       update operation_nodes n set status = 'cancelled', message = 'cancelled', finished_at = now(), attempts = i.attempts,
-        current_bytes = i.current_bytes, total_bytes = i.total_bytes, percentage = i.percentage
-      from intents i where i.generation = n.generation and n.operation_id = ${id} and n.status = 'open' and n.node_id = any(${nodeIds}::text[])
+        current_bytes = i.current_bytes, total_bytes = i.total_bytes, percentage = i.percentage, generation = i.generation,
+        proving = null, shown = null, phase = null
+      from intents i where (i.generation = n.generation or i.generation = n.proving) and n.operation_id = ${id} and n.status = 'open' and n.node_id = any(${nodeIds}::text[])
       returning n.node_id
     )
     update operations o set open_nodes = o.open_nodes - ${nodeIds.length}, finished_at = case when o.open_nodes = ${nodeIds.length} then now() end
@@ -114,13 +131,17 @@ async function detach(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
   await sql`select record_change('operation', ${id}, false)`.execute(tx)
 }
 
+/** What a rollout took back is wished again, ring by ring as before. */
 async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
+  const rings = await reopenRollout(tx, id, nodeIds)
   await sql`
     with again as (
-      select i.node_id, i.backend, i.generation as old_generation from operation_nodes n join intents i on i.generation = n.generation
+      select i.node_id, i.backend, i.generation as old_generation,
+        coalesce((${JSON.stringify(rings)}::jsonb ->> i.node_id)::int > 1, false) as is_held from operation_nodes n join intents i on i.generation = n.generation
       where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i
     ), opened as (
       update intents i set generation = nextval('intent_generation'), op_id = ${id}, attempts = 0, last_failure = null, cancel_asked = false,
+        plan = coalesce(i.plan -> 'rollback' -> 'plan', i.plan), is_held = a.is_held, is_parked = not node_may_be_tried(i.node_id), note = '',
         state = 'waiting', next_at = now(), was_sent = false, is_overdue = false, finished_at = null, wished_at = now(), asked_at = null,
         phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null, tried_since = i.epoch + 1, revision = i.revision + 1
       from again a where i.node_id = a.node_id and i.backend = a.backend
@@ -130,7 +151,8 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
       select node_id, backend, generation, epoch, 'retried', jsonb_build_object('operation', ${id}::text) from opened
     ), shown as (
       update operation_nodes n set status = 'open', generation = o.generation, message = '', error = null, error_code = null, attempts = 0,
-        dead = false, finished_at = null, current_bytes = 0, percentage = 0
+        dead = false, finished_at = null, current_bytes = 0, percentage = 0,
+        ring = coalesce((${JSON.stringify(rings)}::jsonb ->> n.node_id)::int, n.ring)
       from opened o where n.operation_id = ${id} and n.node_id = o.node_id
     )
     update operations set open_nodes = open_nodes + (select count(*) from opened), finished_at = null where id = ${id}`.execute(tx)
@@ -138,4 +160,18 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${nodeIds}::text[]) as id union all select 1, 'operation', ${id} order by rank, id
     ) c`.execute(tx)
+}
+
+/** The rings of these nodes, when the operation's rollout has failed and so begins anew; one that succeeded is not taken back for a straggler. */
+async function reopenRollout(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<Readonly<Record<string, number>>> {
+  const { rows } = await sql<{ node_id: string; ring: number }>`
+    with ringed as (
+      select n.node_id, dense_rank() over (order by n.ring)::int as ring from operation_nodes n join rollouts r on r.operation_id = n.operation_id
+      where n.operation_id = ${id} and n.ring is not null and r.state = 'failed' and n.node_id = any(${nodeIds}::text[])
+    ), begun as (
+      update rollouts set state = 'running', ring = 1, rings = (select max(ring) from ringed), failure = null, finished_at = null
+      where operation_id = ${id} and exists (select from ringed)
+    )
+    select node_id, ring from ringed`.execute(tx)
+  return Object.fromEntries(rows.map((row) => [row.node_id, row.ring]))
 }

@@ -22,6 +22,7 @@ import { PlacementStore } from './placement.ts'
 import { PulseStore } from './pulses.ts'
 import { ReopenStore } from './reopen.ts'
 import { ReplicaStore } from './replicas.ts'
+import { RolloutStore } from './rollouts.ts'
 import { RouteStore } from './routes.ts'
 import { ScalingStore } from './scaling.ts'
 import { StatsStore } from './stats.ts'
@@ -54,6 +55,7 @@ export function createStore(db: Kysely<Database>) {
     pulses: new PulseStore(db),
     reopen: new ReopenStore(db),
     replicas: new ReplicaStore(db),
+    rollouts: new RolloutStore(db),
     routes: new RouteStore(db),
     scaling: new ScalingStore(db),
     stats: new StatsStore(db),

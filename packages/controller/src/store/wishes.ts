@@ -3,10 +3,12 @@
 // meet on a node without a row would each believe to be the first.
 import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type WishKind } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
+import { beginRollout, type Begun } from './begin-rollout.ts'
 import { decideWish } from './decide.ts'
 import type { Plan } from './plan.ts'
 import { fromIntentRow, type IntentRecord } from './intent-rows.ts'
 import { retryConflicts } from './retry-conflicts.ts'
+import type { RolloutSpec } from './rings.ts'
 import type { Database } from './tables.ts'
 
 export type WishedNode = Readonly<{ nodeId: NodeId; nodeName: string }> &
@@ -18,6 +20,8 @@ export interface Wish {
   readonly backend: BackendName
   readonly requestedBy: string
   readonly options: Readonly<Record<string, unknown>>
+  /** Of an upgrade that goes from ring to ring; without one all nodes are tried at once. */
+  readonly rollout?: RolloutSpec
   readonly nodes: readonly WishedNode[]
 }
 
@@ -30,6 +34,8 @@ export type Remembered = Readonly<{ requestSha256: string; status: number; respo
 
 type Tx = Transaction<Database>
 type Planned = Extract<WishedNode, { plan: Plan }>
+/** `isProving`: it came true, and its node is still being watched. */
+type Row = IntentRecord & { readonly isProving: boolean }
 
 export class WishStore {
   readonly #db: Kysely<Database>
@@ -105,11 +111,10 @@ async function submitOne(tx: Tx, wish: Wish): Promise<void> {
     .execute()
   if (wish.options['force'] === true) await drainUsers(tx, wish, planned)
   const isAttached = (node: Planned): boolean => decideWish({ kind, plan: node.plan }, rows.get(node.nodeId) ?? null) === 'attach'
-  await takeOver(
-    tx,
-    wish,
-    planned.filter((node) => !isAttached(node)),
-  )
+  const taken = planned.filter((node) => !isAttached(node))
+  const { id, backend, rollout } = wish
+  const begun = rollout === undefined ? new Map() : await beginRollout(tx, { id, backend, spec: rollout, nodes: taken, rows })
+  await takeOver(tx, wish, { nodes: taken, begun })
   await attach(tx, wish, planned.filter(isAttached))
   await skip(tx, wish, planned.length === 0 ? repinned : [])
   await repin(tx, wish, repinned)
@@ -145,45 +150,58 @@ const isOpenInstall = (row: IntentRecord | undefined): boolean =>
 export const wishKindOf = (kind: Wish['kind']): WishKind =>
   kind === 'backend.install' ? 'install' : kind === 'backend.upgrade' ? 'upgrade' : 'delete'
 
-async function lockRows(tx: Tx, { backend }: Wish, planned: readonly Planned[]): Promise<Map<string, IntentRecord>> {
+async function lockRows(tx: Tx, { backend }: Wish, planned: readonly Planned[]): Promise<Map<string, Row>> {
   if (planned.length === 0) return new Map()
   const ids = planned.map((node) => node.nodeId)
   const rows = await tx
     .selectFrom('intents')
     .selectAll()
+    .select(
+      sql<boolean>`state = 'applied' and exists (select from operation_nodes n where n.proving = intents.generation and n.status = 'open')`.as(
+        'is_proving',
+      ),
+    )
     .where('backend', '=', backend)
     .where('node_id', 'in', ids)
     .orderBy('node_id')
     .forUpdate()
     .execute()
-  return new Map(rows.map((row) => [row.node_id, fromIntentRow(row)]))
+  return new Map(rows.map((row) => [row.node_id, { ...fromIntentRow(row), isProving: row.is_proving }]))
 }
 
 /** Whatever was wished there before is superseded, also where it runs: the newer command overrules it on the worker. */
-async function takeOver(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<void> {
+async function takeOver(
+  tx: Tx,
+  wish: Wish,
+  { nodes, begun }: { nodes: readonly Planned[]; begun: ReadonlyMap<string, Begun> },
+): Promise<void> {
   if (nodes.length === 0) return
-  const given = JSON.stringify(nodes.map(({ nodeId, nodeName, plan, note }) => ({ node_id: nodeId, node_name: nodeName, plan, note })))
+  const given = JSON.stringify(
+    nodes.map(({ nodeId, nodeName, plan, note }) => ({ node_id: nodeId, node_name: nodeName, plan, note, ...begun.get(nodeId) })),
+  )
   await sql`
     with wished as (
       select w.*, i.generation as old_generation, i.state as old_state, i.epoch as old_epoch, i.attempts, i.current_bytes, i.total_bytes,
         i.percentage from jsonb_to_recordset(${given}::jsonb)
-        as w (node_id text, node_name text, plan jsonb, note text)
+        as w (node_id text, node_name text, plan jsonb, note text, ring integer, previous jsonb)
       left join intents i on i.node_id = w.node_id and i.backend = ${wish.backend} order by w.node_id
     ), superseded as (
       update operation_nodes n set status = 'cancelled', message = 'superseded by operation ' || ${wish.id}::text, finished_at = now(),
-        attempts = w.attempts, current_bytes = w.current_bytes, total_bytes = w.total_bytes, percentage = w.percentage
-      from wished w where n.generation = w.old_generation and n.status = 'open' returning n.operation_id
+        attempts = w.attempts, current_bytes = w.current_bytes, total_bytes = w.total_bytes, percentage = w.percentage,
+        generation = w.old_generation, proving = null, shown = null, phase = null
+      from wished w where (n.generation = w.old_generation or n.proving = w.old_generation) and n.status = 'open' returning n.operation_id
     ), counted as (
       update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
       from (select operation_id, count(*)::int as count from superseded group by operation_id) s where o.id = s.operation_id returning o.id
     ), taken as (
-      insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, note, total_bytes)
+      insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, is_held, note, total_bytes)
       select node_id, ${wish.backend}, ${wishKindOf(wish.kind)}, nextval('intent_generation'), ${wish.id}, plan, 'waiting', now(),
-        not node_may_be_tried(node_id), note,
+        not node_may_be_tried(node_id), coalesce(ring > 1, false), note,
         coalesce((plan ->> 'sizeBytes')::bigint, 0)
       from wished
       on conflict (node_id, backend) do update set kind = excluded.kind, generation = excluded.generation, op_id = excluded.op_id,
-        plan = excluded.plan, attempts = 0, last_failure = null, cancel_asked = false, state = 'waiting', next_at = now(), is_parked = excluded.is_parked, was_sent = false,
+        plan = excluded.plan, attempts = 0, last_failure = null, cancel_asked = false, state = 'waiting', next_at = now(), is_parked = excluded.is_parked,
+        is_held = excluded.is_held, was_sent = false,
         wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false, finished_at = null,
         note = excluded.note, phase = null, file_name = '', current_bytes = 0, total_bytes = excluded.total_bytes, percentage = 0,
         progress_seq = null, tried_since = intents.epoch + 1, asked_at = null, wished_at = now(), revision = intents.revision + 1
@@ -195,12 +213,13 @@ async function takeOver(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<
       union all
       select node_id, backend, generation, epoch, 'wished', jsonb_build_object('kind', ${wish.kind}::text, 'operation', ${wish.id}::text) from taken
     ), shown as (
-      insert into operation_nodes (operation_id, node_id, node_name, generation, status)
-      select ${wish.id}, t.node_id, w.node_name, t.generation, 'open' from taken t join wished w on w.node_id = t.node_id
+      insert into operation_nodes (operation_id, node_id, node_name, generation, status, ring, previous)
+      select ${wish.id}, t.node_id, w.node_name, t.generation, 'open', w.ring, w.previous from taken t join wished w on w.node_id = t.node_id
     )
     select record_change('operation', id, false) from (select id from counted order by id) c`.execute(tx)
 }
 
+/** What is shown of it there is shown of this one too, also where it came true and is still watched. */
 async function attach(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<void> {
   if (nodes.length === 0) return
   await sql`
@@ -214,8 +233,13 @@ async function attach(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<vo
       insert into intent_events (node_id, backend, generation, epoch, type, detail)
       select node_id, backend, generation, epoch, 'attached', jsonb_build_object('operation', ${wish.id}::text) from hurried
     ), shown as (
-      insert into operation_nodes (operation_id, node_id, node_name, generation, status)
-      select ${wish.id}, h.node_id, n.name, h.generation, 'open' from hurried h join nodes n on n.id = h.node_id
+      insert into operation_nodes (operation_id, node_id, node_name, generation, status, ring, previous, proving, shown, phase, message,
+        current_bytes, total_bytes, percentage)
+      select ${wish.id}, h.node_id, n.name, case when o.proving is null then h.generation end, 'open', o.ring, o.previous, o.proving,
+        o.shown, o.phase, coalesce(o.message, ''), coalesce(o.current_bytes, 0), coalesce(o.total_bytes, 0), coalesce(o.percentage, 0)
+      from hurried h join nodes n on n.id = h.node_id left join lateral (
+        select * from operation_nodes o where (o.generation = h.generation or o.proving = h.generation) and o.status = 'open' limit 1
+      ) o on true
     )
     select record_change('operation', o.operation_id, false) from (
       select distinct n.operation_id from operation_nodes n join hurried h on h.generation = n.generation where n.status = 'open' order by 1

@@ -1,0 +1,65 @@
+// Carries rollouts on. Every controller runs it and none has to: a look at one reads what is so, decides and writes in one
+// transaction, so it needs no memory, no holder, and nobody's end holds it up. Events only wake it.
+import type { Clock, Log } from '@muster/host'
+import type { OperationId } from '@muster/protocol'
+import { createRounds } from '../rounds.ts'
+import type { RolloutAction, RolloutEnd, RolloutFacts } from '../store/rollout-facts.ts'
+import type { RolloutStore } from '../store/rollouts.ts'
+import { decideRollout, isUnderWay } from './decide.ts'
+
+export interface RolloutsDeps {
+  readonly store: Pick<RolloutStore, 'open' | 'advance'>
+  /** Wishes that may be tried now. */
+  readonly wakeOperations: () => void
+  readonly onEnded: (end: RolloutEnd) => void
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** How long something was well is a matter of time alone. */
+const watchEveryMs = 1_000
+/** Nobody who is here is waited for: whatever changes wakes it, and this is for a wake that was lost. */
+const restMs = 10_000
+/** However often it is woken. */
+const lookEveryMs = 100
+
+export function createRollouts(deps: RolloutsDeps) {
+  const { store, clock, log } = deps
+  const rounds = createRounds({ what: 'rollouts can not be carried on', clock, log })
+  let lookedAt = -Infinity
+
+  const look = async (id: OperationId): Promise<number> => {
+    const looked = await store.advance(id, decideRollout)
+    if (looked === null) return Infinity
+    for (const action of looked.actions) tell(id, looked.facts, action, deps)
+    if (looked.actions.length === 0) return isUnderWay(looked.facts) ? watchEveryMs : restMs
+    deps.wakeOperations()
+    return lookEveryMs
+  }
+  return {
+    wake: (): void => rounds.wake(),
+    /** Until aborted. */
+    run: (signal: AbortSignal): Promise<void> =>
+      rounds.run(async () => {
+        const restedMs = clock.monotonic() - lookedAt
+        if (restedMs < lookEveryMs) return lookEveryMs - restedMs
+        lookedAt = clock.monotonic()
+        let nextMs = restMs
+        for (const id of await store.open()) nextMs = Math.min(nextMs, await look(id))
+        return nextMs
+      }, signal),
+  }
+}
+
+function tell(id: OperationId, { backend, nodes }: RolloutFacts, action: RolloutAction, { log, onEnded }: RolloutsDeps): void {
+  const about = { op: id, backend }
+  if (action.do === 'end') {
+    log.info('a rollout has ended', { ...about, end: action.end })
+    onEnded(action.end)
+  } else if (action.do === 'stop') log.warn('a rollout failed; what it changed is taken back', { ...about, error: action.failure.message })
+  else if (action.do === 'enter') log.info('a rollout goes on with its next ring', { ...about, ring: action.ring })
+  else if ('nodeId' in action && action.do !== 'tell') {
+    const node = nodes.find(({ nodeId }) => nodeId === action.nodeId)?.name ?? action.nodeId
+    log.info('a rollout moves a node', { ...about, node, what: action.do })
+  }
+}

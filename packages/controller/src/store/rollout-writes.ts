@@ -1,0 +1,197 @@
+// What is decided about a rollout, written: in the transaction in which it was read, under the lock of its backend. Whoever
+// follows a node of it, the operation of the rollout or one that joined it, is told the same.
+import { stepIntent, unreachable, type IntentEvent, type OperationId } from '@muster/protocol'
+import { sql, type Transaction } from 'kysely'
+import { fromIntentRow, type IntentRow } from './intent-rows.ts'
+import { IntentStore } from './intents.ts'
+import type { RolloutAction } from './rollout-facts.ts'
+import type { Database } from './tables.ts'
+
+type Tx = Transaction<Database>
+type Of<Do extends RolloutAction['do']> = Extract<RolloutAction, { do: Do }>
+type About = Readonly<{ id: OperationId; backend: string }>
+
+export async function applyRollout(tx: Tx, { actions, ...about }: About & { readonly actions: readonly RolloutAction[] }): Promise<void> {
+  const all = <Do extends RolloutAction['do']>(what: Do): Of<Do>[] => actions.filter((action): action is Of<Do> => action.do === what)
+  const idsOf = (list: readonly { nodeId: string }[]): string[] => list.map(({ nodeId }) => nodeId)
+  await stepWishes(tx, about, { nodeIds: idsOf(all('withdraw')), event: { type: 'withdrawn', note: 'rollout stopped' } })
+  await stepWishes(tx, about, { nodeIds: idsOf(all('call_off')), event: { type: 'cancel_asked' } })
+  const touched = [
+    ...(await begin(tx, about, idsOf(all('begin')))),
+    ...(await recreate(tx, about, idsOf(all('recreate')))),
+    ...(await tell(tx, about, all('tell'))),
+    ...(await settle(tx, about, [...all('prove'), ...all('fail')])),
+    ...(await giveBack(tx, about, all('return'))),
+  ]
+  for (const action of actions) await writeOwn(tx, about, action)
+  await sql`
+    select record_change(kind, id, false) from (
+      select 0 as rank, 'node' as kind, unnest(${idsOf([...all('begin'), ...all('return'), ...all('prove'), ...all('fail')])}::text[]) as id
+      union select 1, 'operation', unnest(${[about.id, ...touched]}::text[]) order by rank, id
+    ) c`.execute(tx)
+}
+
+/** The row of the rollout itself. */
+async function writeOwn(tx: Tx, { id }: About, action: RolloutAction): Promise<void> {
+  const own = tx.updateTable('rollouts').where('operation_id', '=', id).where('finished_at', 'is', null)
+  switch (action.do) {
+    case 'enter':
+      await own.set({ ring: action.ring, well_since: null }).execute()
+      return
+    case 'watch':
+      await own.set({ well_since: action.isWell ? sql<string>`now()` : null }).execute()
+      return
+    case 'stop':
+      await own.set({ state: 'returning', failure: JSON.stringify(action.failure), well_since: null }).execute()
+      return
+    case 'end':
+      await own.set({ state: action.end, finished_at: sql<string>`now()`, well_since: null }).execute()
+      return
+    case 'begin':
+    case 'recreate':
+    case 'tell':
+    case 'prove':
+    case 'withdraw':
+    case 'call_off':
+    case 'return':
+    case 'fail':
+      return
+    default:
+      return unreachable(action)
+  }
+}
+
+/** Neither chance nor backoff plays a part. */
+const noRetry = { retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
+
+async function stepWishes(
+  tx: Tx,
+  { id, backend }: About,
+  { nodeIds, event }: { nodeIds: readonly string[]; event: IntentEvent },
+): Promise<void> {
+  if (nodeIds.length === 0) return
+  const { rows } = await sql<{ intent: IntentRow; now_ms: number }>`
+    select to_jsonb(i) as intent, extract(epoch from now())::float8 * 1000 as now_ms from intents i
+    where i.backend = ${backend} and i.op_id = ${id} and i.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i`.execute(tx)
+  const steps = rows.flatMap(({ intent, now_ms: now }) => {
+    const from = fromIntentRow(intent)
+    const to = stepIntent(from.intent, event, { now, ...noRetry })
+    return to === null ? [] : [{ from, to, event: event.type, detail: { reason: 'rollout stopped' } }]
+  })
+  await new IntentStore(tx).apply(steps)
+}
+
+type Touched = Promise<string[]>
+
+/** The operations that follow these wishes. */
+const followers = sql`
+  select distinct n.operation_id from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'`
+
+async function begin(tx: Tx, { id, backend }: About, nodeIds: readonly string[]): Touched {
+  if (nodeIds.length === 0) return []
+  const { rows } = await sql<{ operation_id: string }>`
+    with moved as (
+      update intents i set is_held = false, next_at = now(), revision = i.revision + 1
+      where i.backend = ${backend} and i.op_id = ${id} and i.node_id = any(${nodeIds}::text[]) and i.is_held and i.state = 'waiting'
+      returning i.node_id, i.backend, i.generation, i.epoch
+    ), logged as (
+      insert into intent_events (node_id, backend, generation, epoch, type) select node_id, backend, generation, epoch, 'begun' from moved
+    ) ${followers}`.execute(tx)
+  return rows.map((row) => row.operation_id)
+}
+
+async function recreate(tx: Tx, { id, backend }: About, nodeIds: readonly string[]): Touched {
+  if (nodeIds.length === 0) return []
+  const { rows } = await sql<{ operation_id: string }>`
+    with moved as (
+      update intents i set plan = jsonb_set(i.plan, '{strategy}', '"recreate"'), attempts = 0, last_failure = null, next_at = now(),
+        note = 'recreate: the disk is too small for two versions', revision = i.revision + 1
+      where i.backend = ${backend} and i.op_id = ${id} and i.node_id = any(${nodeIds}::text[]) and i.state = 'waiting'
+      returning i.node_id, i.backend, i.generation, i.epoch
+    ), logged as (
+      insert into intent_events (node_id, backend, generation, epoch, type) select node_id, backend, generation, epoch, 'recreate' from moved
+    ) ${followers}`.execute(tx)
+  return rows.map((row) => row.operation_id)
+}
+
+async function tell(tx: Tx, { id, backend }: About, told: readonly Of<'tell'>[]): Touched {
+  if (told.length === 0) return []
+  const given = JSON.stringify(told.map(({ nodeId, message }) => ({ node_id: nodeId, message })))
+  const { rows } = await sql<{ operation_id: string }>`
+    update operation_nodes n set message = g.message
+    from jsonb_to_recordset(${given}::jsonb) as g (node_id text, message text)
+    join intents i on i.node_id = g.node_id and i.backend = ${backend} and i.op_id = ${id}
+    where n.proving = i.generation and n.status = 'open' returning n.operation_id`.execute(tx)
+  return rows.map((row) => row.operation_id)
+}
+
+/** What was proven is done; what failed and can't go back is told so. */
+async function settle(tx: Tx, { id, backend }: About, ended: readonly (Of<'prove'> | Of<'fail'>)[]): Touched {
+  if (ended.length === 0) return []
+  const given = JSON.stringify(
+    ended.map((action) =>
+      action.do === 'prove'
+        ? { node_id: action.nodeId, status: 'success', message: action.message, error: null, error_code: null }
+        : {
+            ...{ node_id: action.nodeId, status: 'error', message: action.failure.message },
+            ...{ error: action.failure.message, error_code: action.failure.code },
+          },
+    ),
+  )
+  const { rows } = await sql<{ operation_id: string }>`
+    with settled as (
+      update operation_nodes n set status = g.status, message = g.message, error = g.error, error_code = g.error_code,
+        generation = n.proving, proving = null, shown = null, phase = null, finished_at = now()
+      from jsonb_to_recordset(${given}::jsonb) as g (node_id text, status text, message text, error text, error_code text)
+      join intents i on i.node_id = g.node_id and i.backend = ${backend} and i.op_id = ${id}
+      where n.proving = i.generation and n.status = 'open' returning n.operation_id
+    )
+    update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
+    from (select operation_id, count(*)::int as count from settled group by operation_id) s where o.id = s.operation_id
+    returning o.id as operation_id`.execute(tx)
+  return rows.map((row) => row.operation_id)
+}
+
+/**
+ * A wish for what was there before, in place of the one that came true. It carries what it takes back, for a retry, and what is
+ * said when it has come true. Operations that were told that the node is done are told otherwise.
+ */
+async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'return'>[]): Touched {
+  if (nodes.length === 0) return []
+  const given = JSON.stringify(nodes.map(({ nodeId, error }) => ({ node_id: nodeId, error })))
+  const { rows } = await sql<{ operation_id: string }>`
+    with old as (
+      select i.node_id, i.backend, i.generation, i.plan, g.error, own.previous
+      from jsonb_to_recordset(${given}::jsonb) as g (node_id text, error text)
+      join intents i on i.node_id = g.node_id and i.backend = ${backend} and i.op_id = ${id} and i.state = 'applied'
+      join operation_nodes own on own.operation_id = ${id} and own.node_id = g.node_id
+      order by i.node_id for update of i
+    ), concerned as (
+      select n.operation_id, n.node_id, n.status from old o
+      join operation_nodes n on n.node_id = o.node_id and (n.generation = o.generation or n.proving = o.generation) and n.status in ('open', 'success')
+    ), taken as (
+      update intents i set kind = 'upgrade', generation = nextval('intent_generation'),
+        plan = o.previous || jsonb_build_object('rollback', jsonb_build_object('error', o.error, 'plan', o.plan)),
+        attempts = 0, last_failure = null, cancel_asked = false, is_held = false, state = 'waiting', next_at = now(),
+        is_parked = not node_may_be_tried(i.node_id), was_sent = false, is_overdue = false, finished_at = null, note = '',
+        phase = null, file_name = '', current_bytes = 0, total_bytes = 0, percentage = 0, progress_seq = null,
+        tried_since = i.epoch + 1, asked_at = null, wished_at = now(), revision = i.revision + 1
+      from old o where i.node_id = o.node_id and i.backend = o.backend
+      returning i.node_id, i.backend, i.generation, i.epoch
+    ), logged as (
+      insert into intent_events (node_id, backend, generation, epoch, type, detail)
+      select node_id, backend, generation, epoch, 'returning', jsonb_build_object('operation', ${id}::text) from taken
+    ), shown as (
+      update operation_nodes n set status = 'open', generation = t.generation, proving = null, shown = null, phase = null, message = '',
+        finished_at = null
+      from concerned c join taken t on t.node_id = c.node_id
+      where n.operation_id = c.operation_id and n.node_id = c.node_id
+    ), counted as (
+      update operations o set open_nodes = o.open_nodes + c.reopened, finished_at = null
+      from (
+        select operation_id, count(*) filter (where status = 'success')::int as reopened from concerned group by operation_id
+      ) c where o.id = c.operation_id and c.reopened > 0
+    )
+    select distinct operation_id from concerned`.execute(tx)
+  return rows.map((row) => row.operation_id)
+}

@@ -1,0 +1,216 @@
+// Every query about rollouts. How one stands is read from the wishes of its nodes (intents), from replicas and from loads; what
+// is decided is written in the same transaction, under the lock of its backend. So a controller may end at any moment: all of
+// a look is there or nothing, and the next look, anybody's, goes on from what is so.
+import { Failure, NodeId, OperationId } from '@muster/protocol'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { z } from 'zod'
+import { applyRollout } from './rollout-writes.ts'
+import { retryConflicts } from './retry-conflicts.ts'
+import { RolloutSpec } from './rings.ts'
+import type { RolloutAction, RolloutFacts, RolloutNode, RolloutStand, Trouble } from './rollout-facts.ts'
+import type { Database } from './tables.ts'
+import { lockBackend } from './wishes.ts'
+
+type Db = Kysely<Database> | Transaction<Database>
+type Decide = (facts: RolloutFacts) => readonly RolloutAction[]
+export type Looked = Readonly<{ facts: RolloutFacts; actions: readonly RolloutAction[] }>
+
+export class RolloutStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  /** Those that are not over, the oldest first. */
+  async open(): Promise<OperationId[]> {
+    const rows = await this.#db
+      .selectFrom('rollouts')
+      .select('operation_id')
+      .where('finished_at', 'is', null)
+      .orderBy('created_at')
+      .execute()
+    return rows.map((row) => OperationId.parse(row.operation_id))
+  }
+
+  /** Reads how it stands and does what is decided. Mostly that is nothing, which takes no lock. Null: it is over. */
+  async advance(id: OperationId, decide: Decide): Promise<Looked | null> {
+    const seen = await readFacts(this.#db, id)
+    if (seen === null) return null
+    const foreseen = decide(seen)
+    if (foreseen.length === 0) return { facts: seen, actions: foreseen }
+    return await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        await lockBackend(tx, seen.backend)
+        const facts = await readFacts(tx, id)
+        if (facts === null) return null
+        const actions = decide(facts)
+        await applyRollout(tx, { id, backend: facts.backend, actions })
+        return { facts, actions }
+      }),
+    )
+  }
+
+  /** How many are open, for the metrics. */
+  async countByState(): Promise<{ state: string; count: number }[]> {
+    const { rows } = await sql<{ state: string; count: number }>`
+      select s.state, count(r.operation_id)::int as count from (values ('running'), ('returning')) s (state)
+      left join rollouts r on r.state = s.state and r.finished_at is null group by s.state`.execute(this.#db)
+    return rows
+  }
+}
+
+const Numbers = z.object({ left: z.number(), notes: z.array(z.string()), trouble: z.unknown() })
+const FoundTrouble = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('load'), model: z.string(), failure: Failure }),
+  z.object({ kind: z.literal('check'), model: z.string() }),
+  z.object({
+    kind: z.literal('exit'),
+    model: z.string(),
+    exit: z.object({ exit_code: z.number(), signal: z.string(), last_lines: z.array(z.string()) }).partial(),
+  }),
+])
+
+interface Row {
+  readonly backend: string
+  readonly spec: unknown
+  readonly rollout_ring: number
+  readonly rings: number
+  readonly well_ms: number | null
+  readonly failure: unknown
+  readonly node_id: string
+  readonly node_name: string
+  readonly ring: number | null
+  readonly message: string
+  readonly is_here: boolean
+  readonly can_return: boolean
+  readonly state: 'waiting' | 'sending' | 'working' | 'applied' | 'failed' | 'dead' | 'cancelled' | null
+  readonly is_held: boolean
+  readonly is_returning: boolean
+  readonly is_proving: boolean
+  readonly is_called_off: boolean
+  readonly is_out_of_disk: boolean
+  readonly note: string
+  readonly last_failure: unknown
+  readonly moving: unknown
+}
+
+async function readFacts(db: Db, id: OperationId): Promise<RolloutFacts | null> {
+  const { rows } = await factsOf(id).execute(db)
+  const [first] = rows
+  if (first === undefined) return null
+  return {
+    backend: first.backend,
+    spec: RolloutSpec.parse(first.spec),
+    ring: first.rollout_ring,
+    rings: first.rings,
+    wellMs: first.well_ms,
+    failure: first.failure === null ? null : Failure.parse(first.failure),
+    nodes: rows.map(nodeOf),
+  }
+}
+
+const nodeOf = (row: Row): RolloutNode => ({
+  nodeId: NodeId.parse(row.node_id),
+  name: row.node_name,
+  ring: row.ring,
+  isHere: row.is_here,
+  canReturn: row.can_return,
+  stand: standOf(row),
+})
+
+function standOf(row: Row): RolloutStand {
+  switch (row.state) {
+    case null:
+    case 'cancelled':
+      return { state: 'settled' }
+    case 'waiting':
+    case 'sending':
+    case 'working':
+      if (row.is_returning) return { state: 'returning' }
+      if (row.is_held) return { state: 'held' }
+      return { state: 'begun', isCalledOff: row.is_called_off, isOutOfDisk: row.is_out_of_disk }
+    case 'applied':
+      if (row.is_returning) return { state: 'settled' }
+      return row.is_proving ? provingOf(row) : { state: 'upgraded' }
+    case 'failed':
+    case 'dead':
+      return row.is_returning ? { state: 'settled' } : { state: 'failed', failure: Failure.parse(row.last_failure) }
+  }
+}
+
+function provingOf({ message, note, moving }: Row): RolloutStand {
+  const { left, notes, trouble } = Numbers.parse(moving)
+  const found: Trouble | null = trouble === null ? null : troubleOf(FoundTrouble.parse(trouble))
+  return { state: 'proving', message, left, notes: [...(note === '' ? [] : [note]), ...notes], trouble: found }
+}
+
+function troubleOf(found: z.infer<typeof FoundTrouble>): Trouble {
+  if (found.kind !== 'exit') return found
+  const { exit_code: code, signal, last_lines: lines } = found.exit
+  const exit = {
+    ...(code === undefined ? {} : { exit_code: code }),
+    ...(signal === undefined ? {} : { signal }),
+    ...(lines === undefined ? {} : { last_lines: lines }),
+  }
+  return { ...found, exit }
+}
+
+// One row per node that the operation wished something of. The wish is the rollout's as long as it carries its id: one that a
+// newer wish took over is nobody's business here, and one that other operations follow goes on when this one was called off.
+// The version that a node is to have is what it lists, unless its list is older than the upgrade.
+const factsOf = (id: OperationId) => sql<Row>`
+  select r.backend, r.spec, r.ring as rollout_ring, r.rings, r.failure,
+    (extract(epoch from now() - r.well_since) * 1000)::float8 as well_ms,
+    n.node_id, n.node_name, n.ring, coalesce(shown.message, '') as message,
+    coalesce(d.approved_at is not null and not d.draining and p.liveness = 'present' and p.answering = 'yes', false) as is_here,
+    n.previous is not null and n.previous ->> 'digest' is distinct from i.plan ->> 'digest' as can_return,
+    i.state, coalesce(i.is_held, false) as is_held, coalesce(i.plan ? 'rollback', false) as is_returning,
+    coalesce(i.cancel_asked, false) as is_called_off, coalesce(i.note, '') as note, i.last_failure,
+    coalesce(i.state = 'waiting' and i.last_failure ->> 'code' = 'disk_full' and i.plan ->> 'strategy' = 'rolling', false) as is_out_of_disk,
+    v.is_proving, case when v.is_proving then ${moving} end as moving
+  from rollouts r
+  join operation_nodes n on n.operation_id = r.operation_id and n.status <> 'skipped'
+  left join intents i on i.node_id = n.node_id and i.backend = r.backend and i.op_id = r.operation_id
+  left join nodes d on d.id = n.node_id
+  left join node_pulses p on p.node_id = n.node_id
+  left join lateral (
+    select o.message from operation_nodes o where o.proving = i.generation and o.status = 'open' and i.state = 'applied' limit 1
+  ) shown on true
+  cross join lateral (select shown.message is not null as is_proving) v
+  left join lateral (
+    select b ->> 'digest' as digest from jsonb_array_elements(d.inventory) b where b ->> 'name' = r.backend limit 1
+  ) listed on v.is_proving
+  left join lateral (
+    select case when listed.digest = i.plan ->> 'digest' or d.inventory_at >= i.finished_at then nullif(listed.digest, '')
+      else coalesce(i.plan ->> 'digest', listed.digest) end as digest,
+      array_remove(array[r.backend, i.plan ->> 'name', i.plan ->> 'alias'], null) as names
+  ) new on v.is_proving
+  where r.operation_id = ${id} and r.finished_at is null
+  order by n.node_name collate "C", n.node_id`
+
+/** Of a node whose version was changed: what is still to be moved to it, what was done otherwise than usual, and what speaks against it. */
+const moving = sql`jsonb_build_object(
+  'left', (
+    select count(*) from replicas x where x.node_id = n.node_id and x.backend = any(new.names) and x.state in ('starting', 'ready')
+      and (x.backend_digest <> new.digest or x.checked = 'due')
+  ) + (
+    select count(*) from loads l join models m on m.name = l.model
+    where l.pinned_node_id = n.node_id and l.purpose = 'serve' and m.backend = any(new.names) and l.state <> 'ready'
+  ),
+  'notes', coalesce((
+    select jsonb_agg(distinct l.note) from loads l join models m on m.name = l.model
+    where l.pinned_node_id = n.node_id and l.purpose = 'serve' and m.backend = any(new.names) and l.note <> ''
+  ), '[]'),
+  'trouble', coalesce((
+    select jsonb_build_object('kind', 'load', 'model', l.model, 'failure', l.failure) from loads l join models m on m.name = l.model
+    where l.pinned_node_id = n.node_id and l.purpose = 'serve' and m.backend = any(new.names) and l.state = 'failed'
+      and l.failure ->> 'code' <> 'no_capacity' and l.failed_at > i.finished_at order by l.failed_at limit 1
+  ), (
+    select case when x.checked = 'failed' then jsonb_build_object('kind', 'check', 'model', x.model)
+      else jsonb_build_object('kind', 'exit', 'model', x.model, 'exit', x.exit) end
+    from replicas x where x.node_id = n.node_id and x.backend = any(new.names) and x.created_at > i.finished_at
+      and (x.checked = 'failed' or x.state = 'exited' and x.drain_since is null and (x.exit ? 'exit_code' or x.exit ? 'signal')
+        and x.exit ->> 'expected' is distinct from 'true')
+    order by x.created_at limit 1
+  )))`
