@@ -232,4 +232,29 @@ describe('a minimum that can not be met', () => {
     await untilReady('tiny', 3)
     expect(new Set(live().map(({ node }) => node))).toEqual(new Set(workers.slice(2).map(({ id }) => id)))
   })
+
+  it('G15 keeps nothing from serving that has a place, says what the others lack, and is met by one more node', async () => {
+    await start({ nodes: ['one', 'two'] })
+    const ids = workers.map(({ id }) => id)
+    await sql`update node_pulses set resources = resources || '{"max_replicas": 1}' where node_id = any(${ids}::text[])`.execute(world.db)
+    await world.addModel('tiny', { scheduling: { min_replicas: 3, max_replicas: 3 } })
+    const view = await waitFor(
+      async () => {
+        comeUp()
+        const model = await world.store.models.find(ModelName.parse('tiny'))
+        const shown = model === null ? null : viewModel(model, 0)
+        return shown?.replicas_ready === 2 && shown.failure !== null ? shown : null
+      },
+      { what: 'two of three' },
+    )
+    expect(view).toMatchObject({ state: 'ready', replicas_desired: 3, failure: { code: 'no_capacity' } })
+    expect(view.failure?.message).toMatch(/one: .*two: /)
+    expect(new Set(live().map(({ node }) => node))).toEqual(new Set(ids))
+    const [{ inMs } = { inMs: 0 }] = await failures()
+    expect(inMs).toBeGreaterThan(1_000)
+
+    workers.push(await world.addWorker('three'))
+    await untilReady('tiny', 3)
+    expect(workers.flatMap(({ unloads }) => unloads)).toEqual([])
+  })
 })
