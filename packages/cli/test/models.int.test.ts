@@ -1,7 +1,7 @@
 // `muster models …` against a scripted controller: what is asked, what is printed, and how it ends.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { modelRoutes, NodeId, nodeRoutes, OperationId, operationRoutes } from '@muster/protocol'
+import { modelRoutes, NodeId, nodeRoutes, OperationId, operationRoutes, ReplicaId } from '@muster/protocol'
 import { makeTempDir, type TempDir } from '@muster/testkit'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { modelView, replicaView, revision } from './model-views.ts'
@@ -308,6 +308,23 @@ describe('models why', () => {
       load_status: { state: 'staging' },
       placement: { nodes: [{ node_name: 'a' }, {}, {}] },
     })
+  })
+
+  it.each([
+    [[{ id: ReplicaId.parse('r-1'), model: 'old' }], /^To make room on a, these are ended: r-1 of old\.$/m],
+    [[], /^Room comes on a: what ends there is waited for\.$/m],
+  ])('says which replicas make room when it fits nowhere (%j)', async (replicas, said) => {
+    controller.answer(modelRoutes.loadStatus, {
+      ...{ model: 'tiny', state: 'pending', node: null, progress: 0, current_bytes: 0, total_bytes: 0, failure: null },
+    })
+    const reason = 'it needs about 2.3 GB of memory, and 1.0 GB of 4.0 GB are free'
+    controller.answer(modelRoutes.placement, {
+      nodes: [{ node_id: nodeId, node_name: 'a', eligible: false, score: 0, reason, excluded_by: 'memory' }],
+      eviction: { node_id: nodeId, node_name: 'a', replicas },
+    })
+    const { stdout } = await muster('models', 'why', 'tiny')
+    expect(stdout).toContain(reason)
+    expect(stdout).toMatch(said)
   })
 })
 

@@ -35,7 +35,7 @@ import { operationEndpoints } from './http/operations.ts'
 import { statsEndpoints } from './http/stats.ts'
 import { systemEndpoints } from './http/system.ts'
 import { webEndpoints } from './http/web.ts'
-import { createLoads, quietMsOf, type Loads, type LoadsDeps } from './loads/create-loads.ts'
+import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
 import { createServing } from './inference/create-serving.ts'
 import { createInventory } from './inventory/create-inventory.ts'
 import { createMetrics, refreshMetrics, type Metrics } from './metrics.ts'
@@ -132,7 +132,7 @@ function createParts(foundation: Foundation) {
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
   const id = newId('c')
   const { operations, inventory, planners, wishes, loads } = createBackendParts(foundation, {
-    ...{ id, onSettled: metrics.settled, onReady: () => models.noteReady(), onLoadStep: metrics.loadStepped },
+    ...{ id, onSettled: metrics.settled, onReady: () => models.noteReady(), metrics },
   })
   const { settleByInventory } = operations
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
@@ -218,11 +218,11 @@ interface BackendPartsDeps {
   readonly onSettled: OperationsDeps['onSettled']
   /** A process serves a model. */
   readonly onReady: () => void
-  readonly onLoadStep: LoadsDeps['onStep']
+  readonly metrics: Pick<Metrics, 'loadStepped' | 'placement'>
 }
 
 /** What is wished about backends, what is so, and what could be. */
-function createBackendParts(foundation: Foundation, { id, onSettled, onReady, onLoadStep }: BackendPartsDeps) {
+function createBackendParts(foundation: Foundation, { id, onSettled, onReady, metrics }: BackendPartsDeps) {
   const { settings, store, clock, log, stopping } = foundation
   const { bus } = foundation.connected
   const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
@@ -243,8 +243,10 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, on
     wakeOperations: operations.wake,
     heard: operations.heard,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),
+    onRefused: metrics.placement.refused,
+    onEvicted: metrics.placement.evicted,
     onStep(taken) {
-      onLoadStep(taken)
+      metrics.loadStepped(taken)
       if (taken.to !== 'gone' && taken.to.state === 'ready') onReady()
     },
   })

@@ -5,6 +5,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import { createInferenceMetrics } from './inference/inference-metrics.ts'
 import type { Taken } from './loads/advance.ts'
 import { countByStatus } from './nodes/count-by-status.ts'
+import { createPlacementMetrics } from './placement/placement-metrics.ts'
 import type { Settled } from './reconcile/advance.ts'
 import { createReplicaGauges, maxModels } from './scaling/replica-gauges.ts'
 import type { RolloutEnd } from './store/rollout-facts.ts'
@@ -38,6 +39,7 @@ export function createMetrics() {
   return {
     registry,
     inference: createInferenceMetrics(registry),
+    placement: createPlacementMetrics(registry),
     requests: new Histogram({
       name: 'muster_http_request_seconds',
       help: 'Duration of API requests',

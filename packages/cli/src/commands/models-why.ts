@@ -1,7 +1,7 @@
 // `muster models why`.
 import type { Command } from 'commander'
 import { modelRoutes } from '@muster/protocol'
-import { failureText, loadingText } from '../models/describe-model.ts'
+import { evictionText, failureText, loadingText } from '../models/describe-model.ts'
 import { modelArgument, parseModelName } from '../models/model-name.ts'
 import { placementColumns } from '../models/model-tables.ts'
 import { renderFields, renderTable } from '../output/table.ts'
@@ -12,7 +12,8 @@ export const modelsWhy = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'why',
     summary: 'Say where a model could run and why not elsewhere, how far its load is, and what failed',
-    details: 'Nodes that it fits have a score: the highest is chosen. All others have the reason that excludes them.',
+    details:
+      'Nodes that it fits have a score: the highest is chosen. All others have the reason that excludes them. When it fits none, replicas of other models may have to make room.',
     arguments: [modelArgument],
     examples: ['muster models why tiny'],
     run: async ({ api, print, words }) => {
@@ -26,7 +27,9 @@ export const modelsWhy = (parent: Command, shell: Shell): Command =>
           ['State', loadingText(status.body)],
           ['Failure', failureText(status.body.failure, shell.clock.now())],
         ])
-        return nodes.length === 0 ? `${fields}\n\nThere is no node.` : `${fields}\n\n${renderTable(placementColumns, nodes, print.width)}`
+        if (nodes.length === 0) return `${fields}\n\nThere is no node.`
+        const table = renderTable(placementColumns, nodes, print.width)
+        return [fields, table, ...evictionText(placement.body.eviction ?? null)].join('\n\n')
       })
     },
   })

@@ -1,7 +1,8 @@
 // Pure: models and their loads in words.
-import type { Loading, LoadFailure, ModelView, Scheduling } from '@muster/protocol'
+import type { Loading, LoadFailure, ModelView, PlacementView, Scheduling } from '@muster/protocol'
 import { bytesText, percentText } from '../operations/describe-operation.ts'
 import { formatDuration } from '../output/amounts.ts'
+import { plainText } from '../output/plain-text.ts'
 
 export const bareRevision = (revision: string): string => revision.replace(/^sha256[-:]/, '')
 
@@ -39,6 +40,15 @@ export function loadingText({
   const bytes = bytesText(current, total)
   const amount = progress > 0 || bytes !== '' ? `, ${percentText(progress)}${bytes === '' ? '' : ` (${bytes})`}` : ''
   return `${where}${amount}${eta === undefined ? '' : `, about ${formatDuration(eta * 1000)} left`}`
+}
+
+/** What would have to go so that it fits; nothing when there is a node, or nothing helps. */
+export function evictionText(eviction: PlacementView['eviction'] | null): string[] {
+  if (eviction === null || eviction === undefined) return []
+  const where = plainText(eviction.node_name || eviction.node_id)
+  if (eviction.replicas.length === 0) return [`Room comes on ${where}: what ends there is waited for.`]
+  const victims = eviction.replicas.map(({ id, model }) => `${id} of ${plainText(model)}`).join(', ')
+  return [`To make room on ${where}, these are ended: ${victims}.`]
 }
 
 /** With the defaults of what is left out. */

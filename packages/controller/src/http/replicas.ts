@@ -1,6 +1,7 @@
 // Which processes serve a model, or run on a node, and where a model could go.
 import { FleetError, modelRoutes, nodeRoutes, type ModelName, type ReplicaId } from '@muster/protocol'
 import type { Place } from '../placement/candidates.ts'
+import { viewNowhere, viewPlacement } from '../placement/view.ts'
 import { viewReplica } from '../replicas/view.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
@@ -30,15 +31,13 @@ export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: Re
     endpoint(modelRoutes.placement, async ({ params: { name } }) => {
       const { config } = await find(name)
       try {
-        const { nodes: judged } = (await place({ config, purpose: 'serve', avoid: null, pin: null })).placement
-        return { nodes: judged.map(({ node_id, node_name, eligible, reason, score }) => ({ node_id, node_name, eligible, reason, score })) }
+        const { placement } = await place({ config, purpose: 'serve', avoid: null, pin: null })
+        const victims = await replicas.listByIds(placement.eviction?.victims ?? [])
+        return viewPlacement(placement, victims)
       } catch (error) {
         if (!(error instanceof FleetError)) throw error
         // What speaks against it everywhere, as that no gallery has its backend, is said of every node.
-        const { message: reason } = error.failure
-        return {
-          nodes: (await nodes.list()).map(({ id, name: node_name }) => ({ node_id: id, node_name, eligible: false, reason, score: 0 })),
-        }
+        return viewNowhere(await nodes.list(), error.failure)
       }
     }),
     endpoint(nodeRoutes.models, async ({ params: { id } }) => {

@@ -75,6 +75,7 @@ export interface ApplyDeps {
   readonly quietMs: number
   readonly stallMs: number
   readonly step: Step
+  readonly onEvicted: (count: number) => void
   readonly clock: Clock
   readonly log: Log
 }
@@ -202,6 +203,7 @@ async function carryOut(decision: Decision, { job, model, seen }: Task, deps: Ap
 async function makeRoom({ victims, nodeName }: Extract<Decision, { do: 'evict' }>, job: Job, deps: ApplyDeps): Promise<void> {
   const { load } = job.record
   const whose = await deps.loads.evict(victims)
+  if (whose !== null) deps.onEvicted(victims.length)
   if (whose !== null)
     deps.log.info('replicas make room for another model', { model: load.model, node: nodeName, of: whose, replicas: victims })
   const note = whose === null ? load.note : `room was made on ${nodeName}: ${whose.join(', ')} had to go`.slice(0, 1024)

@@ -9,10 +9,11 @@ import {
   type ModelFile,
   type NodeId,
   type OperationId,
+  type ReplicaId,
 } from '@muster/protocol'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { Wishes } from '../operations/submit.ts'
-import { createPlace } from '../placement/candidates.ts'
+import { createPlace, type Place, type PlaceDeps } from '../placement/candidates.ts'
 import { createReplicaListener } from '../replicas/listen.ts'
 import { viewReplica } from '../replicas/view.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'
@@ -41,6 +42,10 @@ export interface LoadsDeps {
   readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
   readonly onStep: (taken: Taken) => void
+  /** A model found no node, for these reasons. */
+  readonly onRefused?: NonNullable<PlaceDeps['onRefused']>
+  /** So many replicas had to make room for others. */
+  readonly onEvicted?: (count: number) => void
   readonly step: Step
   readonly random: () => number
   readonly clock: Clock
@@ -63,7 +68,12 @@ export function createLoads(deps: LoadsDeps) {
     loop.wake()
   }
   const advance = createAdvance({ loads, onStep, random, log })
-  const place = createPlace({ placement: store.placement, catalogue: deps.catalogue, inFlight: (id) => listener.inFlight(id) })
+  const known = { placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => listener.inFlight(id) }
+  const place = createPlace({ ...known, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) })
+  const rowName = (backend: BackendName): Promise<BackendName> => store.intents.rowName(backend)
+  // For those who ask why: what they are told counts for nothing.
+  const explain: Place = async ({ config, ...wanted }) =>
+    await createPlace(known)({ ...wanted, config: { ...config, backend: await rowName(config.backend) } })
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
   const apply = createApply({
@@ -72,9 +82,10 @@ export function createLoads(deps: LoadsDeps) {
     installStanding: installStandingOf(store),
     filesFor: deps.filesFor,
     isComing: deps.isComing,
-    rowName: (backend) => store.intents.rowName(backend),
+    rowName,
     stallMs: settings.opStallTimeout,
     step: deps.step,
+    onEvicted: (count) => deps.onEvicted?.(count),
   })
   const loop = new LoadLoop({
     ...{ loads, demand, advance, apply, holder, clock, log },
@@ -86,7 +97,7 @@ export function createLoads(deps: LoadsDeps) {
   const statuses = createLoadStatuses({ loads, replicas, nodes, heard, installBytes: installBytesOf(store) })
   return {
     cold: createColdLoads({ loads, statuses, wake: () => loop.wake() }),
-    place,
+    place: explain,
     inFlight: listener.inFlight,
     onInFlight: listener.onInFlight,
     wake: (): void => loop.wake(),

@@ -17,7 +17,6 @@ describe('a replica makes room', () => {
   it.each<[string, Parameters<typeof replica>[0], Partial<Asker>]>([
     ['when it is idle', {}, {}],
     ['when its priority is lower, however busy', { inFlight: 5, unusedMs: 0, readyMs: 0 }, { priority: 1 }],
-    ['when its priority is lower, while it starts', { state: 'starting' }, { priority: 1 }],
     ['when its model was never asked for', { unusedMs: Infinity }, {}],
     ['when its model has more than its minimum', { min: 0, desired: 3 }, {}],
   ])('%s', (_, over, wanted) => {
@@ -31,7 +30,8 @@ describe('a replica stays', () => {
     ['when a request is under way', { inFlight: 1 }, {}],
     ['G13 when its model was used just now', { unusedMs: 29_000 }, {}],
     ['G13 when it came up just now', { readyMs: 29_000 }, {}],
-    ['when it is starting, and as important', { state: 'starting' }, {}],
+    ['when it is starting', { state: 'starting' }, { priority: 1 }],
+    ['when it is yet to be asked something', { isServing: false }, { priority: 1 }],
     ['when it is its minimum', { min: 1 }, { priority: 9 }],
     ['W18 when one is on every node', { isSpread: true }, { priority: 9 }],
     ['when nobody holds it', { isHeld: false }, { priority: 9 }],

@@ -19,10 +19,10 @@ const idleMs = 30_000
 
 export function chooseEviction(asker: Asker, full: readonly FullNode[], everywhere: readonly NodeRoom[]): Eviction | null {
   if (full.length === 0) return null
-  const mayGo = countSpare(everywhere)
+  const spare = countSpare(everywhere)
   let best: (Eviction & { highest: number }) | null = null
   for (const node of full) {
-    const victims = victimsOn(node, asker, mayGo)
+    const victims = victimsOn(node, asker, spare)
     if (victims === null) continue
     const highest = Math.max(-Infinity, ...victims.map(({ priority }) => priority))
     const isBetter = best === null || highest < best.highest || (highest === best.highest && victims.length < best.victims.length)
@@ -31,29 +31,20 @@ export function chooseEviction(asker: Asker, full: readonly FullNode[], everywhe
   return best === null ? null : { nodeId: best.nodeId, victims: best.victims }
 }
 
-/** How many of a model can go: of all that live, and of those that serve. */
-type Spare = { live: number; serving: number }
-
-function countSpare(nodes: readonly NodeRoom[]): Map<string, Spare> {
-  const found = new Map<string, Spare & Pick<LiveReplica, 'min' | 'desired'>>()
+/** How many of each model can go. What does not serve yet, or is out of reach, counts for nothing. */
+function countSpare(nodes: readonly NodeRoom[]): Map<string, number> {
+  const serving = new Map<string, { count: number; min: number; desired: number }>()
   for (const { replicas } of nodes) {
-    for (const { model, state, isServing, min, desired } of replicas) {
-      if (state === 'draining') continue
-      const spare = found.get(model) ?? { live: 0, serving: 0, min, desired }
-      spare.live += 1
-      if (isServing) spare.serving += 1
-      found.set(model, spare)
+    for (const { model, isServing, isHeld, min, desired } of replicas) {
+      const { count } = serving.get(model) ?? { count: 0 }
+      if (isServing && isHeld) serving.set(model, { count: count + 1, min, desired })
     }
   }
   // While one takes the place of another there are more than are wanted; that makes none of them spare.
-  for (const spare of found.values()) {
-    spare.live = Math.min(spare.live, spare.desired) - spare.min
-    spare.serving = Math.min(spare.serving, spare.desired) - spare.min
-  }
-  return found
+  return new Map([...serving].map(([model, { count, min, desired }]) => [model, Math.min(count, desired) - min]))
 }
 
-function victimsOn(node: FullNode, asker: Asker, mayGo: ReadonlyMap<string, Spare>): LiveReplica[] | null {
+function victimsOn(node: FullNode, asker: Asker, spare: ReadonlyMap<string, number>): LiveReplica[] | null {
   const leaving = node.replicas.filter(({ state }) => state === 'draining')
   const short = {
     memory: asker.need - freeMemory(node) - leaving.reduce((sum, { need }) => sum + need, 0),
@@ -65,7 +56,7 @@ function victimsOn(node: FullNode, asker: Asker, mayGo: ReadonlyMap<string, Spar
     const victims = fewest(
       allowed.filter(({ priority }) => priority <= ceiling),
       { ...short },
-      mayGo,
+      spare,
     )
     if (victims !== null) return victims
   }
@@ -73,35 +64,28 @@ function victimsOn(node: FullNode, asker: Asker, mayGo: ReadonlyMap<string, Spar
 }
 
 function isEvictable(replica: LiveReplica, asker: Asker): boolean {
-  const { model, state, isServing, isHeld, isSpread, priority, readyMs, unusedMs, inFlight } = replica
-  if (model === asker.name || state === 'draining' || !isHeld || isSpread) return false
+  const { model, isServing, isHeld, isSpread, priority, readyMs, unusedMs, inFlight } = replica
+  if (model === asker.name || !isServing || !isHeld || isSpread) return false
   if (priority !== asker.priority) return priority < asker.priority
-  return isServing && inFlight === 0 && readyMs >= idleMs && unusedMs >= idleMs
+  return inFlight === 0 && readyMs >= idleMs && unusedMs >= idleMs
 }
 
 /** The largest, until one is enough; then the lowest and the longest unused that is. Null: all of them are too little. */
-function fewest(allowed: readonly LiveReplica[], short: { memory: number; places: number }, mayGo: ReadonlyMap<string, Spare>) {
-  const [left, taken] = [new Set(allowed), new Map<string, Spare>()]
+function fewest(allowed: readonly LiveReplica[], short: { memory: number; places: number }, spare: ReadonlyMap<string, number>) {
   const victims: LiveReplica[] = []
   while (short.memory > 0 || short.places > 0) {
-    for (const replica of left) if (!isSpare(replica, mayGo, taken)) left.delete(replica)
-    const enough = short.places <= 1 ? [...left].filter(({ need }) => need >= short.memory) : []
-    const victim = enough.length > 0 ? first(enough, leastMissed) : first([...left], largest)
+    const left = allowed.filter((each) => !victims.includes(each) && countOf(victims, each.model) < (spare.get(each.model) ?? 0))
+    const enough = short.places <= 1 ? left.filter(({ need }) => need >= short.memory) : []
+    const victim = enough.length > 0 ? first(enough, leastMissed) : first(left, largest)
     if (victim === undefined) return null
-    left.delete(victim)
     victims.push(victim)
     short.memory -= victim.need
     short.places -= 1
-    const count = taken.get(victim.model) ?? { live: 0, serving: 0 }
-    taken.set(victim.model, { live: count.live + 1, serving: count.serving + Number(victim.isServing) })
   }
   return victims
 }
 
-function isSpare({ model, isServing }: LiveReplica, mayGo: ReadonlyMap<string, Spare>, taken: ReadonlyMap<string, Spare>): boolean {
-  const [spare, gone] = [mayGo.get(model) ?? { live: 0, serving: 0 }, taken.get(model) ?? { live: 0, serving: 0 }]
-  return spare.live > gone.live && (!isServing || spare.serving > gone.serving)
-}
+const countOf = (victims: readonly LiveReplica[], name: string): number => victims.filter(({ model }) => model === name).length
 
 type Order = (a: LiveReplica, b: LiveReplica) => number
 const byId: Order = (a, b) => (a.id < b.id ? -1 : 1)

@@ -117,8 +117,24 @@ export const PlacementNode = z.object({
   /** What excluded it; empty when it is eligible. */
   reason: z.string(),
   score: z.number(),
+  /** The same in one word: `agent`, `status`, `old_worker`, `selector`, `spread`, `unfit`, `disk`, `memory` or `places`. */
+  excluded_by: z.string().nullable().optional(),
 })
 export type PlacementNode = z.infer<typeof PlacementNode>
+
+export const PlacementView = z.object({
+  nodes: z.array(PlacementNode),
+  /** When no node is eligible: replicas of other models that would be ended to make room. None of them: some are ending. */
+  eviction: z
+    .object({
+      node_id: NodeId,
+      node_name: z.string(),
+      replicas: z.array(z.object({ id: ReplicaId, model: z.string() })),
+    })
+    .nullable()
+    .optional(),
+})
+export type PlacementView = z.infer<typeof PlacementView>
 
 export const ModelGalleryEntry = z.object({
   name: ModelName,
@@ -243,6 +259,6 @@ export const modelRoutes = {
     access: 'read',
     summary: 'Which nodes it could run on, and why not on the others',
     params,
-    response: z.object({ nodes: z.array(PlacementNode) }),
+    response: PlacementView,
   }),
 }
