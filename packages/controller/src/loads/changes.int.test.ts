@@ -1,6 +1,6 @@
 // How what runs is replaced by what is wanted, on a real database and bus: edits, versions, drained nodes, too little room.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { LoadModel, ReplicaId } from '@muster/protocol'
+import { ModelName, OperationId, type LoadModel, type ReplicaId } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
 import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
@@ -123,6 +123,22 @@ describe('an edit', () => {
     await waitFor(async () => (await slots()).length === 1, { what: 'the failed one to go' })
     expect(await slots()).toEqual([0])
     expect(worker.unloads).toEqual([])
+  })
+
+  it('leaves loads under other numbers, and load asks for those', async () => {
+    await controller()
+    const { worker, old } = await up()
+    await world.addModel('tiny', edited, 'rev-2')
+    const next = await worker.untilLoads(2)
+    worker.ready(next)
+    await world.pass(next.replica_id)
+    await untilReplica(old.replica_id, 'exited')
+    const { modelWishes } = world.store
+    const wish = { model: ModelName.parse('tiny'), requestedBy: 'test' }
+    await modelWishes.load({ ...wish, id: OperationId.parse('op-1'), replicas: 1 }, null)
+    expect(await slots()).toEqual([1])
+    await modelWishes.load({ ...wish, id: OperationId.parse('op-2'), replicas: 3 }, null)
+    expect(await slots()).toEqual([0, 1, 2])
   })
 
   it('of two goes one by one', async () => {
@@ -292,7 +308,7 @@ describe('W16 a model that fits nowhere', () => {
     return { worker, small }
   }
 
-  it('has the place of another one that is worth less, which comes back only when it is asked for', async () => {
+  it('S4.12 has the place of another one that is worth less, which comes back only when it is asked for', async () => {
     const { loads } = await controller()
     const { worker, small } = await full({ priority: -1 })
     await world.store.loadInfo.saveNew()
@@ -306,7 +322,6 @@ describe('W16 a model that fits nowhere', () => {
     await world.untilState('tiny', 'ready')
     const shownSmall = await world.store.models.find('small' as never)
     expect(shownSmall).toMatchObject({ askedReplicas: 0, loads: [] })
-    // S4.12
     expect(await world.store.loadInfo.find('small')).toMatchObject({ revision: 'rev-1' })
   })
 

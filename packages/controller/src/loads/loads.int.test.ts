@@ -84,6 +84,51 @@ describe('a cold model', () => {
   })
 })
 
+it('S4.10 without a model there is no load info, and nobody tries; with one no earlier request is needed', async () => {
+  const { loads, taken } = await controller()
+  const worker = await world.addWorker('one')
+  // Left behind, or never there: what is started is started from the model's own configuration alone.
+  await world.store.loadInfo.save({ model: 'ghost', backend: 'llama', revision: 'rev-1', options: {} })
+  for (const name of ['ghost', 'nobody'])
+    expect(await loads.cold.ensure(name)).toMatchObject({
+      kind: 'failed',
+      failure: { code: 'not_found', message: expect.stringContaining('no load info'), next_retry_at: null, attempts: 0 },
+    })
+  expect((await world.store.loads.listSets()).rows).toEqual([])
+  expect(await world.store.loads.nextDue()).toBeNull()
+  await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
+  await worker.untilLoads(1)
+  expect(new Set(taken.map(({ from }) => from.load.model))).toEqual(new Set(['tiny']))
+  expect(worker.loads.map(({ model }) => model)).toEqual(['tiny'])
+})
+
+describe('S4.12 what a model was loaded with is kept', () => {
+  const ways: [string, (found: { worker: ModelWorker; replica: ReplicaId }) => Promise<unknown>][] = [
+    ['when its process exits', async ({ worker, replica }) => worker.exit(replica, { exit_code: 1 })],
+    ['when it is stopped by hand', () => world.setModel('tiny', { isHeld: true })],
+    ['when its node is silent', ({ worker }) => world.setPulse(worker.id, 'silent')],
+    ['when its node is removed', ({ worker }) => world.store.nodes.remove(worker.id)],
+    [
+      'when it is not in a heartbeat any more',
+      async ({ worker, replica }) => {
+        worker.processes.delete(replica)
+        await sql`update replicas set ready_at = now() - interval '1 minute' where id = ${replica}`.execute(world.db)
+        worker.beat()
+      },
+    ],
+    ['when it is revised', () => world.addModel('tiny', { scheduling: { min_replicas: 0 } }, 'rev-2')],
+  ]
+  it.each(ways)('%s', async (_, end) => {
+    await controller()
+    const found = await up('tiny')
+    await world.store.loadInfo.saveNew()
+    await end(found)
+    await waitFor(async () => (await world.rowOf('tiny'))?.load.state !== 'ready', { what: 'it to be gone' })
+    await world.store.replicas.prune({ keepMs: 0, keepOfModel: 0 })
+    expect(await world.store.loadInfo.find('tiny')).toMatchObject({ backend: 'llama', revision: 'rev-1' })
+  })
+})
+
 /** A model that is up, and the worker that has it. */
 async function up(name: string, more: Record<string, unknown> = {}): Promise<{ worker: ModelWorker; replica: ReplicaId }> {
   const worker = await world.addWorker(`worker of ${name}`)

@@ -37,7 +37,7 @@ export function createLoadStatuses(deps: StatusDeps): LoadStatuses {
       if (await deps.replicas.isServing(model)) return { kind: 'ready' }
       const { rows } = await deps.loads.listOfModel(model)
       const furthest = furthestOf(rows)
-      if (furthest === null) return null
+      if (furthest === null) return (await deps.loads.model(model)) === null ? unknown(model) : null
       const { load } = furthest
       if (load.state !== 'failed') return { kind: 'loading', loading: await loadingOf(furthest, deps) }
       if (load.failure.code === 'no_capacity') return { kind: 'no_capacity', message: load.failure.message }
@@ -45,6 +45,16 @@ export function createLoadStatuses(deps: StatusDeps): LoadStatuses {
     },
   }
 }
+
+/** S4.10: nobody knows how to load it, and nobody tries. */
+const unknown = (model: ModelName): LoadStatus => ({
+  kind: 'failed',
+  failure: {
+    code: 'not_found',
+    message: `no load info: there is no model ${model}, so nothing says how it is to be loaded; create it first`,
+    ...{ at: '', next_retry_at: null, attempts: 0 },
+  },
+})
 
 const ranks: readonly Load['state'][] = ['starting', 'installing', 'waiting', 'ready', 'failed']
 
