@@ -1,3 +1,4 @@
+export * from './bytes.ts'
 export * from './clock.ts'
 export * from './closest-word.ts'
 export * from './data-dir.ts'

@@ -12,6 +12,8 @@ const all = {
   'gateway-listen': '10.0.0.5:9000',
   'gateway-url': 'https://w.example',
   capability: 'vulkan',
+  'max-replicas': '4',
+  'max-memory': '12GB',
 }
 
 describe('what a worker was given', () => {
@@ -34,6 +36,9 @@ describe('what a worker was given', () => {
     ['gateway-url', '', { gatewayUrl: undefined }],
     ['capability', '', { capability: undefined }],
     ['name', '', { name: undefined }],
+    ['max-replicas', '0', { maxReplicas: undefined }],
+    ['max-memory', '', { maxMemory: undefined }],
+    ['max-memory', '8GiB', { maxMemory: '8GiB' }],
   ])('is changed by --%s %j alone, for good', (flag, value, want) => {
     const first = settle(all)
     const changed = settle({ [flag]: value }, lastingPart(first))

@@ -1,5 +1,5 @@
 // What was given once and holds until something else is given, so that `muster worker` alone brings back the same node
-// with the same name, labels, type and gateway. Pure.
+// with the same name, labels, type, gateway and limits. Pure.
 import { Labels, NodeType } from '@muster/protocol'
 import { z } from 'zod'
 import type { WorkerSettings } from './settings.ts'
@@ -11,6 +11,8 @@ export const LastingSettings = z.object({
   gateway_listen: z.string().optional(),
   gateway_url: z.string().optional(),
   capability: z.string().optional(),
+  max_replicas: z.number().int().min(0).optional(),
+  max_memory: z.string().optional(),
 })
 export type LastingSettings = z.infer<typeof LastingSettings>
 
@@ -28,14 +30,18 @@ export function settleSettings(given: WorkerSettings, before: LastingSettings): 
     gatewayListen: text(given.gatewayListen, before.gateway_listen),
     gatewayUrl: text(given.gatewayUrl, before.gateway_url),
     capability: text(given.capability, before.capability),
+    maxReplicas: (given.maxReplicas ?? before.max_replicas) || undefined,
+    maxMemory: text(given.maxMemory, before.max_memory),
   }
 }
 
-export const lastingPart = ({ name, labels, type, gatewayListen, gatewayUrl, capability }: SettledSettings): LastingSettings => ({
-  name,
-  labels,
-  type,
-  gateway_listen: gatewayListen,
-  gateway_url: gatewayUrl,
-  capability,
+export const lastingPart = (settings: SettledSettings): LastingSettings => ({
+  name: settings.name,
+  labels: settings.labels,
+  type: settings.type,
+  gateway_listen: settings.gatewayListen,
+  gateway_url: settings.gatewayUrl,
+  capability: settings.capability,
+  max_replicas: settings.maxReplicas,
+  max_memory: settings.maxMemory,
 })

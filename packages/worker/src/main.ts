@@ -1,6 +1,6 @@
 // The worker: the only place where its parts are put together. It never ends the process it is in;
 // `ended` says how it came out, and whoever started it decides.
-import { newId, type Clock, type DataDir, type Log, type NodeKey } from '@muster/host'
+import { newId, parseBytes, type Clock, type DataDir, type Log, type NodeKey } from '@muster/host'
 import { FleetError, Incarnation, type NodeId, type Session, type WorkerSettings as ClusterSettings } from '@muster/protocol'
 import { createBusLink, type BusLink, type ConnectBus } from './bus-link.ts'
 import { connectNatsBus } from './connect-nats-bus.ts'
@@ -300,6 +300,8 @@ function startOperations({ dataDir, step, clock, log }: Life, installer: Install
 
 function startMonitor({ settings, dataDir, env = defaultEnv, clock, log }: Life, signal: AbortSignal): ResourceMonitor {
   const run = createToolRunner({ start: startTool(env), timeoutMs: toolTimeoutMs, clock })
-  const forcedCapability = settings.capability ?? null
-  return createResourceMonitor({ dataDir: dataDir.root, files: hostFiles, run, runtime: thisRuntime, forcedCapability, clock, log, signal })
+  const { capability: forcedCapability = null, maxReplicas = null, maxMemory } = settings
+  const limits = { maxReplicas, maxMemoryBytes: maxMemory === undefined ? null : parseBytes(maxMemory) }
+  const machine = { dataDir: dataDir.root, files: hostFiles, run, runtime: thisRuntime }
+  return createResourceMonitor({ ...machine, forcedCapability, limits, clock, log, signal })
 }

@@ -15,6 +15,8 @@ describe('the settings of a worker', () => {
       gatewayListen: undefined,
       gatewayUrl: undefined,
       capability: undefined,
+      maxReplicas: undefined,
+      maxMemory: undefined,
       allowSource: [],
       dockerConfig: '',
       modelDir: '',
@@ -52,8 +54,19 @@ describe('the settings of a worker', () => {
     expect(JSON.stringify(given)).not.toContain('secret')
   })
 
-  it.each(['name', 'labels', 'gateway-listen', 'gateway-url', 'capability'])('take an empty --%s, which is a word of its own', (flag) => {
-    expect(() => resolve({ [flag]: '' })).not.toThrow()
+  it.each(['name', 'labels', 'gateway-listen', 'gateway-url', 'capability', 'max-memory'])(
+    'take an empty --%s, which is a word of its own',
+    (flag) => {
+      expect(() => resolve({ [flag]: '' })).not.toThrow()
+    },
+  )
+
+  it.each([
+    ['max-memory', '12', /use 12GB or 512MiB/],
+    ['max-memory', '0GB', /use 12GB or 512MiB/],
+    ['max-replicas', '-1', /whole number from 0/],
+  ])('refuse --%s %s', (flag, value, said) => {
+    expect(() => resolve({ [flag]: value })).toThrow(said)
   })
 
   it('take the token from the environment', () => {

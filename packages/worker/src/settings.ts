@@ -1,5 +1,5 @@
 // The settings of a worker, as they are given. Most are remembered: see lasting-settings.ts for what holds without them.
-import { defineSettings, choice, list, map, secret, string, type Setting, type SettingsOf } from '@muster/host'
+import { defineSettings, choice, int, list, map, parseBytes, secret, string, type Setting, type SettingsOf } from '@muster/host'
 import { Labels, NodeName, NodeType } from '@muster/protocol'
 import { allowListProblem } from '@muster/source'
 import type { z } from 'zod'
@@ -53,6 +53,17 @@ export const workerSettings = defineSettings({
     check: orEmpty((text) =>
       /^[a-z0-9][a-z0-9.-]{0,63}$/.test(text) ? null : `"${text}" is not a capability: 1–64 characters of a–z, 0–9, . and -`,
     ),
+  }),
+  maxReplicas: int({
+    flag: 'max-replicas',
+    min: 0,
+    max: 65_536,
+    help: 'how many replicas of models this machine runs at most; 0: as many as there is memory for (default: 0)',
+  }),
+  maxMemory: string({
+    flag: 'max-memory',
+    help: 'how much of its memory (RAM) replicas may use, e.g. 12GB or 512MiB; "": all (default: all)',
+    check: orEmpty((text) => ((parseBytes(text) ?? 0) > 0 ? null : `"${text}" is not an amount of memory: use 12GB or 512MiB`)),
   }),
   allowSource: list({
     flag: 'allow-source',

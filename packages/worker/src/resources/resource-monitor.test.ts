@@ -54,6 +54,13 @@ describe('resources', () => {
     end()
   })
 
+  it('are what an operator lets replicas have', async () => {
+    const { monitor, end } = world({ limits: { maxReplicas: 3, maxMemoryBytes: 2 * GiB } })
+    await monitor.ready
+    expect(monitor.resources()).toMatchObject({ total_ram: 2 * GiB, available_ram: 2 * GiB, total_vram: 24 * GiB, max_replicas: 3 })
+    end()
+  })
+
   it('F16 are unknown, not zero, before anything was read', () => {
     const { monitor, end } = world()
     expect(monitor.resources()).toMatchObject({ cpus: null, total_ram: null, total_vram: null, available_disk: null, gpu_vendor: null })

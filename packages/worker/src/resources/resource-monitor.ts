@@ -2,6 +2,7 @@
 import type { Clock, Log } from '@muster/host'
 import type { Resources } from '@muster/protocol'
 import { detectCapability } from '../capability.ts'
+import { applyLimits, noLimits, type Limits } from './apply-limits.ts'
 import { assembleResources } from './assemble-resources.ts'
 import type { HostFiles } from './host-files.ts'
 import { keepFresh, type Fresh } from './keep-fresh.ts'
@@ -17,6 +18,7 @@ export type MonitorDeps = Readonly<{
   runtime: Runtime
   /** Set by the operator, who then also answers for small GPUs. */
   forcedCapability: string | null
+  limits?: Limits
   clock: Clock
   log: Log
   signal: AbortSignal
@@ -35,7 +37,7 @@ const readyAfterMs = 10_000
 const staleAfterMs = 60_000
 
 export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
-  const { files, runtime, dataDir, forcedCapability, clock, log, signal } = deps
+  const { files, runtime, dataDir, forcedCapability, limits = noLimits, clock, log, signal } = deps
   const loop = { clock, log, signal }
   const machine = keepFresh({ ...loop, what: 'memory', everyMs: 10_000, read: () => readMachine({ files, runtime }) })
   const disk = keepFresh({ ...loop, what: 'disk', everyMs: 10_000, read: () => files.space(dataDir) })
@@ -53,7 +55,7 @@ export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
       () => undefined,
       () => undefined,
     ),
-    resources: () => assembleResources(readings(), smallestGpuBytes),
+    resources: () => applyLimits(assembleResources(readings(), smallestGpuBytes), limits),
     capability: () => {
       if (forcedCapability !== null) return forcedCapability
       const reading = gpus.latest()?.value ?? { gpus: [], cudaMajor: null, kfd: false, vulkan: false }
