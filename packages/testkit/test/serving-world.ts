@@ -18,10 +18,14 @@ export interface ServingWorld extends AsyncDisposable {
   addNode(name: string): Promise<StubGateway>
   addModel(name: string, scheduling?: object): Promise<void>
   /** A replica that is ready there; returns its id once the controller routes to it. */
-  addReplica(model: string, node: StubGateway): Promise<string>
+  addReplica(model: string, node: StubGateway, options?: ReplicaOptions): Promise<string>
   /** Waits until the controller knows that many replicas of it. */
   untilRoutable(model: string): Promise<void>
   chat(model: string, more?: object, options?: ChatOptions): Promise<Response>
+}
+export interface ReplicaOptions {
+  /** It came up in the place of others that serve, and has to be asked something first. */
+  readonly isDue?: boolean
 }
 export interface ChatOptions {
   readonly headers?: Record<string, string>
@@ -114,7 +118,7 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
       await db.query(`insert into models (name, config, revision, backend, used_at) values ($1, $2, 'r1', 'stub', now())`, [name, config])
       await untilRoutable(name)
     },
-    async addReplica(model, node) {
+    async addReplica(model, node, { isDue = false } = {}) {
       const id = `r-${newId()}`
       const slot = slots.get(model) ?? 0
       slots.set(model, slot + 1)
@@ -122,9 +126,9 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
       await db.query('begin')
       await db.query('update models set asked_replicas = $2, used_at = now() where name = $1', [model, slot + 1])
       await db.query(
-        `insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, ready_at, op_id)
-         values ($1, $2, 'r1', $3, $3, $4, 'stub', '{}', 'ready', now(), $1)`,
-        [id, model, slot, node.nodeId],
+        `insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, ready_at, op_id, checked)
+         values ($1, $2, 'r1', $3, $3, $4, 'stub', '{}', 'ready', now(), $1, $5)`,
+        [id, model, slot, node.nodeId, isDue ? 'due' : 'passed'],
       )
       await db.query(
         `insert into loads (model, purpose, slot, revision, state, node_id, replica_id, op_id, epoch) values ($1, 'serve', $2, 'r1', 'ready', $3, $4, $4, 1)`,

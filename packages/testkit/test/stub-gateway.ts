@@ -25,6 +25,8 @@ export interface StubGateway extends AsyncDisposable {
   open(replica?: string): number
   /** Until told otherwise a replica answers with a short completion. */
   behave(replica: string, behave: Behave): void
+  /** The same for all of which nothing else was said, also for those that come. */
+  behaveUnlessTold(behave: Behave): void
   /** How it answers when it is asked for logs. */
   logs(answer: (url: string, response: ServerResponse) => void): void
   /** Ends every connection as `kill -9` would. */
@@ -67,6 +69,7 @@ export async function startStubGateway({
 }): Promise<StubGateway> {
   const requests: StubRequest[] = []
   const behaviours = new Map<string, Behave>()
+  let usual: Behave = (request, response) => answerJson(completion(`from ${request.replica}`))(request, response)
   const sockets = new Set<Socket>()
   const open: string[] = []
   const openOf = (replica?: string): number => (replica === undefined ? open : open.filter((each) => each === replica)).length
@@ -98,7 +101,7 @@ export async function startStubGateway({
       requests.push(seen)
       response.setHeader('x-muster-replica', replica)
       response.setHeader('x-muster-in-flight', openOf(replica))
-      await (behaviours.get(replica) ?? answerJson(completion(`from ${replica}`)))(seen, response)
+      await (behaviours.get(replica) ?? usual)(seen, response)
     })().catch(() => response.destroy())
   })
   server.on('connection', (socket) => {
@@ -122,6 +125,7 @@ export async function startStubGateway({
     requests,
     open: openOf,
     behave: (replica, behave) => void behaviours.set(replica, behave),
+    behaveUnlessTold: (behave) => void (usual = behave),
     logs: (answer) => (onLogs = answer),
     cut,
     stop,

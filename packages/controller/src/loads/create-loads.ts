@@ -14,6 +14,7 @@ import {
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { Wishes } from '../operations/submit.ts'
 import { createPlace, type Place, type PlaceDeps } from '../placement/candidates.ts'
+import { createReplicaChecks } from '../replicas/check-replicas.ts'
 import { createReplicaListener } from '../replicas/listen.ts'
 import { viewReplica } from '../replicas/view.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'
@@ -93,6 +94,10 @@ export function createLoads(deps: LoadsDeps) {
     idleMs: settings.idleScaleDown,
     intervalMs: settings.reconcileInterval,
   })
+  const checks = createReplicaChecks({
+    ...{ checks: store.replicaChecks, loads, advance, holder, clock, log },
+    intervalMs: settings.reconcileInterval,
+  })
   const listener = createReplicaListener({ bus, loads, replicas, nodes, advance, unload, clock, log })
   const statuses = createLoadStatuses({ loads, replicas, nodes, heard, installBytes: installBytesOf(store) })
   return {
@@ -107,6 +112,7 @@ export function createLoads(deps: LoadsDeps) {
     /** What changed, by kind: nodes decide where what found no place could go. */
     noteChanges(kinds: ReadonlySet<string>): void {
       if (kinds.has('node')) loop.noteNodes()
+      if (kinds.has('node') || kinds.has('replica')) checks.wake()
       if (['model', 'replica', 'operation', 'backend'].some((kind) => kinds.has(kind))) loop.wake()
     },
     /** Wishes for backends came to their end on these nodes: loads that wait for one are looked at. */
@@ -118,7 +124,7 @@ export function createLoads(deps: LoadsDeps) {
     },
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      await Promise.all([loop.run(signal), listener.run(signal)])
+      await Promise.all([loop.run(signal), listener.run(signal), checks.run(signal)])
     },
   }
 }

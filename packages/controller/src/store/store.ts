@@ -21,6 +21,7 @@ import { OperationStore } from './operations.ts'
 import { PlacementStore } from './placement.ts'
 import { PulseStore } from './pulses.ts'
 import { ReopenStore } from './reopen.ts'
+import { ReplicaCheckStore } from './replica-checks.ts'
 import { ReplicaStore } from './replicas.ts'
 import { RolloutStore } from './rollouts.ts'
 import { RouteStore } from './routes.ts'
@@ -54,6 +55,7 @@ export function createStore(db: Kysely<Database>) {
     placement: new PlacementStore(db),
     pulses: new PulseStore(db),
     reopen: new ReopenStore(db),
+    replicaChecks: new ReplicaCheckStore(db),
     replicas: new ReplicaStore(db),
     rollouts: new RolloutStore(db),
     routes: new RouteStore(db),

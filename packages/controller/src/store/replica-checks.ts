@@ -1,0 +1,104 @@
+// Every query about replicas that have to be asked something before they get requests. By lease: nothing is locked while one
+// is asked, and who lost it writes nothing.
+import { Secret } from '@muster/host'
+import { ModelName, NodeId, ReplicaId } from '@muster/protocol'
+import { sql, type Kysely } from 'kysely'
+import { z } from 'zod'
+import { retryConflicts } from './retry-conflicts.ts'
+import type { Database } from './tables.ts'
+
+export interface DueCheck {
+  readonly id: ReplicaId
+  readonly model: ModelName
+  readonly usecases: readonly string[]
+  readonly nodeId: NodeId
+  readonly nodeName: string
+  readonly gatewayUrl: string
+  readonly gatewaySecret: Secret
+  /** By the database's clock. */
+  readonly readyForMs: number
+}
+
+type Row = Readonly<{
+  id: string
+  model: string
+  usecases: unknown
+  node_id: string
+  node_name: string
+  gateway_url: string
+  gateway_secret: string
+  ready_for_ms: number
+}>
+
+const Usecases = z.array(z.string()).catch([])
+
+/** Ready and in the place of a load, which is told when it fails; on a node that can be asked, also one that is being drained. */
+const isDue = sql`
+  r.state = 'ready' and r.checked = 'due' and n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes'
+  and exists (select from loads l where l.replica_id = r.id and l.state = 'ready')`
+
+export class ReplicaCheckStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  /** The oldest first; they are this holder's until the lease ends. */
+  async take({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<DueCheck[]> {
+    const { rows } = await sql<Row>`
+      with due as (
+        select r.id from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
+        where ${isDue} and coalesce(r.check_until < now(), true)
+        order by r.ready_at, r.id limit ${limit} for update of r skip locked
+      ), taken as (
+        update replicas r set check_holder = ${holder}, check_until = now() + make_interval(secs => ${leaseMs / 1000})
+        from due where r.id = due.id returning r.*
+      )
+      select t.id, t.model, m.config -> 'known_usecases' as usecases, t.node_id, n.name as node_name, n.gateway_url, n.gateway_secret,
+        extract(epoch from now() - t.ready_at)::float8 * 1000 as ready_for_ms
+      from taken t join models m on m.name = t.model join nodes n on n.id = t.node_id`.execute(this.#db)
+    return rows.map((row) => ({
+      id: ReplicaId.parse(row.id),
+      model: ModelName.parse(row.model),
+      usecases: Usecases.parse(row.usecases),
+      nodeId: NodeId.parse(row.node_id),
+      nodeName: row.node_name,
+      gatewayUrl: row.gateway_url,
+      gatewaySecret: new Secret(row.gateway_secret),
+      readyForMs: row.ready_for_ms,
+    }))
+  }
+
+  /** For that much longer it is this holder's, and then anybody's. False: it is not any more, or there is nothing to check. */
+  async keep(id: ReplicaId, { holder, forMs }: { holder: string; forMs: number }): Promise<boolean> {
+    const { numAffectedRows } = await sql`
+      update replicas set check_until = now() + make_interval(secs => ${forMs / 1000})
+      where id = ${id} and state = 'ready' and checked = 'due' and check_holder = ${holder}`.execute(this.#db)
+    return numAffectedRows === 1n
+  }
+
+  /** From now on it may get requests. False: it is not this holder's any more. */
+  async pass(id: ReplicaId, holder: string): Promise<boolean> {
+    const pass = sql`
+      update replicas set checked = 'passed', check_holder = null, check_until = null
+      where id = ${id} and state = 'ready' and checked = 'due' and check_holder = ${holder}`
+    const { numAffectedRows } = await retryConflicts(() => pass.execute(this.#db))
+    return numAffectedRows === 1n
+  }
+
+  /** Its load has been told. */
+  async fail(id: ReplicaId): Promise<void> {
+    const fail = sql`
+      update replicas set checked = 'failed', check_holder = null, check_until = null where id = ${id} and state <> 'ready' and checked = 'due'`
+    await retryConflicts(() => fail.execute(this.#db))
+  }
+
+  /** In how many milliseconds one is to be taken; null: none is known of. */
+  async nextDue(): Promise<number | null> {
+    const { rows } = await sql<{ in_ms: number | null }>`
+      select min(greatest(coalesce(extract(epoch from r.check_until - now())::float8 * 1000, 0), 0)) as in_ms
+      from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id where ${isDue}`.execute(this.#db)
+    return rows[0]?.in_ms ?? null
+  }
+}
