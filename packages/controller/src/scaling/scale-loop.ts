@@ -7,7 +7,7 @@ import type { Scaled, ScalingStore } from '../store/scaling.ts'
 import { decideScaling } from './decide.ts'
 
 export interface ScaleLoopDeps {
-  readonly scaling: ScalingStore
+  readonly scaling: Pick<ScalingStore, 'list' | 'write'>
   /** As its worker said it last. */
   readonly inFlight: (id: ReplicaId) => number
   /** Heartbeats have come for long enough to know how busy everybody is. A controller that heard nothing takes all for idle. */

@@ -1,0 +1,42 @@
+import { silentLog, systemClock } from '@muster/host'
+import { ModelName, ReplicaId } from '@muster/protocol'
+import { waitFor } from '@muster/testkit'
+import { expect, it } from 'vitest'
+import type { ScalableModel, Scaled } from '../store/scaling.ts'
+import { createScaleLoop } from './scale-loop.ts'
+
+it('decides nothing before it has listened long enough, and writes nothing when nothing is different', async () => {
+  const seen = { asked: 0, listed: 0, written: [] as Scaled[][] }
+  const tiny: ScalableModel = {
+    ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 2 }, askedReplicas: 1, isHeld: false },
+    ...{ busySince: 5_000, slackSince: null, loads: 1, failed: 0, ready: [ReplicaId.parse('r-1')] },
+  }
+  const loop = createScaleLoop({
+    scaling: {
+      list: async () => {
+        seen.listed += 1
+        // Busy for too short, and then for long enough.
+        return { now: seen.listed === 1 ? 14_999 : 15_000, models: [tiny] }
+      },
+      write: async (changes) => {
+        seen.written.push([...changes])
+        return []
+      },
+    },
+    inFlight: () => 1,
+    isInformed: () => {
+      seen.asked += 1
+      return seen.asked > 3
+    },
+    ...{ idleMs: 1_000, log: silentLog },
+    clock: { ...systemClock, sleep: (_, signal) => systemClock.sleep(1, signal) },
+  })
+  const stopping = new AbortController()
+  const running = loop.run(stopping.signal)
+  await waitFor(() => seen.listed >= 2, { what: 'two looks' })
+  stopping.abort()
+  await running
+  expect(seen.asked - seen.listed).toBe(3)
+  expect(seen.written[0]).toEqual([])
+  expect(seen.written[1]).toMatchObject([{ from: { name: 'tiny' }, to: { askedReplicas: 2, busySince: null } }])
+})
