@@ -168,6 +168,18 @@ describe('backends upgrade', () => {
     ])
   })
 
+  it('says how a rollout goes, and shows its rings beforehand', async () => {
+    const args = ['--canary', '2', '--max-parallel', '4', '--min-healthy-time', '1m']
+    expect((await muster('backends', 'upgrade', 'a', ...args, '--no-wait')).code).toBe(0)
+    const rollout = { canary: 2, max_parallel: 4, min_healthy_time: '1m' }
+    expect(changes()).toMatchObject([{ path: '/api/backends/a/upgrade', body: { strategy: 'rolling', rollout } }])
+    const nodes = ['gpu-1', 'gpu-2', 'idle'].map((name, index) => operationNode({ node_name: name, ring: index < 2 ? index + 1 : null }))
+    controller.answer(backendRoutes.upgrade, operationView({ nodes }))
+    const shown = (await muster('backends', 'upgrade', 'a', '--dry-run')).stdout
+    expect(shown).toMatch(/NODE +RING +STATUS/)
+    expect(shown).toMatch(/gpu-2 +2 .*\n.*idle +- /)
+  })
+
   it('lets one that is refused stop no other, and fails', async () => {
     controller.reply(backendRoutes.upgrade, ({ path }, response) => {
       const isThere = path !== '/api/backends/a/upgrade'
@@ -190,12 +202,19 @@ describe('backends upgrade', () => {
     expect(changes().slice(1)).toMatchObject([{ path: '/api/backends/llama/upgrade', body: { strategy: 'rolling', nodes: ['node-b'] } }])
   })
 
-  it.each([[[]], [['a', '--all']], [['a', 'b', '--dry-run']], [['a', '--strategy', 'magic']], [['a b']]])(
-    '%j is wrong usage',
-    async (args) => {
-      expect(await muster('backends', 'upgrade', ...args)).toMatchObject({ code: 2, stdout: '' })
-    },
-  )
+  it.each([
+    [[]],
+    [['a', '--all']],
+    [['a', 'b', '--dry-run']],
+    [['a', '--strategy', 'magic']],
+    [['a b']],
+    [['a', '--canary', '0']],
+    [['a', '--max-parallel', 'all']],
+    [['a', '--min-healthy-time', '10']],
+    [['a', '--strategy', 'recreate', '--canary', '1']],
+  ])('%j is wrong usage', async (args) => {
+    expect(await muster('backends', 'upgrade', ...args)).toMatchObject({ code: 2, stdout: '' })
+  })
 })
 
 describe('lists', () => {

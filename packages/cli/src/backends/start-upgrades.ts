@@ -1,6 +1,6 @@
 // Starts one upgrade for each backend that is meant. One that is refused stops no other; it is told, and counts as failed.
 import { newId } from '@muster/host'
-import { type BackendName, backendRoutes, type NodeId, type Strategy, type BackendView } from '@muster/protocol'
+import { type BackendName, backendRoutes, type NodeId, type Rollout, type Strategy, type BackendView } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ClientCall } from '../commands/client-command.ts'
 import type { Started } from '../operations/follow-started.ts'
@@ -12,6 +12,8 @@ export interface UpgradeWish {
   /** Null: all that have an upgrade or drift. */
   readonly names: readonly BackendName[] | null
   readonly strategy: Strategy | undefined
+  /** Null: as the server has it. */
+  readonly rollout: Rollout | null
   readonly isDry: boolean
 }
 
@@ -22,8 +24,8 @@ interface OnNodes extends UpgradeWish {
 export async function startUpgrades(call: ClientCall, wish: OnNodes): Promise<WishAnswer | Started> {
   const [only, ...others] = wish.names ?? []
   if (only !== undefined && others.length === 0) return upgradeOne(call, only, wish)
-  if (wish.names === null && wish.strategy === undefined && wish.nodes === undefined) return upgradeAll(call)
-  // The route for all takes neither: then this is the list of those that are meant.
+  if (wish.names === null && wish.strategy === undefined && wish.rollout === null && wish.nodes === undefined) return upgradeAll(call)
+  // The route for all takes none of it: then this is the list of those that are meant.
   const meant = wish.names?.map((name) => ({ name, nodes: wish.nodes })) ?? (await upgradable(call, wish))
   const operations: { backend: string; operation_id: unknown }[] = []
   const ids: Started['ids'][number][] = []
@@ -42,8 +44,13 @@ export async function startUpgrades(call: ClientCall, wish: OnNodes): Promise<Wi
   return { raw: { operations }, ids, hasFailed: ids.length < meant.length }
 }
 
-function upgradeOne({ api }: ClientCall, name: BackendName, { strategy = 'rolling', nodes, isDry }: OnNodes): Promise<WishAnswer> {
-  const body = { strategy, ...(nodes === undefined ? {} : { nodes: [...nodes] }), ...(isDry ? { dry_run: true } : {}) }
+function upgradeOne({ api }: ClientCall, name: BackendName, { strategy = 'rolling', rollout, nodes, isDry }: OnNodes): Promise<WishAnswer> {
+  const body = {
+    strategy,
+    ...(rollout === null ? {} : { rollout }),
+    ...(nodes === undefined ? {} : { nodes: [...nodes] }),
+    ...(isDry ? { dry_run: true } : {}),
+  }
   return api.call(backendRoutes.upgrade, { params: { name }, body, idempotencyKey: newId() })
 }
 

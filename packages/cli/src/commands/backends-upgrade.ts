@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import { Strategy } from '@muster/protocol'
 import { answerWish } from '../backends/answer-wish.ts'
 import { parseBackendName } from '../backends/backend-name.ts'
+import { rolloutOf, rolloutOptions } from '../backends/rollout-options.ts'
 import { startUpgrades, type UpgradeWish } from '../backends/start-upgrades.ts'
 import { dryRunOption, namedNodes, nodeOption } from '../backends/target-options.ts'
 import { usageError } from '../cli-error.ts'
@@ -15,11 +16,13 @@ export const backendsUpgrade = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'upgrade',
     summary: 'Upgrade backends where they are installed',
-    details: 'rolling: the new build is installed and checked beside the old one before it takes over. recreate: stop, replace.',
+    details:
+      'rolling: the new build is installed and checked beside the old one before it takes over, on one ring of nodes after the other; if one fails, all return to the old build. recreate: stop, replace, everywhere at once.',
     arguments: [['[name...]', 'of the backends; or use --all']],
     options: [
       new Option('--all', 'every backend that has a newer build, or differs between nodes'),
       new Option('--strategy <strategy>', 'how to replace what runs (default: rolling)').choices(Strategy.options),
+      ...rolloutOptions(),
       nodeOption(),
       dryRunOption(),
       ...followOptions(),
@@ -27,6 +30,7 @@ export const backendsUpgrade = (parent: Command, shell: Shell): Command =>
     examples: [
       'muster backends upgrade llama',
       'muster backends upgrade --all --wait=1h',
+      'muster backends upgrade llama --canary 2 --max-parallel 4 --min-healthy-time 1m',
       'muster backends upgrade llama --strategy recreate --node gpu-1',
     ],
     run: async (call) => {
@@ -40,10 +44,12 @@ export const backendsUpgrade = (parent: Command, shell: Shell): Command =>
     },
   })
 
-function wishOf({ words, option, flag }: ClientCall): UpgradeWish {
+function wishOf(call: ClientCall): UpgradeWish {
+  const { words, option, flag } = call
   const isAll = flag('all')
   if (isAll === words.length > 0) throw usageError(isAll ? 'give names or --all, not both' : 'name the backends to upgrade, or give --all')
   const isDry = flag('dryRun')
   if (isDry && words.length !== 1) throw usageError('--dry-run shows one backend at a time: name it')
-  return { names: isAll ? null : words.map(parseBackendName), strategy: Strategy.optional().parse(option('strategy')), isDry }
+  const strategy = Strategy.optional().parse(option('strategy'))
+  return { names: isAll ? null : words.map(parseBackendName), strategy, rollout: rolloutOf(call, strategy), isDry }
 }

@@ -24,14 +24,17 @@ export const operationColumns = (clock: Pick<Clock, 'now'>): Column<OperationVie
   { heading: 'MESSAGE', cell: (operation) => operation.message || nodesDone(operation), shrinks: true },
 ]
 
-const nodeColumns = (now: number): Column<OperationNode>[] => [
+const nodeColumns = (nodes: readonly OperationNode[], now: number): Column<OperationNode>[] => [
   { heading: 'NODE', cell: (node) => node.node_name || node.node_id, shrinks: true },
+  ...(nodes.some(({ ring }) => ring !== null) ? [ringColumn] : []),
   { heading: 'STATUS', cell: (node) => node.status },
   { heading: 'PHASE', cell: (node) => node.phase ?? '' },
   { heading: 'DONE', cell: (node) => percentText(node.percentage), align: 'right' },
   { heading: 'BYTES', cell: (node) => bytesText(node.current, node.total), align: 'right' },
   { heading: 'NOTE', cell: (node) => noteOf(node, now), shrinks: true },
 ]
+
+const ringColumn: Column<OperationNode> = { heading: 'RING', cell: ({ ring }) => (ring === null ? '-' : String(ring)), align: 'right' }
 
 export function renderOperation(operation: OperationView, at: { now: number; width: number | null }): string {
   const ago = (moment: string): string => `${moment} (${formatAge(moment, at.now)} ago)`
@@ -46,5 +49,7 @@ export function renderOperation(operation: OperationView, at: { now: number; wid
     ['Asked for', `${ago(operation.created_at)} by ${operation.requested_by || 'somebody'}`],
     ['Finished', operation.finished_at === null ? 'not yet' : ago(operation.finished_at)],
   ])
-  return operation.nodes.length === 0 ? fields : `${fields}\n\n${renderTable(nodeColumns(at.now), operation.nodes, at.width)}`
+  return operation.nodes.length === 0
+    ? fields
+    : `${fields}\n\n${renderTable(nodeColumns(operation.nodes, at.now), operation.nodes, at.width)}`
 }

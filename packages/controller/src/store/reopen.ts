@@ -141,7 +141,7 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
       where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i
     ), opened as (
       update intents i set generation = nextval('intent_generation'), op_id = ${id}, attempts = 0, last_failure = null, cancel_asked = false,
-        plan = coalesce(i.plan -> 'rollback' -> 'plan', i.plan), is_held = a.is_held, is_parked = not node_may_be_tried(i.node_id), note = '',
+        plan = coalesce(i.plan -> 'rollback' -> 'plan', i.plan), is_held = a.is_held, is_parked = not node_may_be_tried(i.node_id),
         state = 'waiting', next_at = now(), was_sent = false, is_overdue = false, finished_at = null, wished_at = now(), asked_at = null,
         phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null, tried_since = i.epoch + 1, revision = i.revision + 1
       from again a where i.node_id = a.node_id and i.backend = a.backend
