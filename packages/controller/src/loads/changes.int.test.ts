@@ -171,6 +171,20 @@ describe('an edit', () => {
   })
 })
 
+it('two controllers that decide at once never let two go', async () => {
+  await world.addModel('tiny', one)
+  const tiny = ModelName.parse('tiny')
+  await world.store.loads.add([0, 1].map((slot) => ({ model: tiny, slot, pin: null, needsCheck: false })))
+  const { rows: among } = await world.store.loads.listSets()
+  const drop = async (slot: number) => {
+    const from = among.find(({ load }) => load.slot === slot)
+    if (from === undefined) throw new Error('it is there')
+    return await world.store.loads.apply({ from, to: 'gone', replicas: [], among })
+  }
+  expect((await Promise.all([drop(0), drop(1)])).toSorted()).toEqual(['moved', 'written'])
+  expect(await slots()).toHaveLength(1)
+})
+
 it('another version of the backend comes up beside the old one, on the node that has it', async () => {
   await controller()
   const { worker, old } = await up(one, oldDigest)

@@ -143,13 +143,19 @@ export class LoadStore {
   /** All loads, or those of one model, with what decides which of them take the place of which. */
   async listSets(model: ModelName | null = null): Promise<Read<ListedLoad>> {
     const { rows } = await sql<SetRow>`
+      with listed as (
+        select distinct on (n.id, b ->> 'name') n.id as node_id, b ->> 'name' as backend, b ->> 'digest' as digest
+        from nodes n, jsonb_array_elements(n.inventory) b
+        where n.id in (select o.node_id from loads o where o.state = 'ready' and (${model}::text is null or o.model = ${model}))
+      )
       select l.*, ${nowMs} as now_ms, r.checked, r.backend_digest, n.draining,
         coalesce(n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes', false) as is_here,
         coalesce(r.state = 'ready' and r.checked = 'passed' and (${isCaughtUp} or c.at < now() - interval '30 seconds'), false) as is_admitted,
-        (select b ->> 'digest' from jsonb_array_elements(n.inventory) b where b ->> 'name' = r.backend limit 1) as listed
+        i.digest as listed
       from loads l left join replicas r on l.state = 'ready' and r.id = l.replica_id
         left join changes c on c.kind = 'replica' and c.id = r.id
         left join nodes n on n.id = r.node_id left join node_pulses p on p.node_id = r.node_id
+        left join listed i on i.node_id = r.node_id and i.backend = r.backend
       where ${model}::text is null or l.model = ${model} order by l.model, l.purpose, l.slot`.execute(this.#db)
     return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => ({ ...fromLoadRow(row), ready: readyOf(row) })) }
   }
