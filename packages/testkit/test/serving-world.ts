@@ -17,6 +17,8 @@ export interface ServingWorld extends AsyncDisposable {
   /** A healthy node with its gateway. */
   addNode(name: string): Promise<StubGateway>
   addModel(name: string, scheduling?: object): Promise<void>
+  /** A model with a replica that is ready on each of these; returns their ids. */
+  serve(model: string, nodes: readonly StubGateway[], scheduling?: object): Promise<string[]>
   /** A replica that is ready there; returns its id once the controller routes to it. */
   addReplica(model: string, node: StubGateway, options?: ReplicaOptions): Promise<string>
   /** Waits until the controller knows that many replicas of it. */
@@ -87,6 +89,30 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
     })
   }
 
+  async function insertModel(name: string, more: object): Promise<void> {
+    const scheduling = { max_replicas: 0, ...more }
+    const config = { name, backend: 'stub', parameters: {}, files: [], options: {}, known_usecases: [], scheduling }
+    await db.query(`insert into models (name, config, revision, backend, used_at) values ($1, $2, 'r1', 'stub', now())`, [name, config])
+  }
+
+  /** With the load that holds it, as whoever brought it up would have left it. */
+  async function insertReplica(model: string, node: StubGateway, { isDue = false }: ReplicaOptions = {}): Promise<string> {
+    const id = `r-${newId()}`
+    const slot = slots.get(model) ?? 0
+    slots.set(model, slot + 1)
+    await db.query('update models set asked_replicas = $2, used_at = now() where name = $1', [model, slot + 1])
+    await db.query(
+      `insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, ready_at, op_id, checked)
+       values ($1, $2, 'r1', $3, $3, $4, 'stub', '{}', 'ready', now(), $1, $5)`,
+      [id, model, slot, node.nodeId, isDue ? 'due' : 'passed'],
+    )
+    await db.query(
+      `insert into loads (model, purpose, slot, revision, state, node_id, replica_id, op_id, epoch) values ($1, 'serve', $2, 'r1', 'ready', $3, $4, $4, 1)`,
+      [model, slot, node.nodeId, id],
+    )
+    return id
+  }
+
   const stop = async (): Promise<void> => {
     for (const each of [controller, ...others]) await each.stop()
     await bus.close()
@@ -106,34 +132,22 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
       return added
     },
     async addModel(name, scheduling = {}) {
-      const config = {
-        name,
-        backend: 'stub',
-        parameters: {},
-        files: [],
-        options: {},
-        known_usecases: [],
-        scheduling: { max_replicas: 0, ...scheduling },
-      }
-      await db.query(`insert into models (name, config, revision, backend, used_at) values ($1, $2, 'r1', 'stub', now())`, [name, config])
+      await insertModel(name, scheduling)
       await untilRoutable(name)
     },
-    async addReplica(model, node, { isDue = false } = {}) {
-      const id = `r-${newId()}`
-      const slot = slots.get(model) ?? 0
-      slots.set(model, slot + 1)
-      // With the load that holds it, as whoever brought it up would have left it.
+    async serve(name, nodes, scheduling = {}) {
+      // In one transaction: whoever looks after models sees all of it or nothing.
       await db.query('begin')
-      await db.query('update models set asked_replicas = $2, used_at = now() where name = $1', [model, slot + 1])
-      await db.query(
-        `insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, ready_at, op_id, checked)
-         values ($1, $2, 'r1', $3, $3, $4, 'stub', '{}', 'ready', now(), $1, $5)`,
-        [id, model, slot, node.nodeId, isDue ? 'due' : 'passed'],
-      )
-      await db.query(
-        `insert into loads (model, purpose, slot, revision, state, node_id, replica_id, op_id, epoch) values ($1, 'serve', $2, 'r1', 'ready', $3, $4, $4, 1)`,
-        [model, slot, node.nodeId, id],
-      )
+      await insertModel(name, scheduling)
+      const ids: string[] = []
+      for (const node of nodes) ids.push(await insertReplica(name, node))
+      await db.query('commit')
+      await untilRoutable(name)
+      return ids
+    },
+    async addReplica(model, node, options) {
+      await db.query('begin')
+      const id = await insertReplica(model, node, options)
       await db.query('commit')
       return id
     },

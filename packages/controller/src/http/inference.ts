@@ -6,6 +6,7 @@ import { newId, type Clock, type Log } from '@muster/host'
 import { inferenceRoutes } from '@muster/protocol'
 import type { Inference } from '../inference/serve.ts'
 import { ClientLink } from '../routing/client-link.ts'
+import { prefixKeyOf } from '../routing/prefix-key.ts'
 import { authorize, checkHost, type AuthorizeDeps } from './authorize.ts'
 import { isTooDeep, tooDeepMessage } from './json-depth.ts'
 import { HttpError, starting, toHttpError } from './http-error.ts'
@@ -83,15 +84,16 @@ async function answerTo(
   await authorize(caller, 'inference', { provenance, deps })
   using body = await bodies.read(request)
   if (body === null) return null
-  const asked = parseAsked(body.bytes)
+  const asked = parseAsked(body.bytes, { path, isKeyed: (model) => inference.find(model)?.policy !== 'least' })
   if ('status' in asked) return asked
   if (!(await inference.isKnown(asked.model))) return modelNotFound(asked.model)
   if (!asked.isStreamValid) return invalidField('stream', 'stream is true or false')
-  const { model } = asked
+  const { model, key } = asked
   const accept = headerOf(request, 'accept') ?? '*/*'
   const refusal = await inference.serve({
     requestId,
     model,
+    key,
     path,
     accept,
     contentType: 'application/json',
@@ -107,7 +109,14 @@ const headerOf = ({ headers }: IncomingMessage, name: string): string | undefine
   return typeof value === 'string' ? value : value?.[0]
 }
 
-function parseAsked(bytes: Buffer): { model: string; isStreamValid: boolean } | InferenceAnswer {
+interface Asked {
+  readonly model: string
+  /** Of how it begins. What was parsed is not kept: it is larger than the bytes. */
+  readonly key: number | null
+  readonly isStreamValid: boolean
+}
+
+function parseAsked(bytes: Buffer, about: { path: string; isKeyed: (model: string) => boolean }): Asked | InferenceAnswer {
   if (!isUtf8(bytes)) throw new HttpError(400, 'invalid', 'the body is not JSON: it is not UTF-8')
   if (isTooDeep(bytes)) throw new HttpError(400, 'invalid', tooDeepMessage)
   let parsed: unknown
@@ -122,7 +131,8 @@ function parseAsked(bytes: Buffer): { model: string; isStreamValid: boolean } | 
   if (typeof model !== 'string' || model === '')
     return invalidField('model', 'the body needs a model: its name, as GET /v1/models lists it')
   const stream = 'stream' in parsed ? parsed.stream : undefined
-  return { model, isStreamValid: stream === undefined || stream === null || typeof stream === 'boolean' }
+  const key = about.isKeyed(model) ? prefixKeyOf(about.path, parsed) : null
+  return { model, key, isStreamValid: stream === undefined || stream === null || typeof stream === 'boolean' }
 }
 
 function send(response: ServerResponse, answer: InferenceAnswer, { requestId, ms }: { requestId: string; ms: number }): void {

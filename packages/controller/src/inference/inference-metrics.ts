@@ -27,6 +27,19 @@ export function createInferenceMetrics(registry: Registry) {
     buckets: seconds,
     registers,
   })
+  const queue = new Histogram({
+    name: 'muster_queue_seconds',
+    help: 'From a request to its being sent to a replica',
+    labelNames: ['model'],
+    buckets: [0.001, ...seconds],
+    registers,
+  })
+  const affinity = new Counter({
+    name: 'muster_affinity_total',
+    help: 'Requests with a conversation: whether they went to the replica that it prefers',
+    labelNames: ['result'],
+    registers,
+  })
   return {
     inFlight: new Gauge({ name: 'muster_inference_in_flight', help: 'Requests that are with a replica now', registers }),
     waiting: new Gauge({ name: 'muster_inference_waiting', help: 'Requests that wait for a model to come up', registers }),
@@ -35,9 +48,11 @@ export function createInferenceMetrics(registry: Registry) {
       help: 'Requests sent to another replica before an answer began',
       registers,
     }),
-    served({ model, nodeId, outcome, ms, firstByteMs }: Served): void {
+    served({ model, nodeId, outcome, ms, queueMs, because, firstByteMs }: Served): void {
       requests.inc({ model, node: nodeId ?? '', outcome })
       duration.observe({ model }, ms / 1000)
+      if (queueMs !== null) queue.observe({ model }, queueMs / 1000)
+      if (because !== null && because !== 'fewest') affinity.inc({ result: because === 'prefix' ? 'hit' : 'moved' })
       if (firstByteMs !== null) firstByte.observe({ model }, firstByteMs / 1000)
     },
   }

@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '@muster/host'
 import { ModelName } from '@muster/protocol'
+import type { Because } from '../routing/choose.ts'
 import type { ClientLink } from '../routing/client-link.ts'
 import type { Dispatch, DispatchEnd } from '../routing/dispatch.ts'
 import type { ReplicaTable, Route } from '../routing/replica-table.ts'
@@ -13,6 +14,8 @@ import type { Usage } from './usage.ts'
 export interface InferenceCall {
   readonly requestId: string
   readonly model: string
+  /** Of the beginning of what is asked. */
+  readonly key: number | null
   readonly path: string
   readonly contentType: string
   readonly accept: string
@@ -30,6 +33,10 @@ export interface Served {
   readonly nodeId: string | null
   readonly outcome: Outcome
   readonly ms: number
+  /** Until it was sent to a replica for the first time; null when it never was. */
+  readonly queueMs: number | null
+  /** Why that one. */
+  readonly because: Because | null
   /** Until the first byte of an answer; null when there was none. */
   readonly firstByteMs: number | null
   readonly usage: Usage
@@ -67,12 +74,21 @@ export function createInference(deps: InferenceDeps) {
   }
 }
 
+/** As `x-muster-reason` says it. */
+const reasons: Readonly<Record<Because, string>> = {
+  prefix: 'prefix',
+  prefix_full: 'prefix: its first choice was full',
+  prefix_absent: 'prefix: its first choice does not answer',
+  fewest: 'fewest requests under way',
+}
+
 class Serving {
   readonly #call: InferenceCall
   readonly #deps: InferenceDeps
   readonly #relay: Relay
   readonly #beganAt: number
   #sentAt: number | null = null
+  #first: { readonly at: number; readonly because: Because } | null = null
   #firstByteAt: number | null = null
   #route: Route | null = null
   #tries = 0
@@ -92,17 +108,18 @@ class Serving {
 
   async run(): Promise<Refusal | null> {
     const { dispatch, cold, loadWaitMs, onAsked } = this.#deps
-    const { model, path, body, link } = this.#call
+    const { model, key, path, body, link } = this.#call
     using relay = this.#relay
     using _ = onAsked(model)
     const deadline = this.#beganAt + loadWaitMs
     const end = await dispatch.send<ColdRefusal>({
       model,
+      key,
       link,
       sink: relay,
       outgoing: { path, body, headers: this.#outgoingHeaders() },
       whenNone: (isRoutable) => cold.wait(model, { isRoutable, link, deadline }),
-      onSend: (route) => this.#onSend(route),
+      onSend: (route, because) => this.#onSend(route, because),
     })
     const refusal = refusalOf(end)
     this.#tell(end, refusal)
@@ -114,9 +131,10 @@ class Serving {
     return ['content-type', contentType, 'accept', accept, 'x-request-id', requestId]
   }
 
-  #onSend(route: Route): Disposable {
+  #onSend(route: Route, because: Because): Disposable {
     this.#route = route
     this.#sentAt = this.#deps.clock.monotonic()
+    this.#first ??= { at: this.#sentAt, because }
     this.#tries += 1
     return this.#deps.onSend(route)
   }
@@ -127,7 +145,7 @@ class Serving {
     const timing = `route;dur=${(sentAt - this.#beganAt).toFixed(1)}, backend;dur=${(now - sentAt).toFixed(1)}`
     const always = ['x-request-id', this.#call.requestId, 'server-timing', timing, 'x-content-type-options', 'nosniff']
     if (!this.#deps.exposeRouting) return always
-    const reason = this.#tries > 1 ? 'another replica did not answer' : 'fewest requests under way'
+    const reason = this.#tries > 1 ? 'another replica did not answer' : reasons[this.#first?.because ?? 'fewest']
     return [...always, 'x-muster-node', route.nodeId, 'x-muster-replica', route.replicaId, 'x-muster-reason', reason]
   }
 
@@ -138,6 +156,8 @@ class Serving {
       nodeId: this.#route?.nodeId ?? null,
       outcome: refusal?.kind ?? this.#outcomeOf(end),
       ms: clock.monotonic() - this.#beganAt,
+      queueMs: this.#first === null ? null : this.#first.at - this.#beganAt,
+      because: this.#first?.because ?? null,
       firstByteMs: this.#firstByteAt === null ? null : this.#firstByteAt - this.#beganAt,
       usage: this.#relay.usage(),
     })

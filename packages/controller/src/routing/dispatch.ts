@@ -2,7 +2,7 @@
 // query anywhere on this way: the table is memory, and so are the counts.
 import type { Log } from '@muster/host'
 import { attempt, type AttemptRequest } from './attempt.ts'
-import { choose } from './choose.ts'
+import { choose, type Because, type Chosen } from './choose.ts'
 import type { Gateways } from './gateways.ts'
 import type { InFlight } from './in-flight.ts'
 import type { KnownLoad } from './known-load.ts'
@@ -24,10 +24,12 @@ export interface DispatchDeps {
 }
 export interface DispatchRequest<Refusal> extends Omit<AttemptRequest, 'onTold'> {
   readonly model: string
+  /** Of the beginning of what is asked; null when there is none. */
+  readonly key: number | null
   /** There is nobody to ask: waits until that may be different (null), or says why it never will. */
   readonly whenNone: (isRoutable: () => boolean) => Promise<Refusal | null>
   /** Told what it is sent to; what is given back is disposed of when that is over. */
-  readonly onSend: (route: Route) => Disposable
+  readonly onSend: (route: Route, because: Because) => Disposable
 }
 export type DispatchEnd<Refusal> =
   | { readonly kind: 'answered' | 'cut' | 'gone' }
@@ -40,11 +42,19 @@ export function createDispatch(deps: DispatchDeps) {
   const { table, inFlight, load, suspects, gateways, log } = deps
   let turn = 0
 
-  function pick(model: string, tried: ReadonlyMap<string, boolean>): Route | null {
-    const candidates = table.find(model)?.replicas ?? []
+  function pick(
+    { model, key }: Pick<DispatchRequest<unknown>, 'model' | 'key'>,
+    tried: ReadonlyMap<string, boolean>,
+  ): Chosen<Route> | null {
+    const known = table.find(model)
+    if (known === undefined) return null
     turn += 1
-    const among = (isLeftOut: (route: Route) => boolean): Route | null =>
-      choose({ candidates, inFlight: load.among(candidates), isLeftOut, turn })
+    const choice = {
+      ...{ candidates: known.replicas, inFlight: load.among(known.replicas), turn },
+      key: known.policy === 'prefix' ? key : null,
+      markOf: (route: Route): number => route.mark,
+    }
+    const among = (isLeftOut: (route: Route) => boolean): Chosen<Route> | null => choose({ ...choice, isLeftOut })
     if (tried.size === 0) return among((route) => suspects.has(route.replicaId))
     return (
       among((route) => tried.has(route.replicaId) || suspects.has(route.replicaId)) ??
@@ -59,15 +69,16 @@ export function createDispatch(deps: DispatchDeps) {
       let begun = 0
       for (let tries = 1; ;) {
         if (request.link.isGone) return { kind: 'gone' }
-        const route = pick(request.model, tried)
-        if (route === null) {
-          const refusal = await request.whenNone(() => pick(request.model, tried) !== null)
+        const chosen = pick(request, tried)
+        if (chosen === null) {
+          const refusal = await request.whenNone(() => pick(request, tried) !== null)
           if (refusal !== null) return { kind: 'none', refusal }
           continue
         }
+        const route = chosen.candidate
         using held = new DisposableStack()
         held.use(inFlight.open(route.replicaId))
-        held.use(request.onSend(route))
+        held.use(request.onSend(route, chosen.because))
         const end = await attempt(gateways.at(route.origin), route, { ...request, onTold: (count) => load.told(route.replicaId, count) })
         if (end.kind !== 'refused') return end
         log.warn('a replica did not take a request', { replicaId: route.replicaId, nodeId: route.nodeId, model: route.model, why: end.why })

@@ -38,8 +38,12 @@ function unevenness({ controllers, homeOf, wireMs, isTold }: Setup): number {
     const controller = each[home]
     if (controller === undefined) return
     const { inFlight, load } = controller
-    const chosen = choose({ candidates: replicas, inFlight: load.among(replicas), isLeftOut: () => false, turn: (turn += 1) })
-    const id = chosen?.replicaId ?? ''
+    turn += 1
+    const chosen = choose({
+      ...{ candidates: replicas, inFlight: load.among(replicas), isLeftOut: () => false, turn },
+      ...{ key: null, markOf: () => 0 },
+    })
+    const id = chosen?.candidate.replicaId ?? ''
     const lease = inFlight.open(id)
     later(wireMs / 2, () => {
       const count = add(id, 1)

@@ -2,9 +2,10 @@
 // by what changes, re-read as a whole now and then and on doubt; while the database is away the last state serves on.
 // It can say up to which change it holds what is so: whoever waits for all controllers to know of one compares that.
 import { createTrouble, createWakeable, mintGatewayToken, type Clock, type Log, type Secret } from '@muster/host'
-import { gatewayPaths, gatewayScope, nodeStatus, type NodeId, type ReplicaId } from '@muster/protocol'
+import { gatewayPaths, gatewayScope, nodeStatus, type NodeId, type Policy, type ReplicaId } from '@muster/protocol'
 import type { Change } from '../store/changes.ts'
 import type { ReadyReplica, RouteScope, RouteStore } from '../store/routes.ts'
+import { textKeyOf } from './prefix-key.ts'
 
 const rereadEveryMs = 30_000
 /** Doubts come in bursts: when a node dies, each request to it has one. */
@@ -13,6 +14,8 @@ const retryMs = 1_000
 
 export interface Route {
   readonly replicaId: ReplicaId
+  /** Of its id, for the order in which a key prefers replicas. */
+  readonly mark: number
   readonly model: string
   readonly revision: string
   readonly nodeId: NodeId
@@ -28,6 +31,7 @@ export interface Route {
 export interface KnownModel {
   readonly name: string
   readonly createdAt: string
+  readonly policy: Policy
   readonly replicas: readonly Route[]
 }
 export interface ReplicaTableDeps {
@@ -214,7 +218,7 @@ export class ReplicaTable {
       const known = new Map(before?.replicas.map((route) => [route.replicaId, route]))
       const found = (fresh.get(name) ?? []).flatMap((replica) => this.#routeOf(replica, known.get(replica.id)))
       const sorted = [...kept, ...found].toSorted((a, b) => (a.replicaId < b.replicaId ? -1 : 1))
-      this.#models.set(name, { name, createdAt: model.createdAt, replicas: sorted })
+      this.#models.set(name, { name, createdAt: model.createdAt, policy: model.policy, replicas: sorted })
     }
     if (scope === null) this.#isLoaded = true
     for (const name of concerned) for (const onNews of [...(this.#watchers.get(name) ?? [])]) onNews()
@@ -242,6 +246,7 @@ export class ReplicaTable {
             scope: gatewayScope.replica(id),
             controller: this.#deps.controllerId,
           })}`
-    return [{ replicaId: id, model, revision, nodeId: node.id, nodeName: node.name, origin, path, authorization, secret }]
+    const mark = before?.mark ?? textKeyOf(id)
+    return [{ replicaId: id, mark, model, revision, nodeId: node.id, nodeName: node.name, origin, path, authorization, secret }]
   }
 }

@@ -1,6 +1,6 @@
 // Every query about where requests can go: models, and their replicas that serve, with the doors of their nodes.
 import { Secret } from '@muster/host'
-import { NodeId, ReplicaId, type Answering, type Liveness, type NodeType } from '@muster/protocol'
+import { NodeId, ReplicaId, type Answering, type Liveness, type NodeType, type Policy } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
@@ -8,6 +8,7 @@ import type { Database } from './tables.ts'
 export interface RoutableModel {
   readonly name: string
   readonly createdAt: string
+  readonly policy: Policy
 }
 export interface ReadyReplica {
   readonly id: ReplicaId
@@ -44,8 +45,10 @@ export class RouteStore {
 
   async models(scope: RouteScope): Promise<RoutableModel[]> {
     if (scope !== null && scope.models.length === 0) return []
-    const all = this.#db.selectFrom('models').select(['name', 'created_at as createdAt'])
-    return await (scope === null ? all : all.where('name', 'in', scope.models)).execute()
+    const policy = sql<string | null>`config #>> '{scheduling,policy}'`.as('policy')
+    const all = this.#db.selectFrom('models').select(['name', 'created_at as createdAt', policy])
+    const rows = await (scope === null ? all : all.where('name', 'in', scope.models)).execute()
+    return rows.map((row) => ({ ...row, policy: row.policy === 'least' ? 'least' : 'prefix' }))
   }
 
   /**

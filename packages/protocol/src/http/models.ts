@@ -25,6 +25,7 @@ export const ConfigFile = z.strictObject({
 })
 
 export const Policy = z.enum(['prefix', 'least'])
+export type Policy = z.infer<typeof Policy>
 
 export const Scheduling = z
   .strictObject({
