@@ -72,9 +72,6 @@ export function createLoads(deps: LoadsDeps) {
   const known = { placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => listener.inFlight(id) }
   const place = createPlace({ ...known, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) })
   const rowName = (backend: BackendName): Promise<BackendName> => store.intents.rowName(backend)
-  // For those who ask why: what they are told counts for nothing.
-  const explain: Place = async ({ config, ...wanted }) =>
-    await createPlace(known)({ ...wanted, config: { ...config, backend: await rowName(config.backend) } })
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
   const apply = createApply({
@@ -94,15 +91,13 @@ export function createLoads(deps: LoadsDeps) {
     idleMs: settings.idleScaleDown,
     intervalMs: settings.reconcileInterval,
   })
-  const checks = createReplicaChecks({
-    ...{ checks: store.replicaChecks, loads, advance, holder, clock, log },
-    intervalMs: settings.reconcileInterval,
-  })
+  const intervalMs = settings.reconcileInterval
+  const checks = createReplicaChecks({ checks: store.replicaChecks, loads, advance, holder, intervalMs, clock, log })
   const listener = createReplicaListener({ bus, loads, replicas, nodes, advance, unload, clock, log })
   const statuses = createLoadStatuses({ loads, replicas, nodes, heard, installBytes: installBytesOf(store) })
   return {
     cold: createColdLoads({ loads, statuses, wake: () => loop.wake() }),
-    place: explain,
+    place: explainOf(createPlace(known), rowName),
     inFlight: listener.inFlight,
     onInFlight: listener.onInFlight,
     wake: (): void => loop.wake(),
@@ -127,6 +122,11 @@ export function createLoads(deps: LoadsDeps) {
       await Promise.all([loop.run(signal), listener.run(signal), checks.run(signal)])
     },
   }
+}
+
+/** For those who ask why: what they are told counts for nothing. */
+function explainOf(place: Place, rowName: (backend: BackendName) => Promise<BackendName>): Place {
+  return async ({ config, ...wanted }) => await place({ ...wanted, config: { ...config, backend: await rowName(config.backend) } })
 }
 
 /** A wish like any other, for one node: it joins the same wish if that is open, and is carried out like all of them. */
