@@ -339,20 +339,6 @@ describe('W16 a model that fits nowhere', () => {
     expect(await world.store.loadInfo.find('small')).toMatchObject({ revision: 'rev-1' })
   })
 
-  it('has the place of one that is worth less and only starts', async () => {
-    const { loads } = await controller()
-    const worker = await world.addWorker('one')
-    await keep(worker.id, { a: 4 * gb, b: 4 * gb })
-    await setResources(worker.id, { total_ram: 6 * gb, available_ram: 6 * gb })
-    const small = await world.addModel('small', { files: [file('a')], scheduling: { priority: -1 } })
-    await loads.cold.ensure(small)
-    const first = await worker.untilLoads(1)
-    await loads.cold.ensure(await world.addModel('tiny', { files: [file('b')] }))
-    expect((await worker.untilLoads(2)).model).toBe('tiny')
-    expect(worker.unloads).toEqual([first.replica_id])
-    expect((await world.store.loads.listOfModel('small')).rows).toEqual([])
-  })
-
   it('has not the place of one that is kept up', async () => {
     const { loads } = await controller()
     const { worker } = await full({ priority: -1, min_replicas: 1 })

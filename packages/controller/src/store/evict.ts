@@ -26,7 +26,7 @@ export async function evict(tx: Tx, victims: readonly ReplicaId[]): Promise<stri
 async function modelsOf(tx: Tx, victims: readonly ReplicaId[]): Promise<{ model: string; count: number }[]> {
   const { rows } = await sql<{ model: string; count: number }>`
     select l.model, count(*)::int as count from loads l join replicas r on r.id = l.replica_id
-    where l.replica_id = any(${victims}::text[]) and l.purpose = 'serve' and r.state in ('starting', 'ready')
+    where l.replica_id = any(${victims}::text[]) and l.state = 'ready' and r.state = 'ready'
     group by l.model order by l.model`.execute(tx)
   return rows
 }
