@@ -25,8 +25,8 @@ import type { RolloutSpec } from '../src/store/rings.ts'
 import { createStore } from '../src/store/store.ts'
 import type { Database } from '../src/store/tables.ts'
 
-export const digestOf = (digit: string): Digest => Digest.parse(`sha256:${digit.repeat(64)}`)
-export const backend = BackendName.parse('llama')
+const digestOf = (digit: string): Digest => Digest.parse(`sha256:${digit.repeat(64)}`)
+const backend = BackendName.parse('llama')
 const retry = { retry: { baseMs: 1_000, maxMs: 1_000, maxAttempts: 3 }, chance: 0 }
 
 export type RolloutWorld = Awaited<ReturnType<typeof startRolloutWorld>>
