@@ -142,7 +142,7 @@ describe('a request with a conversation', () => {
         for (const { key, ends } of asked) {
           const [ended] = ends === null ? [] : open.splice(ends % Math.max(open.length, 1), 1)
           if (ended !== undefined) counts.set(ended, (counts.get(ended) ?? 0) - 1)
-          const bound = boundOf([...counts.values()])
+          const bound = boundOf(open.length, ids.length)
           const { candidate = -1 } = byKey(mix(key), { replicas: ids, counts }) ?? {}
           counts.set(candidate, (counts.get(candidate) ?? Number.NaN) + 1)
           open.push(candidate)

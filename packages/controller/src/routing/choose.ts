@@ -42,7 +42,13 @@ function chooseFewest<T>({ candidates, inFlight, isLeftOut, turn }: Choice<T>): 
 }
 
 function chooseByKey<T>({ candidates, inFlight, isLeftOut, markOf }: Choice<T>, key: number): Chosen<T> | null {
-  const bound = boundOf(candidates.filter((candidate) => !isLeftOut(candidate)).map(inFlight))
+  let [total, count] = [0, 0]
+  for (const candidate of candidates) {
+    if (isLeftOut(candidate)) continue
+    total += inFlight(candidate)
+    count += 1
+  }
+  const bound = boundOf(total, count)
   let chosen: T | null = null
   let [best, bestOfAll] = [-1, -1]
   let ofAll: 'chosen' | 'full' | 'absent' = 'absent'
@@ -56,11 +62,8 @@ function chooseByKey<T>({ candidates, inFlight, isLeftOut, markOf }: Choice<T>, 
   return { candidate: chosen, because: ofAll === 'chosen' ? 'prefix' : `prefix_${ofAll}` }
 }
 
-/** What none of them reaches together with this request, as long as the others are at it: so there is always one below. */
-export function boundOf(counts: readonly number[]): number {
-  const total = counts.reduce((sum, count) => sum + count, 0)
-  return Math.ceil((slack * (total + 1)) / counts.length)
-}
+/** Nobody may have that many of `total` when the next request comes: more than the share of each, so there is always one below. */
+export const boundOf = (total: number, count: number): number => Math.ceil((slack * (total + 1)) / count)
 
 const rankOf = (key: number, mark: number): number => mix(key ^ mix(mark))
 
