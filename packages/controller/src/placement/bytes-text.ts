@@ -2,8 +2,7 @@
 const units = ['bytes', 'kB', 'MB', 'GB', 'TB', 'PB'] as const
 
 export function bytesText(bytes: number): string {
-  const amount = Math.max(0, bytes)
-  const power = amount < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(amount) / 3))
-  const value = amount / 1000 ** power
+  let [value, power] = [Math.max(0, bytes), 0]
+  while (value >= 1000 && power < units.length - 1) [value, power] = [value / 1000, power + 1]
   return `${value < 100 && power > 0 ? value.toFixed(1) : Math.round(value)} ${units[power] ?? 'bytes'}`
 }

@@ -62,16 +62,22 @@ export interface Placement {
 /** Of nodes that are equally good the one that comes first is taken. */
 export function choosePlacement(model: PlacementModel, candidates: readonly Candidate[]): Placement {
   const need = model.isStaging ? 0 : needOf(model.files.map(({ size }) => size))
+  const [whyUnselected, text] = [unselectedReasons(model.selector), rememberTexts()]
   // By score, so that thousands of nodes need no sorting.
   const eligible = new Map<number, JudgedNode[]>()
   const others: JudgedNode[] = []
   const full: Candidate[] = []
   for (const node of candidates) {
-    const why = whyNot(model, node, need)
+    const why = whyNot(model, node, { need, whyUnselected, text })
     const score = why === null ? scoreOf(model, node) : 0
-    const judged = {
-      ...{ node_id: node.id, node_name: node.name, eligible: why === null, reason: why?.reason ?? '', score },
-      ...{ hasBackend: node.hasBackend, excludedBy: why?.by ?? null },
+    const judged: JudgedNode = {
+      node_id: node.id,
+      node_name: node.name,
+      eligible: why === null,
+      reason: why === null ? '' : why.reason,
+      score,
+      hasBackend: node.hasBackend,
+      excludedBy: why === null ? null : why.by,
     }
     if (why !== null) {
       others.push(judged)
@@ -100,26 +106,50 @@ function evict(model: PlacementModel, need: number, { full, everywhere }: Record
 
 type Why = Readonly<{ by: Exclusion; reason: string }>
 
-function whyNot(model: PlacementModel, node: Candidate, need: number): Why | null {
+type Asked = Readonly<{ need: number; whyUnselected: (labels: Candidate['labels']) => Why | null; text: (bytes: number) => string }>
+
+function whyNot(model: PlacementModel, node: Candidate, asked: Asked): Why | null {
   if (model.pin !== null && node.id !== model.pin) return { by: 'pin', reason: 'it takes the place of a replica on another node' }
   if (node.nodeType === 'agent') return { by: 'agent', reason: 'it is an agent node, which runs no models' }
   if (node.status !== 'healthy') return { by: 'status', reason: `it is ${node.status}: ${node.statusReason}` }
   if (!node.runsModels) return { by: 'old_worker', reason: 'its worker is too old to run models' }
-  const unselected = model.selector === null ? null : whyUnselected(model.selector, node.labels)
-  if (unselected !== null) return { by: 'selector', reason: unselected }
+  const unselected = asked.whyUnselected(node.labels)
+  if (unselected !== null) return unselected
   // What it replaces is there, and goes when it is up.
   if (model.isSpread && model.pin === null && countOf(model, node) > 0)
     return { by: 'spread', reason: 'it has a replica of this model already' }
   if (!model.isStaging && !node.hasBackend && node.unfit !== null)
     return { by: 'unfit', reason: `backend ${model.backend} can not be installed: ${node.unfit}` }
-  return whyNoDisk(model, node) ?? (model.isStaging ? null : (whyNoMemory(node, need) ?? whyNoPlace(node)))
+  return whyNoDisk(model, node) ?? (model.isStaging ? null : (whyNoMemory(node, asked) ?? whyNoPlace(node)))
 }
 
-function whyUnselected(selector: Selector, labels: Candidate['labels']): string | null {
-  const key = unselectedBy(selector, labels)
-  if (key === null) return null
-  const label = labels[key] === undefined ? `it has no label ${key}` : `its label ${key} is ${JSON.stringify(labels[key])}`
-  return `${label}, and the node selector asks for ${JSON.stringify(selector[key])}`
+/** Thousands of nodes have few reasons: each is put into words once. */
+function unselectedReasons(selector: Selector | null): Asked['whyUnselected'] {
+  if (selector === null) return () => null
+  const known = new Map<string, Why>()
+  return (labels) => {
+    const key = unselectedBy(selector, labels)
+    if (key === null) return null
+    const label = Object.hasOwn(labels, key) ? labels[key] : undefined
+    const about = label === undefined ? key : `${key}=${label}`
+    const before = known.get(about)
+    if (before !== undefined) return before
+    const has = label === undefined ? `it has no label ${key}` : `its label ${key} is ${JSON.stringify(label)}`
+    const why: Why = { by: 'selector', reason: `${has}, and the node selector asks for ${JSON.stringify(selector[key])}` }
+    known.set(about, why)
+    return why
+  }
+}
+
+function rememberTexts(): Asked['text'] {
+  const known = new Map<number, string>()
+  return (bytes) => {
+    const before = known.get(bytes)
+    if (before !== undefined) return before
+    const text = bytesText(bytes)
+    known.set(bytes, text)
+    return text
+  }
 }
 
 function whyNoDisk({ files, isStaging, backend }: PlacementModel, node: Candidate): Why | null {
@@ -134,14 +164,13 @@ function whyNoDisk({ files, isStaging, backend }: PlacementModel, node: Candidat
   return { by: 'disk', reason: `${what} ${bytesText(ofFiles + ofBackend)} on disk, and ${bytesText(free)} are free${awaited}` }
 }
 
-function whyNoMemory(node: Candidate, need: number): Why | null {
-  if (need === 0 || need <= freeMemory(node)) return null
+function whyNoMemory(node: Candidate, { need, text }: Asked): Why | null {
+  if (need === 0) return null
+  const free = freeMemory(node)
+  if (need <= free) return null
   const { kind, total } = node.pool
-  const asked = `it needs about ${bytesText(need)} of ${kind === 'vram' ? 'GPU memory' : 'memory'}`
-  const has =
-    total === null || need > total
-      ? `the node has ${bytesText(total ?? 0)}`
-      : `${bytesText(freeMemory(node))} of ${bytesText(total)} are free`
+  const asked = `it needs about ${text(need)} of ${kind === 'vram' ? 'GPU memory' : 'memory'}`
+  const has = total === null || need > total ? `the node has ${text(total ?? 0)}` : `${text(free)} of ${text(total)} are free`
   return { by: 'memory', reason: `${asked}, and ${has}` }
 }
 

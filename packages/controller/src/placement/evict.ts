@@ -20,48 +20,63 @@ const idleMs = 30_000
 export function chooseEviction(asker: Asker, full: readonly FullNode[], everywhere: readonly NodeRoom[]): Eviction | null {
   if (full.length === 0) return null
   const spare = countSpare(everywhere)
-  let best: (Eviction & { highest: number }) | null = null
+  let best: Best | null = null
   for (const node of full) {
-    const victims = victimsOn(node, asker, spare)
+    const victims = victimsOn(node, { asker, spare, best })
     if (victims === null) continue
-    const highest = Math.max(-Infinity, ...victims.map(({ priority }) => priority))
-    const isBetter = best === null || highest < best.highest || (highest === best.highest && victims.length < best.victims.length)
-    if (isBetter) best = { nodeId: node.id, victims: victims.map(({ id }) => id), highest }
+    best = {
+      nodeId: node.id,
+      victims: victims.map(({ id }) => id),
+      highest: Math.max(-Infinity, ...victims.map(({ priority }) => priority)),
+    }
+    if (victims.length === 0) break
   }
   return best === null ? null : { nodeId: best.nodeId, victims: best.victims }
 }
+
+type Best = Eviction & Readonly<{ /** Priority of them. */ highest: number }>
 
 /** How many of each model can go. What does not serve yet, or is out of reach, counts for nothing. */
 function countSpare(nodes: readonly NodeRoom[]): Map<string, number> {
   const serving = new Map<string, { count: number; min: number; desired: number }>()
   for (const { replicas } of nodes) {
     for (const { model, isServing, isHeld, min, desired } of replicas) {
-      const { count } = serving.get(model) ?? { count: 0 }
-      if (isServing && isHeld) serving.set(model, { count: count + 1, min, desired })
+      if (!isServing || !isHeld) continue
+      const known = serving.get(model)
+      if (known === undefined) serving.set(model, { count: 1, min, desired })
+      else known.count += 1
     }
   }
   // While one takes the place of another there are more than are wanted; that makes none of them spare.
   return new Map([...serving].map(([model, { count, min, desired }]) => [model, Math.min(count, desired) - min]))
 }
 
-function victimsOn(node: FullNode, asker: Asker, spare: ReadonlyMap<string, number>): LiveReplica[] | null {
-  const leaving = node.replicas.filter(({ state }) => state === 'draining')
-  const short = {
-    memory: asker.need - freeMemory(node) - leaving.reduce((sum, { need }) => sum + need, 0),
-    places: 1 - freePlaces(node) - leaving.length,
+type Search = Readonly<{ asker: Asker; spare: ReadonlyMap<string, number>; best: Best | null }>
+
+/** Null: nothing helps there, or it is no better than the best. */
+function victimsOn(node: FullNode, { asker, spare, best }: Search): LiveReplica[] | null {
+  const short = { memory: asker.need - freeMemory(node), places: 1 - freePlaces(node) }
+  let lowest = Infinity
+  for (const replica of node.replicas) {
+    if (replica.state === 'draining') {
+      short.memory -= replica.need
+      short.places -= 1
+    } else if (replica.priority < lowest && isEvictable(replica, asker)) lowest = replica.priority
   }
   if (short.memory <= 0 && short.places <= 0) return []
+  // At least one has to go here, and at least of that priority: with thousands of nodes that spares most of the search.
+  if (lowest === Infinity || (best !== null && !isBetter(best, { highest: lowest, count: 1 }))) return null
   const allowed = node.replicas.filter((replica) => isEvictable(replica, asker))
-  for (const ceiling of [...new Set(allowed.map(({ priority }) => priority))].toSorted((a, b) => a - b)) {
-    const victims = fewest(
-      allowed.filter(({ priority }) => priority <= ceiling),
-      { ...short },
-      spare,
-    )
-    if (victims !== null) return victims
+  for (const highest of [...new Set(allowed.map(({ priority }) => priority))].toSorted((a, b) => a - b)) {
+    const lower = allowed.filter(({ priority }) => priority <= highest)
+    const victims = fewest(lower, { ...short }, spare)
+    if (victims !== null) return best === null || isBetter(best, { highest, count: victims.length }) ? victims : null
   }
   return null
 }
+
+const isBetter = (best: Best, { highest, count }: { highest: number; count: number }): boolean =>
+  highest < best.highest || (highest === best.highest && count < best.victims.length)
 
 function isEvictable(replica: LiveReplica, asker: Asker): boolean {
   const { model, isServing, isHeld, isSpread, priority, readyMs, unusedMs, inFlight } = replica

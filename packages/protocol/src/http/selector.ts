@@ -13,8 +13,11 @@ export const selects = (selector: Selector, labels: Readonly<Record<string, stri
 
 /** The first label for which the selector leaves a node out; null when it is chosen. */
 export function unselectedBy(selector: Selector, labels: Readonly<Record<string, string>>): string | null {
-  const against = Object.entries(selector).find(([key, wanted]) => !matches(wanted, Object.hasOwn(labels, key) ? labels[key] : undefined))
-  return against?.[0] ?? null
+  for (const key of Object.keys(selector)) {
+    const wanted = selector[key]
+    if (wanted !== undefined && !matches(wanted, Object.hasOwn(labels, key) ? labels[key] : undefined)) return key
+  }
+  return null
 }
 
 function matches(wanted: string | readonly string[], label: string | undefined): boolean {
