@@ -122,7 +122,10 @@ export async function startRolloutWorld() {
     async done(node: string): Promise<void> {
       const { record } = await intentOf(node)
       await step(node, { type: 'succeeded', note: '' })
-      await list(node, record.plan.digest?.at(-1) ?? '')
+      const digit = record.plan.digest?.at(-1) ?? ''
+      await list(node, digit)
+      // What goes back takes its replicas with it.
+      if (record.plan.rollback !== undefined) await this.moveReplicas(node, digit)
     },
     async failed(node: string, failure: Partial<Failure> = {}): Promise<void> {
       const { record } = await intentOf(node)

@@ -99,6 +99,8 @@ describe('a failure', () => {
     ['calls off what runs', [node('a', 1, failed), node('b', 1, begun), node('c', null, begun)], {}, 'stop, call_off b, call_off c'],
     ['once', [node('a', 1, failed), node('b', 1, { ...begun, isCalledOff: true })], { failure }, ''],
     ['goes on where it was', [node('a', 1, returning), node('b', 2, held)], { failure }, 'withdraw b'],
+    ['waits until nothing runs the new version', [node('a', 1, { state: 'back', left: 1, error: 'e' })], { failure }, ''],
+    ['and is done then', [node('a', 1, { state: 'back', left: 0, error: 'e' })], { failure }, 'returned a'],
     ['ends when all are back', [node('a', 1, settled), node('b', 2, settled)], { failure }, 'end failed'],
     ['waits for those that are away', [node('a', 1, returning, away), node('b', 2, settled)], { failure }, ''],
     ['with nothing to go back to', [node('a', 1, bad, { canReturn: false })], {}, 'stop, fail a'],
@@ -132,7 +134,9 @@ function happen(at: RolloutNode, what: Happening['what']): RolloutNode {
   if (stand.state === 'begun' && stand.isCalledOff && what === 'confirmed') return to(settled)
   if (stand.state === 'proving' && what === 'moved') return to({ ...stand, left: 0 })
   if (stand.state === 'proving' && what === 'bad') return to(bad)
-  if (stand.state === 'returning' && (what === 'done' || what === 'failed')) return to(settled)
+  if (stand.state === 'returning' && what === 'failed') return to(settled)
+  if (stand.state === 'returning' && what === 'done') return to({ state: 'back', left: 1, error: 'because' })
+  if (stand.state === 'back' && what === 'moved') return to({ ...stand, left: 0 })
   return at
 }
 
@@ -151,6 +155,7 @@ function obey(world: RolloutFacts, action: RolloutAction): RolloutFacts {
     case 'prove':
       return on(() => upgraded)
     case 'withdraw':
+    case 'returned':
     case 'fail':
       return on(() => settled)
     case 'call_off':

@@ -93,6 +93,9 @@ function goBackOn(node: RolloutNode, failure: Failure): RolloutAction[] {
     }
     case 'upgraded':
       return node.canReturn ? [{ do: 'return', nodeId, error: rolledBack(failure) }] : []
+    case 'back':
+      // One that is away has what it should have; its processes are moved when it returns.
+      return stand.left === 0 || !node.isHere ? [{ do: 'returned', nodeId, error: stand.error }] : []
     case 'failed':
     case 'returning':
     case 'settled':

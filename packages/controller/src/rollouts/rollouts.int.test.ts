@@ -151,7 +151,7 @@ describe('a ring that fails', () => {
     const { record } = await world.intentOf('a')
     expect(record.plan).toMatchObject({ digest: expect.stringMatching(/:1+$/), version: 'v1', uri: 'oci://h/llama:latest' })
     await world.done('a')
-    expect(await world.look(id)).toEqual(['end'])
+    expect(await world.look(id)).toEqual(['returned a', 'end'])
     const error = 'tiny came up on the new version and did not answer when it was asked something'
     expect(await world.operation(id)).toMatchObject({
       ...{ state: 'failed', message: `a: ${error}` },
@@ -178,7 +178,7 @@ describe('a ring that fails', () => {
     expect(await world.send()).toEqual(['a', 'd'])
     await world.done('a')
     await world.done('d')
-    expect(await world.look(id)).toEqual(['end'])
+    expect(await world.look(id)).toEqual(['returned a', 'end'])
     const { state, message, nodes } = await world.operation(id)
     expect(state).toBe('failed')
     expect(message).toContain('ring 2 failed on b: no such layer')
@@ -255,7 +255,7 @@ describe('a ring that fails', () => {
     expect(await world.look(id)).toEqual(['return c'])
     expect(await world.send()).toEqual(['c'])
     await world.done('c')
-    expect(await world.look(id)).toEqual(['end'])
+    expect(await world.look(id)).toEqual(['returned c', 'end'])
     expect(await world.shown(id)).toBe('a:error b:cancelled c:error')
   })
 
@@ -327,7 +327,7 @@ describe('a node that is away', () => {
     expect(await world.look(id)).toEqual(['stop', 'call_off a', 'return b', 'withdraw c'])
     await world.send()
     await world.done('b')
-    expect(await world.look(id)).toEqual([])
+    expect(await world.look(id)).toEqual(['returned b'])
     expect(await world.state(id)).toBe('returning')
     // It had come to its end there before anybody could tell it.
     await world.turn('a', true)
@@ -335,7 +335,7 @@ describe('a node that is away', () => {
     expect(await world.look(id)).toEqual(['return a'])
     expect(await world.send()).toEqual(['a'])
     await world.done('a')
-    expect(await world.look(id)).toEqual(['end'])
+    expect(await world.look(id)).toEqual(['returned a', 'end'])
     expect(await world.shown(id)).toBe('a:error b:error c:cancelled')
   })
 
@@ -352,7 +352,7 @@ describe('a node that is away', () => {
     await world.turn('a', true)
     expect(await world.send()).toEqual(['a'])
     await world.done('a')
-    expect(await world.look(id)).toEqual(['end'])
+    expect(await world.look(id)).toEqual(['returned a', 'end'])
     expect(await world.row(id, 'a')).toMatchObject({ status: 'error', error_code: 'rolled_back' })
   })
 })

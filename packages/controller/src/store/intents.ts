@@ -291,7 +291,7 @@ const followed = sql`
     select n.operation_id, n.node_id, m.generation from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'
   ), proving as (
     update operation_nodes n set generation = null, proving = m.generation, shown = 'downloading', phase = 'starting',
-      message = 'installed; its replicas are moved to it', attempts = m.attempts, current_bytes = m.current_bytes,
+      message = case when m.is_rollback then 'back on the version before; its replicas follow' else 'installed; its replicas are moved to it' end, attempts = m.attempts, current_bytes = m.current_bytes,
       total_bytes = m.total_bytes, percentage = m.percentage
     from moved m where n.generation = m.generation and n.status = 'open' and n.ring is not null and m.is_rolled_out
   ), ended as (
@@ -340,7 +340,7 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
     from step s join locked l on l.node_id = s.node_id and l.backend = s.backend
     where i.node_id = s.node_id and i.backend = s.backend
     returning i.*, s.event, s.detail, i.plan ? 'rollback' as is_rollback,
-      i.state = 'applied' and not i.plan ? 'rollback' and exists (
+      i.state = 'applied' and exists (
         select from rollouts r where r.operation_id = i.op_id and r.finished_at is null) as is_rolled_out
   ), logged as (
     insert into intent_events (node_id, backend, generation, epoch, type, detail)

@@ -32,6 +32,8 @@ export type RolloutStand =
   | Readonly<{ state: 'failed'; failure: Failure }>
   /** On its way back to the version before. */
   | Readonly<{ state: 'returning' }>
+  /** It has the version before again; replicas that run the new one are moved back. */
+  | Readonly<{ state: 'back'; left: number; error: string }>
   /** Over: it is back, was cancelled, or a newer wish has the row. */
   | Readonly<{ state: 'settled' }>
 
@@ -72,6 +74,8 @@ export type RolloutAction =
   | Readonly<{ do: 'call_off'; nodeId: NodeId }>
   /** Back to the version before; `error` is what the node says at the end. */
   | Readonly<{ do: 'return'; nodeId: NodeId; error: string }>
+  /** Nothing there runs the new version any more. */
+  | Readonly<{ do: 'returned'; nodeId: NodeId; error: string }>
   /** It can't go back: it is told as what it is. */
   | Readonly<{ do: 'fail'; nodeId: NodeId; failure: Failure }>
   | Readonly<{ do: 'enter'; ring: number }>

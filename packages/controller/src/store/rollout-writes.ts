@@ -20,13 +20,13 @@ export async function applyRollout(tx: Tx, { actions, ...about }: About & { read
     ...(await begin(tx, about, idsOf(all('begin')))),
     ...(await recreate(tx, about, idsOf(all('recreate')))),
     ...(await tell(tx, about, all('tell'))),
-    ...(await settle(tx, about, [...all('prove'), ...all('fail')])),
+    ...(await settle(tx, about, [...all('prove'), ...all('fail'), ...all('returned')])),
     ...(await giveBack(tx, about, all('return'))),
   ]
   for (const action of actions) await writeOwn(tx, about, action)
   await sql`
     select record_change(kind, id, false) from (
-      select 0 as rank, 'node' as kind, unnest(${idsOf([...all('begin'), ...all('return'), ...all('prove'), ...all('fail')])}::text[]) as id
+      select 0 as rank, 'node' as kind, unnest(${idsOf([...all('begin'), ...all('return'), ...all('prove'), ...all('fail'), ...all('returned')])}::text[]) as id
       union select 1, 'operation', unnest(${[about.id, ...touched]}::text[]) order by rank, id
     ) c`.execute(tx)
 }
@@ -54,6 +54,7 @@ async function writeOwn(tx: Tx, { id }: About, action: RolloutAction): Promise<v
     case 'withdraw':
     case 'call_off':
     case 'return':
+    case 'returned':
     case 'fail':
       return
     default:
@@ -125,19 +126,16 @@ async function tell(tx: Tx, { id, backend }: About, told: readonly Of<'tell'>[])
   return rows.map((row) => row.operation_id)
 }
 
+function endOf(action: Of<'prove'> | Of<'fail'> | Of<'returned'>) {
+  if (action.do === 'prove') return { node_id: action.nodeId, status: 'success', message: action.message, error: null, error_code: null }
+  const [error, code] = action.do === 'fail' ? [action.failure.message, action.failure.code] : [action.error, 'rolled_back']
+  return { node_id: action.nodeId, status: 'error', message: error, error, error_code: code }
+}
+
 /** What was proven is done; what failed and can't go back is told so. */
-async function settle(tx: Tx, { id, backend }: About, ended: readonly (Of<'prove'> | Of<'fail'>)[]): Touched {
+async function settle(tx: Tx, { id, backend }: About, ended: readonly (Of<'prove'> | Of<'fail'> | Of<'returned'>)[]): Touched {
   if (ended.length === 0) return []
-  const given = JSON.stringify(
-    ended.map((action) =>
-      action.do === 'prove'
-        ? { node_id: action.nodeId, status: 'success', message: action.message, error: null, error_code: null }
-        : {
-            ...{ node_id: action.nodeId, status: 'error', message: action.failure.message },
-            ...{ error: action.failure.message, error_code: action.failure.code },
-          },
-    ),
-  )
+  const given = JSON.stringify(ended.map(endOf))
   const { rows } = await sql<{ operation_id: string }>`
     with settled as (
       update operation_nodes n set status = g.status, message = g.message, error = g.error, error_code = g.error_code,

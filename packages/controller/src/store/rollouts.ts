@@ -60,7 +60,7 @@ export class RolloutStore {
   }
 }
 
-const Numbers = z.object({ left: z.number(), notes: z.array(z.string()), trouble: z.unknown() })
+const Numbers = z.object({ old: z.number(), left: z.number(), notes: z.array(z.string()), trouble: z.unknown() })
 const FoundTrouble = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('load'), model: z.string(), failure: Failure }),
   z.object({ kind: z.literal('check'), model: z.string() }),
@@ -91,6 +91,7 @@ interface Row {
   readonly is_called_off: boolean
   readonly is_out_of_disk: boolean
   readonly note: string
+  readonly rollback_error: string | null
   readonly last_failure: unknown
   readonly moving: unknown
 }
@@ -131,8 +132,8 @@ function standOf(row: Row): RolloutStand {
       if (row.is_held) return { state: 'held' }
       return { state: 'begun', isCalledOff: row.is_called_off, isOutOfDisk: row.is_out_of_disk }
     case 'applied':
-      if (row.is_returning) return { state: 'settled' }
-      return row.is_proving ? provingOf(row) : { state: 'upgraded' }
+      if (!row.is_proving) return row.is_returning ? { state: 'settled' } : { state: 'upgraded' }
+      return row.is_returning ? { state: 'back', left: Numbers.parse(row.moving).old, error: row.rollback_error ?? '' } : provingOf(row)
     case 'failed':
     case 'dead':
       return row.is_returning ? { state: 'settled' } : { state: 'failed', failure: Failure.parse(row.last_failure) }
@@ -167,6 +168,7 @@ const factsOf = (id: OperationId) => sql<Row>`
     n.previous is not null and n.previous ->> 'digest' is distinct from i.plan ->> 'digest' as can_return,
     i.state, coalesce(i.is_held, false) as is_held, coalesce(i.plan ? 'rollback', false) as is_returning,
     coalesce(i.cancel_asked, false) as is_called_off, coalesce(i.note, '') as note, i.last_failure,
+    i.plan -> 'rollback' ->> 'error' as rollback_error,
     coalesce(i.state = 'waiting' and i.last_failure ->> 'code' = 'disk_full' and i.plan ->> 'strategy' = 'rolling', false) as is_out_of_disk,
     v.is_proving, case when v.is_proving then ${moving} end as moving
   from rollouts r
@@ -191,6 +193,10 @@ const factsOf = (id: OperationId) => sql<Row>`
 
 /** Of a node whose version was changed: what is still to be moved to it, what was done otherwise than usual, and what speaks against it. */
 const moving = sql`jsonb_build_object(
+  'old', (
+    select count(*) from replicas x where x.node_id = n.node_id and x.backend = any(new.names) and x.state in ('starting', 'ready')
+      and x.backend_digest <> new.digest
+  ),
   'left', (
     select count(*) from replicas x where x.node_id = n.node_id and x.backend = any(new.names) and x.state in ('starting', 'ready')
       and (x.backend_digest <> new.digest or x.checked = 'due')
