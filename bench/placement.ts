@@ -109,17 +109,21 @@ async function decideStored(): Promise<void> {
     ...{ name: 'new', backend: 'llama', scheduling: { node_selector: { 'node.name': '*' } } },
     files: [{ uri: 'https://example.com/x', filename: 'x', sha256: '7'.padStart(64, '0') }],
   })
-  await sql`update nodes set inventory = '[{"name":"llama"}]', files = ${files}::jsonb`.execute(connection.db)
-  await sql`update node_pulses set liveness = 'present', last_seen_at = now(), resources = ${JSON.stringify({ total_ram: 64 * gb })}::jsonb`.execute(
-    connection.db,
-  )
-  await sql`
-    insert into models (name, config, revision, backend) select 'm-' || i, jsonb_set(${JSON.stringify(config)}::jsonb, '{name}', to_jsonb('m-' || i)), 'v1', 'llama'
-    from generate_series(1, 1000) i`.execute(connection.db)
-  await sql`
-    insert into replicas (id, model, revision, place, node_id, backend, config, state, ready_at)
-    select 'r-' || i, 'm-' || (1 + i % 1000), 'v1', i / 1000, 'n-' || (i % ${storedNodes}), 'llama', ${JSON.stringify(config)}::jsonb, 'ready', now()
-    from generate_series(1, 3000) i`.execute(connection.db)
+  await connection.db.transaction().execute(async (tx) => {
+    // Nobody listens to what changes.
+    await sql`set local session_replication_role = replica`.execute(tx)
+    await sql`update nodes set inventory = '[{"name":"llama"}]', files = ${files}::jsonb`.execute(tx)
+    await sql`update node_pulses set liveness = 'present', last_seen_at = now(), resources = ${JSON.stringify({ total_ram: 64 * gb })}::jsonb`.execute(
+      tx,
+    )
+    await sql`
+      insert into models (name, config, revision, backend) select 'm-' || i, jsonb_set(${JSON.stringify(config)}::jsonb, '{name}', to_jsonb('m-' || i)), 'v1', 'llama'
+      from generate_series(1, 1000) i`.execute(tx)
+    await sql`
+      insert into replicas (id, model, revision, place, node_id, backend, config, state, ready_at)
+      select 'r-' || i, 'm-' || (1 + i % 1000), 'v1', i / 1000, 'n-' || (i % ${storedNodes}), 'llama', ${JSON.stringify(config)}::jsonb, 'ready', now()
+      from generate_series(1, 3000) i`.execute(tx)
+  })
   await sql`analyze`.execute(connection.db)
   const catalogue = async () => ({ galleries: [], problems: [] })
   const place = createPlace({ placement: store.placement, catalogue, inFlight: () => 0 })
