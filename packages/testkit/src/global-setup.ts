@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { TestProject } from 'vitest/node'
 import { startSharedPostgres } from './postgres.ts'
+import { createProcesses } from './processes.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -15,6 +16,11 @@ declare module 'vitest' {
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   await promisify(execFile)(process.execPath, [join(import.meta.dirname, '../../../scripts/build-backends.ts')])
+  // Otherwise each of the first processes would write the same 2,000 compiled files at its end, and seem not to end.
+  await using processes = createProcesses()
+  await (
+    await processes.muster(['up', '--help'])
+  ).exited
   const postgres = await startSharedPostgres()
   project.provide('postgresUrl', postgres.url)
   return () => postgres.stop()

@@ -6,6 +6,8 @@ import { startRollingWorld, type RollingWorld } from './rolling-world.ts'
 
 const rollout = { canary: 1, max_parallel: 1, min_healthy_time: '1s' }
 let world: RollingWorld
+/** A build that was fetched once is not fetched again, also by a test that is repeated. */
+let tries = 0
 beforeAll(async () => {
   world = await startRollingWorld({ postgresUrl: inject('postgresUrl'), controllers: 2, workers: ['one', 'two', 'three'] })
   await world.putModel('steady', {}, { scheduling: { replicas: 'all' } })
@@ -34,7 +36,7 @@ async function failToUpgrade() {
 
 describe('a new version', { timeout: 240_000 }, () => {
   it('whose check fails on the canary is taken back, and the old one answered all the time', async () => {
-    await world.publish('2.0.0', { status: 500, message: 'this build can not count' })
+    await world.publish(`2.0.${(tries += 1)}`, { status: 500, message: 'this build can not count' })
     const { operation, builds, failures } = await failToUpgrade()
     expect(failures).toEqual([])
     expect(builds).toEqual(new Set(['1.0.0']))
@@ -47,7 +49,7 @@ describe('a new version', { timeout: 240_000 }, () => {
   })
 
   it('that fails on the second ring is taken back from the first one too, and nothing is fetched again', async () => {
-    await world.publish('3.0.0', { crash_at_start: 'no such instruction', only_below: 'worker-three' })
+    await world.publish(`3.0.${(tries += 1)}`, { crash_at_start: 'no such instruction', only_below: 'worker-three' })
     const before = world.fetched()
     const { operation, builds, failures } = await failToUpgrade()
     expect(failures).toEqual([])

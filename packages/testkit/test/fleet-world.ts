@@ -176,7 +176,7 @@ function seen(answer: ApiAnswer): ApiAnswer['body'] {
 }
 
 /** A backend runs in its tree, so its working directory tells whose it is. */
-export async function processesBelow(directory: string): Promise<number[]> {
+async function processesBelow(directory: string): Promise<number[]> {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)
   const found = await Promise.all(
     pids.map(async (pid) => {
