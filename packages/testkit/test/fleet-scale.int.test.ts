@@ -45,16 +45,19 @@ async function gauges(model: string): Promise<(number | null)[]> {
 
 describe('a model that may have two replicas', { timeout: 90_000 }, () => {
   it('S4.9 G12 gets the second when the first is busy, loses it when idle, and no request fails', async () => {
-    await world.putModel('busy', {}, { scheduling: { min_replicas: 1, max_replicas: 2 } })
+    await world.putModel('busy', {}, { scheduling: { min_replicas: 1, max_replicas: 2, policy: 'least' } })
     await world.until('busy', ({ replicas_ready: ready }) => ready === 1)
     expect(await gauges('busy')).toEqual([1, 1])
     const load = keepAsking('busy', 4)
-    await world.until('busy', ({ replicas_ready: ready }) => ready === 2)
-    expect(await gauges('busy')).toEqual([2, 2])
-    const replicas = await world.replicas('busy')
-    expect(new Set(replicas.filter(({ state }) => state === 'ready').map(({ node_name: name }) => name))).toEqual(new Set(['one', 'two']))
-    await waitFor(() => new Set(load.answered).size === 2, { what: 'both to answer' })
-    await load.end()
+    try {
+      await world.until('busy', ({ replicas_ready: ready }) => ready === 2)
+      expect(await gauges('busy')).toEqual([2, 2])
+      const replicas = await world.replicas('busy')
+      expect(new Set(replicas.filter(({ state }) => state === 'ready').map(({ node_name: name }) => name))).toEqual(new Set(['one', 'two']))
+      await waitFor(() => new Set(load.answered).size === 2, { what: 'both to answer' })
+    } finally {
+      await load.end()
+    }
 
     // Quick ones go on meanwhile, so that the one that goes may just have been chosen for the next.
     const statuses: number[] = []
