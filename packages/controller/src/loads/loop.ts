@@ -112,8 +112,9 @@ export class LoadLoop {
     }
     const idle = await loads.forgetIdle(idleMs)
     if (idle.length > 0) log.info('models are idle', { models: idle.slice(0, 20) })
-    const models = await this.#deps.demand.all()
+    // In this order: a load that is asked for in between is not there yet. The other way round it would seem to be too much.
     const { rows, now } = await loads.listSets()
+    const models = await this.#deps.demand.all()
     const byModel = Map.groupBy(rows, ({ load }) => load.model)
     const decided = models.map((model) => ({ set: byModel.get(model.name) ?? [], ...decideSet(model, byModel.get(model.name) ?? []) }))
     this.#isUnderWay = decided.some(({ isUnderWay }) => isUnderWay)
