@@ -4,7 +4,7 @@
 import { Secret, silentLog, systemClock } from '@muster/host'
 import { Incarnation, ModelConfig, ModelName, NodeId, Registration, ReplicaId } from '@muster/protocol'
 import { createTestDatabase, startTestPostgres, waitFor } from '@muster/testkit'
-import { sql } from 'kysely'
+import { Client } from 'pg'
 import { choosePlacement, type Candidate, type PlacementModel } from '../packages/controller/src/placement/choose.ts'
 import { createPlace } from '../packages/controller/src/placement/candidates.ts'
 import type { LiveReplica } from '../packages/controller/src/placement/room.ts'
@@ -90,6 +90,12 @@ function decide(): void {
   }
 }
 
+async function connectTo(connectionString: string) {
+  const client = new Client({ connectionString })
+  await client.connect()
+  return { client, [Symbol.asyncDispose]: () => client.end() }
+}
+
 async function decideStored(): Promise<void> {
   await using postgres = await startTestPostgres()
   const database = await createTestDatabase({ serverUrl: postgres.url() })
@@ -109,22 +115,26 @@ async function decideStored(): Promise<void> {
     ...{ name: 'new', backend: 'llama', scheduling: { node_selector: { 'node.name': '*' } } },
     files: [{ uri: 'https://example.com/x', filename: 'x', sha256: '7'.padStart(64, '0') }],
   })
-  await connection.db.transaction().execute(async (tx) => {
-    // Nobody listens to what changes.
-    await sql`set local session_replication_role = replica`.execute(tx)
-    await sql`update nodes set inventory = '[{"name":"llama"}]', files = ${files}::jsonb`.execute(tx)
-    await sql`update node_pulses set liveness = 'present', last_seen_at = now(), resources = ${JSON.stringify({ total_ram: 64 * gb })}::jsonb`.execute(
-      tx,
-    )
-    await sql`
-      insert into models (name, config, revision, backend) select 'm-' || i, jsonb_set(${JSON.stringify(config)}::jsonb, '{name}', to_jsonb('m-' || i)), 'v1', 'llama'
-      from generate_series(1, 1000) i`.execute(tx)
-    await sql`
-      insert into replicas (id, model, revision, place, node_id, backend, config, state, ready_at)
-      select 'r-' || i, 'm-' || (1 + i % 1000), 'v1', i / 1000, 'n-' || (i % ${storedNodes}), 'llama', ${JSON.stringify(config)}::jsonb, 'ready', now()
-      from generate_series(1, 3000) i`.execute(tx)
-  })
-  await sql`analyze`.execute(connection.db)
+  await using filling = await connectTo(database.url)
+  const run = (statement: string, values: unknown[] = []) => filling.client.query(statement, values)
+  // Nobody listens to what changes.
+  await run('set session_replication_role = replica')
+  await run(`update nodes set inventory = '[{"name":"llama"}]', files = $1::jsonb`, [files])
+  await run(`update node_pulses set liveness = 'present', last_seen_at = now(), resources = $1::jsonb`, [
+    JSON.stringify({ total_ram: 64 * gb }),
+  ])
+  await run(
+    `insert into models (name, config, revision, backend)
+     select 'm-' || i, jsonb_set($1::jsonb, '{name}', to_jsonb('m-' || i)), 'v1', 'llama' from generate_series(1, 1000) i`,
+    [JSON.stringify(config)],
+  )
+  await run(
+    `insert into replicas (id, model, revision, place, node_id, backend, config, state, ready_at)
+     select 'r-' || i, 'm-' || (1 + i % 1000), 'v1', i / 1000, 'n-' || (i % $1::int), 'llama', $2::jsonb, 'ready', now()
+     from generate_series(1, 3000) i`,
+    [storedNodes, JSON.stringify(config)],
+  )
+  await run('analyze')
   const catalogue = async () => ({ galleries: [], problems: [] })
   const place = createPlace({ placement: store.placement, catalogue, inFlight: () => 0 })
   console.log(`\nplacing one model, with ${storedNodes} nodes (20 files each) and 3,000 replicas in a database (by the clock)`)

@@ -137,7 +137,7 @@ function createParts(foundation: Foundation) {
   const { settleByInventory } = operations
   const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
   const rollouts = createRollouts({
-    ...{ store: store.rollouts, wakeOperations: operations.wake, onEnded: metrics.rolloutEnded, clock, log },
+    ...{ store: store.rollouts, wakeOperations: operations.wake, onEnded: metrics.rollouts.ended, clock, log },
   })
   feed.listen(({ changes }) => {
     operations.wake()

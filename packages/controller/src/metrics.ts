@@ -30,12 +30,6 @@ export function createMetrics() {
     labelNames: ['code'],
     registers,
   })
-  const rolloutEnds = new Counter({
-    name: 'muster_rollouts_total',
-    help: 'Rollouts that came to an end, by how: succeeded, failed (taken back), cancelled (nothing was left of it)',
-    labelNames: ['end'],
-    registers,
-  })
   return {
     registry,
     inference: createInferenceMetrics(registry),
@@ -68,17 +62,38 @@ export function createMetrics() {
       const isNews = event.type !== 'claimed' && event.type !== 'hurried'
       if (to !== 'gone' && to.state === 'failed' && isNews) loadFailures.inc({ code: to.failure.code })
     },
-    rolloutEnded: (end: RolloutEnd): void => rolloutEnds.inc({ end }),
-    rollouts: new Gauge({ name: 'muster_rollouts', help: 'Rollouts that are under way, by state', labelNames: ['state'], registers }),
+    rollouts: createRolloutMetrics(registry),
+    wishes: createWishGauges(registry),
+    loads: new Gauge({ name: 'muster_loads', help: 'Loads of models by state', labelNames: ['state'], registers }),
+    replicas: new Gauge({ name: 'muster_replicas', help: 'Processes of models by state', labelNames: ['state'], registers }),
+    ofModels: createReplicaGauges(registry),
+    listeners: new Gauge({ name: 'muster_event_listeners', help: 'Open event streams', registers }),
+  }
+}
+
+function createRolloutMetrics(registry: Registry) {
+  const registers = [registry]
+  const ends = new Counter({
+    name: 'muster_rollouts_total',
+    help: 'Rollouts that came to an end, by how: succeeded, failed (taken back), cancelled (nothing was left of it)',
+    labelNames: ['end'],
+    registers,
+  })
+  return {
+    open: new Gauge({ name: 'muster_rollouts', help: 'Rollouts that are under way, by state', labelNames: ['state'], registers }),
+    ended: (end: RolloutEnd): void => ends.inc({ end }),
+  }
+}
+
+/** Of wishes that are not settled. */
+function createWishGauges(registry: Registry) {
+  const registers = [registry]
+  return {
     pending: new Gauge({ name: 'muster_intents_pending', help: 'Wishes of nodes that are not settled', registers }),
     dead: new Gauge({ name: 'muster_intents_dead', help: 'Wishes that were given up after the last attempt', registers }),
     runningOnWorker: new Gauge({ name: 'muster_intents_running_on_worker', help: 'Wishes that take longer than their timeout', registers }),
     attempts: new Gauge({ name: 'muster_intents_attempts', help: 'Failed tries of the wishes that are not settled', registers }),
     queueAge: new Gauge({ name: 'muster_intents_queue_age_seconds', help: 'Age of the oldest wish that waits to be sent', registers }),
-    loads: new Gauge({ name: 'muster_loads', help: 'Loads of models by state', labelNames: ['state'], registers }),
-    replicas: new Gauge({ name: 'muster_replicas', help: 'Processes of models by state', labelNames: ['state'], registers }),
-    ofModels: createReplicaGauges(registry),
-    listeners: new Gauge({ name: 'muster_event_listeners', help: 'Open event streams', registers }),
   }
 }
 
@@ -97,15 +112,15 @@ export async function refreshMetrics(metrics: Metrics, now: Now): Promise<void> 
   metrics.busConnected.set(now.bus.isConnected() ? 1 : 0)
   metrics.listeners.set(now.listeners)
   const queue = await now.store.operations.counts()
-  metrics.pending.set(queue.pending)
-  metrics.dead.set(queue.dead)
-  metrics.runningOnWorker.set(queue.runningOnWorker)
-  metrics.attempts.set(queue.attempts)
-  metrics.queueAge.set(queue.oldestSeconds)
+  metrics.wishes.pending.set(queue.pending)
+  metrics.wishes.dead.set(queue.dead)
+  metrics.wishes.runningOnWorker.set(queue.runningOnWorker)
+  metrics.wishes.attempts.set(queue.attempts)
+  metrics.wishes.queueAge.set(queue.oldestSeconds)
   for (const [gauge, counts] of [
     [metrics.loads, await now.store.loads.countByState()],
     [metrics.replicas, await now.store.replicas.countByState()],
-    [metrics.rollouts, await now.store.rollouts.countByState()],
+    [metrics.rollouts.open, await now.store.rollouts.countByState()],
   ] as const) {
     gauge.reset()
     for (const { state, count } of counts) gauge.set({ state }, count)

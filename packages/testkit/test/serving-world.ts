@@ -145,9 +145,9 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
       await untilRoutable(name)
       return ids
     },
-    async addReplica(model, node, options) {
+    async addReplica(model, node, how) {
       await db.query('begin')
-      const id = await insertReplica(model, node, options)
+      const id = await insertReplica(model, node, how)
       await db.query('commit')
       return id
     },
