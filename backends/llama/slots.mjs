@@ -1,5 +1,9 @@
 // Who generates now, and who waits: one slot per sequence of the context, first come first served. Of several free ones
-// the slot that remembers most of the prompt is taken, so that a conversation finds its beginning evaluated already.
+// the slot that remembers most of the prompt is taken, so that a conversation finds its beginning evaluated already. What
+// all conversations begin with is no memory of this one: a new one overwrites what nobody asked for longest.
+
+/** Of a prompt: less than this is what strangers have in common. */
+const leastRemembered = 0.5
 
 export function createSlots(sequences) {
   const free = sequences.map((sequence) => ({ sequence, usedAt: 0 }))
@@ -7,15 +11,11 @@ export function createSlots(sequences) {
   let uses = 0
 
   const take = (tokens) => {
-    let best = 0
-    let bestShared = -1
-    for (const [at, { sequence, usedAt }] of free.entries()) {
-      const shared = sequence.compareContextTokens(tokens).firstDifferentIndex
-      if (shared < bestShared || (shared === bestShared && usedAt >= free[best].usedAt)) continue
-      best = at
-      bestShared = shared
-    }
-    return free.splice(best, 1)[0]
+    const known = free.map((slot) => ({ slot, shared: slot.sequence.compareContextTokens(tokens).firstDifferentIndex }))
+    const remembering = known.filter(({ shared }) => shared > 0 && shared >= tokens.length * leastRemembered)
+    const [{ slot }] = remembering.length > 0 ? remembering.toSorted((a, b) => b.shared - a.shared || byUse(a, b)) : known.toSorted(byUse)
+    free.splice(free.indexOf(slot), 1)
+    return slot
   }
 
   return {
@@ -49,3 +49,7 @@ export function createSlots(sequences) {
     },
   }
 }
+
+/** The empty ones first, then the one that was not used for longest. */
+const byUse = ({ slot: a }, { slot: b }) => lastUse(a) - lastUse(b)
+const lastUse = ({ sequence, usedAt }) => (sequence.nextTokenIndex === 0 ? 0 : usedAt)
