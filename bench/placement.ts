@@ -59,14 +59,22 @@ const header = (...cells: readonly string[]): void => {
 }
 
 const replicaOn = (node: number): LiveReplica => ({
-  ...{ id: ReplicaId.parse(`r-${node}`), model: `m-${node % 1_000}`, state: 'ready', isServing: true, need: 12 * gb, isCurrent: true },
+  ...{
+    id: ReplicaId.parse(`r-${node}`),
+    model: `m-${node % 1_000}`,
+    state: 'ready',
+    isServing: true,
+    need: 12 * gb,
+    isReported: true,
+    isCurrent: true,
+  },
   ...{ isHeld: true, priority: node % 3, min: 0, desired: 20, isSpread: false, readyMs: 1e6, unusedMs: node, inFlight: 0 },
 })
 const candidateOf = (node: number): Candidate => ({
   ...{ id: NodeId.parse(`n-${node}`), name: `node-${node}`, nodeType: 'backend', status: 'healthy', statusReason: '', runsModels: true },
   labels: { 'node.os': 'linux', 'node.arch': 'amd64', zone: node % 2 === 0 ? 'a' : 'b', 'gpu.vendor': 'nvidia' },
   ...{ hasBackend: node % 4 !== 0, unfit: null, artifactSize: gb, files: new Set<string>(), availableDisk: 100 * gb, awaitedDisk: 0 },
-  ...{ pool: { kind: 'vram', total: 24 * gb, available: 12 * gb }, maxReplicas: 8, replicas: [replicaOn(node)], justFreed: 0 },
+  ...{ pool: { kind: 'vram', total: 24 * gb, available: 12 * gb }, maxReplicas: 8, replicas: [replicaOn(node)], vacated: 0, toCome: 0 },
 })
 const modelOf = (size: number): PlacementModel => ({
   ...{ name: ModelName.parse('new'), backend: 'llama', selector: { zone: 'a' }, files: [{ digest: null, size }], priority: 2 },

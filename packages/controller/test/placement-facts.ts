@@ -12,7 +12,7 @@ export const modelToPlace = (over: Partial<PlacementModel> = {}): PlacementModel
 export const candidate = (name: string, over: Partial<Candidate> = {}): Candidate => ({
   ...{ id: NodeId.parse(name), name, nodeType: 'backend', status: 'healthy', statusReason: '', runsModels: true, labels: {} },
   ...{ hasBackend: true, unfit: null, artifactSize: null, files: new Set<string>(), availableDisk: null, awaitedDisk: 0 },
-  ...{ pool: { kind: 'ram', total: null, available: null }, maxReplicas: null, replicas: [], justFreed: 0 },
+  ...{ pool: { kind: 'ram', total: null, available: null }, maxReplicas: null, replicas: [], vacated: 0, toCome: 0 },
   ...over,
 })
 
@@ -22,7 +22,15 @@ let made = 0
 export function replica(over: Partial<Omit<LiveReplica, 'id'>> & { id?: string } = {}): LiveReplica {
   made += 1
   return {
-    ...{ model: 'other', state: 'ready', isServing: (over.state ?? 'ready') === 'ready', need: 0, isCurrent: true, isHeld: true },
+    ...{
+      model: 'other',
+      state: 'ready',
+      isServing: (over.state ?? 'ready') === 'ready',
+      need: 0,
+      isReported: (over.state ?? 'ready') !== 'starting',
+      isCurrent: true,
+      isHeld: true,
+    },
     ...{ priority: 0, min: 0, desired: 1, isSpread: false, readyMs: 60_000, unusedMs: 60_000, inFlight: 0 },
     ...over,
     id: ReplicaId.parse(over.id ?? `r-${made}`),

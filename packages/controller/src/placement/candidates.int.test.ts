@@ -1,6 +1,6 @@
 // Placement on a real database: what it knows of nodes, and what replicas have booked there.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { ModelConfig, type NodeId } from '@muster/protocol'
+import { Incarnation, ModelConfig, type NodeId } from '@muster/protocol'
 import { parseGallery } from '@muster/source'
 import { sql } from 'kysely'
 import { startLoadsWorld, type LoadsWorld } from '../../test/loads-world.ts'
@@ -31,7 +31,7 @@ async function place(over: Partial<Wanted> & { config: ModelConfig }, deps: Part
 }
 
 const setResources = (id: NodeId, resources: object) =>
-  sql`update node_pulses set resources = ${JSON.stringify(resources)}::jsonb where node_id = ${id}`.execute(world.db)
+  sql`update node_pulses set resources = ${JSON.stringify(resources)}::jsonb, reported_at = now() where node_id = ${id}`.execute(world.db)
 const setFiles = (id: NodeId, sizes: Readonly<Record<string, number>>) => {
   const files = Object.entries(sizes).map(([letter, size]) => ({ digest: `sha256:${shaOf(letter)}`, size }))
   return sql`update nodes set files = ${JSON.stringify(files)}::jsonb where id = ${id}`.execute(world.db)
@@ -92,16 +92,53 @@ describe('memory', () => {
     expect(placement.nodes[0]?.reason).toBe('it needs about 2.3 GB of GPU memory, and the node has 2.0 GB')
   })
 
-  it('of a replica that ended just now is free, though its node does not say so yet', async () => {
+  it('of a replica that ended just now is not free before its node says so, and nobody else ends for it meanwhile', async () => {
     const { id } = await world.addWorker('one')
-    await setFiles(id, { a: 2 * gb, b: 2 * gb })
+    await setFiles(id, { a: 2 * gb, b: 2 * gb, c: gb })
     await addReplica({ id: 'r-a', model: 'a', node: id, state: 'exited' })
+    await addReplica({ id: 'r-c', model: 'c', node: id })
     await setResources(id, { total_ram: 4 * gb, available_ram: 1.5 * gb })
     const { placement, seen } = await place({ config: config('b') })
-    expect(placement.nodes[0]).toMatchObject({ eligible: true })
-    expect(seen.get(id)).toEqual([])
-    await sql`update replicas set exited_at = now() - interval '1 minute'`.execute(world.db)
+    expect(placement).toMatchObject({ nodes: [{ excludedBy: 'memory' }], eviction: { nodeId: id, victims: [] } })
+    expect(seen.get(id)).toEqual(['r-c'])
+    await sql`update node_pulses set reported_at = now() + interval '31 seconds'`.execute(world.db)
+    expect((await place({ config: config('b') })).placement.eviction).toEqual({ nodeId: id, victims: ['r-c'] })
+    await setResources(id, { total_ram: 4 * gb, available_ram: 2.5 * gb })
+    expect((await place({ config: config('b') })).placement.nodes[0]).toMatchObject({ eligible: true })
+  })
+
+  it('of a replica that ended is not counted twice', async () => {
+    const { id } = await world.addWorker('one')
+    await setFiles(id, { a: 2 * gb, b: 4 * gb })
+    await addReplica({ id: 'r-a', model: 'a', node: id, state: 'exited' })
+    // What it used is among what is available already.
+    await setResources(id, { total_ram: 8 * gb, available_ram: 3 * gb })
     expect((await place({ config: config('b') })).placement.nodes[0]).toMatchObject({ excludedBy: 'memory' })
+  })
+
+  it('of a replica that came up just now is taken, though its node does not say so yet', async () => {
+    const { id } = await world.addWorker('one')
+    await setFiles(id, { a: 2 * gb, b: 2 * gb })
+    await addReplica({ id: 'r-a', model: 'a', node: id, idleMs: 5_000 })
+    await setResources(id, { total_ram: 8 * gb, available_ram: 4 * gb })
+    // It waits for the next report rather than to end what is there.
+    const important = config('b', { scheduling: { priority: 5 } })
+    const { placement } = await place({ config: important })
+    expect(placement).toMatchObject({ nodes: [{ excludedBy: 'memory' }], eviction: { nodeId: id, victims: [] } })
+    await sql`update replicas set ready_at = now() - interval '31 seconds'`.execute(world.db)
+    expect((await place({ config: config('b') })).placement.nodes[0]).toMatchObject({ eligible: true })
+  })
+
+  it('is that of a report: a sign of life without one makes it no younger', async () => {
+    const { id } = await world.addWorker('one')
+    const reportedAt = async () =>
+      (await world.db.selectFrom('node_pulses').select('reported_at').where('node_id', '=', id).executeTakeFirst())?.reported_at
+    const before = await reportedAt()
+    const beat = { node_id: id, incarnation: Incarnation.parse('i-1'), in_flight: 0 }
+    await world.store.pulses.recordBeats([{ via: 'bus', ageMs: 0, heartbeat: { ...beat, seq: 100, resources: null } }])
+    expect(await reportedAt()).toBe(before)
+    await world.store.pulses.recordBeats([{ via: 'bus', ageMs: 0, heartbeat: { ...beat, seq: 101, resources: '{}' } }])
+    expect(await reportedAt()).not.toBe(before)
   })
 
   it('W18 is made free by what is idle, and never by a minimum', async () => {

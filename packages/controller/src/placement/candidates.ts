@@ -9,7 +9,7 @@ import { applyVramBudget } from '../nodes/vram-budget.ts'
 import type { PlacementFile, PlacementNodeFacts, PlacementReplicaFacts, PlacementStore } from '../store/placement.ts'
 import { choosePlacement, type Candidate, type Exclusion, type Placement, type PlacementModel } from './choose.ts'
 import { contentOf } from './content-of.ts'
-import { needOf, poolOf, type LiveReplica } from './room.ts'
+import { isSurelyReported, needOf, poolOf, type LiveReplica } from './room.ts'
 
 export interface PlaceDeps {
   readonly placement: PlacementStore
@@ -38,7 +38,7 @@ const galleryAgeMs = 30_000
 export function createPlace({ placement: store, catalogue, inFlight, onRefused }: PlaceDeps): Place {
   return async ({ config, purpose, avoid, pin, without = [] }) => {
     const { replicas: all, uploads } = await store.replicas()
-    const replicas = all.map((replica) => (without.includes(replica.id) ? { ...replica, state: 'exited' as const } : replica))
+    const replicas = all.map((replica) => (without.includes(replica.id) ? { ...replica, state: 'vacated' as const } : replica))
     const digests = new Set([config, ...replicas].flatMap(({ files }) => files.flatMap((file) => contentOf(file) ?? [])))
     const nodes = await store.nodes({ backend: config.backend, digests: [...digests] })
     const hasBackend = (node: PlacementNodeFacts): boolean => node.hasBackend
@@ -115,12 +115,16 @@ type Known = Readonly<{
   unfitFor: (node: Traits) => string | null
 }>
 
-function candidateOf(node: PlacementNodeFacts, there: readonly PlacementReplicaFacts[], known: Known): Candidate {
+/** `vacated`: it is taken for gone. */
+type Placed = Omit<PlacementReplicaFacts, 'state'> & Readonly<{ state: PlacementReplicaFacts['state'] | 'vacated' }>
+
+function candidateOf(node: PlacementNodeFacts, there: readonly Placed[], known: Known): Candidate {
   const { status, reason } = nodeStatus(node)
   const resources = applyVramBudget(node.resources, node.vramBudget)
   const files: ReadonlySet<string> = new Set(node.files.keys())
-  const needOfReplica = (replica: PlacementReplicaFacts): number => needOf(replica.files.map(known.sizeOf))
-  const ended = there.filter(({ state, readyMs }) => state === 'exited' && readyMs !== null)
+  const needOfReplica = (replica: Placed): number => needOf(replica.files.map(known.sizeOf))
+  const sumOf = (counts: (replica: Placed) => boolean): number =>
+    there.reduce((sum, replica) => sum + (counts(replica) ? needOfReplica(replica) : 0), 0)
   return {
     id: node.id,
     name: node.name,
@@ -138,22 +142,23 @@ function candidateOf(node: PlacementNodeFacts, there: readonly PlacementReplicaF
     availableDisk: resources.available_disk,
     awaitedDisk: there.reduce((sum, replica) => sum + awaitedBy(replica, files, known.sizeOf), 0),
     replicas: there.flatMap((replica) => liveOf(replica, needOfReplica(replica), known.inFlight) ?? []),
-    justFreed: ended.reduce((sum, replica) => sum + needOfReplica(replica), 0),
+    vacated: sumOf(({ state, readyMs }) => state === 'vacated' && readyMs !== null),
+    toCome: sumOf(({ state, readyMs, exitedBeforeMs }) => state === 'exited' && readyMs !== null && !isSurelyReported(exitedBeforeMs)),
   }
 }
 
 /** What it has yet to fetch; what came already is missing from what is free. */
-function awaitedBy({ state, files, fetchedBytes }: PlacementReplicaFacts, kept: ReadonlySet<string>, sizeOf: SizeOf): number {
+function awaitedBy({ state, files, fetchedBytes }: Placed, kept: ReadonlySet<string>, sizeOf: SizeOf): number {
   if (state !== 'starting') return 0
   const missing = files.filter((file) => !kept.has(contentOf(file) ?? ''))
   return Math.max(0, missing.reduce((sum, file) => sum + (sizeOf(file) ?? 0), 0) - fetchedBytes)
 }
 
-function liveOf(facts: PlacementReplicaFacts, need: number, inFlight: PlaceDeps['inFlight']): LiveReplica | null {
+function liveOf(facts: Placed, need: number, inFlight: PlaceDeps['inFlight']): LiveReplica | null {
   const { id, model, state, isCurrent, isHeld, scheduling } = facts
-  if (state === 'exited') return null
+  if (state === 'exited' || state === 'vacated') return null
   return {
-    ...{ id, model, state, need, isCurrent, isHeld },
+    ...{ id, model, state, need, isCurrent, isHeld, isReported: isSurelyReported(facts.readyBeforeMs) },
     isServing: state === 'ready' && facts.isChecked,
     priority: scheduling.priority ?? 0,
     min: limitsOf(scheduling).min,

@@ -72,7 +72,7 @@ describe('a node is eligible', () => {
     ['when nothing is known of the size of the model', { pool: ram(1, 1) }, { files: [{ digest: null, size: null }] }],
     ['when it has the files already, on a full disk', { availableDisk: 0, files: new Set([file.digest ?? '']) }, { files: [file] }],
     ['when it has exactly the memory', { pool: ram(need, need) }, { files: [file] }],
-    ['when a replica that used its memory ended just now', { pool: ram(need + gb, gb), justFreed: need }, { files: [file] }],
+    ['when a replica that uses its memory is taken for gone', { pool: ram(need + gb, gb), vacated: need }, { files: [file] }],
     [
       'for staging, without backend and with little memory',
       { unfit: 'no', pool: ram(1), hasBackend: false },

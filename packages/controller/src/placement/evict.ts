@@ -2,7 +2,7 @@
 // priority, or of the same and idle for a while, so that two models do not drive each other out in turns. Of what is
 // possible the lowest priority goes, and of that as few as will do.
 import type { NodeId, ReplicaId } from '@muster/protocol'
-import { freeMemory, freePlaces, type LiveReplica, type NodeRoom } from './room.ts'
+import { freePlaces, memoryToCome, type LiveReplica, type NodeRoom } from './room.ts'
 
 /** On one node. None: what is on its way out there will do. */
 export type Eviction = Readonly<{ nodeId: NodeId; victims: readonly ReplicaId[] }>
@@ -55,7 +55,7 @@ type Search = Readonly<{ asker: Asker; spare: ReadonlyMap<string, number>; best:
 
 /** Null: nothing helps there, or it is no better than the best. */
 function victimsOn(node: FullNode, { asker, spare, best }: Search): LiveReplica[] | null {
-  const short = { memory: asker.need - freeMemory(node), places: 1 - freePlaces(node) }
+  const short = { memory: asker.need - memoryToCome(node), places: 1 - freePlaces(node) }
   let lowest = Infinity
   for (const replica of node.replicas) {
     if (replica.state === 'draining') {

@@ -147,8 +147,8 @@ it('an eviction makes room: the model fits there when the victims are gone', () 
         if (placement.eviction === null) continue
         evictions += 1
         const { nodeId } = placement.eviction
-        const justFreed = freed.reduce((sum, { need }) => sum + need, 0)
-        now.nodes = now.nodes.map((node) => (node.id === nodeId ? { ...node, justFreed: node.justFreed + justFreed } : node))
+        const vacated = freed.reduce((sum, { need }) => sum + need, 0)
+        now.nodes = now.nodes.map((node) => (node.id === nodeId ? { ...node, vacated: node.vacated + vacated } : node))
         const after = choosePlacement({ ...model, pin: NodeId.parse(nodeId) }, now.nodes)
         expect(after.nodes[0]).toMatchObject({ node_id: nodeId, eligible: true })
       }

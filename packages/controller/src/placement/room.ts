@@ -17,6 +17,8 @@ export interface LiveReplica {
   /** It gets requests. */
   readonly isServing: boolean
   readonly need: number
+  /** What its node last said to be available is without what it uses. */
+  readonly isReported: boolean
   /** Of the revision that its model has now. */
   readonly isCurrent: boolean
   /** A load has it; one that nobody has is decided about elsewhere. */
@@ -41,8 +43,10 @@ export interface NodeRoom {
   /** What replicas that are starting there have yet to fetch. */
   readonly awaitedDisk: number
   readonly replicas: readonly LiveReplica[]
-  /** What those used that ended since the node last said what is available. */
-  readonly justFreed: number
+  /** What those use that are taken for gone; what is available has it not. */
+  readonly vacated: number
+  /** What those used that ended and may still be missing from what is available: room to come. */
+  readonly toCome: number
 }
 
 /** For what a backend adds to the weights: buffers, and the context. */
@@ -61,15 +65,33 @@ export function poolOf(resources: Resources, capability: string): Pool {
   return { kind: 'ram', total: total_ram, available: available_ram }
 }
 
-/** May be negative: what lives there was placed when nobody knew its size, or the machine has less now. */
-export function freeMemory({ pool: { total, available }, replicas, justFreed }: NodeRoom): number {
+/** A reading of its memory may be so much older than the report that it came with: as often as GPUs are looked at, and what that takes. */
+const readingAgeMs = 30_000
+
+/** `beforeMs`: how long before its node's last report something happened, as far as controllers know: it was never later. */
+export const isSurelyReported = (beforeMs: number | null): boolean => beforeMs !== null && beforeMs >= readingAgeMs
+
+/**
+ * What is there in any case: what may not be missing yet from what is available is taken off, and what may be back in it is
+ * not added. May be negative: what lives there was placed when nobody knew its size, or the machine has less now.
+ */
+export function freeMemory(room: NodeRoom): number {
+  return memoryWithout(room, ({ isReported }) => !isReported)
+}
+
+/** What is there when the node has told all that happened. For who would end others: what comes by itself is waited for. */
+export function memoryToCome(room: NodeRoom): number {
+  return memoryWithout({ ...room, vacated: room.vacated + room.toCome }, ({ state }) => state === 'starting')
+}
+
+function memoryWithout({ pool: { total, available }, replicas, vacated }: NodeRoom, isMissing: (replica: LiveReplica) => boolean): number {
   if (total === null) return Infinity
-  let [booked, starting] = [0, 0]
-  for (const { need, state } of replicas) {
-    booked += need
-    if (state === 'starting') starting += need
+  let [booked, missing] = [0, 0]
+  for (const replica of replicas) {
+    booked += replica.need
+    if (isMissing(replica)) missing += replica.need
   }
-  return Math.min(total - booked, available === null ? Infinity : available + justFreed - starting)
+  return Math.min(total - booked, available === null ? Infinity : available + vacated - missing)
 }
 
 export const freePlaces = ({ maxReplicas, replicas }: NodeRoom): number => (maxReplicas === null ? Infinity : maxReplicas - replicas.length)

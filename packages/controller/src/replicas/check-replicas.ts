@@ -85,7 +85,9 @@ async function checkOne(check: DueCheck, means: Means): Promise<void> {
       if (await checks.pass(check.id, holder)) log.info('a new replica answers, and gets requests from now on', about)
       return
     case 'unclear':
-      if (check.readyForMs > patienceMs) return await fail(check, `it could not be asked: ${verdict.why}`, means)
+      // On a node that is away nothing is said of it.
+      if (check.askedForMs > patienceMs && (await checks.isDue(check.id)))
+        return await fail(check, `it could not be asked: ${verdict.why}`, means)
       log.debug('a new replica could not be asked', { ...about, why: verdict.why })
       await checks.keep(check.id, { holder, forMs: againInMs })
       return

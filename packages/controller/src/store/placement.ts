@@ -46,6 +46,9 @@ export interface PlacementReplicaFacts {
   readonly isModelHeld: boolean
   /** Null: it never was. */
   readonly readyMs: number | null
+  /** How long before its node last reported what it has; negative: since then. Null: it was not, or nobody reported. */
+  readonly readyBeforeMs: number | null
+  readonly exitedBeforeMs: number | null
   readonly unusedMs: number | null
 }
 export type PlacementFile = z.infer<typeof File>
@@ -68,11 +71,13 @@ const Replica = z.object({
   asked: z.number(),
   is_model_held: z.boolean(),
   ready_ms: z.number().nullable(),
+  ready_before_ms: z.number().nullable(),
+  exited_before_ms: z.number().nullable(),
   unused_ms: z.number().nullable(),
 })
 
-/** As long as a node may take to say what became free: its heartbeats, and how often it looks at its memory. */
-const freedWithin = sql`interval '20 seconds'`
+/** Longer than a node takes to say what became free: until then it is room to come. */
+const freedWithin = sql`interval '60 seconds'`
 
 interface NodeRow {
   readonly id: string
@@ -110,8 +115,11 @@ export class PlacementStore {
         select r.id, r.node_id, r.model, r.state, r.checked, coalesce(r.revision = m.revision, false) as is_current, l.model is not null as is_held,
           coalesce(r.config -> 'files', '[]') as files, coalesce(l.current_bytes, 0) as fetched,
           coalesce(m.config -> 'scheduling', '{}') as scheduling, coalesce(m.asked_replicas, 0) as asked, coalesce(m.is_held, true) as is_model_held,
-          extract(epoch from now() - r.ready_at)::float8 * 1000 as ready_ms, extract(epoch from now() - m.used_at)::float8 * 1000 as unused_ms
-        from replicas r left join models m on m.name = r.model left join loads l on l.replica_id = r.id
+          extract(epoch from now() - r.ready_at)::float8 * 1000 as ready_ms,
+          extract(epoch from p.reported_at - r.ready_at)::float8 * 1000 as ready_before_ms,
+          extract(epoch from p.reported_at - r.exited_at)::float8 * 1000 as exited_before_ms, extract(epoch from now() - m.used_at)::float8 * 1000 as unused_ms
+        from replicas r join node_pulses p on p.node_id = r.node_id left join models m on m.name = r.model
+          left join loads l on l.replica_id = r.id
         where r.state <> 'exited' or (r.state = 'exited' and r.exited_at > now() - ${freedWithin})
         order by r.id
       ) found), '[]') as replicas,
@@ -151,6 +159,8 @@ const replicaOf = (row: z.infer<typeof Replica>): PlacementReplicaFacts => ({
   askedReplicas: row.asked,
   isModelHeld: row.is_model_held,
   readyMs: row.ready_ms,
+  readyBeforeMs: row.ready_before_ms,
+  exitedBeforeMs: row.exited_before_ms,
   unusedMs: row.unused_ms,
 })
 

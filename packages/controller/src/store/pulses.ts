@@ -66,6 +66,7 @@ export class PulseStore {
         incarnation = b.incarnation,
         seq = coalesce(b.seq, case when f.restarted then null else p.seq end),
         resources = coalesce(b.resources::jsonb, p.resources),
+        reported_at = case when b.resources is null then p.reported_at else greatest(p.reported_at, now() - make_interval(secs => b.age)) end,
         in_flight = b.in_flight
       from fresh f join beat b on b.node_id = f.node_id and b.incarnation = f.incarnation
       where p.node_id = f.node_id`.execute(this.#db),

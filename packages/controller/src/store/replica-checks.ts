@@ -15,8 +15,8 @@ export interface DueCheck {
   readonly nodeName: string
   readonly gatewayUrl: string
   readonly gatewaySecret: Secret
-  /** By the database's clock. */
-  readonly readyForMs: number
+  /** Since the first of the questions that followed each other without a pause, by the database's clock. */
+  readonly askedForMs: number
 }
 
 type Row = Readonly<{
@@ -27,7 +27,7 @@ type Row = Readonly<{
   node_name: string
   gateway_url: string
   gateway_secret: string
-  ready_for_ms: number
+  asked_for_ms: number
 }>
 
 const Usecases = z.array(z.string()).catch([])
@@ -36,6 +36,9 @@ const Usecases = z.array(z.string()).catch([])
 const isDue = sql`
   r.state = 'ready' and r.checked = 'due' and n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes'
   and exists (select from loads l where l.replica_id = r.id and l.state = 'ready')`
+
+/** Who was not asked for so long, because its node was away or others had to be asked, has its patience anew. */
+const pause = sql`interval '5 seconds'`
 
 export class ReplicaCheckStore {
   readonly #db: Kysely<Database>
@@ -52,11 +55,12 @@ export class ReplicaCheckStore {
         where ${isDue} and coalesce(r.check_until < now(), true)
         order by r.ready_at, r.id limit ${limit} for update of r skip locked
       ), taken as (
-        update replicas r set check_holder = ${holder}, check_until = now() + make_interval(secs => ${leaseMs / 1000})
+        update replicas r set check_holder = ${holder}, check_until = now() + make_interval(secs => ${leaseMs / 1000}),
+          check_since = case when r.check_until > now() - ${pause} then r.check_since else now() end
         from due where r.id = due.id returning r.*
       )
       select t.id, t.model, m.config -> 'known_usecases' as usecases, t.node_id, n.name as node_name, n.gateway_url, n.gateway_secret,
-        extract(epoch from now() - t.ready_at)::float8 * 1000 as ready_for_ms
+        extract(epoch from now() - t.check_since)::float8 * 1000 as asked_for_ms
       from taken t join models m on m.name = t.model join nodes n on n.id = t.node_id`.execute(this.#db)
     return rows.map((row) => ({
       id: ReplicaId.parse(row.id),
@@ -66,7 +70,7 @@ export class ReplicaCheckStore {
       nodeName: row.node_name,
       gatewayUrl: row.gateway_url,
       gatewaySecret: new Secret(row.gateway_secret),
-      readyForMs: row.ready_for_ms,
+      askedForMs: row.asked_for_ms,
     }))
   }
 
@@ -76,6 +80,15 @@ export class ReplicaCheckStore {
       update replicas set check_until = now() + make_interval(secs => ${forMs / 1000})
       where id = ${id} and state = 'ready' and checked = 'due' and check_holder = ${holder}`.execute(this.#db)
     return numAffectedRows === 1n
+  }
+
+  /** It can still be asked as far as is known: its node is here, and a load waits for what it says. */
+  async isDue(id: ReplicaId): Promise<boolean> {
+    const { rows } = await sql`
+      select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id where r.id = ${id} and ${isDue}`.execute(
+      this.#db,
+    )
+    return rows.length > 0
   }
 
   /** From now on it may get requests. False: it is not this holder's any more. */

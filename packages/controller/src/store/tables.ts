@@ -212,6 +212,7 @@ export interface NodePulsesTable {
   resources: Json
   in_flight: Defaulted<number>
   probed_at: Timestamp | null
+  reported_at: Timestamp | null
 }
 
 export interface NodesTable {
@@ -308,6 +309,7 @@ export interface ReplicasTable {
   checked: Defaulted<'due' | 'passed' | 'failed'>
   check_holder: string | null
   check_until: Timestamp | null
+  check_since: Timestamp | null
 }
 
 export interface RolloutsTable {

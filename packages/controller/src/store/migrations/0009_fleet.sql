@@ -15,6 +15,8 @@ alter table replicas
   add column checked text not null default 'passed' check (checked in ('due', 'passed', 'failed')),
   add column check_holder text,
   add column check_until timestamptz,
+  -- Since when it is asked without a pause: for so long it could not be reached, if it could not.
+  add column check_since timestamptz,
   add constraint check_lease_is_whole check ((check_holder is null) = (check_until is null));
 -- Those that live and share a number, from before there was one.
 update replicas r set place = n.place
@@ -30,6 +32,9 @@ create trigger replica_changed after update on replicas for each row
   when (old.state is distinct from new.state or old.slot is distinct from new.slot or old.checked is distinct from new.checked
     or old.incarnation is distinct from new.incarnation)
   execute function replica_changed();
+
+-- When what the node has was last reported, which is later than when it was read: a sign of life may come without it.
+alter table node_pulses add column reported_at timestamptz;
 
 -- Up to which change each controller routes by what is so.
 alter table controllers add column routes_seq bigint not null default 0;

@@ -1,0 +1,59 @@
+// For how long a new replica that can not be reached has been asked: that decides when it failed.
+import { ReplicaId, type NodeId } from '@muster/protocol'
+import { sql } from 'kysely'
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import { startLoadsWorld, type LoadsWorld } from '../../test/loads-world.ts'
+import type { DueCheck } from './replica-checks.ts'
+
+let world: LoadsWorld
+beforeAll(async () => {
+  world = await startLoadsWorld()
+})
+afterEach(() => world.clear())
+afterAll(() => world[Symbol.asyncDispose]())
+
+const holder = 'c-1'
+const take = async (): Promise<DueCheck[]> => await world.store.replicaChecks.take({ holder, leaseMs: 8_000, limit: 4 })
+
+/** Ready for ten minutes, and never asked. */
+async function addDue(): Promise<NodeId> {
+  const { id } = await world.addWorker('one')
+  await world.addModel('a')
+  await sql`
+    insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at, checked)
+    values ('r-a', 'a', 'rev-1', 0, ${id}, 'llama', '{}', 'ready', now() - interval '10 minutes', 'due')`.execute(world.db)
+  await sql`
+    insert into loads (model, purpose, slot, revision, state, node_id, op_id, replica_id, epoch, sign_at)
+    values ('a', 'serve', 0, 'rev-1', 'ready', ${id}, 'op-a', 'r-a', 1, now())`.execute(world.db)
+  return id
+}
+const asked = (secondsAgo: number, leftSecondsAgo: number) =>
+  sql`
+    update replicas set check_since = now() - make_interval(secs => ${secondsAgo}),
+      check_until = now() - make_interval(secs => ${leftSecondsAgo})`.execute(world.db)
+
+it('is asked for no time at its first question, however long it waited for its turn', async () => {
+  await addDue()
+  const [check] = await take()
+  expect(check).toMatchObject({ id: 'r-a', askedForMs: 0 })
+})
+
+it('counts from the first question as long as one follows the other', async () => {
+  await addDue()
+  await take()
+  await asked(40, 1)
+  expect((await take())[0]?.askedForMs).toBeGreaterThanOrEqual(40_000)
+})
+
+it('counts anew after its node was away, and nothing is said of it meanwhile', async () => {
+  const node = await addDue()
+  const id = ReplicaId.parse('r-a')
+  await take()
+  expect(await world.store.replicaChecks.isDue(id)).toBe(true)
+  await world.setPulse(node, 'silent')
+  expect(await world.store.replicaChecks.isDue(id)).toBe(false)
+  await asked(40, 20)
+  expect(await take()).toEqual([])
+  await world.setPulse(node, 'present')
+  expect((await take())[0]?.askedForMs).toBe(0)
+})
