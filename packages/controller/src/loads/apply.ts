@@ -12,7 +12,6 @@ import {
   ReplicaId,
   type BackendName,
   type CommandReply,
-  type Failure,
   type Load,
   type LoadEvent,
   type ModelConfig,
@@ -21,10 +20,10 @@ import {
 } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
 import type { Place, Seen } from '../placement/candidates.ts'
-import type { Placement } from '../placement/choose.ts'
 import { replicaPrefix } from '../replicas/compare.ts'
 import { returnOf } from '../replicas/surplus.ts'
-import type { LoadRecord } from '../store/load-rows.ts'
+import type { Read } from '../store/intents.ts'
+import type { ListedLoad, LoadRecord } from '../store/load-rows.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
@@ -41,11 +40,11 @@ import {
   tickOf,
   type Decision,
   type InstallStanding,
-  type Old,
   type StepDetail,
   type World,
 } from './decide.ts'
-import { isWanted, staleOf } from './wanted.ts'
+import { alone, endFirst, evictFor, findOld, placeOf, unplaced } from './make-room.ts'
+import { isWanted } from './wanted.ts'
 
 /** The contract gives workers 2 s to accept. */
 const answerWithinMs = 3_000
@@ -62,7 +61,8 @@ export interface ApplyDeps {
   readonly pulses: Pick<PulseStore, 'recordNoResponders'>
   readonly demand: Demands
   readonly advance: Advance
-  readonly place: Place
+  /** For one decision: nodes and replicas are read once, however often it asks. */
+  readonly placing: () => Place
   /** The name under which a backend is listed. */
   readonly rowName: (backend: BackendName) => Promise<BackendName>
   /** It comes with Muster, and is still being assembled. */
@@ -97,15 +97,15 @@ export function createApply(deps: ApplyDeps): Apply {
 }
 
 async function decideAndDo(job: Job, deps: ApplyDeps, choices = 1): Promise<void> {
-  const { seen, model, world } = await observe(job, deps)
+  const { world, ...found } = await observe(job, deps)
   const decision = decideLoad(job.record.load, world)
-  const outcome = await carryOut(decision, { job, model, seen }, deps)
+  const outcome = await carryOut(decision, { job, ...found }, deps)
   if (outcome === 'done' || !(await isStillOurs(job, deps))) return
   if (choices < maxChoices) return await decideAndDo(job, deps, choices + 1)
   await move(job, { type: 'room_asked', note: job.record.load.note, againInMs: afterRoomMs }, deps)
 }
 
-type Observed = Readonly<{ model: WantedModel | null; world: World; seen: Seen }>
+type Observed = Readonly<{ model: WantedModel | null; world: World; seen: Seen; set: Read<ListedLoad> }>
 
 async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<Observed> {
   const model = await modelOf(load, deps)
@@ -114,52 +114,15 @@ async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<Obse
   const node = nodeId === null || load.state === 'failed' ? null : await deps.nodes.find(nodeId)
   const isNodeHere = node !== null && statusOf(node).status === 'healthy'
   const isUnplaced = load.state === 'waiting' || load.state === 'failed'
-  const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, deps) : unplaced
-  const old = model === null ? null : await oldOf({ load, model, placement, seen }, deps)
+  const place = deps.placing()
+  const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, place) : unplaced
+  const { old, set } = model === null ? alone : await findOld({ load, model, placement }, { loads: deps.loads, place })
   // Read after the nodes were judged: a node that was back for them is back for its replicas.
   const left = isUnplaced && load.purpose === 'serve' ? await deps.replicas.findReturned(load) : null
   const returned = left === null ? null : returnOf(left)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
-  return { model, seen, world: { model: known, isNodeHere, placement, returned, install, isComing, old } }
-}
-
-type Placed = Readonly<{ placement: Placement | Failure | null; seen: Seen }>
-const unplaced: Placed = { placement: null, seen: new Map() }
-
-async function placeOf(load: Load, { config }: WantedModel, { place }: Pick<ApplyDeps, 'place'>): Promise<Placed> {
-  try {
-    return await place({ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null, pin: load.pin })
-  } catch (error) {
-    if (error instanceof FleetError) return { ...unplaced, placement: error.failure }
-    throw error
-  }
-}
-
-/** Each is a placement of its own. */
-const mostTried = 8
-
-/**
- * One whose place it takes, if there is room as soon as that one is gone. Asked only when there is none for both. (Disk is not
- * room: the files of an old revision stay for a day, in case it comes back.)
- */
-async function oldOf({ load, model, placement }: { load: Load; model: WantedModel } & Placed, deps: ApplyDeps): Promise<Old | null> {
-  if (load.purpose !== 'serve' || placement === null || 'code' in placement) return null
-  if (placement.eviction !== null || placement.nodes.some(({ eligible }) => eligible)) return null
-  const { rows } = await deps.loads.listSets(model.name)
-  const olds = rows.flatMap((member): (Old & { replicaId: ReplicaId })[] => {
-    const stale = member.load.purpose === 'serve' ? staleOf(member, model.revision) : null
-    // What is on a node that is drained serves on until there is a place elsewhere.
-    if (member.load.state !== 'ready' || stale === null || stale === 'draining') return []
-    const { slot, replicaId, nodeId } = member.load
-    return replicaId === null ? [] : [{ slot, replicaId, nodeId }]
-  })
-  for (const old of olds.slice(0, mostTried)) {
-    const then = await placeOf(load, model, { place: (wanted) => deps.place({ ...wanted, without: [old.replicaId] }) })
-    const nodes = then.placement === null || 'code' in then.placement ? [] : then.placement.nodes
-    if (nodes.some(({ node_id: id, eligible }) => id === old.nodeId && eligible)) return old
-  }
-  return null
+  return { model, seen, set, world: { model: known, isNodeHere, placement, returned, install, isComing, old } }
 }
 
 /** Its backend by the name that rows and inventories have it under: that of the meta backend, say. */
@@ -170,11 +133,11 @@ async function modelOf({ model: name }: Load, { demand, rowName }: ApplyDeps): P
   return { ...model, backend, config: { ...model.config, backend } }
 }
 
-type Task = Readonly<{ job: Job; model: WantedModel | null; seen: Seen }>
+type Task = Readonly<{ job: Job }> & Omit<Observed, 'world'>
 /** `outdated`: what it was decided on is not so any more. */
 type Outcome = 'done' | 'outdated'
 
-async function carryOut(decision: Decision, { job, model, seen }: Task, deps: ApplyDeps): Promise<Outcome> {
+async function carryOut(decision: Decision, { job, model, seen, set }: Task, deps: ApplyDeps): Promise<Outcome> {
   switch (decision.do) {
     case 'step': {
       const moved = await move(job, decision.event, deps)
@@ -186,10 +149,11 @@ async function carryOut(decision: Decision, { job, model, seen }: Task, deps: Ap
     case 'start':
       return model === null ? 'done' : await start(decision.nodeId, { job, model, seen }, deps)
     case 'evict':
-      await makeRoom(decision, job, deps)
+      await move(job, { type: 'room_asked', note: await evictFor(job.record.load, decision, deps), againInMs: afterRoomMs }, deps)
       return 'done'
     case 'recreate':
-      await endFirst(decision, job, deps)
+      if (!(await endFirst(decision.old, set, deps))) return 'outdated'
+      await move(job, { type: 'room_asked', note: decision.note, againInMs: afterRoomMs }, deps)
       return 'done'
     case 'ask':
       if (model !== null) await ask({ job, model }, deps)
@@ -197,27 +161,6 @@ async function carryOut(decision: Decision, { job, model, seen }: Task, deps: Ap
     case 'nothing':
       return 'done'
   }
-}
-
-/** Exactly the replicas that were chosen, and only if all of them may still go. */
-async function makeRoom({ victims, nodeName }: Extract<Decision, { do: 'evict' }>, job: Job, deps: ApplyDeps): Promise<void> {
-  const { load } = job.record
-  const whose = await deps.loads.evict(victims)
-  if (whose !== null) deps.onEvicted(victims.length)
-  if (whose !== null)
-    deps.log.info('replicas make room for another model', { model: load.model, node: nodeName, of: whose, replicas: victims })
-  const note = whose === null ? load.note : `room was made on ${nodeName}: ${whose.join(', ')} had to go`.slice(0, 1024)
-  await move(job, { type: 'room_asked', note, againInMs: afterRoomMs }, deps)
-}
-
-/** That very one, if it is still there; if somebody is killed in between, the other half is done when this is claimed again. */
-async function endFirst({ old, note }: Extract<Decision, { do: 'recreate' }>, job: Job, deps: ApplyDeps): Promise<void> {
-  const { model, purpose } = job.record.load
-  await deps.advance({
-    read: () => deps.loads.find({ model, purpose, slot: old.slot }),
-    eventOf: (load) => (load.state === 'ready' && load.replicaId === old.replicaId ? { type: 'unwanted' } : null),
-  })
-  await move(job, { type: 'room_asked', note, againInMs: afterRoomMs }, deps)
 }
 
 /** Nobody else moved the load. */

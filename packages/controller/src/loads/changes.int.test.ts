@@ -285,6 +285,104 @@ describe('where there is no room for two', () => {
     expect(await slots()).toEqual([1])
   })
 
+  /** As many nodes as replicas, with memory for one each. */
+  async function three(): Promise<{ workers: ModelWorker[]; olds: LoadModel[] }> {
+    const workers: ModelWorker[] = []
+    for (const name of ['one', 'two', 'three']) workers.push(await world.addWorker(name))
+    for (const { id } of workers) await keep(id, { a: 4 * gb })
+    for (const { id } of workers) await setResources(id, { total_ram: 6 * gb, available_ram: 6 * gb })
+    await world.addModel('tiny', { ...files, scheduling: { min_replicas: 3 } })
+    const olds = await Promise.all(workers.map((worker) => worker.untilLoads(1)))
+    for (const worker of workers) worker.ready()
+    for (const slot of [0, 1, 2]) await world.untilState('tiny', 'ready', { slot })
+    return { workers, olds }
+  }
+  const files = { files: [file('a')] }
+
+  it('I9 of three one at a time goes first, the next when its place is taken', async () => {
+    await controller()
+    const { workers, olds } = await three()
+    await world.addModel('tiny', { ...files, scheduling: { min_replicas: 3 }, options: { threads: 4 } }, 'rev-2')
+    const endedCount = async (): Promise<number> => {
+      const states = await Promise.all(olds.map(({ replica_id: id }) => stateOf(id)))
+      return states.filter((state) => state !== 'ready').length
+    }
+    for (const count of [1, 2, 3]) {
+      const worker = await waitFor(() => workers.find(({ loads }) => loads.at(-1)?.revision === 'rev-2' && loads.length === 2), {
+        what: `new one ${count}`,
+        timeoutMs: 20_000,
+      })
+      workers.splice(workers.indexOf(worker), 1)
+      // The next one has looked for room, and was told that there is none.
+      if (count < 3)
+        await waitFor(
+          async () => (await world.store.loads.listOfModel('tiny')).rows.some(({ load }) => load.state === 'failed' && load.failedAt > 0),
+          { what: 'the next one to find no room' },
+        )
+      expect(await endedCount()).toBe(count)
+      const [next] = worker.loads.slice(-1)
+      if (next === undefined) throw new Error('it came')
+      worker.ready(next)
+      await world.pass(next.replica_id)
+    }
+    await waitFor(async () => (await world.store.loads.listSets()).rows.every(({ load }) => load.revision === 'rev-2'), { what: 'the end' })
+  }, 60_000)
+
+  it('two controllers never end two at once', async () => {
+    await controller()
+    await controller()
+    await three()
+    await world.addModel('tiny', { ...files, scheduling: { min_replicas: 3 }, options: { threads: 4 } }, 'rev-2')
+    const tiny = ModelName.parse('tiny')
+    await world.store.loads.add([7, 8, 9].map((slot) => ({ model: tiny, slot, pin: null, needsCheck: true })))
+    await waitFor(async () => (await world.store.loads.listOfModel('tiny')).rows.some(({ load }) => load.state === 'starting'), {
+      what: 'one to have the place of another',
+    })
+    const { rows } = await sql<{ count: number }>`
+      select count(*)::int as count from replicas where revision = 'rev-1' and state = 'ready'`.execute(world.db)
+    expect(rows[0]?.count).toBe(2)
+  })
+
+  it('the old one that goes is on the node where the new one has to be, however many there are', async () => {
+    await controller()
+    const many = { ...files, scheduling: { min_replicas: 10 } }
+    const workers: ModelWorker[] = []
+    for (let index = 0; index < 10; index += 1) workers.push(await world.addWorker(`w-${index}`))
+    for (const worker of workers) await worker.upgrade(oldDigest)
+    for (const { id } of workers) await keep(id, { a: 4 * gb })
+    for (const { id } of workers) await setResources(id, { total_ram: 6 * gb, available_ram: 6 * gb })
+    await world.addModel('tiny', many)
+    for (const worker of workers) worker.ready(await worker.untilLoads(1), oldDigest)
+    await waitFor(async () => (await world.store.loads.listOfModel('tiny')).rows.every(({ load }) => load.state === 'ready'), {
+      what: 'all',
+    })
+    const { rows } = await world.store.loads.listOfModel('tiny')
+    const last = rows.at(-1)?.load
+    if (last?.state !== 'ready' || last.replicaId === null) throw new Error('it is ready')
+    // All of them are of another version at once, as after an upgrade that no controller saw.
+    for (const each of running.splice(0)) await each.stop()
+    for (const worker of workers) await worker.upgrade(newDigest)
+    await controller()
+    await untilReplica(last.replicaId, 'exited')
+  }, 60_000)
+
+  it('a new one that has to be where another model has the room by now goes elsewhere', async () => {
+    await controller()
+    const worker = await world.addWorker('one')
+    await keep(worker.id, { a: 4 * gb, b: 4 * gb })
+    await setResources(worker.id, { total_ram: 6 * gb, available_ram: 6 * gb })
+    await world.addModel('other', { files: [file('b')], scheduling: { min_replicas: 1 } })
+    await worker.untilLoads(1)
+    worker.ready()
+    await world.untilState('other', 'ready')
+    const two = await world.addWorker('two')
+    await world.addModel('tiny', { ...files })
+    await world.store.loads.add([{ model: ModelName.parse('tiny'), slot: 0, pin: worker.id, needsCheck: true }])
+    await world.setModel('tiny', { asked: 1 })
+    expect((await two.untilLoads(1)).model).toBe('tiny')
+    expect(worker.unloads).toEqual([])
+  })
+
   it('the old one stays when there would be none without it either', async () => {
     await controller()
     const { worker, old } = await up({ ...one, files: [file('a')] })

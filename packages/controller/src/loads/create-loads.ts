@@ -27,6 +27,7 @@ import { createColdLoads } from './cold-loads.ts'
 import type { InstallStanding } from './decide.ts'
 import { createDemands } from './demands.ts'
 import { LoadLoop } from './loop.ts'
+import { readOnce } from './read-once.ts'
 import { createLoadStatuses, type Bytes } from './status.ts'
 
 export interface LoadsDeps {
@@ -70,12 +71,13 @@ export function createLoads(deps: LoadsDeps) {
   }
   const advance = createAdvance({ loads, onStep, random, log })
   const known = { placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => listener.inFlight(id) }
-  const place = createPlace({ ...known, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) })
+  const counted = { ...known, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) }
   const rowName = (backend: BackendName): Promise<BackendName> => store.intents.rowName(backend)
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
   const apply = createApply({
-    ...{ bus, loads, replicas, nodes, pulses, demand, advance, place, quietMs, clock, log },
+    ...{ bus, loads, replicas, nodes, pulses, demand, advance, quietMs, clock, log },
+    placing: () => createPlace({ ...counted, placement: readOnce(store.placement) }),
     install: installOf(deps),
     installStanding: installStandingOf(store),
     filesFor: deps.filesFor,

@@ -27,14 +27,18 @@ export interface World {
   readonly placement: Placement | Failure | null
   /** A replica of it that lives on a node that is here, and that no load has: its node was away. */
   readonly returned: Extract<LoadEvent, { type: 'returned' }> | null
-  /** One of its model whose place it takes, and without which there would be room for it. */
+  /** One of its model whose place it could take. Looked for when there is no room for both. */
   readonly old: Old | null
   readonly install: InstallStanding | null
   /** Its backend comes with Muster, and is still being assembled. */
   readonly isComing: boolean
 }
 
-export type Old = Readonly<{ slot: number; replicaId: ReplicaId | null; nodeId: NodeId }>
+/**
+ * `ends`: whether it may end first, and leaves enough room. `soon`: when another new one serves, which is on its way. `not`: it
+ * has to serve on, or there would be too little room without it as well.
+ */
+export type Old = Readonly<{ slot: number; nodeId: NodeId; ends: 'now' | 'soon' | 'not' }>
 
 export type Decision =
   | Readonly<{ do: 'step'; event: LoadEvent }>
@@ -112,15 +116,17 @@ function makeRoom(load: Load, { nodes, eviction }: Placement, { old }: World): D
   }
   if (load.pin !== null && shortAt(load.pin) === undefined) return step({ type: 'unpinned' })
   const nameOf = (nodeId: NodeId): string => nodes.find((node) => node.node_id === nodeId)?.node_name ?? nodeId
-  if (eviction !== null) {
-    const { victims, nodeId } = eviction
-    // What is on its way out there will do.
-    if (victims.length === 0) return step({ type: 'room_asked', note: load.note, againInMs: afterRoomMs })
-    return { do: 'evict', nodeName: nameOf(nodeId), victims }
+  // What is on its way out there will do.
+  if (eviction?.victims.length === 0) return step({ type: 'room_asked', note: load.note, againInMs: afterRoomMs })
+  // No other model loses anything where its own old ones make the room.
+  if (old?.ends === 'soon') return null
+  if (old?.ends === 'now') {
+    const why = `${shortAt(old.nodeId) ?? 'room is short'} on ${nameOf(old.nodeId)}`
+    return { do: 'recreate', old, note: `${why}: the old replica was ended first (recreate)` }
   }
-  if (old === null) return null
-  const why = `${shortAt(old.nodeId) ?? 'room is short'} on ${nameOf(old.nodeId)}`
-  return { do: 'recreate', old, note: `${why}: the old replica was ended first (recreate)` }
+  if (eviction !== null) return { do: 'evict', nodeName: nameOf(eviction.nodeId), victims: eviction.victims }
+  // Nothing there goes for its sake: whoever had its place before is gone, and another one has the room.
+  return load.pin !== null && old === null ? step({ type: 'unpinned' }) : null
 }
 
 function followInstall(install: InstallStanding | null): Decision {

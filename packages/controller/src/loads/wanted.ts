@@ -62,6 +62,30 @@ export function decideSet(model: WantedModel, members: readonly Member[]): SetDe
   }
 }
 
+export type Endable = Readonly<{ olds: readonly Member<Extract<Load, { state: 'ready' }>>[]; when: 'now' | 'soon' | 'not' }>
+
+/**
+ * Old ones that could end before the new one is up, where there is no room for both, and whether one may: only while no fewer
+ * serve than are wanted. So one is missing at most, and another one goes first only when the one before it is replaced. What is
+ * on a node that is drained serves on until there is a place elsewhere.
+ */
+export function endableFor(load: Load, model: WantedModel, members: readonly Member[]): Endable {
+  const wanted = desiredOf(model)
+  const serve = members.filter((member) => member.load.purpose === 'serve')
+  const judged = serve.map((member): Judged => ({ ...member, stale: staleOf(member, model.revision) }))
+  const kept = judged
+    .filter(({ stale }) => stale === null)
+    .toSorted(byUse)
+    .slice(0, wanted)
+  const old = judged.filter((member) => member.stale !== null && isServing(member))
+  const olds = old.flatMap((member) =>
+    member.load.state === 'ready' && member.stale !== 'draining' ? [{ ...member, load: member.load }] : [],
+  )
+  if (kept.filter(isAdmitted).length + old.length >= wanted) return { olds, when: 'now' }
+  const isComing = kept.some((member) => member.load.slot !== load.slot && member.load.state !== 'failed' && !isAdmitted(member))
+  return { olds, when: isComing ? 'soon' : 'not' }
+}
+
 type Judged = Member & Readonly<{ stale: Stale | null }>
 
 const unwanted = ({ load }: Member) => ({ load, event: { type: 'unwanted' } as const })

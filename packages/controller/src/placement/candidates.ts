@@ -12,7 +12,7 @@ import { contentOf } from './content-of.ts'
 import { isSurelyReported, needOf, poolOf, type LiveReplica } from './room.ts'
 
 export interface PlaceDeps {
-  readonly placement: PlacementStore
+  readonly placement: Pick<PlacementStore, 'replicas' | 'nodes'>
   readonly catalogue: Catalogue
   /** Requests under way at a replica, as its worker said it last. */
   readonly inFlight: (id: ReplicaId) => number
