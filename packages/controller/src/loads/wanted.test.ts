@@ -134,6 +134,12 @@ describe('another version of the backend', () => {
       [up(0, outdated), up(1, outdated), load(2, { pin: n1 })],
       { add: [[3, n1, true]] },
     ],
+    [
+      'replaces the second of two on a node there as well, when the first is gone',
+      two,
+      [up(0, outdated), up(2, { pin: n1 })],
+      { add: [[1, n1, true]] },
+    ],
     ['that is taken back lets the new one go', one, [up(0), up(1, { digest: 'b', pin: n1 })], { gone: [1] }],
     ['that is taken back drops what was on its way', one, [up(0), load(1, { pin: n1 })], { gone: [1] }],
     ['of an old revision is an old revision', one, [up(0, { ...outdated, ...edited })], { add: [[1, null, true]] }],

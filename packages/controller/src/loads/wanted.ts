@@ -140,7 +140,8 @@ function added(model: WantedModel, { kept, staying, wanted, taken }: Lack): Adde
 /** Where those have to be that come next: where the new version is, or where none other of the model may run beside. */
 function pinsFor({ config }: WantedModel, staying: readonly Judged[], kept: readonly Judged[]): (NodeId | null)[] {
   const isEverywhere = config.scheduling.replicas === 'all'
-  const pinned = kept.flatMap(({ load }) => load.pin ?? [])
+  // One that is admitted has let its old one go, or does so now.
+  const pinned = kept.flatMap((member) => (isAdmitted(member) ? [] : (member.load.pin ?? [])))
   return staying.flatMap(({ load, stale }) => {
     const isTied = load.state === 'ready' && (stale === 'version' || (isEverywhere && stale === 'revision'))
     if (!isTied) return [null]
