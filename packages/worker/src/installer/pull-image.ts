@@ -51,15 +51,16 @@ export async function pullImage(deps: PullDeps, wanted: WantedImage, context: In
   try {
     await fetchAndUnpack(deps, { image, references, ...whenThere }, context)
   } catch (error) {
-    if (isGivenUp(failureOf(error))) await store.endPull(image.manifestDigest)
+    const { code, retry } = failureOf(error)
+    // Nobody comes back for what was fetched.
+    if (retry === 'never') await store.endPull(image.manifestDigest)
+    // What runs now holds what it fetched.
+    if (code === 'disk_full') await store.endOtherPulls(image.manifestDigest)
     throw error
   }
   await store.endPull(image.manifestDigest)
   return { digest: image.manifestDigest, indexDigest: image.indexDigest ?? null }
 }
-
-/** Nobody comes back for what was fetched; or its place is needed more than it is. */
-const isGivenUp = ({ code, retry }: Failure): boolean => retry === 'never' || code === 'disk_full'
 
 type Found = Readonly<{ image: ResolvedImage; references: readonly OciReference[] }>
 

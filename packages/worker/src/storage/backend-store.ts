@@ -33,6 +33,7 @@ export interface BackendStore extends Blobs, AsyncDisposable {
   /** Says which blobs a tree needs, so that they outlive this process and the ends of other installs. */
   beginPull: Pulls['begin']
   endPull: Pulls['end']
+  endOtherPulls: Pulls['endOthers']
   /** Makes a tree of blobs that are there. With `mend` also when it exists: what differs is put right in place. */
   unpack(tree: Digest, layers: readonly TreeLayer[], options: BuildOptions): Promise<TreeSummary>
   /** A directory of this machine. `digestOf` gets the private copy that was made of it. */
@@ -95,6 +96,7 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
     hold: holds.hold,
     beginPull: parts.pulls.begin,
     endPull: parts.pulls.end,
+    endOtherPulls: parts.pulls.endOthers,
     ...blobs,
     importArchive: (from, digest, how) =>
       blobs.fetchBlob({ digest, size: null, open: async (offset) => ({ stream: createReadStream(from, { start: offset }), offset }) }, how),

@@ -13,6 +13,8 @@ export interface Pulls {
   begin(tree: Digest, blobs: readonly Digest[]): Promise<void>
   /** At its end, or given up. */
   end(tree: Digest): Promise<void>
+  /** There is too little room for this one and for what others fetched, who may come back or not. */
+  endOthers(tree: Digest): Promise<void>
   /** Also drops what is done, and what nobody came back to. */
   wanted(): Promise<ReadonlySet<Digest>>
 }
@@ -33,16 +35,20 @@ export function createPulls({ layout, clock }: { readonly layout: Layout; readon
     await end(tree)
     return []
   }
+  const begun = async (): Promise<Digest[]> =>
+    (await readdir(layout.pulls)).flatMap((name) => Digest.safeParse(`sha256:${name}`).data ?? [])
   return {
     end,
+    async endOthers(tree) {
+      for (const other of await begun()) if (other !== tree) await end(other)
+    },
     async begin(tree, blobs) {
       const temporary = join(layout.staging, newId())
       await writeFile(temporary, JSON.stringify(blobs), { mode: 0o600 })
       await rename(temporary, layout.pull(tree))
     },
     async wanted() {
-      const trees = (await readdir(layout.pulls)).flatMap((name) => Digest.safeParse(`sha256:${name}`).data ?? [])
-      return new Set((await Promise.all(trees.map(read))).flat())
+      return new Set((await Promise.all((await begun()).map(read))).flat())
     },
   }
 }
