@@ -17,3 +17,7 @@ it.each<[string, Scheduling, Partial<Demand>, number]>([
 ])('%s', (_, scheduling, demand, want) => {
   expect(desiredReplicas({ scheduling, askedReplicas: 0, isHeld: false, ...demand }, 7)).toBe(want)
 })
+
+it('one where no node fits: it says so, and what serves on a drained node serves on', () => {
+  expect(desiredReplicas({ scheduling: { replicas: 'all' }, askedReplicas: 0, isHeld: false }, 0)).toBe(1)
+})

@@ -12,7 +12,8 @@ export interface Demand {
 /** `matching`: nodes that it may run on, for `replicas: all`. */
 export function desiredReplicas({ scheduling, askedReplicas, isHeld }: Demand, matching: number): number {
   if (isHeld) return 0
-  if (scheduling.replicas === 'all') return matching
+  // Without a node one is wanted all the same: it says why there is none, and one that serves on a drained node serves on.
+  if (scheduling.replicas === 'all') return Math.max(1, matching)
   const { min, max } = limitsOf(scheduling)
   return Math.min(max, Math.max(min, askedReplicas))
 }

@@ -145,7 +145,8 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
     case 'returned':
       return isUnplaced(load) || load.state === 'installing' ? returned(load, event, now) : null
     case 'revision_changed':
-      return { ...waiting(load, now), revision: event.revision, attempts: 0, pin: null, note: '' }
+      // Where it has to be stays: whose place it takes is there still.
+      return { ...waiting(load, now), revision: event.revision, attempts: 0, note: '' }
     case 'hurried':
       return hurried(load, event.isFresh, now)
     case 'unwanted':

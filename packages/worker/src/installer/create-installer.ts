@@ -41,6 +41,8 @@ export function createInstaller(deps: InstallerDeps): Installer {
     listedName: (name) => listedName(store, name),
     async remove(backend, context) {
       await store.deactivate(backend)
+      // A load may have taken it in between; from here on none can.
+      await stopAll(deps, { backend, force: true, only: 'outdated' }, context)
       await tidyUp(deps, context)
     },
     async isInstalled(backend, digest) {
