@@ -252,6 +252,7 @@ async function startInstaller(
     builtin,
     node,
     stopProcesses: async (backend, how) => link.replicas?.stopBackend(backend, how),
+    relistProcesses: async (version) => link.replicas?.relist(version),
     clock,
     log,
     ...(step === undefined ? {} : { step }),

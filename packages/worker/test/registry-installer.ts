@@ -4,7 +4,7 @@ import { createFileClient, createOciClient, createOutbound, noCredentials, platf
 import { startHostileRegistry, type HostileRegistry } from '@muster/testkit'
 import { createInstaller } from '../src/installer/create-installer.ts'
 import type { OfferedGallery } from '../src/installer/find-source.ts'
-import type { StopProcesses } from '../src/installer/make-room.ts'
+import type { RoomDeps, StopProcesses } from '../src/installer/make-room.ts'
 import { createByteBudget } from '../src/operations/byte-budget.ts'
 import type { InstallContext, Installer } from '../src/operations/installer.ts'
 import type { BackendStore } from '../src/storage/backend-store.ts'
@@ -37,7 +37,12 @@ export async function startRegistryInstaller(): Promise<RegistryInstaller> {
   }
 }
 
-export type InstallerParts = Readonly<{ store: BackendStore; galleries?: readonly OfferedGallery[]; stopProcesses?: StopProcesses }>
+export type InstallerParts = Readonly<{
+  store: BackendStore
+  galleries?: readonly OfferedGallery[]
+  stopProcesses?: StopProcesses
+  relistProcesses?: NonNullable<RoomDeps['relistProcesses']>
+}>
 
 export function installerFrom(registry: HostileRegistry, { store, galleries = [], ...more }: InstallerParts): Installer {
   const outbound = createOutbound({ allow: [registry.host], clock: systemClock, log: silentLog })

@@ -29,7 +29,11 @@ const otherArch = ownPlatform.arch === 'arm64' ? 'amd64' : 'arm64'
 export async function startServingInstaller(options: WorldOptions = {}): Promise<ServingInstaller> {
   const registry = await startHostileRegistry()
   const world = await startReplicas(options)
-  const installer = installerFrom(registry, { store: world.store, stopProcesses: world.replicas.stopBackend })
+  const installer = installerFrom(registry, {
+    store: world.store,
+    stopProcesses: world.replicas.stopBackend,
+    relistProcesses: world.replicas.relist,
+  })
   return {
     world,
     registry,

@@ -62,8 +62,11 @@ export function createInstaller(deps: InstallerDeps): Installer {
     },
     async listAs(backend, digest) {
       const record = await find(store, backend)
-      if (record === null || listedDigest(record) === digest || !goesBy(record, digest)) return
-      await store.activate({ ...record, is_manifest_pinned: digest === record.digest })
+      if (record === null || !goesBy(record, digest)) return
+      const renamed = { ...record, is_manifest_pinned: digest === record.digest }
+      if (listedDigest(record) !== digest) await store.activate(renamed)
+      // Also when it was listed so before: a worker that was killed in between has not told them.
+      await relist(deps, renamed)
     },
     stopOutdated: (backend, context) => stopAll(deps, { backend, force: false, only: 'outdated' }, context),
     tidy: (signal) => tidyUp(deps, { signal }),
@@ -83,10 +86,16 @@ async function install(deps: InstallerDeps, request: InstallRequest, context: In
   if (isFresh) await stopAll(deps, { backend: request.backend, force: request.mode === 'reinstall' }, context)
   // Proven: `unpack` refuses what has no entry that can be started.
   await store.activate(record)
+  await relist(deps, record)
   // A load may have taken the old version in between.
   if (isFresh) await stopAll(deps, { backend: request.backend, force: true, only: 'outdated' }, context)
   await tidyUp(deps, context)
   return { digest: listedDigest(record), version: record.version }
+}
+
+async function relist({ relistProcesses }: InstallerDeps, record: InstalledRecord): Promise<void> {
+  const names = [record.digest, ...(record.index_digest === null ? [] : [record.index_digest])]
+  await relistProcesses?.({ names, listed: listedDigest(record) })
 }
 
 /** The one that was in use before, if it is the one that is asked for: as it will be listed. */

@@ -4,6 +4,7 @@ import type { Log } from '@muster/host'
 import { failureOf, FleetError, type BackendName, type Failure } from '@muster/protocol'
 import type { InstallContext, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
+import type { Relisted } from '../supervisor/relist.ts'
 import { whileWaiting } from '../storage/while-waiting.ts'
 
 /** Unless forced, what they are doing may come to its end. `outdated`: what runs from another version than the one in use. */
@@ -13,6 +14,8 @@ export type RoomDeps = Readonly<{
   store: BackendStore
   /** Ends whatever runs from a backend; resolves when it is gone. */
   stopProcesses?: StopProcesses
+  /** Tells what runs from a version by which of its digests that is listed. */
+  relistProcesses?: (version: Relisted) => Promise<void>
   log: Log
 }>
 

@@ -6,7 +6,7 @@ import { openBackendStore, type BackendStore } from '../storage/backend-store.ts
 import type { BuiltinSource } from './builtin-source.ts'
 import { createWaysOut, type WaysOutDeps } from '../ways-out.ts'
 import { createInstaller, type Sources } from './create-installer.ts'
-import type { StopProcesses } from './make-room.ts'
+import type { RoomDeps, StopProcesses } from './make-room.ts'
 
 export interface OpenInstallerOptions extends WaysOutDeps {
   readonly dataDir: DataDir
@@ -14,6 +14,7 @@ export interface OpenInstallerOptions extends WaysOutDeps {
   readonly builtin: BuiltinSource
   readonly node: () => NodeTraits
   readonly stopProcesses: StopProcesses
+  readonly relistProcesses: NonNullable<RoomDeps['relistProcesses']>
   readonly step?: Step
 }
 
@@ -24,10 +25,10 @@ export interface OpenedInstaller {
 }
 
 export async function openInstaller(options: OpenInstallerOptions): Promise<OpenedInstaller> {
-  const { dataDir, clock, log, node, step, stopProcesses } = options
+  const { dataDir, clock, log, node, step, stopProcesses, relistProcesses } = options
   const store = await openBackendStore({ root: dataDir.path('backends'), clock, log, ...(step === undefined ? {} : { step }) })
   const platform = platformOf({ platform: process.platform, arch: process.arch })
-  const installer = createInstaller({ store, sources: createSources(options), platform, node, stopProcesses, clock, log })
+  const installer = createInstaller({ store, sources: createSources(options), platform, node, stopProcesses, relistProcesses, clock, log })
   return { installer, store, close: () => store.close() }
 }
 

@@ -27,6 +27,7 @@ import { openLogFiles } from './log-files.ts'
 import type { Stage } from './machine.ts'
 import { disposable } from './prune.ts'
 import { admit, createReplica, isGone, save, stateOf, type Drivers, type Pace, type Replica, type ReplicaDeps } from './replica.ts'
+import { relist } from './relist.ts'
 import { openReplicaRecords, type ReplicaRecord } from './replica-record.ts'
 import { aboutReplica, loadStatus, newsOf, stateShown } from './replica-words.ts'
 import type { Accepted, Replicas } from './replicas.ts'
@@ -103,6 +104,7 @@ function createFace(world: World, stopping: AbortController): Replicas {
     find: (named) => findReplica(all(), named, deps),
     findOrStart: (named) => findOrStartReplica(named, { all, start, get: (id) => replicas.get(id), deps }),
     stopBackend: (backend, how) => stopBackend(world, { backend, ...how }),
+    relist: (version) => relist(world, version),
     removeModel: (model) => removeModel(world, model),
     running: () =>
       all()

@@ -23,8 +23,8 @@ export const ReplicaRecord = z.object({
   /** Of the tree that its process was started from. */
   digest: Digest.nullable(),
   /**
-   * Under which that version was listed when it was started: what is said of it as long as it runs, whatever is installed
-   * meanwhile. Null: not started yet, or by a worker that did not note it.
+   * Under which that version is listed, or was when it was last in use: what is said of it as long as it runs, whatever is
+   * installed meanwhile. Null: not started yet, or by a worker that did not note it.
    */
   listed: Digest.nullable().default(null),
   stage: Stage,

@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import type { BackendName, Failure, LoadModel, ModelName, OperationId, OpStatusReply, ReplicaId, ReplicaState } from '@muster/protocol'
 import type { BackendConnection } from '../drivers/driver.ts'
 import type { Voice } from '../operations/announcer.ts'
+import type { Relisted } from './relist.ts'
 
 export type Accepted = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>
 
@@ -45,6 +46,8 @@ export interface Replicas {
   findOrStart(named: NamedReplica): Promise<ReplicaId>
   /** Every process of this backend, or of all, or those that run from another version than the one in use; resolves when they are gone. */
   stopBackend(backend: BackendName | null, how: { force: boolean; only?: 'outdated' }): Promise<void>
+  /** What runs from this version says from now on that it is listed so. */
+  relist(version: Relisted): Promise<void>
   /** Ends its replicas and removes its files; resolves when both are gone. */
   removeModel(model: ModelName): Promise<void>
   running(): readonly RunningReplica[]

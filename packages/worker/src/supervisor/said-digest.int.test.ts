@@ -34,6 +34,36 @@ describe('the digest of a replica', () => {
     expect(await tested.world.ready('r-1')).toMatchObject({ backend_digest: manifest })
   })
 
+  it('is the new one as soon as its version is listed by another of its digests, and before the list says so', async () => {
+    await using tested = await startServingInstaller(quick)
+    const { world } = tested
+    const { index, manifest } = await tested.publish('2.0.0')
+    await tested.carryOut({})
+    await world.serve('r-1')
+    const pids = await world.pids('r-1')
+    const said = () => world.events.flatMap((event) => (event.type === 'replica.ready' ? [event.backend_digest] : []))
+    for (const digest of [manifest, index]) {
+      await tested.carryOut({ digest })
+      expect([await tested.listed(), said().at(-1)]).toMatchObject([{ digest }, digest])
+      expect(world.replicas.status(OperationId.parse('op-r-1'))).toMatchObject({ digest })
+    }
+    await tested.carryOut({ digest: index })
+    expect([said(), await world.pids('r-1')]).toEqual([[index, manifest, index], pids])
+  })
+
+  it('is the new one when its version comes back under another of its digests', async () => {
+    await using tested = await startServingInstaller(quick)
+    const { world } = tested
+    const old = await tested.publish('2.0.0')
+    await tested.carryOut({})
+    await world.serve('r-1')
+    const fresh = await tested.publish('3.0.0')
+    await tested.carryOut({ digest: fresh.index })
+    await tested.carryOut({ digest: old.manifest })
+    expect(await tested.listed()).toMatchObject({ digest: old.manifest })
+    expect(world.replicas.status(OperationId.parse('op-r-1'))).toMatchObject({ digest: old.manifest })
+  })
+
   it('S1.7 stays what it was when another version is installed; the next load runs, and says, the new one', async () => {
     await using tested = await startServingInstaller(quick)
     const { world } = tested
