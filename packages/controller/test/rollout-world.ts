@@ -20,7 +20,7 @@ import { viewOperation } from '../src/operations/view.ts'
 import { decideRollout } from '../src/rollouts/decide.ts'
 import { connectDatabase } from '../src/store/connect.ts'
 import { migrate } from '../src/store/migrate.ts'
-import { nothingToFetch } from '../src/store/plan.ts'
+import { nothingToFetch, type Plan } from '../src/store/plan.ts'
 import type { RolloutSpec } from '../src/store/rings.ts'
 import { createStore } from '../src/store/store.ts'
 import type { Database } from '../src/store/tables.ts'
@@ -29,6 +29,7 @@ const digestOf = (digit: string): Digest => Digest.parse(`sha256:${digit.repeat(
 const backend = BackendName.parse('llama')
 const retry = { retry: { baseMs: 1_000, maxMs: 1_000, maxAttempts: 3 }, chance: 0 }
 
+type MoreReplica = Readonly<{ checked?: 'due' | 'passed' | 'failed'; model?: string; of?: string }>
 export type RolloutWorld = Awaited<ReturnType<typeof startRolloutWorld>>
 
 export async function startRolloutWorld() {
@@ -79,12 +80,19 @@ export async function startRolloutWorld() {
     async turn(node: string, isHere: boolean): Promise<void> {
       await sql`update node_pulses set liveness = ${isHere ? 'present' : 'gone'} where node_id = ${node}`.execute(db)
     },
-    async addReplica(node: string, digit: string, more: { checked?: 'due' | 'passed' | 'failed' } = {}): Promise<string> {
+    /** Without a digit it is still starting. */
+    async addReplica(node: string, digit: string | null, more: MoreReplica = {}): Promise<string> {
       const id = `r-${++made}`
+      const { model = 'tiny', of = 'llama', checked = 'passed' } = more
+      const [state, digest] = digit === null ? ['starting', null] : ['ready', digestOf(digit)]
       await sql`insert into replicas (id, model, revision, node_id, backend, backend_digest, config, state, ready_at, created_at, place, checked)
-        values (${id}, 'tiny', 'r', ${node}, 'llama', ${digestOf(digit)}, '{}', 'ready', clock_timestamp(), clock_timestamp(), ${made},
-          ${more.checked ?? 'passed'})`.execute(db)
+        values (${id}, ${model}, 'r', ${node}, ${of}, ${digest}, '{}', ${state}, ${digit === null ? null : sql`clock_timestamp()`},
+          clock_timestamp(), ${made}, ${checked})`.execute(db)
       return id
+    },
+    async addModel(name: string): Promise<void> {
+      await sql`insert into models (name, config, revision, backend)
+        values (${name}, ${JSON.stringify({ name, backend })}::jsonb, 'r', 'llama')`.execute(db)
     },
     /** As replica sets do it: a new one comes up, the old ones are drained. */
     async moveReplicas(node: string, digit: string): Promise<void> {
@@ -92,7 +100,7 @@ export async function startRolloutWorld() {
       await sql`update replicas set state = 'draining', drain_since = now() where node_id = ${node} and state = 'ready'
         and backend_digest <> ${digestOf(digit)}`.execute(db)
     },
-    async upgrade(nodes: readonly string[], spec: Partial<RolloutSpec> = {}, digit = '2'): Promise<OperationId> {
+    async upgrade(nodes: readonly string[], spec: Partial<RolloutSpec> = {}, digit = '2', more: Partial<Plan> = {}): Promise<OperationId> {
       const id = OperationId.parse(`op-${++made}`)
       const plan = {
         ...nothingToFetch,
@@ -100,6 +108,7 @@ export async function startRolloutWorld() {
         digest: digestOf(digit),
         version: `v${digit}`,
         strategy: 'rolling' as const,
+        ...more,
       }
       const rollout = { canary: 1, maxParallel: 1, minHealthyMs: 10_000, ...spec }
       const wished = nodes.map((name) => ({ nodeId: NodeId.parse(name), nodeName: name, plan, note: '' }))
@@ -138,13 +147,19 @@ export async function startRolloutWorld() {
       for (let round = 0; round < 20; round += 1) {
         const looked = await store.rollouts.advance(id, decideRollout)
         if (looked === null || looked.actions.length === 0) return done
-        done.push(...looked.actions.map((action) => ('nodeId' in action ? `${action.do} ${action.nodeId}` : action.do)))
+        // How many it waits for is for itself alone.
+        const told = looked.actions.filter((action) => action.do !== 'wait')
+        done.push(...told.map((action) => ('nodeId' in action ? `${action.do} ${action.nodeId}` : action.do)))
       }
       throw new Error(`it never comes to rest: ${done.join(', ')}`)
     },
     /** So much time has passed since all was well. */
     async pass(ms: number): Promise<void> {
       await sql`update rollouts set well_since = well_since - make_interval(secs => ${ms / 1000})`.execute(db)
+    },
+    /** So much time has passed and nothing was moved. */
+    async passWaiting(ms: number): Promise<void> {
+      await sql`update rollouts set waits_since = waits_since - make_interval(secs => ${ms / 1000})`.execute(db)
     },
     async state(id: OperationId): Promise<string> {
       const { state } = await db.selectFrom('rollouts').select('state').where('operation_id', '=', id).executeTakeFirstOrThrow()

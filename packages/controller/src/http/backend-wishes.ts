@@ -4,7 +4,6 @@ import { previewOf } from '../operations/dry-run.ts'
 import type { By, Wishes } from '../operations/submit.ts'
 import type { Principal } from '../auth/principal.ts'
 import { nameOf } from '../auth/principal-name.ts'
-import { namesOf } from '../store/begin-rollout.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import type { Step } from '../step.ts'
@@ -54,9 +53,8 @@ export function backendWishEndpoints(deps: BackendWishDeps): Endpoint[] {
 const byOf = ({ principal, signal }: Omit<Caller, 'headers'>): By => ({ requestedBy: nameOf(principal), signal })
 
 async function preview(wish: Wish, { nodes, replicas, now }: BackendWishDeps): Promise<Answer<Accepted>> {
-  const names = wish.nodes.flatMap((node) => ('plan' in node ? namesOf(wish.backend, node.plan) : []))
   const found = await replicas.listUsing(
-    names,
+    [wish.backend],
     wish.nodes.map(({ nodeId }) => nodeId),
   )
   const using = new Set<string>(found.map(({ nodeId }) => nodeId))

@@ -57,6 +57,12 @@ export function operationEndpoints({ operations, reopen, modelJobs, wishes, view
           'superseded',
           `what operation ${id} wished${where} was followed by a newer wish, or its node was removed; make a new one instead`,
         )
+      if (outcome === 'rolling_out' || outcome === 'returning')
+        throw new HttpError(
+          409,
+          'conflict',
+          `the rollout of operation ${id} is still ${outcome === 'returning' ? 'going back' : 'under way'}; retry when it has ended`,
+        )
       wake()
       return await view(id)
     }),

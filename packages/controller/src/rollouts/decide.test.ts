@@ -6,30 +6,42 @@ import { decideRollout } from './decide.ts'
 
 const failure: Failure = { code: 'integrity', retry: 'never', message: 'another digest' }
 const held: RolloutStand = { state: 'held' }
-const begun: RolloutStand = { state: 'begun', isCalledOff: false, isOutOfDisk: false }
+const begun: RolloutStand = { state: 'begun', isCalledOff: false }
 const upgraded: RolloutStand = { state: 'upgraded' }
 const settled: RolloutStand = { state: 'settled' }
 const returning: RolloutStand = { state: 'returning' }
 const failed: RolloutStand = { state: 'failed', failure }
 const watched = 'installed; its replicas are watched for 10 s'
 const proving = (more: Partial<Extract<RolloutStand, { state: 'proving' }>> = {}): RolloutStand => ({
-  ...{ state: 'proving', message: watched, left: 0, notes: [], trouble: null },
+  ...{ state: 'proving', message: watched, left: [], notes: [], trouble: null, isCalledOff: false },
   ...more,
 })
 const bad = proving({ trouble: { kind: 'check', model: 'tiny' } })
-const moving = proving({ left: 2, message: 'installed; 2 replicas are still to be moved to it' })
+const moving = proving({ left: ['small', 'tiny'], message: 'installed; 2 replicas (small, tiny) are still to be moved to it' })
+const backOn = (left: string[] = []): RolloutStand => ({ state: 'back', left, notes: [], error: 'e' })
+const long = 15 * 60_000
 const node = (name: string, ring: number | null, stand: RolloutStand, more: Partial<RolloutNode> = {}): RolloutNode => ({
   ...{ nodeId: NodeId.parse(name), name, ring, isHere: true, canReturn: true, stand },
   ...more,
 })
 const away = { isHere: false }
 const facts = (nodes: RolloutNode[], more: Partial<RolloutFacts> = {}): RolloutFacts => ({
-  ...{ backend: 'llama', spec: { canary: 1, maxParallel: 2, minHealthyMs: 10_000 }, ring: 1, rings: 3, wellMs: null, failure: null, nodes },
+  ...{
+    backend: 'llama',
+    spec: { canary: 1, maxParallel: 2, minHealthyMs: 10_000 },
+    ring: 1,
+    rings: 3,
+    wellMs: null,
+    waits: null,
+    failure: null,
+    nodes,
+  },
   ...more,
 })
 const show = (action: RolloutAction): string => {
   if ('nodeId' in action) return `${action.do} ${action.nodeId}`
   if (action.do === 'end') return `end ${action.end}`
+  if (action.do === 'wait') return `wait ${action.left}`
   if (action.do === 'enter') return `enter ${action.ring}`
   return action.do === 'watch' ? (action.isWell ? 'well' : 'unwell') : action.do
 }
@@ -38,11 +50,16 @@ const decide = (given: RolloutFacts): string => decideRollout(given).map(show).j
 describe('while all is well', () => {
   it.each<[string, RolloutNode[], Partial<RolloutFacts>, string]>([
     ['waits for what is installed', [node('a', 1, begun), node('b', 2, held)], {}, ''],
-    ['waits for what is moved', [node('a', 1, moving), node('b', 2, held)], {}, ''],
+    ['notes what it waits for', [node('a', 1, moving), node('b', 2, held)], {}, 'wait 2'],
+    ['waits for what is moved', [node('a', 1, moving), node('b', 2, held)], { waits: { left: 2, ms: long - 1 } }, ''],
+    ['anew when one was moved', [node('a', 1, moving)], { waits: { left: 3, ms: long } }, 'wait 2'],
+    ['no longer for what was called off', [node('a', 1, proving({ left: ['tiny'], isCalledOff: true }))], {}, 'prove a'],
+    ['not even if it has trouble', [node('a', 1, { ...bad, isCalledOff: true } as RolloutStand)], {}, 'prove a'],
+    ['tells of one that comes late to be taken back', [node('a', 1, begun), node('b', 1, backOn())], {}, 'returned b'],
     ['watches what was moved', [node('a', 1, proving()), node('b', 2, held)], {}, 'well'],
     ['goes on watching', [node('a', 1, proving()), node('b', 2, held)], { wellMs: 9_999 }, ''],
     ['proves what stayed well', [node('a', 1, proving()), node('b', 2, held)], { wellMs: 10_000 }, 'prove a, unwell'],
-    ['begins to watch anew when one moves again', [node('a', 1, moving), node('b', 2, held)], { wellMs: 9_000 }, 'unwell'],
+    ['begins to watch anew when one moves again', [node('a', 1, moving), node('b', 2, held)], { wellMs: 9_000 }, 'wait 2, unwell'],
     ['waits for all of a ring', [node('a', 2, proving()), node('b', 2, begun)], { ring: 2 }, ''],
     ['begins the next ring', [node('a', 1, upgraded), node('b', 2, held), node('c', 2, held)], {}, 'enter 2, begin b, begin c'],
     [
@@ -57,8 +74,7 @@ describe('while all is well', () => {
     ['has come to nothing when all was taken over', [node('a', 1, settled), node('b', 2, settled)], {}, 'end cancelled'],
     ['does not wait for what is in no ring', [node('a', 1, upgraded), node('b', null, begun)], {}, 'end succeeded'],
     ['nor fails with it', [node('a', 1, begun), node('b', null, failed)], {}, ''],
-    ['tells what it waits for', [node('a', 1, { ...moving, message: '' } as RolloutStand)], {}, 'tell a'],
-    ['gives a node with a small disk another way', [node('a', 1, { ...begun, isOutOfDisk: true })], {}, 'recreate a'],
+    ['tells what it waits for', [node('a', 1, { ...moving, message: '' } as RolloutStand)], {}, 'tell a, wait 2'],
   ])('%s', (_, nodes, more, want) => {
     expect(decide(facts(nodes, more))).toBe(want)
   })
@@ -97,16 +113,34 @@ describe('a failure', () => {
     ['of a check', [node('a', 1, bad), node('b', 2, held)], {}, 'stop, return a, withdraw b'],
     ['takes back what was done', [node('a', 1, upgraded), node('b', 2, failed), node('c', null, upgraded)], {}, 'stop, return a, return c'],
     ['calls off what runs', [node('a', 1, failed), node('b', 1, begun), node('c', null, begun)], {}, 'stop, call_off b, call_off c'],
-    ['once', [node('a', 1, failed), node('b', 1, { ...begun, isCalledOff: true })], { failure }, ''],
+    ['once', [node('a', 1, failed), node('b', 1, { state: 'begun', isCalledOff: true })], { failure }, ''],
     ['goes on where it was', [node('a', 1, returning), node('b', 2, held)], { failure }, 'withdraw b'],
-    ['waits until nothing runs the new version', [node('a', 1, { state: 'back', left: 1, error: 'e' })], { failure }, ''],
-    ['and is done then', [node('a', 1, { state: 'back', left: 0, error: 'e' })], { failure }, 'returned a'],
+    [
+      'of what should move and does not',
+      [node('a', 1, moving), node('b', 2, held)],
+      { waits: { left: 2, ms: long } },
+      'stop, return a, withdraw b',
+    ],
+    ['waits until nothing runs the new version', [node('a', 1, backOn(['tiny']))], { failure, waits: { left: 1, ms: long - 1 } }, ''],
+    ['but not for ever', [node('a', 1, backOn(['tiny']))], { failure, waits: { left: 1, ms: long } }, 'returned a'],
+    ['and is done then', [node('a', 1, backOn())], { failure }, 'returned a'],
     ['ends when all are back', [node('a', 1, settled), node('b', 2, settled)], { failure }, 'end failed'],
-    ['waits for those that are away', [node('a', 1, returning, away), node('b', 2, settled)], { failure }, ''],
+    ['does not wait for those that are away', [node('a', 1, returning, away), node('b', 2, settled)], { failure }, 'end failed'],
     ['with nothing to go back to', [node('a', 1, bad, { canReturn: false })], {}, 'stop, fail a'],
     ['leaves what can not go back', [node('a', 1, upgraded, { canReturn: false }), node('b', 2, failed)], { failure }, 'end failed'],
   ])('%s', (_, nodes, more, want) => {
     expect(decide(facts(nodes, more))).toBe(want)
+  })
+
+  it('says what was not moved, and what still runs the new version at the end', () => {
+    const late = { waits: { left: 2, ms: long } }
+    expect(decideRollout(facts([node('a', 1, moving)], late))[0]).toMatchObject({
+      failure: { code: 'timeout', message: expect.stringContaining('2 replicas (small, tiny) are not moved to the new version') },
+    })
+    const [done] = decideRollout(facts([node('a', 1, backOn(['small', 'tiny']))], { ...late, failure }))
+    expect(done).toMatchObject({ error: 'e; 2 replicas (small, tiny) are still on the new version' })
+    const [cancelled] = decideRollout(facts([node('a', 1, { ...moving, isCalledOff: true } as RolloutStand)]))
+    expect(cancelled).toMatchObject({ message: 'cancelled; 2 replicas (small, tiny) are not yet moved, and will be' })
   })
 
   it('names the ring, the node and the cause', () => {
@@ -132,11 +166,11 @@ function happen(at: RolloutNode, what: Happening['what']): RolloutNode {
   if (stand.state === 'begun' && what === 'done') return to(at.ring === null ? upgraded : moving)
   if (stand.state === 'begun' && what === 'failed') return to(failed)
   if (stand.state === 'begun' && stand.isCalledOff && what === 'confirmed') return to(settled)
-  if (stand.state === 'proving' && what === 'moved') return to({ ...stand, left: 0 })
+  if (stand.state === 'proving' && what === 'moved') return to({ ...stand, left: [] })
   if (stand.state === 'proving' && what === 'bad') return to(bad)
   if (stand.state === 'returning' && what === 'failed') return to(settled)
-  if (stand.state === 'returning' && what === 'done') return to({ state: 'back', left: 1, error: 'because' })
-  if (stand.state === 'back' && what === 'moved') return to({ ...stand, left: 0 })
+  if (stand.state === 'returning' && what === 'done') return to(backOn(['tiny']))
+  if (stand.state === 'back' && what === 'moved') return to({ ...stand, left: [] })
   return at
 }
 
@@ -147,8 +181,6 @@ function obey(world: RolloutFacts, action: RolloutAction): RolloutFacts {
   })
   switch (action.do) {
     case 'begin':
-      return on(() => begun)
-    case 'recreate':
       return on(() => begun)
     case 'tell':
       return on((stand) => (stand.state === 'proving' ? { ...stand, message: action.message } : stand))
@@ -163,11 +195,13 @@ function obey(world: RolloutFacts, action: RolloutAction): RolloutFacts {
     case 'return':
       return on(() => returning)
     case 'enter':
-      return { ...world, ring: action.ring, wellMs: null }
+      return { ...world, ring: action.ring, wellMs: null, waits: null }
     case 'watch':
       return { ...world, wellMs: action.isWell ? 0 : null }
+    case 'wait':
+      return { ...world, waits: action.left === null ? null : { left: action.left, ms: 0 } }
     case 'stop':
-      return { ...world, failure: action.failure, wellMs: null }
+      return { ...world, failure: action.failure, wellMs: null, waits: null }
     case 'end':
       return world
   }
@@ -224,9 +258,9 @@ function expectSound(world: RolloutFacts, actions: readonly RolloutAction[]): vo
   const hasFailed = world.failure !== null || of('stop').length > 0
   if (hasFailed) {
     expect([...begins, ...of('prove')], 'nothing begins after a failure').toEqual([])
-    const back = new Set(of('return').map(({ nodeId }) => nodeId as string))
+    const returned = new Set(of('return').map(({ nodeId }) => nodeId as string))
     for (const each of world.nodes)
-      if (each.stand.state === 'upgraded' || each.stand.state === 'proving') expect(back.has(each.nodeId), 'all go back').toBe(true)
+      if (each.stand.state === 'upgraded' || each.stand.state === 'proving') expect(returned.has(each.nodeId), 'all go back').toBe(true)
   }
   for (const { error } of of('return')) expect(error).not.toBe('')
   for (const told of [...of('stop'), ...of('fail')]) expect(told.failure.message).toMatch(/\S/)

@@ -45,22 +45,16 @@ type Found = { readonly has_replicas: boolean; readonly is_here: boolean; readon
 
 async function readNodes(tx: Tx, backend: string, nodes: readonly Planned[]): Promise<Map<string, Found>> {
   if (nodes.length === 0) return new Map()
-  const given = JSON.stringify(nodes.map(({ nodeId, plan }) => ({ node_id: nodeId, names: namesOf(backend, plan) })))
   const { rows } = await sql<Found & { node_id: string }>`
     select d.id as node_id,
       d.approved_at is not null and not d.draining and p.liveness = 'present' and p.answering = 'yes' as is_here,
       exists (
-        select from replicas r where r.node_id = d.id and r.state in ('starting', 'ready') and w.names ? r.backend
+        select from replicas r where r.node_id = d.id and r.state in ('starting', 'ready') and r.backend = ${backend}
       ) as has_replicas,
       (select b from jsonb_array_elements(d.inventory) b where b ->> 'name' = ${backend} limit 1) as listed
-    from jsonb_to_recordset(${given}::jsonb) as w (node_id text, names jsonb)
-    join nodes d on d.id = w.node_id join node_pulses p on p.node_id = d.id`.execute(tx)
+    from nodes d join node_pulses p on p.node_id = d.id where d.id = any(${nodes.map(({ nodeId }) => nodeId)}::text[])`.execute(tx)
   return new Map(rows.map((row) => [row.node_id, row]))
 }
-
-/** Names under which models may ask for it. */
-export const namesOf = (backend: string, { name, alias }: Pick<Plan, 'name' | 'alias'>): string[] =>
-  [backend, name, alias].filter((each) => each !== null)
 
 /**
  * The version that a node lists, as a plan. Its content is named by digest and is still there, so where it came from matters

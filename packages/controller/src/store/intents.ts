@@ -1,13 +1,14 @@
 // Every query about the wishes of nodes. protocol/states/intent.ts decides; the statements here claim, read and write.
 // Each write names the revision it was decided on, so of two that decide at once one changes nothing and looks again.
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
-import { sql, type Kysely } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
+import { recreation } from './recreation.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
 export interface IntentStep {
-  readonly from: Pick<IntentRecord, 'revision'> & { readonly intent: Pick<Intent, 'nodeId' | 'backend'> }
+  readonly from: Pick<IntentRecord, 'revision' | 'intent' | 'plan'>
   readonly to: Intent
   /** What happened, for the history. */
   readonly event: string
@@ -60,6 +61,11 @@ const claimedOf = (row: ClaimedRow): Claimed => ({
 
 const nowMs = sql<number>`extract(epoch from now())::float8 * 1000`
 
+/** The name of the row that a backend's name leads to. */
+export const rowNameOf = (name: ReturnType<typeof sql>) => sql<string>`coalesce((
+  select named.backend from intents named where named.backend = ${name} or named.plan ->> 'name' = ${name}
+  order by named.backend <> ${name} limit 1), ${name})`
+
 export class IntentStore {
   readonly #db: Kysely<Database>
 
@@ -109,21 +115,7 @@ export class IntentStore {
    * rows were still as they had been; of the others nothing was written.
    */
   async apply(steps: readonly IntentStep[]): Promise<{ nodeId: string; backend: string }[]> {
-    if (steps.length === 0) return []
-    const given = JSON.stringify(
-      steps.map(({ from, to, event, detail = {} }) => ({
-        node_id: from.intent.nodeId,
-        backend: from.intent.backend,
-        revision: from.revision,
-        ...columnsOf(to),
-        event,
-        detail,
-      })),
-    )
-    return await retryConflicts(async () => {
-      const { rows } = await applySteps(given).execute(this.#db)
-      return rows[0]?.moved ?? []
-    })
+    return await retryConflicts(() => applyIntents(this.#db, steps))
   }
 
   /** Of one node, by the operations that their commands carried. */
@@ -271,10 +263,7 @@ export class IntentStore {
 
   /** The name of the row that a concrete backend's name leads to: that of the meta backend it was installed as. */
   async rowName(name: BackendName): Promise<BackendName> {
-    const { rows } = await sql<{ backend: string }>`
-      select backend from intents where backend = ${name} or plan ->> 'name' = ${name} order by backend <> ${name} limit 1`.execute(
-      this.#db,
-    )
+    const { rows } = await sql<{ backend: string }>`select ${rowNameOf(sql`${name}::text`)} as backend`.execute(this.#db)
     return BackendName.parse(rows[0]?.backend ?? name)
   }
 
@@ -282,6 +271,28 @@ export class IntentStore {
     const { rows } = await sql<IntentRow & { now_ms: number }>`select i.*, ${nowMs} as now_ms from intents i ${where}`.execute(this.#db)
     return { now: rows[0]?.now_ms ?? 0, rows: rows.map(fromIntentRow) }
   }
+}
+
+/** As `apply`, for those who have a transaction: what it conflicts with is for them to try again, all of it. */
+export async function applyIntents(
+  db: Kysely<Database> | Transaction<Database>,
+  steps: readonly IntentStep[],
+): Promise<{ nodeId: string; backend: string }[]> {
+  if (steps.length === 0) return []
+  const given = JSON.stringify(
+    steps.map(({ from, to, event, detail = {} }) => ({
+      node_id: from.intent.nodeId,
+      backend: from.intent.backend,
+      revision: from.revision,
+      strategy: null,
+      ...columnsOf(to),
+      ...recreation(from, to),
+      event,
+      detail,
+    })),
+  )
+  const { rows } = await applySteps(given).execute(db)
+  return rows[0]?.moved ?? []
 }
 
 // What follows for the operations that wait for the rows that `moved`. A wish that takes another one back is no success, also
@@ -319,18 +330,23 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
     select * from jsonb_to_recordset(${given}::jsonb) as s (
       node_id text, backend text, revision bigint, epoch bigint, attempts int, last_failure jsonb, cancel_asked boolean, state text,
       next_at float8, was_sent boolean, wait text, holder text, lease_until float8, accepted_at float8, sign_at float8, is_overdue boolean,
-      finished_at float8, note text, event text, detail jsonb)
+      finished_at float8, note text, strategy text, event text, detail jsonb)
   ), locked as (
     -- Row by row through the index, however few or many: the planner takes every recordset for a hundred rows.
-    select i.node_id, i.backend from (select * from step order by node_id, backend) s cross join lateral (
-      select i.node_id, i.backend from intents i
+    select i.node_id, i.backend, i.op_id, s.state from (select * from step order by node_id, backend) s cross join lateral (
+      select i.node_id, i.backend, i.op_id from intents i
       where i.node_id = s.node_id and i.backend = s.backend and i.revision = s.revision for update
     ) i
+  ), rolled_out as (
+    -- Shared with nobody who ends it: either it is open and stays so, or its end is seen here, and nobody waits for a rollout that is over.
+    select r.operation_id from rollouts r where r.finished_at is null
+      and r.operation_id in (select l.op_id from locked l where l.state = 'applied') order by r.operation_id for share
   ), moved as (
     update intents i set epoch = s.epoch, attempts = s.attempts, last_failure = nullif(s.last_failure, 'null'), cancel_asked = s.cancel_asked,
-      state = s.state, next_at = to_timestamp(s.next_at), was_sent = s.was_sent, wait = s.wait, holder = s.holder,
+      state = s.state, next_at = case when s.strategy is null then to_timestamp(s.next_at) else now() end, was_sent = s.was_sent, wait = s.wait, holder = s.holder,
       lease_until = to_timestamp(s.lease_until), accepted_at = to_timestamp(s.accepted_at), sign_at = to_timestamp(s.sign_at),
       is_overdue = s.is_overdue, finished_at = to_timestamp(s.finished_at), note = coalesce(nullif(s.note, ''), i.note),
+      plan = case when s.strategy is null then i.plan else jsonb_set(i.plan, '{strategy}', to_jsonb(s.strategy)) end,
       phase = case when s.state = 'working' then i.phase end,
       percentage = case when s.state = 'applied' then 100 when s.attempts > i.attempts then 0 else i.percentage end,
       current_bytes = case when s.state = 'applied' then i.total_bytes when s.attempts > i.attempts then 0 else i.current_bytes end,
@@ -340,8 +356,7 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
     from step s join locked l on l.node_id = s.node_id and l.backend = s.backend
     where i.node_id = s.node_id and i.backend = s.backend
     returning i.*, s.event, s.detail, i.plan ? 'rollback' as is_rollback,
-      i.state = 'applied' and exists (
-        select from rollouts r where r.operation_id = i.op_id and r.finished_at is null) as is_rolled_out
+      i.state = 'applied' and i.op_id in (select r.operation_id from rolled_out r) as is_rolled_out
   ), logged as (
     insert into intent_events (node_id, backend, generation, epoch, type, detail)
     select node_id, backend, generation, epoch, event, detail from moved

@@ -2,14 +2,14 @@
 import { isOpen, stepIntent, type NodeId, type OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { fromIntentRow, type IntentRow } from './intent-rows.ts'
-import { IntentStore } from './intents.ts'
+import { applyIntents } from './intents.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 import { lockBackend, remember, type IdempotencyKey } from './wishes.ts'
 
 type Tx = Transaction<Database>
 export type Cancelled = 'done' | 'unknown' | 'already_finished'
-export type Retried = 'done' | 'unknown' | 'nothing_failed' | 'superseded'
+export type Retried = 'done' | 'unknown' | 'nothing_failed' | 'superseded' | 'rolling_out' | 'returning'
 
 /** Neither chance nor backoff plays a part in calling something off. */
 const noRetry = { retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
@@ -33,20 +33,25 @@ export class ReopenStore {
       const open = rows.map((row) => ({ ...row, from: fromIntentRow(row.intent) })).filter(({ from }) => isOpen(from.intent))
       const watched = await readWatched(tx, id)
       if (open.length === 0 && watched.length === 0) return 'already_finished'
-      // What came true can't be called off any more: where nobody else waits for it, it goes on to its end.
       const shared = [...open, ...watched].filter((row) => row.is_shared)
       await detach(
         tx,
         id,
         shared.map((row) => row.node_id),
       )
+      await unwatch(
+        tx,
+        id,
+        watched.filter((row) => !row.is_shared).map((row) => row.node_id),
+      )
+      // What goes back does so whoever calls off what: it would keep the version that failed.
       const steps = open
-        .filter((row) => !row.is_shared)
+        .filter((row) => !row.is_shared && row.from.plan.rollback === undefined)
         .flatMap(({ from, now_ms: now }) => {
           const to = stepIntent(from.intent, { type: 'cancel_asked' }, { now, ...noRetry })
           return to === null ? [] : [{ from, to, event: 'cancel_asked', detail: { operation: id } }]
         })
-      await new IntentStore(tx).apply(steps)
+      await applyIntents(tx, steps)
       return 'done'
     })
   }
@@ -54,16 +59,19 @@ export class ReopenStore {
   /** Reopens failed and dead nodes: all of them, or one. */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
     return await this.#inTurn({ id, once }, async (tx) => {
-      // One that was taken back came true as such. As long as a rollout goes back it has the last word about its nodes.
-      const { rows: failed } = await sql<{ node_id: string; is_current: boolean }>`
-        select n.node_id, coalesce(i.state in ('failed', 'dead', 'applied'), false) and not exists (
-          select from rollouts r where r.operation_id = n.operation_id and r.finished_at is null and (n.ring is not null or r.state = 'returning')
-        ) as is_current
+      // One that was taken back came true as such. As long as a rollout is open it has the last word about its nodes.
+      const { rows: failed } = await sql<{ node_id: string; is_current: boolean; rollout: 'running' | 'returning' | null }>`
+        select n.node_id, coalesce(i.state in ('failed', 'dead', 'applied'), false) as is_current, (
+          select r.state from rollouts r
+          where r.operation_id = n.operation_id and r.finished_at is null and (n.ring is not null or r.state = 'returning')
+        ) as rollout
         from operation_nodes n left join intents i on i.generation = n.generation
         where n.operation_id = ${id} and n.status = 'error' and (${nodeId}::text is null or n.node_id = ${nodeId})`.execute(tx)
       if (failed.length === 0) return 'nothing_failed'
-      const open = failed.filter((row) => row.is_current).map((row) => row.node_id)
-      if (open.length === 0) return 'superseded'
+      const current = failed.filter((row) => row.is_current)
+      if (current.length === 0) return 'superseded'
+      const open = current.filter((row) => row.rollout === null).map((row) => row.node_id)
+      if (open.length === 0) return current.some((row) => row.rollout === 'returning') ? 'returning' : 'rolling_out'
       await reopen(tx, id, open)
       return 'done'
     })
@@ -85,7 +93,7 @@ export class ReopenStore {
           const to = stepIntent(from.intent, { type: 'withdrawn', note }, { now, ...noRetry })
           return to === null ? [] : [{ from, to, event: 'cancelled', detail: { reason: 'agent node' } }]
         })
-        return (await new IntentStore(tx).apply(steps)).length
+        return (await applyIntents(tx, steps)).length
       }),
     )
   }
@@ -113,6 +121,22 @@ async function readWatched(tx: Tx, id: OperationId): Promise<readonly { node_id:
     ) as is_shared
     from operation_nodes n where n.operation_id = ${id} and n.status = 'open' and n.proving is not null order by n.node_id`.execute(tx)
   return rows
+}
+
+/** What came true can't be called off any more; that its replicas are moved and well is not waited for any longer. */
+async function unwatch(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
+  if (nodeIds.length === 0) return
+  const { rows } = await sql`
+    with asked as (
+      update intents i set cancel_asked = true, revision = i.revision + 1 from operation_nodes n
+      where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) and n.status = 'open' and n.proving = i.generation
+        and i.node_id = n.node_id and i.state = 'applied' and not i.plan ? 'rollback'
+      returning i.node_id, i.generation
+    )
+    update operation_nodes n set message = 'cancelling' from asked a where n.proving = a.generation and n.operation_id = ${id} returning n.node_id`.execute(
+    tx,
+  )
+  if (rows.length > 0) await sql`select record_change('operation', ${id}, false)`.execute(tx)
 }
 
 /** Others wait for the same: it goes on, and only this operation leaves. */

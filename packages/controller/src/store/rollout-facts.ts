@@ -16,16 +16,18 @@ export type Trouble = Readonly<{ model: string }> &
 export type RolloutStand =
   /** Its ring has not begun. */
   | Readonly<{ state: 'held' }>
-  | Readonly<{ state: 'begun'; isCalledOff: boolean; /** Its next try could do with the place of the old version. */ isOutOfDisk: boolean }>
+  | Readonly<{ state: 'begun'; isCalledOff: boolean }>
   /** The node has the new version; its replicas are moved to it and watched. */
   | Readonly<{
       state: 'proving'
       /** What is shown of it. */
       message: string
-      /** Replicas that are still to be moved, and those that are not up or not checked yet. */
-      left: number
-      /** What was done otherwise than usual. */
+      /** Whose replicas are still to be moved, are not up or not checked yet: a model once for each. */
+      left: readonly string[]
+      /** What was done otherwise than usual, and what is not waited for. */
       notes: readonly string[]
+      /** An administrator does not want to wait for it. */
+      isCalledOff: boolean
       trouble: Trouble | null
     }>
   | Readonly<{ state: 'upgraded' }>
@@ -33,7 +35,7 @@ export type RolloutStand =
   /** On its way back to the version before. */
   | Readonly<{ state: 'returning' }>
   /** It has the version before again; replicas that run the new one are moved back. */
-  | Readonly<{ state: 'back'; left: number; error: string }>
+  | Readonly<{ state: 'back'; left: readonly string[]; notes: readonly string[]; error: string }>
   /** Over: it is back, was cancelled, or a newer wish has the row. */
   | Readonly<{ state: 'settled' }>
 
@@ -55,6 +57,8 @@ export interface RolloutFacts {
   readonly rings: number
   /** For how long all that is under way is well; null: it is not. */
   readonly wellMs: number | null
+  /** How many replicas were left to be moved when it was last noted, and how long that is so. */
+  readonly waits: Readonly<{ left: number; ms: number }> | null
   /** Why it goes back; null while it goes on. */
   readonly failure: Failure | null
   /** By name. */
@@ -66,8 +70,6 @@ export type RolloutEnd = 'succeeded' | 'failed' | 'cancelled'
 export type RolloutAction =
   /** What was held may be tried. */
   | Readonly<{ do: 'begin'; nodeId: NodeId }>
-  /** The next try takes the old version's place instead of coming beside it. */
-  | Readonly<{ do: 'recreate'; nodeId: NodeId }>
   | Readonly<{ do: 'tell'; nodeId: NodeId; message: string }>
   | Readonly<{ do: 'prove'; nodeId: NodeId; message: string }>
   | Readonly<{ do: 'withdraw'; nodeId: NodeId }>
@@ -81,5 +83,7 @@ export type RolloutAction =
   | Readonly<{ do: 'enter'; ring: number }>
   /** All that is under way is well, from now on or no more. */
   | Readonly<{ do: 'watch'; isWell: boolean }>
+  /** So many are left to be moved, from now on; null: none is waited for. */
+  | Readonly<{ do: 'wait'; left: number | null }>
   | Readonly<{ do: 'stop'; failure: Failure }>
   | Readonly<{ do: 'end'; end: RolloutEnd }>

@@ -3,7 +3,7 @@
 import { stepIntent, unreachable, type IntentEvent, type OperationId } from '@muster/protocol'
 import { sql, type Transaction } from 'kysely'
 import { fromIntentRow, type IntentRow } from './intent-rows.ts'
-import { IntentStore } from './intents.ts'
+import { applyIntents } from './intents.ts'
 import type { RolloutAction } from './rollout-facts.ts'
 import type { Database } from './tables.ts'
 
@@ -18,12 +18,12 @@ export async function applyRollout(tx: Tx, { actions, ...about }: About & { read
   await stepWishes(tx, about, { nodeIds: idsOf(all('call_off')), event: { type: 'cancel_asked' } })
   const touched = [
     ...(await begin(tx, about, idsOf(all('begin')))),
-    ...(await recreate(tx, about, idsOf(all('recreate')))),
     ...(await tell(tx, about, all('tell'))),
     ...(await settle(tx, about, [...all('prove'), ...all('fail'), ...all('returned')])),
     ...(await giveBack(tx, about, all('return'))),
   ]
   for (const action of actions) await writeOwn(tx, about, action)
+  if (all('end').length > 0) touched.push(...(await settleRest(tx, about)))
   await sql`
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${idsOf([...all('begin'), ...all('return'), ...all('prove'), ...all('fail'), ...all('returned')])}::text[]) as id
@@ -31,24 +31,28 @@ export async function applyRollout(tx: Tx, { actions, ...about }: About & { read
     ) c`.execute(tx)
 }
 
+const noWaits = { waits_for: null, waits_since: null }
+
 /** The row of the rollout itself. */
 async function writeOwn(tx: Tx, { id }: About, action: RolloutAction): Promise<void> {
   const own = tx.updateTable('rollouts').where('operation_id', '=', id).where('finished_at', 'is', null)
   switch (action.do) {
     case 'enter':
-      await own.set({ ring: action.ring, well_since: null }).execute()
+      await own.set({ ring: action.ring, well_since: null, ...noWaits }).execute()
+      return
+    case 'wait':
+      await own.set({ waits_for: action.left, waits_since: action.left === null ? null : sql<string>`now()` }).execute()
       return
     case 'watch':
       await own.set({ well_since: action.isWell ? sql<string>`now()` : null }).execute()
       return
     case 'stop':
-      await own.set({ state: 'returning', failure: JSON.stringify(action.failure), well_since: null }).execute()
+      await own.set({ state: 'returning', failure: JSON.stringify(action.failure), well_since: null, ...noWaits }).execute()
       return
     case 'end':
-      await own.set({ state: action.end, finished_at: sql<string>`now()`, well_since: null }).execute()
+      await own.set({ state: action.end, finished_at: sql<string>`now()`, well_since: null, ...noWaits }).execute()
       return
     case 'begin':
-    case 'recreate':
     case 'tell':
     case 'prove':
     case 'withdraw':
@@ -79,7 +83,7 @@ async function stepWishes(
     const to = stepIntent(from.intent, event, { now, ...noRetry })
     return to === null ? [] : [{ from, to, event: event.type, detail: { reason: 'rollout stopped' } }]
   })
-  await new IntentStore(tx).apply(steps)
+  await applyIntents(tx, steps)
 }
 
 type Touched = Promise<string[]>
@@ -97,20 +101,6 @@ async function begin(tx: Tx, { id, backend }: About, nodeIds: readonly string[])
       returning i.node_id, i.backend, i.generation, i.epoch
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type) select node_id, backend, generation, epoch, 'begun' from moved
-    ) ${followers}`.execute(tx)
-  return rows.map((row) => row.operation_id)
-}
-
-async function recreate(tx: Tx, { id, backend }: About, nodeIds: readonly string[]): Touched {
-  if (nodeIds.length === 0) return []
-  const { rows } = await sql<{ operation_id: string }>`
-    with moved as (
-      update intents i set plan = jsonb_set(i.plan, '{strategy}', '"recreate"'), attempts = 0, last_failure = null, next_at = now(),
-        note = 'recreate: the disk is too small for two versions', revision = i.revision + 1
-      where i.backend = ${backend} and i.op_id = ${id} and i.node_id = any(${nodeIds}::text[]) and i.state = 'waiting'
-      returning i.node_id, i.backend, i.generation, i.epoch
-    ), logged as (
-      insert into intent_events (node_id, backend, generation, epoch, type) select node_id, backend, generation, epoch, 'recreate' from moved
     ) ${followers}`.execute(tx)
   return rows.map((row) => row.operation_id)
 }
@@ -144,11 +134,30 @@ async function settle(tx: Tx, { id, backend }: About, ended: readonly (Of<'prove
       join intents i on i.node_id = g.node_id and i.backend = ${backend} and i.op_id = ${id}
       where n.proving = i.generation and n.status = 'open' returning n.operation_id
     )
-    update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
-    from (select operation_id, count(*)::int as count from settled group by operation_id) s where o.id = s.operation_id
-    returning o.id as operation_id`.execute(tx)
+    ${counted}`.execute(tx)
   return rows.map((row) => row.operation_id)
 }
+
+/** It is over. What came true on a node that was not waited for, while this was decided, is done; nobody would say so later. */
+async function settleRest(tx: Tx, { id, backend }: About): Touched {
+  const { rows } = await sql<{ operation_id: string }>`
+    with settled as (
+      update operation_nodes n set status = case when e.error is null then 'success' else 'error' end, message = coalesce(e.error, i.note),
+        error = e.error, error_code = case when e.error is not null then 'rolled_back' end, generation = n.proving, proving = null,
+        shown = null, phase = null, finished_at = now()
+      from intents i cross join lateral (select i.plan -> 'rollback' ->> 'error' as error) e
+      where i.backend = ${backend} and i.op_id = ${id} and i.state = 'applied' and n.proving = i.generation and n.status = 'open'
+      returning n.operation_id
+    )
+    ${counted}`.execute(tx)
+  return rows.map((row) => row.operation_id)
+}
+
+/** Operations have that many nodes less to wait for. */
+const counted = sql`
+  update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
+  from (select operation_id, count(*)::int as count from settled group by operation_id) s where o.id = s.operation_id
+  returning o.id as operation_id`
 
 /**
  * A wish for what was there before, in place of the one that came true. It carries what it takes back, for a retry, and what is

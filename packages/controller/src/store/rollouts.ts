@@ -5,6 +5,7 @@ import { Failure, NodeId, OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { z } from 'zod'
 import { applyRollout } from './rollout-writes.ts'
+import { rowNameOf } from './intents.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import { RolloutSpec } from './rings.ts'
 import type { RolloutAction, RolloutFacts, RolloutNode, RolloutStand, Trouble } from './rollout-facts.ts'
@@ -60,7 +61,15 @@ export class RolloutStore {
   }
 }
 
-const Numbers = z.object({ old: z.number(), left: z.number(), notes: z.array(z.string()), trouble: z.unknown() })
+const Moving = z.object({
+  old: z.array(z.string()),
+  left: z.array(z.string()),
+  notes: z.array(z.string()),
+  stuck: z.record(z.string(), z.string()),
+  ailing: z.array(z.string()),
+  isListed: z.boolean(),
+  trouble: z.unknown(),
+})
 const FoundTrouble = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('load'), model: z.string(), failure: Failure }),
   z.object({ kind: z.literal('check'), model: z.string() }),
@@ -77,6 +86,8 @@ interface Row {
   readonly rollout_ring: number
   readonly rings: number
   readonly well_ms: number | null
+  readonly waits_for: number | null
+  readonly waits_ms: number | null
   readonly failure: unknown
   readonly node_id: string
   readonly node_name: string
@@ -89,7 +100,6 @@ interface Row {
   readonly is_returning: boolean
   readonly is_proving: boolean
   readonly is_called_off: boolean
-  readonly is_out_of_disk: boolean
   readonly note: string
   readonly rollback_error: string | null
   readonly last_failure: unknown
@@ -106,6 +116,7 @@ async function readFacts(db: Db, id: OperationId): Promise<RolloutFacts | null> 
     ring: first.rollout_ring,
     rings: first.rings,
     wellMs: first.well_ms,
+    waits: first.waits_for === null ? null : { left: first.waits_for, ms: first.waits_ms ?? 0 },
     failure: first.failure === null ? null : Failure.parse(first.failure),
     nodes: rows.map(nodeOf),
   }
@@ -130,20 +141,33 @@ function standOf(row: Row): RolloutStand {
     case 'working':
       if (row.is_returning) return { state: 'returning' }
       if (row.is_held) return { state: 'held' }
-      return { state: 'begun', isCalledOff: row.is_called_off, isOutOfDisk: row.is_out_of_disk }
+      return { state: 'begun', isCalledOff: row.is_called_off }
     case 'applied':
       if (!row.is_proving) return row.is_returning ? { state: 'settled' } : { state: 'upgraded' }
-      return row.is_returning ? { state: 'back', left: Numbers.parse(row.moving).old, error: row.rollback_error ?? '' } : provingOf(row)
+      return row.is_returning ? backOf(row) : provingOf(row)
     case 'failed':
     case 'dead':
       return row.is_returning ? { state: 'settled' } : { state: 'failed', failure: Failure.parse(row.last_failure) }
   }
 }
 
-function provingOf({ message, note, moving }: Row): RolloutStand {
-  const { left, notes, trouble } = Numbers.parse(moving)
+function backOf({ rollback_error: error, moving }: Row): RolloutStand {
+  const { old, stuck } = Moving.parse(moving)
+  const notes = Object.entries(stuck).map(([model, why]) => `${model} stays on the new version for now: ${why}`)
+  return { state: 'back', left: old, notes, error: error ?? '' }
+}
+
+function provingOf({ message, note, moving, is_called_off: isCalledOff }: Row): RolloutStand {
+  const { left, notes, stuck, ailing, isListed, trouble } = Moving.parse(moving)
   const found: Trouble | null = trouble === null ? null : troubleOf(FoundTrouble.parse(trouble))
-  return { state: 'proving', message, left, notes: [...(note === '' ? [] : [note]), ...notes], trouble: found }
+  const all = [
+    ...(note === '' ? [] : [note]),
+    ...notes,
+    ...Object.entries(stuck).map(([model, why]) => `${model} stays on the version before for now: ${why}`),
+    ...ailing.filter((model) => !(model in stuck)).map((model) => `${model} had trouble before the upgrade and is not waited for`),
+    ...(isListed ? [] : ['it has not listed its new version yet']),
+  ]
+  return { state: 'proving', message, left, notes: all, trouble: found, isCalledOff }
 }
 
 function troubleOf(found: z.infer<typeof FoundTrouble>): Trouble {
@@ -163,13 +187,13 @@ function troubleOf(found: z.infer<typeof FoundTrouble>): Trouble {
 const factsOf = (id: OperationId) => sql<Row>`
   select r.backend, r.spec, r.ring as rollout_ring, r.rings, r.failure,
     (extract(epoch from now() - r.well_since) * 1000)::float8 as well_ms,
+    r.waits_for, (extract(epoch from now() - r.waits_since) * 1000)::float8 as waits_ms,
     n.node_id, n.node_name, n.ring, coalesce(shown.message, '') as message,
     coalesce(d.approved_at is not null and not d.draining and p.liveness = 'present' and p.answering = 'yes', false) as is_here,
     n.previous is not null and n.previous ->> 'digest' is distinct from i.plan ->> 'digest' as can_return,
     i.state, coalesce(i.is_held, false) as is_held, coalesce(i.plan ? 'rollback', false) as is_returning,
     coalesce(i.cancel_asked, false) as is_called_off, coalesce(i.note, '') as note, i.last_failure,
     i.plan -> 'rollback' ->> 'error' as rollback_error,
-    coalesce(i.state = 'waiting' and i.last_failure ->> 'code' = 'disk_full' and i.plan ->> 'strategy' = 'rolling', false) as is_out_of_disk,
     v.is_proving, case when v.is_proving then ${moving} end as moving
   from rollouts r
   join operation_nodes n on n.operation_id = r.operation_id and n.status <> 'skipped'
@@ -186,37 +210,74 @@ const factsOf = (id: OperationId) => sql<Row>`
   left join lateral (
     select case when listed.digest = i.plan ->> 'digest' or d.inventory_at >= i.finished_at then nullif(listed.digest, '')
       else coalesce(i.plan ->> 'digest', listed.digest) end as digest,
-      array_remove(array[r.backend, i.plan ->> 'name', i.plan ->> 'alias'], null) as names
+      i.plan ->> 'digest' is not null or coalesce(d.inventory_at >= i.finished_at, false) as is_listed
   ) new on v.is_proving
+  left join lateral (${stuck}) stuck on v.is_proving
+  left join lateral (${ailing}) ailing on v.is_proving
   where r.operation_id = ${id} and r.finished_at is null
   order by n.node_name collate "C", n.node_id`
 
+/** It ended by itself. */
+const isUnexpected = (replica: string) => {
+  const of = sql.ref(replica)
+  return sql`${of}.state = 'exited' and ${of}.drain_since is null and (${of}.exit ? 'exit_code' or ${of}.exit ? 'signal')
+    and ${of}.exit ->> 'expected' is distinct from 'true'`
+}
+
+/** Replicas of the node that count, and loads that have to be there. Replicas have the name of the row; models may have another one. */
+const live = sql`replicas x where x.node_id = n.node_id and x.backend = r.backend and x.state in ('starting', 'ready')`
+const pinned = sql`loads l join models m on m.name = l.model
+  where l.pinned_node_id = n.node_id and l.purpose = 'serve' and ${rowNameOf(sql`m.backend`)} = r.backend`
+
+// Models of the node that can't move for reasons of their own, and why: what is to take the place of their replicas is to be
+// elsewhere, or is another revision, and has no success. That is no fault of the version, so nobody waits for it.
+const stuck = sql`
+  select coalesce(jsonb_object_agg(s.model, s.why), '{}') as models from (
+    select x.model, min(coalesce(l.failure ->> 'message', 'what takes its place does not come up')) as why
+    from replicas x join loads l on l.model = x.model and l.purpose = 'serve'
+    where x.node_id = n.node_id and x.backend = r.backend and x.state in ('starting', 'ready')
+      and (l.state = 'failed' or l.state <> 'ready' and l.attempts > 1)
+      and (l.pinned_node_id is distinct from n.node_id or exists (
+        select from replicas o where o.node_id = n.node_id and o.model = l.model and o.state = 'ready' and o.revision <> l.revision))
+      and not exists (
+        select from loads p where p.model = x.model and p.purpose = 'serve' and p.pinned_node_id = n.node_id and p.state <> 'ready'
+          and p.revision = x.revision)
+    group by x.model
+  ) s`
+
+// Models that did not come up, or whose processes kept exiting, before the node had the new version: that they still do says
+// nothing against it.
+const ailing = sql`
+  select coalesce(jsonb_agg(a.model order by a.model), '[]') as models from (
+    select o.model from replicas o where o.node_id = n.node_id and o.backend = r.backend and ${isUnexpected('o')}
+      and o.backend_digest <> new.digest and o.exited_at > i.finished_at - interval '10 minutes' and o.exited_at <= i.finished_at
+    group by o.model having count(*) > 1
+    union select l.model from loads l where l.purpose = 'serve' and l.state <> 'ready' and l.attempts > 1 and l.wished_at < i.finished_at
+      and l.pinned_node_id is distinct from n.node_id
+      and exists (select from replicas o where o.node_id = n.node_id and o.backend = r.backend and o.model = l.model)
+  ) a`
+
 /** Of a node whose version was changed: what is still to be moved to it, what was done otherwise than usual, and what speaks against it. */
 const moving = sql`jsonb_build_object(
-  'old', (
-    select count(*) from replicas x where x.node_id = n.node_id and x.backend = any(new.names) and x.state in ('starting', 'ready')
-      and x.backend_digest <> new.digest
-  ),
-  'left', (
-    select count(*) from replicas x where x.node_id = n.node_id and x.backend = any(new.names) and x.state in ('starting', 'ready')
-      and (x.backend_digest <> new.digest or x.checked = 'due')
-  ) + (
-    select count(*) from loads l join models m on m.name = l.model
-    where l.pinned_node_id = n.node_id and l.purpose = 'serve' and m.backend = any(new.names) and l.state <> 'ready'
-  ),
-  'notes', coalesce((
-    select jsonb_agg(distinct l.note) from loads l join models m on m.name = l.model
-    where l.pinned_node_id = n.node_id and l.purpose = 'serve' and m.backend = any(new.names) and l.note <> ''
+  'stuck', stuck.models, 'ailing', ailing.models, 'isListed', new.is_listed,
+  'old', coalesce((
+    select jsonb_agg(x.model) from ${live} and (x.state = 'starting' or nullif(x.backend_digest, '') <> new.digest) and not stuck.models ? x.model
   ), '[]'),
+  'left', coalesce((
+    select jsonb_agg(w.model) from (
+      select x.model from ${live} and (x.state = 'starting' or x.checked = 'due' or nullif(x.backend_digest, '') <> new.digest or not new.is_listed)
+      union all select l.model from ${pinned} and l.state in ('waiting', 'installing', 'failed')
+    ) w where not stuck.models ? w.model and not ailing.models ? w.model
+  ), '[]'),
+  'notes', coalesce((select jsonb_agg(distinct l.note) from ${pinned} and l.note <> ''), '[]'),
   'trouble', coalesce((
-    select jsonb_build_object('kind', 'load', 'model', l.model, 'failure', l.failure) from loads l join models m on m.name = l.model
-    where l.pinned_node_id = n.node_id and l.purpose = 'serve' and m.backend = any(new.names) and l.state = 'failed'
-      and l.failure ->> 'code' <> 'no_capacity' and l.failed_at > i.finished_at order by l.failed_at limit 1
+    select jsonb_build_object('kind', 'load', 'model', l.model, 'failure', l.failure) from ${pinned} and l.state = 'failed'
+      and l.failure ->> 'code' <> 'no_capacity' and l.failed_at > i.finished_at and not stuck.models ? l.model and not ailing.models ? l.model
+    order by l.failed_at limit 1
   ), (
     select case when x.checked = 'failed' then jsonb_build_object('kind', 'check', 'model', x.model)
       else jsonb_build_object('kind', 'exit', 'model', x.model, 'exit', x.exit) end
-    from replicas x where x.node_id = n.node_id and x.backend = any(new.names) and x.created_at > i.finished_at
-      and (x.checked = 'failed' or x.state = 'exited' and x.drain_since is null and (x.exit ? 'exit_code' or x.exit ? 'signal')
-        and x.exit ->> 'expected' is distinct from 'true')
+    from replicas x where x.node_id = n.node_id and x.backend = r.backend and x.created_at > i.finished_at
+      and (x.checked = 'failed' or ${isUnexpected('x')}) and not stuck.models ? x.model and not ailing.models ? x.model
     order by x.created_at limit 1
   )))`

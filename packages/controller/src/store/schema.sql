@@ -453,6 +453,8 @@ create table rollouts (
   ring integer not null default 1,
   rings integer not null,
   well_since timestamp with time zone,
+  waits_for integer,
+  waits_since timestamp with time zone,
   failure jsonb,
   created_at timestamp with time zone not null default now(),
   finished_at timestamp with time zone,
@@ -467,7 +469,8 @@ CASE state
 END),
   constraint rollouts_ring_check CHECK ((ring >= 1)),
   constraint rollouts_rings_check CHECK ((rings >= 1)),
-  constraint rollouts_state_check CHECK ((state = ANY (ARRAY['running'::text, 'returning'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
+  constraint rollouts_state_check CHECK ((state = ANY (ARRAY['running'::text, 'returning'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text]))),
+  constraint wait_is_whole CHECK (((waits_for IS NULL) = (waits_since IS NULL)))
 );
 
 create table schema_migrations (

@@ -320,6 +320,8 @@ export interface RolloutsTable {
   ring: Defaulted<number>
   rings: number
   well_since: Timestamp | null
+  waits_for: number | null
+  waits_since: Timestamp | null
   failure: Json | null
   created_at: Defaulted<Timestamp>
   finished_at: Timestamp | null

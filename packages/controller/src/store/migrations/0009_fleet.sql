@@ -66,10 +66,14 @@ create table rollouts (
   rings integer not null check (rings >= 1),
   -- Since when all that is under way is well.
   well_since timestamptz,
+  -- How many replicas are left to be moved, and since when it is that many.
+  waits_for integer,
+  waits_since timestamptz,
   -- Why it goes back, or went.
   failure jsonb,
   created_at timestamptz not null default now(),
   finished_at timestamptz,
+  constraint wait_is_whole check ((waits_for is null) = (waits_since is null)),
   constraint rollout_is_one_case check (case state
     when 'running' then finished_at is null and failure is null
     when 'returning' then finished_at is null and failure is not null
