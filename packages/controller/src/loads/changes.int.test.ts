@@ -185,6 +185,36 @@ it('two controllers that decide at once never let two go', async () => {
   expect(await slots()).toHaveLength(1)
 })
 
+it('what is told to end, or unknown to a worker that began anew, counts for none that serves', async () => {
+  const first = await controller()
+  const { worker, old } = await up()
+  running.splice(running.indexOf(first), 1)
+  await first.stop()
+  const isHere = async () => (await world.store.loads.listSets()).rows.map(({ load, ready }) => [load.state, ready?.isHere])
+  expect(await isHere()).toEqual([['ready', true]])
+  const restart = (incarnation: string) => sql`update nodes set incarnation = ${incarnation} where id = ${worker.id}`.execute(world.db)
+  await restart('i-2')
+  expect(await isHere()).toEqual([['ready', false]])
+  await restart('i-1')
+  expect(await isHere()).toEqual([['ready', true]])
+  await world.store.replicas.change({ id: old.replica_id, do: 'drain' })
+  expect(await isHere()).toEqual([['ready', false]])
+})
+
+it('of many that found no room a few are looked at again at once, those first that failed first', async () => {
+  const { loads } = world.store
+  await world.addModel('tiny', { scheduling: { min_replicas: 20 } })
+  await loads.add(Array.from({ length: 20 }, (_, slot) => ({ model: ModelName.parse('tiny'), slot, pin: null, needsCheck: false })))
+  const failure = JSON.stringify({ code: 'no_capacity', retry: 'backoff', message: 'no' })
+  await sql`update loads set state = 'failed', failure = ${failure}::jsonb, failed_at = now() - make_interval(secs => slot),
+    next_at = now() + interval '1 hour'`.execute(world.db)
+  expect(await loads.reconsider(8)).toBe(true)
+  const { rows } = await loads.claim({ holder: 'test', leaseMs: 1_000, limit: 100 })
+  const due = await sql<{ slot: number }>`select slot from loads where next_at <= now() order by slot`.execute(world.db)
+  expect(due.rows.map(({ slot }) => slot)).toEqual([12, 13, 14, 15, 16, 17, 18, 19])
+  expect(rows.map(({ load }) => load.slot)).toEqual([12])
+})
+
 it('another version of the backend comes up beside the old one, on the node that has it', async () => {
   await controller()
   const { worker, old } = await up(one, oldDigest)
@@ -275,6 +305,8 @@ describe('where there is no room for two', () => {
     await setResources(worker.id, { total_ram: 6 * gb, available_ram: 1 * gb })
     await worker.upgrade(newDigest)
     await untilReplica(old.replica_id, 'exited')
+    // Nothing is booked on what its node has not said to be free; until then it is waited for.
+    await setResources(worker.id, { total_ram: 6 * gb, available_ram: 6 * gb })
     const next = await worker.untilLoads(2)
     const { load } = await world.untilState('tiny', 'starting', { slot: 1 })
     expect(load).toMatchObject({ pin: worker.id, note: 'memory is short for two on one: the old replica was ended first (recreate)' })

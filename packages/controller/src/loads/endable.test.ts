@@ -32,7 +32,7 @@ const failedAs = (load: Load): Member => ({
   },
   ready: null,
 })
-const serves: ReadyFacts = { checked: 'passed', isNodeHere: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a' }
+const serves: ReadyFacts = { checked: 'passed', isHere: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a' }
 type Up = Partial<ReadyFacts> & { at?: number; revision?: string; pin?: NodeId | null }
 const up = (slot: number, { at = slot, revision = 'rev-1', pin = null, ...facts }: Up = {}): Member => ({
   load: {
@@ -64,7 +64,7 @@ describe('an old one may end first', () => {
     ['when the one before it is replaced', 3, [up(1, old), up(2, old), up(0), waiting(5)], [[1, 2], 'now']],
     ['but not when the one before it failed', 2, [up(1, old), failedAs(waiting(4).load), waiting(5)], [[1], 'not']],
     ['but not where its node is drained; there it counts', 2, [up(0, old), up(1, { isNodeDraining: true }), waiting(5)], [[0], 'now']],
-    ['but not when it is out of reach, nor counts then', 2, [up(0, old), up(1, { ...old, isNodeHere: false }), waiting(5)], [[0], 'not']],
+    ['but not when it is out of reach, nor counts then', 2, [up(0, old), up(1, { ...old, isHere: false }), waiting(5)], [[0], 'not']],
   ])('%s', (_, count, members, want) => {
     const found = endableFor(waiting(5).load, modelOf(count), members)
     expect([found.olds.map(({ load }) => load.slot), found.when]).toEqual(want)

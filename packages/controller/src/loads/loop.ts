@@ -34,6 +34,11 @@ const lanes = 256
 const lookEveryMs = 100
 /** Nor is what all models want compared with all loads; a load that somebody waits for is there without it. */
 const compareEveryMs = 1_000
+/**
+ * Every step of a replica changes its node, and each look at a load judges all nodes. The others are looked at by themselves a
+ * few seconds later.
+ */
+const hurriedAtOnce = 8
 /** Requests may still come to what is to end. */
 const leavingEveryMs = 200
 
@@ -108,7 +113,7 @@ export class LoadLoop {
     const { loads, idleMs, log } = this.#deps
     if (this.#areNodesNew) {
       this.#areNodesNew = false
-      await loads.reconsider()
+      await loads.reconsider(hurriedAtOnce)
     }
     const idle = await loads.forgetIdle(idleMs)
     if (idle.length > 0) log.info('models are idle', { models: idle.slice(0, 20) })

@@ -31,7 +31,7 @@ const up = (slot: number, { at = n1, revision = 'rev-1', pin, ...facts }: Up = {
     ...{ ...common, slot, revision, pin: pin ?? null, state: 'ready', nodeId: at, readyAt: 0 },
     ...{ opId: OperationId.parse('ld-1'), replicaId: ReplicaId.parse(`r-${slot}`) },
   },
-  ready: { checked: 'passed', isNodeHere: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a', ...facts },
+  ready: { checked: 'passed', isHere: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a', ...facts },
 })
 const draining = { isNodeDraining: true }
 const outdated = { listed: 'b' }
@@ -96,7 +96,7 @@ describe('a new revision', () => {
       [up(0, { ...edited, checked: 'due' })],
       { gone: [0], add: [[1, null, false]] },
     ],
-    ['on a node that is away lets nobody go', one, [up(0, edited), up(1, { isNodeHere: false })], {}],
+    ['on a node that is away lets nobody go', one, [up(0, edited), up(1, { isHere: false })], {}],
     [
       'of one on every node comes up where the old one is',
       model({ scheduling: { replicas: 'all' }, matching: 1 }),
@@ -201,7 +201,7 @@ function worldOf({ min, isHeld, isEverywhere, members, drained, listed }: Found)
     const pin = isPinned ? nodeOf(node) : null
     if (state !== 'ready')
       return load(slot, { ...(state === 'failed' ? { ...failed, nextAt: 5 } : { state: state as 'waiting' }), revision, pin })
-    const ready = { ...facts, isNodeHere: true, isNodeDraining: drained.includes(node), listed: listed[node] ?? null }
+    const ready = { ...facts, isHere: true, isNodeDraining: drained.includes(node), listed: listed[node] ?? null }
     return { ...up(slot, { at: nodeOf(node), revision }), load: { ...up(slot, { at: nodeOf(node), revision }).load, pin }, ready }
   })
   return { wanted, before }

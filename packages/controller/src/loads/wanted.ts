@@ -91,7 +91,7 @@ type Judged = Member & Readonly<{ stale: Stale | null }>
 const unwanted = ({ load }: Member) => ({ load, event: { type: 'unwanted' } as const })
 const bySlot = <M extends Member>(members: readonly M[]): M[] => members.toSorted((a, b) => a.load.slot - b.load.slot)
 const isServing = ({ load, ready }: Member): boolean =>
-  load.state === 'ready' && ready !== null && ready.checked === 'passed' && ready.isNodeHere
+  load.state === 'ready' && ready !== null && ready.checked === 'passed' && ready.isHere
 const isAdmitted = (member: Member): boolean => isServing(member) && member.ready?.isAdmitted === true
 
 /** Those that are of most use first: when there are too many, the others go. */

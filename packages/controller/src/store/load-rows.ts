@@ -21,8 +21,8 @@ export interface ListedLoad extends LoadRecord {
 export interface ReadyFacts {
   /** Only `passed` gets requests. */
   readonly checked: 'due' | 'passed' | 'failed'
-  /** Its node can be asked, draining or not. */
-  readonly isNodeHere: boolean
+  /** It is ready, its worker knows it, and its node can be asked, draining or not. */
+  readonly isHere: boolean
   readonly isNodeDraining: boolean
   /** Every controller asks it. */
   readonly isAdmitted: boolean

@@ -16,7 +16,8 @@ import { evict } from './evict.ts'
 import { fromLoadRow, loadColumns, type ListedLoad, type LoadRecord, type LoadRow, type ReadyFacts } from './load-rows.ts'
 import type { ProgressTick, Read } from './intents.ts'
 import { lockModel } from './models.ts'
-import { changeReplica, lockToRetake, lockToStart, type ReplicaChange } from './replicas.ts'
+import { nodeIsHere } from './node-is-here.ts'
+import { changeReplica, isConfirmed, lockToRetake, lockToStart, type ReplicaChange } from './replicas.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
@@ -149,7 +150,7 @@ export class LoadStore {
         where n.id in (select o.node_id from loads o where o.state = 'ready' and (${model}::text is null or o.model = ${model}))
       )
       select l.*, ${nowMs} as now_ms, r.checked, r.backend_digest, n.draining,
-        coalesce(n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes', false) as is_here,
+        coalesce(r.state = 'ready' and ${nodeIsHere} and ${isConfirmed}, false) as is_here,
         coalesce(r.state = 'ready' and r.checked = 'passed' and (${isCaughtUp} or c.at < now() - interval '30 seconds'), false) as is_admitted,
         i.digest as listed
       from loads l left join replicas r on l.state = 'ready' and r.id = l.replica_id
@@ -168,7 +169,7 @@ export class LoadStore {
     return await this.#read(sql`
       where l.state in ('installing', 'starting', 'ready') and exists (
         select from nodes n join node_pulses p on p.node_id = n.id where n.id = l.node_id
-          and (n.approved_at is null or n.draining and l.state <> 'ready' or p.liveness <> 'present' or p.answering <> 'yes')
+          and (not ${nodeIsHere} or n.draining and l.state <> 'ready')
       ) order by l.model, l.slot limit ${limit}`)
   }
 
@@ -231,11 +232,14 @@ export class LoadStore {
     return rows.map((row) => row.name)
   }
 
-  /** Something changed about the nodes: what no node fitted is looked at again. */
-  async reconsider(): Promise<boolean> {
+  /** Something changed about the nodes: what no node fitted is looked at again, what failed first before the others. */
+  async reconsider(limit: number): Promise<boolean> {
     const hurry = sql`
       update loads set next_at = now(), row_version = row_version + 1
-      where state = 'failed' and failure ->> 'code' = 'no_capacity' and next_at > now()`
+      where (model, purpose, slot) in (
+        select l.model, l.purpose, l.slot from loads l
+        where l.state = 'failed' and l.failure ->> 'code' = 'no_capacity' and l.next_at > now()
+        order by l.failed_at, l.model, l.slot limit ${limit})`
     const { numAffectedRows = 0n } = await retryConflicts(() => hurry.execute(this.#db))
     return numAffectedRows > 0n
   }
@@ -297,7 +301,7 @@ const readyOf = (row: SetRow): ReadyFacts | null =>
   row.checked === null
     ? null
     : {
-        ...{ checked: row.checked, isNodeHere: row.is_here, isNodeDraining: row.draining === true, isAdmitted: row.is_admitted },
+        ...{ checked: row.checked, isHere: row.is_here, isNodeDraining: row.draining === true, isAdmitted: row.is_admitted },
         // Workers that do not know it leave it empty.
         ...{ digest: row.backend_digest || null, listed: row.listed || null },
       }

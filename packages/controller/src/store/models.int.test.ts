@@ -58,7 +58,7 @@ it('nobody is told that what found no node is looked at again, nor of models and
   const told = async () => [await changeOf('model', 'told'), await changeOf('node', node)]
   const before = await told()
   const replica = await changeOf('replica', 'r-told')
-  expect(await store.loads.reconsider()).toBe(true)
+  expect(await store.loads.reconsider(9)).toBe(true)
   await store.replicas.prune({ keepMs: 0, keepOfModel: 0 })
   expect(await told()).toEqual(before)
   expect(await changeOf('replica', 'r-told')).toBeGreaterThan(replica)
@@ -74,7 +74,7 @@ describe('a statement about many models that meets another one in a circle', () 
   it.each([
     ['that they were used', 'models', 'name', () => store.routes.markUsed(names)],
     ['that they are idle', 'models', 'name', () => store.loads.forgetIdle(1)],
-    ['that they are looked at again', 'loads', 'model', () => store.loads.reconsider()],
+    ['that they are looked at again', 'loads', 'model', () => store.loads.reconsider(9)],
   ])('is run again: %s', async (_, table, column, run) => {
     const failure = JSON.stringify({ code: 'no_capacity', retry: 'backoff', message: 'no' })
     await sql`delete from models where name = any(${names})`.execute(connection.db)

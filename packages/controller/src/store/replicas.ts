@@ -1,8 +1,9 @@
 // Every query about replicas: processes that serve models, as controllers know them. A row is made before its worker is
 // told, so a process without one belongs to nobody. An id is never used twice.
-import { NodeId, ReplicaId, type Answering, type Liveness, type OperationId, type ReplicaState } from '@muster/protocol'
+import { NodeId, ReplicaId, type OperationId, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { isCaughtUp } from './admission.ts'
+import { nodeIsHere } from './node-is-here.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
@@ -81,26 +82,21 @@ interface Row {
   readonly seq: number | null
   readonly created_at: string
   readonly age_ms: number
-  readonly approved: boolean
   readonly draining: boolean
-  readonly liveness: Liveness
-  readonly answering: Answering
-  readonly confirmed: boolean
+  readonly is_here: boolean
   readonly is_held: boolean
 }
 
-/** A worker that began anew may have lost it: it is there again when that worker has named it. */
-const isConfirmed = sql`(r.state <> 'ready' or r.incarnation is null or r.incarnation = n.incarnation)`
+/** Of the rows `r` and `n`. A worker that began anew may have lost it: it is there again when that worker has named it. */
+export const isConfirmed = sql`(r.state <> 'ready' or r.incarnation is null or r.incarnation = n.incarnation)`
 
 const select = sql`
   select r.id, r.model, r.revision, r.slot, r.place, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
     r.seq, r.created_at, extract(epoch from now() - coalesce(r.exited_at, r.drain_since, r.ready_at, r.created_at))::float8 * 1000 as age_ms,
-    n.approved_at is not null as approved, n.draining, p.liveness, p.answering, ${isConfirmed} as confirmed,
+    n.draining, ${nodeIsHere} and ${isConfirmed} as is_here,
     exists (select from loads l where l.replica_id = r.id) as is_held
   from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id`
 
-/** Draining or not: what is ready there serves on until it is replaced. */
-const isHere = sql`n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes'`
 const canRetake = (slot: number) => sql`r.state in ('starting', 'ready') and (r.slot is null or r.slot = ${slot})`
 
 const fromRow = (row: Row): ReplicaRecord => ({
@@ -118,7 +114,7 @@ const fromRow = (row: Row): ReplicaRecord => ({
   stamp: row.incarnation === null || row.seq === null ? null : { incarnation: row.incarnation, seq: row.seq },
   createdAt: row.created_at,
   ageMs: row.age_ms,
-  isHere: row.approved && row.liveness === 'present' && row.answering === 'yes' && row.confirmed,
+  isHere: row.is_here,
   isNodeDraining: row.draining,
   isHeld: row.is_held,
 })
@@ -140,7 +136,9 @@ export class ReplicaStore {
     const { rows } = await sql<{ is: boolean }>`
       select exists (
         select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
-        where r.model = ${model} and r.state = 'ready' and r.checked = 'passed' and ${isHere} and ${isConfirmed}) as is`.execute(this.#db)
+        where r.model = ${model} and r.state = 'ready' and r.checked = 'passed' and ${nodeIsHere} and ${isConfirmed}) as is`.execute(
+      this.#db,
+    )
     return rows[0]?.is ?? false
   }
 
@@ -174,7 +172,7 @@ export class ReplicaStore {
   /** One of this revision that no load has, and that could have this slot, on a node that can be asked. */
   async findReturned({ model, revision, slot }: { model: string; revision: string; slot: number }): Promise<ReplicaRecord | null> {
     const [found = null] = await this.#read(sql`
-      where r.model = ${model} and r.revision = ${revision} and ${canRetake(slot)} and r.op_id is not null and ${isHere} and ${isConfirmed}
+      where r.model = ${model} and r.revision = ${revision} and ${canRetake(slot)} and r.op_id is not null and ${nodeIsHere} and ${isConfirmed}
         and (r.state = 'ready' or not n.draining) and not exists (select from loads l where l.replica_id = r.id)
       order by r.state = 'ready' desc, r.created_at, r.id limit 1`)
     return found
@@ -183,7 +181,7 @@ export class ReplicaStore {
   /** Those that no load has as its own, on nodes that can be asked, and that nobody has decided about yet. */
   async findSurplus(limit: number): Promise<ReplicaRecord[]> {
     return await this.#read(sql`
-      where r.state in ('starting', 'ready') and ${isHere} and ${isConfirmed}
+      where r.state in ('starting', 'ready') and ${nodeIsHere} and ${isConfirmed}
         and not exists (select from loads l where l.replica_id = r.id)
       order by r.created_at, r.id limit ${limit}`)
   }
@@ -197,14 +195,14 @@ export class ReplicaStore {
       with due as (
         select r.id from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
           left join changes c on c.kind = 'replica' and c.id = r.id
-        where r.state = 'draining' and ${isHere} and coalesce(r.told_at < now() - make_interval(secs => ${everyMs / 1000}), true)
+        where r.state = 'draining' and ${nodeIsHere} and coalesce(r.told_at < now() - make_interval(secs => ${everyMs / 1000}), true)
           and (r.drain_since < now() - make_interval(secs => ${patienceMs / 1000}) or ${isCaughtUp})
         order by r.id limit ${limit} for update of r skip locked
       )
       update replicas r set told_at = now() from due where r.id = due.id returning r.id, r.node_id`.execute(this.#db)
     const left = await sql<{ is: boolean }>`
       select exists (select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
-        where r.state = 'draining' and r.told_at is null and ${isHere}) as is`.execute(this.#db)
+        where r.state = 'draining' and r.told_at is null and ${nodeIsHere}) as is`.execute(this.#db)
     const told = rows.map((row) => ({ id: ReplicaId.parse(row.id), nodeId: NodeId.parse(row.node_id) }))
     return { told, areSomeAsked: left.rows[0]?.is ?? false }
   }
