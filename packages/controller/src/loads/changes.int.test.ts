@@ -215,6 +215,21 @@ it('of many that found no room a few are looked at again at once, those first th
   expect(rows.map(({ load }) => load.slot)).toEqual([12])
 })
 
+it('what was started after its node said what it has is not replaced for that list, and for the next one is', async () => {
+  const worker = await world.addWorker('one')
+  await worker.upgrade(`sha256:${'1'.repeat(64)}`)
+  await world.addModel('tiny', one)
+  const { loads } = world.store
+  await loads.add([{ model: ModelName.parse('tiny'), slot: 0, pin: null, needsCheck: false }])
+  await sql`insert into replicas (id, model, revision, slot, node_id, backend, backend_digest, config, state, ready_at)
+    values ('r-1', 'tiny', 'rev-1', 0, ${worker.id}, 'llama', ${`sha256:${'2'.repeat(64)}`}, '{}'::jsonb, 'ready', now())`.execute(world.db)
+  await sql`update loads set state = 'ready', replica_id = 'r-1', node_id = ${worker.id}, sign_at = now(), next_at = null`.execute(world.db)
+  const listed = async () => (await loads.listSets()).rows[0]?.ready?.listed
+  expect(await listed()).toBeNull()
+  await worker.upgrade(`sha256:${'3'.repeat(64)}`)
+  expect(await listed()).toBe(`sha256:${'3'.repeat(64)}`)
+})
+
 it('another version of the backend comes up beside the old one, on the node that has it', async () => {
   await controller()
   const { worker, old } = await up(one, oldDigest)

@@ -152,7 +152,8 @@ export class LoadStore {
       select l.*, ${nowMs} as now_ms, r.checked, r.backend_digest, n.draining,
         coalesce(r.state = 'ready' and ${nodeIsHere} and ${isConfirmed}, false) as is_here,
         coalesce(r.state = 'ready' and r.checked = 'passed' and (${isCaughtUp} or c.at < now() - interval '30 seconds'), false) as is_admitted,
-        i.digest as listed
+        -- One that was started later runs what the node had by then: what its list said before is no reason to replace it.
+        case when r.created_at <= n.inventory_at then i.digest end as listed
       from loads l left join replicas r on l.state = 'ready' and r.id = l.replica_id
         left join changes c on c.kind = 'replica' and c.id = r.id
         left join nodes n on n.id = r.node_id left join node_pulses p on p.node_id = r.node_id
