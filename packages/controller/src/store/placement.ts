@@ -1,4 +1,4 @@
-// What decides where a model can go: every node and every live replica, in two statements whatever their number.
+// What decides where a model can go: every node and every live replica, in three statements whatever their number.
 import { NodeId, ReplicaId, Resources, Scheduling, type Answering, type Liveness, type NodeType, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
@@ -57,27 +57,31 @@ const File = z.object({ uri: z.string(), sha256: z.string().optional() })
 const Labels = z.record(z.string(), z.string())
 const Overrides = z.record(z.string(), z.string().nullable())
 const Sizes = z.record(z.string(), z.number())
-const Replica = z.object({
-  id: ReplicaId,
-  node_id: NodeId,
-  model: z.string(),
-  state: z.enum(['starting', 'ready', 'draining', 'exited']),
-  checked: z.string(),
-  is_current: z.boolean(),
-  is_held: z.boolean(),
-  files: z.array(File).catch([]),
-  fetched: z.number(),
-  scheduling: Scheduling.catch({}),
-  asked: z.number(),
-  is_model_held: z.boolean(),
-  ready_ms: z.number().nullable(),
-  ready_before_ms: z.number().nullable(),
-  exited_before_ms: z.number().nullable(),
-  unused_ms: z.number().nullable(),
-})
+const Files = z.array(File).catch([])
+const Known = Scheduling.catch({})
 
 /** Longer than a node takes to say what became free: until then it is room to come. */
 const freedWithin = sql`interval '60 seconds'`
+
+interface ReplicaRow {
+  readonly id: string
+  readonly node_id: string
+  readonly model: string
+  readonly state: ReplicaState
+  readonly checked: string
+  readonly is_current: boolean
+  readonly is_held: boolean
+  /** As text: thousands have few, and each is read once. */
+  readonly files: string
+  readonly fetched: number
+  readonly scheduling: string
+  readonly asked: number
+  readonly is_model_held: boolean
+  readonly ready_ms: number | null
+  readonly ready_before_ms: number | null
+  readonly exited_before_ms: number | null
+  readonly unused_ms: number | null
+}
 
 interface NodeRow {
   readonly id: string
@@ -110,22 +114,26 @@ export class PlacementStore {
 
   /** All that live, and those that ended a moment ago; and the sizes of what was uploaded. */
   async replicas(): Promise<{ replicas: PlacementReplicaFacts[]; uploads: ReadonlyMap<string, number> }> {
-    const { rows } = await sql<{ replicas: unknown; uploads: unknown }>`
-      select coalesce((select jsonb_agg(found) from (
+    const [{ rows }, uploads] = await Promise.all([
+      sql<ReplicaRow>`
         select r.id, r.node_id, r.model, r.state, r.checked, coalesce(r.revision = m.revision, false) as is_current, l.model is not null as is_held,
-          coalesce(r.config -> 'files', '[]') as files, coalesce(l.current_bytes, 0) as fetched,
-          coalesce(m.config -> 'scheduling', '{}') as scheduling, coalesce(m.asked_replicas, 0) as asked, coalesce(m.is_held, true) as is_model_held,
+          coalesce(r.config ->> 'files', '[]') as files, coalesce(l.current_bytes, 0)::float8 as fetched,
+          coalesce(m.config ->> 'scheduling', '{}') as scheduling, coalesce(m.asked_replicas, 0) as asked, coalesce(m.is_held, true) as is_model_held,
           extract(epoch from now() - r.ready_at)::float8 * 1000 as ready_ms,
           extract(epoch from p.reported_at - r.ready_at)::float8 * 1000 as ready_before_ms,
-          extract(epoch from p.reported_at - r.exited_at)::float8 * 1000 as exited_before_ms, extract(epoch from now() - m.used_at)::float8 * 1000 as unused_ms
+          extract(epoch from p.reported_at - r.exited_at)::float8 * 1000 as exited_before_ms,
+          extract(epoch from now() - m.used_at)::float8 * 1000 as unused_ms
         from replicas r join node_pulses p on p.node_id = r.node_id left join models m on m.name = r.model
           left join loads l on l.replica_id = r.id
         where r.state <> 'exited' or (r.state = 'exited' and r.exited_at > now() - ${freedWithin})
-        order by r.id
-      ) found), '[]') as replicas,
-      coalesce((select jsonb_object_agg(digest, size_bytes) from model_uploads), '{}') as uploads`.execute(this.#db)
-    const replicas = z.array(Replica).parse(rows[0]?.replicas ?? [])
-    return { replicas: replicas.map(replicaOf), uploads: new Map(Object.entries(Sizes.parse(rows[0]?.uploads ?? {}))) }
+        order by r.id`.execute(this.#db),
+      this.#db.selectFrom('model_uploads').select(['digest', 'size_bytes']).execute(),
+    ])
+    const [filesOf, schedulingOf] = [readOnce(Files), readOnce(Known)]
+    return {
+      replicas: rows.map((row) => replicaOf(row, { files: filesOf(row.files), scheduling: schedulingOf(row.scheduling) })),
+      uploads: new Map(uploads.map((each) => [each.digest, Number(each.size_bytes)])),
+    }
   }
 
   /** In the order in which equals are taken. `digests`: contents that somebody wants to know about. */
@@ -145,17 +153,31 @@ export class PlacementStore {
   }
 }
 
-const replicaOf = (row: z.infer<typeof Replica>): PlacementReplicaFacts => ({
-  id: row.id,
-  nodeId: row.node_id,
+/** The same text means the same. */
+function readOnce<T>(schema: z.ZodType<T>): (text: string) => T {
+  const known = new Map<string, T>()
+  return (text) => {
+    const before = known.get(text)
+    if (before !== undefined) return before
+    const read = schema.parse(JSON.parse(text))
+    known.set(text, read)
+    return read
+  }
+}
+
+type Read = Pick<PlacementReplicaFacts, 'files' | 'scheduling'>
+
+const replicaOf = (row: ReplicaRow, { files, scheduling }: Read): PlacementReplicaFacts => ({
+  id: ReplicaId.parse(row.id),
+  nodeId: NodeId.parse(row.node_id),
   model: row.model,
   state: row.state,
   isChecked: row.checked === 'passed',
   isCurrent: row.is_current,
   isHeld: row.is_held,
-  files: row.files,
+  files,
   fetchedBytes: row.fetched,
-  scheduling: row.scheduling,
+  scheduling,
   askedReplicas: row.asked,
   isModelHeld: row.is_model_held,
   readyMs: row.ready_ms,
