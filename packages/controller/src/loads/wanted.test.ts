@@ -148,6 +148,15 @@ describe('another version of the backend', () => {
   })
 })
 
+describe('one on every node', () => {
+  const each = model({ scheduling: { replicas: 'all' }, matching: 2 })
+  it.each<[string, WantedModel, Member[], Want]>([
+    ['and a second on one of them: it serves on until one is elsewhere', each, [up(0), up(1)], { add: [[2, null, true]] }],
+    ['and the second goes when it is', each, [up(0), up(1), up(2, { at: n2 })], { gone: [1] }],
+    ['and nothing else', each, [up(0), up(1, { at: n2 })], {}],
+  ])('%s', (_, wanted, members, want) => expect(outcomeOf(wanted, members)).toEqual({ ...nothing, ...want }))
+})
+
 describe('a node that is drained', () => {
   it.each<[string, WantedModel, Member[], Want]>([
     ['keeps its replica until another one serves elsewhere', one, [up(0, draining)], { add: [[1, null, true]] }],
@@ -224,12 +233,16 @@ function act(wanted: WantedModel, members: readonly Member[]): Member[] {
 }
 
 /** Whatever was on its way comes up, where it may; whoever was to be asked is asked by all. */
-function comeUp(members: readonly Member[], { drained, listed }: Found): Member[] {
-  const home = nodes.findIndex((_, index) => !drained.includes(index))
+function comeUp(members: readonly Member[], { drained, listed, isEverywhere }: Found): Member[] {
+  const taken = new Set(members.flatMap(({ load: it }) => (it.state === 'ready' && it.revision === 'rev-1' ? [it.nodeId] : [])))
+  const homeOf = (isFree: (id: NodeId) => boolean): number => nodes.findIndex((id, index) => !drained.includes(index) && isFree(id))
   return members.map((member) => {
     if (member.ready !== null) return { ...member, ready: { ...member.ready, checked: 'passed', isAdmitted: true } }
     const pinned = nodes.findIndex((id, index) => id === member.load.pin && !drained.includes(index))
-    const at = pinned === -1 ? home : pinned
+    // As placement does: not beside another one where one each is wanted.
+    const free = isEverywhere ? homeOf((id) => !taken.has(id)) : -1
+    const at = pinned !== -1 ? pinned : free === -1 ? homeOf(() => true) : free
+    taken.add(nodeOf(at))
     const { revision, slot, pin } = member.load
     return {
       ...up(slot, { at: nodeOf(at), revision, digest: listed[at] ?? null, listed: listed[at] ?? null, ...(pin === null ? {} : { pin }) }),

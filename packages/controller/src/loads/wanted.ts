@@ -8,8 +8,8 @@ import type { WantedModel } from '../store/loads.ts'
 
 /** A load, and what is known of its replica if it is ready. */
 export type Member<L extends Load = Load> = Readonly<{ load: L; ready: ReadyFacts | null }>
-/** `version`: its node has another version of its backend in use by now. */
-export type Stale = 'draining' | 'revision' | 'version'
+/** `version`: its node has another version of its backend in use by now. `double`: another one is there, and one each is wanted. */
+export type Stale = 'draining' | 'revision' | 'version' | 'double'
 
 export type AddedLoad = Readonly<{ model: ModelName; slot: number; pin: NodeId | null; needsCheck: boolean }>
 export interface SetDecision {
@@ -46,7 +46,10 @@ export function decideSet(model: WantedModel, members: readonly Member[]): SetDe
     const seen = bySlot(serve).find(({ load }) => isToBeSeen(load, model))
     return { add: [], events: serve.filter((member) => member !== seen).map(unwanted), isUnderWay: false }
   }
-  const judged = serve.map((member): Judged => ({ ...member, stale: staleOf(member, model.revision) }))
+  const judged = withDoubles(
+    model,
+    serve.map((member): Judged => ({ ...member, stale: staleOf(member, model.revision) })),
+  )
   const fresh = judged.filter(({ stale }) => stale === null).toSorted(byUse)
   const kept = fresh.slice(0, wanted)
   const old = judgeOld(judged, kept, wanted)
@@ -87,6 +90,19 @@ export function endableFor(load: Load, model: WantedModel, members: readonly Mem
 }
 
 type Judged = Member & Readonly<{ stale: Stale | null }>
+
+/** Of one on every node, a second one on a node is in the wrong place, and serves on until it is elsewhere. */
+function withDoubles({ config }: WantedModel, judged: readonly Judged[]): readonly Judged[] {
+  if (config.scheduling.replicas !== 'all') return judged
+  const taken = new Set<NodeId>()
+  const doubles = new Set<Judged>()
+  for (const member of judged.filter(({ stale }) => stale === null).toSorted(byUse)) {
+    if (member.load.state !== 'ready') continue
+    if (taken.has(member.load.nodeId)) doubles.add(member)
+    taken.add(member.load.nodeId)
+  }
+  return judged.map((member) => (doubles.has(member) ? { ...member, stale: 'double' } : member))
+}
 
 const unwanted = ({ load }: Member) => ({ load, event: { type: 'unwanted' } as const })
 const bySlot = <M extends Member>(members: readonly M[]): M[] => members.toSorted((a, b) => a.load.slot - b.load.slot)
@@ -142,9 +158,11 @@ function pinsFor({ config }: WantedModel, staying: readonly Judged[], kept: read
   const isEverywhere = config.scheduling.replicas === 'all'
   // One that is admitted has let its old one go, or does so now.
   const pinned = kept.flatMap((member) => (isAdmitted(member) ? [] : (member.load.pin ?? [])))
+  const there = new Set(kept.flatMap(({ load }) => (load.state === 'ready' ? [load.nodeId] : [])))
   return staying.flatMap(({ load, stale }) => {
     const isTied = load.state === 'ready' && (stale === 'version' || (isEverywhere && stale === 'revision'))
-    if (!isTied) return [null]
+    // The one of its node is there already: this one is missing elsewhere.
+    if (!isTied || (isEverywhere && there.has(load.nodeId))) return [null]
     const index = pinned.indexOf(load.nodeId)
     if (index === -1) return [load.nodeId]
     pinned.splice(index, 1)
