@@ -91,18 +91,18 @@ interface NodeRow {
   readonly os: string
   readonly arch: string
   readonly capability: string
-  readonly reported_labels: unknown
-  readonly label_overrides: unknown
+  readonly reported_labels: string
+  readonly label_overrides: string
   readonly vram_budget: string | null
   readonly approved: boolean
   readonly draining: boolean
   readonly liveness: Liveness
   readonly answering: Answering
   readonly last_seen_at: string | null
-  readonly resources: unknown
+  readonly resources: string
   readonly has_backend: boolean
   readonly artifact_size: number | null
-  readonly files: unknown
+  readonly files: string | null
 }
 
 export class PlacementStore {
@@ -139,17 +139,18 @@ export class PlacementStore {
   /** In the order in which equals are taken. `digests`: contents that somebody wants to know about. */
   async nodes({ backend, digests }: { backend: string; digests: readonly string[] }): Promise<PlacementNodeFacts[]> {
     const { rows } = await sql<NodeRow>`
-      select n.id, n.name, n.node_type, n.features, n.os, n.arch, n.capability, n.reported_labels, n.label_overrides, n.vram_budget,
-        n.approved_at is not null as approved, n.draining, p.liveness, p.answering, p.last_seen_at, p.resources,
+      select n.id, n.name, n.node_type, n.features, n.os, n.arch, n.capability, n.reported_labels::text, n.label_overrides::text, n.vram_budget,
+        n.approved_at is not null as approved, n.draining, p.liveness, p.answering, p.last_seen_at, p.resources::text,
         -- Its list comes a moment after the result.
         n.inventory @> ${JSON.stringify([{ name: backend }])}::jsonb
           or coalesce(i.state = 'applied' and i.kind <> 'delete' and coalesce(n.inventory_at < i.finished_at, true), false) as has_backend,
         (i.plan ->> 'sizeBytes')::bigint as artifact_size,
         (select jsonb_object_agg(f.digest, f.size) from jsonb_to_recordset(n.files) as f (digest text, size bigint)
-          where f.digest in (select unnest(${digests}::text[]))) as files
+          where f.digest = any(${digests}::text[]))::text as files
       from nodes n join node_pulses p on p.node_id = n.id left join intents i on i.node_id = n.id and i.backend = ${backend}
       order by n.name collate "C", n.id collate "C"`.execute(this.#db)
-    return rows.map(nodeOf)
+    const once = { labels: readOnce(Labels), overrides: readOnce(Overrides), resources: readOnce(Resources), sizes: readOnce(Sizes) }
+    return rows.map((row) => nodeOf(row, once))
   }
 }
 
@@ -186,7 +187,14 @@ const replicaOf = (row: ReplicaRow, { files, scheduling }: Read): PlacementRepli
   unusedMs: row.unused_ms,
 })
 
-const nodeOf = (row: NodeRow): PlacementNodeFacts => ({
+type Once = Readonly<{
+  labels: (text: string) => PlacementNodeFacts['reportedLabels']
+  overrides: (text: string) => PlacementNodeFacts['labelOverrides']
+  resources: (text: string) => Resources
+  sizes: (text: string) => Readonly<Record<string, number>>
+}>
+
+const nodeOf = (row: NodeRow, once: Once): PlacementNodeFacts => ({
   id: NodeId.parse(row.id),
   name: row.name,
   nodeType: row.node_type,
@@ -194,16 +202,16 @@ const nodeOf = (row: NodeRow): PlacementNodeFacts => ({
   os: row.os,
   arch: row.arch,
   capability: row.capability,
-  reportedLabels: Labels.parse(row.reported_labels),
-  labelOverrides: Overrides.parse(row.label_overrides),
+  reportedLabels: once.labels(row.reported_labels),
+  labelOverrides: once.overrides(row.label_overrides),
   vramBudget: row.vram_budget,
   approved: row.approved,
   draining: row.draining,
   liveness: row.liveness,
   answering: row.answering,
   lastSeenAt: row.last_seen_at,
-  resources: Resources.parse(row.resources),
+  resources: once.resources(row.resources),
   hasBackend: row.has_backend,
   artifactSize: row.artifact_size,
-  files: new Map(Object.entries(Sizes.parse(row.files ?? {}))),
+  files: new Map(Object.entries(once.sizes(row.files ?? '{}'))),
 })
