@@ -54,11 +54,12 @@ async function wishUpgrade(
   { nodes: store, intents, planUpgrade }: SubmitDeps,
 ): Promise<Wish> {
   const backend = await intents.rowName(name)
-  const chosen = choose(await store.list(), request)
   const openInstalls = new Map<string, Plan>()
   for (const { intent, plan } of (await intents.findByBackend(backend)).rows)
     if (intent.kind === 'install') openInstalls.set(intent.nodeId, plan)
+  // What is open now may be unlisted then, and what is unlisted now may be listed then: read in this order nothing is missed.
   const unlisted = await intents.installedUnlisted(backend)
+  const chosen = choose(await store.list(), request)
   const concerned = chosen.filter((node) => hasBackend(node, backend) || unlisted.has(node.id) || openInstalls.has(node.id))
   if (concerned.length === 0) throw notInstalled(name)
   const targets = concerned.map((node) => ({ node, openPlan: openInstalls.get(node.id) ?? null }))
@@ -83,9 +84,10 @@ async function wishRemove(
   { nodes: store, intents, replicas }: SubmitDeps,
 ): Promise<Wish> {
   const backend = await intents.rowName(name)
-  const chosen = choose(await store.list(), { nodes: query.node })
+  // In this order, as above.
   const open = (await intents.findByBackend(backend)).rows.map(({ intent }) => intent.nodeId)
   const wishedOn = new Set([...open, ...(await intents.installedUnlisted(backend))])
+  const chosen = choose(await store.list(), { nodes: query.node })
   const targets = query.node === undefined ? mayHave(chosen, backend, wishedOn) : chosen
   if (targets.length === 0) throw notInstalled(name)
   const using = await replicas.listUsing(

@@ -345,7 +345,7 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
     update intents i set epoch = s.epoch, attempts = s.attempts, last_failure = nullif(s.last_failure, 'null'), cancel_asked = s.cancel_asked,
       state = s.state, next_at = case when s.strategy is null then to_timestamp(s.next_at) else now() end, was_sent = s.was_sent, wait = s.wait, holder = s.holder,
       lease_until = to_timestamp(s.lease_until), accepted_at = to_timestamp(s.accepted_at), sign_at = to_timestamp(s.sign_at),
-      is_overdue = s.is_overdue, finished_at = to_timestamp(s.finished_at), note = coalesce(nullif(s.note, ''), i.note),
+      is_overdue = s.is_overdue, finished_at = case when s.finished_at is not null then clock_timestamp() end, note = coalesce(nullif(s.note, ''), i.note),
       plan = case when s.strategy is null then i.plan else jsonb_set(i.plan, '{strategy}', to_jsonb(s.strategy)) end,
       phase = case when s.state = 'working' then i.phase end,
       percentage = case when s.state = 'applied' then 100 when s.attempts > i.attempts then 0 else i.percentage end,

@@ -11,7 +11,11 @@ export interface AskedForInventory {
   readonly askedAt: string
 }
 
-type Listed = Readonly<{ backends: readonly InstalledBackend[]; files?: readonly StoredFile[] | undefined }>
+type Listed = Readonly<{
+  backends: readonly InstalledBackend[]
+  generations?: Readonly<Record<string, number>> | undefined
+  files?: readonly StoredFile[] | undefined
+}>
 
 export class InventoryStore {
   readonly #db: Kysely<Database>
@@ -25,7 +29,7 @@ export class InventoryStore {
     const { incarnation, seq } = said
     const result = await sql`
       update nodes set inventory = ${JSON.stringify(said.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_seq = ${seq},
-        inventory_at = now(), files = coalesce(${filesOf(said)}::jsonb, files)
+        inventory_at = ${madeAt(id, said)}, files = coalesce(${filesOf(said)}::jsonb, files)
       where id = ${id} and incarnation = ${incarnation} and node_type <> 'agent'
         and (inventory_incarnation is distinct from ${incarnation} or inventory_seq is null or inventory_seq < ${seq})`.execute(this.#db)
     return (result.numAffectedRows ?? 0n) > 0n
@@ -43,7 +47,7 @@ export class InventoryStore {
    */
   async recordAnswer({ id, incarnation, askedAt }: AskedForInventory, list: Listed): Promise<boolean> {
     const result = await sql`
-      update nodes set inventory = ${JSON.stringify(list.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_at = now(),
+      update nodes set inventory = ${JSON.stringify(list.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_at = ${askedAt}::timestamptz,
         files = coalesce(${filesOf(list)}::jsonb, files), inventory_seq = case when inventory_incarnation = ${incarnation} then inventory_seq end
       where id = ${id} and incarnation = ${incarnation} and node_type <> 'agent'
         and (inventory_at is null or inventory_incarnation is distinct from ${incarnation} or inventory_at <= ${askedAt}::timestamptz)`.execute(
@@ -52,6 +56,19 @@ export class InventoryStore {
     return (result.numAffectedRows ?? 0n) > 0n
   }
 }
+
+/**
+ * What a node says is written a moment later. A list that was made before work on it ended, and is written after that was,
+ * is as of before. That can be a matter of seconds only: a worker may also have lost what it knew of its generations.
+ */
+const madeAt = (id: NodeId, { generations }: Listed) =>
+  generations === undefined
+    ? sql`now()`
+    : sql`coalesce((
+        select min(i.finished_at) - interval '1 microsecond' from intents i
+        where i.node_id = ${id} and i.state = 'applied' and i.finished_at > now() - interval '10 seconds'
+          and coalesce((${JSON.stringify(generations)}::jsonb ->> i.backend)::bigint, -1) < i.generation
+      ), now())`
 
 /** Null where nothing is said of them, by workers that keep none or could not look: then what was said before counts. */
 const filesOf = ({ files }: Listed): string | null =>
