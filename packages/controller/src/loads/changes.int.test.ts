@@ -1,8 +1,11 @@
 // How what runs is replaced by what is wanted, on a real database and bus: edits, versions, drained nodes, too little room.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { silentLog } from '@muster/host'
 import { ModelName, OperationId, type LoadModel, type ReplicaId } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
+import { createAdvance } from './advance.ts'
+import { endFirst } from './make-room.ts'
 import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
 
 let world: LoadsWorld
@@ -375,19 +378,17 @@ describe('where there is no room for two', () => {
     await waitFor(async () => (await world.store.loads.listSets()).rows.every(({ load }) => load.revision === 'rev-2'), { what: 'the end' })
   }, 60_000)
 
-  it('two controllers never end two at once', async () => {
-    await controller()
-    await controller()
+  it('two that would end one each, by the same moment, end one', async () => {
+    const first = await controller()
     await three()
-    await world.addModel('tiny', { ...files, scheduling: { min_replicas: 3 }, options: { threads: 4 } }, 'rev-2')
-    const tiny = ModelName.parse('tiny')
-    await world.store.loads.add([7, 8, 9].map((slot) => ({ model: tiny, slot, pin: null, needsCheck: true })))
-    await waitFor(async () => (await world.store.loads.listOfModel('tiny')).rows.some(({ load }) => load.state === 'starting'), {
-      what: 'one to have the place of another',
-    })
-    const { rows } = await sql<{ count: number }>`
-      select count(*)::int as count from replicas where revision = 'rev-1' and state = 'ready'`.execute(world.db)
-    expect(rows[0]?.count).toBe(2)
+    running.splice(running.indexOf(first), 1)
+    await first.stop()
+    const { loads } = world.store
+    const advance = createAdvance({ loads, onStep: () => undefined, random: () => 0.5, log: silentLog })
+    const set = await loads.listSets(ModelName.parse('tiny'))
+    const end = async (slot: number) => await endFirst({ slot, nodeId: 'n-x' as never, ends: 'now' }, set, { advance })
+    expect((await Promise.all([end(0), end(1)])).toSorted()).toEqual([false, true])
+    expect(await slots()).toHaveLength(2)
   })
 
   it('the old one that goes is on the node where the new one has to be, however many there are', async () => {
