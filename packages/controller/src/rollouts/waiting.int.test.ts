@@ -69,6 +69,23 @@ describe('a model that can not move for reasons of its own', () => {
     expect((await world.row(id, 'a')).error).toContain('tiny stays on the new version for now: because')
   })
 
+  it('is told from one that fails by the version: that holds up the way back until nothing runs it', async () => {
+    for (const name of ['a', 'b']) await world.addNode(name)
+    await world.addModel('tiny')
+    const id = await world.upgrade(['a', 'b'], { canary: 2 })
+    await world.send()
+    await world.done('b')
+    await world.done('a')
+    await addLoad({ pin: 'b' })
+    await sql`update loads set revision = 'r'`.execute(world.db)
+    expect(await world.look(id)).toEqual(['stop', 'return a', 'return b'])
+    await world.send()
+    await world.done('b')
+    await world.done('a')
+    await world.addReplica('a', '2')
+    expect(await world.look(id)).toEqual(['returned b'])
+  })
+
   it('one that kept exiting before says nothing against the version', async () => {
     await world.addNode('a')
     await crash(await world.addReplica('a', '1'), '1 minute')

@@ -230,14 +230,18 @@ const pinned = sql`loads l join models m on m.name = l.model
   where l.pinned_node_id = n.node_id and l.purpose = 'serve' and ${rowNameOf(sql`m.backend`)} = r.backend`
 
 // Models of the node that can't move for reasons of their own, and why: what is to take the place of their replicas is to be
-// elsewhere, or is another revision, and has no success. That is no fault of the version, so nobody waits for it.
+// elsewhere, or is another revision, and has no success. That is no fault of the version, so nobody waits for it. What fails on
+// another node of the rollout may be one, and on the way back so may all that fails but an edit and want of room.
 const stuck = sql`
   select coalesce(jsonb_object_agg(s.model, s.why), '{}') as models from (
     select x.model, min(coalesce(l.failure ->> 'message', 'what takes its place does not come up')) as why
     from replicas x join loads l on l.model = x.model and l.purpose = 'serve'
     where x.node_id = n.node_id and x.backend = r.backend and x.state in ('starting', 'ready')
       and (l.state = 'failed' or l.state <> 'ready' and l.attempts > 1)
-      and (l.pinned_node_id is distinct from n.node_id or exists (
+      and (not i.plan ? 'rollback' or l.revision <> x.revision or l.failure ->> 'code' = 'no_capacity')
+      and (l.pinned_node_id is null or not exists (
+        select from operation_nodes q where q.operation_id = r.operation_id and q.node_id = l.pinned_node_id
+      ) or exists (
         select from replicas o where o.node_id = n.node_id and o.model = l.model and o.state = 'ready' and o.revision <> l.revision))
       and not exists (
         select from loads p where p.model = x.model and p.purpose = 'serve' and p.pinned_node_id = n.node_id and p.state <> 'ready'
