@@ -32,6 +32,13 @@ const failedAs = (load: Load): Member => ({
   },
   ready: null,
 })
+const nowhere = (slot: number, note = ''): Member => ({
+  load: {
+    ...{ ...common, slot, note, state: 'failed', failedAt: 0, nextAt: 0, nodeId: null },
+    failure: { code: 'no_capacity', retry: 'backoff', message: 'no node' },
+  },
+  ready: null,
+})
 const serves: ReadyFacts = { checked: 'passed', isHere: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a' }
 type Up = Partial<ReadyFacts> & { at?: number; revision?: string; pin?: NodeId | null }
 const up = (slot: number, { at = slot, revision = 'rev-1', pin = null, ...facts }: Up = {}): Member => ({
@@ -62,6 +69,8 @@ describe('an old one may end first', () => {
       [[1], 'soon'],
     ],
     ['when the one before it is replaced', 3, [up(1, old), up(2, old), up(0), waiting(5)], [[1, 2], 'now']],
+    ['when the others that are missing never had a place', 3, [up(0, old), up(1, old), nowhere(4), waiting(5)], [[0, 1], 'now']],
+    ['but not when room was made for one of those', 3, [up(0, old), up(1, old), nowhere(4, 'recreate'), waiting(5)], [[0, 1], 'not']],
     ['but not when the one before it failed', 2, [up(1, old), failedAs(waiting(4).load), waiting(5)], [[1], 'not']],
     ['but not where its node is drained; there it counts', 2, [up(0, old), up(1, { isNodeDraining: true }), waiting(5)], [[0], 'now']],
     ['but not when it is out of reach, nor counts then', 2, [up(0, old), up(1, { ...old, isHere: false }), waiting(5)], [[0], 'not']],

@@ -85,9 +85,16 @@ export function endableFor(load: Load, model: WantedModel, members: readonly Mem
     member.load.state === 'ready' && member.stale !== 'draining' ? [{ ...member, load: member.load }] : [],
   )
   if (kept.filter(isAdmitted).length + old.length >= wanted) return { olds, when: 'now' }
-  const isComing = kept.some((member) => member.load.slot !== load.slot && member.load.state !== 'failed' && !isAdmitted(member))
-  return { olds, when: isComing ? 'soon' : 'not' }
+  const others = kept.filter((member) => member.load.slot !== load.slot && !isAdmitted(member))
+  // Those that never had a place are not missing: there are as many as there is room for.
+  if (hadNoRoomMade(load) && others.every((member) => isWithoutPlace(member.load) && hadNoRoomMade(member.load)))
+    return { olds, when: 'now' }
+  return { olds, when: others.some((member) => member.load.state !== 'failed') ? 'soon' : 'not' }
 }
+
+const isWithoutPlace = (load: Load): boolean => load.state === 'failed' && load.failure.code === 'no_capacity'
+/** Otherwise an old one ended for it, and its note says so. */
+const hadNoRoomMade = ({ note }: Load): boolean => note === ''
 
 type Judged = Member & Readonly<{ stale: Stale | null }>
 
