@@ -86,9 +86,10 @@ export function endableFor(load: Load, model: WantedModel, members: readonly Mem
   )
   if (kept.filter(isAdmitted).length + old.length >= wanted) return { olds, when: 'now' }
   const others = kept.filter((member) => member.load.slot !== load.slot && !isAdmitted(member))
-  // Those that never had a place are not missing: there are as many as there is room for.
-  if (hadNoRoomMade(load) && others.every((member) => isWithoutPlace(member.load) && hadNoRoomMade(member.load)))
-    return { olds, when: 'now' }
+  // Those that never had a place are not missing: as many serve as there is room for.
+  const areAllThere = judged.every((member) => member.stale === null || isServing(member))
+  const neverFit = others.every((member) => isWithoutPlace(member.load) && hadNoRoomMade(member.load))
+  if (areAllThere && neverFit && hadNoRoomMade(load)) return { olds, when: 'now' }
   return { olds, when: others.some((member) => member.load.state !== 'failed') ? 'soon' : 'not' }
 }
 

@@ -65,11 +65,11 @@ export function poolOf(resources: Resources, capability: string): Pool {
   return { kind: 'ram', total: total_ram, available: available_ram }
 }
 
-/** A reading of its memory may be so much older than the report that it came with: as often as GPUs are looked at, and what that takes. */
-const readingAgeMs = 30_000
+/** What a report may take on its way: by so much its reading may be older than it seems. */
+const travelMs = 1_000
 
-/** `beforeMs`: how long before its node's last report something happened, as far as controllers know: it was never later. */
-export const isSurelyReported = (beforeMs: number | null): boolean => beforeMs !== null && beforeMs >= readingAgeMs
+/** `beforeMs`: how long before its node's memory was last looked at something happened, as far as controllers know: it was never later. */
+export const isSurelyReported = (beforeMs: number | null): boolean => beforeMs !== null && beforeMs >= travelMs
 
 /**
  * What is there in any case: what may not be missing yet from what is available is taken off, and what may be back in it is

@@ -234,7 +234,7 @@ export class NodeStore {
       if (row === undefined) return null
       await tx
         .insertInto('node_pulses')
-        .values({ node_id: id, resources: JSON.stringify(registration.resources), reported_at: sql<string>`now()` })
+        .values({ node_id: id, resources: JSON.stringify(registration.resources), reported_at: sql<string>`now() - interval '30 seconds'` })
         .execute()
       return id
     })

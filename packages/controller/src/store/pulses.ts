@@ -66,7 +66,9 @@ export class PulseStore {
         incarnation = b.incarnation,
         seq = coalesce(b.seq, case when f.restarted then null else p.seq end),
         resources = coalesce(b.resources::jsonb, p.resources),
-        reported_at = case when b.resources is null then p.reported_at else greatest(p.reported_at, now() - make_interval(secs => b.age)) end,
+        -- When its memory was looked at; a worker that does not say looked at its GPUs every twenty seconds, and at times that takes long.
+        reported_at = case when b.resources is null then p.reported_at else greatest(p.reported_at,
+          now() - make_interval(secs => b.age + coalesce((b.resources::jsonb ->> 'memory_age_ms')::float8 / 1000, 30))) end,
         in_flight = b.in_flight
       from fresh f join beat b on b.node_id = f.node_id and b.incarnation = f.incarnation
       where p.node_id = f.node_id`.execute(this.#db),

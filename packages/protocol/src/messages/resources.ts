@@ -21,5 +21,7 @@ export const Resources = z.object({
   unified_memory: z.boolean().catch(false).default(false),
   /** How many replicas it runs at most; left out: as many as there is memory for. */
   max_replicas: z.number().int().min(1).max(65_536).optional().catch(undefined),
+  /** How long ago its memory was looked at; left out: nobody knows. */
+  memory_age_ms: z.number().int().min(0).max(86_400_000).optional().catch(undefined),
 })
 export type Resources = z.infer<typeof Resources>

@@ -49,6 +49,7 @@ describe('resources', () => {
       available_disk: 40 * GiB,
       gpu_vendor: 'nvidia',
       unified_memory: false,
+      memory_age_ms: expect.any(Number),
     })
     expect(monitor.capability()).toBe('nvidia-cuda-12')
     end()

@@ -39,9 +39,9 @@ const staleAfterMs = 60_000
 export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
   const { files, runtime, dataDir, forcedCapability, limits = noLimits, clock, log, signal } = deps
   const loop = { clock, log, signal }
-  const machine = keepFresh({ ...loop, what: 'memory', everyMs: 10_000, read: () => readMachine({ files, runtime }) })
+  const machine = keepFresh({ ...loop, what: 'memory', everyMs: 2_000, read: () => readMachine({ files, runtime }) })
   const disk = keepFresh({ ...loop, what: 'disk', everyMs: 10_000, read: () => files.space(dataDir) })
-  const gpus = keepFresh({ ...loop, what: 'gpus', everyMs: 20_000, read: completeGpuReading(deps) })
+  const gpus = keepFresh({ ...loop, what: 'gpus', everyMs: 10_000, read: completeGpuReading(deps) })
   const smallestGpuBytes = forcedCapability === null ? smallestUsefulBytes : 0
 
   const readings = () => ({
@@ -55,7 +55,7 @@ export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
       () => undefined,
       () => undefined,
     ),
-    resources: () => applyLimits(assembleResources(readings(), smallestGpuBytes), limits),
+    resources: () => ({ ...applyLimits(assembleResources(readings(), smallestGpuBytes), limits), ...ageOf(machine, gpus) }),
     capability: () => {
       if (forcedCapability !== null) return forcedCapability
       const reading = gpus.latest()?.value ?? { gpus: [], cudaMajor: null, kfd: false, vulkan: false }
@@ -63,6 +63,14 @@ export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
       return detectCapability({ ...reading, os: runtime.os, arch: runtime.arch, gpuVendor: vendor })
     },
   }
+}
+
+/** Of the older one: what a replica took or gave back since then is not in it. */
+function ageOf(machine: Fresh<unknown>, gpus: Fresh<GpuReading>): Pick<Resources, 'memory_age_ms'> {
+  const ofGpus = gpus.latest()
+  const ages = [machine.latest()?.ageMs, ofGpus !== null && ofGpus.value.gpus.length > 0 ? ofGpus.ageMs : undefined]
+  const known = ages.filter((age) => age !== undefined)
+  return known.length === 0 ? {} : { memory_age_ms: Math.ceil(Math.max(...known)) }
 }
 
 /** The last reading, without what has gone stale. */

@@ -33,7 +33,7 @@ create trigger replica_changed after update on replicas for each row
     or old.incarnation is distinct from new.incarnation)
   execute function replica_changed();
 
--- When what the node has was last reported, which is later than when it was read: a sign of life may come without it.
+-- When the memory that a node last reported was looked at, as far as that is known; never later.
 alter table node_pulses add column reported_at timestamptz;
 
 -- Up to which change each controller routes by what is so.
