@@ -121,11 +121,12 @@ describe('memory', () => {
     await setFiles(id, { a: 2 * gb, b: 2 * gb })
     await addReplica({ id: 'r-a', model: 'a', node: id, idleMs: 5_000 })
     await setResources(id, { total_ram: 8 * gb, available_ram: 4 * gb })
+    await sql`update node_pulses set reported_at = now() - interval '10 seconds'`.execute(world.db)
     // It waits for the next report rather than to end what is there.
     const important = config('b', { scheduling: { priority: 5 } })
     const { placement } = await place({ config: important })
     expect(placement).toMatchObject({ nodes: [{ excludedBy: 'memory' }], eviction: { nodeId: id, victims: [] } })
-    await sql`update replicas set ready_at = now() - interval '31 seconds'`.execute(world.db)
+    await sql`update node_pulses set reported_at = now()`.execute(world.db)
     expect((await place({ config: config('b') })).placement.nodes[0]).toMatchObject({ eligible: true })
   })
 

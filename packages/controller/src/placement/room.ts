@@ -69,7 +69,7 @@ export function poolOf(resources: Resources, capability: string): Pool {
 const travelMs = 1_000
 
 /** `beforeMs`: how long before its node's memory was last looked at something happened, as far as controllers know: it was never later. */
-export const isSurelyReported = (beforeMs: number | null): boolean => beforeMs !== null && beforeMs >= travelMs
+export const isSurelyReported = (beforeMs: number | null): boolean => beforeMs !== null && beforeMs > travelMs
 
 /**
  * What is there in any case: what may not be missing yet from what is available is taken off, and what may be back in it is
