@@ -234,7 +234,7 @@ function act(wanted: WantedModel, members: readonly Member[]): Member[] {
 
 /** Whatever was on its way comes up, where it may; whoever was to be asked is asked by all. */
 function comeUp(members: readonly Member[], { drained, listed, isEverywhere }: Found): Member[] {
-  const taken = new Set(members.flatMap(({ load: it }) => (it.state === 'ready' && it.revision === 'rev-1' ? [it.nodeId] : [])))
+  const taken = new Set(members.flatMap(({ load: of }) => (of.state === 'ready' && of.revision === 'rev-1' ? [of.nodeId] : [])))
   const homeOf = (isFree: (id: NodeId) => boolean): number => nodes.findIndex((id, index) => !drained.includes(index) && isFree(id))
   return members.map((member) => {
     if (member.ready !== null) return { ...member, ready: { ...member.ready, checked: 'passed', isAdmitted: true } }

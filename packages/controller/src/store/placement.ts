@@ -132,7 +132,7 @@ export class PlacementStore {
     const [filesOf, schedulingOf] = [readOnce(Files), readOnce(Known)]
     return {
       replicas: rows.map((row) => replicaOf(row, { files: filesOf(row.files), scheduling: schedulingOf(row.scheduling) })),
-      uploads: new Map(uploads.map((each) => [each.digest, Number(each.size_bytes)])),
+      uploads: new Map(uploads.map((each) => [each.digest, each.size_bytes])),
     }
   }
 
