@@ -73,6 +73,14 @@ describe('migrate', () => {
     expect(cleanUps).toBe(4)
   })
 
+  it('S4.11 what models were loaded with has its table from the same run, however many controllers start', async () => {
+    const own = join(import.meta.dirname, 'migrations')
+    const start = () => migrate({ pool: newPool(), directory: own, log: silentLog, afterwards: async () => undefined })
+    await Promise.all([start(), start(), start()])
+    expect(await rows(`select to_regclass('model_load_info') is not null as is_there`)).toEqual([{ is_there: true }])
+    expect(await rows('select count(*)::int = count(distinct version)::int as once from schema_migrations')).toEqual([{ once: true }])
+  })
+
   it('A25 a migration whose session is killed in the middle leaves nothing, and the next start completes it', async () => {
     await write('0001_ok.sql', 'create table a (x int);')
     await write(
