@@ -88,12 +88,14 @@ describe('a replica that does not take a request', () => {
       const bad = await world.addReplica(model, first)
       const good = await world.addReplica(model, second)
       first.behave(bad, refuse(why))
-      await waitFor(async () => (await world.chat(model)).status === 200, { what: 'an answer' })
-      for (let i = 0; i < 6; i += 1) {
-        const response = await world.chat(model)
+      // Conversations of their own: some of them belong to the bad one.
+      const ask = (): Promise<Response> => world.chat(model, { messages: [{ role: 'user', content: newId() }] })
+      await waitFor(async () => (await ask()).status === 200, { what: 'an answer' })
+      for (let i = 0; i < 12; i += 1) {
+        const response = await ask()
         expect([response.status, response.headers.get('x-muster-replica')]).toEqual([200, good])
       }
-      await waitFor(() => first.requests.length > 0, { what: 'the bad one to have been asked' })
+      await waitFor(async () => (await ask()).ok && first.requests.length > 0, { what: 'the bad one to have been asked' })
     },
   )
 })

@@ -276,8 +276,7 @@ const moving = sql`jsonb_build_object(
   'notes', coalesce((select jsonb_agg(distinct l.note) from ${pinned} and l.note <> ''), '[]'),
   'trouble', coalesce((
     select jsonb_build_object('kind', 'load', 'model', l.model, 'failure', l.failure) from ${pinned} and l.state = 'failed'
-      -- Nor is it the version's fault that a worker, or where a file comes from, can not be reached.
-      and l.failure ->> 'code' not in ('no_capacity', 'unavailable') and l.failed_at > i.finished_at and not stuck.models ? l.model and not ailing.models ? l.model
+      and l.failure ->> 'code' <> 'no_capacity' and l.failed_at > i.finished_at and not stuck.models ? l.model and not ailing.models ? l.model
     order by l.failed_at limit 1
   ), (
     select case when x.checked = 'failed' then jsonb_build_object('kind', 'check', 'model', x.model)
