@@ -10,7 +10,8 @@ import { waitFor } from './wait-for.ts'
 
 const query = async (url: string, text: string): Promise<unknown[]> => administer(url, async (client) => (await client.query(text)).rows)
 
-describe('a PostgreSQL server for tests', () => {
+// Recovery takes as long as the disk takes.
+describe('a PostgreSQL server for tests', { timeout: 90_000 }, () => {
   let postgres: TestPostgres
   beforeAll(async () => {
     postgres = await startTestPostgres({ listen: 'tcp' })

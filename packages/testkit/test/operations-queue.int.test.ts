@@ -1,5 +1,5 @@
 // The queue behind operations: who gets a row, when it is tried, what a failure does to it, and when it is given up.
-import { createLog } from '@muster/host'
+import { createLog, newId } from '@muster/host'
 import { backendInstall, backendList } from '@muster/protocol'
 import { administer, createNodeCaller, joinToken, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
@@ -265,41 +265,46 @@ describe('a try', () => {
 })
 
 describe('no responders', () => {
-  it('S0.9 S0.10 S0.11 S0.32 a node that reports and serves nothing gets ten tries, and its status changes once', async () => {
-    const deaf = await world.addWireWorker('deaf')
-    const changes: string[] = []
-    const watched = setInterval(
-      () =>
-        void world
-          .api()
-          .get(`/api/nodes/${deaf.id}`)
-          .then(({ body }) => {
-            const status = String(body['status'])
-            if (changes.at(-1) !== status) changes.push(status)
-          }),
-      25,
-    )
-    world.publish('unheard', '1.0.0')
-    const id = await world.install('unheard', { nodes: [deaf.id] })
-    const first = await world.until(id, 'tried', ({ nodes }) => (nodes[0]?.attempts ?? 0) >= 1 && nodes[0]?.status === 'error')
-    expect(first.nodes[0]).toMatchObject({ error_code: 'unavailable', dead: false })
-    const node = await world.api().get(`/api/nodes/${deaf.id}`)
-    expect(node.body).toMatchObject({ status: 'unhealthy', status_reason: expect.stringContaining('not answering commands') as string })
-    const done = await world.ended(id)
-    expect(done.nodes[0]).toMatchObject({ status: 'error', error_code: 'unavailable', attempts: 10, dead: true })
-    clearInterval(watched)
-    expect(changes.filter((status) => status !== 'healthy')).toEqual(['unhealthy'])
-    expect(await query(`select from intent_events where backend = 'unheard' and type = 'claimed'`)).toHaveLength(10)
+  it(
+    'S0.9 S0.10 S0.11 S0.32 a node that reports and serves nothing gets ten tries, and its status changes once',
+    { timeout: 90_000 },
+    async () => {
+      const backend = `unheard-${newId()}`
+      const deaf = await world.addWireWorker('deaf')
+      const changes: string[] = []
+      const watched = setInterval(
+        () =>
+          void world
+            .api()
+            .get(`/api/nodes/${deaf.id}`)
+            .then(({ body }) => {
+              const status = String(body['status'])
+              if (changes.at(-1) !== status) changes.push(status)
+            }),
+        25,
+      )
+      world.publish(backend, '1.0.0')
+      const id = await world.install(backend, { nodes: [deaf.id] })
+      const first = await world.until(id, 'tried', ({ nodes }) => (nodes[0]?.attempts ?? 0) >= 1 && nodes[0]?.status === 'error')
+      expect(first.nodes[0]).toMatchObject({ error_code: 'unavailable', dead: false })
+      const node = await world.api().get(`/api/nodes/${deaf.id}`)
+      expect(node.body).toMatchObject({ status: 'unhealthy', status_reason: expect.stringContaining('not answering commands') as string })
+      const done = await world.ended(id, { timeoutMs: 60_000 })
+      expect(done.nodes[0]).toMatchObject({ status: 'error', error_code: 'unavailable', attempts: 10, dead: true })
+      clearInterval(watched)
+      expect(changes.filter((status) => status !== 'healthy')).toEqual(['unhealthy'])
+      expect(await query(`select from intent_events where backend = '${backend}' and type = 'claimed'`)).toHaveLength(10)
 
-    // S0.9: heartbeats go on and heal nothing; an answered command does.
-    using held = new DisposableStack()
-    held.use(disposing(deaf.bus.serve(backendInstall, { node: deaf.id }, () => ({ success: true }))))
-    expect((await world.api().get(`/api/nodes/${deaf.id}`)).body['status']).toBe('unhealthy')
-    await world.api().post(`/api/operations/${id}/retry`, { node_id: deaf.id })
-    expect(await world.ended(id)).toMatchObject({ state: 'succeeded' })
-    await world.untilStatus(deaf.id, 'healthy', 3_000)
-    await world.api().delete(`/api/nodes/${deaf.id}`)
-  })
+      // S0.9: heartbeats go on and heal nothing; an answered command does.
+      using held = new DisposableStack()
+      held.use(disposing(deaf.bus.serve(backendInstall, { node: deaf.id }, () => ({ success: true }))))
+      expect((await world.api().get(`/api/nodes/${deaf.id}`)).body['status']).toBe('unhealthy')
+      await world.api().post(`/api/operations/${id}/retry`, { node_id: deaf.id })
+      expect(await world.ended(id)).toMatchObject({ state: 'succeeded' })
+      await world.untilStatus(deaf.id, 'healthy', 3_000)
+      await world.api().delete(`/api/nodes/${deaf.id}`)
+    },
+  )
 
   it('S0.9 S0.11 a timeout changes nothing about the node, and a node that then falls silent waits, attempts unchanged', async () => {
     const slow = await world.addWireWorker('slow')
