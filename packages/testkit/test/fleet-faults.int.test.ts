@@ -6,7 +6,7 @@ import { startLoad, type Load } from './fleet-load.ts'
 import { startFleet, untilHealthy, type Fleet } from './fleet-world.ts'
 import { processesOf, watchProcesses, type ProcessWatch } from './watch-processes.ts'
 
-/** A minute in `npm run chaos`; what happens at the node timeout (3 s here) has happened long before either way. */
+/** `MUSTER_PARTITION_SECONDS=60` makes it a minute; what happens at the node timeout (3 s here) has happened long before either way. */
 const partitionMs = Number(process.env['MUSTER_PARTITION_SECONDS'] ?? 12) * 1_000
 /** The node timeout, how often nodes are looked at, and a load; on a busy machine. */
 const mostGapMs = 15_000
