@@ -1,7 +1,7 @@
 // The replicas of one worker: real processes of the scripted backend, a real store in which it is installed, and an ear on
 // what the node says.
 import { spawn } from 'node:child_process'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLocalHub, type Bus } from '@muster/bus'
 import { systemClock } from '@muster/host'
@@ -138,11 +138,11 @@ async function attachTo(parts: Parts): Promise<ReplicasWorld> {
       if (!accepted.accepted) throw new Error(accepted.failure.message)
       await seen('replica.ready', id)
     },
-    pids: (id) => markedPids(id),
+    pids: (id) => markedPids(id, temp.path),
     async pid(id) {
       const [pid] = await waitFor(
         async () => {
-          const pids = await markedPids(id)
+          const pids = await markedPids(id, temp.path)
           return pids.length > 0 ? pids : null
         },
         { what: `a process of ${id}` },
@@ -177,15 +177,20 @@ export function loadOf(
   })
 }
 
-/** Found by another program than the one under test. Of a zombie nothing can be read. */
-export async function markedPids(id: string): Promise<number[]> {
+/**
+ * Found by another program than the one under test. Of a zombie nothing can be read. `below`: those that run there; other test
+ * files may call theirs the same.
+ */
+export async function markedPids(id: string, below = '/'): Promise<number[]> {
   const child = spawn('sh', ['-c', 'exec grep -lzx "MUSTER_REPLICA_ID=$1" /proc/[0-9]*/environ', 'sh', id], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   let text = ''
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (text += chunk))
   await new Promise((resolve) => child.once('close', resolve))
-  return [...text.matchAll(/^\/proc\/(\d+)\//gm)].map(([, pid]) => Number(pid))
+  const pids = [...text.matchAll(/^\/proc\/(\d+)\//gm)].map(([, pid]) => Number(pid))
+  const places = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => '')))
+  return pids.filter((_, index) => places[index]?.startsWith(below) === true)
 }
 
 /** Asks its process itself, past every gateway; first for an answer of that kind, if one is wanted. */
