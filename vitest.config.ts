@@ -20,8 +20,8 @@ export default defineConfig({
         test: {
           name: 'int',
           include: [integration],
-          testTimeout: 30_000,
-          hookTimeout: 60_000,
+          testTimeout: 90_000,
+          hookTimeout: 120_000,
           // Real processes on a machine that is busy with other things: what passes only the second time is marked as such.
           retry: 1,
           globalSetup: 'packages/testkit/src/global-setup.ts',

@@ -13,7 +13,7 @@ export interface WaitOptions {
 }
 
 /** Returns the first truthy answer of the condition. One that throws is asked again, and so is one that hangs. */
-export async function waitFor<T>(condition: () => T | Promise<T>, { what, timeoutMs = 10_000 }: WaitOptions): Promise<Exclude<T, Falsy>> {
+export async function waitFor<T>(condition: () => T | Promise<T>, { what, timeoutMs = 30_000 }: WaitOptions): Promise<Exclude<T, Falsy>> {
   const deadline = performance.now() + timeoutMs
   let seen = 'nothing: the condition never answered'
   for (;;) {

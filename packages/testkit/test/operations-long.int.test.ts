@@ -45,7 +45,7 @@ it('S2.5 S2.6 S2.7 S2.9 S2.12 S2.16 A17 an install that takes eight times its ti
   const began = performance.now()
   const id = await world.install('slow', { nodes: [worker.id] })
   const busy = await world.until(id, 'busy', ({ nodes }) => nodes[0]?.status === 'running_on_worker', { index: 1 })
-  expect(performance.now() - began).toBeLessThan(2_500)
+  expect(performance.now() - began).toBeLessThan(installTakesMs)
   expect(busy).toMatchObject({
     state: 'background',
     finished_at: null,

@@ -21,7 +21,7 @@ const query = async (text: string, values: unknown[] = []): Promise<Record<strin
 
 it(
   'A14 S0.37 fifty wishes for a node that is away wait unharmed, and go out in their order when it is back',
-  { timeout: 60_000 },
+  { timeout: 150_000 },
   async () => {
     const away = await world.addWireWorker('away')
     away.beSilent(true)

@@ -166,7 +166,7 @@ function callsTo(api: (index?: number) => ApiClient) {
     if (status !== 200) throw new Error(`GET /api/operations/${id}: ${status} ${text}`)
     return body as unknown as OperationView
   }
-  const until = (id: string, what: string, condition: (operation: OperationView) => boolean, { timeoutMs = 20_000, index = 0 } = {}) =>
+  const until = (id: string, what: string, condition: (operation: OperationView) => boolean, { timeoutMs = 60_000, index = 0 } = {}) =>
     waitFor(
       async () => {
         const now = await operation(id, index)
@@ -198,7 +198,7 @@ function callsTo(api: (index?: number) => ApiClient) {
       if (answer.status !== 202) throw new Error(`DELETE ${backend}: ${answer.status} ${answer.text}`)
       return String(answer.body['operation_id'])
     },
-    untilStatus: (nodeId: string, status: string, timeoutMs = 20_000) =>
+    untilStatus: (nodeId: string, status: string, timeoutMs = 60_000) =>
       waitFor(async () => (await api().get(`/api/nodes/${nodeId}`)).body['status'] === status, {
         what: `${nodeId} to be ${status}`,
         timeoutMs,
