@@ -8,7 +8,7 @@ import { startOperationsWorld, type OperationsWorld, type ScriptedWorker } from 
 
 let world: OperationsWorld
 let one: ScriptedWorker
-const flags = { 'op-retry-base': '10ms', 'op-retry-max': '20ms', 'op-stall-timeout': '4s' }
+const flags = { 'op-retry-base': '10ms', 'op-retry-max': '20ms', 'op-stall-timeout': '4s', 'node-offline-after': '5s' }
 
 beforeAll(async () => {
   world = await startOperationsWorld({ postgresUrl: inject('postgresUrl'), controllers: 2, nats: true, flags })
@@ -25,7 +25,8 @@ it(
   async () => {
     const away = await world.addWireWorker('away')
     away.beSilent(true)
-    await world.untilStatus(away.id, 'unhealthy')
+    // Then it is not even asked what it has, which controllers do after operations.
+    await world.untilStatus(away.id, 'offline')
     const names = Array.from({ length: 50 }, (_, index) => `many-${index}`)
     for (const name of names) world.publish(name, '1.0.0')
     const ids: string[] = []
