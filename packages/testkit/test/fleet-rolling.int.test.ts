@@ -32,8 +32,8 @@ describe('under 50 requests a second on three workers and two controllers', { ti
       expect(state, JSON.stringify(nodes)).toBe('succeeded')
       expect(nodes.map(({ status, ring }) => `${ring} ${status}`).toSorted()).toEqual(['1 success', '2 success', '3 success'])
       load.builds()
-      const before = load.count()
-      await waitFor(() => load.count() > before + 100, { what: 'more answers' })
+      const asked = load.count()
+      await waitFor(() => load.count() > asked + 100, { what: 'more answers' })
     } finally {
       await load.stop()
     }

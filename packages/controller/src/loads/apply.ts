@@ -267,8 +267,7 @@ async function eventOfBusError(error: BusError, load: Extract<Load, { state: 'st
     case 'no_responders': {
       const node = await deps.nodes.find(load.nodeId)
       if (node !== null) await deps.pulses.recordNoResponders({ id: node.id, incarnation: node.incarnation })
-      const message = 'the worker reports, but nothing on it listens for loads'
-      return { type: 'failed', failure: { code: 'unavailable', retry: 'backoff', message } }
+      return { type: 'nobody_listens', againInMs }
     }
     case 'timeout':
     case 'disconnected':

@@ -257,6 +257,8 @@ export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): Re
       return own === null ? [] : [{ id: own, do: 'ready', backendDigest: detail.backendDigest ?? null, stamp }]
     case 'failed':
       return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: event.failure.message.slice(0, 1024) }, stamp }]
+    case 'nobody_listens':
+      return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'nobody on its node took the load on' }, stamp }]
     case 'slot_taken':
       return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'its slot was taken on its node' }, stamp }]
     case 'exited':

@@ -382,6 +382,20 @@ async function released(): Promise<{ worker: ModelWorker; replica: ReplicaId }> 
 }
 
 describe('a node', () => {
+  it('on which nobody listens any more loses the load to another one, and nothing has failed', async () => {
+    const { taken } = await controller()
+    const gone = await world.addWorker('a')
+    await gone.bus.close()
+    const other = await world.addWorker('b', { backends: [] })
+    await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
+    await waitFor(() => taken.some(({ event }) => event.type === 'nobody_listens'), { what: 'the first to be asked' })
+    // Its worker ended a moment ago, and was not missed yet.
+    await waitFor(async () => (await world.store.nodes.find(gone.id))?.answering === 'no', { what: 'that to be noted' })
+    await other.upgrade('')
+    await waitFor(async () => (await world.rowOf('tiny'))?.load.attempts === 0, { what: 'no attempt' })
+    expect(taken.filter(({ event }) => event.type === 'failed' && event.failure.code !== 'no_capacity')).toEqual([])
+  })
+
   it('that falls silent in the middle of a load loses it to another one, and that is no attempt', async () => {
     await controller()
     const one = await world.addWorker('one')

@@ -73,6 +73,8 @@ export type LoadEvent =
   | Readonly<{ type: 'failed'; failure: Failure }>
   /** The worker has a process in that slot, of which is decided first: that says nothing against the load. */
   | Readonly<{ type: 'slot_taken'; againInMs: number }>
+  /** Nobody at its node took the command: its worker ended just now, say. That is told of the node, and says nothing against the load. */
+  | Readonly<{ type: 'nobody_listens'; againInMs: number }>
   /** Nothing moves any more, and nobody knows what became of it: it may run there all the same. */
   | Readonly<{ type: 'given_up'; failure: Failure }>
   /** `wasTold`: it ended because it was told to. */
@@ -129,6 +131,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
     case 'failed':
       return load.state === 'ready' ? null : failed(load, event.failure, facts)
     case 'slot_taken':
+    case 'nobody_listens':
       return load.state === 'starting' ? waiting(load, now + event.againInMs) : null
     case 'given_up':
       return load.state === 'starting' ? failed(load, event.failure, facts) : null
