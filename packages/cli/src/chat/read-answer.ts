@@ -1,11 +1,11 @@
 // An answer as it comes: the pieces of its text, and its end. An answer that is cut off never looks like a whole one:
 // it throws, whatever cut it.
+import { createSseParser, type ServerEvent } from '@muster/protocol'
 import type { IncomingMessage } from 'node:http'
 import { z } from 'zod'
 import { CliError } from '../cli-error.ts'
 import { parseJson } from '../client/explain-failure.ts'
 import { readText } from '../client/http-request.ts'
-import { createSseParser, type ServerEvent } from '../client/sse-parser.ts'
 import { plainText } from '../output/plain-text.ts'
 
 const Usage = z.object({ prompt_tokens: z.number(), completion_tokens: z.number() })

@@ -2,28 +2,23 @@
 // the route, what comes out is parsed by it.
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '@muster/host'
-import type { BodyOf, ParamsOf, QueryOf, ResponseOf, Route } from '@muster/protocol'
+import { routeUrl, type ResponseOf, type Route, type RouteInput } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/plain-text.ts'
 import { explainRefusal, explainUnreachable, parseJson } from './explain-failure.ts'
 import { openRequest, readText, type RequestBody } from './http-request.ts'
 import { repeatBroken } from './repeat-broken.ts'
-import { routeUrl } from './route-url.ts'
 import type { Target } from './target.ts'
 
-// A part that a route does not define is inferred as unknown: it can't be given. One that it defines must be.
-type Part<Name extends string, Value> = unknown extends Value ? { readonly [K in Name]?: never } : { readonly [K in Name]: Value }
-export type CallInput<T> = Part<'params', ParamsOf<T>> &
-  Part<'query', QueryOf<T>> &
-  Part<'body', BodyOf<T>> & {
-    /** Makes the request safe to repeat, and so it is repeated when its connection breaks. */
-    readonly idempotencyKey?: string
-    readonly headers?: Readonly<Record<string, string>>
-    /** Where the route takes something else than JSON. */
-    readonly content?: Content
-    /** Instead of the usual limit in time. */
-    readonly signal?: AbortSignal
-  }
+export type CallInput<T> = RouteInput<T> & {
+  /** Makes the request safe to repeat, and so it is repeated when its connection breaks. */
+  readonly idempotencyKey?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** Where the route takes something else than JSON. */
+  readonly content?: Content
+  /** Instead of the usual limit in time. */
+  readonly signal?: AbortSignal
+}
 
 export interface Content {
   readonly type: string

@@ -2,11 +2,10 @@
 // `Last-Event-ID`, and says when it did, because a caller must then read the current state again
 // (events wake, they are not the truth).
 import type { IncomingMessage } from 'node:http'
-import { systemRoutes } from '@muster/protocol'
+import { systemRoutes, createSseParser, type ServerEvent } from '@muster/protocol'
 import type { Clock } from '@muster/host'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from './api-client.ts'
-import { createSseParser, type ServerEvent } from './sse-parser.ts'
 
 export type StreamItem =
   | { readonly kind: 'connected' }

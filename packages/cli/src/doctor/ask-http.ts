@@ -1,9 +1,8 @@
 // One GET of the doctor: whatever comes back is a finding, so nothing here throws.
 import { errorCode } from '@muster/host'
-import { systemRoutes } from '@muster/protocol'
+import { systemRoutes, routeUrl } from '@muster/protocol'
 import { explainUnreachable, parseJson } from '../client/explain-failure.ts'
 import { openRequest, readText } from '../client/http-request.ts'
-import { routeUrl } from '../client/route-url.ts'
 import type { Target } from '../client/target.ts'
 
 export type HttpFinding =

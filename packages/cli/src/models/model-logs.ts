@@ -1,9 +1,8 @@
 // What the processes of a model wrote on one node, line by line: what there is, or that and all that comes.
 import type { IncomingMessage } from 'node:http'
-import { type ModelName, type NodeId, nodeRoutes } from '@muster/protocol'
+import { type ModelName, type NodeId, nodeRoutes, createSseParser } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
-import { createSseParser } from '../client/sse-parser.ts'
 
 export interface LogWish {
   readonly id: NodeId

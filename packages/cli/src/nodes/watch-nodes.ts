@@ -1,10 +1,9 @@
 // `nodes ls --watch`: follows the events and shows the fleet as it is: on a terminal as a table that is kept up to
 // date, elsewhere as lines. Whenever the stream begins anew the whole list is read again, so nothing that happened
 // meanwhile is missed.
-import { nodeRoutes, NodeView } from '@muster/protocol'
+import { nodeRoutes, NodeView, type ServerEvent } from '@muster/protocol'
 import { followEvents } from '../client/events.ts'
 import { parseJson } from '../client/explain-failure.ts'
-import type { ServerEvent } from '../client/sse-parser.ts'
 import type { ClientCall } from '../commands/client-command.ts'
 import { untilInterrupted } from '../until-interrupted.ts'
 import type { FleetView } from './fleet-view.ts'

@@ -1,8 +1,7 @@
 // What is known of the operations that are followed, out of two sources: events, which come as they please, and
 // answers, which may be older than the last event when they arrive.
-import { OperationId, OperationView } from '@muster/protocol'
+import { OperationId, OperationView, type ServerEvent } from '@muster/protocol'
 import { parseJson } from '../client/explain-failure.ts'
-import type { ServerEvent } from '../client/sse-parser.ts'
 import type { ProgressView, SeenOperation } from './progress-view.ts'
 
 export interface Following {

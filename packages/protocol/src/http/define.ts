@@ -43,3 +43,8 @@ export type ParamsOf<T> = T extends Route<infer P, infer _Q, infer _B, infer _R>
 export type QueryOf<T> = T extends Route<infer _P, infer Q, infer _B, infer _R> ? z.infer<Q> : never
 export type BodyOf<T> = T extends Route<infer _P, infer _Q, infer B, infer _R> ? z.infer<B> : never
 export type ResponseOf<T> = T extends Route<infer _P, infer _Q, infer _B, infer R> ? z.infer<R> : never
+
+// A part that a route does not define is inferred as unknown: it can't be given. One that it defines must be.
+type Part<Name extends string, Value> = unknown extends Value ? { readonly [K in Name]?: never } : { readonly [K in Name]: Value }
+/** What a client gives to call a route. */
+export type RouteInput<T> = Part<'params', ParamsOf<T>> & Part<'query', QueryOf<T>> & Part<'body', BodyOf<T>>

@@ -1,5 +1,5 @@
 // The address of a route: base URL, path with its parameters filled in, query.
-import type { Route } from '@muster/protocol'
+import type { Route } from './define.ts'
 
 type Values = Readonly<Record<string, unknown>>
 
