@@ -6,6 +6,7 @@ import { environment, root, seconds } from './environment.ts'
 // The longest first: two at a time, they end together.
 const parts: Readonly<Record<string, readonly [program: string, ...args: string[]]>> = {
   types: ['tsc', '-p', '.'],
+  'types-web': ['tsc', '-p', 'packages/web'],
   unused: ['knip'],
   lint: ['oxlint'],
   files: ['node', 'scripts/check-files.ts'],
@@ -28,7 +29,7 @@ export async function runChecks(names: readonly string[] = Object.keys(parts)): 
   }
   await Promise.all(Array.from({ length: atATime }, work))
   for (const { name, passed, tookMs } of outcomes)
-    console.log(`${passed ? 'ok    ' : 'FAILED'}  ${name.padEnd(8)}${seconds(tookMs).padStart(7)}`)
+    console.log(`${passed ? 'ok    ' : 'FAILED'}  ${name.padEnd(10)}${seconds(tookMs).padStart(7)}`)
   return outcomes.filter(({ passed }) => !passed).map(({ name }) => name)
 }
 

@@ -122,6 +122,7 @@ export const directions: readonly Direction[] = [
     from: ['packages/**'],
     except: [
       'packages/controller/src/postgres/**',
+      'packages/controller/src/page/page-build.ts',
       'packages/host/src/process-identity.ts',
       'packages/worker/src/{supervisor,resources}/**',
       'packages/worker/src/storage/unpack/sync-file-system.ts',

@@ -47,6 +47,7 @@ import { PulseLoop } from './nodes/pulse-loop.ts'
 import { viewOf } from './nodes/view.ts'
 import { createOperations, type OperationsDeps } from './operations/create-operations.ts'
 import { createWishes } from './operations/submit.ts'
+import type { PageState } from './page/page-files.ts'
 import { createRollouts } from './rollouts/loop.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import { createScaleLoop } from './scaling/scale-loop.ts'
@@ -82,7 +83,7 @@ export interface Foundation extends ControllerDeps {
   /** What comes with Muster, once it is packed. */
   readonly builtin: Promise<BuiltinBlobs>
   readonly stopping: AbortSignal
-  readonly webDirectory: string
+  readonly page: () => PageState
   /** Where browsers and workers reach it. */
   readonly url: string
 }
@@ -298,7 +299,6 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     ...openAiEndpoints(parts.serving.inference),
     ...nodeLogEndpoints({ openLogs: parts.serving.openLogs, principalWatch }),
     ...statsEndpoints({ stats: store.stats, clock }),
-    ...webEndpoints(foundation.webDirectory),
     ...systemEndpoints({
       isReady,
       bus: connected.bus,
@@ -309,6 +309,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       openApi: () => openApiOf(endpoints.map((endpoint) => endpoint.route)),
     }),
   ]
+  const served = [...endpoints, ...webEndpoints(foundation.page)]
   const shared: Omit<AppDeps, 'endpoints' | 'verifyRequest' | 'stopping'> = {
     principals,
     listener: listenerOf(settings),
@@ -318,7 +319,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     onAnswer: ({ route, method, status, ms }) => metrics.requests.observe({ route, method, status }, ms / 1000),
   }
   return {
-    fetch: createApp({ ...shared, endpoints, verifyRequest: createRequestVerifier(), stopping }).fetch,
+    fetch: createApp({ ...shared, endpoints: served, verifyRequest: createRequestVerifier(), stopping }).fetch,
     raw: createInferenceHandler({ ...shared, inference: parts.serving.inference }),
   }
 }

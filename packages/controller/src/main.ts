@@ -1,5 +1,6 @@
 // A controller from its first to its last moment.
 import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { version, type Log } from '@muster/host'
 import { assemble, type ControllerDeps } from './assemble.ts'
@@ -10,6 +11,7 @@ import { connectBus } from './connect-bus.ts'
 import { claimAddress } from './http/server.ts'
 import { registerFirstModels } from './models/first-models.ts'
 import { ownUrl } from './own-url.ts'
+import { startPage } from './page/start-page.ts'
 import { galleriesOf } from './settings.ts'
 import { openDatabase } from './store/open-database.ts'
 import { createStore, type Store } from './store/store.ts'
@@ -34,7 +36,7 @@ export interface Controller {
 /** After that long a stop waits for no answer of the database any more. */
 const patienceMs = 2_500
 
-const webDirectory = fileURLToPath(new URL('../../web/public', import.meta.url))
+const ownRoot = fileURLToPath(new URL('../../..', import.meta.url))
 const ownBackends = fileURLToPath(new URL('../../../backends', import.meta.url))
 /** Assembled backends, for all controllers of this clone. */
 const ownCache = fileURLToPath(new URL('../../../.cache/backends', import.meta.url))
@@ -55,7 +57,8 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
 
   const store = createStore(database.db)
   const builtin = packOwn(deps)
-  const parts = assemble({ ...deps, connected, database, store, builtin, webDirectory, stopping: stopping.signal, url })
+  const page = startPage({ root: ownRoot, cache: join(ownRoot, '.cache/web'), signal: stopping.signal, log })
+  const parts = assemble({ ...deps, connected, database, store, builtin, page, stopping: stopping.signal, url })
   // It answers before the database is ready: /healthz tells that the process lives, /readyz that it can work.
   address.serve(parts.http, log)
   await dataDir.writeFile('endpoint', `${url}\n`)

@@ -1,30 +1,67 @@
 // The web page: static files, open to anyone (what they show needs a login).
-import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { route } from '@muster/protocol'
-import { endpoint, type Endpoint } from './endpoint.ts'
+import type { PageFile, PageState } from '../page/page-files.ts'
+import { endpoint, type Call, type Endpoint } from './endpoint.ts'
 
-const files: Readonly<Record<string, { file: string; type: string }>> = {
-  '/': { file: 'index.html', type: 'text/html; charset=utf-8' },
-  '/app.js': { file: 'app.js', type: 'text/javascript; charset=utf-8' },
-  '/style.css': { file: 'style.css', type: 'text/css; charset=utf-8' },
-}
+/** Addresses of the page; it finds out by itself what each of them shows. */
+const pages = ['/', '/nodes', '/nodes/:id', '/backends', '/models', '/models/:name', '/operations', '/playground', '/settings'] as const
+const others = ['/assets/:file', '/theme.js', '/mark.svg'] as const
 
 /** Nothing from elsewhere, nothing inline, no frame around it. */
 const security = {
-  'content-security-policy': "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+  'content-security-policy':
+    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; img-src 'self' data:",
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
 }
 
-export function webEndpoints(directory: string): Endpoint[] {
-  return Object.entries(files).map(([path, { file, type }]) => {
-    const bytes = readFileSync(join(directory, file))
-    const etag = `"${createHash('sha256').update(bytes).digest('hex').slice(0, 16)}"`
-    const headers = { ...security, 'content-type': type, etag, 'cache-control': 'no-cache' }
-    return endpoint(route({ method: 'GET', path, access: 'open', summary: `The web page: ${file}`, produces: type }), async (call) =>
-      call.headers.get('if-none-match') === etag ? new Response(null, { status: 304, headers }) : new Response(bytes, { headers }),
-    )
+export function webEndpoints(current: () => PageState): Endpoint[] {
+  const page = pages.map((path) =>
+    endpoint(route({ method: 'GET', path, access: 'open', summary: 'The web page', produces: 'text/html' }), async (call) =>
+      answer(call, current(), '/index.html'),
+    ),
+  )
+  const files = others.map((path) =>
+    endpoint(route({ method: 'GET', path, access: 'open', summary: 'A file of the web page', produces: '*/*' }), async (call) =>
+      answer(call, current(), new URL(call.request.url).pathname),
+    ),
+  )
+  return [...page, ...files]
+}
+
+function answer(call: Pick<Call<never>, 'headers'>, page: PageState, path: string): Response {
+  if (page.state !== 'built') return notYet(page)
+  const file = page.files.get(path)
+  // An older page asks for a file of its own build: it has to be loaded anew.
+  if (file === undefined) return new Response('there is no such file; reload the page', { status: 404, headers: security })
+  const headers = {
+    ...security,
+    'content-type': file.type,
+    etag: file.etag,
+    vary: 'accept-encoding',
+    'cache-control': file.isImmutable ? 'public, max-age=31536000, immutable' : 'no-cache',
+  }
+  if (call.headers.get('if-none-match') === file.etag) return new Response(null, { status: 304, headers })
+  const { encoding, bytes } = encode(file, call.headers.get('accept-encoding') ?? '')
+  return new Response(new Uint8Array(bytes), { headers: encoding === null ? headers : { ...headers, 'content-encoding': encoding } })
+}
+
+function encode({ bytes, br, gzip }: PageFile, accepted: string): { encoding: string | null; bytes: Buffer } {
+  if (/\bbr\b/.test(accepted)) return { encoding: 'br', bytes: br }
+  return /\bgzip\b/.test(accepted) ? { encoding: 'gzip', bytes: gzip } : { encoding: null, bytes }
+}
+
+/** A page that asks again by itself: nobody has to know that there is something to wait for. */
+function notYet(page: Exclude<PageState, { state: 'built' }>): Response {
+  const words =
+    page.state === 'building'
+      ? 'This page is being built, once for this version. It opens by itself in a few seconds.'
+      : `${page.message}\nThe API and the command line work all the same. The controller tries again when it is started again.`
+  const html = `<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="1"><title>Muster</title><pre>${escape(words)}</pre>`
+  return new Response(html, {
+    status: 503,
+    headers: { ...security, 'content-type': 'text/html; charset=utf-8', 'retry-after': '1', 'cache-control': 'no-store' },
   })
 }
+
+const escape = (text: string): string => text.replace(/[&<>]/g, (character) => `&#${character.charCodeAt(0)};`)

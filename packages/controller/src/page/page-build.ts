@@ -1,0 +1,76 @@
+// The web page as files. It is built once for all controllers of a clone (.cache/web, by what goes in), in a process of
+// its own and after the start, which it would hold up.
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { errorCode, newId } from '@muster/host'
+
+export interface PageBuildDeps {
+  /** The clone: packages/web and packages/protocol are below it. */
+  readonly root: string
+  readonly cache: string
+}
+
+/** Older builds that are kept: a controller of the version before may still serve one. */
+const keptBuilds = 3
+
+/** Where the page is, built now unless it was before. */
+export async function buildPage({ root, cache }: PageBuildDeps, signal: AbortSignal): Promise<string> {
+  const directory = join(cache, await hashSources(root))
+  if (await isThere(directory)) return directory
+  await mkdir(cache, { recursive: true })
+  const unfinished = join(cache, `unfinished-${newId()}`)
+  try {
+    await promisify(execFile)(process.execPath, [join(root, 'packages/web/build.ts'), unfinished], { signal })
+    await rename(unfinished, directory)
+  } catch (error) {
+    // Another controller was quicker, and what it made is the same.
+    if (!(await isThere(directory))) throw explain(error)
+  } finally {
+    await rm(unfinished, { recursive: true, force: true })
+  }
+  await forgetOld(cache)
+  return directory
+}
+
+async function hashSources(root: string): Promise<string> {
+  const hash = createHash('sha256')
+  const packages = join(root, 'packages')
+  const files = [join(root, 'package-lock.json')]
+  for (const part of ['web/src', 'web/public', 'protocol/src']) files.push(...(await filesBelow(join(packages, part))))
+  for (const name of ['index.html', 'build.ts', 'vite.config.ts', 'package.json']) files.push(join(packages, 'web', name))
+  for (const file of files.toSorted())
+    hash
+      .update(`${file.slice(root.length)}\0`)
+      .update(await readFile(file))
+      .update('\0')
+  return hash.digest('hex').slice(0, 32)
+}
+
+async function filesBelow(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true })
+  return entries.filter((entry) => entry.isFile() && !entry.name.includes('.test.')).map((entry) => join(entry.parentPath, entry.name))
+}
+
+const isThere = async (directory: string): Promise<boolean> =>
+  (await stat(join(directory, 'index.html')).catch(() => null))?.isFile() ?? false
+
+async function forgetOld(cache: string): Promise<void> {
+  const builds = await Promise.all(
+    (await readdir(cache)).map(async (name) => {
+      const path = join(cache, name)
+      return { path, at: (await stat(path).catch(() => null))?.mtimeMs ?? 0 }
+    }),
+  )
+  for (const { path } of builds.toSorted((a, b) => b.at - a.at).slice(keptBuilds)) await rm(path, { recursive: true, force: true })
+}
+
+/** A compiler's words are on its standard error; that the program ended with 1 helps nobody. */
+function explain(error: unknown): Error {
+  const said = typeof error === 'object' && error !== null && 'stderr' in error ? String(error.stderr).trim() : ''
+  return new Error(`the web page could not be built (${errorCode(error) ?? 'failed'}): ${said.slice(-2_000) || String(error)}`, {
+    cause: error,
+  })
+}

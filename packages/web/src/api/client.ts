@@ -1,0 +1,94 @@
+// Calls the routes of the HTTP API as they are defined in @muster/protocol: what goes in is typed by the route, what
+// comes out is parsed by it.
+import { ApiError, routeUrl, type ResponseOf, type Route, type RouteInput } from '@muster/protocol'
+
+export type CallInput<T> = RouteInput<T> & {
+  readonly signal?: AbortSignal
+  readonly headers?: Readonly<Record<string, string>>
+  /** Where the route takes something else than JSON. */
+  readonly content?: { readonly type: string; readonly body: string | Blob }
+}
+
+/** Why a call did not succeed: the server's sentence, or that there is no server. */
+export class ApiFailure extends Error {
+  override readonly name = 'ApiFailure'
+  /** 0: nobody answered. */
+  readonly status: number
+  readonly code: string
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(failure: { status: number; code: string; message: string; details?: Readonly<Record<string, unknown>> }) {
+    super(failure.message)
+    this.status = failure.status
+    this.code = failure.code
+    this.details = failure.details ?? {}
+  }
+}
+
+export const isLoggedOut = (error: unknown): boolean => error instanceof ApiFailure && error.status === 401
+
+/** A connection that broke after the request was sent says nothing about what became of it; the key makes asking again safe. */
+const newIdempotencyKey = (): string => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random().toString(36).slice(2)}`
+
+export async function call<T extends Route>(
+  route: T,
+  ...[input]: object extends CallInput<T> ? [CallInput<T>?] : [CallInput<T>]
+): Promise<ResponseOf<T>> {
+  const response = await open(route, input ?? {})
+  const text = await response.text()
+  if (!response.ok) throw refusalOf(response.status, text)
+  const parsed = route.response?.safeParse(text === '' ? undefined : parseJson(text))
+  // The schema of this very route has just accepted it (a route without one answers nothing).
+  if (parsed === undefined || parsed.success) return parsed?.data as ResponseOf<T>
+  const where = parsed.error.issues[0]?.path.join('.') ?? ''
+  throw new ApiFailure({
+    status: response.status,
+    code: 'unexpected_answer',
+    message: `the answer to ${route.method} ${route.path} is not what this page expects (${where}); reload the page`,
+  })
+}
+
+interface OpenInput {
+  readonly params?: unknown
+  readonly query?: unknown
+  readonly body?: unknown
+  readonly content?: { readonly type: string; readonly body: string | Blob }
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+}
+
+/** The bare answer, whatever its status: for streams. Throws when nobody answers. */
+export async function open(route: Route, input: OpenInput): Promise<Response> {
+  const content = input.content ?? (input.body === undefined ? null : { type: 'application/json', body: JSON.stringify(input.body) })
+  const headers = new Headers(input.headers)
+  if (content !== null) headers.set('content-type', content.type)
+  if (route.method === 'POST' && route.path.startsWith('/api/')) headers.set('idempotency-key', newIdempotencyKey())
+  try {
+    return await fetch(routeUrl(new URL(location.origin), route, input), {
+      method: route.method,
+      headers,
+      body: content?.body ?? null,
+      signal: input.signal ?? null,
+    })
+  } catch (error) {
+    input.signal?.throwIfAborted()
+    throw new ApiFailure({ status: 0, code: 'unreachable', message: unreachable, details: { cause: String(error) } })
+  }
+}
+
+const unreachable = 'The controller does not answer. This page tries again by itself; if it stays away, look at its log.'
+
+export function refusalOf(status: number, text: string): ApiFailure {
+  const parsed = ApiError.safeParse(parseJson(text))
+  if (!parsed.success) return new ApiFailure({ status, code: 'unknown', message: text.slice(0, 300) || `the answer was ${status}` })
+  const { code, message, details } = parsed.data.error
+  return new ApiFailure({ status, code, message, ...(details === undefined ? {} : { details }) })
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,90 @@
+// GET /api/events for as long as the page is open: connects again by itself, from where it was, and says how it stands.
+import { createSseParser, systemRoutes, type ServerEvent } from '@muster/protocol'
+import { ApiFailure, open, refusalOf } from './client.ts'
+
+export type Liveness =
+  /** Before the first connection. */
+  | { readonly state: 'connecting' }
+  | { readonly state: 'live' }
+  /** What is shown was true at `since`. */
+  | { readonly state: 'reconnecting'; readonly since: number }
+  | { readonly state: 'logged_out' }
+
+export interface FollowDeps {
+  readonly signal: AbortSignal
+  readonly onEvent: (event: ServerEvent) => void
+  /** Nobody knows what was missed: everything has to be read again. */
+  readonly onGap: () => void
+  readonly onLiveness: (liveness: Liveness) => void
+}
+
+/** Almost three of the server's pings: then the connection is dead, whatever the browser thinks. */
+const silenceMs = 40_000
+const retryDelayMs = (failures: number): number => Math.min(500 * 2 ** failures, 5_000)
+
+export async function followEvents(deps: FollowDeps): Promise<void> {
+  let lastEventId = ''
+  let failures = 0
+  let since: number | null = null
+  while (!deps.signal.aborted) {
+    try {
+      for await (const event of connect(lastEventId, deps.signal)) {
+        if (event === 'open') {
+          // What came before the first connection was read without anybody listening.
+          if (lastEventId === '') deps.onGap()
+          deps.onLiveness({ state: 'live' })
+          failures = 0
+          since = null
+        } else {
+          lastEventId = event.lastEventId
+          if (event.type === 'reset') deps.onGap()
+          else deps.onEvent(event)
+        }
+      }
+    } catch (error) {
+      if (deps.signal.aborted) return
+      if (error instanceof ApiFailure && error.status === 401) return deps.onLiveness({ state: 'logged_out' })
+    }
+    since ??= Date.now()
+    deps.onLiveness({ state: 'reconnecting', since })
+    await pause(retryDelayMs(failures), deps.signal)
+    failures += 1
+  }
+}
+
+async function* connect(lastEventId: string, outer: AbortSignal): AsyncGenerator<ServerEvent | 'open', void, void> {
+  const dead = new AbortController()
+  const signal = AbortSignal.any([outer, dead.signal])
+  let timer = setTimeout(() => dead.abort(), silenceMs)
+  try {
+    const headers = { accept: 'text/event-stream', ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }) }
+    const response = await open(systemRoutes.events, { headers, signal })
+    if (!response.ok || response.body === null) throw refusalOf(response.status, await response.text())
+    yield 'open'
+    const parser = createSseParser(lastEventId)
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      clearTimeout(timer)
+      timer = setTimeout(() => dead.abort(), silenceMs)
+      yield* parser.push(read.value)
+    }
+  } finally {
+    clearTimeout(timer)
+    dead.abort()
+  }
+}
+
+/** Shorter when the machine wakes up or finds its network again. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer)
+      removeEventListener('online', done)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const timer = setTimeout(done, ms)
+    addEventListener('online', done)
+    signal.addEventListener('abort', done)
+  })
+}

@@ -1,0 +1,241 @@
+// Events → cache. Each event carries the whole current object, so applying one is putting it in its place; what an event
+// says nothing of (a list that is derived from several objects) is read again by whoever shows it.
+import {
+  BackendView,
+  ModelView,
+  NodeView,
+  OperationView,
+  ReplicaView,
+  StatsBucket,
+  type OperationFilter,
+  type ServerEvent,
+} from '@muster/protocol'
+import type { Query, QueryClient, QueryKey } from '@tanstack/react-query'
+import { z } from 'zod'
+
+/** `object` is null when it is gone. */
+interface Change<T = unknown> {
+  readonly id: string
+  readonly object: T | null
+}
+interface Applied {
+  readonly kind: string
+  readonly change: Change
+  readonly at: number
+}
+
+const Gone = z.object({ id: z.string(), deleted: z.literal(true) })
+const StatsEvent = z.object({ at: z.string(), buckets: z.array(StatsBucket) })
+const schemas: Readonly<Record<string, z.ZodType>> = {
+  node: NodeView,
+  operation: OperationView,
+  backend: BackendView,
+  model: ModelView,
+  replica: ReplicaView,
+  stats: StatsEvent,
+}
+const hourMs = 3_600_000
+/** Longer than any answer takes to arrive. */
+const rememberedMs = 60_000
+
+export class LiveCache {
+  readonly #client: QueryClient
+  readonly #now: () => number
+  #waiting: ServerEvent[] = []
+  /** What came lately, for answers that were on their way meanwhile: they may be older. */
+  #recent: Applied[] = []
+  readonly #readSince = new Map<string, number>()
+
+  constructor(client: QueryClient, now: () => number = () => performance.now()) {
+    this.#client = client
+    this.#now = now
+    client.getQueryCache().subscribe(({ type, query, ...rest }) => {
+      if (type !== 'updated' || !('action' in rest)) return
+      if (rest.action.type === 'fetch') this.#readSince.set(query.queryHash, this.#now())
+      if (rest.action.type === 'success' && rest.action.manual !== true) this.#repeatFor(query)
+    })
+  }
+
+  /** Kept until `flush`: a burst of events is one change of the page. */
+  take(event: ServerEvent): void {
+    this.#waiting.push(event)
+  }
+
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0
+  }
+
+  flush(): void {
+    const events = this.#waiting
+    this.#waiting = []
+    const changes = new Map<string, Map<string, Change>>()
+    for (const event of events) {
+      const change = parse(event)
+      if (change === null) continue
+      const ofKind = changes.get(event.type) ?? new Map<string, Change>()
+      changes.set(event.type, ofKind.set(change.id, change))
+    }
+    const at = this.#now()
+    this.#recent = this.#recent.filter((applied) => applied.at > at - rememberedMs)
+    for (const [kind, ofKind] of changes) {
+      for (const change of ofKind.values()) this.#recent.push({ kind, change, at })
+      this.#apply(kind, [...ofKind.values()])
+    }
+  }
+
+  /** Nobody knows what was missed. */
+  readAgain(): void {
+    this.#recent = []
+    void this.#client.invalidateQueries()
+  }
+
+  #repeatFor(query: Query): void {
+    const since = this.#readSince.get(query.queryHash)
+    if (since === undefined) return
+    const missed = Map.groupBy(
+      this.#recent.filter(({ at }) => at >= since),
+      ({ kind }) => kind,
+    )
+    // Not inside the cache's own turn: it is about to tell others of the answer.
+    if (missed.size > 0) queueMicrotask(() => missed.forEach((all, kind) => this.#patch(kind, changesOf(all))))
+  }
+
+  #apply(kind: string, changes: readonly Change[]): void {
+    this.#invalidate(kind, changes)
+    this.#patch(kind, changes)
+  }
+
+  #patch(kind: string, changes: readonly Change[]): void {
+    switch (kind) {
+      case 'node':
+        return this.#patchList(['nodes'], changes, byName)
+      case 'backend':
+        return this.#patchList(['backends'], changes, byName)
+      case 'model':
+        return this.#patchList(['models'], changes, byName)
+      case 'operation':
+        return this.#patchOperations(changes as readonly Change<OperationView>[])
+      case 'replica':
+        return this.#patchReplicas(changes as readonly Change<ReplicaView>[])
+      case 'stats':
+        return this.#patchStats(changes as readonly Change<z.infer<typeof StatsEvent>>[])
+      default:
+        return undefined
+    }
+  }
+
+  #patchList(key: QueryKey, changes: readonly Change[], order: Order): void {
+    this.#client.setQueryData<readonly unknown[]>(key, (list) => list && merge(list, changes, order))
+  }
+
+  #patchOperations(changes: readonly Change<OperationView>[]): void {
+    for (const { id, object } of changes) if (object !== null) this.#client.setQueryData(['operation', id], object)
+    for (const filter of ['active', 'finished', 'all'] satisfies OperationFilter[]) {
+      const belonging = changes.map((change) =>
+        change.object !== null && isIn(filter, change.object) ? change : { ...change, object: null },
+      )
+      this.#patchList(['operations', filter], belonging, newestFirst)
+    }
+  }
+
+  #patchReplicas(changes: readonly Change<ReplicaView>[]): void {
+    for (const [owner, field] of [
+      ['model', 'model'],
+      ['node', 'node_id'],
+    ] as const) {
+      const lists = this.#client.getQueryCache().findAll({ predicate: ({ queryKey: [of, , what] }) => of === owner && what === 'replicas' })
+      for (const { queryKey } of lists) {
+        const belonging = changes.map((change) => (change.object?.[field] === queryKey[1] ? change : { ...change, object: null }))
+        this.#patchList(queryKey, belonging, oldestFirst)
+      }
+    }
+  }
+
+  #patchStats(changes: readonly Change<z.infer<typeof StatsEvent>>[]): void {
+    this.#client.setQueryData<readonly StatsBucket[]>(['stats'], (known) => {
+      if (known === undefined) return undefined
+      const told = changes.flatMap(({ object }) => (object === null ? [] : [object]))
+      const replaced = new Set(told.map(({ at }) => at))
+      const oldest = Math.max(...told.map(({ at }) => Date.parse(at))) - hourMs
+      return [...known.filter(({ at }) => !replaced.has(at) && Date.parse(at) > oldest), ...told.flatMap(({ buckets }) => buckets)]
+    })
+  }
+
+  /** What is derived of such objects is read again, if somebody looks at it. */
+  #invalidate(kind: string, changes: readonly Change[]): void {
+    const again = (...queryKey: string[]): void => void this.#client.invalidateQueries({ queryKey })
+    if (kind === 'node') {
+      const known = this.#client.getQueryData<readonly NodeView[]>(['nodes']) ?? []
+      for (const { id, object } of changes as readonly Change<NodeView>[]) {
+        const before = known.find((node) => node.id === id)
+        if (before?.pending_ops !== object?.pending_ops || before?.status !== object?.status) again('node', id, 'intents')
+        if (before?.status !== object?.status) again('status')
+      }
+    }
+    if (kind === 'operation')
+      for (const { object } of changes as readonly Change<OperationView>[])
+        for (const { node_id: id } of object?.nodes.slice(0, 50) ?? [])
+          if (this.#isShown(['node', id, 'intents'])) again('node', id, 'intents')
+    if (kind === 'backend') {
+      again('upgrades')
+      again('gallery', 'backends')
+      void this.#client.invalidateQueries({ predicate: ({ queryKey: [of, , what] }) => of === 'node' && what === 'backends' })
+    }
+    if (kind === 'model') {
+      again('gallery', 'models')
+      for (const { id } of changes) again('model', id, 'placement')
+    }
+  }
+
+  #isShown(queryKey: QueryKey): boolean {
+    return this.#client.getQueryCache().find({ queryKey })?.isActive() ?? false
+  }
+}
+
+type Order = (a: unknown, b: unknown) => number
+/** Objects of every kind are sorted and found alike, by fields that are text where they are there. */
+function text(object: unknown, field: string): string {
+  const value = typeof object === 'object' && object !== null ? Reflect.get(object, field) : undefined
+  return typeof value === 'string' ? value : ''
+}
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+const byName: Order = (a, b) => compare(text(a, 'name'), text(b, 'name')) || compare(text(a, 'id'), text(b, 'id'))
+const newestFirst: Order = (a, b) => compare(text(b, 'created_at'), text(a, 'created_at')) || compare(text(b, 'id'), text(a, 'id'))
+const oldestFirst: Order = (a, b) => compare(text(a, 'started_at'), text(b, 'started_at')) || compare(text(a, 'id'), text(b, 'id'))
+
+/** Of backends and models the name is the id. */
+const idOf = (object: object): string =>
+  'id' in object ? text(object, 'id') : 'name' in object ? text(object, 'name') : text(object, 'at')
+
+function merge(list: readonly unknown[], changes: readonly Change[], order: Order): readonly unknown[] {
+  const byId = new Map(changes.map((change) => [change.id, change.object]))
+  const kept = list.flatMap((object) => {
+    const id = idOf(object as object)
+    if (!byId.has(id)) return [object]
+    const changed = byId.get(id)
+    byId.delete(id)
+    return changed === null ? [] : [changed]
+  })
+  const added = [...byId.values()].filter((object) => object !== null)
+  return added.length === 0 ? kept : [...kept, ...added].toSorted(order)
+}
+
+const isIn = (filter: OperationFilter, { state }: OperationView): boolean =>
+  filter === 'all' || (filter === 'active') === (state === 'running' || state === 'background')
+
+const changesOf = (applied: readonly Applied[]): Change[] => [...new Map(applied.map(({ change }) => [change.id, change])).values()]
+
+function parse({ type, data }: ServerEvent): Change | null {
+  const schema = schemas[type]
+  if (schema === undefined) return null
+  let json: unknown
+  try {
+    json = JSON.parse(data)
+  } catch {
+    return null
+  }
+  const gone = Gone.safeParse(json)
+  if (gone.success) return { id: gone.data.id, object: null }
+  const parsed = schema.safeParse(json)
+  return parsed.success ? { id: idOf(parsed.data as object), object: parsed.data } : null
+}

@@ -1,0 +1,66 @@
+// The places there are, with how many things each holds and whether one of them needs somebody.
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { backendsQuery, modelsQuery, nodesQuery, operationsQuery, upgradesQuery } from '../api/queries.ts'
+
+export function Navigation() {
+  const nodes = useQuery(nodesQuery).data
+  const backends = useQuery(backendsQuery).data
+  const models = useQuery(modelsQuery).data
+  const operations = useQuery(operationsQuery('active')).data
+  const upgrades = Object.keys(useQuery(upgradesQuery).data?.upgrades ?? {}).length
+  const troubled = nodes?.filter(({ status }) => status !== 'healthy' && status !== 'draining').length ?? 0
+  const failed = models?.filter(({ state }) => state === 'failed').length ?? 0
+  return (
+    <nav aria-label="Pages" className="flex gap-1 overflow-x-auto px-2 py-2 lg:w-44 lg:flex-col lg:overflow-visible lg:py-3">
+      <Place to="/" name="Overview" />
+      <Place
+        to="/nodes"
+        name="Nodes"
+        count={nodes?.length}
+        mark={troubled > 0 ? `▲${troubled}` : ''}
+        means={`${troubled} need attention`}
+      />
+      <Place
+        to="/backends"
+        name="Backends"
+        count={backends?.length}
+        mark={upgrades > 0 ? `⇡${upgrades}` : ''}
+        means={`${upgrades} can be upgraded`}
+      />
+      <Place to="/models" name="Models" count={models?.length} mark={failed > 0 ? `▲${failed}` : ''} means={`${failed} failed to load`} />
+      <Place to="/operations" name="Operations" count={operations?.length} />
+      <Place to="/playground" name="Playground" />
+      <Place to="/settings" name="Settings" />
+    </nav>
+  )
+}
+
+interface PlaceProps {
+  readonly to: string
+  readonly name: string
+  readonly count?: number | undefined
+  readonly mark?: string
+  readonly means?: string
+}
+
+function Place({ to, name, count, mark = '', means = '' }: PlaceProps) {
+  return (
+    <Link
+      to={to}
+      activeOptions={{ exact: to === '/' }}
+      activeProps={{ className: 'bg-sunken text-ink font-medium', 'aria-current': 'page' }}
+      inactiveProps={{ className: 'text-soft hover:text-ink' }}
+      className="flex items-baseline gap-2 rounded-md px-2.5 py-1 whitespace-nowrap"
+    >
+      <span className="lg:flex-1">{name}</span>
+      {count !== undefined && count > 0 && <span className="font-normal text-soft">{count}</span>}
+      {mark !== '' && (
+        <span title={means} className="font-normal text-wait">
+          <span aria-hidden>{mark}</span>
+          <span className="sr-only">{means}</span>
+        </span>
+      )}
+    </Link>
+  )
+}

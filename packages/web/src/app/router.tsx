@@ -1,0 +1,92 @@
+// The addresses of the page. What is chosen, filtered and open is in them: back works, and a link can be shared.
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { z } from 'zod'
+import { Failed } from '../components/loaded.tsx'
+import { Frame } from './frame.tsx'
+
+const text = z.string().max(512).optional().catch(undefined)
+
+const root = createRootRoute({
+  component: Frame,
+  /** `op`: the operation whose drawer is open, over whatever page. */
+  validateSearch: z.object({ op: text }),
+  notFoundComponent: () => <p className="p-6">There is no such page.</p>,
+  errorComponent: ({ error }) => (
+    <div className="p-6">
+      <Failed
+        title="This page failed."
+        error={error instanceof Error ? error : new Error(String(error))}
+        onRetry={() => location.reload()}
+      />
+    </div>
+  ),
+})
+
+const overview = createRoute({
+  getParentRoute: () => root,
+  path: '/',
+  component: lazyRouteComponent(() => import('../pages/overview-page.tsx'), 'OverviewPage'),
+})
+const nodes = createRoute({
+  getParentRoute: () => root,
+  path: '/nodes',
+  validateSearch: z.object({ q: text, type: text, state: text, label: text, add: z.boolean().optional().catch(undefined) }),
+  component: lazyRouteComponent(() => import('../pages/nodes-page.tsx'), 'NodesPage'),
+})
+const node = createRoute({
+  getParentRoute: () => root,
+  path: '/nodes/$id',
+  validateSearch: z.object({ tab: text, model: text, q: text }),
+  component: lazyRouteComponent(() => import('../pages/node-page.tsx'), 'NodePage'),
+})
+const backends = createRoute({
+  getParentRoute: () => root,
+  path: '/backends',
+  validateSearch: z.object({ tab: text, q: text, wish: text, backend: text }),
+  component: lazyRouteComponent(() => import('../pages/backends-page.tsx'), 'BackendsPage'),
+})
+const models = createRoute({
+  getParentRoute: () => root,
+  path: '/models',
+  validateSearch: z.object({ tab: text, q: text, state: text }),
+  component: lazyRouteComponent(() => import('../pages/models-page.tsx'), 'ModelsPage'),
+})
+const newModel = createRoute({
+  getParentRoute: () => root,
+  path: '/models/new',
+  component: lazyRouteComponent(() => import('../pages/new-model-page.tsx'), 'NewModelPage'),
+})
+const model = createRoute({
+  getParentRoute: () => root,
+  path: '/models/$name',
+  validateSearch: z.object({ tab: text }),
+  component: lazyRouteComponent(() => import('../pages/model-page.tsx'), 'ModelPage'),
+})
+const operations = createRoute({
+  getParentRoute: () => root,
+  path: '/operations',
+  validateSearch: z.object({ tab: text, q: text, kind: text }),
+  component: lazyRouteComponent(() => import('../pages/operations-page.tsx'), 'OperationsPage'),
+})
+const playground = createRoute({
+  getParentRoute: () => root,
+  path: '/playground',
+  validateSearch: z.object({ model: text }),
+  component: lazyRouteComponent(() => import('../pages/playground-page.tsx'), 'PlaygroundPage'),
+})
+const settings = createRoute({
+  getParentRoute: () => root,
+  path: '/settings',
+  validateSearch: z.object({ tab: text }),
+  component: lazyRouteComponent(() => import('../pages/settings-page.tsx'), 'SettingsPage'),
+})
+
+const routeTree = root.addChildren([overview, nodes, node, backends, models, newModel, model, operations, playground, settings])
+
+export const createAppRouter = () => createRouter({ routeTree, defaultPreload: 'intent', scrollRestoration: true })
+
+declare module '@tanstack/react-router' {
+  interface Register {
+    router: ReturnType<typeof createAppRouter>
+  }
+}

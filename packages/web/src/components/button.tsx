@@ -1,0 +1,28 @@
+// A button says what it does. `primary` is the one thing to do on a sheet, `danger` what can't be undone.
+import type { ComponentProps } from 'react'
+
+const looks = {
+  plain: 'border bg-raised text-ink hover:bg-sunken',
+  primary: 'border border-ink bg-ink text-paper hover:opacity-90',
+  danger: 'border border-bad bg-raised text-bad hover:bg-sunken',
+  bare: 'text-soft hover:text-ink hover:bg-sunken',
+}
+
+export interface ButtonProps extends ComponentProps<'button'> {
+  readonly look?: keyof typeof looks
+  readonly isBusy?: boolean
+}
+
+export function Button({ look = 'plain', isBusy = false, className = '', disabled, children, ...rest }: ButtonProps) {
+  return (
+    <button
+      type="button"
+      {...rest}
+      disabled={disabled === true || isBusy}
+      aria-busy={isBusy}
+      className={`inline-flex min-h-7 items-center justify-center gap-1.5 rounded-md px-2.5 py-0.5 whitespace-nowrap transition-colors duration-100 disabled:opacity-60 ${looks[look]} ${className}`}
+    >
+      {children}
+    </button>
+  )
+}

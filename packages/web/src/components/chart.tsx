@@ -1,0 +1,107 @@
+// A small chart of one or more series over time: one axis, gaps where nothing is known, exact values where one points.
+import { useEffect, useLayoutEffect, useRef } from 'react'
+import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
+
+export interface Series {
+  readonly label: string
+  /** A token of style.css, as `--work`. */
+  readonly color: string
+  readonly values: readonly (number | null)[]
+  readonly isDashed?: boolean
+}
+export interface ChartProps {
+  readonly label: string
+  /** Seconds since 1970, growing. */
+  readonly times: readonly number[]
+  readonly series: readonly Series[]
+  readonly format: (value: number) => string
+  readonly height?: number
+  /** What the axis goes to at least; the values decide otherwise. */
+  readonly max?: number
+}
+
+export function Chart(props: ChartProps) {
+  const { label, series, height = 120, format } = props
+  const last = series.map((each) => `${each.label} ${format(each.values.findLast((value) => value !== null) ?? 0)}`)
+  // Other series are another drawing; other values of the same ones are not.
+  const shape = series.map((each) => `${each.label} ${each.color}`).join()
+  return (
+    <figure className="min-w-0">
+      <figcaption className="mb-1 text-[13px] text-soft">{label}</figcaption>
+      <div role="img" aria-label={`${label}: ${last.join(', ')} at last`}>
+        <Plot key={shape} {...props} height={height} />
+      </div>
+    </figure>
+  )
+}
+
+function Plot(props: ChartProps & { readonly height: number }) {
+  const place = useRef<HTMLDivElement>(null)
+  const plot = useRef<uPlot | null>(null)
+  const latest = useRef(props)
+  const { times, series, height } = props
+  useLayoutEffect(() => {
+    latest.current = props
+  })
+  useEffect(() => {
+    const element = place.current
+    if (element === null) return undefined
+    const make = (): void => {
+      plot.current?.destroy()
+      plot.current = new uPlot(optionsOf(latest, element, height), dataOf(latest.current), element)
+    }
+    make()
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
+    resized.observe(element)
+    // The colours are read when it is drawn.
+    const themed = new MutationObserver(make)
+    themed.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
+    const scheme = matchMedia('(prefers-color-scheme: dark)')
+    scheme.addEventListener('change', make)
+    return () => {
+      resized.disconnect()
+      themed.disconnect()
+      scheme.removeEventListener('change', make)
+      plot.current?.destroy()
+      plot.current = null
+    }
+  }, [height])
+  useEffect(() => plot.current?.setData(dataOf({ times, series })), [times, series])
+  return <div ref={place} className="min-w-0 overflow-hidden" style={{ height }} />
+}
+
+const dataOf = ({ times, series }: Pick<ChartProps, 'times' | 'series'>): uPlot.AlignedData => [
+  [...times],
+  ...series.map(({ values }) => [...values]),
+]
+
+function optionsOf(latest: { readonly current: ChartProps }, element: HTMLElement, height: number): uPlot.Options {
+  const token = (name: string): string => getComputedStyle(element).getPropertyValue(name).trim()
+  const { series, max = 0 } = latest.current
+  const axis = { stroke: token('--soft'), grid: { stroke: token('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui' }
+  return {
+    width: element.clientWidth,
+    height,
+    padding: [8, 0, 0, 0],
+    legend: { show: true, live: true },
+    cursor: { points: { size: 6 }, drag: { x: false, y: false } },
+    scales: { y: { range: (_, __, high) => [0, Math.max(high, max, 1e-9) * 1.05] } },
+    axes: [
+      { ...axis, size: 22, space: 70 },
+      { ...axis, size: 54, space: 28, values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)) },
+    ],
+    series: [
+      { value: (_, at) => (at === null ? '' : new Date(at * 1000).toLocaleTimeString()) },
+      ...series.map((each) => ({
+        label: each.label,
+        stroke: token(each.color),
+        width: 1.5,
+        spanGaps: false,
+        points: { show: false },
+        ...(each.isDashed === true ? { dash: [4, 4] } : {}),
+        value: (_: uPlot, value: number | null) => (value === null ? '–' : latest.current.format(value)),
+      })),
+    ],
+  }
+}

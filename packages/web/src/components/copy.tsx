@@ -1,0 +1,59 @@
+// What can be copied: short ids with the whole of them behind a click, and commands to paste.
+import { useEffect, useState } from 'react'
+import { shortId } from '../format/amounts.ts'
+import { Button } from './button.tsx'
+
+function useCopied(): [isCopied: boolean, copy: (text: string) => void] {
+  const [isCopied, setCopied] = useState(false)
+  useEffect(() => {
+    if (!isCopied) return undefined
+    const timer = setTimeout(() => setCopied(false), 1_500)
+    return () => clearTimeout(timer)
+  }, [isCopied])
+  return [isCopied, (text) => void writeClipboard(text).then(() => setCopied(true))]
+}
+
+/** Without https a browser has no clipboard to write to; a selection can still be copied. */
+async function writeClipboard(text: string): Promise<void> {
+  if (navigator.clipboard !== undefined) return await navigator.clipboard.writeText(text)
+  const area = Object.assign(document.createElement('textarea'), { value: text })
+  document.body.append(area)
+  area.select()
+  document.execCommand('copy')
+  area.remove()
+}
+
+/** An id or a digest: eight characters, all of it in the tooltip and on the clipboard. */
+export function ShortId({ id, what = 'id' }: { readonly id: string; readonly what?: string }) {
+  const [isCopied, copy] = useCopied()
+  return (
+    <button
+      type="button"
+      title={`${id}: click to copy`}
+      aria-label={`Copy ${what} ${id}`}
+      onClick={() => copy(id)}
+      className="rounded-md font-mono text-soft hover:text-ink"
+    >
+      {isCopied ? 'copied' : shortId(id)}
+    </button>
+  )
+}
+
+/** A command, or code, to paste elsewhere. */
+export function CopyBlock({ text, label }: { readonly text: string; readonly label: string }) {
+  const [isCopied, copy] = useCopied()
+  return (
+    <div className="relative rounded-md border bg-sunken">
+      <pre
+        tabIndex={0}
+        aria-label={label}
+        className="overflow-x-auto p-3 pr-20 font-mono text-[13px] whitespace-pre-wrap [overflow-wrap:anywhere]"
+      >
+        {text}
+      </pre>
+      <Button look="plain" className="absolute top-2 right-2" onClick={() => copy(text)} aria-label={`Copy ${label}`}>
+        {isCopied ? 'Copied' : 'Copy'}
+      </Button>
+    </div>
+  )
+}

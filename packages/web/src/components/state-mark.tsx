@@ -1,0 +1,31 @@
+// The five states there are, each with its own colour and its own sign: nobody has to tell colours apart.
+export type Tone = 'idle' | 'work' | 'wait' | 'good' | 'bad'
+
+export const toneText: Readonly<Record<Tone, string>> = {
+  idle: 'text-idle',
+  work: 'text-work',
+  wait: 'text-wait',
+  good: 'text-good',
+  bad: 'text-bad',
+}
+export const toneFill: Readonly<Record<Tone, string>> = {
+  idle: 'bg-idle',
+  work: 'bg-work',
+  wait: 'bg-wait',
+  good: 'bg-good',
+  bad: 'bg-bad',
+}
+const signs: Readonly<Record<Tone, string>> = { idle: '○', work: '↓', wait: '◔', good: '✓', bad: '✕' }
+
+/** A sign and a word. `hint` explains it to whoever points at it, or listens. */
+export function Pill({ tone, sign, hint, children }: { tone: Tone; sign?: string; hint?: string; children: string }) {
+  return (
+    <span title={hint} className={`inline-flex items-center gap-1 whitespace-nowrap ${toneText[tone]}`}>
+      <span aria-hidden className="inline-block w-3 text-center text-[0.85em]">
+        {sign ?? signs[tone]}
+      </span>
+      {children}
+      {hint !== undefined && <span className="sr-only">: {hint}</span>}
+    </span>
+  )
+}

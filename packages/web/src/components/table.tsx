@@ -1,0 +1,37 @@
+// A table whose rows can be walked through with j and k and opened with enter (app/keyboard.ts finds `data-row`).
+// On a narrow screen it scrolls by itself, never the page.
+import type { ComponentProps, ReactNode } from 'react'
+
+export interface TableProps {
+  readonly label: string
+  /** An empty name is a column of actions. */
+  readonly columns: readonly string[]
+  readonly children: ReactNode
+}
+
+export function Table({ label, columns, children }: TableProps) {
+  return (
+    <div className="overflow-x-auto rounded-md border bg-raised" tabIndex={-1}>
+      <table aria-label={label} className="w-full border-collapse text-left text-[13px]">
+        <thead className="text-soft">
+          <tr className="border-b">
+            {columns.map((column) => (
+              <th key={column} scope="col" className="px-3 py-1.5 font-normal whitespace-nowrap">
+                {column === '' ? <span className="sr-only">Actions</span> : column}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  )
+}
+
+export function Row({ className = '', ...rest }: ComponentProps<'tr'>) {
+  return <tr data-row="" {...rest} className={`border-b last:border-b-0 hover:bg-sunken ${className}`} />
+}
+
+export function Cell({ className = '', ...rest }: ComponentProps<'td'>) {
+  return <td {...rest} className={`px-3 py-2 align-top ${className}`} />
+}

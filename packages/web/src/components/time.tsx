@@ -1,0 +1,36 @@
+// Times for people, with the exact one on demand. One clock for the whole page.
+import { useSyncExternalStore } from 'react'
+import { formatDuration } from '../format/amounts.ts'
+
+const listeners = new Set<() => void>()
+let now = Date.now()
+let timer: ReturnType<typeof setInterval> | undefined
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  timer ??= setInterval(() => {
+    now = Date.now()
+    for (const each of listeners) each()
+  }, 1_000)
+  return () => {
+    listeners.delete(listener)
+    if (listeners.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
+}
+
+/** The time by now, to the second. */
+export function useNow(): number {
+  return useSyncExternalStore(subscribe, () => (timer === undefined ? (now = Math.floor(Date.now() / 1000) * 1000) : now))
+}
+
+/** `2 min ago`, `in 45 s`. */
+export function When({ at }: { readonly at: string }) {
+  const ms = Date.parse(at) - useNow()
+  return (
+    <time dateTime={at} title={new Date(at).toLocaleString()} className="whitespace-nowrap">
+      {ms > 999 ? `in ${formatDuration(ms)}` : ms > -1_500 ? 'now' : `${formatDuration(-ms)} ago`}
+    </time>
+  )
+}

@@ -1,0 +1,3 @@
+export function OperationDrawer() {
+  return null
+}

@@ -1,0 +1,3 @@
+export function OperationStrip() {
+  return null
+}

@@ -1,0 +1,47 @@
+// Amounts for people: short, with the exact value to be shown beside them on demand.
+const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'] as const
+
+/** `1.2 GB`: three figures at most. Decimal, as disks and downloads are sold; the exact value is in the tooltip. */
+export function formatBytes(bytes: number): string {
+  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), units.length - 1)
+  const value = bytes / 1000 ** power
+  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1).replace(/\.0$/, '')} ${units[power]}`
+}
+
+/** `61 of 80 GB`: one unit, that of the larger. */
+export function formatBytesOf(used: number, total: number): string {
+  const [, unit = 'B'] = formatBytes(total).split(' ')
+  const scale = 1000 ** units.findIndex((known) => known === unit)
+  const figure = (bytes: number): string =>
+    (bytes / scale >= 100 ? Math.round(bytes / scale) : (bytes / scale).toFixed(1).replace(/\.0$/, '')).toString()
+  return `${figure(used)} of ${figure(total)} ${unit}`
+}
+
+/** `45 s`, `2 min`, `1 h 5 min`, `3 d`: what a person would say. */
+export function formatDuration(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
+  if (seconds < 60) return `${seconds} s`
+  const minutes = Math.floor(seconds / 60)
+  if (minutes < 60) return minutes < 5 && seconds % 60 > 0 ? `${minutes} min ${seconds % 60} s` : `${minutes} min`
+  const hours = Math.floor(minutes / 60)
+  if (hours < 48) return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`
+  return `${Math.floor(hours / 24)} d`
+}
+
+/** `12`, `3.4`, `1,240`, `18k`. */
+export function formatCount(value: number): string {
+  if (value >= 100_000) return `${Math.round(value / 1000).toLocaleString('en')}k`
+  if (value >= 100 || Number.isInteger(value)) return Math.round(value).toLocaleString('en')
+  return value.toFixed(1).replace(/\.0$/, '')
+}
+
+export const plural = (count: number, one: string, many = `${one}s`): string => `${formatCount(count)} ${count === 1 ? one : many}`
+
+/** Eight characters tell ids and digests of one fleet apart. */
+export const shortId = (id: string): string => id.replace(/^sha256:/, '').slice(0, 8)
+
+/** `a, b and c`; more than `most` are counted. */
+export function listNames(names: readonly string[], most = 3): string {
+  const shown = names.length > most ? [...names.slice(0, most - 1), `${names.length - most + 1} more`] : names
+  return shown.length < 2 ? (shown[0] ?? '') : `${shown.slice(0, -1).join(', ')} and ${shown.at(-1)}`
+}

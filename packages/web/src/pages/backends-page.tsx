@@ -1,0 +1,9 @@
+import { Page } from '../components/page.tsx'
+
+export function BackendsPage() {
+  return (
+    <Page title="Backends">
+      <span />
+    </Page>
+  )
+}

@@ -1,0 +1,9 @@
+import { Page } from '../components/page.tsx'
+
+export function NewModelPage() {
+  return (
+    <Page title="NewModel">
+      <span />
+    </Page>
+  )
+}

@@ -1,0 +1,9 @@
+import { Page } from '../components/page.tsx'
+
+export function NodePage() {
+  return (
+    <Page title="Node">
+      <span />
+    </Page>
+  )
+}

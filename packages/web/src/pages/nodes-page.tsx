@@ -1,0 +1,9 @@
+import { Page } from '../components/page.tsx'
+
+export function NodesPage() {
+  return (
+    <Page title="Nodes">
+      <span />
+    </Page>
+  )
+}

@@ -1,0 +1,9 @@
+import { Page } from '../components/page.tsx'
+
+export function OverviewPage() {
+  return (
+    <Page title="Overview">
+      <span />
+    </Page>
+  )
+}

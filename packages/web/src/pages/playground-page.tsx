@@ -1,0 +1,9 @@
+import { Page } from '../components/page.tsx'
+
+export function PlaygroundPage() {
+  return (
+    <Page title="Playground">
+      <span />
+    </Page>
+  )
+}

@@ -1,0 +1,24 @@
+// How the web page is built (build.ts), and served while somebody works on it (`npm run dev:web`, beside a controller).
+import tailwindcss from '@tailwindcss/vite'
+import { defineConfig } from 'vite'
+
+const controller = process.env['MUSTER_URL'] ?? 'http://127.0.0.1:8080'
+const proxied = { target: controller, changeOrigin: true, headers: { origin: controller } }
+
+export default defineConfig({
+  root: import.meta.dirname,
+  plugins: [tailwindcss()],
+  build: {
+    emptyOutDir: true,
+    // Nothing is inlined: the page's own policy allows what comes from its own address and nothing else.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+    target: 'es2023',
+    rolldownOptions: {
+      // "use client" is a word to servers that render; there is none here.
+      onLog: (level, log, handle) => log.code !== 'MODULE_LEVEL_DIRECTIVE' && handle(level, log),
+    },
+  },
+  server: { proxy: { '/api': proxied, '/v1': proxied, '/login': proxied } },
+})
