@@ -24,7 +24,7 @@ export function Pill({ tone, sign, hint, children }: { tone: Tone; sign?: string
       <span aria-hidden className="inline-block w-3 text-center text-[0.85em]">
         {sign ?? signs[tone]}
       </span>
-      {children}
+      <span>{children}</span>
       {hint !== undefined && <span className="sr-only">: {hint}</span>}
     </span>
   )
