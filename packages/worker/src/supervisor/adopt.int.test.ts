@@ -7,7 +7,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { identifyProcess, type ProcessIdentity } from '@muster/host'
 import { Digest } from '@muster/protocol'
-import { freePort, makeTempDir, scriptedBackend, waitFor, type ScriptedLife } from '@muster/testkit'
+import { copyScriptedBackend, freePort, makeTempDir, waitFor, type ScriptedLife } from '@muster/testkit'
 import { describe, expect, it } from 'vitest'
 import { askState, loadOf, replicaId, startReplicas, type ReplicasWorld, type WorldOptions } from '../../test/replicas-world.ts'
 import { nodeId } from '../../test/operations-world.ts'
@@ -31,6 +31,9 @@ async function makePast(): Promise<Past> {
   const first = await startReplicas({ temp, root, isFresh: true })
   await first.replicas.stop()
   const { digest } = first
+  // Below the test's own directory, by which its processes are told from those of other tests.
+  const earlier = join(temp.path, 'earlier')
+  await copyScriptedBackend(earlier, { version: '1.0.0' })
   const run = ({ identity, port }: { identity: ProcessIdentity; port: number }): Run => ({
     process: identity,
     address: { kind: 'tcp', host: '127.0.0.1', port },
@@ -43,7 +46,7 @@ async function makePast(): Promise<Past> {
       const port = await freePort()
       const env = { MUSTER_REPLICA_ID: id, MUSTER_WORKER_ID: mark, MUSTER_MODEL_NAME: 'm', MUSTER_MODEL_OPTIONS: JSON.stringify(life) }
       const child = spawn(process.execPath, ['./server.mjs', '--addr', `127.0.0.1:${port}`], {
-        cwd: scriptedBackend,
+        cwd: earlier,
         env,
         detached: true,
         stdio: 'ignore',
