@@ -1,4 +1,5 @@
-// `npm test`: the tools the tests need, then everything `npm run check` looks at, then all tests.
+// `npm test`: the tools the tests need, then everything `npm run check` looks at, then all tests. Files that failed beside
+// others are run once more by themselves, and named: real processes that share two cores can starve each other.
 // Arguments go to vitest (`npm test -- packages/bus`); then only those tests run.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -9,6 +10,8 @@ import { environment, root, seconds } from './environment.ts'
 import { ensureTestTools } from './test-tools.ts'
 
 const slowestShown = 15
+/** More failed files than that have another cause than each other. */
+const mostAgain = 12
 
 /** The part of vitest's JSON report that is used here. */
 interface Report {
@@ -28,17 +31,34 @@ const chosen = process.argv.slice(2)
 
 if (!ensureTestTools()) process.exit(1)
 const failedChecks = chosen.length === 0 ? await runChecks() : []
-const { exitCode, report } = await runVitest(chosen)
+const { exitCode, report, alone } = chosen.length === 0 ? await runTwice() : { ...(await runVitest(chosen)), alone: [] }
 const counts = summarise(report)
 console.log(`\ntotal: ${seconds(performance.now() - started)}`)
 if (failedChecks.length > 0) console.log(`failed checks: ${failedChecks.join(', ')}`)
 if (exitCode !== 0 && counts.failed === 0) console.log('vitest failed outside of any test, see above')
+if (alone.length > 0) console.log(`run a second time, alone: ${alone.join(', ')}`)
 if (counts.passed + counts.failed === 0) console.log('no test was run')
 console.log(`${counts.passed} passed, ${counts.failed} failed${counts.skipped === 0 ? '' : `, ${counts.skipped} skipped`}`)
 const isGood = exitCode === 0 && failedChecks.length === 0 && counts.failed === 0 && counts.passed > 0
 process.exitCode = isGood ? 0 : 1
 
-async function runVitest(args: readonly string[]): Promise<{ exitCode: number | null; report: Report }> {
+interface Run {
+  readonly exitCode: number | null
+  readonly report: Report
+}
+
+async function runTwice(): Promise<Run & { alone: readonly string[] }> {
+  const first = await runVitest([])
+  const failed = first.report.testResults.filter(({ status }) => status === 'failed').map(({ name }) => name)
+  const names = failed.map((name) => relative(root, name))
+  if (failed.length === 0 || failed.length > mostAgain) return { ...first, alone: [] }
+  console.log(`\nonce more, alone: ${names.join(', ')}`)
+  const second = await runVitest([...names, '--no-file-parallelism', '--retry=0'])
+  const kept = first.report.testResults.filter(({ name }) => !failed.includes(name))
+  return { exitCode: second.exitCode, report: { testResults: [...kept, ...second.report.testResults] }, alone: names }
+}
+
+async function runVitest(args: readonly string[]): Promise<Run> {
   const directory = mkdtempSync(join(tmpdir(), 'muster-report-'))
   const reportFile = join(directory, 'report.json')
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${reportFile}`]
