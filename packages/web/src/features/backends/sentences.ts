@@ -1,0 +1,69 @@
+// What is said of backends in words. Pure.
+import type { BackendView, OperationView, UpgradeView } from '@muster/protocol'
+import { listNames, plural, shortId } from '../../format/amounts.ts'
+
+type Build = Readonly<{ version: string; digest: string }>
+
+/** `1.2`; a build without a version goes by its digest. */
+export const buildName = ({ version, digest }: Build): string => version || (digest === '' ? 'unknown build' : shortId(digest))
+
+/** Of all nodes, each once: `1.2`, `1.2 and 1.3`. */
+export const buildNames = (builds: readonly Build[]): string => listNames([...new Set(builds.map(buildName))].toSorted(byNumbers))
+
+const byNumbers = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
+
+export type Upgrades = Readonly<Record<string, UpgradeView>>
+
+/** Something newer is on offer; otherwise nodes merely differ. */
+export const isNewer = ({ installed_digest, available_digest, installed_version, available_version }: UpgradeView): boolean =>
+  available_digest !== '' && installed_digest !== ''
+    ? available_digest !== installed_digest
+    : available_version !== '' && available_version !== installed_version
+
+/** `llama 1.2 → 1.3`; builds of one version are told apart by their digests. */
+export function upgradeWords(name: string, upgrade: UpgradeView): string {
+  if (!isNewer(upgrade)) return `${name} ${buildName(installedOf(upgrade))} (${driftWords(upgrade.node_drift.length)})`
+  const [before, after] = [installedOf(upgrade), availableOf(upgrade)]
+  const isSameVersion = buildName(before) === buildName(after)
+  return isSameVersion
+    ? `${name} ${buildName(before)}, build ${shortId(before.digest)} → ${shortId(after.digest)}`
+    : `${name} ${buildName(before)} → ${buildName(after)}`
+}
+
+export const installedOf = (upgrade: UpgradeView): Build => ({ version: upgrade.installed_version, digest: upgrade.installed_digest })
+export const availableOf = (upgrade: UpgradeView): Build => ({ version: upgrade.available_version, digest: upgrade.available_digest })
+
+export const driftWords = (count: number): string => `${plural(count, 'node has', 'nodes have')} another build`
+
+const mostNamed = 4
+
+/** `3 backends have updates: llama 1.2 → 1.3, …`; empty when there is none. */
+export function upgradesSentence(upgrades: Upgrades): string {
+  const all = Object.entries(upgrades).toSorted(([a], [b]) => byNumbers(a, b))
+  if (all.length === 0) return ''
+  const named = all.slice(0, mostNamed).map(([name, upgrade]) => upgradeWords(name, upgrade))
+  const more = all.length > mostNamed ? ` and ${all.length - mostNamed} more` : ''
+  return `${plural(all.length, 'backend has an update', 'backends have updates')}: ${named.join(', ')}${more}.`
+}
+
+/** Names of those of them that an operation is about to bring up to date. */
+export const beingUpgraded = (upgrades: Upgrades, active: readonly OperationView[]): string[] => [
+  ...new Set(
+    active.flatMap(({ kind, backend }) => (kind === 'backend.upgrade' && backend !== null && backend in upgrades ? [backend] : [])),
+  ),
+]
+
+/** The first sentence of the page. */
+export function pageSentence(backends: readonly BackendView[], upgrades: Upgrades): string {
+  if (backends.length === 0) return 'No backend is installed yet.'
+  const nodes = new Set(backends.flatMap((backend) => backend.nodes.map(({ node_id: id }) => id)))
+  const said = [`${plural(backends.length, 'backend')} on ${plural(nodes.size, 'node')}.`]
+  const count = Object.keys(upgrades).length
+  if (count === 0) said.push(backends.length === 1 ? 'It is up to date.' : 'All are up to date.')
+  else said.push(`${count === backends.length && count > 1 ? 'All' : count} ${count === 1 ? 'has an update' : 'have updates'}.`)
+  const away = new Set(backends.flatMap((backend) => backend.nodes.flatMap((node) => (isAway(node.node_status) ? [node.node_name] : []))))
+  if (away.size > 0) said.push(`${listNames([...away].toSorted(byNumbers))} ${away.size === 1 ? 'is' : 'are'} away: shown as last seen.`)
+  return said.join(' ')
+}
+
+export const isAway = (status: string): boolean => status === 'offline' || status === 'unhealthy'
