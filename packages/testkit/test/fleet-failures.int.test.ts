@@ -70,6 +70,16 @@ describe('a model that does not come up', { timeout: 60_000 }, () => {
       { node_name: 'one', eligible: false, reason: expect.stringContaining('no-such-backend') },
     ])
   })
+
+  it('a placement is told as if its scheduling were another, and stays what it is', async () => {
+    await world.putModel('previewed')
+    const path = '/api/models/previewed/placement'
+    const preview = await world.api.post(path, { scheduling: { node_selector: { gpu: 'yes' } } })
+    expect(preview).toMatchObject({ status: 200, body: { nodes: [{ node_name: 'one', eligible: false, excluded_by: 'selector' }] } })
+    const now = await world.api.get(path)
+    expect(now.body).toMatchObject({ nodes: [{ node_name: 'one', eligible: true }] })
+    expect((await world.api.post(path, { scheduling: {} })).body).toEqual(now.body)
+  })
 })
 
 describe('an answer that goes wrong', { timeout: 60_000 }, () => {

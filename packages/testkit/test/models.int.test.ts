@@ -82,6 +82,42 @@ describe('a configuration', () => {
   })
 })
 
+describe('a configuration that is only looked at', () => {
+  const validate = (text: string, query = '', type = 'application/yaml') =>
+    world.api().call('POST', `/api/models/validate${query}`, { raw: text, headers: { 'content-type': type } })
+
+  it('is told what it means, as YAML or JSON, and nothing is stored', async () => {
+    const text = 'name: looked-at\nbackend: llama\ncontext_size: 5\n'
+    const looked = await validate(text)
+    expect(looked).toMatchObject({ status: 200, body: { valid: true, config: { name: 'looked-at', context_size: 5, files: [] } } })
+    const json = await validate('{"backend":"llama","context_size":5}', '?name=looked-at', 'application/json')
+    expect(json.body).toEqual(looked.body)
+    expect((await world.api().get('/api/models/looked-at')).status).toBe(404)
+    expect((await yaml('looked-at', text)).body['revision']).toBe(looked.body['revision'])
+  })
+
+  it.each([
+    ['an unknown key', 'name: x\nbackend: llama\ncontext_sise: 5', { line: 3, key: 'context_sise', closest: 'context_size' }],
+    ['no name', 'backend: llama', { key: 'name' }],
+    ['something that is not YAML', 'name: x\nbackend: [', { line: 2 }],
+    ['a list', '- a', { key: '' }],
+    ['nothing', '', { key: '' }],
+  ])('says what is wrong, and where: %s', async (_, text, problem) => {
+    expect(await validate(text)).toMatchObject({ status: 200, body: { valid: false, problems: [problem] } })
+  })
+
+  it('is held to the name it is meant for, and to the size that is kept', async () => {
+    expect((await validate('name: a\nbackend: llama', '?name=b')).body).toMatchObject({
+      valid: false,
+      problems: [{ line: 1, key: 'name' }],
+    })
+    const message = expect.stringContaining('at most') as string
+    expect((await validate(`name: a\n#${'x'.repeat(1_100_000)}`)).body).toMatchObject({ valid: false, problems: [{ message }] })
+    expect((await validate('#'.repeat(9 * 2 ** 20))).status).toBe(413)
+    expect((await validate('x', '', 'text/html')).status).toBe(415)
+  })
+})
+
 it('scheduling changes nothing of its meaning, and is refused as strictly', async () => {
   const { body } = await world.api().put('/api/models/scheduled', { backend: 'llama' })
   const put = (scheduling: object) => world.api().put('/api/models/scheduled/scheduling', scheduling)
@@ -94,6 +130,9 @@ it('scheduling changes nothing of its meaning, and is refused as strictly', asyn
   for (const wrong of [{ min_replicas: 5, max_replicas: 4 }, { replicas: 'all', min_replicas: 1 }, { minimum: 1 }, { policy: 'random' }])
     expect((await put(wrong)).status).toBe(400)
   expect((await world.api().put('/api/models/nobody/scheduling', {})).status).toBe(404)
+  const preview = (name: string, scheduling: object) => world.api().post(`/api/models/${name}/placement`, { scheduling })
+  expect((await preview('scheduled', { min_replicas: 5, max_replicas: 4 })).status).toBe(400)
+  expect((await preview('nobody', {})).status).toBe(404)
 })
 
 it('is told to everybody who listens, on every controller', async () => {

@@ -1,6 +1,6 @@
 // /api/models: what is to be served, how it is configured, and how it is.
-import { modelRoutes as routes, type ModelName, type ModelView } from '@muster/protocol'
-import type { ConfigFormat } from '../models/config-text.ts'
+import { modelRoutes as routes, type ModelName, type ModelView, type ValidatedConfig } from '@muster/protocol'
+import { UnreadableConfig, type ConfigFormat } from '../models/config-text.ts'
 import { InvalidConfig, parseConfig } from '../models/parse-config.ts'
 import { revisionOf } from '../models/revision.ts'
 import type { ShowModels } from '../models/show-models.ts'
@@ -40,6 +40,9 @@ export function modelEndpoints({ models, show, wake }: ModelEndpointDeps): Endpo
       await wake(name)
       return new Answer(put.outcome === 'created' ? 201 : 200, await view(name))
     }),
+    endpoint(routes.validate, async ({ query: { name }, headers, request }) =>
+      validated(await readText(request), { name: name ?? null, format: formatOf(headers) }),
+    ),
     endpoint(routes.scheduling, async ({ params: { name }, body }) => {
       if (!(await models.setScheduling(name, body))) throw noSuchModel(name)
       await wake(name)
@@ -79,6 +82,22 @@ function parsed(text: string, about: Parameters<typeof parseConfig>[1]): ReturnT
     throw error
   }
 }
+
+/** What `put` would say of it. */
+function validated(text: string, about: Parameters<typeof parseConfig>[1]): ValidatedConfig {
+  try {
+    const config = parseConfig(text, about)
+    return { valid: true, revision: revisionOf(config), config }
+  } catch (error) {
+    const { message } = error instanceof Error ? error : { message: '' }
+    if (error instanceof UnreadableConfig) return { valid: false, problems: [{ message, ...lineOf(error) }] }
+    if (!(error instanceof InvalidConfig)) throw error
+    const { key, closest } = error.problem
+    return { valid: false, problems: [{ message, key, ...lineOf(error.problem), ...(closest === undefined ? {} : { closest }) }] }
+  }
+}
+
+const lineOf = ({ line }: { line: number | null }): { line?: number } => (line === null ? {} : { line })
 
 /** With or without quotes; `*` is any that exists. */
 function expectedOf(headers: Headers): string | null {

@@ -1,5 +1,5 @@
 // Which processes serve a model, or run on a node, and where a model could go.
-import { FleetError, modelRoutes, nodeRoutes, type ModelName, type ReplicaId } from '@muster/protocol'
+import { FleetError, modelRoutes, nodeRoutes, type ModelConfig, type ModelName, type PlacementView, type ReplicaId } from '@muster/protocol'
 import type { Place } from '../placement/candidates.ts'
 import { viewNowhere, viewPlacement } from '../placement/view.ts'
 import { viewReplica } from '../replicas/view.ts'
@@ -23,23 +23,26 @@ export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: Re
     if (model === null) throw notFound(`there is no model ${name}; GET /api/models lists them`)
     return model
   }
+  const placementOf = async (config: ModelConfig): Promise<PlacementView> => {
+    try {
+      const { placement } = await place({ config, purpose: 'serve', avoid: null, pin: null })
+      const victims = await replicas.listByIds(placement.eviction?.victims ?? [])
+      return viewPlacement(placement, victims)
+    } catch (error) {
+      if (!(error instanceof FleetError)) throw error
+      // What speaks against it everywhere, as that no gallery has its backend, is said of every node.
+      return viewNowhere(await nodes.list(), error.failure)
+    }
+  }
   return [
     endpoint(modelRoutes.replicas, async ({ params: { name } }) => {
       await find(name)
       return { replicas: (await replicas.listOfModel(name)).map((replica) => viewReplica(replica, inFlight)) }
     }),
-    endpoint(modelRoutes.placement, async ({ params: { name } }) => {
-      const { config } = await find(name)
-      try {
-        const { placement } = await place({ config, purpose: 'serve', avoid: null, pin: null })
-        const victims = await replicas.listByIds(placement.eviction?.victims ?? [])
-        return viewPlacement(placement, victims)
-      } catch (error) {
-        if (!(error instanceof FleetError)) throw error
-        // What speaks against it everywhere, as that no gallery has its backend, is said of every node.
-        return viewNowhere(await nodes.list(), error.failure)
-      }
-    }),
+    endpoint(modelRoutes.placement, async ({ params: { name } }) => await placementOf((await find(name)).config)),
+    endpoint(modelRoutes.placementPreview, async ({ params: { name }, body: { scheduling } }) =>
+      placementOf({ ...(await find(name)).config, scheduling }),
+    ),
     endpoint(nodeRoutes.models, async ({ params: { id } }) => {
       if ((await nodes.find(id)) === null) throw notFound(`there is no node ${id}; GET /api/nodes lists them`)
       return { replicas: (await replicas.listOfNode(id)).map((replica) => viewReplica(replica, inFlight)) }

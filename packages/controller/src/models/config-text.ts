@@ -16,7 +16,18 @@ const maxDepth = 32
 /** Values after all aliases are followed. */
 const maxValues = 20_000
 
-/** Throws FleetError `invalid` with the line. */
+/** It is neither YAML nor JSON, or more than is read. */
+export class UnreadableConfig extends FleetError {
+  readonly line: number | null
+
+  constructor(line: number | null, problem: string) {
+    const where = line === null ? '' : `line ${line}: `
+    super({ code: 'invalid', retry: 'never', message: `the configuration can't be read: ${where}${problem}` })
+    this.line = line
+  }
+}
+
+/** Throws UnreadableConfig. */
 export function readConfigText(text: string, format: ConfigFormat): ConfigText {
   if (text.length > maxChars) throw refusal(null, `it has ${text.length} characters; at most ${maxChars} are read`)
   const json = format === 'json' ? parseJson(text) : undefined
@@ -128,7 +139,4 @@ function lineAt(document: Document.Parsed, path: readonly PropertyKey[], line: (
   return found
 }
 
-function refusal(line: number | null, problem: string): FleetError {
-  const where = line === null ? '' : `line ${line}: `
-  return new FleetError({ code: 'invalid', retry: 'never', message: `the configuration can't be read: ${where}${problem}` })
-}
+const refusal = (line: number | null, problem: string): UnreadableConfig => new UnreadableConfig(line, problem)

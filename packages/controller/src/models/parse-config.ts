@@ -21,19 +21,22 @@ export class InvalidConfig extends Error {
   }
 }
 
-/** `name`: as the path says; a name in the text must be the same. Throws InvalidConfig, or FleetError when it can't be read at all. */
-export function parseConfig(text: string, { name, format }: { name: ModelName; format: ConfigFormat }): ModelConfig {
+/**
+ * `name`: as the path says, and a name in the text must be the same; null: the text has to say it.
+ * Throws InvalidConfig, or UnreadableConfig when it can't be read at all.
+ */
+export function parseConfig(text: string, { name, format }: { name: ModelName | null; format: ConfigFormat }): ModelConfig {
   const read = readConfigText(text, format)
   if (typeof read.value !== 'object' || read.value === null || Array.isArray(read.value))
     throw new InvalidConfig('a model configuration is a mapping of keys and values', { key: '', line: null })
-  return checkConfig({ name, ...read.value }, { name, lineOf: read.lineOf })
+  return checkConfig(name === null ? read.value : { name, ...read.value }, { name, lineOf: read.lineOf })
 }
 
 /** The same for values that are there already, as of a gallery. */
-export function checkConfig(value: object, { name, lineOf }: { name: ModelName; lineOf: ConfigText['lineOf'] }): ModelConfig {
+export function checkConfig(value: object, { name, lineOf }: { name: ModelName | null; lineOf: ConfigText['lineOf'] }): ModelConfig {
   const parsed = ModelConfig.safeParse(value)
   if (!parsed.success) throw explain(parsed.error, lineOf)
-  if (parsed.data.name !== name)
+  if (name !== null && parsed.data.name !== name)
     throw invalid(
       `the name ${JSON.stringify(parsed.data.name)} differs from the one in the path, ${JSON.stringify(name)}`,
       ['name'],

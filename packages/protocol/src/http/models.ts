@@ -155,6 +155,21 @@ export const OfferedModel = ModelGalleryEntry.omit({ config: true, files: true }
 })
 export type OfferedModel = z.infer<typeof OfferedModel>
 
+export const ConfigProblem = z.object({
+  message: z.string(),
+  line: z.number().optional(),
+  key: z.string().optional(),
+  /** The known key that an unknown one is closest to. */
+  closest: z.string().optional(),
+})
+export type ConfigProblem = z.infer<typeof ConfigProblem>
+
+export const ValidatedConfig = z.discriminatedUnion('valid', [
+  z.object({ valid: z.literal(true), revision: z.string(), config: ModelConfig }),
+  z.object({ valid: z.literal(false), problems: z.array(ConfigProblem) }),
+])
+export type ValidatedConfig = z.infer<typeof ValidatedConfig>
+
 const params = z.object({ name: ModelName })
 const accepted = z.object({ operation_id: OperationId })
 
@@ -181,6 +196,15 @@ export const modelRoutes = {
     body: z.object({ model: ModelName }),
     response: accepted,
     status: 202,
+  }),
+  validate: route({
+    method: 'POST',
+    path: '/api/models/validate',
+    access: 'read',
+    summary: 'What a PUT of this configuration, JSON or YAML, would say; nothing is stored',
+    /** As the path of the PUT would have it; the text has to say it otherwise. */
+    query: z.object({ name: ModelName.optional() }),
+    response: ValidatedConfig,
   }),
   get: route({ method: 'GET', path: '/api/models/:name', access: 'read', summary: 'One model', params, response: ModelView }),
   put: route({
@@ -260,6 +284,15 @@ export const modelRoutes = {
     access: 'read',
     summary: 'Which nodes it could run on, and why not on the others',
     params,
+    response: PlacementView,
+  }),
+  placementPreview: route({
+    method: 'POST',
+    path: '/api/models/:name/placement',
+    access: 'read',
+    summary: 'The same as if it had this scheduling; nothing is stored',
+    params,
+    body: z.object({ scheduling: Scheduling }),
     response: PlacementView,
   }),
 }
