@@ -77,7 +77,11 @@ const dataOf = ({ times, series }: Pick<ChartProps, 'times' | 'series'>): uPlot.
 ]
 
 function optionsOf(latest: { readonly current: ChartProps }, element: HTMLElement, height: number): uPlot.Options {
-  const token = (name: string): string => getComputedStyle(element).getPropertyValue(name).trim()
+  const token = (name: string): string => {
+    // A canvas knows no tokens: the browser is asked what one is here and now.
+    element.style.color = `var(${name})`
+    return getComputedStyle(element).color
+  }
   const { series, max = 0 } = latest.current
   const axis = { stroke: token('--soft'), grid: { stroke: token('--line'), width: 1 }, ticks: { show: false }, font: '11px system-ui' }
   return {
