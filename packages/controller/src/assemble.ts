@@ -22,6 +22,7 @@ import { eventEndpoints } from './http/events.ts'
 import { galleryEndpoints } from './http/galleries.ts'
 import { createInferenceHandler } from './http/inference.ts'
 import { errorEvent } from './http/inference-answer.ts'
+import { joinTokenEndpoints } from './http/join-tokens.ts'
 import { keyEndpoints } from './http/keys.ts'
 import { loginEndpoints } from './http/login.ts'
 import { modelApi } from './http/model-api.ts'
@@ -41,6 +42,7 @@ import { createInventory } from './inventory/create-inventory.ts'
 import { createMetrics, refreshMetrics, type Metrics } from './metrics.ts'
 import { createFilesFor } from './models/files-for.ts'
 import { createModels } from './models/create-models.ts'
+import { createNodeHistory, type NodeHistory } from './nodes/history.ts'
 import { createMembership } from './nodes/membership.ts'
 import { createProber } from './nodes/probe.ts'
 import { PulseLoop } from './nodes/pulse-loop.ts'
@@ -160,7 +162,9 @@ function createParts(foundation: Foundation) {
   }
   const hub = createEventHub({ feed, changes: store.changes, readers, log })
   operations.tellTo(hub)
-  const pulse = pulseOf(foundation, { metrics, hub, probeUnproven: prober.probeUnproven })
+  const history = createNodeHistory({ clock })
+  feed.listen(({ changes }) => changes.forEach(({ kind, id: node, deleted }) => kind === 'node' && deleted && history.forget(node)))
+  const pulse = pulseOf(foundation, { metrics, hub, history, probeUnproven: prober.probeUnproven })
   const membership = membershipOf(foundation, feed)
   const scaling = scalingOf(foundation, { pulse, inFlight: loads.inFlight })
   const serving = createServing({
@@ -171,18 +175,24 @@ function createParts(foundation: Foundation) {
   const own = { id, version, url: foundation.url }
   const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
   return {
-    ...{ metrics, feed, principals, principalWatch, prober, pulse, inventory, membership },
+    ...{ metrics, feed, principals, principalWatch, prober, pulse, history, inventory, membership },
     ...{ hub, housekeeping, models, operations, rollouts, planners, wishes, loads, serving, scaling },
   }
 }
 
-type PulseParts = Readonly<{ metrics: Metrics; hub: EventHub; probeUnproven: (signal: AbortSignal) => Promise<void> }>
+type PulseParts = Readonly<{
+  metrics: Metrics
+  hub: EventHub
+  history: NodeHistory
+  probeUnproven: (signal: AbortSignal) => Promise<void>
+}>
 
-function pulseOf({ settings, store, connected, clock, log }: Foundation, { metrics, hub, probeUnproven }: PulseParts): PulseLoop {
+function pulseOf({ settings, store, connected, clock, log }: Foundation, { metrics, hub, history, probeUnproven }: PulseParts): PulseLoop {
   const ticker = createTicker({ hub, clock })
   return new PulseLoop({
     ...{ bus: connected.bus, pulses: store.pulses, probeUnproven, clock, log },
     silence: { nodeTimeoutMs: settings.nodeTimeout, offlineAfterMs: settings.nodeOfflineAfter },
+    onBeat: history.note,
     onTick: ({ attention, reported }) => {
       metrics.attentive.set(attention.since === null ? 0 : 1)
       metrics.beats.inc(reported.length)
@@ -268,7 +278,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
   const { settings, store, connected, builtin, clock, log, stopping, url } = foundation
   const { metrics, loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, wishes } = parts
   const endpoints: Endpoint[] = [
-    ...nodeEndpoints({ nodes: store.nodes, intents: store.intents }),
+    ...nodeEndpoints({ nodes: store.nodes, intents: store.intents, history: parts.history }),
     ...replicaEndpoints({ ...store, inFlight: loads.inFlight, place: loads.place }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
@@ -294,6 +304,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     }),
     ...modelApi({ store, models: parts.models, learn: parts.serving.inference.learn }),
     ...keyEndpoints({ access: store.access }),
+    ...joinTokenEndpoints({ access: store.access, busKind: connected.bus.kind, url }),
     ...loginEndpoints({ access: store.access, principals, url, isStarted }),
     ...eventEndpoints({ hub, clock, principalWatch }),
     ...openAiEndpoints(parts.serving.inference),

@@ -197,6 +197,18 @@ describe('identity', () => {
     }
   })
 
+  it('a join token that an administrator makes lets a key in, to wait for approval', async () => {
+    const made = await cluster.api.post('/api/join-tokens', {})
+    expect(made).toMatchObject({
+      status: 201,
+      body: { url: expect.stringMatching(/^http:/), token: expect.stringMatching(/^muster_join_/) },
+    })
+    expect(Date.parse(String(made.body['expires_at'])) - Date.now()).toBeGreaterThan(3_500_000)
+    const joined = await createNodeCaller(cluster.url).register({ token: String(made.body['token']) })
+    expect(joined).toMatchObject({ status: 201, body: { status: 'pending' } })
+    expect((await createNodeCaller(cluster.url).register({ token: joinToken })).status).toBe(201) // the lasting one still does
+  })
+
   it('a signature from another time is refused with the time here', async () => {
     const key = createNodeKey()
     const { signRequest } = await import('@muster/host')
@@ -300,6 +312,25 @@ describe('a legacy worker, which heartbeats over HTTP', () => {
   })
 })
 
+describe('the last hour of a node', () => {
+  it('is what was heard of it, by its budget, and is gone with it', async () => {
+    const { node, id } = await join('watched')
+    const historyOf = async () => (await cluster.api.get(`/api/nodes/${id}/history`)).body
+    expect(await historyOf()).toEqual({ interval_seconds: 15, samples: [] })
+    const resources = { total_vram: 1_000, available_vram: 700, available_ram: 5, gpu_vendor: 'nvidia' }
+    await node.post(`/api/node/${id}/heartbeat`, { incarnation: node.incarnation, resources, in_flight: 3 })
+    const said = { available_ram: 5, available_disk: null, in_flight: 3 }
+    expect(await historyOf()).toMatchObject({ samples: [{ ...said, available_vram: 700, at: expect.stringMatching(/^\d{4}-/) }] })
+    await waitFor(async () => (await cluster.api.get(`/api/nodes/${id}`)).body['last_seen_at'] !== null, {
+      what: 'the report to be written',
+    })
+    await cluster.api.put(`/api/nodes/${id}/vram-budget`, { value: '80%' })
+    expect(await historyOf()).toMatchObject({ samples: [{ ...said, available_vram: 500 }] })
+    expect((await cluster.api.call('DELETE', `/api/nodes/${id}`)).status).toBe(204)
+    expect(await cluster.api.get(`/api/nodes/${id}/history`)).toMatchObject({ status: 404 })
+  })
+})
+
 describe('a bus inside the process', () => {
   it('lets no foreign worker in, and tells it what to run', async () => {
     const directory = await makeTempDir()
@@ -311,6 +342,7 @@ describe('a bus inside the process', () => {
     })
     const answer = await createNodeCaller(alone.url).register({ token: joinToken })
     expect(answer).toMatchObject({ status: 409, body: { error: { code: 'bus_is_local', message: expect.stringMatching(/--nats-url/) } } })
+    expect(await alone.api.post('/api/join-tokens', {})).toMatchObject({ status: 409, body: answer.body })
     await alone.stop()
     await database.drop()
     await directory.remove()

@@ -7,6 +7,7 @@ import { statusOf } from '../nodes/view.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { Answer, endpoint, type Call, type Endpoint, type Signer } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
+import { busIsLocal } from './join-tokens.ts'
 
 export interface NodeAgentDeps {
   readonly membership: Membership
@@ -27,12 +28,7 @@ const refusals = {
     new HttpError(429, 'too_many_pending', 'too many nodes wait for approval; approve or remove some first', {
       headers: { 'retry-after': '60' },
     }),
-  bus_is_local: () =>
-    new HttpError(
-      409,
-      'bus_is_local',
-      'this controller runs on one machine with its bus inside its own process, so no other machine can join; start nats-server and run it with "muster up --nats-url nats://HOST:4222 --host 0.0.0.0" (or "muster controller --database-url U --nats-url U"), then join again',
-    ),
+  bus_is_local: busIsLocal,
   deleted_meanwhile: () =>
     new HttpError(503, 'deleted_meanwhile', 'this node was deleted while it registered; register again', {
       headers: { 'retry-after': '1' },

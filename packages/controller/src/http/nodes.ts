@@ -2,7 +2,9 @@
 import { nodeRoutes as routes, type NodeId, type NodeView } from '@muster/protocol'
 import { checkOverrides, effectiveLabels, patchLabels, replaceLabels, type Overrides } from '../nodes/labels.ts'
 import { viewIntent } from '../nodes/intent-view.ts'
+import { historyIntervalSeconds, type NodeHistory } from '../nodes/history.ts'
 import { viewOf } from '../nodes/view.ts'
+import { applyVramBudget } from '../nodes/vram-budget.ts'
 import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { nameOf } from '../auth/principal-name.ts'
@@ -11,7 +13,13 @@ import { HttpError, notFound } from './http-error.ts'
 
 const noSuchNode = (id: NodeId): HttpError => notFound(`there is no node ${id}; GET /api/nodes lists them`)
 
-export function nodeEndpoints({ nodes, intents }: { nodes: NodeStore; intents: IntentStore }): Endpoint[] {
+export interface NodeEndpointDeps {
+  readonly nodes: NodeStore
+  readonly intents: IntentStore
+  readonly history: NodeHistory
+}
+
+export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): Endpoint[] {
   async function get(id: NodeId): Promise<NodeRecord> {
     const node = await nodes.find(id)
     if (node === null) throw noSuchNode(id)
@@ -68,6 +76,7 @@ export function nodeEndpoints({ nodes, intents }: { nodes: NodeStore; intents: I
       return await view(params.id)
     }),
     ...backendsOfNode(get, intents),
+    historyOfNode(get, history),
   ]
 }
 
@@ -83,4 +92,16 @@ function backendsOfNode(get: (id: NodeId) => Promise<NodeRecord>, intents: Inten
       return { intents: node.nodeType === 'agent' ? [] : rows.map((row) => viewIntent(row, node)) }
     }),
   ]
+}
+
+/** By today's budget, as everything else that is shown of its memory. */
+function historyOfNode(get: (id: NodeId) => Promise<NodeRecord>, history: NodeHistory): Endpoint {
+  return endpoint(routes.history, async ({ params }) => {
+    const { resources, vramBudget } = await get(params.id)
+    const samples = history.read(params.id).map((sample) => {
+      const { available_vram } = applyVramBudget({ ...resources, available_vram: sample.available_vram }, vramBudget)
+      return { ...sample, available_vram }
+    })
+    return { interval_seconds: historyIntervalSeconds, samples }
+  })
 }

@@ -43,6 +43,7 @@ function world() {
     log: silentLog,
     silence: { nodeTimeoutMs, offlineAfterMs: 600_000 },
     probeUnproven: async () => undefined,
+    onBeat: () => undefined,
     onTick: () => undefined,
   })
   return {

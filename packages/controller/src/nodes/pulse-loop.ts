@@ -25,6 +25,8 @@ export interface PulseLoopDeps {
   readonly silence: Omit<SilenceLimits, 'maxClockJumpMs'>
   /** Asks nodes that have to answer a command before they count as healthy. */
   readonly probeUnproven: (signal: AbortSignal) => Promise<void>
+  /** Each heartbeat, as it is heard. */
+  readonly onBeat: (beat: Reported) => void
   readonly onTick: (report: { attention: Attention; reported: readonly NodeId[] }) => void
 }
 
@@ -92,6 +94,7 @@ export class PulseLoop {
     if (this.#waiting.size >= maxRemembered) this.#waiting.clear()
     this.#waiting.set(keyOf(beat), { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
     if (this.#heard.get(beat.node_id) !== beat.incarnation) this.#hurry.wake()
+    this.#deps.onBeat(beat)
   }
 
   async #flush(): Promise<void> {

@@ -67,14 +67,32 @@ export class AccessStore {
   }
 
   async hasJoinToken(secretSha256: string): Promise<boolean> {
-    const row = await this.#db.selectFrom('join_tokens').select('created_at').where('secret_sha256', '=', secretSha256).executeTakeFirst()
+    const row = await this.#db
+      .selectFrom('join_tokens')
+      .select('created_at')
+      .where('secret_sha256', '=', secretSha256)
+      .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', sql<string>`now()`)]))
+      .executeTakeFirst()
     return row !== undefined
   }
 
+  /** A further one, for a while. */
+  async insertJoinToken(secretSha256: string, validMs: number): Promise<string> {
+    const row = await this.#db
+      .insertInto('join_tokens')
+      .values({ secret_sha256: secretSha256, expires_at: sql<string>`now() + make_interval(secs => ${validMs / 1000})` })
+      .returning('expires_at')
+      .executeTakeFirstOrThrow()
+    if (row.expires_at === null) throw new Error('a join token for a while has no end')
+    return row.expires_at
+  }
+
+  /** Of those that stay: a cluster needs one. */
   async countJoinTokens(): Promise<number> {
     const row = await this.#db
       .selectFrom('join_tokens')
       .select((e) => e.fn.countAll<number>().as('tokens'))
+      .where('expires_at', 'is', null)
       .executeTakeFirstOrThrow()
     return row.tokens
   }
@@ -138,6 +156,10 @@ export class AccessStore {
       .execute()
     await this.#db
       .deleteFrom('login_links')
+      .where('expires_at', '<=', sql<string>`now()`)
+      .execute()
+    await this.#db
+      .deleteFrom('join_tokens')
       .where('expires_at', '<=', sql<string>`now()`)
       .execute()
   }

@@ -170,6 +170,7 @@ END),
 create table join_tokens (
   secret_sha256 text not null,
   created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone,
   constraint join_tokens_pkey PRIMARY KEY (secret_sha256),
   constraint join_tokens_secret_sha256_check CHECK ((secret_sha256 ~ '^[0-9a-f]{64}$'::text))
 );

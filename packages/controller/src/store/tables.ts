@@ -123,6 +123,7 @@ export interface IntentsTable {
 export interface JoinTokensTable {
   secret_sha256: string
   created_at: Defaulted<Timestamp>
+  expires_at: Timestamp | null
 }
 
 export interface LoadsTable {

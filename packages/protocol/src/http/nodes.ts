@@ -52,6 +52,16 @@ export const IntentView = z.object({
 })
 export type IntentView = z.infer<typeof IntentView>
 
+/** What a node had at one moment; null: it did not say. */
+export const NodeSample = z.object({
+  at: z.string(),
+  available_ram: z.number().nullable(),
+  available_vram: z.number().nullable(),
+  available_disk: z.number().nullable(),
+  in_flight: z.number().nullable(),
+})
+export type NodeSample = z.infer<typeof NodeSample>
+
 const params = z.object({ id: NodeId })
 const labels = z.object({ labels: z.record(z.string(), z.string()) })
 
@@ -169,5 +179,24 @@ export const nodeRoutes = {
     params,
     query: z.object({ model: ModelName.optional(), follow: z.enum(['true', 'false']).default('false') }),
     produces: 'text/plain',
+  }),
+  history: route({
+    method: 'GET',
+    path: '/api/nodes/:id/history',
+    access: 'read',
+    summary: 'What it had over the last hour, as far as this controller heard; moments of which nothing was heard are left out',
+    params,
+    response: z.object({ interval_seconds: z.number(), samples: z.array(NodeSample) }),
+  }),
+}
+
+export const joinTokenRoutes = {
+  create: route({
+    method: 'POST',
+    path: '/api/join-tokens',
+    access: 'admin',
+    summary: 'A further join token, for one hour; it is shown once',
+    response: z.object({ token: z.string(), expires_at: z.string(), url: z.string() }),
+    status: 201,
   }),
 }
