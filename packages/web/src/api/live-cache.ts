@@ -1,39 +1,15 @@
 // Events → cache. Each event carries the whole current object, so applying one is putting it in its place; what an event
 // says nothing of (a list that is derived from several objects) is read again by whoever shows it.
-import {
-  BackendView,
-  ModelView,
-  NodeView,
-  OperationView,
-  ReplicaView,
-  StatsBucket,
-  type OperationFilter,
-  type ServerEvent,
-} from '@muster/protocol'
+import type { NodeView, OperationFilter, OperationView, ReplicaView, ServerEvent, StatsBucket } from '@muster/protocol'
 import type { Query, QueryClient, QueryKey } from '@tanstack/react-query'
-import { z } from 'zod'
+import { byName, isIn, merge, newestFirst, oldestFirst, parseEvent, type Change, type Order, type StatsEvent } from './live-change.ts'
 
-/** `object` is null when it is gone. */
-interface Change<T = unknown> {
-  readonly id: string
-  readonly object: T | null
-}
 interface Applied {
   readonly kind: string
   readonly change: Change
   readonly at: number
 }
 
-const Gone = z.object({ id: z.string(), deleted: z.literal(true) })
-const StatsEvent = z.object({ at: z.string(), buckets: z.array(StatsBucket) })
-const schemas: Readonly<Record<string, z.ZodType>> = {
-  node: NodeView,
-  operation: OperationView,
-  backend: BackendView,
-  model: ModelView,
-  replica: ReplicaView,
-  stats: StatsEvent,
-}
 const hourMs = 3_600_000
 /** Longer than any answer takes to arrive. */
 const rememberedMs = 60_000
@@ -70,7 +46,7 @@ export class LiveCache {
     this.#waiting = []
     const changes = new Map<string, Map<string, Change>>()
     for (const event of events) {
-      const change = parse(event)
+      const change = parseEvent(event)
       if (change === null) continue
       const ofKind = changes.get(event.type) ?? new Map<string, Change>()
       changes.set(event.type, ofKind.set(change.id, change))
@@ -118,7 +94,7 @@ export class LiveCache {
       case 'replica':
         return this.#patchReplicas(changes as readonly Change<ReplicaView>[])
       case 'stats':
-        return this.#patchStats(changes as readonly Change<z.infer<typeof StatsEvent>>[])
+        return this.#patchStats(changes as readonly Change<StatsEvent>[])
       default:
         return undefined
     }
@@ -151,7 +127,7 @@ export class LiveCache {
     }
   }
 
-  #patchStats(changes: readonly Change<z.infer<typeof StatsEvent>>[]): void {
+  #patchStats(changes: readonly Change<StatsEvent>[]): void {
     this.#client.setQueryData<readonly StatsBucket[]>(['stats'], (known) => {
       if (known === undefined) return undefined
       const told = changes.flatMap(({ object }) => (object === null ? [] : [object]))
@@ -192,50 +168,4 @@ export class LiveCache {
   }
 }
 
-type Order = (a: unknown, b: unknown) => number
-/** Objects of every kind are sorted and found alike, by fields that are text where they are there. */
-function text(object: unknown, field: string): string {
-  const value = typeof object === 'object' && object !== null ? Reflect.get(object, field) : undefined
-  return typeof value === 'string' ? value : ''
-}
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
-const byName: Order = (a, b) => compare(text(a, 'name'), text(b, 'name')) || compare(text(a, 'id'), text(b, 'id'))
-const newestFirst: Order = (a, b) => compare(text(b, 'created_at'), text(a, 'created_at')) || compare(text(b, 'id'), text(a, 'id'))
-const oldestFirst: Order = (a, b) => compare(text(a, 'started_at'), text(b, 'started_at')) || compare(text(a, 'id'), text(b, 'id'))
-
-/** Of backends and models the name is the id. */
-const idOf = (object: object): string =>
-  'id' in object ? text(object, 'id') : 'name' in object ? text(object, 'name') : text(object, 'at')
-
-function merge(list: readonly unknown[], changes: readonly Change[], order: Order): readonly unknown[] {
-  const byId = new Map(changes.map((change) => [change.id, change.object]))
-  const kept = list.flatMap((object) => {
-    const id = idOf(object as object)
-    if (!byId.has(id)) return [object]
-    const changed = byId.get(id)
-    byId.delete(id)
-    return changed === null ? [] : [changed]
-  })
-  const added = [...byId.values()].filter((object) => object !== null)
-  return added.length === 0 ? kept : [...kept, ...added].toSorted(order)
-}
-
-const isIn = (filter: OperationFilter, { state }: OperationView): boolean =>
-  filter === 'all' || (filter === 'active') === (state === 'running' || state === 'background')
-
 const changesOf = (applied: readonly Applied[]): Change[] => [...new Map(applied.map(({ change }) => [change.id, change])).values()]
-
-function parse({ type, data }: ServerEvent): Change | null {
-  const schema = schemas[type]
-  if (schema === undefined) return null
-  let json: unknown
-  try {
-    json = JSON.parse(data)
-  } catch {
-    return null
-  }
-  const gone = Gone.safeParse(json)
-  if (gone.success) return { id: gone.data.id, object: null }
-  const parsed = schema.safeParse(json)
-  return parsed.success ? { id: idOf(parsed.data as object), object: parsed.data } : null
-}

@@ -1,0 +1,76 @@
+// Pure: an event as a change of one object, and lists with such changes in their place.
+import {
+  BackendView,
+  ModelView,
+  NodeView,
+  OperationView,
+  ReplicaView,
+  StatsBucket,
+  type OperationFilter,
+  type ServerEvent,
+} from '@muster/protocol'
+import { z } from 'zod'
+
+/** `object` is null when it is gone. */
+export interface Change<T = unknown> {
+  readonly id: string
+  readonly object: T | null
+}
+
+const Gone = z.object({ id: z.string(), deleted: z.literal(true) })
+const StatsEvent = z.object({ at: z.string(), buckets: z.array(StatsBucket) })
+export type StatsEvent = z.infer<typeof StatsEvent>
+const schemas: Readonly<Record<string, z.ZodType>> = {
+  node: NodeView,
+  operation: OperationView,
+  backend: BackendView,
+  model: ModelView,
+  replica: ReplicaView,
+  stats: StatsEvent,
+}
+
+export type Order = (a: unknown, b: unknown) => number
+/** Objects of every kind are sorted and found alike, by fields that are text where they are there. */
+function text(object: unknown, field: string): string {
+  const value = typeof object === 'object' && object !== null ? Reflect.get(object, field) : undefined
+  return typeof value === 'string' ? value : ''
+}
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
+export const byName: Order = (a, b) => compare(text(a, 'name'), text(b, 'name')) || compare(text(a, 'id'), text(b, 'id'))
+export const newestFirst: Order = (a, b) => compare(text(b, 'created_at'), text(a, 'created_at')) || compare(text(b, 'id'), text(a, 'id'))
+export const oldestFirst: Order = (a, b) => compare(text(a, 'started_at'), text(b, 'started_at')) || compare(text(a, 'id'), text(b, 'id'))
+
+/** Of backends and models the name is the id. */
+const idOf = (object: object): string =>
+  'id' in object ? text(object, 'id') : 'name' in object ? text(object, 'name') : text(object, 'at')
+
+export function merge(list: readonly unknown[], changes: readonly Change[], order: Order): readonly unknown[] {
+  const byId = new Map(changes.map((change) => [change.id, change.object]))
+  const kept = list.flatMap((object) => {
+    const id = idOf(object as object)
+    if (!byId.has(id)) return [object]
+    const changed = byId.get(id)
+    byId.delete(id)
+    return changed === null ? [] : [changed]
+  })
+  const added = [...byId.values()].filter((object) => object !== null)
+  return added.length === 0 ? kept : [...kept, ...added].toSorted(order)
+}
+
+export const isIn = (filter: OperationFilter, { state }: OperationView): boolean =>
+  filter === 'all' || (filter === 'active') === (state === 'running' || state === 'background')
+
+export function parseEvent({ type, data }: ServerEvent): Change | null {
+  const schema = schemas[type]
+  if (schema === undefined) return null
+  let json: unknown
+  try {
+    json = JSON.parse(data)
+  } catch {
+    return null
+  }
+  const gone = Gone.safeParse(json)
+  if (gone.success) return { id: gone.data.id, object: null }
+  const parsed = schema.safeParse(json)
+  return parsed.success ? { id: idOf(parsed.data as object), object: parsed.data } : null
+}
