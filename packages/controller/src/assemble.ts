@@ -1,6 +1,6 @@
 // The parts of a controller, put together. Everything is made here and handed on; nothing below reaches for it.
 import type { LocalHub } from '@muster/bus'
-import { createRequestVerifier, newId, version, type Clock, type DataDir, type Log } from '@muster/host'
+import { createRequestVerifier, newId, version, type Clock, type DataDir, type ExplainedSetting, type Log } from '@muster/host'
 import { createFailureLimit } from './auth/failure-limit.ts'
 import { isOpenTo } from './auth/may.ts'
 import { isLoopbackHost } from './auth/origin.ts'
@@ -61,6 +61,8 @@ import { createWorkerSettings } from './worker-settings.ts'
 
 export interface ControllerDeps {
   readonly settings: ControllerSettings
+  /** The same for people, with where each comes from. */
+  readonly explained?: readonly ExplainedSetting[]
   readonly dataDir: DataDir
   readonly log: Log
   readonly clock: Clock
@@ -305,7 +307,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     ...modelApi({ store, models: parts.models, learn: parts.serving.inference.learn }),
     ...keyEndpoints({ access: store.access }),
     ...joinTokenEndpoints({ access: store.access, busKind: connected.bus.kind, url }),
-    ...loginEndpoints({ access: store.access, principals, url, isStarted }),
+    ...loginEndpoints({ access: store.access, principals, url, failures: createFailureLimit(clock), isStarted }),
     ...eventEndpoints({ hub, clock, principalWatch }),
     ...openAiEndpoints(parts.serving.inference),
     ...nodeLogEndpoints({ openLogs: parts.serving.openLogs, principalWatch }),
@@ -314,6 +316,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       isReady,
       bus: connected.bus,
       isBusOpen: isBusOpen(settings),
+      settings: { controller: url, explained: foundation.explained ?? [] },
       nodes: store.nodes,
       controllers: store.controllers,
       metrics: metricsOf(foundation, parts),

@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import type { Secret } from './secret.ts'
 import { bool, choice, duration, int, list, map, secret, string } from './setting-kinds.ts'
-import { defineSettings, resolveSettings, type SettingsSources } from './settings.ts'
+import { defineSettings, explainSettings, resolveSettings, type SettingsSources } from './settings.ts'
 
 const settings = defineSettings({
   host: string({ flag: 'host', default: '127.0.0.1', help: 'where to listen' }),
@@ -252,5 +252,40 @@ describe('definitions', () => {
       'two settings read MUSTER_A_B',
     )
     expect(() => defineSettings({ one: string({ flag: '--a', help: '' }) })).toThrow('"--a" is not a name for a flag')
+  })
+})
+
+describe('settings for people', () => {
+  const explain = (sources: Partial<SettingsSources> = {}) =>
+    new Map(explainSettings(settings, { flags: {}, env: {}, ...sources }).map((each) => [each.flag, each]))
+
+  it.each<[string, string, Partial<SettingsSources>, { value: string; default: string; from: string }]>([
+    ['nothing given', 'node-timeout', {}, { value: '15s', default: '15s', from: 'default' }],
+    ['a flag', 'port', { flags: { port: '1' }, env: { MUSTER_PORT: '2' } }, { value: '1', default: '8080', from: 'the command line' }],
+    ['a duration', 'node-timeout', { env: { MUSTER_NODE_TIMEOUT: '90s' } }, { value: '90s', default: '15s', from: 'MUSTER_NODE_TIMEOUT' }],
+    [
+      'an alias',
+      'backend-install-timeout',
+      { env: { LOCALAI_NATS_BACKEND_INSTALL_TIMEOUT: '60m' } },
+      { value: '1h', default: '15m', from: 'LOCALAI_NATS_BACKEND_INSTALL_TIMEOUT' },
+    ],
+    ['the file', 'auto-approve', file('\nauto-approve: yes'), { value: 'true', default: 'false', from: '/etc/muster.yaml:2' }],
+    ['a list', 'gallery', { flags: { gallery: ['a=x', 'b=y'] } }, { value: 'a=x, b=y', default: '', from: 'the command line' }],
+    ['a map', 'labels', { env: { MUSTER_LABELS: 'a=1,b=2' } }, { value: 'a=1, b=2', default: '', from: 'MUSTER_LABELS' }],
+    ['no default', 'wait', {}, { value: '', default: '', from: 'default' }],
+  ])('%s', (_, flag, sources, want) => {
+    expect(explain(sources).get(flag)).toMatchObject({ ...want, isSecret: false })
+  })
+
+  it('SEC26 hold no secret, nor a password inside of an address', () => {
+    const canary = 'canary-canary-canary'
+    const all = explain({
+      env: { MUSTER_ADMIN_KEY: canary, MUSTER_HOST: `nats://u:${canary}@a:1,nats://${canary}@b:1/x@y` },
+      flags: { token: canary, gallery: [`a=https://${canary}@h/p`] },
+    })
+    expect(JSON.stringify([...all.values()])).not.toContain('canary')
+    expect(all.get('admin-key')).toMatchObject({ value: 'set', default: 'not set', isSecret: true, from: 'MUSTER_ADMIN_KEY' })
+    expect(all.get('host')?.value).toBe('nats://***@a:1,nats://***@b:1/x@y')
+    expect(explain().get('admin-key')).toMatchObject({ value: 'not set', from: 'default' })
   })
 })

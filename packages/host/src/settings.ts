@@ -2,6 +2,7 @@
 // command line's options and the documentation too, so that the three can't differ.
 import { readFileSync } from 'node:fs'
 import type { Setting } from './setting-kinds.ts'
+import { settingText } from './setting-text.ts'
 import { SettingsError } from './settings-error.ts'
 import { readSettingsFile, type FileEntry, type SettingsFile } from './settings-file.ts'
 
@@ -34,21 +35,55 @@ export function environmentName(flag: string): string {
 }
 
 export function resolveSettings<S extends Settings>(settings: S, sources: SettingsSources): SettingsOf<S> {
-  const flags = Object.values(settings).map(({ flag }) => flag)
-  const entries = sources.file === undefined ? new Map<string, FileEntry>() : readSettingsFile(sources.file, flags)
-  const values = Object.entries(settings).map(([name, setting]) => [name, resolve(setting, sources, entries.get(setting.flag))] as const)
+  const values = resolveAll(settings, sources).map(({ name, value }) => [name, value] as const)
   // Each value was made by the setting of its name, which is what SettingsOf says; fromEntries can't know.
   return Object.freeze(Object.fromEntries(values)) as SettingsOf<S>
+}
+
+/** What is in force of a setting, for people: written as they would write it, and where it comes from. */
+export interface ExplainedSetting {
+  readonly flag: string
+  /** Of a secret only whether it is set. */
+  readonly value: string
+  readonly default: string
+  /** `the command line`, the name of an environment variable, `path:line` of the file, or `default`. */
+  readonly from: string
+  readonly description: string
+  readonly isSecret: boolean
+}
+
+export function explainSettings(settings: Settings, sources: SettingsSources): readonly ExplainedSetting[] {
+  return resolveAll(settings, sources).map(({ setting, value, from }) => ({
+    flag: setting.flag,
+    value: settingText(setting.kind, value),
+    default: settingText(setting.kind, setting.default),
+    from,
+    description: setting.help,
+    isSecret: setting.kind === 'secret',
+  }))
+}
+
+interface Resolved {
+  readonly name: string
+  readonly setting: Setting<unknown>
+  readonly value: unknown
+  readonly from: string
+}
+
+function resolveAll(settings: Settings, sources: SettingsSources): Resolved[] {
+  const flags = Object.values(settings).map(({ flag }) => flag)
+  const entries = sources.file === undefined ? new Map<string, FileEntry>() : readSettingsFile(sources.file, flags)
+  return Object.entries(settings).map(([name, setting]) => ({ name, setting, ...resolve(setting, sources, entries.get(setting.flag)) }))
 }
 
 /** What a source says, before its kind has read it. */
 type Given = Readonly<{ from: string; values: readonly string[] }>
 
-function resolve(setting: Setting<unknown>, sources: SettingsSources, entry: FileEntry | undefined): unknown {
+function resolve(setting: Setting<unknown>, sources: SettingsSources, entry: FileEntry | undefined): Pick<Resolved, 'value' | 'from'> {
   const given = fromFlag(setting, sources) ?? fromEnvironment(setting, sources) ?? fromFile(setting, entry)
-  if (given === null) return setting.default
+  if (given === null) return { value: setting.default, from: 'default' }
   try {
-    return setting.parse(given.values)
+    return { value: setting.parse(given.values), from: given.from }
   } catch (error) {
     throw refusal(setting, given.from, error instanceof Error ? error.message : String(error))
   }

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { createLocalHub, type LocalHub } from '@muster/bus'
 import { controllerSettings, startController, type Controller } from '@muster/controller'
-import { openDataDir, resolveSettings, silentLog, systemClock, type Log } from '@muster/host'
+import { explainSettings, openDataDir, resolveSettings, silentLog, systemClock, type Log } from '@muster/host'
 import { createApiClient, type ApiClient } from './api-client.ts'
 import { adminKey, joinToken } from './cluster.ts'
 
@@ -29,12 +29,13 @@ export async function startTestController(options: TestControllerOptions): Promi
   const log = options.log ?? silentLog
   const hub = options.hub ?? createLocalHub({ log })
   const dataDir = await openDataDir({ path: join(options.directory, 'controller'), role: 'controller' })
-  const settings = resolveSettings(controllerSettings, {
+  const sources = {
     flags: { port: '0', ...options.flags },
     env: { MUSTER_DATABASE_URL: options.databaseUrl, MUSTER_ADMIN_KEY: adminKey, MUSTER_JOIN_TOKEN: joinToken },
-  })
+  }
   const controller = await startController({
-    settings,
+    settings: resolveSettings(controllerSettings, sources),
+    explained: explainSettings(controllerSettings, sources),
     dataDir,
     log,
     clock: systemClock,

@@ -9,6 +9,7 @@ import {
   makeTempDir,
   startNats,
   startTestController,
+  waitFor,
   type ApiClient,
   type TestController,
 } from '@muster/testkit'
@@ -180,6 +181,51 @@ describe('a browser', () => {
     expect(await read({})).toBe(401)
   })
 
+  const loginByKey = (key: unknown, headers: Record<string, string> = {}) =>
+    createApiClient(cluster.url).post('/api/login', { key }, { headers })
+  const readWith = async (cookie: string | null) =>
+    (await createApiClient(cluster.url).get('/api/nodes', { headers: { cookie: cookie?.split(';')[0] ?? '' } })).status
+
+  it('gets in with an admin key, and out again when that key is revoked', async () => {
+    const { body: made } = await cluster.api.post('/api/keys', { name: 'of a browser', scope: 'admin' })
+    const answer = await loginByKey(made['key'], { origin: cluster.url, 'sec-fetch-site': 'same-origin' })
+    expect(answer.status).toBe(204)
+    const cookie = answer.headers.get('set-cookie')
+    expect(cookie).toMatch(/^muster_session=[^;]+; Path=\/; HttpOnly; SameSite=Strict; Max-Age=604800$/)
+    expect(cookie).not.toContain(String(made['key']))
+    expect(await readWith(cookie)).toBe(200)
+    const { cookie: byLink } = await login()
+    const stream = await createApiClient(cluster.url).open('/api/events', { cookie: cookie?.split(';')[0] ?? '' })
+    expect(stream.status).toBe(200)
+    expect((await cluster.api.delete(`/api/keys/${String(made['id'])}`)).status).toBe(204)
+    await waitFor(async () => (await readWith(cookie)) === 401, { what: 'the session ends with its key' })
+    // What it listened to ends too.
+    for await (const _ of stream.body ?? []) continue
+    expect(await readWith(byLink)).toBe(200)
+  })
+
+  it('J10 SEC9 is not let in by a key that is wrong or may not do everything, nor by a page of another origin', async () => {
+    expect(await loginByKey(keys['read'])).toMatchObject({
+      status: 403,
+      body: {
+        error: { code: 'forbidden', message: expect.stringMatching(/"test read" has the scope read.* needs one of the scope admin/) },
+      },
+    })
+    expect(await loginByKey('muster_admin_wrong')).toMatchObject({ status: 401, body: { error: { code: 'invalid_key' } } })
+    expect(await loginByKey('')).toMatchObject({ status: 400, body: { error: { message: 'key: a login needs a key' } } })
+    for (const headers of [{ origin: 'http://evil.example' }, { origin: 'null' }, { 'sec-fetch-site': 'cross-site' }]) {
+      const answer = await loginByKey(adminKey, headers)
+      expect(answer).toMatchObject({ status: 403, body: { error: { code: 'origin_not_allowed' } } })
+      expect(answer.headers.get('set-cookie')).toBeNull()
+    }
+    // Whoever guesses on is made to wait, even with the right one.
+    const guesses = await Promise.all(Array.from({ length: 25 }, (_, i) => loginByKey(`guess-${i}`)))
+    expect(guesses.map(({ status }) => status)).toContain(401)
+    const answer = await loginByKey(adminKey)
+    expect(answer).toMatchObject({ status: 429, body: { error: { code: 'too_many_failures' } } })
+    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+  })
+
   it('J10 of another site can not use the open /v1', async () => {
     const open = createApiClient(cluster.url)
     expect((await open.get('/v1/models', { headers: { origin: 'http://evil.example' } })).status).toBe(403)
@@ -196,6 +242,20 @@ async function raw(text: string): Promise<string> {
   for await (const chunk of socket) answer += String(chunk)
   return answer.split('\r\n')[0] ?? ''
 }
+
+describe('the settings in force', () => {
+  it('SEC26 are told with where each comes from, and secrets never', async () => {
+    const { status, body, text } = await cluster.api.get('/api/settings')
+    expect(status).toBe(200)
+    const settings = body['settings'] as unknown as { flag: string }[]
+    const of = (flag: string) => settings.find((setting) => setting.flag === flag)
+    expect(of('port')).toMatchObject({ value: '0', default: '8080', from: 'the command line', is_secret: false })
+    expect(of('backend-install-timeout')).toMatchObject({ value: '15m', default: '15m', from: 'default' })
+    expect(of('admin-key')).toMatchObject({ value: 'set', default: 'not set', from: 'MUSTER_ADMIN_KEY', is_secret: true })
+    expect(of('database-url')).toMatchObject({ value: 'set', from: 'MUSTER_DATABASE_URL' })
+    for (const hidden of [adminKey, joinToken, 'postgres://']) expect(text).not.toContain(hidden)
+  })
+})
 
 describe('bad input', () => {
   const call = (path: string, options: Parameters<ApiClient['call']>[2], method = 'POST') => cluster.api.call(method, path, options)

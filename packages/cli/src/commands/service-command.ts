@@ -1,7 +1,7 @@
 // The frame of the commands that serve until they are stopped: reads the settings, opens the log on
 // stderr, and runs the service. What they need is loaded when one of them is chosen.
 import type { Command } from 'commander'
-import { createLog, environmentName, type Log, type Setting, type Settings, type SettingsOf } from '@muster/host'
+import { createLog, environmentName, type ExplainedSetting, type Log, type Setting, type Settings, type SettingsOf } from '@muster/host'
 import type { Service } from '../serve/run-service.ts'
 import type { GivenFlag } from '../settings/given-flags.ts'
 import type { Shell } from '../shell.ts'
@@ -10,6 +10,8 @@ import { type CommandDefinition, defineCommand, givenOptions, placeOptions } fro
 export interface ServiceStart<S extends Settings> {
   readonly shell: Shell
   readonly settings: SettingsOf<S>
+  /** The same for people, with those about logs. */
+  readonly explained: readonly ExplainedSetting[]
   /** On the command line. */
   readonly given: readonly GivenFlag[]
   readonly dataDir: string
@@ -73,8 +75,8 @@ async function prepareService<S extends Settings>(
     import('../settings/given-flags.ts'),
   ])
   const own = await definition.settings()
-  const { settings: logging } = await loadSettings(logSettings, { values, env })
-  const { settings, dataDir } = await loadSettings(own, { values, env })
+  const { settings: logging, explained: ofLogs } = await loadSettings(logSettings, { values, env })
+  const { settings, dataDir, explained } = await loadSettings(own, { values, env })
   const log = createLog({ level: logging.logLevel, format: logging.logFormat, stream: process.stderr })
-  return { settings, given: givenFlags({ ...own, ...logSettings }, values), dataDir, log }
+  return { settings, explained: [...explained, ...ofLogs], given: givenFlags({ ...own, ...logSettings }, values), dataDir, log }
 }

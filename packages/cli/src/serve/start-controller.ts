@@ -3,11 +3,12 @@ import { join } from 'node:path'
 import { access } from 'node:fs/promises'
 import type { LocalHub } from '@muster/bus'
 import type { Controller, ControllerSettings } from '@muster/controller'
-import { type Clock, type Log, openDataDir, type Secret, whileWanted } from '@muster/host'
+import { type Clock, type ExplainedSetting, type Log, openDataDir, type Secret, whileWanted } from '@muster/host'
 import type { SecretPlace } from './ready-message.ts'
 
 export interface ControllerStart {
   readonly settings: ControllerSettings
+  readonly explained: readonly ExplainedSetting[]
   readonly dataDir: string
   readonly log: Log
   readonly clock: Clock

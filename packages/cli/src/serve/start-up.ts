@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { LocalHub } from '@muster/bus'
 import type { ControllerSettings } from '@muster/controller'
-import type { Clock, Log } from '@muster/host'
+import type { Clock, ExplainedSetting, Log } from '@muster/host'
 import type { ModelFileSettings } from '@muster/worker'
 import { usageError } from '../cli-error.ts'
 import type { GivenFlag } from '../settings/given-flags.ts'
@@ -16,6 +16,7 @@ import { type LocalWorker, startLocalWorker } from './start-local-worker.ts'
 
 export interface UpStart {
   readonly settings: ControllerSettings & { readonly workers: number } & Partial<ModelFileSettings>
+  readonly explained: readonly ExplainedSetting[]
   readonly given: readonly GivenFlag[]
   /** Of those that come with Muster: registered on an empty database. */
   readonly firstModels?: readonly string[]

@@ -1,7 +1,15 @@
 // The settings of a process: command line, environment, configuration file.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { errorCode, resolveSettings, type Settings, type SettingsFile, type SettingsOf } from '@muster/host'
+import {
+  errorCode,
+  explainSettings,
+  resolveSettings,
+  type ExplainedSetting,
+  type Settings,
+  type SettingsFile,
+  type SettingsOf,
+} from '@muster/host'
 import { usageError } from '../cli-error.ts'
 import type { OptionValues } from '../commands/define-command.ts'
 import { dataDirOf } from '../data-dir-option.ts'
@@ -16,18 +24,15 @@ export interface LoadOptions {
 export interface LoadedSettings<S extends Settings> {
   readonly dataDir: string
   readonly settings: SettingsOf<S>
+  readonly explained: readonly ExplainedSetting[]
 }
 
 export async function loadSettings<S extends Settings>(definitions: S, { values, env }: LoadOptions): Promise<LoadedSettings<S>> {
   const dataDir = dataDirOf(values['dataDir'], env)
   const file = readConfigFile({ given: values['config'] ?? env['MUSTER_CONFIG'], dataDir })
   const alsoKnown = file === null ? [] : (await loadAllSettings()).flatMap((each) => Object.values(each).map((setting) => setting.flag))
-  const settings = resolveSettings(definitions, {
-    flags: flagsGiven(definitions, values),
-    env,
-    ...(file === null ? {} : { file: { ...file, alsoKnown } }),
-  })
-  return { dataDir, settings }
+  const sources = { flags: flagsGiven(definitions, values), env, ...(file === null ? {} : { file: { ...file, alsoKnown } }) }
+  return { dataDir, settings: resolveSettings(definitions, sources), explained: explainSettings(definitions, sources) }
 }
 
 /** A file that was asked for must be there; the usual one may be missing. */

@@ -1,4 +1,4 @@
-// Slows down guessing: an address that keeps presenting wrong join tokens is made to wait.
+// Slows down guessing: an address that keeps presenting wrong join tokens, or wrong keys to log in, is made to wait.
 import type { Clock } from '@muster/host'
 
 const windowMs = 60_000

@@ -27,14 +27,12 @@ export function createPrincipalWatch({ access, clock, log }: { access: AccessSto
     /** `end` is called when the principal is no longer valid; what is returned lets go of it. */
     hold(principal: Principal, end: () => void): () => void {
       if (principal.kind === 'nobody') return () => undefined
-      const [all, id] = principal.kind === 'key' ? [held.keys, principal.id] : [held.sessions, principal.session]
-      // Wrapped: one function may be held twice.
-      const own = (): void => end()
-      const ends = all.get(id) ?? new Set()
-      all.set(id, ends.add(own))
+      if (principal.kind === 'key') return holdIn(held.keys, principal.id, end)
+      const ofSession = holdIn(held.sessions, principal.session, end)
+      const ofKey = principal.key === null ? null : holdIn(held.keys, principal.key, end)
       return () => {
-        ends.delete(own)
-        if (ends.size === 0 && all.get(id) === ends) all.delete(id)
+        ofSession()
+        ofKey?.()
       }
     },
 
@@ -48,5 +46,16 @@ export function createPrincipalWatch({ access, clock, log }: { access: AccessSto
         )
       }
     },
+  }
+}
+
+function holdIn(all: Map<string, Set<() => void>>, id: string, end: () => void): () => void {
+  // Wrapped: one function may be held twice.
+  const own = (): void => end()
+  const ends = all.get(id) ?? new Set()
+  all.set(id, ends.add(own))
+  return () => {
+    ends.delete(own)
+    if (ends.size === 0 && all.get(id) === ends) all.delete(id)
   }
 }

@@ -2,11 +2,12 @@
 import { sha256Hex, type Clock } from '@muster/host'
 import type { Scope } from '@muster/protocol'
 import type { AccessStore } from '../store/access.ts'
+import { keyOfSession } from './session-secret.ts'
 
 export type Principal = Readonly<
   | { kind: 'key'; id: string; name: string; scope: Scope }
-  /** `session` is the hash of its cookie. */
-  | { kind: 'browser'; session: string; scope: 'admin' }
+  /** `session` is the hash of its cookie, `key` the id of the key that it was made with, if it was. */
+  | { kind: 'browser'; session: string; key: string | null; scope: 'admin' }
   | { kind: 'nobody' }
 >
 
@@ -42,8 +43,9 @@ export function createPrincipalFinder(deps: { access: AccessStore; clock: Clock 
 
     async byCookie(secret: string): Promise<Principal | null> {
       const hash = sha256Hex(secret)
+      const key = keyOfSession(secret)
       return await cached(`cookie ${hash}`, async () =>
-        (await access.hasSession(hash)) ? { kind: 'browser', session: hash, scope: 'admin' } : null,
+        (await access.hasSession(hash, key)) ? { kind: 'browser', session: hash, key, scope: 'admin' } : null,
       )
     },
 

@@ -33,7 +33,11 @@ export async function authorize(
   access: Exclude<Access, 'node'>,
   { provenance, deps }: { provenance: Provenance; deps: AuthorizeDeps },
 ): Promise<Principal> {
-  if (access === 'open') return { kind: 'nobody' }
+  if (access === 'open') {
+    // Reading what anybody may read harms nobody; a page elsewhere must not be able to log somebody in here.
+    if (caller.method !== 'GET' && caller.method !== 'HEAD' && isFromElsewhere(provenance)) throw fromElsewhere(provenance)
+    return { kind: 'nobody' }
+  }
   const isOpen = isOpenTo(access, deps.listener)
   // Where anybody may, it does not matter who it is: nothing is looked up, however many ask.
   if (isOpen && !isFromElsewhere(provenance)) return { kind: 'nobody' }
@@ -49,11 +53,12 @@ export async function authorize(
   }
   if (verdict === 'forbidden')
     throw new HttpError(403, 'forbidden', `this key may not do that: it needs the scope ${access === 'metrics' ? 'read' : access}`)
-  if (principal.kind === 'nobody' && isFromElsewhere(provenance)) {
-    throw new HttpError(403, 'origin_not_allowed', `a page of ${provenance.origin ?? 'another site'} may not call this controller`)
-  }
+  if (principal.kind === 'nobody' && isFromElsewhere(provenance)) throw fromElsewhere(provenance)
   return principal
 }
+
+const fromElsewhere = ({ origin }: Provenance): HttpError =>
+  new HttpError(403, 'origin_not_allowed', `a page of ${origin ?? 'another site'} may not call this controller`)
 
 async function findPrincipal(
   { header }: Caller,

@@ -1,11 +1,13 @@
-// How a browser gets in: a link that works once, exchanged for a cookie.
-import { newSecret, sha256Hex } from '@muster/host'
+// How a browser gets in: a link that works once, or an admin key, exchanged for a cookie.
+import { sha256Hex } from '@muster/host'
 import { loginRoutes as routes } from '@muster/protocol'
+import type { FailureLimit } from '../auth/failure-limit.ts'
 import { createLoginLink } from '../auth/login-link.ts'
 import type { PrincipalFinder } from '../auth/principal.ts'
+import { newSessionSecret } from '../auth/session-secret.ts'
 import type { AccessStore } from '../store/access.ts'
 import { clearSessionCookie, sessionCookieOf, setSessionCookie } from './cookie.ts'
-import { Answer, endpoint, type Endpoint } from './endpoint.ts'
+import { Answer, endpoint, type Call, type Endpoint } from './endpoint.ts'
 import { HttpError, starting } from './http-error.ts'
 
 const sessionMs = 7 * 24 * 3_600_000
@@ -14,7 +16,8 @@ export interface LoginDeps {
   readonly access: AccessStore
   readonly principals: PrincipalFinder
   readonly url: string
-  /** The only open route that needs the database: it has to ask. */
+  readonly failures: FailureLimit
+  /** The only open routes that need the database: they have to ask. */
   readonly isStarted: () => boolean
 }
 
@@ -24,7 +27,7 @@ export function loginEndpoints(deps: LoginDeps): Endpoint[] {
     endpoint(routes.login, async ({ query, isHead }) => {
       if (isHead) return new Response(null, { status: 204 }) // a preview of the link must not use it up
       if (!deps.isStarted()) throw starting()
-      const session = newSecret('session')
+      const session = newSessionSecret(null)
       const isLetIn = await deps.access.useLoginLink({ secretSha256: sha256Hex(query.token), sessionSha256: sha256Hex(session), sessionMs })
       if (!isLetIn)
         throw new HttpError(
@@ -32,11 +35,14 @@ export function loginEndpoints(deps: LoginDeps): Endpoint[] {
           'login_link_used',
           'this login link was used already or has expired; run "muster login-link" for a new one',
         )
-      const cookie = setSessionCookie(session, { maxAgeSeconds: sessionMs / 1000, isSecure: deps.url.startsWith('https:') })
       return new Response(null, {
         status: 303,
-        headers: { location: '/', 'set-cookie': cookie, 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' },
+        headers: { location: '/', 'set-cookie': cookieOf(deps, session), 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' },
       })
+    }),
+    endpoint(routes.loginByKey, async (call) => {
+      if (!deps.isStarted()) throw starting()
+      return new Answer(204, undefined, { 'set-cookie': cookieOf(deps, await sessionByKey(deps, call)) })
     }),
     endpoint(routes.logout, async ({ headers }) => {
       const secret = sessionCookieOf(headers.get('cookie') ?? undefined)
@@ -47,4 +53,36 @@ export function loginEndpoints(deps: LoginDeps): Endpoint[] {
       return new Answer(204, undefined, { 'set-cookie': clearSessionCookie })
     }),
   ]
+}
+
+const cookieOf = ({ url }: LoginDeps, session: string): string =>
+  setSessionCookie(session, { maxAgeSeconds: sessionMs / 1000, isSecure: url.startsWith('https:') })
+
+async function sessionByKey(
+  { access, principals, failures }: LoginDeps,
+  { body, remoteAddress }: Pick<Call<typeof routes.loginByKey>, 'body' | 'remoteAddress'>,
+): Promise<string> {
+  const wait = failures.waitSeconds(remoteAddress)
+  if (wait > 0) {
+    const headers = { 'retry-after': String(wait) }
+    throw new HttpError(429, 'too_many_failures', `too many wrong keys from this address; try again in ${wait} s`, { headers })
+  }
+  const key = await principals.byKey(body.key)
+  if (key?.kind === 'key' && key.scope !== 'admin') {
+    throw new HttpError(
+      403,
+      'forbidden',
+      `the key ${JSON.stringify(key.name)} has the scope ${key.scope}, and the web page needs one of the scope admin`,
+    )
+  }
+  const session = key?.kind === 'key' ? { keyId: key.id, secret: newSessionSecret(key.id) } : null
+  const isLetIn =
+    session !== null && (await access.insertSession({ secretSha256: sha256Hex(session.secret), keyId: session.keyId, sessionMs }))
+  if (isLetIn) return session.secret
+  failures.note(remoteAddress)
+  throw new HttpError(
+    401,
+    'invalid_key',
+    'this key is not known here, or was revoked; the first admin key is in <data-dir>/admin.key on the controller’s machine',
+  )
 }

@@ -1,6 +1,6 @@
 // Health, version, metrics, status, and the page that describes them all.
 import type { Bus } from '@muster/bus'
-import { version } from '@muster/host'
+import { version, type ExplainedSetting } from '@muster/host'
 import { systemRoutes as routes } from '@muster/protocol'
 import type { Registry } from 'prom-client'
 import { countByStatus } from '../nodes/count-by-status.ts'
@@ -15,6 +15,7 @@ export interface SystemDeps {
   readonly isReady: () => boolean
   readonly bus: Bus
   readonly isBusOpen: boolean
+  readonly settings: { readonly controller: string; readonly explained: readonly ExplainedSetting[] }
   readonly nodes: NodeStore
   readonly controllers: ControllerStore
   readonly metrics: { readonly registry: Registry; readonly refresh: () => Promise<void> }
@@ -47,5 +48,9 @@ export function systemEndpoints(deps: SystemDeps): Endpoint[] {
         nodes,
       }
     }),
+    endpoint(routes.settings, async () => ({
+      controller: deps.settings.controller,
+      settings: deps.settings.explained.map(({ isSecret, ...rest }) => ({ ...rest, is_secret: isSecret })),
+    })),
   ]
 }

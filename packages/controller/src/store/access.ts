@@ -123,12 +123,25 @@ export class AccessStore {
     return (result.numAffectedRows ?? 0n) > 0n
   }
 
-  async hasSession(secretSha256: string): Promise<boolean> {
+  /** False when the admin key that it is to be made with was revoked meanwhile. */
+  async insertSession(session: { secretSha256: string; keyId: string; sessionMs: number }): Promise<boolean> {
+    const result = await sql`
+      insert into browser_sessions (secret_sha256, expires_at)
+      select ${session.secretSha256}, now() + make_interval(secs => ${session.sessionMs / 1000})
+      from api_keys where id = ${session.keyId} and scope = 'admin'`.execute(this.#db)
+    return (result.numAffectedRows ?? 0n) > 0n
+  }
+
+  /** `keyId`: the key that it was made with, and ends with. */
+  async hasSession(secretSha256: string, keyId: string | null): Promise<boolean> {
     const row = await this.#db
       .selectFrom('browser_sessions')
       .select('created_at')
       .where('secret_sha256', '=', secretSha256)
       .where('expires_at', '>', sql<string>`now()`)
+      .$if(keyId !== null, (query) =>
+        query.where(({ exists, selectFrom }) => exists(selectFrom('api_keys').select('api_keys.id').where('api_keys.id', '=', keyId))),
+      )
       .executeTakeFirst()
     return row !== undefined
   }

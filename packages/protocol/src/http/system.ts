@@ -16,6 +16,19 @@ export const KeyView = z.object({
 })
 export type KeyView = z.infer<typeof KeyView>
 
+/** One setting of a controller, as it is in force. */
+export const SettingView = z.object({
+  flag: z.string(),
+  /** As a person would write it; of a secret only whether it is set. */
+  value: z.string(),
+  default: z.string(),
+  /** `the command line`, the name of an environment variable, `file:line`, or `default`. */
+  from: z.string(),
+  description: z.string(),
+  is_secret: z.boolean(),
+})
+export type SettingView = z.infer<typeof SettingView>
+
 const health = z.object({ status: z.enum(['ok', 'unavailable']) })
 
 export const systemRoutes = {
@@ -56,6 +69,13 @@ export const systemRoutes = {
       }),
       nodes: z.partialRecord(NodeStatus, z.number()),
     }),
+  }),
+  settings: route({
+    method: 'GET',
+    path: '/api/settings',
+    access: 'read',
+    summary: 'The settings of the controller that answers, and where each comes from; of secrets only whether they are set',
+    response: z.object({ controller: z.string(), settings: z.array(SettingView) }),
   }),
 }
 
@@ -102,6 +122,14 @@ export const loginRoutes = {
     summary: 'Exchange the link for a cookie',
     query: z.object({ token: z.string('a login link has a token; run "muster login-link" for one').max(256) }),
     produces: 'text/html',
+  }),
+  loginByKey: route({
+    method: 'POST',
+    path: '/api/login',
+    access: 'open',
+    summary: 'Exchange an admin key for a cookie; it ends with the key, or after seven days',
+    body: z.object({ key: z.string('a login needs a key').trim().min(1, 'a login needs a key').max(512) }),
+    status: 204,
   }),
   logout: route({ method: 'POST', path: '/api/logout', access: 'read', summary: 'Forget the cookie', status: 204 }),
 }
