@@ -18,7 +18,7 @@ export function Page({ title, sentence, actions, children }: PageProps) {
         <div className="min-w-0">
           <h1 className="text-[20px] leading-7 font-semibold [overflow-wrap:anywhere]">{title}</h1>
           {/* Its place is kept, so that nothing jumps when it is known. */}
-          <p className="min-h-5 text-soft [overflow-wrap:anywhere]">{sentence}</p>
+          <p className="min-h-[1.45em] text-soft [overflow-wrap:anywhere]">{sentence}</p>
         </div>
         {actions !== undefined && <div className="flex flex-wrap gap-2">{actions}</div>}
       </header>

@@ -1,0 +1,72 @@
+// The buttons of an operation: each says what it does, and is there only when it can be done.
+import type { OperationView } from '@muster/protocol'
+import { useState } from 'react'
+import { Button } from '../../components/button.tsx'
+import { Dialog } from '../../components/dialog.tsx'
+import { plural } from '../../format/amounts.ts'
+import { canRetry } from './node-words.ts'
+import { isActive, isCancelling, nounOf, titleOf } from './operation-words.ts'
+import { useCancel, useRetry } from './use-operation-actions.ts'
+
+export function OperationActions({ operation }: { readonly operation: OperationView }) {
+  return (
+    <div className="flex shrink-0 flex-wrap gap-2">
+      <RetryAll operation={operation} />
+      {isActive(operation) && <Cancel operation={operation} />}
+    </div>
+  )
+}
+
+function RetryAll({ operation }: { readonly operation: OperationView }) {
+  const retry = useRetry(operation)
+  const failed = operation.nodes.filter(canRetry).length
+  // An operation without nodes is its one job.
+  if (failed === 0 && !(operation.nodes.length === 0 && operation.state === 'failed')) return null
+  return (
+    <Button isBusy={retry.isPending} onClick={() => retry.mutate(null)} aria-label={`Retry ${titleOf(operation)}`}>
+      {failed === 0 ? 'Retry' : `Retry on ${plural(failed, 'node')}`}
+    </Button>
+  )
+}
+
+function Cancel({ operation }: { readonly operation: OperationView }) {
+  const [isAsking, setAsking] = useState(false)
+  const cancel = useCancel(operation)
+  const isOff = cancel.isPending || isCancelling(operation)
+  return (
+    <>
+      <Button disabled={isOff} onClick={() => setAsking(true)} aria-label={`Cancel ${titleOf(operation)}`}>
+        {isOff ? 'Cancelling' : 'Cancel'}
+      </Button>
+      {isAsking && (
+        <Dialog
+          title={`Cancel ${titleOf(operation)}?`}
+          place="sheet"
+          onClose={() => setAsking(false)}
+          footer={
+            <>
+              <Button onClick={() => setAsking(false)}>Keep going</Button>
+              <Button
+                look="danger"
+                onClick={() => {
+                  setAsking(false)
+                  cancel.mutate()
+                }}
+              >
+                Cancel the {nounOf(operation.kind)}
+              </Button>
+            </>
+          }
+        >
+          <p>{whatCancelDoes(operation)}</p>
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+function whatCancelDoes({ nodes }: OperationView): string {
+  const done = nodes.filter(({ status }) => status === 'success').length
+  const kept = done === 0 ? 'Nothing that is on a disk already is undone.' : `What is done on ${plural(done, 'node')} stays as it is.`
+  return `Nothing is tried any further, and what runs is called off. ${kept} A node that is away is told when it returns.`
+}

@@ -1,0 +1,114 @@
+// Pure: operations in words.
+import { isSettled, type OperationKind, type OperationNode, type OperationView } from '@muster/protocol'
+import type { Tone } from '../../components/state-mark.tsx'
+import { plural } from '../../format/amounts.ts'
+
+/** What a person reads first of a state. */
+export interface Mark {
+  readonly tone: Tone
+  readonly sign?: string
+  readonly word: string
+  /** What it means, where the word alone would worry somebody. */
+  readonly hint?: string
+}
+
+const verbs: Readonly<Record<OperationKind, string>> = {
+  'backend.install': 'Install',
+  'backend.upgrade': 'Upgrade',
+  'backend.delete': 'Delete',
+  'model.install': 'Install model',
+  'model.load': 'Load model',
+  'model.unload': 'Unload model',
+  'model.delete': 'Delete model',
+}
+export const kindChoices = [
+  { value: '', label: 'All kinds' },
+  ...(['backend.install', 'backend.upgrade', 'backend.delete'] as const).map((value) => ({ value, label: `${verbs[value]} a backend` })),
+  ...(['model.install', 'model.load', 'model.unload', 'model.delete'] as const).map((value) => ({
+    value,
+    label: verbs[value].replace(' model', ' a model'),
+  })),
+]
+
+/** `Install llama`, `Load model tiny`. */
+export function titleOf({ kind, backend, model }: Pick<OperationView, 'kind' | 'backend' | 'model'>): string {
+  return `${verbs[kind]} ${(kind.startsWith('model.') ? model : backend) ?? ''}`.trim()
+}
+/** `install`, for sentences about it. */
+export const nounOf = (kind: OperationKind): string => kind.slice(kind.indexOf('.') + 1)
+
+export const isActive = ({ state }: Pick<OperationView, 'state'>): boolean => state === 'running' || state === 'background'
+/** Asked to stop, and not yet stopped. */
+export const isCancelling = (operation: Pick<OperationView, 'state' | 'message' | 'nodes'>): boolean => {
+  const open = operation.nodes.filter((node) => !isNodeSettled(node))
+  return (
+    isActive(operation) && (operation.message === 'cancelling' || (open.length > 0 && open.every((node) => node.message === 'cancelling')))
+  )
+}
+
+export const isNodeSettled = ({ status, next_retry_at: next }: Pick<OperationNode, 'status' | 'next_retry_at'>): boolean =>
+  isSettled({ status, nextRetryAt: next === null ? null : Date.parse(next) })
+
+export function markOf(operation: Pick<OperationView, 'state' | 'message' | 'nodes'>): Mark {
+  if (isCancelling(operation)) return { tone: 'wait', sign: '◔', word: 'Cancelling', hint: 'no further try; what runs is called off' }
+  switch (operation.state) {
+    case 'running':
+      return { tone: 'work', sign: '⟳', word: 'Running' }
+    case 'background':
+      return { tone: 'wait', sign: '◔', word: 'In the background', hint: 'waits for a node, or for a worker that takes its time' }
+    case 'succeeded':
+      return { tone: 'good', word: 'Done' }
+    case 'failed':
+      return { tone: 'bad', word: 'Failed' }
+    case 'cancelled':
+      return { tone: 'idle', sign: '–', word: 'Cancelled' }
+    default:
+      return operation.state satisfies never
+  }
+}
+
+/** `2 of 5 nodes`; empty where it has none. Skipped ones have nothing to do. */
+export function nodesDone(nodes: readonly OperationNode[]): string {
+  const counted = nodes.filter(({ status }) => status !== 'skipped')
+  return nodes.length === 0 ? '' : `${counted.filter(isNodeSettled).length} of ${plural(counted.length, 'node')}`
+}
+
+export const percentText = (percentage: number): string => `${Math.floor(Math.max(0, Math.min(100, percentage)))} %`
+
+/** What is true of all of them right now. */
+export function sentenceOf(active: readonly OperationView[]): string {
+  const running = active.filter(({ state }) => state === 'running').length
+  const behind = active.length - running
+  const waiting = active.flatMap(({ nodes }) => nodes).filter((node) => node.status === 'error' && node.next_retry_at !== null).length
+  const tries = waiting === 0 ? '' : ` ${plural(waiting, 'node')} failed and ${waiting === 1 ? 'is' : 'are'} tried again.`
+  if (active.length === 0) return 'Nothing is running.'
+  const inBackground = `${behind === 1 ? 'works' : 'work'} in the background`
+  if (running === 0) return `${plural(behind, 'operation')} ${inBackground}.${tries}`
+  const first = `${plural(running, 'operation')} ${running === 1 ? 'is' : 'are'} running`
+  return `${first}${behind === 0 ? '' : `, ${behind} ${inBackground}`}.${tries}`
+}
+
+/** The one of many that the eye should see: what is worked on before what waits, the newest first. */
+export const foremost = (active: readonly OperationView[]): OperationView | null =>
+  active.find(({ state }) => state === 'running') ?? active[0] ?? null
+
+export interface OperationFilterInput {
+  readonly kind?: string | undefined
+  readonly search?: string | undefined
+}
+/** Every word must be found in its title, in who asked for it, in what it says, or in the name of a node. */
+export function filterOperations(operations: readonly OperationView[], { kind, search = '' }: OperationFilterInput): OperationView[] {
+  const words = search
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '')
+  return operations.filter((operation) => {
+    if (kind !== undefined && kind !== '' && operation.kind !== kind) return false
+    if (words.length === 0) return true
+    const names = operation.nodes.map(({ node_name: name }) => name)
+    const text = [titleOf(operation), operation.id, operation.requested_by, operation.state, operation.message, ...names]
+      .join('\n')
+      .toLowerCase()
+    return words.every((word) => text.includes(word))
+  })
+}
