@@ -1,5 +1,5 @@
 // One PostgreSQL server for all integration tests of a run; each test file makes its own database in it. And the backends
-// that have to be assembled, which otherwise every controller of the first tests would do beside them.
+// that have to be assembled and the web page, which otherwise every controller of the first tests would do beside them.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -15,7 +15,8 @@ declare module 'vitest' {
 }
 
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  await promisify(execFile)(process.execPath, [join(import.meta.dirname, '../../../scripts/build-backends.ts')])
+  for (const script of ['build-backends.ts', 'build-web.ts'])
+    await promisify(execFile)(process.execPath, [join(import.meta.dirname, '../../../scripts', script)])
   // Otherwise each of the first processes would write the same 2,000 compiled files at its end, and seem not to end.
   await using processes = createProcesses()
   await (

@@ -33,7 +33,8 @@ function answer(call: Pick<Call<never>, 'headers'>, page: PageState, path: strin
   if (page.state !== 'built') return notYet(page)
   const file = page.files.get(path)
   // An older page asks for a file of its own build: it has to be loaded anew.
-  if (file === undefined) return new Response('there is no such file; reload the page', { status: 404, headers: security })
+  if (file === undefined)
+    return new Response('there is no such file; reload the page', { status: 404, headers: { ...security, 'cache-control': 'no-store' } })
   const headers = {
     ...security,
     'content-type': file.type,
@@ -41,15 +42,23 @@ function answer(call: Pick<Call<never>, 'headers'>, page: PageState, path: strin
     vary: 'accept-encoding',
     'cache-control': file.isImmutable ? 'public, max-age=31536000, immutable' : 'no-cache',
   }
-  if (call.headers.get('if-none-match') === file.etag) return new Response(null, { status: 304, headers })
+  if (isKnown(file, call.headers.get('if-none-match') ?? '')) return new Response(null, { status: 304, headers })
   const { encoding, bytes } = encode(file, call.headers.get('accept-encoding') ?? '')
   return new Response(new Uint8Array(bytes), { headers: encoding === null ? headers : { ...headers, 'content-encoding': encoding } })
 }
 
 function encode({ bytes, br, gzip }: PageFile, accepted: string): { encoding: string | null; bytes: Buffer } {
-  if (/\bbr\b/.test(accepted)) return { encoding: 'br', bytes: br }
-  return /\bgzip\b/.test(accepted) ? { encoding: 'gzip', bytes: gzip } : { encoding: null, bytes }
+  const isAccepted = (name: string): boolean =>
+    accepted.split(',').some((one) => {
+      const [coding = '', quality = ''] = one.split(';').map((part) => part.trim())
+      return coding === name && !/^q=0(\.0*)?$/.test(quality)
+    })
+  if (isAccepted('br')) return { encoding: 'br', bytes: br }
+  return isAccepted('gzip') ? { encoding: 'gzip', bytes: gzip } : { encoding: null, bytes }
 }
+
+/** A proxy that packs anew makes a weak one of it. */
+const isKnown = ({ etag }: PageFile, known: string): boolean => known.split(',').some((one) => one.trim().replace(/^W\//, '') === etag)
 
 /** A page that asks again by itself: nobody has to know that there is something to wait for. */
 function notYet(page: Exclude<PageState, { state: 'built' }>): Response {
