@@ -159,7 +159,10 @@ export class LiveCache {
     }
     if (kind === 'model') {
       again('gallery', 'models')
-      for (const { id } of changes) again('model', id, 'placement')
+      for (const { id } of changes) {
+        again('model', id, 'placement')
+        again('model', id, 'load-status')
+      }
     }
   }
 

@@ -62,6 +62,11 @@ export const modelReplicasQuery = (name: ModelName) =>
     queryKey: ['model', name, 'replicas'],
     queryFn: async ({ signal }) => (await call(modelRoutes.replicas, { params: { name }, signal })).replicas,
   })
+export const modelLoadStatusQuery = (name: ModelName) =>
+  queryOptions({
+    queryKey: ['model', name, 'load-status'],
+    queryFn: ({ signal }) => call(modelRoutes.loadStatus, { params: { name }, signal }),
+  })
 export const modelPlacementQuery = (name: ModelName) =>
   queryOptions({
     queryKey: ['model', name, 'placement'],

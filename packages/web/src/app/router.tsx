@@ -71,7 +71,7 @@ const operations = createRoute({
 const playground = createRoute({
   getParentRoute: () => root,
   path: '/playground',
-  validateSearch: z.object({ model: text }),
+  validateSearch: z.object({ model: text, tab: text }),
   component: lazyRouteComponent(() => import('../pages/playground-page.tsx'), 'PlaygroundPage'),
 })
 const settings = createRoute({

@@ -1,0 +1,34 @@
+import type { ModelView } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import { chooseModel, modelSentence } from './choose-model.ts'
+
+const model = (name: string, state: ModelView['state'], more: object = {}): ModelView =>
+  ({
+    name,
+    state,
+    backend: 'b',
+    revision: 'r',
+    config: {},
+    replicas_ready: 0,
+    replicas_desired: 0,
+    failure: null,
+    ...more,
+  }) as unknown as ModelView
+const models = [model('a', 'unloaded'), model('b', 'ready', { replicas_ready: 1, replicas_desired: 2 }), model('c', 'ready')]
+
+describe('the model that is asked', () => {
+  it.each<[string, readonly ModelView[], string | undefined, string | null]>([
+    ['is the one that was named', models, 'c', 'c'],
+    ['is none, when there is none of that name', models, 'x', null],
+    ['is one that is up', models, undefined, 'b'],
+    ['is the first, when none is up', models.slice(0, 1), undefined, 'a'],
+    ['is none, when there is none', [], undefined, null],
+  ])('%s', (_, given, named, want) => expect(chooseModel(given, named)?.name ?? null).toBe(want))
+
+  it.each<[ModelView | undefined, string]>([
+    [models[0], 'a is not loaded. The first question loads it.'],
+    [models[1], 'b is ready: 1 of 2 replicas.'],
+    [model('d', 'staging'), 'd is on its way: fetching its files.'],
+    [model('e', 'failed', { failure: { message: 'wrong hash' } }), 'e failed to load: wrong hash'],
+  ])('stands in one sentence', (given, want) => expect(given && modelSentence(given)).toBe(want))
+})
