@@ -23,7 +23,7 @@ export function previewOf(wish: Wish, { nodes, using, now }: PreviewFacts): Oper
       return rowOf(wish, node, { known, now, ring: rings.get(node.nodeId) ?? null })
     })
     .toSorted((a, b) => (a.nodeName === b.nodeName ? compare(a.nodeId, b.nodeId) : compare(a.nodeName, b.nodeName)))
-  return viewOperation({
+  const view = viewOperation({
     id: wish.id,
     kind: wish.kind,
     backend: wish.backend,
@@ -36,6 +36,10 @@ export function previewOf(wish: Wish, { nodes, using, now }: PreviewFacts): Oper
     job: null,
     nodes: rows,
   })
+  // What would be said of a node in the end, where that is known before: as that it is up to date.
+  const notes = new Map(wish.nodes.map((node) => [node.nodeId as string, 'skip' in node ? '' : node.note]))
+  const nodesOfView = view.nodes.map((node) => (node.message === '' ? { ...node, message: notes.get(node.node_id) ?? '' } : node))
+  return { ...view, nodes: nodesOfView }
 }
 
 function ringsIn(wish: Wish, { nodes, using }: Pick<PreviewFacts, 'nodes' | 'using'>): Map<string, number> {

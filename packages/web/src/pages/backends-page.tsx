@@ -1,15 +1,54 @@
+// Backends: what is installed, what is on offer, and the sheets that change it.
 import { useQuery } from '@tanstack/react-query'
+import { getRouteApi } from '@tanstack/react-router'
 import { backendsQuery, upgradesQuery } from '../api/queries.ts'
+import { CopyBlock } from '../components/copy.tsx'
+import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
+import { Tabs } from '../components/tabs.tsx'
+import { BackendSheets } from '../features/backends/backend-sheets.tsx'
+import { GalleryList } from '../features/backends/gallery-list.tsx'
+import { InstalledList } from '../features/backends/installed-list.tsx'
 import { pageSentence } from '../features/backends/sentences.ts'
+import { CheckNow, CheckProblems } from '../features/backends/upgrade-check.tsx'
 import { UpgradesBanner } from '../features/backends/upgrades-banner.tsx'
 
+const route = getRouteApi('/backends')
+
 export function BackendsPage() {
+  const { tab, q = '', wish, backend } = route.useSearch()
   const backends = useQuery(backendsQuery)
   const upgrades = useQuery(upgradesQuery).data?.upgrades ?? {}
+  const chosen = tab ?? (backends.data?.length === 0 ? 'gallery' : 'installed')
   return (
-    <Page title="Backends" sentence={backends.data && pageSentence(backends.data, upgrades)}>
+    <Page title="Backends" sentence={backends.data && pageSentence(backends.data, upgrades)} actions={<CheckNow />}>
       <UpgradesBanner />
+      <CheckProblems />
+      <Tabs
+        label="Parts of this page"
+        chosen={chosen}
+        tabs={[
+          { id: 'installed', label: 'Installed', ...(backends.data === undefined ? {} : { count: backends.data.length }) },
+          { id: 'gallery', label: 'Gallery' },
+        ]}
+      />
+      {chosen === 'gallery' ? (
+        <GalleryList q={q} />
+      ) : (
+        <Loaded query={backends} what="what is installed" empty={<NothingInstalled />}>
+          {(all) => <InstalledList backends={all} upgrades={upgrades} />}
+        </Loaded>
+      )}
+      <BackendSheets wish={wish} backend={backend} />
     </Page>
+  )
+}
+
+function NothingInstalled() {
+  return (
+    <Empty title="No node has a backend.">
+      <p className="text-soft">The first request for a model installs what it needs. Or choose one of the gallery, or run:</p>
+      <CopyBlock label="the command" text="muster backends install llama" />
+    </Empty>
   )
 }

@@ -1,0 +1,105 @@
+// What the galleries offer, and which nodes each of it fits.
+import type { OfferedBackend } from '@muster/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { backendGalleryQuery } from '../../api/queries.ts'
+import { SearchField } from '../../components/field.tsx'
+import { Empty, Loaded } from '../../components/loaded.tsx'
+import { Pill } from '../../components/state-mark.tsx'
+import { plural } from '../../format/amounts.ts'
+import { fitWords, misfits, searchOffers } from './offers.ts'
+import { Problems } from './upgrade-check.tsx'
+import { WishLink } from './wish-link.tsx'
+
+export function GalleryList({ q }: { readonly q: string }) {
+  const navigate = useNavigate()
+  const gallery = useQuery(backendGalleryQuery)
+  const search = (text: string): void =>
+    void navigate({ to: '.', replace: true, search: (before) => ({ ...before, q: text === '' ? undefined : text }) })
+  return (
+    <div className="flex flex-col gap-3">
+      <div className="flex flex-wrap items-start gap-3">
+        <SearchField label="Search the gallery" value={q} onChange={(event) => search(event.target.value)} />
+        <WishLink wish="install">Install from an address</WishLink>
+      </div>
+      <Loaded query={gallery} what="the galleries">
+        {({ backends, problems }) => (
+          <>
+            <Problems title="Not every gallery could be read." problems={problems.map((each) => `${each.gallery}: ${each.message}`)} />
+            <Offers offers={searchOffers(backends, q)} total={backends.length} q={q} />
+          </>
+        )}
+      </Loaded>
+    </div>
+  )
+}
+
+function Offers({ offers, total, q }: { readonly offers: readonly OfferedBackend[]; readonly total: number; readonly q: string }) {
+  if (total === 0)
+    return (
+      <Empty title="No gallery offers a backend.">
+        <p className="text-soft">Add a gallery in the settings, or install one from an address.</p>
+      </Empty>
+    )
+  return (
+    <>
+      <p role="status" className="text-[13px] text-soft [overflow-wrap:anywhere]">
+        {q.trim() === '' ? `${plural(total, 'backend')} on offer.` : `${offers.length} of ${plural(total, 'backend')} match “${q.trim()}”.`}
+      </p>
+      {offers.length > 0 && (
+        <ul aria-label="Backends on offer" className="flex flex-col divide-y rounded-md border bg-raised">
+          {offers.map((offer) => (
+            <li key={offer.name} data-row="" className="lazy-row px-3 py-2.5">
+              <Offer offer={offer} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  )
+}
+
+function Offer({ offer }: { readonly offer: OfferedBackend }) {
+  const { name, version, license, tags, description, gallery, nodes } = offer
+  const out = misfits(nodes)
+  return (
+    <article aria-label={name} className="flex flex-wrap items-start justify-between gap-x-4 gap-y-2">
+      <div className="flex min-w-0 flex-1 basis-72 flex-col gap-0.5">
+        <div className="flex flex-wrap items-baseline gap-x-3">
+          <h2 className="font-semibold [overflow-wrap:anywhere]">{name}</h2>
+          {version !== '' && <span className="[overflow-wrap:anywhere]">{version}</span>}
+          {offer.installed && <Pill tone="good">installed</Pill>}
+        </div>
+        {description !== '' && <p className="max-w-[80ch] [overflow-wrap:anywhere] whitespace-pre-line">{description}</p>}
+        <p className="text-[13px] text-soft [overflow-wrap:anywhere]">
+          {[
+            ...(offer.is_meta ? ['meta: the build that suits each node'] : []),
+            ...(license === '' ? [] : [license]),
+            `gallery ${gallery}`,
+            ...tags,
+          ].join(' · ')}
+        </p>
+        <Fits nodes={nodes} out={out} />
+      </div>
+      <WishLink wish="install" backend={name} label={`Install ${name}`}>
+        Install
+      </WishLink>
+    </article>
+  )
+}
+
+function Fits({ nodes, out }: { readonly nodes: OfferedBackend['nodes']; readonly out: readonly string[] }) {
+  if (out.length === 0) return <p className="text-[13px] text-soft">{fitWords(nodes)}</p>
+  return (
+    <details className="text-[13px] text-soft">
+      <summary className="w-fit hover:text-ink">{fitWords(nodes)}</summary>
+      <ul className="pl-4">
+        {out.map((reason) => (
+          <li key={reason} className="[overflow-wrap:anywhere]">
+            {reason}
+          </li>
+        ))}
+      </ul>
+    </details>
+  )
+}

@@ -1,0 +1,93 @@
+// What is installed: each backend with its builds, and on demand the node that has each.
+import type { BackendOnNode, BackendView, UpgradeView } from '@muster/protocol'
+import { Link } from '@tanstack/react-router'
+import { ShortId } from '../../components/copy.tsx'
+import { Pill, type Tone } from '../../components/state-mark.tsx'
+import { Cell, Row, Table } from '../../components/table.tsx'
+import { When } from '../../components/time.tsx'
+import { plural } from '../../format/amounts.ts'
+import { availableOf, buildName, buildNames, driftWords, isNewer, type Upgrades } from './sentences.ts'
+import { WishLink } from './wish-link.tsx'
+
+export function InstalledList({ backends, upgrades }: { readonly backends: readonly BackendView[]; readonly upgrades: Upgrades }) {
+  return (
+    <ul aria-label="Installed backends" className="flex flex-col divide-y rounded-md border bg-raised">
+      {backends.map((backend) => (
+        <li key={backend.name} data-row="" className="flex flex-col gap-1 px-3 py-2.5">
+          <Backend backend={backend} upgrade={upgrades[backend.name]} />
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function Backend({ backend, upgrade }: { readonly backend: BackendView; readonly upgrade: UpgradeView | undefined }) {
+  const { name, nodes, is_meta: isMeta, is_system: isSystem } = backend
+  return (
+    <article aria-label={name} className="flex flex-col gap-1">
+      <header className="flex flex-wrap items-start justify-between gap-x-4 gap-y-2">
+        <div className="flex min-w-0 flex-1 basis-72 flex-wrap items-baseline gap-x-3 gap-y-0.5">
+          <h2 className="font-semibold [overflow-wrap:anywhere]">{name}</h2>
+          <span className="[overflow-wrap:anywhere]">{buildNames(nodes)}</span>
+          {isMeta && <span className="text-soft">meta, resolved per node</span>}
+          {isSystem && <span className="text-soft">came with the node</span>}
+          {upgrade !== undefined && isNewer(upgrade) && (
+            <Pill tone="wait" sign="⇡" hint={`${buildName(availableOf(upgrade))} is on offer`}>
+              update available
+            </Pill>
+          )}
+          {upgrade !== undefined && upgrade.node_drift.length > 0 && (
+            <Pill tone="wait" sign="≠" hint={upgrade.node_drift.map((node) => `${node.node_name} has ${buildName(node)}`).join(', ')}>
+              {driftWords(upgrade.node_drift.length)}
+            </Pill>
+          )}
+        </div>
+        <div className="flex flex-wrap gap-2">
+          <WishLink wish="upgrade" backend={name} label={`Upgrade ${name}`}>
+            Upgrade
+          </WishLink>
+          <WishLink wish="install" backend={name} label={`Install ${name} on more nodes`}>
+            Install on more nodes
+          </WishLink>
+          <WishLink wish="delete" backend={name} label={`Delete ${name}`}>
+            Delete
+          </WishLink>
+        </div>
+      </header>
+      <details>
+        <summary className="w-fit text-[13px] text-soft hover:text-ink">on {plural(nodes.length, 'node')}</summary>
+        <div className="pt-2">
+          <NodesTable backend={name} nodes={nodes} />
+        </div>
+      </details>
+    </article>
+  )
+}
+
+const tones: Readonly<Record<string, Tone>> = { healthy: 'good', draining: 'wait', unhealthy: 'wait', offline: 'bad', pending: 'idle' }
+
+function NodesTable({ backend, nodes }: { readonly backend: string; readonly nodes: readonly BackendOnNode[] }) {
+  return (
+    <Table label={`Nodes with ${backend}`} columns={['Node', 'Status', 'Version', 'Digest', 'Installed']}>
+      {nodes.map((node) => (
+        <Row key={node.node_id} className="lazy-row">
+          <Cell className="[overflow-wrap:anywhere]">
+            <Link
+              to="/nodes/$id"
+              params={{ id: node.node_id }}
+              className="underline decoration-line underline-offset-2 hover:decoration-current"
+            >
+              {node.node_name}
+            </Link>
+          </Cell>
+          <Cell>
+            <Pill tone={tones[node.node_status] ?? 'idle'}>{node.node_status}</Pill>
+          </Cell>
+          <Cell className="[overflow-wrap:anywhere]">{node.version || '–'}</Cell>
+          <Cell>{node.digest === '' ? '–' : <ShortId id={node.digest} what={`digest on ${node.node_name}`} />}</Cell>
+          <Cell>{node.installed_at === '' ? '–' : <When at={node.installed_at} />}</Cell>
+        </Row>
+      ))}
+    </Table>
+  )
+}
