@@ -96,6 +96,10 @@ export const statusQuery = queryOptions({
   queryKey: ['status'],
   queryFn: ({ signal }) => call(systemRoutes.status, { signal }),
 })
+export const settingsQuery = queryOptions({
+  queryKey: ['settings'],
+  queryFn: ({ signal }) => call(systemRoutes.settings, { signal }),
+})
 export const keysQuery = queryOptions({
   queryKey: ['keys'],
   queryFn: async ({ signal }) => (await call(keyRoutes.list, { signal })).keys,

@@ -77,7 +77,7 @@ const playground = createRoute({
 const settings = createRoute({
   getParentRoute: () => root,
   path: '/settings',
-  validateSearch: z.object({ tab: text }),
+  validateSearch: z.object({ tab: text, q: text, open: text }),
   component: lazyRouteComponent(() => import('../pages/settings-page.tsx'), 'SettingsPage'),
 })
 

@@ -1,0 +1,116 @@
+// What runs here: version, controllers, database, bus; and how this page looks.
+import type { ResponseOf, systemRoutes } from '@muster/protocol'
+import { useQuery } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { statusQuery } from '../../api/queries.ts'
+import { chooseTheme, useTheme, type Theme } from '../../app/theme.ts'
+import { Button } from '../../components/button.tsx'
+import { ShortId } from '../../components/copy.tsx'
+import { Loaded } from '../../components/loaded.tsx'
+import { Section } from '../../components/page.tsx'
+import { Pill } from '../../components/state-mark.tsx'
+import { Cell, Row, Table } from '../../components/table.tsx'
+import { When } from '../../components/time.tsx'
+import { formatDuration } from '../../format/amounts.ts'
+import { busSentence } from './bus-words.ts'
+
+type Status = ResponseOf<typeof systemRoutes.status>
+
+export function AboutTab() {
+  const status = useQuery({ ...statusQuery, refetchOnMount: 'always' })
+  return (
+    <>
+      <Loaded query={status} what="the status">
+        {(about) => (
+          <>
+            <Facts about={about} />
+            <Section
+              title="Controllers"
+              actions={
+                <Button isBusy={status.isFetching} onClick={() => void status.refetch()}>
+                  Look again
+                </Button>
+              }
+            >
+              <Controllers about={about} />
+            </Section>
+          </>
+        )}
+      </Loaded>
+      <ThemeChoice />
+    </>
+  )
+}
+
+function Facts({ about }: { readonly about: Status }) {
+  const bus = busSentence(about.bus)
+  return (
+    <dl className="grid gap-x-6 gap-y-2 sm:grid-cols-[8rem_1fr]">
+      <Fact name="Version">{about.version}</Fact>
+      <Fact name="Database">PostgreSQL {about.database.version}</Fact>
+      <Fact name="Bus">
+        <Pill tone={bus.tone}>{bus.word}</Pill>
+        <span className="block text-soft">{bus.sentence}</span>
+      </Fact>
+      <Fact name="API">
+        <a href="/api/openapi.json" className="underline underline-offset-2">
+          /api/openapi.json
+        </a>{' '}
+        <span className="text-soft">describes every route.</span>
+      </Fact>
+    </dl>
+  )
+}
+
+function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
+  return (
+    <>
+      <dt className="text-soft max-sm:mt-1">{name}</dt>
+      <dd className="min-w-0 [overflow-wrap:anywhere]">{children}</dd>
+    </>
+  )
+}
+
+function Controllers({ about: { controllers, database } }: { readonly about: Status }) {
+  return (
+    <Table label="Controllers" columns={['Id', 'Address', 'Version', 'Runs since', 'Last seen']}>
+      {controllers.map((controller) => (
+        <Row key={controller.id}>
+          <Cell>
+            <ShortId id={controller.id} what="controller id" />
+          </Cell>
+          <Cell className="min-w-40 [overflow-wrap:anywhere]">{controller.url}</Cell>
+          <Cell>{controller.version}</Cell>
+          <Cell>
+            <When at={controller.started_at} />
+          </Cell>
+          {/* By the database's clock, and as of when it was read: no event tells of it. */}
+          <Cell className="whitespace-nowrap">
+            {formatDuration(Date.parse(database.now) - Date.parse(controller.last_seen_at))} before this was read
+          </Cell>
+        </Row>
+      ))}
+    </Table>
+  )
+}
+
+const themes: readonly (readonly [Theme, string])[] = [
+  ['system', 'as the system has it'],
+  ['light', 'light'],
+  ['dark', 'dark'],
+]
+
+function ThemeChoice() {
+  const theme = useTheme()
+  return (
+    <fieldset className="flex flex-wrap gap-x-6 gap-y-1.5">
+      <legend className="mb-1 font-semibold">Colours of this page</legend>
+      {themes.map(([each, words]) => (
+        <label key={each} className="flex items-baseline gap-2">
+          <input type="radio" name="theme" checked={each === theme} onChange={() => chooseTheme(each)} />
+          {words}
+        </label>
+      ))}
+    </fieldset>
+  )
+}
