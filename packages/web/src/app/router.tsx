@@ -30,13 +30,17 @@ const overview = createRoute({
 const nodes = createRoute({
   getParentRoute: () => root,
   path: '/nodes',
-  validateSearch: z.object({ q: text, type: text, state: text, label: text, add: z.boolean().optional().catch(undefined) }),
+  /** `ask`: what the open sheet asks about, of the node `on`. */
+  validateSearch: z.object({
+    ...{ q: text, type: text, state: text, label: text, ask: text, on: text },
+    add: z.boolean().optional().catch(undefined),
+  }),
   component: lazyRouteComponent(() => import('../pages/nodes-page.tsx'), 'NodesPage'),
 })
 const node = createRoute({
   getParentRoute: () => root,
   path: '/nodes/$id',
-  validateSearch: z.object({ tab: text, model: text, q: text }),
+  validateSearch: z.object({ tab: text, model: text, q: text, ask: text }),
   component: lazyRouteComponent(() => import('../pages/node-page.tsx'), 'NodePage'),
 })
 const backends = createRoute({
