@@ -22,8 +22,11 @@ export function Dialog({ title, place, onClose, children, footer }: DialogProps)
   const titleId = useId()
   useEffect(() => {
     const element = dialog.current
-    if (element !== null && !element.open) element.showModal()
-  }, [])
+    if (element === null || element.open) return
+    element.showModal()
+    // What is to be filled in comes before the button that closes.
+    if (place === 'sheet') element.querySelector<HTMLElement>('input, textarea, select')?.focus()
+  }, [place])
   return (
     <dialog
       ref={dialog}

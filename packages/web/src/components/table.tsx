@@ -11,7 +11,8 @@ export interface TableProps {
 
 export function Table({ label, columns, children }: TableProps) {
   return (
-    <div className="overflow-x-auto rounded-md border bg-raised" tabIndex={-1}>
+    // `relative`: words for those who listen are positioned, and would otherwise widen the page instead of this.
+    <div className="relative overflow-x-auto rounded-md border bg-raised" tabIndex={-1}>
       <table aria-label={label} className="w-full border-collapse text-left text-[13px]">
         <thead className="text-soft">
           <tr className="border-b">

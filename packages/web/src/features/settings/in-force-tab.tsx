@@ -42,13 +42,13 @@ function SettingTable({ settings }: { readonly settings: readonly SettingView[] 
       {settings.map((setting) => (
         <Row key={setting.flag}>
           <Cell className="font-mono whitespace-nowrap">--{setting.flag}</Cell>
-          <Cell className="min-w-28 [overflow-wrap:anywhere]">
+          <Cell className="min-w-44 [overflow-wrap:anywhere]">
             <span className={`font-mono ${isChanged(setting) ? 'font-semibold' : ''}`}>{setting.value === '' ? '–' : setting.value}</span>
             {isChanged(setting) && !setting.is_secret && (
               <span className="block text-soft">default {setting.default === '' ? '–' : setting.default}</span>
             )}
           </Cell>
-          <Cell className="min-w-24 text-soft [overflow-wrap:anywhere]">{setting.from}</Cell>
+          <Cell className="min-w-60 text-soft [overflow-wrap:anywhere]">{setting.from}</Cell>
           <Cell className="min-w-56 text-soft">{setting.description}</Cell>
         </Row>
       ))}
