@@ -1,17 +1,14 @@
 // Where the page begins: one cache, one stream of events that feeds it, one router.
+import './no-code-from-text.ts'
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
-import { z } from 'zod'
 import { LiveProvider } from './api/live-context.tsx'
 import { createQueryClient } from './api/query-client.ts'
 import { createAppRouter } from './app/router.tsx'
 import { NoticesProvider } from './components/notices.tsx'
 import './style.css'
-
-// The page's own policy forbids to make code out of text, which zod would try for its speed.
-z.config({ jitless: true })
 
 const element = document.querySelector('#root')
 if (element === null) throw new Error('the page has no place to be')
