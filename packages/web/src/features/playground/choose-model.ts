@@ -1,5 +1,6 @@
 // Pure: which model is asked, and how it is said to stand.
 import type { ModelState, ModelView } from '@muster/protocol'
+import { plural } from '../../format/amounts.ts'
 
 export const stateWords: Readonly<Record<ModelState, string>> = {
   unloaded: 'not loaded',
@@ -21,7 +22,7 @@ export function chooseModel(models: readonly ModelView[], named: string | undefi
 export function modelSentence(model: ModelView): string {
   switch (model.state) {
     case 'ready':
-      return `${model.name} is ready: ${model.replicas_ready} of ${Math.max(model.replicas_ready, model.replicas_desired)} replicas.`
+      return `${model.name} is ready: ${model.replicas_ready} of ${plural(Math.max(model.replicas_ready, model.replicas_desired), 'replica')}.`
     case 'unloaded':
       return `${model.name} is not loaded. The first question loads it.`
     case 'failed':

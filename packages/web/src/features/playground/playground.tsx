@@ -39,7 +39,7 @@ export function Playground({ models, chosen, named, tab }: PlaygroundProps) {
       <div className="flex min-w-0 flex-col gap-4 lg:order-2">
         <ModelPicker models={models} chosen={chosen} named={named} />
         <ParameterPanel form={form} onChange={store.setForm} />
-        <SameRequest state={state} model={name} tab={tab} />
+        <SameRequest state={state} model={chosen?.name ?? named ?? ''} tab={tab} />
         <Button className="self-start" disabled={conversation.turns.length === 0} onClick={store.clear}>
           Clear the conversation
         </Button>

@@ -18,7 +18,7 @@ export function SameRequest({ state, model, tab }: { readonly state: PlaygroundS
   const { turns } = state.conversation
   const last = turns.at(-1)
   const isDraft = state.draft.trim() !== '' || last === undefined
-  const question = isDraft ? state.draft : last.question
+  const question = isDraft ? (state.draft.trim() === '' ? 'Hello!' : state.draft) : last.question
   const text = sample({
     origin: location.origin,
     isKeyNeeded: !isLoopback(location.hostname),

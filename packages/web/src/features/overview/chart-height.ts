@@ -1,0 +1,2 @@
+/** Known before the charts are: their place is kept. */
+export const chartHeight = 120

@@ -1,0 +1,47 @@
+// What went through in the last hour, live. The drawing is loaded when it is shown: see traffic-section.tsx.
+import type { StatsBucket } from '@muster/protocol'
+import { useMemo } from 'react'
+import { Chart } from '../../components/chart.tsx'
+import { formatCount } from '../../format/amounts.ts'
+import { chartHeight } from './chart-height.ts'
+import { trafficOf } from './traffic.ts'
+
+export interface TrafficChartsProps {
+  readonly buckets: readonly StatsBucket[]
+  /** Since when there is a controller. */
+  readonly since: number
+  /** To ten seconds: it is drawn anew only when there can be something new. */
+  readonly now: number
+}
+
+const rate = (value: number): string => (value > 0 && value < 1 ? value.toFixed(value < 0.1 ? 2 : 1) : formatCount(value))
+
+export function TrafficCharts({ buckets, since, now }: TrafficChartsProps) {
+  const traffic = useMemo(() => trafficOf(buckets, { now, since }), [buckets, since, now])
+  const { times } = traffic
+  const charts = useMemo(
+    () => [
+      { label: 'Requests per second', color: '--ink', values: traffic.requests, max: 1 },
+      { label: 'Tokens per second', color: '--ink', values: traffic.tokens, max: 10 },
+      { label: 'Errors per second', color: '--bad', values: traffic.errors, max: 1 },
+      { label: 'In flight', color: '--ink', values: traffic.inFlight, max: 4 },
+    ],
+    [traffic],
+  )
+  return charts.map(({ label, color, values, max }) => (
+    <One key={label} label={label} color={color} values={values} times={times} max={max} />
+  ))
+}
+
+interface OneProps {
+  readonly label: string
+  readonly color: string
+  readonly times: readonly number[]
+  readonly values: readonly (number | null)[]
+  readonly max: number
+}
+
+function One({ label, color, times, values, max }: OneProps) {
+  const series = useMemo(() => [{ label, color, values }], [label, color, values])
+  return <Chart label={label} times={times} series={series} format={rate} max={max} height={chartHeight} />
+}
