@@ -3,6 +3,7 @@
 import type { NodeView, OperationFilter, OperationView, ReplicaView, ServerEvent, StatsBucket } from '@muster/protocol'
 import type { Query, QueryClient, QueryKey } from '@tanstack/react-query'
 import { byName, isIn, merge, newestFirst, oldestFirst, parseEvent, type Change, type Order, type StatsEvent } from './live-change.ts'
+import { appendSample, type NodeHistory } from './node-history.ts'
 
 interface Applied {
   readonly kind: string
@@ -84,6 +85,7 @@ export class LiveCache {
   #patch(kind: string, changes: readonly Change[]): void {
     switch (kind) {
       case 'node':
+        this.#patchHistories(changes as readonly Change<NodeView>[])
         return this.#patchList(['nodes'], changes, byName)
       case 'backend':
         return this.#patchList(['backends'], changes, byName)
@@ -102,6 +104,12 @@ export class LiveCache {
 
   #patchList(key: QueryKey, changes: readonly Change[], order: Order): void {
     this.#client.setQueryData<readonly unknown[]>(key, (list) => list && merge(list, changes, order))
+  }
+
+  #patchHistories(changes: readonly Change<NodeView>[]): void {
+    for (const { id, object } of changes)
+      if (object !== null)
+        this.#client.setQueryData<NodeHistory>(['node', id, 'history'], (history) => history && appendSample(history, object))
   }
 
   #patchOperations(changes: readonly Change<OperationView>[]): void {

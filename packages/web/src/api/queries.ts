@@ -35,6 +35,11 @@ export const nodeReplicasQuery = (id: NodeId) =>
     queryKey: ['node', id, 'replicas'],
     queryFn: async ({ signal }) => (await call(nodeRoutes.models, { params: { id }, signal })).replicas,
   })
+export const nodeHistoryQuery = (id: NodeId) =>
+  queryOptions({
+    queryKey: ['node', id, 'history'],
+    queryFn: ({ signal }) => call(nodeRoutes.history, { params: { id }, signal }),
+  })
 
 export const backendsQuery = queryOptions({
   queryKey: ['backends'],

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'react'
 import { shortId } from '../format/amounts.ts'
 import { Button } from './button.tsx'
 
-function useCopied(): [isCopied: boolean, copy: (text: string) => void] {
+export function useCopied(): [isCopied: boolean, copy: (text: string) => void] {
   const [isCopied, setCopied] = useState(false)
   useEffect(() => {
     if (!isCopied) return undefined

@@ -1,9 +1,119 @@
+import type { NodeView } from '@muster/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
+import { nodeIntentsQuery, nodeReplicasQuery, nodesQuery } from '../api/queries.ts'
+import { Button } from '../components/button.tsx'
+import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
+import { Tabs } from '../components/tabs.tsx'
+import { useNow } from '../components/time.tsx'
+import { AskSheet, isAsked } from '../features/nodes/ask-sheet.tsx'
+import { ApproveButton, useNodeChange } from '../features/nodes/node-actions.tsx'
+import { NodeBackends } from '../features/nodes/node-backends.tsx'
+import { NodeFacts } from '../features/nodes/node-facts.tsx'
+import { NodeLabels } from '../features/nodes/node-labels.tsx'
+import { NodeLogs } from '../features/nodes/node-logs.tsx'
+import { NodeReplicas } from '../features/nodes/node-replicas.tsx'
+import { NodeStatusMark } from '../features/nodes/node-status.tsx'
+import { NodeWishes } from '../features/nodes/node-wishes.tsx'
+import { sayNode } from '../features/nodes/node-words.ts'
+import { ResourceCharts } from '../features/nodes/resource-charts.tsx'
+import { VramBudget } from '../features/nodes/vram-budget.tsx'
+
+const route = getRouteApi('/nodes/$id')
 
 export function NodePage() {
+  const { id } = route.useParams()
+  const nodes = useQuery(nodesQuery)
+  const node = nodes.data?.find((each) => each.id === id)
+  if (node !== undefined) return <OneNode node={node} />
   return (
     <Page title="Node">
-      <span />
+      <Loaded query={nodes} what="the node">
+        {() => (
+          <Empty title={`There is no node ${id}.`}>
+            <p>It may have been removed.</p>
+            <Link to="/nodes" className="underline">
+              All nodes
+            </Link>
+          </Empty>
+        )}
+      </Loaded>
     </Page>
+  )
+}
+
+function OneNode({ node }: { readonly node: NodeView }) {
+  const { ask } = route.useSearch()
+  const navigate = useNavigate()
+  const close = () => void navigate({ to: '/nodes/$id', params: { id: node.id }, search: (before) => ({ ...before, ask: undefined }) })
+  return (
+    <Page title={node.name} sentence={<Sentence node={node} />} actions={<Actions node={node} />}>
+      <NodeStatusMark node={node} />
+      <ResourceCharts node={node} />
+      <Parts node={node} />
+      {isAsked(ask) && (
+        <AskSheet node={node} what={ask} onClose={close} onDone={ask === 'remove' ? () => void navigate({ to: '/nodes' }) : close} />
+      )}
+    </Page>
+  )
+}
+
+function Sentence({ node }: { readonly node: NodeView }) {
+  return <>{sayNode(node, useNow())}</>
+}
+
+function Actions({ node }: { readonly node: NodeView }) {
+  const navigate = useNavigate()
+  const change = useNodeChange(node)
+  const ask = (what: 'drain' | 'remove') =>
+    void navigate({ to: '/nodes/$id', params: { id: node.id }, search: (before) => ({ ...before, ask: what }) })
+  return (
+    <>
+      {node.status === 'pending' && <ApproveButton node={node} />}
+      {node.draining ? (
+        <Button isBusy={change.isPending} onClick={() => change.mutate('resume')}>
+          Resume
+        </Button>
+      ) : (
+        <Button onClick={() => ask('drain')}>Drain …</Button>
+      )}
+      <Button look="danger" onClick={() => ask('remove')}>
+        Remove …
+      </Button>
+    </>
+  )
+}
+
+function Parts({ node }: { readonly node: NodeView }) {
+  const { tab = 'replicas', model, q = '' } = route.useSearch()
+  const replicas = useQuery(nodeReplicasQuery(node.id)).data?.length
+  const wishes = useQuery(nodeIntentsQuery(node.id)).data?.length
+  const counted = (count: number | undefined) => (count === undefined || count === 0 ? {} : { count })
+  const tabs = [
+    { id: 'replicas', label: 'Replicas', ...counted(replicas) },
+    { id: 'backends', label: 'Backends', ...counted(node.backends.length) },
+    { id: 'wishes', label: 'Wishes', ...counted(wishes) },
+    { id: 'labels', label: 'Labels and budget' },
+    { id: 'logs', label: 'Logs' },
+    { id: 'facts', label: 'Facts' },
+  ]
+  return (
+    <>
+      <Tabs label="Parts of this node" tabs={tabs} chosen={tab} />
+      <div className="min-h-64">
+        {tab === 'replicas' && <NodeReplicas node={node} />}
+        {tab === 'backends' && <NodeBackends node={node} />}
+        {tab === 'wishes' && <NodeWishes node={node} />}
+        {tab === 'labels' && (
+          <div className="flex flex-col gap-6">
+            <NodeLabels node={node} />
+            <VramBudget node={node} />
+          </div>
+        )}
+        {tab === 'logs' && <NodeLogs key={model ?? ''} node={node} model={model} q={q} />}
+        {tab === 'facts' && <NodeFacts node={node} />}
+      </div>
+    </>
   )
 }

@@ -1,9 +1,10 @@
 // Which nodes are shown. All of it is in the address: back works, and a link can be shared.
 import { NodeStatus, type NodeView } from '@muster/protocol'
 import { Link, useNavigate } from '@tanstack/react-router'
-import { useEffect, useMemo, useRef } from 'react'
-import { SearchField, SelectField } from '../../components/field.tsx'
+import { useMemo } from 'react'
+import { SelectField } from '../../components/field.tsx'
 import { labelChoices, type NodeFilter } from './filter-nodes.ts'
+import { SearchText } from './search-text.tsx'
 
 const types = [
   { value: undefined, label: 'All' },
@@ -47,18 +48,7 @@ export function NodeFilters({ nodes, filter }: { readonly nodes: readonly NodeVi
         onChange={(event) => choose({ label: event.target.value || undefined })}
         choices={[{ value: '', label: 'any label' }, ...known.map((label) => ({ value: label, label }))]}
       />
-      <SearchText text={filter.q ?? ''} onType={(q) => choose({ q: q || undefined }, true)} />
+      <SearchText label="Search by name, id or label" text={filter.q ?? ''} onType={(q) => choose({ q: q || undefined }, true)} />
     </div>
-  )
-}
-
-/** What somebody types stays as it is, whenever the address follows; what comes by the address (back, a link) replaces it. */
-function SearchText({ text, onType }: { readonly text: string; readonly onType: (text: string) => void }) {
-  const input = useRef<HTMLInputElement>(null)
-  useEffect(() => {
-    if (input.current !== null && input.current !== document.activeElement) input.current.value = text
-  }, [text])
-  return (
-    <SearchField ref={input} label="Search by name, id or label" defaultValue={text} onChange={(event) => onType(event.target.value)} />
   )
 }

@@ -1,0 +1,100 @@
+// What a node had over the last hour, as four small charts. Events carry it on; nothing is asked again.
+import type { NodeView } from '@muster/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { useMemo, type ReactNode } from 'react'
+import type { NodeHistory } from '../../api/node-history.ts'
+import { nodeHistoryQuery } from '../../api/queries.ts'
+import { Chart, type Series } from '../../components/chart.tsx'
+import { Loaded } from '../../components/loaded.tsx'
+import { useNow } from '../../components/time.tsx'
+import { formatBytes, formatBytesOf, formatCount } from '../../format/amounts.ts'
+import { hourOf } from './history-series.ts'
+
+const height = 110
+
+export function ResourceCharts({ node }: { readonly node: NodeView }) {
+  const history = useQuery(nodeHistoryQuery(node.id))
+  return (
+    <section aria-label="Resources over the last hour" className="min-h-72 md:min-h-36">
+      <Loaded query={history} what="its last hour">
+        {(known) => <Charts node={node} history={known} />}
+      </Loaded>
+    </section>
+  )
+}
+
+function Charts({ node, history }: { readonly node: NodeView; readonly history: NodeHistory }) {
+  const { total_ram: ram, total_vram: vram, total_disk: disk, unified_memory: isOne } = node.resources
+  // Time passes also where nothing is heard; a step of the charts at a time.
+  const now = Math.floor(useNow() / 15_000) * 15_000
+  const hour = useMemo(() => hourOf(history, { total_ram: ram, total_vram: vram, total_disk: disk }, now), [history, ram, vram, disk, now])
+  const budget = node.vram_budget
+  const lines = useMemo(
+    () => ({
+      ram: [line('RAM', hour.ram)],
+      vram: [line('VRAM', hour.vram), ...(budget === null || vram === null ? [] : [budgetLine(budget, vram, hour.times.length)])],
+      disk: [line('disk', hour.disk)],
+      inFlight: [line('in flight', hour.inFlight)],
+    }),
+    [hour, budget, vram],
+  )
+  return (
+    <div className="grid grid-cols-2 gap-4 xl:grid-cols-4">
+      <Bytes label={sayUsed('RAM', ram, hour.ram)} total={ram} times={hour.times} series={lines.ram} />
+      {vram === null || vram === 0 ? (
+        <Nothing label="VRAM">no GPU</Nothing>
+      ) : (
+        <Bytes
+          label={`${sayUsed(isOne ? 'VRAM (shared with RAM)' : 'VRAM', vram, hour.vram)}${budget === null ? '' : `, budget ${budget}`}`}
+          total={vram}
+          times={hour.times}
+          series={lines.vram}
+        />
+      )}
+      <Bytes label={sayUsed('Disk', disk, hour.disk)} total={disk} times={hour.times} series={lines.disk} />
+      <Chart
+        label={`In flight: ${formatCount(node.in_flight)}`}
+        times={hour.times}
+        series={lines.inFlight}
+        format={formatCount}
+        height={height}
+        max={4}
+      />
+    </div>
+  )
+}
+
+const line = (label: string, values: readonly (number | null)[]): Series => ({ label, color: '--ink', values })
+const budgetLine = (budget: string, bytes: number, length: number): Series => ({
+  ...{ label: `budget ${budget}`, color: '--wait', isDashed: true },
+  values: Array.from({ length }, () => bytes),
+})
+
+function sayUsed(what: string, total: number | null, values: readonly (number | null)[]): string {
+  const last = values.findLast((value) => value !== null)
+  return total === null || last === undefined ? what : `${what}: ${formatBytesOf(last, total)}`
+}
+
+interface BytesProps {
+  readonly label: string
+  readonly total: number | null
+  readonly times: readonly number[]
+  readonly series: readonly Series[]
+}
+
+function Bytes({ label, total, times, series }: BytesProps) {
+  return (
+    <Chart label={label} times={times} series={series} format={formatBytes} height={height} {...(total === null ? {} : { max: total })} />
+  )
+}
+
+function Nothing({ label, children }: { readonly label: string; readonly children: ReactNode }) {
+  return (
+    <figure className="min-w-0">
+      <figcaption className="mb-1 text-[13px] text-soft">{label}</figcaption>
+      <p className="flex items-center justify-center rounded-md border border-dashed text-soft" style={{ height }}>
+        {children}
+      </p>
+    </figure>
+  )
+}
