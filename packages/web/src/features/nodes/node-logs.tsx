@@ -47,7 +47,7 @@ export function NodeLogs({ node, model, q }: NodeLogsProps) {
           {isPaused ? 'Go on' : 'Pause'}
         </Button>
         <Button aria-pressed={isWrapped} onClick={() => setWrapped(!isWrapped)}>
-          {isWrapped ? 'Long lines' : 'Wrap lines'}
+          Wrap
         </Button>
         <Button disabled={shown.length === 0} onClick={() => copy(shown.join('\n'))}>
           {isCopied ? 'Copied' : 'Copy'}

@@ -8,7 +8,7 @@ type Affected = Pick<NodeView, 'name' | 'status' | 'node_type' | 'pending_ops'>
 const sayReplicas = (replicas: readonly ReplicaView[]): string =>
   listNames(countNames(replicas.map(({ model }) => model)).map(sayCounted), 8)
 /** Those that exited are only remembered. */
-export const living = (replicas: readonly ReplicaView[]): ReplicaView[] => replicas.filter(({ state }) => state !== 'exited')
+const living = (replicas: readonly ReplicaView[]): ReplicaView[] => replicas.filter(({ state }) => state !== 'exited')
 
 export function whatDrainDoes(node: Affected, replicas: readonly ReplicaView[]): string[] {
   const here = living(replicas)

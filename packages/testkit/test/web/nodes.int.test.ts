@@ -1,0 +1,212 @@
+// The fleet at the web page: who joins, how each one is, and what can be done with it.
+import { join } from 'node:path'
+import {
+  createNodeCaller,
+  createProcesses,
+  createTestDatabase,
+  joinToken,
+  makeTempDir,
+  nodesOf,
+  startCluster,
+  startNats,
+  waitFor,
+  type ApiClient,
+  type Processes,
+  type WorkerOptions,
+} from '@muster/testkit'
+import type { Locator, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { visitWeb, type WebVisitor } from './web-world.ts'
+
+const ending = new AsyncDisposableStack()
+let api: ApiClient
+let processes: Processes
+let directory: string
+let startWorker: (worker: Omit<WorkerOptions, 'join'>) => Promise<{ kill(signal: 'SIGKILL'): void; output(): string }>
+let visitor: WebVisitor
+let page: Page
+
+beforeAll(async () => {
+  directory = ending.use(await makeTempDir('web-nodes')).path
+  const nats = ending.use(await startNats())
+  const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
+  ending.defer(() => database.drop())
+  processes = ending.use(createProcesses())
+  const cluster = await startCluster({
+    ...{ processes, directory, databaseUrl: database.url, natsUrl: nats.url, controllers: 1 },
+    args: ['--heartbeat-interval', '500ms', '--node-timeout', '3s'],
+  })
+  const [controller] = cluster.controllers
+  if (controller === undefined) throw new Error('a cluster has a controller')
+  api = controller.api
+  startWorker = (worker) =>
+    cluster.startWorker({ ...worker, join: controller.url, args: ['--gateway-listen', '127.0.0.1:0', ...(worker.args ?? [])] })
+  await startWorker({ name: 'one', token: joinToken, args: ['--labels', 'rack=b2'] })
+  await approve('one')
+  visitor = ending.use(await visitWeb({ api }, { path: '/nodes' }))
+  page = visitor.page
+}, 120_000)
+afterAll(() => ending.disposeAsync())
+
+async function idOf(name: string): Promise<string> {
+  const node = await waitFor(async () => (await nodesOf(api)).find((each) => each.name === name) ?? null, { what: `node ${name}` })
+  return node.id
+}
+async function approve(name: string): Promise<void> {
+  await api.post(`/api/nodes/${await idOf(name)}/approve`)
+  await waitFor(async () => (await nodesOf(api)).some((node) => node.name === name && node.status === 'healthy'), {
+    ...{ what: `${name} to be healthy`, timeoutMs: 30_000 },
+  })
+}
+const rowOf = (name: string): Locator => page.getByRole('row', { name, exact: true })
+const turns = (name: string, status: string): Promise<void> => rowOf(name).getByText(status, { exact: true }).waitFor({ timeout: 30_000 })
+
+describe('the nodes on the web page', () => {
+  it('a pending node is let in by one click, and turns healthy by itself', async () => {
+    await turns('one', 'healthy')
+    await startWorker({ name: 'two', token: joinToken })
+    await turns('two', 'pending')
+    await page.getByText('two waits for approval.').waitFor()
+    await rowOf('two').getByRole('button', { name: 'Approve two' }).click()
+    await turns('two', 'healthy')
+    await page.getByText('2 nodes, all healthy.').waitFor()
+    expect(await page.getByRole('button', { name: /^Approve/ }).count()).toBe(0)
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('drains after it said what that does, and resumes', async () => {
+    await rowOf('two').getByRole('button', { name: 'Actions of two' }).click()
+    await page.getByRole('button', { name: 'Drain …' }).click()
+    const sheet = page.getByRole('dialog', { name: 'Drain two?' })
+    await sheet.getByText('No replicas run here, so nothing has to move.').waitFor()
+    expect((await nodesOf(api)).find(({ name }) => name === 'two')?.status).toBe('healthy')
+    await sheet.getByRole('button', { name: 'Drain two' }).click()
+    await turns('two', 'draining')
+    expect(await sheet.count()).toBe(0)
+    await rowOf('two').getByRole('button', { name: 'Actions of two' }).click()
+    await page.getByRole('button', { name: 'Resume' }).click()
+    await turns('two', 'healthy')
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('filters are in the address: they survive a reload, and back takes them away', async () => {
+    await page.getByLabel('Label', { exact: true }).selectOption('rack=b2')
+    await rowOf('two').waitFor({ state: 'detached' })
+    await page.getByLabel('State').selectOption('healthy')
+    await page.getByRole('searchbox').fill('on')
+    await page.waitForURL(/q=on/)
+    await page.reload()
+    await rowOf('one').waitFor()
+    expect(await rowOf('two').count()).toBe(0)
+    expect(await page.getByRole('searchbox').inputValue()).toBe('on')
+    expect(await page.getByLabel('Label', { exact: true }).inputValue()).toBe('rack=b2')
+    await page.getByRole('searchbox').fill('nothing like it')
+    await page.getByText('No node is like that.').waitFor()
+    await page.goBack()
+    await rowOf('one').waitFor()
+    await page.goBack()
+    await rowOf('two').waitFor()
+    await page.getByRole('link', { name: 'Agent' }).click()
+    await page.getByRole('link', { name: 'Show all 2' }).click()
+    await rowOf('two').waitFor()
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('labels are added, changed and removed in place, and what is refused is said beside them', async () => {
+    await rowOf('one').getByRole('link', { name: 'one' }).click()
+    await page.getByRole('heading', { name: 'one', exact: true }).waitFor()
+    await page.getByRole('link', { name: 'Labels and budget' }).click()
+    const labels = page.getByRole('list', { name: 'Labels' })
+    const added = page.getByRole('form', { name: 'New label' })
+    await added.getByLabel('New label').fill('node.name')
+    await added.getByRole('button', { name: 'Add' }).click()
+    await added.getByRole('alert').filter({ hasText: 'set by Muster itself' }).waitFor()
+    await added.getByLabel('New label').fill('tier')
+    await added.getByLabel('Its value').fill('<b>fast</b>')
+    await added.getByRole('button', { name: 'Add' }).click()
+    const tier = labels.getByLabel('Value of tier')
+    await tier.waitFor()
+    expect(await tier.inputValue()).toBe('<b>fast</b>')
+    await tier.fill('slow')
+    await labels.getByRole('button', { name: 'Save tier' }).click()
+    await waitFor(async () => (await labelsOf('one'))['tier'] === 'slow', { what: 'the label to be changed' })
+    await labels.getByRole('button', { name: 'Remove tier' }).click()
+    await tier.waitFor({ state: 'detached' })
+    expect(await labelsOf('one')).toMatchObject({ rack: 'b2', 'node.name': 'one' })
+    expect(await labels.getByText('automatic').count()).toBe(3)
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('the last hour of a node is drawn, and goes on without being asked for', async () => {
+    await visitor.goto(`/nodes/${await idOf('one')}`)
+    const charts = page.getByRole('region', { name: 'Resources over the last hour' })
+    await charts.getByRole('img', { name: /^RAM: [\d.]+ of [\d.]+ GB/ }).waitFor()
+    await charts.getByRole('img', { name: /^In flight: 0/ }).waitFor()
+    const asked: string[] = []
+    page.on('request', (request) => asked.push(new URL(request.url()).pathname))
+    // Events of the node arrive: another label shows that one did.
+    await api.patch(`/api/nodes/${await idOf('one')}/labels`, { seen: 'yes' })
+    await page.getByRole('link', { name: 'Labels and budget' }).click()
+    await page.getByLabel('Value of seen').waitFor()
+    expect(asked.filter((path) => path.endsWith('/history'))).toEqual([])
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('a name with HTML in it is text everywhere, and nothing of it runs', async () => {
+    const hostile = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
+    const registered = await createNodeCaller(api.url).register({
+      name: hostile,
+      token: joinToken,
+      labels: { html: '<img src=x onerror=window.ran=1>' },
+    })
+    const id = String(registered.body['id'])
+    await visitor.goto('/nodes')
+    await rowOf(hostile).waitFor()
+    await visitor.goto(`/nodes/${id}?tab=facts&ask=remove`)
+    await page.getByRole('heading', { name: `Remove ${hostile}?` }).waitFor()
+    await page.getByRole('button', { name: 'Leave it as it is' }).click()
+    await page.getByRole('heading', { name: hostile, exact: true }).waitFor()
+    await page.getByRole('link', { name: 'Labels and budget' }).click()
+    await page.getByLabel('Value of html').waitFor()
+    expect(await page.evaluate('window.ran === undefined && document.querySelector("img") === null')).toBe(true)
+    await page.getByRole('button', { name: 'Remove …' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).last().click()
+    await page.getByRole('heading', { name: 'Nodes', exact: true }).waitFor()
+    await rowOf(hostile).waitFor({ state: 'detached' })
+    expect((await nodesOf(api)).some((node) => node.id === id)).toBe(false)
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('adding a node shows a command with which a machine really joins, and lets it in', async () => {
+    await page.getByRole('button', { name: 'Add a node' }).click()
+    const sheet = page.getByRole('dialog', { name: 'Add a node' })
+    const command = (await sheet.getByLabel('the command', { exact: true }).textContent()) ?? ''
+    expect(command).toMatch(/^muster worker --join http:\/\/127\.0\.0\.1:\d+ --token muster_join_\S+$/)
+    const [, ...args] = command.split(' ')
+    const own = ['--name', 'three', '--data-dir', join(directory, 'worker-three'), '--gateway-listen', '127.0.0.1:0']
+    await processes.muster([...args, ...own])
+    await sheet.getByRole('button', { name: 'Approve three' }).click({ timeout: 30_000 })
+    await sheet.getByText('healthy', { exact: true }).waitFor({ timeout: 30_000 })
+    await page.keyboard.press('Escape')
+    await turns('three', 'healthy')
+    expect(page.url()).not.toContain('add=')
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('a worker that is killed turns unhealthy by itself, with how long it is silent', async () => {
+    const four = await startWorker({ name: 'four', token: joinToken })
+    await approve('four')
+    await turns('four', 'healthy')
+    four.kill('SIGKILL')
+    await turns('four', 'unhealthy')
+    await rowOf('four')
+      .getByText(/^silent for \d+ s$/)
+      .waitFor()
+    await page.getByText(/four has been silent for \d+ s\./).waitFor()
+    expect(visitor.problems()).toEqual([])
+  })
+})
+
+async function labelsOf(name: string): Promise<Record<string, unknown>> {
+  return (await api.get(`/api/nodes/${await idOf(name)}/labels`)).body['labels'] as unknown as Record<string, unknown>
+}
