@@ -98,7 +98,7 @@ function Lines({ lines, isWrapped, isPaused, nothing }: LinesProps) {
   const isAtEnd = useRef(true)
   useLayoutEffect(() => {
     if (box.current !== null && isAtEnd.current && !isPaused) box.current.scrollTop = box.current.scrollHeight
-  }, [lines, isPaused])
+  })
   return (
     <pre
       ref={box}
