@@ -154,6 +154,7 @@ export class LiveCache {
         const before = known.find((node) => node.id === id)
         if (before?.pending_ops !== object?.pending_ops || before?.status !== object?.status) again('node', id, 'intents')
         if (before?.status !== object?.status) again('status')
+        if (isPlacedOtherwise(before, object)) this.#againOf('model', 'placement')
       }
     }
     if (kind === 'operation')
@@ -163,7 +164,7 @@ export class LiveCache {
     if (kind === 'backend') {
       again('upgrades')
       again('gallery', 'backends')
-      void this.#client.invalidateQueries({ predicate: ({ queryKey: [of, , what] }) => of === 'node' && what === 'backends' })
+      this.#againOf('node', 'backends')
     }
     if (kind === 'model') {
       again('gallery', 'models')
@@ -174,9 +175,21 @@ export class LiveCache {
     }
   }
 
+  /** Such lists of whichever node or model. */
+  #againOf(owner: string, list: string): void {
+    void this.#client.invalidateQueries({ predicate: ({ queryKey: [of, , what] }) => of === owner && what === list })
+  }
+
   #isShown(queryKey: QueryKey): boolean {
     return this.#client.getQueryCache().find({ queryKey })?.isActive() ?? false
   }
 }
+
+/** Figures of a node change with every heartbeat; these are what somebody did, or what broke. */
+const isPlacedOtherwise = (before: NodeView | undefined, now: NodeView | null): boolean =>
+  before?.status !== now?.status ||
+  before?.draining !== now?.draining ||
+  JSON.stringify(before?.labels) !== JSON.stringify(now?.labels) ||
+  before?.models.length !== now?.models.length
 
 const changesOf = (applied: readonly Applied[]): Change[] => [...new Map(applied.map(({ change }) => [change.id, change])).values()]

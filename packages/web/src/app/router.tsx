@@ -52,7 +52,8 @@ const backends = createRoute({
 const models = createRoute({
   getParentRoute: () => root,
   path: '/models',
-  validateSearch: z.object({ tab: text, q: text, state: text }),
+  /** `act` on `model`: the sheet that is open. */
+  validateSearch: z.object({ tab: text, q: text, state: text, act: text, model: text }),
   component: lazyRouteComponent(() => import('../pages/models-page.tsx'), 'ModelsPage'),
 })
 const newModel = createRoute({
@@ -63,7 +64,7 @@ const newModel = createRoute({
 const model = createRoute({
   getParentRoute: () => root,
   path: '/models/$name',
-  validateSearch: z.object({ tab: text }),
+  validateSearch: z.object({ tab: text, act: text }),
   component: lazyRouteComponent(() => import('../pages/model-page.tsx'), 'ModelPage'),
 })
 const operations = createRoute({

@@ -1,9 +1,124 @@
+// All models, and what galleries offer.
+import type { ModelView } from '@muster/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { modelsQuery } from '../api/queries.ts'
+import { CopyBlock } from '../components/copy.tsx'
+import { SearchField, SelectField } from '../components/field.tsx'
+import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
+import { Tabs } from '../components/tabs.tsx'
+import { GalleryTab } from '../features/models/gallery-tab.tsx'
+import { ModelSheet } from '../features/models/model-sheet.tsx'
+import { filterModels, modelsSentence } from '../features/models/model-words.ts'
+import { ModelsTable } from '../features/models/models-table.tsx'
+
+const route = getRouteApi('/models')
+const tabs = [
+  { id: 'models', label: 'Models' },
+  { id: 'gallery', label: 'Gallery' },
+]
 
 export function ModelsPage() {
+  const { tab = 'models', q = '' } = route.useSearch()
+  const models = useQuery(modelsQuery)
   return (
-    <Page title="Models">
-      <span />
+    <Page title="Models" sentence={models.data && modelsSentence(models.data)} actions={<NewModelLink />}>
+      <Tabs label="Parts of models" tabs={tabs} chosen={tab} />
+      <Filters isGallery={tab === 'gallery'} />
+      {tab === 'gallery' ? (
+        <GalleryTab q={q} />
+      ) : (
+        <Loaded query={models} what="the models" empty={<NoModels />}>
+          {(all) => <Filtered models={all} />}
+        </Loaded>
+      )}
+      <Sheet models={models.data ?? []} />
     </Page>
+  )
+}
+
+const NewModelLink = () => (
+  <Link
+    to="/models/new"
+    className="inline-flex min-h-7 items-center rounded-md border border-ink bg-ink px-2.5 py-0.5 text-paper hover:opacity-90"
+  >
+    New model
+  </Link>
+)
+
+const states = [
+  { value: '', label: 'Any state' },
+  { value: 'ready', label: 'Ready' },
+  { value: 'coming', label: 'Coming up' },
+  { value: 'failed', label: 'Failed' },
+  { value: 'unloaded', label: 'Unloaded' },
+]
+
+function Filters({ isGallery }: { readonly isGallery: boolean }) {
+  const { q = '', state = '' } = route.useSearch()
+  const navigate = route.useNavigate()
+  const set = (change: object): void => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
+  return (
+    <div className="flex flex-wrap items-start gap-2">
+      <SearchField
+        label={isGallery ? 'Search what is offered' : 'Search models'}
+        value={q}
+        onChange={({ target }) => set({ q: target.value || undefined })}
+      />
+      {!isGallery && (
+        <SelectField
+          label="State"
+          isLabelHidden
+          className="w-36"
+          choices={states}
+          value={state}
+          onChange={({ target }) => set({ state: target.value || undefined })}
+        />
+      )}
+    </div>
+  )
+}
+
+function Filtered({ models }: { readonly models: readonly ModelView[] }) {
+  const { q = '', state = '' } = route.useSearch()
+  const shown = filterModels(models, { q, state })
+  if (shown.length > 0) return <ModelsTable models={shown} />
+  return (
+    <Empty title={`None of the ${models.length} models matches.`}>
+      <Link to="/models" className="underline">
+        Show all of them
+      </Link>
+    </Empty>
+  )
+}
+
+const NoModels = () => (
+  <Empty title="There is no model yet.">
+    <p>
+      <Link to="/models/new" className="underline">
+        Write a configuration
+      </Link>
+      , take one from the{' '}
+      <Link to="/models" search={{ tab: 'gallery' }} className="underline">
+        gallery
+      </Link>
+      , or apply a file:
+    </p>
+    <CopyBlock label="the command" text="muster models apply -f model.yaml" />
+  </Empty>
+)
+
+function Sheet({ models }: { readonly models: readonly ModelView[] }) {
+  const { act, model: name } = route.useSearch()
+  const navigate = route.useNavigate()
+  const model = models.find((each) => each.name === name)
+  if (model === undefined || (act !== 'unload' && act !== 'delete')) return null
+  return (
+    <ModelSheet
+      model={model}
+      act={act}
+      onClose={() => void navigate({ search: (before) => ({ ...before, act: undefined, model: undefined }) })}
+    />
   )
 }

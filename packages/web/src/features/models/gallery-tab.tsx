@@ -1,0 +1,79 @@
+// What model galleries offer, to be installed by name.
+import type { OfferedModel } from '@muster/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { modelGalleryQuery } from '../../api/queries.ts'
+import { Button } from '../../components/button.tsx'
+import { CopyBlock } from '../../components/copy.tsx'
+import { Empty, Loaded } from '../../components/loaded.tsx'
+import { Pill } from '../../components/state-mark.tsx'
+import { Cell, Row, Table } from '../../components/table.tsx'
+import { useModelAct } from './use-model-acts.ts'
+
+export function GalleryTab({ q }: { readonly q: string }) {
+  const gallery = useQuery(modelGalleryQuery)
+  return (
+    <Loaded query={gallery} what="the galleries">
+      {({ models, problems }) => (
+        <>
+          {problems.map(({ gallery: name, message }) => (
+            <p key={name} className="text-wait [overflow-wrap:anywhere]">
+              The gallery {name} can’t be read: {message}
+            </p>
+          ))}
+          <Offers offers={models.filter((offer) => isFound(offer, q))} isFiltered={models.length > 0} />
+        </>
+      )}
+    </Loaded>
+  )
+}
+
+const isFound = ({ name, description, backend, tags }: OfferedModel, q: string): boolean =>
+  [name, description, backend, ...tags].some((text) => text.toLowerCase().includes(q.trim().toLowerCase()))
+
+function Offers({ offers, isFiltered }: { readonly offers: readonly OfferedModel[]; readonly isFiltered: boolean }) {
+  if (offers.length === 0 && isFiltered) return <Empty title="Nothing that is offered matches." />
+  if (offers.length === 0)
+    return (
+      <Empty title="No gallery offers models.">
+        <p>Add one, a YAML list of models at any address, in Settings or with</p>
+        <CopyBlock label="the command" text="muster galleries add NAME URL --kind model" />
+      </Empty>
+    )
+  return (
+    <Table label="Offered models" columns={['Name', 'What it is', 'Backend', 'Gallery', '']}>
+      {offers.map((offer) => (
+        <Offer key={offer.name} offer={offer} />
+      ))}
+    </Table>
+  )
+}
+
+function Offer({ offer }: { readonly offer: OfferedModel }) {
+  const { name, description, license, tags, backend, gallery, installed } = offer
+  const install = useModelAct('install')
+  return (
+    <Row aria-label={name} className="lazy-row">
+      <Cell className="max-w-72 min-w-36 font-medium [overflow-wrap:anywhere]">{name}</Cell>
+      <Cell className="min-w-56 [overflow-wrap:anywhere]">
+        <p className="line-clamp-3" title={description}>
+          {description}
+        </p>
+        <p className="text-soft">{[license, ...tags.slice(0, 8)].filter((text) => text !== '').join(' · ')}</p>
+      </Cell>
+      <Cell>{backend}</Cell>
+      <Cell className="[overflow-wrap:anywhere]">{gallery}</Cell>
+      <Cell className="text-right">
+        {installed ? (
+          <Link to="/models/$name" params={{ name }} aria-label={`${name} is installed`} className="hover:underline">
+            <Pill tone="good">installed</Pill>
+          </Link>
+        ) : (
+          <Button aria-label={`Install ${name}`} isBusy={install.isPending} onClick={() => install.mutate(name)}>
+            Install
+          </Button>
+        )}
+      </Cell>
+    </Row>
+  )
+}

@@ -1,0 +1,122 @@
+// What is said of models: states in words and colours, and sentences that are true right now. Pure.
+import type { ModelState, ModelView, ReplicaView, StatsBucket } from '@muster/protocol'
+import type { Tone } from '../../components/state-mark.tsx'
+import { formatBytesOf, formatCount, formatDuration, listNames, plural } from '../../format/amounts.ts'
+
+export const modelTones: Readonly<Record<ModelState, Tone>> = {
+  unloaded: 'idle',
+  pending: 'work',
+  installing: 'work',
+  staging: 'work',
+  loading: 'work',
+  ready: 'good',
+  failed: 'bad',
+}
+
+export const isComingUp = (state: ModelState): boolean => modelTones[state] === 'work'
+
+/** How far a model is with coming up. */
+export interface Coming {
+  readonly node: string | null
+  readonly percent: number
+  readonly current: number
+  readonly total: number
+}
+
+/** The first line, and no more than fits in a sentence. */
+export function briefly(message: string, most = 160): string {
+  const [line = ''] = message.split('\n', 1)
+  return line.length > most ? `${line.slice(0, most - 1)}…` : line.replace(/\.$/, '')
+}
+
+/** `4 models, 3 ready. embed failed to load: …` */
+export function modelsSentence(models: readonly ModelView[]): string {
+  if (models.length === 0) return 'No models yet.'
+  const count = (is: (model: ModelView) => boolean): number => models.filter(is).length
+  const coming = count(({ state }) => isComingUp(state))
+  const head = [`${plural(models.length, 'model')}, ${count(({ state }) => state === 'ready')} ready`]
+  if (coming > 0) head.push(`${coming} coming up`)
+  const failed = models.filter(({ state }) => state === 'failed')
+  const short = models.filter(({ state, failure }) => state === 'ready' && failure !== null)
+  const [first] = failed
+  const told = [`${head.join(', ')}.`]
+  if (failed.length > 1) told.push(`${listNames(failed.map(({ name }) => name))} failed to load.`)
+  else if (first !== undefined) told.push(`${first.name} failed to load: ${briefly(first.failure?.message ?? 'nobody said why')}.`)
+  if (short.length > 0)
+    told.push(`${listNames(short.map(({ name }) => name))} ${short.length === 1 ? 'serves' : 'serve'} with fewer replicas than wanted.`)
+  return told.join(' ')
+}
+
+export interface Known {
+  readonly replicas: readonly ReplicaView[] | undefined
+  readonly coming: Coming | null
+  readonly perMinute: number | undefined
+}
+
+/** `2 of 2 replicas ready on gpu-1 and gpu-2; 14 requests/min.` */
+export function modelSentence(model: ModelView, { replicas = [], coming, perMinute }: Known): string {
+  const on = coming?.node === null || coming?.node === undefined ? '' : ` on ${coming.node}`
+  switch (model.state) {
+    case 'unloaded':
+      return 'Nothing of it runs. The first request loads it, or Load does.'
+    case 'pending':
+      return 'Waits for a node that can take it; the tab Placement says what speaks against each.'
+    case 'installing':
+      return `Its backend ${model.backend} is being installed${on}${amount(coming)}.`
+    case 'staging':
+      return `Its files are being fetched${on}${amount(coming)}.`
+    case 'loading':
+      return `Its process starts${on}.`
+    case 'failed':
+      return `Failed to load after ${plural(model.failure?.attempts ?? 1, 'try', 'tries')}.`
+    case 'ready': {
+      const nodes = [...new Set(replicas.filter(({ state }) => state === 'ready').map(({ node_name: name }) => name))]
+      const ready = `${countReplicas(model)} ready${nodes.length === 0 ? '' : ` on ${listNames(nodes.toSorted(), 4)}`}`
+      return `${ready}${perMinute === undefined ? '' : `; ${formatCount(perMinute)} requests/min`}.`
+    }
+    default:
+      return model.state satisfies never
+  }
+}
+
+const amount = (coming: Coming | null): string =>
+  coming === null || coming.total === 0 ? '' : `: ${Math.floor(coming.percent)} %, ${formatBytesOf(coming.current, coming.total)}`
+
+/** More may run than are wanted while they are replaced. */
+const countReplicas = ({ replicas_ready: ready, replicas_desired: desired }: ModelView): string =>
+  desired < ready || desired === 0 ? plural(ready, 'replica') : `${ready} of ${plural(desired, 'replica')}`
+
+/** `2 of 2`; nothing when none is there or wanted. */
+export const replicasOf = ({ replicas_ready: ready, replicas_desired: desired }: ModelView): string =>
+  ready === 0 && desired === 0 ? '–' : `${ready} of ${Math.max(ready, desired)}`
+
+/** `next try in 40 s`; null: it waits for somebody. */
+export function nextTry(at: string | null, now: number): string {
+  if (at === null) return 'It is not tried again by itself: change the configuration, or load it'
+  const ms = Date.parse(at) - now
+  return ms > 999 ? `Next try in ${formatDuration(ms)}` : 'The next try is due'
+}
+
+const bucketMs = 10_000
+
+/** Of the last minute that is counted to its end. */
+export function requestsPerMinute(buckets: readonly StatsBucket[], model: string, now: number): number {
+  const until = now - bucketMs
+  return buckets
+    .filter(({ at, model: name }) => name === model && Date.parse(at) > until - 6 * bucketMs && Date.parse(at) <= until)
+    .reduce((sum, { requests }) => sum + requests, 0)
+}
+
+export interface ModelFilter {
+  readonly q: string
+  readonly state: string
+}
+
+export function filterModels(models: readonly ModelView[], { q, state }: ModelFilter): readonly ModelView[] {
+  const wanted = q.trim().toLowerCase()
+  return models.filter(
+    (model) =>
+      (state === '' || (state === 'coming' ? isComingUp(model.state) : model.state === state)) &&
+      (wanted === '' || [model.name, model.backend, model.config.description ?? ''].some((text) => text.toLowerCase().includes(wanted))),
+  )
+}

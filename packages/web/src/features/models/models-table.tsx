@@ -1,0 +1,108 @@
+// All models, by name: how each is, where it runs, and what can be done about it.
+import type { ModelView, NodeView } from '@muster/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { nodesQuery } from '../../api/queries.ts'
+import { Button } from '../../components/button.tsx'
+import { Cell, Row, Table } from '../../components/table.tsx'
+import { ModelStateMark } from './model-state.tsx'
+import { replicasOf } from './model-words.ts'
+import { useComing } from './use-coming.ts'
+import { useModelAct } from './use-model-acts.ts'
+
+export function ModelsTable({ models }: { readonly models: readonly ModelView[] }) {
+  const nodes = useQuery(nodesQuery).data ?? []
+  return (
+    <Table label="Models" columns={['Name', 'State', 'Replicas', 'Backend', 'On', '']}>
+      {models.map((model) => (
+        <ModelRow key={model.name} model={model} nodes={nodes.filter((node) => node.models.includes(model.name))} />
+      ))}
+    </Table>
+  )
+}
+
+function ModelRow({ model, nodes }: { readonly model: ModelView; readonly nodes: readonly NodeView[] }) {
+  return (
+    <Row aria-label={model.name}>
+      <Cell className="max-w-72 min-w-36">
+        <Link to="/models/$name" params={{ name: model.name }} className="font-medium [overflow-wrap:anywhere] hover:underline">
+          {model.name}
+        </Link>
+      </Cell>
+      <Cell>
+        <ModelStateMark model={model} coming={useComing(model)} />
+      </Cell>
+      <Cell className="whitespace-nowrap">{replicasOf(model)}</Cell>
+      <Cell className="max-w-48 [overflow-wrap:anywhere]">
+        <Link to="/backends" search={{ q: model.backend }} className="hover:underline">
+          {model.backend}
+        </Link>
+      </Cell>
+      <Cell className="max-w-64">
+        <NodeChips nodes={nodes} />
+      </Cell>
+      <Cell>
+        <RowActions model={model} />
+      </Cell>
+    </Row>
+  )
+}
+
+const mostChips = 6
+
+function NodeChips({ nodes }: { readonly nodes: readonly NodeView[] }) {
+  return (
+    <ul className="flex flex-wrap gap-1">
+      {nodes.slice(0, mostChips).map(({ id, name }) => (
+        <li key={id} className="max-w-full">
+          <Link to="/nodes/$id" params={{ id }} title={name} className="block max-w-40 truncate rounded-md border px-1.5 hover:bg-sunken">
+            {name}
+          </Link>
+        </li>
+      ))}
+      {nodes.length > mostChips && <li className="text-soft">and {nodes.length - mostChips} more</li>}
+    </ul>
+  )
+}
+
+function RowActions({ model }: { readonly model: ModelView }) {
+  return (
+    <div className="flex justify-end gap-1">
+      <LoadOrUnload model={model} />
+      <Link
+        to="/playground"
+        search={{ model: model.name }}
+        aria-label={`Open ${model.name} in the playground`}
+        className="inline-flex min-h-7 items-center rounded-md border bg-raised px-2.5 py-0.5 whitespace-nowrap hover:bg-sunken"
+      >
+        Playground
+      </Link>
+      <SheetLink model={model} act="delete" />
+    </div>
+  )
+}
+
+/** A width of its own, so that nothing moves when one takes the place of the other. */
+function LoadOrUnload({ model }: { readonly model: ModelView }) {
+  const loading = useModelAct('load')
+  if (model.state !== 'unloaded' && model.state !== 'failed') return <SheetLink model={model} act="unload" />
+  return (
+    <Button className="w-18" aria-label={`Load ${model.name}`} isBusy={loading.isPending} onClick={() => loading.mutate(model.name)}>
+      Load
+    </Button>
+  )
+}
+
+function SheetLink({ model, act }: { readonly model: ModelView; readonly act: 'unload' | 'delete' }) {
+  const name = act === 'unload' ? 'Unload' : 'Delete'
+  return (
+    <Link
+      to="/models"
+      search={(before) => ({ ...before, act, model: model.name })}
+      aria-label={`${name} ${model.name}`}
+      className={`inline-flex min-h-7 w-18 items-center justify-center rounded-md border bg-raised px-2.5 py-0.5 hover:bg-sunken ${act === 'delete' ? 'text-bad' : ''}`}
+    >
+      {name}
+    </Link>
+  )
+}
