@@ -1,9 +1,123 @@
+// One model: how it is, its replicas, and what it is configured to be.
+import { type ModelView } from '@muster/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { getRouteApi, Link } from '@tanstack/react-router'
+import { modelReplicasQuery, modelsQuery, statsQuery } from '../api/queries.ts'
+import { Button } from '../components/button.tsx'
+import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
+import { Tabs } from '../components/tabs.tsx'
+import { useNow } from '../components/time.tsx'
+import { ConfigTab } from '../features/models/config-tab.tsx'
+import { FilesTab } from '../features/models/files-tab.tsx'
+import { ModelFailure } from '../features/models/model-failure.tsx'
+import { ModelSheet } from '../features/models/model-sheet.tsx'
+import { ModelStateMark } from '../features/models/model-state.tsx'
+import { modelSentence, requestsPerMinute } from '../features/models/model-words.ts'
+import { PlacementTab } from '../features/models/placement-tab.tsx'
+import { ReplicasTab } from '../features/models/replicas-tab.tsx'
+import { SchedulingTab } from '../features/models/scheduling-tab.tsx'
+import { useComing } from '../features/models/use-coming.ts'
+import { useModelAct } from '../features/models/use-model-acts.ts'
+
+const route = getRouteApi('/models/$name')
 
 export function ModelPage() {
+  const { name } = route.useParams()
+  const models = useQuery(modelsQuery)
+  const model = models.data?.find((each) => each.name === name)
+  if (model !== undefined) return <Model key={name} model={model} />
   return (
-    <Page title="Model">
-      <span />
+    <Page title={name}>
+      <Loaded query={models} what="the model">
+        {() => (
+          <Empty title={`There is no model ${name}.`}>
+            <Link to="/models" className="underline">
+              All models
+            </Link>
+          </Empty>
+        )}
+      </Loaded>
     </Page>
+  )
+}
+
+function Model({ model }: { readonly model: ModelView }) {
+  const { tab = 'replicas', act } = route.useSearch()
+  const navigate = route.useNavigate()
+  const sentence = useSentence(model)
+  const replicas = useQuery(modelReplicasQuery(model.name)).data
+  const tabs = [
+    { id: 'replicas', label: 'Replicas', ...(replicas === undefined ? {} : { count: replicas.length }) },
+    { id: 'config', label: 'Configuration' },
+    { id: 'scheduling', label: 'Scheduling' },
+    { id: 'placement', label: 'Placement' },
+    { id: 'files', label: 'Files', count: model.config.files.length },
+  ]
+  return (
+    <Page title={model.name} sentence={sentence} actions={<Actions model={model} />}>
+      {model.failure === null ? null : <ModelFailure model={model} failure={model.failure} />}
+      <Tabs label={`Parts of ${model.name}`} tabs={tabs} chosen={tab} />
+      <TabContent tab={tab} model={model} />
+      {(act === 'unload' || act === 'delete') && (
+        <ModelSheet model={model} act={act} onClose={() => void navigate({ search: (before) => ({ ...before, act: undefined }) })} />
+      )}
+    </Page>
+  )
+}
+
+function useSentence(model: ModelView): string {
+  const replicas = useQuery(modelReplicasQuery(model.name)).data
+  const buckets = useQuery(statsQuery).data
+  const now = useNow()
+  const coming = useComing(model)
+  return modelSentence(model, { replicas, coming, perMinute: buckets && requestsPerMinute(buckets, model.name, now) })
+}
+
+function TabContent({ tab, model }: { readonly tab: string; readonly model: ModelView }) {
+  switch (tab) {
+    case 'config':
+      return <ConfigTab model={model} />
+    case 'scheduling':
+      return <SchedulingTab model={model} />
+    case 'placement':
+      return <PlacementTab model={model} />
+    case 'files':
+      return <FilesTab model={model} />
+    default:
+      return <ReplicasTab model={model} />
+  }
+}
+
+function Actions({ model }: { readonly model: ModelView }) {
+  const navigate = route.useNavigate()
+  const load = useModelAct('load')
+  const open = (act: string) => () => void navigate({ search: (before) => ({ ...before, act }) })
+  const isDown = model.state === 'unloaded' || model.state === 'failed'
+  return (
+    <>
+      <div className="flex min-w-28 items-center self-center text-[13px]">
+        <ModelStateMark model={{ ...model, failure: null }} coming={useComing(model)} />
+      </div>
+      {isDown ? (
+        <Button look="primary" className="w-20" isBusy={load.isPending} onClick={() => load.mutate(model.name)}>
+          Load
+        </Button>
+      ) : (
+        <Button className="w-20" onClick={open('unload')}>
+          Unload
+        </Button>
+      )}
+      <Link
+        to="/playground"
+        search={{ model: model.name }}
+        className="inline-flex min-h-7 items-center rounded-md border bg-raised px-2.5 py-0.5 hover:bg-sunken"
+      >
+        Playground
+      </Link>
+      <Button look="danger" onClick={open('delete')}>
+        Delete
+      </Button>
+    </>
   )
 }

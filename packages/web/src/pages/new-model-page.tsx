@@ -1,9 +1,61 @@
+// A new model, written as YAML.
+import { modelRoutes, type ModelName } from '@muster/protocol'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { call } from '../api/client.ts'
+import { modelsQuery } from '../api/queries.ts'
+import { Button } from '../components/button.tsx'
+import { Failed } from '../components/loaded.tsx'
+import { useNotices } from '../components/notices.tsx'
 import { Page } from '../components/page.tsx'
+import { ConfigEditor } from '../features/models/config-editor.tsx'
+import { exampleConfig } from '../features/models/example.ts'
+import { UnsavedGuard } from '../features/models/unsaved-guard.tsx'
+import { useValidation } from '../features/models/use-validation.ts'
 
 export function NewModelPage() {
+  const [text, setText] = useState(exampleConfig)
+  const validation = useValidation(text, null)
+  const models = useQuery(modelsQuery).data
+  const create = useCreate()
+  const name = validation.state === 'valid' ? validation.config.name : null
+  const isTaken = models?.some((model) => model.name === name) ?? false
   return (
-    <Page title="NewModel">
-      <span />
+    <Page title="New model" sentence="What it is called, what serves it, and which files it needs.">
+      <UnsavedGuard isDirty={text !== exampleConfig && !create.isPending && !create.isSuccess} what="the new model" />
+      <ConfigEditor text={text} validation={validation} onChange={setText} />
+      {create.error !== null && <Failed title="It was not created." error={create.error} />}
+      <div className="flex flex-wrap items-center gap-2">
+        <Button
+          look="primary"
+          isBusy={create.isPending}
+          disabled={name === null || isTaken}
+          onClick={() => name !== null && create.mutate({ name, text })}
+        >
+          <span className="max-w-72 truncate">{name === null ? 'Create' : `Create ${name}`}</span>
+        </Button>
+        <p className={isTaken ? 'text-bad' : 'text-soft'}>
+          {isTaken
+            ? `There is a model ${name} already; choose another name.`
+            : 'Nothing is started by that, unless its scheduling has a minimum.'}
+        </p>
+      </div>
     </Page>
   )
+}
+
+function useCreate() {
+  const queries = useQueryClient()
+  const navigate = useNavigate()
+  const tell = useNotices()
+  return useMutation({
+    mutationFn: ({ name, text }: { name: ModelName; text: string }) =>
+      call(modelRoutes.put, { params: { name }, content: { type: 'application/yaml', body: text } }),
+    async onSuccess({ name }) {
+      await queries.invalidateQueries({ queryKey: modelsQuery.queryKey })
+      tell('good', `${name} is created.`)
+      await navigate({ to: '/models/$name', params: { name }, ignoreBlocker: true })
+    },
+  })
 }

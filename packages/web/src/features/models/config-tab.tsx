@@ -1,0 +1,99 @@
+// The configuration of a model, to be read and changed as YAML.
+import { modelRoutes, type ModelView } from '@muster/protocol'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { ApiFailure, call } from '../../api/client.ts'
+import { modelsQuery } from '../../api/queries.ts'
+import { Button } from '../../components/button.tsx'
+import { Failed } from '../../components/loaded.tsx'
+import { useNotices } from '../../components/notices.tsx'
+import { shortId } from '../../format/amounts.ts'
+import { ConfigEditor } from './config-editor.tsx'
+import { saveMeaning } from './save-meaning.ts'
+import { UnsavedGuard } from './unsaved-guard.tsx'
+import { useConfigDraft, type ConfigDraft } from './use-config-draft.ts'
+import { useValidation } from './use-validation.ts'
+
+export function ConfigTab({ model }: { readonly model: ModelView }) {
+  const draft = useConfigDraft(model)
+  const validation = useValidation(draft.text, model.name)
+  const save = useSave(model, draft)
+  const meaning = validation.state === 'valid' ? saveMeaning(model, validation) : null
+  const isConflict = draft.isOutdated || isRevisionConflict(save.error)
+  return (
+    <div className="flex flex-col gap-3">
+      <UnsavedGuard isDirty={draft.isDirty && !save.isPending} what={`the configuration of ${model.name}`} />
+      {isConflict && <Conflict model={model} draft={draft} onChosen={() => save.reset()} />}
+      {draft.aside !== null && <Aside draft={draft} />}
+      <ConfigEditor text={draft.text} validation={validation} onChange={draft.change} />
+      {save.error !== null && !isRevisionConflict(save.error) && <Failed title="It was not saved." error={save.error} />}
+      <div className="flex flex-wrap items-center gap-2">
+        <Button
+          look="primary"
+          isBusy={save.isPending}
+          disabled={!draft.isDirty || isConflict || meaning === null || meaning.changes === 'nothing'}
+          onClick={() => save.mutate(draft.text)}
+        >
+          Save
+        </Button>
+        <Button disabled={!draft.isDirty} onClick={draft.discard}>
+          Discard changes
+        </Button>
+        <p className="min-w-0 text-soft [overflow-wrap:anywhere]">
+          {draft.isDirty ? meaning?.sentence : `As saved: revision ${shortId(model.revision.replace('sha256-', ''))}.`}
+        </p>
+      </div>
+    </div>
+  )
+}
+
+const isRevisionConflict = (error: Error | null): boolean => error instanceof ApiFailure && error.code === 'revision_conflict'
+
+function useSave(model: ModelView, draft: ConfigDraft) {
+  const queries = useQueryClient()
+  const tell = useNotices()
+  return useMutation({
+    mutationFn: (text: string) =>
+      call(modelRoutes.put, {
+        params: { name: model.name },
+        headers: { 'if-match': draft.base.revision },
+        content: { type: 'application/yaml', body: text },
+      }),
+    onSuccess(saved) {
+      // The event says the same in a moment; what is shown meanwhile is not the old one.
+      queries.setQueryData(modelsQuery.queryKey, (all) => all?.map((each) => (each.name === saved.name ? saved : each)))
+      draft.discard()
+      tell('good', `${saved.name} is saved.`)
+    },
+    onError: (error) => isRevisionConflict(error) && void queries.invalidateQueries({ queryKey: modelsQuery.queryKey }),
+  })
+}
+
+function Conflict({ model, draft, onChosen }: { readonly model: ModelView; readonly draft: ConfigDraft; readonly onChosen: () => void }) {
+  const choose = (act: () => void) => () => {
+    act()
+    onChosen()
+  }
+  return (
+    <div role="alert" className="flex flex-col items-start gap-2 rounded-md border border-wait p-3">
+      <p className="font-medium text-wait">Somebody else changed {model.name} while you did.</p>
+      <p>
+        Your text is still here, and nothing was saved. The newer one has the revision {shortId(model.revision.replace('sha256-', ''))}.
+      </p>
+      <div className="flex flex-wrap gap-2">
+        <Button onClick={choose(draft.takeNewer)}>Load the newer one</Button>
+        <Button onClick={choose(draft.keepMine)}>Replace the newer one by mine</Button>
+      </div>
+    </div>
+  )
+}
+
+const Aside = ({ draft }: { readonly draft: ConfigDraft }) => (
+  <div className="flex flex-col items-start gap-2 rounded-md border p-3">
+    <p>This is the newer configuration. What you had written is put aside:</p>
+    <details className="w-full">
+      <summary>Show it</summary>
+      <pre className="mt-2 max-h-72 overflow-auto rounded-md bg-sunken p-2 font-mono text-[13px]">{draft.aside}</pre>
+    </details>
+    <Button onClick={draft.putBack}>Put mine back</Button>
+  </div>
+)

@@ -1,0 +1,81 @@
+// The processes that serve a model.
+import type { ModelView, ReplicaState, ReplicaView } from '@muster/protocol'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { modelReplicasQuery } from '../../api/queries.ts'
+import { ShortId } from '../../components/copy.tsx'
+import { Empty, Loaded } from '../../components/loaded.tsx'
+import { Pill, type Tone } from '../../components/state-mark.tsx'
+import { Cell, Row, Table } from '../../components/table.tsx'
+import { When } from '../../components/time.tsx'
+import { shortId } from '../../format/amounts.ts'
+
+const tones: Readonly<Record<ReplicaState, Tone>> = { starting: 'work', ready: 'good', draining: 'wait', exited: 'idle' }
+
+export function ReplicasTab({ model }: { readonly model: ModelView }) {
+  const replicas = useQuery(modelReplicasQuery(model.name))
+  return (
+    <Loaded
+      query={replicas}
+      what="the replicas"
+      empty={
+        <Empty title="No process of it runs.">
+          <p>It is loaded by Load above, by the first request, or by a minimum in its scheduling.</p>
+        </Empty>
+      }
+    >
+      {(all) => (
+        <Table label="Replicas" columns={['Node', 'State', 'In flight', 'Revision', 'Backend', 'Since', '']}>
+          {all.map((replica) => (
+            <ReplicaRow key={replica.id} replica={replica} model={model} />
+          ))}
+        </Table>
+      )}
+    </Loaded>
+  )
+}
+
+function ReplicaRow({ replica, model }: { readonly replica: ReplicaView; readonly model: ModelView }) {
+  const { id, node_id: nodeId, node_name: node, state, reachable, in_flight: inFlight, revision, backend_digest: digest } = replica
+  return (
+    <Row aria-label={`${node} ${id}`}>
+      <Cell className="max-w-72 [overflow-wrap:anywhere]">
+        <Link to="/nodes/$id" params={{ id: nodeId }} className="font-medium hover:underline">
+          {node}
+        </Link>
+      </Cell>
+      <Cell>
+        <Pill tone={tones[state]}>{state}</Pill>
+        {!reachable && state !== 'exited' && (
+          <span className="block">
+            <Pill tone="bad" hint="its node does not answer; no request is sent to it">
+              unreachable
+            </Pill>
+          </span>
+        )}
+      </Cell>
+      <Cell>{inFlight}</Cell>
+      <Cell>
+        <span className="font-mono text-soft" title={revision}>
+          {shortId(revision.replace('sha256-', ''))}
+        </span>
+        {revision !== model.revision && <span className="block text-wait">older revision</span>}
+      </Cell>
+      <Cell>{digest === null ? <span className="text-soft">–</span> : <ShortId id={digest} what="backend digest" />}</Cell>
+      <Cell>
+        <When at={replica.started_at} />
+      </Cell>
+      <Cell>
+        <Link
+          to="/nodes/$id"
+          params={{ id: nodeId }}
+          search={{ tab: 'logs', model: model.name }}
+          aria-label={`Logs of ${model.name} on ${node}`}
+          className="underline"
+        >
+          Logs
+        </Link>
+      </Cell>
+    </Row>
+  )
+}

@@ -1,0 +1,74 @@
+// Sends a file of a model. Only XMLHttpRequest tells how much of it has gone.
+import { modelRoutes, routeUrl, type ModelView } from '@muster/protocol'
+import { useMutation } from '@tanstack/react-query'
+import { useId, useState } from 'react'
+import { ApiFailure, refusalOf } from '../../api/client.ts'
+import { Bar } from '../../components/bar.tsx'
+import { Button } from '../../components/button.tsx'
+import { Failed } from '../../components/loaded.tsx'
+import { Section } from '../../components/page.tsx'
+import { formatBytes, formatBytesOf, plural } from '../../format/amounts.ts'
+
+export function UploadFile({ model }: { readonly model: ModelView }) {
+  const id = useId()
+  const [file, setFile] = useState<File | null>(null)
+  const [sent, setSent] = useState(0)
+  const upload = useMutation({ mutationFn: (chosen: File) => send(model, chosen, setSent) })
+  return (
+    <Section title="Send a file">
+      <p className="text-soft">It is kept by two nodes and becomes part of the configuration: a new revision.</p>
+      <div className="flex flex-wrap items-center gap-2">
+        <label htmlFor={id} className="sr-only">
+          File to send
+        </label>
+        <input
+          id={id}
+          type="file"
+          className="max-w-full"
+          onChange={({ target }) => {
+            setFile(target.files?.[0] ?? null)
+            setSent(0)
+            upload.reset()
+          }}
+        />
+        <Button disabled={file === null} isBusy={upload.isPending} onClick={() => file !== null && upload.mutate(file)}>
+          {file === null ? 'Send' : `Send ${formatBytes(file.size)}`}
+        </Button>
+      </div>
+      <div className="min-h-8 max-w-xl">
+        {upload.isPending && file !== null && (
+          <>
+            <p className="text-soft">{formatBytesOf(sent, file.size)}</p>
+            <Bar percent={(sent / Math.max(1, file.size)) * 100} label={`Sending ${file.name}`} tone="work" />
+          </>
+        )}
+        {upload.data !== undefined && (
+          <p role="status" className="text-good [overflow-wrap:anywhere]">
+            ✓ {upload.data.filename}, {formatBytes(upload.data.size)}, is kept by {plural(upload.data.nodes.length, 'node')}:{' '}
+            {upload.data.digest}
+          </p>
+        )}
+      </div>
+      {upload.error !== null && <Failed title="It was not kept." error={upload.error} />}
+    </Section>
+  )
+}
+
+const Uploaded = modelRoutes.upload.response
+
+function send({ name }: ModelView, file: File, onSent: (bytes: number) => void) {
+  return new Promise<NonNullable<ReturnType<NonNullable<typeof Uploaded>['parse']>>>((resolve, reject) => {
+    const request = new XMLHttpRequest()
+    request.open('PUT', routeUrl(new URL(location.origin), modelRoutes.upload, { params: { name, filename: file.name } }))
+    request.setRequestHeader('content-type', 'application/octet-stream')
+    request.upload.addEventListener('progress', ({ loaded }) => onSent(loaded))
+    request.addEventListener('load', () => {
+      if (request.status !== 200 || Uploaded === undefined) return reject(refusalOf(request.status, request.responseText))
+      return resolve(Uploaded.parse(JSON.parse(request.responseText)))
+    })
+    request.addEventListener('error', () =>
+      reject(new ApiFailure({ status: 0, code: 'unreachable', message: 'the connection broke off; send it again' })),
+    )
+    request.send(file)
+  })
+}
