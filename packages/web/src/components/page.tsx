@@ -15,7 +15,7 @@ export function Page({ title, sentence, actions, children }: PageProps) {
   return (
     <div className="mx-auto flex w-full max-w-[1280px] flex-col gap-4 px-4 py-5 sm:px-6">
       <header className="flex flex-wrap items-start justify-between gap-x-6 gap-y-2">
-        <div className="min-w-0">
+        <div className="min-w-0 flex-1 basis-64">
           <h1 className="text-[20px] leading-7 font-semibold [overflow-wrap:anywhere]">{title}</h1>
           {/* Its place is kept, so that nothing jumps when it is known. */}
           <p className="min-h-[1.45em] text-soft [overflow-wrap:anywhere]">{sentence}</p>
