@@ -46,7 +46,8 @@ describe('the sentence of one', () => {
 })
 
 it('a reason is one line', () => {
-  expect(briefly('a'.repeat(300))).toBe(`${'a'.repeat(159)}…`)
+  expect(briefly('a'.repeat(300))).toBe(`${'a'.repeat(199)}…`)
+  expect(briefly('it ended; it wrote last:\nloading\n  out of memory\n')).toBe('it ended; it wrote last: out of memory')
 })
 
 it.each([

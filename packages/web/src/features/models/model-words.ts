@@ -23,9 +23,14 @@ export interface Coming {
   readonly total: number
 }
 
-/** The first line, and no more than fits in a sentence. */
-export function briefly(message: string, most = 160): string {
-  const [line = ''] = message.split('\n', 1)
+/** One line that fits in a sentence. Of what a process wrote last, the last line is the cause. */
+export function briefly(message: string, most = 200): string {
+  const lines = message
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+  const [first = '', last] = [lines[0], lines.length > 1 ? lines.at(-1) : undefined]
+  const line = first.endsWith(':') && last !== undefined ? `${first} ${last}` : first
   return line.length > most ? `${line.slice(0, most - 1)}…` : line.replace(/\.$/, '')
 }
 
