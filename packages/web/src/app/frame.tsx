@@ -1,7 +1,7 @@
 // What is around every page: where one can go, what is going on, and whether what is shown is live.
 import { useQuery } from '@tanstack/react-query'
-import { Outlet } from '@tanstack/react-router'
-import { useCallback, useState } from 'react'
+import { Outlet, useRouter } from '@tanstack/react-router'
+import { useCallback, useEffect, useRef, useState } from 'react'
 import { isLoggedOut } from '../api/client.ts'
 import { useLiveness } from '../api/live-context.tsx'
 import { statusQuery } from '../api/queries.ts'
@@ -13,6 +13,7 @@ import { Help } from './help.tsx'
 import { useKeyboard } from './keyboard.ts'
 import { LiveDot } from './live-dot.tsx'
 import { Navigation } from './navigation.tsx'
+import { StaleNotice } from './stale-notice.tsx'
 import { chooseTheme, useTheme } from './theme.ts'
 
 export function Frame() {
@@ -24,18 +25,33 @@ export function Frame() {
 
 function Inside() {
   const [isHelpOpen, setHelpOpen] = useState(false)
+  const [isMenuOpen, setMenuOpen] = useState(false)
+  const menuButton = useRef<HTMLButtonElement>(null)
   useKeyboard(useCallback(() => setHelpOpen(true), []))
+  useFocusAfterNavigation()
+  const closeMenu = (): void => {
+    setMenuOpen(false)
+    menuButton.current?.focus()
+  }
   return (
     <div className="flex min-h-dvh flex-col lg:flex-row">
-      <a href="#content" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:bg-raised focus:p-2">
+      <a
+        href="#content"
+        onClick={(event) => {
+          // The address stays as it is: it is the state of the page.
+          event.preventDefault()
+          document.querySelector<HTMLElement>('#content')?.focus()
+        }}
+        className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:bg-raised focus:p-2"
+      >
         Skip to the content
       </a>
-      <div className="border-b lg:sticky lg:top-0 lg:h-dvh lg:border-r lg:border-b-0">
-        <p className="hidden px-4.5 pt-4 text-[16px] font-semibold lg:block">Muster</p>
-        <Navigation />
-      </div>
+      <Side isMenuOpen={isMenuOpen} onCloseMenu={closeMenu} />
       <div className="flex min-w-0 flex-1 flex-col">
-        <header className="sticky top-0 z-10 flex min-h-10 items-center gap-3 border-b bg-paper px-4 sm:px-6">
+        <header className="sticky top-0 z-10 flex min-h-10 items-center gap-2 border-b bg-paper px-2 sm:gap-3 md:px-6">
+          <Button ref={menuButton} look="bare" className="md:hidden" aria-expanded={isMenuOpen} onClick={() => setMenuOpen(true)}>
+            <span aria-hidden>☰</span> Menu
+          </Button>
           <div className="min-w-0 flex-1">
             <OperationStrip />
           </div>
@@ -50,8 +66,47 @@ function Inside() {
         </main>
       </div>
       <OperationDrawer />
+      <StaleNotice />
       {isHelpOpen && <Help onClose={() => setHelpOpen(false)} />}
     </div>
+  )
+}
+
+/** At the side; above, where there is no room at the side; where there is none above either, behind the menu's button. */
+function Side({ isMenuOpen, onCloseMenu }: { readonly isMenuOpen: boolean; readonly onCloseMenu: () => void }) {
+  const menu = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    if (isMenuOpen) menu.current?.querySelector<HTMLElement>('a')?.focus()
+  }, [isMenuOpen])
+  return (
+    <>
+      {isMenuOpen && (
+        <button type="button" aria-label="Close the menu" tabIndex={-1} className="fixed inset-0 z-20 md:hidden" onClick={onCloseMenu} />
+      )}
+      {/* oxlint-disable-next-line jsx-a11y/no-static-element-interactions -- closes what its links and keys have done with */}
+      <div
+        ref={menu}
+        onKeyDown={(event) => event.key === 'Escape' && isMenuOpen && onCloseMenu()}
+        onClick={(event) => isMenuOpen && event.target instanceof Element && event.target.closest('a') !== null && onCloseMenu()}
+        className={`border-b max-md:fixed max-md:inset-x-0 max-md:top-0 max-md:z-30 max-md:bg-raised max-md:shadow-lg lg:sticky lg:top-0 lg:h-dvh lg:border-r lg:border-b-0 ${isMenuOpen ? '' : 'max-md:hidden'}`}
+      >
+        <p className="hidden px-4.5 pt-4 text-[16px] font-semibold lg:block">Muster</p>
+        <Navigation />
+      </div>
+    </>
+  )
+}
+
+/** Where the focus was is gone with the page before: the keyboard goes on at the new one. */
+function useFocusAfterNavigation(): void {
+  const router = useRouter()
+  useEffect(
+    () =>
+      router.subscribe('onRendered', ({ fromLocation, pathChanged }) => {
+        if (fromLocation !== undefined && pathChanged && document.activeElement === document.body)
+          document.querySelector<HTMLElement>('#content')?.focus({ preventScroll: true })
+      }),
+    [router],
   )
 }
 

@@ -27,7 +27,10 @@ export function useKeyboard(onHelp: () => void): void {
   useEffect(() => {
     let pressedG = -chordMs
     const onKey = (event: KeyboardEvent): void => {
-      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return
+      if (event.ctrlKey || event.metaKey || event.altKey) return
+      // A search that is done: the other keys work again.
+      if (event.key === 'Escape' && event.target instanceof HTMLElement && 'search' in event.target.dataset) event.target.blur()
+      if (isTyping(event.target)) return
       if (document.querySelector('dialog[open]') !== null) return
       const place = event.timeStamp - pressedG < chordMs ? places[event.key as keyof typeof places] : undefined
       pressedG = event.key === 'g' ? event.timeStamp : -chordMs

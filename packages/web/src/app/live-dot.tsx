@@ -5,7 +5,7 @@ import { useNow } from '../components/time.tsx'
 import { formatDuration } from '../format/amounts.ts'
 
 /** After that long nobody should take it for the present. */
-const staleMs = 30_000
+export const staleMs = 30_000
 
 export function LiveDot() {
   const liveness = useLiveness()

@@ -12,7 +12,10 @@ export function Navigation() {
   const troubled = nodes?.filter(({ status }) => status !== 'healthy' && status !== 'draining').length ?? 0
   const failed = models?.filter(({ state }) => state === 'failed').length ?? 0
   return (
-    <nav aria-label="Pages" className="flex gap-1 overflow-x-auto px-2 py-2 lg:w-44 lg:flex-col lg:overflow-visible lg:py-3">
+    <nav
+      aria-label="Pages"
+      className="relative flex gap-1 px-2 py-2 max-md:flex-col md:overflow-x-auto lg:w-44 lg:flex-col lg:overflow-visible lg:py-3"
+    >
       <Place to="/" name="Overview" />
       <Place
         to="/nodes"
@@ -51,9 +54,9 @@ function Place({ to, name, count, mark = '', means = '' }: PlaceProps) {
       activeOptions={{ exact: to === '/' }}
       activeProps={{ className: 'bg-sunken text-ink font-medium', 'aria-current': 'page' }}
       inactiveProps={{ className: 'text-soft hover:text-ink' }}
-      className="flex items-baseline gap-2 rounded-md px-2.5 py-1 whitespace-nowrap"
+      className="flex items-baseline gap-2 rounded-md px-2.5 py-1 whitespace-nowrap max-md:py-2"
     >
-      <span className="lg:flex-1">{name}</span>
+      <span className="max-md:flex-1 lg:flex-1">{name}</span>
       {count !== undefined && count > 0 && <span className="font-normal text-soft">{count}</span>}
       {mark !== '' && (
         <span title={means} className="font-normal text-wait">

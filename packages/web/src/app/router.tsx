@@ -1,8 +1,9 @@
 // The addresses of the page. What is chosen, filtered and open is in them: back works, and a link can be shared.
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router'
+import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router'
 import { z } from 'zod'
-import { Failed } from '../components/loaded.tsx'
+import { FailedPage, NoSuchPage } from './dead-ends.tsx'
 import { Frame } from './frame.tsx'
+import { fetchAllPages, lazyRouteComponent } from './lazy-page.ts'
 
 const text = z.string().max(512).optional().catch(undefined)
 
@@ -10,16 +11,8 @@ const root = createRootRoute({
   component: Frame,
   /** `op`: the operation whose drawer is open, over whatever page. */
   validateSearch: z.object({ op: text }),
-  notFoundComponent: () => <p className="p-6">There is no such page.</p>,
-  errorComponent: ({ error }) => (
-    <div className="p-6">
-      <Failed
-        title="This page failed."
-        error={error instanceof Error ? error : new Error(String(error))}
-        onRetry={() => location.reload()}
-      />
-    </div>
-  ),
+  notFoundComponent: NoSuchPage,
+  errorComponent: FailedPage,
 })
 
 const overview = createRoute({
@@ -88,7 +81,21 @@ const settings = createRoute({
 
 const routeTree = root.addChildren([overview, nodes, node, backends, models, newModel, model, operations, playground, settings])
 
-export const createAppRouter = () => createRouter({ routeTree, defaultPreload: 'intent', scrollRestoration: true })
+export function createAppRouter() {
+  const router = createRouter({
+    routeTree,
+    defaultPreload: 'intent',
+    scrollRestoration: true,
+    // Inside of the frame: one can go elsewhere.
+    defaultErrorComponent: FailedPage,
+    defaultNotFoundComponent: NoSuchPage,
+  })
+  const stop = router.subscribe('onRendered', () => {
+    stop()
+    fetchAllPages()
+  })
+  return router
+}
 
 declare module '@tanstack/react-router' {
   interface Register {

@@ -38,10 +38,13 @@ export function InForceTab() {
 
 function SettingTable({ settings }: { readonly settings: readonly SettingView[] }) {
   return (
-    <Table label="Settings in force" columns={['Setting', 'Value', 'From', 'What it does']}>
+    <Table label="Settings in force" columns={['Setting', 'Value', 'From']}>
       {settings.map((setting) => (
         <Row key={setting.flag}>
-          <Cell className="font-mono whitespace-nowrap">--{setting.flag}</Cell>
+          <Cell className="min-w-56">
+            <span className="font-mono">--{setting.flag}</span>
+            <span className="block text-soft">{setting.description}</span>
+          </Cell>
           <Cell className="min-w-44 [overflow-wrap:anywhere]">
             <span className={`font-mono ${isChanged(setting) ? 'font-semibold' : ''}`}>{setting.value === '' ? '–' : setting.value}</span>
             {isChanged(setting) && !setting.is_secret && (
@@ -49,7 +52,6 @@ function SettingTable({ settings }: { readonly settings: readonly SettingView[] 
             )}
           </Cell>
           <Cell className="min-w-60 text-soft [overflow-wrap:anywhere]">{setting.from}</Cell>
-          <Cell className="min-w-56 text-soft">{setting.description}</Cell>
         </Row>
       ))}
     </Table>
