@@ -23,7 +23,10 @@ export function OperationCard({ operation }: { readonly operation: OperationView
             </Link>
           </h2>
           <OperationMark operation={operation} />
-          <OperationTimes operation={operation} />
+          <span className="text-[13px] text-soft [overflow-wrap:anywhere]">
+            <OperationTimes operation={operation} />
+            {operation.requested_by !== '' && `, by ${operation.requested_by}`}
+          </span>
         </div>
         <OperationActions operation={operation} />
       </header>
@@ -51,21 +54,18 @@ export function OperationMark({ operation }: { readonly operation: OperationView
   )
 }
 
-/** When it began and by whom; how long it took once it is over. */
+/** When it began; how long it took once it is over. */
 export function OperationTimes({ operation }: { readonly operation: OperationView }) {
-  const { created_at: began, finished_at: ended, requested_by: by } = operation
+  const { created_at: began, finished_at: ended } = operation
+  if (ended === null)
+    return (
+      <>
+        started <When at={began} />
+      </>
+    )
   return (
-    <span className="text-[13px] text-soft [overflow-wrap:anywhere]">
-      {ended === null ? (
-        <>
-          started <When at={began} />
-        </>
-      ) : (
-        <>
-          <When at={ended} />, took {formatDuration(Date.parse(ended) - Date.parse(began))}
-        </>
-      )}
-      {by !== '' && `, by ${by}`}
-    </span>
+    <>
+      <When at={ended} />, took {formatDuration(Date.parse(ended) - Date.parse(began))}
+    </>
   )
 }

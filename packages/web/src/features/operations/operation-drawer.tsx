@@ -68,10 +68,12 @@ function Contents({ operation }: { readonly operation: OperationView }) {
   const { nodes, message, state } = operation
   return (
     <>
-      <div className="flex min-h-7 flex-wrap items-start justify-between gap-x-4 gap-y-2">
+      <div className="flex min-h-7 shrink-0 flex-wrap items-start justify-between gap-x-4 gap-y-2">
         <p className="flex min-w-0 flex-wrap items-baseline gap-x-3">
           <OperationMark operation={operation} />
-          <OperationTimes operation={operation} />
+          <span className="text-[13px] text-soft">
+            <OperationTimes operation={operation} />
+          </span>
         </p>
         <OperationActions operation={operation} />
       </div>

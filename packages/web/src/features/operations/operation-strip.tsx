@@ -53,7 +53,7 @@ function Shown({ operation, others }: { readonly operation: OperationView; reado
       </Link>
       {operation.nodes.length > 1 && <StripNodes operation={operation} />}
       {others > 0 && (
-        <Link to="/operations" className="whitespace-nowrap text-soft hover:text-ink">
+        <Link to="/operations" className="whitespace-nowrap text-soft hover:text-ink max-sm:hidden">
           +{others} more
         </Link>
       )}
