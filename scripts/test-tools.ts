@@ -10,6 +10,7 @@ const needed = new Map([
   ['docker-registry', 'docker-registry'],
   ['chromium', 'chromium'],
   ['ip', 'iproute2'],
+  ['curl', 'curl'],
 ])
 
 /** False, after saying what is missing and how to get it, if the tests can't run. */

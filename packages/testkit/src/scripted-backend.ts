@@ -35,6 +35,8 @@ export type ScriptedAnswer = Readonly<{
   delay_ms?: number
   /** Every token is this. */
   say?: string
+  /** Says what it was asked, as JSON. */
+  echo?: boolean
   answer_after_ms?: number
   /** Computes and answers nobody meanwhile, not even about its health. */
   block_ms?: number

@@ -107,7 +107,7 @@ const tokensIn = (text) => text.split(/\s+/).filter(Boolean).length
 
 function replyTo(body, how, isChat) {
   const text = textOf(body)
-  const tokens = Array.from({ length: how.tokens ?? 5 }, (_, at) => how.say ?? `token-${at} `)
+  const tokens = how.echo ? [JSON.stringify(body)] : Array.from({ length: how.tokens ?? 5 }, (_, at) => how.say ?? `token-${at} `)
   const usage = { prompt_tokens: tokensIn(text), completion_tokens: tokens.length, total_tokens: tokensIn(text) + tokens.length }
   const id = `scripted-${process.pid}-${counts.requests}`
   const head = (object) => ({ id, object, created: Math.floor(Date.now() / 1000), model, scripted: about() })

@@ -94,10 +94,12 @@ async function readAnswer(response: Response, turn: number, { signal, tell }: As
 
 async function readStream(response: Response, turn: number, tell: AskDeps['tell']): Promise<void> {
   const parser = createSseParser('')
-  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+  // Read at once, through nothing else: what still stands in a queue when a connection breaks is lost.
+  const reader = response.body?.getReader()
+  const decoder = new TextDecoder()
   let isDone = false
   for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
-    const events = parser.push(read.value)
+    const events = parser.push(decoder.decode(read.value, { stream: true }))
     isDone ||= events.some(({ data }) => readChunk(data).kind === 'done')
     // What comes in one piece is one change of the page.
     tell(events.flatMap(({ data }) => eventsOf(data, turn)))

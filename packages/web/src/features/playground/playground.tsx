@@ -35,7 +35,8 @@ export function Playground({ models, chosen, named, tab }: PlaygroundProps) {
         : null
   const name = chosen?.name ?? ''
   return (
-    <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_24rem]">
+    // Down to the very end of the page: where the question is written does not move while an answer grows above it.
+    <div className="-mb-5 grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_24rem]">
       <div className="flex min-w-0 flex-col gap-4 lg:order-2">
         <ModelPicker models={models} chosen={chosen} named={named} />
         <ParameterPanel form={form} onChange={store.setForm} />
