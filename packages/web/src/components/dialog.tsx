@@ -1,10 +1,11 @@
 // What opens above a page: a sheet in its middle that asks, or a drawer at its side that shows. Both are the browser's
 // own modal dialog: it keeps the focus inside, and escape closes it.
-import { useEffect, useId, useRef, type ReactNode } from 'react'
+import { useId, useLayoutEffect, useRef, type ReactNode } from 'react'
 import { Button } from './button.tsx'
 
 const places = {
-  sheet: 'm-auto max-h-[min(90dvh,56rem)] w-[min(40rem,calc(100vw-2rem))] rounded-md border',
+  // It grows downwards only: what is read stays where it is.
+  sheet: 'mx-auto mt-[max(1rem,8dvh)] mb-auto max-h-[min(86dvh,56rem)] w-[min(40rem,calc(100vw-2rem))] rounded-md border',
   drawer: 'mr-0 ml-auto h-dvh max-h-dvh w-[min(46rem,100vw)] border-l',
 }
 
@@ -20,12 +21,14 @@ export interface DialogProps {
 export function Dialog({ title, place, onClose, children, footer }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   const titleId = useId()
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = dialog.current
-    if (element === null || element.open) return
+    if (element === null || element.open) return undefined
     element.showModal()
     // What is to be filled in comes before the button that closes.
     if (place === 'sheet') element.querySelector<HTMLElement>('input, textarea, select')?.focus()
+    // While it is still there: closing gives the focus back to whoever had it.
+    return () => element.close()
   }, [place])
   return (
     <dialog

@@ -1,5 +1,5 @@
 // Short notices that something was begun, or was refused. They go by themselves; what they tell can be found elsewhere too.
-import { createContext, useCallback, useContext, useMemo, useState, type ReactNode } from 'react'
+import { createContext, useCallback, useContext, useEffect, useMemo, useRef, useState, type ReactNode } from 'react'
 import { toneText, type Tone } from './state-mark.tsx'
 
 interface Notice {
@@ -22,13 +22,16 @@ export function NoticesProvider({ children }: { readonly children: ReactNode }) 
     setNotices((before) => [...before.slice(-3), notice])
     setTimeout(() => setNotices((before) => before.filter(({ id }) => id !== notice.id)), shownMs)
   }, [])
+  const place = useAboveDialogs(notices)
   return (
     <NoticesContext value={useMemo(() => tell, [tell])}>
       {children}
       <div
+        ref={place}
+        popover="manual"
         role="status"
         aria-live="polite"
-        className="pointer-events-none fixed right-4 bottom-4 z-50 flex max-w-[min(28rem,calc(100vw-2rem))] flex-col gap-2"
+        className="pointer-events-none fixed inset-auto right-4 bottom-4 z-50 m-0 flex max-w-[min(28rem,calc(100vw-2rem))] flex-col gap-2 overflow-visible border-0 bg-transparent p-0"
       >
         {notices.map(({ id, tone, text }) => (
           <p key={id} className={`rounded-md border bg-raised px-3 py-2 shadow-lg [overflow-wrap:anywhere] ${toneText[tone]}`}>
@@ -38,4 +41,20 @@ export function NoticesProvider({ children }: { readonly children: ReactNode }) 
       </div>
     </NoticesContext>
   )
+}
+
+/** A modal dialog covers everything but what was shown after it: notices are shown again whenever there is one of either. */
+function useAboveDialogs(notices: readonly Notice[]) {
+  const place = useRef<HTMLDivElement>(null)
+  const raise = useCallback(() => {
+    if (place.current?.matches(':popover-open') === true) place.current.hidePopover()
+    place.current?.showPopover()
+  }, [])
+  useEffect(raise, [raise, notices])
+  useEffect(() => {
+    const onToggle = (event: Event): void => void (event.target instanceof HTMLDialogElement && event.target.open && raise())
+    document.addEventListener('toggle', onToggle, true)
+    return () => document.removeEventListener('toggle', onToggle, true)
+  }, [raise])
+  return place
 }
