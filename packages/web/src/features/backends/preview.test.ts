@@ -122,6 +122,9 @@ describe('what runs on it', () => {
       used.slice(0, 1),
       'tiny (1 replica on gpu-1) stops: what is being answered is finished first.',
     ],
+    ['is not touched where nothing is done', { kind: 'backend.upgrade' }, [], ''],
     ['is elsewhere', { kind: 'backend.delete' }, [{ model: 'tiny', nodeId: 'n-x', nodeName: 'x' }], 'No model runs on it there.'],
-  ])('%s', (_, wish, replicas, want) => expect(servingSentence(wish, planned({ now: 2 }), replicas)).toBe(want))
+  ])('%s', (_, wish, replicas, want) =>
+    expect(servingSentence(wish, planned(replicas.length === 0 ? { there: 2 } : { now: 2 }), replicas)).toBe(want),
+  )
 })

@@ -102,6 +102,7 @@ export function servingSentence(wish: { kind: WishKind; strategy?: Strategy }, p
   if (wish.kind === 'backend.install') return ''
   const touched = new Set([...preview.now, ...preview.later].map(({ id }) => id))
   const running = replicas.filter(({ nodeId }) => touched.has(nodeId))
+  if (touched.size === 0) return ''
   if (running.length === 0) return 'No model runs on it there.'
   const models = [...new Set(running.map(({ model }) => model))].toSorted()
   const who = `${listNames(models)} (${plural(running.length, 'replica')} on ${listNames([...new Set(running.map(({ nodeName }) => nodeName))].toSorted())})`

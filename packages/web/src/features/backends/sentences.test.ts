@@ -28,8 +28,8 @@ const backend = (name: string, nodes: Readonly<Record<string, string>> = { 'gpu-
 describe('a build', () => {
   it.each([
     ['goes by its version', { version: '1.2', digest: digest('a') }, '1.2'],
-    ['without one goes by its digest', { version: '', digest: digest('a') }, 'aaaaaaaa'],
-    ['that says neither is unknown', { version: '', digest: '' }, 'unknown build'],
+    ['without one goes by its digest', { version: '', digest: digest('a') }, 'build aaaaaaaa'],
+    ['that says neither is unknown', { version: '', digest: '' }, 'an unknown build'],
   ])('%s', (_, given, want) => expect(buildName(given)).toBe(want))
 
   it('is named once, in the order of versions', () => {
@@ -42,6 +42,7 @@ describe('an upgrade', () => {
   it.each([
     ['is from one version to another', upgrade(), 'llama 1.2 → 1.3'],
     ['within a version is told by digests', upgrade({ available_version: '1.2' }), 'llama 1.2, build aaaaaaaa → bbbbbbbb'],
+    ['to what says no version is told by its digest', upgrade({ available_version: '' }), 'llama 1.2 → build bbbbbbbb'],
     [
       'that only makes nodes alike says so',
       upgrade({ available_digest: digest('a'), available_version: '1.2', node_drift: [drifted] }),

@@ -4,8 +4,9 @@ import { listNames, plural, shortId } from '../../format/amounts.ts'
 
 type Build = Readonly<{ version: string; digest: string }>
 
-/** `1.2`; a build without a version goes by its digest. */
-export const buildName = ({ version, digest }: Build): string => version || (digest === '' ? 'unknown build' : shortId(digest))
+/** `1.2`; one without a version goes by its digest. */
+export const buildName = ({ version, digest }: Build): string =>
+  version || (digest === '' ? 'an unknown build' : `build ${shortId(digest)}`)
 
 /** Of all nodes, each once: `1.2`, `1.2 and 1.3`. */
 export const buildNames = (builds: readonly Build[]): string => listNames([...new Set(builds.map(buildName))].toSorted(byNumbers))
