@@ -35,7 +35,7 @@ import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
 import { statsEndpoints } from './http/stats.ts'
 import { systemEndpoints } from './http/system.ts'
-import { webEndpoints } from './http/web.ts'
+import { webElsewhere, webEndpoints } from './http/web.ts'
 import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
 import { createServing } from './inference/create-serving.ts'
 import { createInventory } from './inventory/create-inventory.ts'
@@ -324,7 +324,8 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     }),
   ]
   const served = [...endpoints, ...webEndpoints(foundation.page)]
-  const shared: Omit<AppDeps, 'endpoints' | 'verifyRequest' | 'stopping'> = {
+  const elsewhere: AppDeps['elsewhere'] = (request) => webElsewhere(foundation.page, request)
+  const shared: Omit<AppDeps, 'endpoints' | 'elsewhere' | 'verifyRequest' | 'stopping'> = {
     principals,
     listener: listenerOf(settings),
     isStarted,
@@ -333,7 +334,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
     onAnswer: ({ route, method, status, ms }) => metrics.requests.observe({ route, method, status }, ms / 1000),
   }
   return {
-    fetch: createApp({ ...shared, endpoints: served, verifyRequest: createRequestVerifier(), stopping }).fetch,
+    fetch: createApp({ ...shared, endpoints: served, elsewhere, verifyRequest: createRequestVerifier(), stopping }).fetch,
     raw: createInferenceHandler({ ...shared, inference: parts.serving.inference }),
   }
 }

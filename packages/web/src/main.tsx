@@ -1,5 +1,4 @@
 // Where the page begins: one cache, one stream of events that feeds it, one router.
-import './no-code-from-text.ts'
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'

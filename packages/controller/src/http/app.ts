@@ -19,6 +19,8 @@ export interface AppDeps extends AuthorizeDeps {
   readonly stopping: AbortSignal
   readonly clock: Clock
   readonly log: Log
+  /** What a browser is shown at an address of nothing; null: an error like any other. */
+  readonly elsewhere: (request: Request) => Response | null
   readonly onAnswer: (call: { route: string; method: string; status: number; ms: number }) => void
 }
 /** A registration with all its labels has some 20 kB. */
@@ -36,6 +38,8 @@ export function createApp(deps: AppDeps): Hono<Env> {
         headers: { allow: known.join(', ') },
       })
     }
+    const page = deps.elsewhere(c.req.raw)
+    if (page !== null) return page
     throw new HttpError(404, 'not_found', `there is nothing at ${c.req.path}; the API is described at /api/openapi.json`)
   })
   app.onError((error, c) => renderError(c, error, deps.log))

@@ -7,7 +7,7 @@ import type { PrincipalFinder } from '../auth/principal.ts'
 import type { PageFile, PageState } from '../page/page-files.ts'
 import { createApp } from './app.ts'
 import { claimAddress } from './server.ts'
-import { webEndpoints } from './web.ts'
+import { webElsewhere, webEndpoints } from './web.ts'
 
 const file = (type: string, text: string, some: Partial<PageFile> = {}): PageFile => {
   const bytes = Buffer.from(text)
@@ -19,7 +19,7 @@ const built: PageState = {
   files: new Map([
     ['/index.html', file('text/html; charset=utf-8', html)],
     ['/assets/index-1a2b.js', file('text/javascript; charset=utf-8', 'export {}', { isImmutable: true })],
-    ['/theme.js', file('text/javascript; charset=utf-8', 'theme()')],
+    ['/before.js', file('text/javascript; charset=utf-8', 'theme()')],
   ]),
 }
 
@@ -30,6 +30,7 @@ beforeAll(async () => {
   const app = createApp({
     ...{ endpoints: webEndpoints(() => page), verifyRequest: () => ({ ok: false }) as never, isStarted: () => true },
     ...{ stopping: new AbortController().signal, clock: systemClock, log: silentLog, onAnswer: () => undefined },
+    elsewhere: (given) => webElsewhere(() => page, given),
     principals: {} as unknown as PrincipalFinder,
     listener: { isLoopback: true, publicHost: null } as never,
   })
@@ -97,7 +98,7 @@ describe('the files of the page', () => {
       expect([again.status, again.body.length, again.headers['etag']]).toEqual([304, 0, etag])
     }
     expect((await ask('/', { 'if-none-match': '"other"' })).status).toBe(200)
-    expect((await ask('/theme.js')).headers['cache-control']).toBe('no-cache')
+    expect((await ask('/before.js')).headers['cache-control']).toBe('no-cache')
     const asset = await ask('/assets/index-1a2b.js')
     expect([asset.headers['cache-control'], asset.headers['content-type']]).toEqual([
       'public, max-age=31536000, immutable',
@@ -128,7 +129,7 @@ describe('the files of the page', () => {
     '/assets/index-1a2b.js.br',
     '/assets/__proto__',
     '/../../../etc/passwd',
-    '/theme.js/../../package.json',
+    '/before.js/../../package.json',
   ])('%s leads nowhere', async (path) => {
     const { status, body } = await ask(path)
     // What a URL means is the page or nothing: there is no file system behind it.
@@ -173,5 +174,24 @@ describe('a page that is not there yet', () => {
     const { status, body } = await ask('/')
     expect([status, body.toString().includes('<script')]).toEqual([503, false])
     expect(body.toString()).toContain('unexpected &#60;script&#62;alert(1)&#60;/script&#62; &#38; more')
+  })
+})
+
+describe('an address of nothing', () => {
+  const browser = { accept: 'text/html,application/xhtml+xml' }
+  it('shows a browser the page, which says so', async () => {
+    const { status, headers, body } = await ask('/nowhere/at/all', browser)
+    expect([status, headers['content-type'], body.toString()]).toEqual([404, 'text/html; charset=utf-8', html])
+  })
+
+  it.each([
+    ['of the API', '/api/nowhere', browser, 'GET'],
+    ['of inference', '/v1/nowhere', browser, 'GET'],
+    ['for a program', '/nowhere', { accept: 'application/json' }, 'GET'],
+    ['that is sent something', '/nowhere', browser, 'POST'],
+  ])('is an error like any other %s', async (_, path, headers, method) => {
+    const { status, headers: given } = await ask(path, headers, method)
+    expect(status).toBe(404)
+    expect(given['content-type']).toContain('application/json')
   })
 })

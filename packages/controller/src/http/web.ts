@@ -5,7 +5,7 @@ import { endpoint, type Call, type Endpoint } from './endpoint.ts'
 
 /** Addresses of the page; it finds out by itself what each of them shows. */
 const pages = ['/', '/nodes', '/nodes/:id', '/backends', '/models', '/models/:name', '/operations', '/playground', '/settings'] as const
-const others = ['/assets/:file', '/theme.js', '/mark.svg'] as const
+const others = ['/assets/:file', '/before.js', '/mark.svg'] as const
 
 /** Nothing from elsewhere, nothing inline, no frame around it. */
 const security = {
@@ -27,6 +27,15 @@ export function webEndpoints(current: () => PageState): Endpoint[] {
     ),
   )
   return [...page, ...files]
+}
+
+/** For a browser that is at an address of nothing: the page, which says so. Null for whoever wants something else. */
+export function webElsewhere(current: () => PageState, { method, url, headers }: Request): Response | null {
+  const isPage = !/^\/(?:api|v1)(?:\/|$)/.test(new URL(url).pathname)
+  if (method !== 'GET' || !isPage || !(headers.get('accept') ?? '').includes('text/html')) return null
+  const page = current()
+  const found = answer({ headers }, page, '/index.html')
+  return page.state === 'built' ? new Response(found.body, { status: 404, headers: found.headers }) : found
 }
 
 function answer(call: Pick<Call<never>, 'headers'>, page: PageState, path: string): Response {

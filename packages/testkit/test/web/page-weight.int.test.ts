@@ -26,7 +26,7 @@ it('the first page weighs less than 250 kB', async () => {
   )
   // It is an entry with its style at least: otherwise this looked at the wrong thing.
   expect(files).toEqual(
-    expect.arrayContaining(['/index.html', '/theme.js', expect.stringMatching(/\.css$/), expect.stringMatching(/index-.*\.js$/)]),
+    expect.arrayContaining(['/index.html', '/before.js', expect.stringMatching(/\.css$/), expect.stringMatching(/index-.*\.js$/)]),
   )
   expect(lazy.length).toBeGreaterThan(5)
   expect(sum(first), first.map(({ file, bytes }) => `${file} ${bytes}`).join('\n')).toBeLessThan(limitBytes)

@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. public/theme.js applies the choice before the first paint.
+// Light, dark, or as the system has it. public/before.js applies the choice before the first paint.
 import { useSyncExternalStore } from 'react'
 
 export type Theme = 'system' | 'light' | 'dark'
