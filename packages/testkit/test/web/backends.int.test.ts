@@ -77,24 +77,24 @@ describe('backends in the browser', { timeout: 150_000 }, () => {
   it('installs from an address on one chosen node, by keys alone', async () => {
     await visitor.goto('/backends?tab=gallery')
     const type = async (label: string, text: string): Promise<void> => {
-      await tabTo(page, label)
+      await tabTo(label)
       await page.keyboard.type(text)
     }
-    await tabTo(page, 'Install from an address')
+    await tabTo('Install from an address')
     await page.keyboard.press('Enter')
     const install = sheet('Install from an address')
     await type('Address', `oci://${world.registry.host}/scripted:latest`)
     await type('Name', 'typed')
     await install.getByRole('button', { name: 'Install typed on 2 nodes' }).waitFor()
-    await tabTo(page, 'On every node that it fits')
+    await tabTo('On every node that it fits')
     await page.keyboard.press('ArrowDown')
     await install.getByText('Choose at least one node.').first().waitFor()
     expect(await install.getByRole('button', { name: 'Install typed' }).isDisabled()).toBe(true)
-    await tabTo(page, 'two')
+    await tabTo('two')
     await page.keyboard.press('Space')
     await install.getByRole('button', { name: 'Install typed on 1 node' }).waitFor()
     expect(await fate(install, 'Installed now')).toEqual(['two'])
-    await tabTo(page, 'Install typed on 1 node')
+    await tabTo('Install typed on 1 node')
     await page.keyboard.press('Enter')
     await closeDrawer()
     await visitor.goto('/backends')
@@ -196,7 +196,7 @@ describe('backends in the browser', { timeout: 150_000 }, () => {
 })
 
 /** Presses tab until what has this name has the focus. */
-async function tabTo(page: Page, name: string): Promise<void> {
+async function tabTo(name: string): Promise<void> {
   for (let presses = 0; presses < 60; presses += 1) {
     const focused = page.locator(':focus')
     const names = (await focused.count()) === 0 ? [] : [await focused.first().ariaSnapshot()]
