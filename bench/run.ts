@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 
-const all = ['start', 'nodes', 'install', 'fanout', 'queue', 'proxy', 'affinity', 'placement']
+const all = ['start', 'nodes', 'install', 'fanout', 'queue', 'proxy', 'affinity', 'placement', 'web']
 const wanted = process.argv.slice(2)
 const unknown = wanted.find((name) => !all.includes(name))
 if (unknown !== undefined) {

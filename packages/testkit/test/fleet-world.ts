@@ -74,6 +74,8 @@ export type FleetOptions = Readonly<{
   workerArgs?: readonly string[]
   /** Where NATS and controllers listen; loopback unless told. */
   host?: string
+  /** Of those that come later; the first workers are approved here. */
+  needsApproval?: boolean
 }>
 
 export async function startFleet(options: FleetOptions): Promise<Fleet> {
@@ -92,7 +94,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     ...{ processes, directory, databaseUrl: database.url, natsUrl: nats.url, controllers: options.controllers ?? 1 },
     ...(options.host === undefined ? {} : { host: options.host }),
     args: [
-      '--auto-approve',
+      ...(options.needsApproval === true ? [] : ['--auto-approve']),
       '--allow-source',
       '127.0.0.0/8',
       '--gallery',
@@ -134,8 +136,20 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     [Symbol.asyncDispose]: () => ending.disposeAsync(),
   }
   await Promise.all((options.workers ?? ['one']).map((name) => world.startWorker(name)))
+  if (options.needsApproval === true) await approveAll(api, options.workers?.length ?? 1)
   await untilHealthy(world, options.workers?.length ?? 1)
   return world
+}
+
+async function approveAll(api: ApiClient, count: number): Promise<void> {
+  const joined = await waitFor(
+    async () => {
+      const nodes = await nodesOf(api)
+      return nodes.length === count ? nodes : null
+    },
+    { what: `${count} nodes that joined`, timeoutMs: 30_000 },
+  )
+  for (const { id } of joined) seen(await api.post(`/api/nodes/${id}/approve`, {}))
 }
 
 export async function untilHealthy({ api }: Pick<Fleet, 'api'>, count: number): Promise<void> {

@@ -30,7 +30,7 @@ export function ShortId({ id, what = 'id' }: { readonly id: string; readonly wha
     <button
       type="button"
       title={`${id}: click to copy`}
-      aria-label={`Copy ${what} ${id}`}
+      aria-label={`${isCopied ? 'copied' : shortId(id)}: copy ${what}`}
       onClick={() => copy(id)}
       className="rounded-md font-mono text-soft hover:text-ink"
     >

@@ -46,7 +46,7 @@ function Backend({ backend, upgrade }: { readonly backend: BackendView; readonly
           <WishLink wish="upgrade" backend={name} label={`Upgrade ${name}`}>
             Upgrade
           </WishLink>
-          <WishLink wish="install" backend={name} label={`Install ${name} on more nodes`}>
+          <WishLink wish="install" backend={name} label={`Install on more nodes: ${name}`}>
             Install on more nodes
           </WishLink>
           <WishLink wish="delete" backend={name} label={`Delete ${name}`}>

@@ -22,9 +22,10 @@ function RetryAll({ operation }: { readonly operation: OperationView }) {
   const failed = operation.nodes.filter(canRetry).length
   // An operation without nodes is its one job.
   if (failed === 0 && !(operation.nodes.length === 0 && operation.state === 'failed')) return null
+  const words = failed === 0 ? 'Retry' : `Retry on ${plural(failed, 'node')}`
   return (
-    <Button isBusy={retry.isPending} onClick={() => retry.mutate(null)} aria-label={`Retry ${titleOf(operation)}`}>
-      {failed === 0 ? 'Retry' : `Retry on ${plural(failed, 'node')}`}
+    <Button isBusy={retry.isPending} onClick={() => retry.mutate(null)} aria-label={`${words}: ${titleOf(operation)}`}>
+      {words}
     </Button>
   )
 }
@@ -35,7 +36,7 @@ function Cancel({ operation }: { readonly operation: OperationView }) {
   const isOff = cancel.isPending || isCancelling(operation)
   return (
     <>
-      <Button disabled={isOff} onClick={() => setAsking(true)} aria-label={`Cancel ${titleOf(operation)}`}>
+      <Button disabled={isOff} onClick={() => setAsking(true)} aria-label={`${isOff ? 'Cancelling' : 'Cancel'} ${titleOf(operation)}`}>
         {isOff ? 'Cancelling' : 'Cancel'}
       </Button>
       {isAsking && (

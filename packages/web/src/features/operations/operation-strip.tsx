@@ -37,7 +37,6 @@ function Shown({ operation, others }: { readonly operation: OperationView; reado
       <Link
         to="."
         search={(before) => ({ ...before, op: operation.id })}
-        aria-label={`${title}: ${mark.word}. Show it`}
         className="flex min-w-0 flex-col gap-0.5 rounded-md hover:underline"
       >
         <span className="flex min-w-0 items-baseline gap-1.5">
@@ -48,6 +47,7 @@ function Shown({ operation, others }: { readonly operation: OperationView; reado
             {title}
             <StripFigures operation={operation} />
           </span>
+          {isActive(operation) && <span className="sr-only">: {mark.word}</span>}
         </span>
         <Bar percent={operation.progress} label={`${title}: progress`} tone={mark.tone} />
       </Link>
