@@ -47,6 +47,8 @@ for (const colorScheme of ['light', 'dark'] as const) {
     await visitor.goto(path)
     await untilRead(visitor)
     if (name === 'playground') await askSomething(visitor)
+    // Charts come in a file of their own.
+    if (name === 'overview' || name === 'node') await visitor.page.locator('canvas').last().waitFor({ timeout: 60_000 })
     await visitor.page.screenshot({ path: join(directory, `${name}-${colorScheme}.png`), animations: 'disabled' })
     process.stdout.write(`${name} ${colorScheme}\n`)
   }

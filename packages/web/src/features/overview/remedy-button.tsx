@@ -90,7 +90,7 @@ function Load({ remedy: { model } }: Of<'load'>) {
       <Link to="/models/$name" params={{ name: model }} aria-label={`Open ${model}`} className={look}>
         Open
       </Link>
-      <Button aria-label={`Try to load ${model} again`} isBusy={load.isPending} onClick={() => load.mutate()}>
+      <Button aria-label={`Try again: load ${model}`} isBusy={load.isPending} onClick={() => load.mutate()}>
         Try again
       </Button>
     </span>
