@@ -276,9 +276,33 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
   return { operations, inventory, planners, wishes, loads }
 }
 
-function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }: { isStarted: () => boolean; isReady: () => boolean }) {
-  const { settings, store, connected, builtin, clock, log, stopping, url } = foundation
-  const { metrics, loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, wishes } = parts
+function createHttp(foundation: Foundation, parts: Parts, states: ControllerStates) {
+  const { settings, clock, log, stopping, page } = foundation
+  const { metrics, principals } = parts
+  const shared: Omit<AppDeps, 'endpoints' | 'elsewhere' | 'verifyRequest' | 'stopping'> = {
+    principals,
+    listener: listenerOf(settings),
+    isStarted: states.isStarted,
+    clock,
+    log,
+    onAnswer: ({ route, method, status, ms }) => metrics.requests.observe({ route, method, status }, ms / 1000),
+  }
+  const endpoints = [...apiEndpoints(foundation, parts, states), ...webEndpoints(page)]
+  const elsewhere: AppDeps['elsewhere'] = (request) => webElsewhere(page, request)
+  return {
+    fetch: createApp({ ...shared, endpoints, elsewhere, verifyRequest: createRequestVerifier(), stopping }).fetch,
+    raw: createInferenceHandler({ ...shared, inference: parts.serving.inference }),
+  }
+}
+
+interface ControllerStates {
+  readonly isStarted: () => boolean
+  readonly isReady: () => boolean
+}
+
+function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady }: ControllerStates): Endpoint[] {
+  const { settings, store, connected, builtin, clock, url } = foundation
+  const { loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, wishes } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes, intents: store.intents, history: parts.history }),
     ...replicaEndpoints({ ...store, inFlight: loads.inFlight, place: loads.place }),
@@ -323,20 +347,7 @@ function createHttp(foundation: Foundation, parts: Parts, { isStarted, isReady }
       openApi: () => openApiOf(endpoints.map((endpoint) => endpoint.route)),
     }),
   ]
-  const served = [...endpoints, ...webEndpoints(foundation.page)]
-  const elsewhere: AppDeps['elsewhere'] = (request) => webElsewhere(foundation.page, request)
-  const shared: Omit<AppDeps, 'endpoints' | 'elsewhere' | 'verifyRequest' | 'stopping'> = {
-    principals,
-    listener: listenerOf(settings),
-    isStarted,
-    clock,
-    log,
-    onAnswer: ({ route, method, status, ms }) => metrics.requests.observe({ route, method, status }, ms / 1000),
-  }
-  return {
-    fetch: createApp({ ...shared, endpoints: served, elsewhere, verifyRequest: createRequestVerifier(), stopping }).fetch,
-    raw: createInferenceHandler({ ...shared, inference: parts.serving.inference }),
-  }
+  return endpoints
 }
 
 function metricsOf({ connected: { bus }, store }: Foundation, { metrics, serving, models, hub }: Parts) {

@@ -11,7 +11,7 @@ export function settingText(kind: SettingKind, value: unknown): string {
     return Object.entries(value)
       .map(([key, each]) => `${key}=${withoutPassword(String(each))}`)
       .join(', ')
-  return withoutPassword(String(value))
+  return withoutPassword(typeof value === 'string' ? value : JSON.stringify(value))
 }
 
 /** Of addresses: whoever is named before an @ may be named with a password, or by a token. */

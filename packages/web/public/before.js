@@ -2,7 +2,7 @@
 
 // The page's own policy forbids to make code out of text, which zod would try for its speed: as soon as the first schema
 // is made, so that no module could say it early enough.
-globalThis.__zod_globalConfig = { jitless: true }
+Reflect.set(globalThis, '__zod_globalConfig', { jitless: true })
 
 // What was chosen in src/app/theme.ts; without a choice the system's is followed, by style.css.
 try {

@@ -57,7 +57,7 @@ describe('the settings', () => {
     await shown.getByText(/it is not shown again/).waitFor()
     const key = (await shown.getByLabel('the key', { exact: true }).textContent()) ?? ''
     const { url } = fleet.api
-    const ask = async () => (await createApiClient(String(url), key).get('/v1/models')).status
+    const ask = async () => (await createApiClient(url, key).get('/v1/models')).status
     expect(await ask()).toBe(200)
     await shown.getByRole('button', { name: 'I have kept it' }).click()
     await page.getByRole('row', { name: /^ci inference/ }).waitFor()

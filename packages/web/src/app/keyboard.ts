@@ -2,7 +2,7 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect } from 'react'
 
-export const places = { o: '/', n: '/nodes', b: '/backends', m: '/models', w: '/operations', p: '/playground', s: '/settings' } as const
+const places = { o: '/', n: '/nodes', b: '/backends', m: '/models', w: '/operations', p: '/playground', s: '/settings' } as const
 
 /** What `?` shows. */
 export const shortcuts: readonly (readonly [keys: string, does: string])[] = [

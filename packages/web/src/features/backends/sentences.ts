@@ -31,7 +31,7 @@ export function upgradeWords(name: string, upgrade: UpgradeView): string {
     : `${name} ${buildName(before)} → ${buildName(after)}`
 }
 
-export const installedOf = (upgrade: UpgradeView): Build => ({ version: upgrade.installed_version, digest: upgrade.installed_digest })
+const installedOf = (upgrade: UpgradeView): Build => ({ version: upgrade.installed_version, digest: upgrade.installed_digest })
 export const availableOf = (upgrade: UpgradeView): Build => ({ version: upgrade.available_version, digest: upgrade.available_digest })
 
 export const driftWords = (count: number): string => `${plural(count, 'node has', 'nodes have')} another build`
