@@ -43,7 +43,7 @@ const pages: readonly (readonly [name: string, path: string])[] = [
 await using browser = await openBrowser()
 for (const colorScheme of ['light', 'dark'] as const) {
   await using visitor = await visitWeb(fleet, { browser, colorScheme })
-  for (const [name, path] of pages.filter(([name]) => wanted.length === 0 || wanted.includes(name))) {
+  for (const [name, path] of pages.filter(([one]) => wanted.length === 0 || wanted.includes(one))) {
     await visitor.goto(path)
     await untilRead(visitor)
     if (name === 'playground') await askSomething(visitor)
