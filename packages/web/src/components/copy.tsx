@@ -10,17 +10,30 @@ export function useCopied(): [isCopied: boolean, copy: (text: string) => void] {
     const timer = setTimeout(() => setCopied(false), 1_500)
     return () => clearTimeout(timer)
   }, [isCopied])
-  return [isCopied, (text) => void writeClipboard(text).then(() => setCopied(true))]
+  return [isCopied, (text) => void writeClipboard(text).then(setCopied)]
 }
 
-/** Without https a browser has no clipboard to write to; a selection can still be copied. */
-async function writeClipboard(text: string): Promise<void> {
-  if (navigator.clipboard !== undefined) return await navigator.clipboard.writeText(text)
+/** Without https a browser has no clipboard to write to; a selection can still be copied. Whether it was. */
+async function writeClipboard(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    return copySelection(text)
+  }
+}
+
+function copySelection(text: string): boolean {
   const area = Object.assign(document.createElement('textarea'), { value: text })
-  document.body.append(area)
+  const before = document.activeElement
+  // Behind a modal dialog nothing can be selected: it has to be inside of the one that is open.
+  const place = [...document.querySelectorAll('dialog:modal')].at(-1) ?? document.body
+  place.append(area)
   area.select()
-  document.execCommand('copy')
+  const isCopied = document.execCommand('copy')
   area.remove()
+  if (before instanceof HTMLElement) before.focus()
+  return isCopied
 }
 
 /** An id or a digest: eight characters, all of it in the tooltip and on the clipboard. */
