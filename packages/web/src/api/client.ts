@@ -85,7 +85,8 @@ export function refusalOf(status: number, text: string): ApiFailure {
   return new ApiFailure({ status, code, message, ...(details === undefined ? {} : { details }) })
 }
 
-function parseJson(text: string): unknown {
+/** Undefined when it is none. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

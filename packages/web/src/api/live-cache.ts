@@ -27,6 +27,7 @@ export class LiveCache {
     this.#client = client
     this.#now = now
     client.getQueryCache().subscribe(({ type, query, ...rest }) => {
+      if (type === 'removed') this.#readSince.delete(query.queryHash)
       if (type !== 'updated' || !('action' in rest)) return
       if (rest.action.type === 'fetch') this.#readSince.set(query.queryHash, this.#now())
       if (rest.action.type === 'success' && rest.action.manual !== true) this.#repeatFor(query)

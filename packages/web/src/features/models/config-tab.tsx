@@ -39,7 +39,7 @@ export function ConfigTab({ model }: { readonly model: ModelView }) {
           Discard changes
         </Button>
         <p className="min-w-0 text-soft [overflow-wrap:anywhere]">
-          {draft.isDirty ? meaning?.sentence : `As saved: revision ${shortId(model.revision.replace('sha256-', ''))}.`}
+          {draft.isDirty ? meaning?.sentence : `As saved: revision ${shortId(model.revision)}.`}
         </p>
       </div>
     </div>
@@ -58,10 +58,10 @@ function useSave(model: ModelView, draft: ConfigDraft) {
         headers: { 'if-match': draft.base.revision },
         content: { type: 'application/yaml', body: text },
       }),
-    onSuccess(saved) {
+    onSuccess(saved, sent) {
       // The event says the same in a moment; what is shown meanwhile is not the old one.
       queries.setQueryData(modelsQuery.queryKey, (all) => all?.map((each) => (each.name === saved.name ? saved : each)))
-      draft.discard()
+      draft.settle(sent, saved)
       tell('good', `${saved.name} is saved.`)
     },
     onError: (error) => isRevisionConflict(error) && void queries.invalidateQueries({ queryKey: modelsQuery.queryKey }),
@@ -76,9 +76,7 @@ function Conflict({ model, draft, onChosen }: { readonly model: ModelView; reado
   return (
     <div role="alert" className="flex flex-col items-start gap-2 rounded-md border border-wait p-3">
       <p className="font-medium text-wait">Somebody else changed {model.name} while you did.</p>
-      <p>
-        Your text is still here, and nothing was saved. The newer one has the revision {shortId(model.revision.replace('sha256-', ''))}.
-      </p>
+      <p>Your text is still here, and nothing was saved. The newer one has the revision {shortId(model.revision)}.</p>
       <div className="flex flex-wrap gap-2">
         <Button onClick={choose(draft.takeNewer)}>Load the newer one</Button>
         <Button onClick={choose(draft.keepMine)}>Replace the newer one by mine</Button>

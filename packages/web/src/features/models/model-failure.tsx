@@ -16,13 +16,17 @@ export function ModelFailure({ model, failure }: { readonly model: ModelView; re
       className={`flex flex-col items-start gap-2 rounded-md border p-3 ${isServing ? 'border-wait' : 'border-bad'}`}
     >
       <p className={`font-medium ${isServing ? 'text-wait' : 'text-bad'}`}>
-        {isServing ? 'It serves, but another replica could not come up' : 'It could not be loaded'} ({failure.code.replace('_', ' ')})
+        {isServing ? 'It serves, but another replica could not come up' : 'It could not be loaded'} ({failure.code.replaceAll('_', ' ')})
       </p>
       <pre className="max-h-72 w-full overflow-auto font-mono text-[13px] whitespace-pre-wrap [overflow-wrap:anywhere]">
         {failure.message}
       </pre>
       <p className="text-soft">
-        {plural(failure.attempts, 'try', 'tries')}, the last {failure.at === '' ? 'just now' : <When at={failure.at} />}.{' '}
+        {failure.attempts > 0 && (
+          <>
+            {plural(failure.attempts, 'try', 'tries')}, the last <When at={failure.at} />.{' '}
+          </>
+        )}
         {nextTry(failure.next_retry_at, now)}.
       </p>
       <Button isBusy={load.isPending} onClick={() => load.mutate(model.name)}>

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { modelReplicasQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { Dialog } from '../../components/dialog.tsx'
-import { Failed } from '../../components/loaded.tsx'
+import { Failed, Loaded } from '../../components/loaded.tsx'
 import { unloadConsequences, deleteConsequences } from './consequences.ts'
 import { useModelAct } from './use-model-acts.ts'
 
@@ -35,13 +35,17 @@ export function ModelSheet({ model, act, onClose }: ModelSheetProps) {
         </>
       }
     >
-      <ul className="flex list-disc flex-col gap-1.5 pl-5">
-        {told(model, replicas.data ?? []).map((line) => (
-          <li key={line} className="[overflow-wrap:anywhere]">
-            {line}
-          </li>
-        ))}
-      </ul>
+      <Loaded query={replicas} what="what runs of it">
+        {(known) => (
+          <ul className="flex list-disc flex-col gap-1.5 pl-5">
+            {told(model, known).map((line) => (
+              <li key={line} className="[overflow-wrap:anywhere]">
+                {line}
+              </li>
+            ))}
+          </ul>
+        )}
+      </Loaded>
       {doing.error !== null && <Failed title={`${names[act]} was refused.`} error={doing.error} />}
     </Dialog>
   )

@@ -48,7 +48,7 @@ function Nodes({ view }: { readonly view: PlacementView }) {
             </Cell>
             <Cell>
               <Pill tone={node.eligible ? 'good' : 'idle'} sign={node.eligible ? '✓' : '–'}>
-                {node.eligible ? 'eligible' : (node.excluded_by?.replace('_', ' ') ?? 'not eligible')}
+                {node.eligible ? 'eligible' : (node.excluded_by?.replaceAll('_', ' ') ?? 'not eligible')}
               </Pill>
             </Cell>
             <Cell>{node.eligible ? formatCount(node.score) : ''}</Cell>

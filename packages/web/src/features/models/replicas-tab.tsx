@@ -57,7 +57,7 @@ function ReplicaRow({ replica, model }: { readonly replica: ReplicaView; readonl
       <Cell>{inFlight}</Cell>
       <Cell>
         <span className="font-mono text-soft" title={revision}>
-          {shortId(revision.replace('sha256-', ''))}
+          {shortId(revision)}
         </span>
         {revision !== model.revision && <span className="block text-wait">older revision</span>}
       </Cell>

@@ -18,7 +18,8 @@ export function SchedulingTab({ model }: { readonly model: ModelView }) {
   const form = typed ?? saved
   const read = readForm(form)
   const isDirty = typed !== null && JSON.stringify(typed) !== JSON.stringify(saved)
-  const save = useSaveScheduling(model, () => setTyped(null))
+  // What was typed while it was saved stays.
+  const save = useSaveScheduling(model, (sent) => setTyped((now) => (now === sent ? null : now)))
   return (
     <div className="grid gap-6 lg:grid-cols-2">
       <UnsavedGuard isDirty={isDirty && !save.isPending} what={`the scheduling of ${model.name}`} />
@@ -27,7 +28,7 @@ export function SchedulingTab({ model }: { readonly model: ModelView }) {
         className="flex flex-col gap-4"
         onSubmit={(event) => {
           event.preventDefault()
-          if (read.isValid && isDirty) save.mutate(read.scheduling)
+          if (read.isValid && isDirty) save.mutate({ form, scheduling: read.scheduling })
         }}
       >
         <SchedulingFields form={form} errors={read.isValid ? { selector: {} } : read.errors} onChange={setTyped} />
@@ -47,15 +48,16 @@ export function SchedulingTab({ model }: { readonly model: ModelView }) {
   )
 }
 
-function useSaveScheduling({ name }: ModelView, onSaved: () => void) {
+function useSaveScheduling({ name }: ModelView, onSaved: (sent: SchedulingForm) => void) {
   const queries = useQueryClient()
   const tell = useNotices()
   return useMutation({
-    mutationFn: (body: Scheduling) => call(modelRoutes.scheduling, { params: { name }, body }),
-    onSuccess(saved) {
+    mutationFn: ({ scheduling }: { form: SchedulingForm; scheduling: Scheduling }) =>
+      call(modelRoutes.scheduling, { params: { name }, body: scheduling }),
+    onSuccess(saved, { form }) {
       queries.setQueryData(modelsQuery.queryKey, (all) => all?.map((each) => (each.name === saved.name ? saved : each)))
       void queries.invalidateQueries({ queryKey: ['model', name, 'placement'] })
-      onSaved()
+      onSaved(form)
       tell('good', `The scheduling of ${name} is saved.`)
     },
   })

@@ -2,7 +2,7 @@
 import { modelRoutes, routeUrl, type ModelView } from '@muster/protocol'
 import { useMutation } from '@tanstack/react-query'
 import { useId, useState } from 'react'
-import { ApiFailure, refusalOf } from '../../api/client.ts'
+import { ApiFailure, parseJson, refusalOf } from '../../api/client.ts'
 import { Bar } from '../../components/bar.tsx'
 import { Button } from '../../components/button.tsx'
 import { Failed } from '../../components/loaded.tsx'
@@ -63,8 +63,8 @@ function send({ name }: ModelView, file: File, onSent: (bytes: number) => void) 
     request.setRequestHeader('content-type', 'application/octet-stream')
     request.upload.addEventListener('progress', ({ loaded }) => onSent(loaded))
     request.addEventListener('load', () => {
-      if (request.status !== 200 || Uploaded === undefined) return reject(refusalOf(request.status, request.responseText))
-      return resolve(Uploaded.parse(JSON.parse(request.responseText)))
+      const uploaded = request.status === 200 ? Uploaded?.safeParse(parseJson(request.responseText)).data : undefined
+      return uploaded === undefined ? reject(refusalOf(request.status, request.responseText)) : resolve(uploaded)
     })
     request.addEventListener('error', () =>
       reject(new ApiFailure({ status: 0, code: 'unreachable', message: 'the connection broke off; send it again' })),

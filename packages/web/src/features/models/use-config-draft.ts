@@ -20,6 +20,8 @@ export interface ConfigDraft {
   readonly aside: string | null
   change(text: string): void
   discard(): void
+  /** What was sent is saved; what was typed since stays, as a change of it. */
+  settle(sent: string, saved: ModelView): void
   /** The newer one is shown; what was typed is put aside. */
   takeNewer(): void
   /** What is typed stays, and is meant to replace the newer one. */
@@ -39,6 +41,7 @@ export function useConfigDraft(model: ModelView): ConfigDraft {
     isOutdated: draft !== null && !isSameConfig(base.config, model.config),
     change: (next) => setDraft({ text: next, base }),
     discard: () => setDraft(null),
+    settle: (sent, saved) => setDraft((now) => (now === null || now.text === sent ? null : { text: now.text, base: saved })),
     takeNewer() {
       setAside(text)
       setDraft(null)

@@ -27,7 +27,9 @@ export function useValidation(text: string, name: ModelName | null): Validation 
     gcTime: 0,
   })
   const problem = asked.data?.valid === false ? (asked.data.problems[0] ?? { message: 'it is not valid' }) : null
-  if (asked.error !== null) return { state: 'unknown', problem: null, error: asked.error }
+  // It is asked again until it is answered; meanwhile the reason is no secret.
+  const error = asked.error ?? asked.failureReason
+  if (error !== null) return { state: 'unknown', problem: null, error }
   if (settled !== text || asked.isPlaceholderData || asked.data === undefined) return { state: 'checking', problem }
   return asked.data.valid
     ? { state: 'valid', problem: null, revision: asked.data.revision, config: asked.data.config }

@@ -1,5 +1,6 @@
 // Pure: what one event of a streamed answer says.
 import { z } from 'zod'
+import { parseJson } from '../../api/client.ts'
 import type { Delta } from './conversation.ts'
 
 const Counts = z.looseObject({ prompt_tokens: z.number(), completion_tokens: z.number() })
@@ -33,14 +34,6 @@ export function readChunk(data: string): ReadChunk {
       finish: first?.finish_reason ?? null,
       usage: usage ? { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens } : null,
     },
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }
 
