@@ -26,7 +26,8 @@ export function NodePage() {
   const { id } = route.useParams()
   const nodes = useQuery(nodesQuery)
   const node = nodes.data?.find((each) => each.id === id)
-  if (node !== undefined) return <OneNode node={node} />
+  // Another node is another page: nothing that was typed for the one before is left in it.
+  if (node !== undefined) return <OneNode key={id} node={node} />
   return (
     <Page title="Node">
       <Loaded query={nodes} what="the node">

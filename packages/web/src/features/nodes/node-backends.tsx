@@ -34,7 +34,9 @@ export function NodeBackends({ node }: { readonly node: NodeView }) {
                 </Cell>
                 <Cell>{version === '' ? '–' : version}</Cell>
                 <Cell>{digest === '' ? '–' : <ShortId id={digest} what="digest" />}</Cell>
-                <Cell>{Number.isNaN(Date.parse(at)) ? '–' : <When at={at} />}</Cell>
+                <Cell>
+                  <When at={at} />
+                </Cell>
                 <Cell>
                   {upgrade !== undefined && upgrade.available_digest !== digest && (
                     <Pill tone="wait" sign="⇡" hint="a newer build is offered">

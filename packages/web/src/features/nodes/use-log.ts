@@ -33,20 +33,24 @@ export function useLog({ id, model, isPaused }: LogSource): Log {
   useEffect(() => {
     const stop = new AbortController()
     let arrived: readonly string[] = []
+    let isAnew = true
     flush.current = () => {
       const more = arrived
       if (more.length === 0) return
       if (paused.current) return setLog((before) => ({ ...before, waiting: more.length }))
+      const isReplaced = isAnew
       arrived = []
-      setLog((before) => ({ ...before, lines: appendLines(before.lines, more), waiting: 0 }))
+      isAnew = false
+      setLog((before) => ({ ...before, lines: isReplaced ? more : appendLines(before.lines, more), waiting: 0 }))
     }
     const timer = setInterval(() => flush.current(), flushMs)
     void follow({
       ...{ id, model, signal: stop.signal },
       onOpen: () => {
-        // What is written in the log already comes again with each connection.
+        // What is written in the log already comes again with each connection; what somebody reads stays until then.
         arrived = []
-        setLog({ lines: [], state: { is: 'following' }, waiting: 0 })
+        isAnew = true
+        setLog((before) => ({ ...before, state: { is: 'following' }, waiting: 0 }))
       },
       onLine: (line) => (arrived = appendLines(arrived, [line])),
       onBroken: (why) => setLog((before) => ({ ...before, state: { is: 'broken', why } })),
