@@ -23,7 +23,10 @@ export interface ChartProps {
 
 export function Chart(props: ChartProps) {
   const { label, series, height = 120, format } = props
-  const last = series.map((each) => `${each.label} ${format(each.values.findLast((value) => value !== null) ?? 0)}`)
+  const last = series.map((each) => {
+    const value = each.values.findLast((known) => known !== null)
+    return `${each.label} ${value === undefined ? 'not known' : format(value)}`
+  })
   // Other series are another drawing; other values of the same ones are not.
   const shape = series.map((each) => `${each.label} ${each.color}`).join()
   return (

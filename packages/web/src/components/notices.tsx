@@ -1,5 +1,5 @@
 // Short notices that something was begun, or was refused. They go by themselves; what they tell can be found elsewhere too.
-import { createContext, useCallback, useContext, useEffect, useMemo, useRef, useState, type ReactNode } from 'react'
+import { createContext, useCallback, useContext, useEffect, useRef, useState, type ReactNode } from 'react'
 import { toneText, type Tone } from './state-mark.tsx'
 
 interface Notice {
@@ -13,18 +13,18 @@ const NoticesContext = createContext<Tell>(() => undefined)
 export const useNotices = (): Tell => useContext(NoticesContext)
 
 const shownMs = 6_000
-let last = 0
 
 export function NoticesProvider({ children }: { readonly children: ReactNode }) {
   const [notices, setNotices] = useState<readonly Notice[]>([])
+  const last = useRef(0)
   const tell = useCallback<Tell>((tone, text) => {
-    const notice = { id: (last += 1), tone, text }
+    const notice = { id: (last.current += 1), tone, text }
     setNotices((before) => [...before.slice(-3), notice])
     setTimeout(() => setNotices((before) => before.filter(({ id }) => id !== notice.id)), shownMs)
   }, [])
   const place = useAboveDialogs(notices)
   return (
-    <NoticesContext value={useMemo(() => tell, [tell])}>
+    <NoticesContext value={tell}>
       {children}
       <div
         ref={place}

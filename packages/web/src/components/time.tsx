@@ -25,9 +25,10 @@ export function useNow(): number {
   return useSyncExternalStore(subscribe, () => (timer === undefined ? (now = Math.floor(Date.now() / 1000) * 1000) : now))
 }
 
-/** `2 min ago`, `in 45 s`. */
+/** `2 min ago`, `in 45 s`; what is no time is not known. */
 export function When({ at }: { readonly at: string }) {
   const ms = Date.parse(at) - useNow()
+  if (Number.isNaN(ms)) return '–'
   return (
     <time dateTime={at} title={new Date(at).toLocaleString()} className="whitespace-nowrap">
       {ms > 999 ? `in ${formatDuration(ms)}` : ms > -1_500 ? 'now' : `${formatDuration(-ms)} ago`}

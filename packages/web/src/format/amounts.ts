@@ -3,18 +3,22 @@ const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'] as const
 
 /** `1.2 GB`: three figures at most. Decimal, as disks and downloads are sold; the exact value is in the tooltip. */
 export function formatBytes(bytes: number): string {
-  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), units.length - 1)
-  const value = bytes / 1000 ** power
-  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1).replace(/\.0$/, '')} ${units[power]}`
+  const power = powerOf(bytes)
+  return `${power === 0 ? Math.round(bytes) : figure(bytes / 1000 ** power)} ${units[power]}`
 }
+
+/** What would be rounded to 1000 of a unit is 1 of the next. */
+function powerOf(bytes: number): number {
+  const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), units.length - 1)
+  return power < units.length - 1 && Math.round(bytes / 1000 ** power) >= 1000 ? power + 1 : power
+}
+
+const figure = (value: number): string => (value >= 100 ? Math.round(value).toString() : value.toFixed(1).replace(/\.0$/, ''))
 
 /** `61 of 80 GB`: one unit, that of the larger. */
 export function formatBytesOf(used: number, total: number): string {
-  const [, unit = 'B'] = formatBytes(total).split(' ')
-  const scale = 1000 ** units.findIndex((known) => known === unit)
-  const figure = (bytes: number): string =>
-    (bytes / scale >= 100 ? Math.round(bytes / scale) : (bytes / scale).toFixed(1).replace(/\.0$/, '')).toString()
-  return `${figure(used)} of ${figure(total)} ${unit}`
+  const power = powerOf(total)
+  return `${figure(used / 1000 ** power)} of ${figure(total / 1000 ** power)} ${units[power]}`
 }
 
 /** `45 s`, `2 min`, `1 h 5 min`, `3 d`: what a person would say. */
@@ -37,8 +41,8 @@ export function formatCount(value: number): string {
 
 export const plural = (count: number, one: string, many = `${one}s`): string => `${formatCount(count)} ${count === 1 ? one : many}`
 
-/** Eight characters tell ids and digests of one fleet apart. */
-export const shortId = (id: string): string => id.replace(/^sha256:/, '').slice(0, 8)
+/** Eight characters tell ids, digests and revisions of one fleet apart. */
+export const shortId = (id: string): string => id.replace(/^sha256[:-]/, '').slice(0, 8)
 
 /** `a, b and c`; more than `most` are counted. */
 export function listNames(names: readonly string[], most = 3): string {

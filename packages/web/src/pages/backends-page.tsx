@@ -18,10 +18,17 @@ const route = getRouteApi('/backends')
 export function BackendsPage() {
   const { tab, q = '', wish, backend } = route.useSearch()
   const backends = useQuery(backendsQuery)
-  const upgrades = useQuery(upgradesQuery).data?.upgrades ?? {}
+  const known = useQuery(upgradesQuery).data
+  const upgrades = known?.upgrades ?? {}
+  // What was never looked for, or could not be found out, is not up to date.
+  const isChecked = known !== undefined && known.checked_at !== null && known.problems.length === 0
   const chosen = tab ?? (backends.data?.length === 0 ? 'gallery' : 'installed')
   return (
-    <Page title="Backends" sentence={backends.data && pageSentence(backends.data, upgrades)} actions={<CheckNow />}>
+    <Page
+      title="Backends"
+      sentence={backends.data && pageSentence(backends.data, isChecked || Object.keys(upgrades).length > 0 ? upgrades : null)}
+      actions={<CheckNow />}
+    >
       <UpgradesBanner />
       <CheckProblems />
       <Tabs

@@ -85,7 +85,9 @@ function NodesTable({ backend, nodes }: { readonly backend: string; readonly nod
           </Cell>
           <Cell className="[overflow-wrap:anywhere]">{node.version || '–'}</Cell>
           <Cell>{node.digest === '' ? '–' : <ShortId id={node.digest} what={`digest on ${node.node_name}`} />}</Cell>
-          <Cell>{node.installed_at === '' ? '–' : <When at={node.installed_at} />}</Cell>
+          <Cell>
+            <When at={node.installed_at} />
+          </Cell>
         </Row>
       ))}
     </Table>

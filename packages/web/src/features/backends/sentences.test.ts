@@ -93,6 +93,7 @@ describe('the page', () => {
       {},
       '2 backends on 2 nodes. All are up to date.',
     ],
+    ['does not say what nobody has looked for', [backend('llama')], null, '1 backend on 1 node.'],
     ['has one update', [backend('a'), backend('b')], { a: upgrade() }, '2 backends on 1 node. 1 has an update.'],
     ['has updates only', [backend('a'), backend('b')], { a: upgrade(), b: upgrade() }, '2 backends on 1 node. All have updates.'],
     [

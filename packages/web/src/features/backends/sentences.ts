@@ -54,14 +54,14 @@ export const beingUpgraded = (upgrades: Upgrades, active: readonly OperationView
   ),
 ]
 
-/** The first sentence of the page. */
-export function pageSentence(backends: readonly BackendView[], upgrades: Upgrades): string {
+/** The first sentence of the page. `upgrades` is null as long as nobody has looked for any. */
+export function pageSentence(backends: readonly BackendView[], upgrades: Upgrades | null): string {
   if (backends.length === 0) return 'No backend is installed yet.'
   const nodes = new Set(backends.flatMap((backend) => backend.nodes.map(({ node_id: id }) => id)))
   const said = [`${plural(backends.length, 'backend')} on ${plural(nodes.size, 'node')}.`]
-  const count = Object.keys(upgrades).length
-  if (count === 0) said.push(backends.length === 1 ? 'It is up to date.' : 'All are up to date.')
-  else said.push(`${count === backends.length && count > 1 ? 'All' : count} ${count === 1 ? 'has an update' : 'have updates'}.`)
+  const count = Object.keys(upgrades ?? {}).length
+  if (count === 0 && upgrades !== null) said.push(backends.length === 1 ? 'It is up to date.' : 'All are up to date.')
+  if (count > 0) said.push(`${count === backends.length && count > 1 ? 'All' : count} ${count === 1 ? 'has an update' : 'have updates'}.`)
   const away = new Set(backends.flatMap((backend) => backend.nodes.flatMap((node) => (isAway(node.node_status) ? [node.node_name] : []))))
   if (away.size > 0) said.push(`${listNames([...away].toSorted(byNumbers))} ${away.size === 1 ? 'is' : 'are'} away: shown as last seen.`)
   return said.join(' ')

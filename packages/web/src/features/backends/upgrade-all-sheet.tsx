@@ -39,11 +39,7 @@ export function UpgradeAllSheet() {
     >
       <Loaded query={query} what="what has updates">
         {() =>
-          names.length === 0 ? (
-            <p>Everything is up to date.</p>
-          ) : (
-            <Choices upgrades={upgrades} names={names} left={left} onLeave={setLeft} />
-          )
+          names.length === 0 ? <p>No updates are known.</p> : <Choices upgrades={upgrades} names={names} left={left} onLeave={setLeft} />
         }
       </Loaded>
       {begin.error !== null && <Failed title="It was not begun." error={begin.error} />}

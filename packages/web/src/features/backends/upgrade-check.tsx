@@ -17,10 +17,9 @@ export function CheckNow() {
     onSuccess: (answer) => {
       client.setQueryData(upgradesQuery.queryKey, answer)
       const count = Object.keys(answer.upgrades).length
-      tell(
-        count === 0 ? 'good' : 'wait',
-        count === 0 ? 'Everything is up to date.' : `${plural(count, 'backend has an update', 'backends have updates')}.`,
-      )
+      if (count > 0) tell('wait', `${plural(count, 'backend has an update', 'backends have updates')}.`)
+      else if (answer.problems.length > 0) tell('wait', 'No update was found, but not everything could be checked.')
+      else tell('good', 'Everything is up to date.')
     },
     onError: (error) => tell('bad', error.message),
   })

@@ -12,16 +12,19 @@ import { RemedyButton } from './remedy-button.tsx'
 const nobody: ReadonlyMap<string, number> = new Map()
 
 export function AttentionList({ nodes, models }: { readonly nodes: readonly NodeView[]; readonly models: readonly ModelView[] }) {
-  const operations = useQuery(operationsQuery('all')).data ?? []
-  const isBusOpen = useQuery(statusQuery).data?.bus.open ?? false
+  const operations = useQuery(operationsQuery('all')).data
+  const status = useQuery(statusQuery).data
   const [shortSince, setShortSince] = useState(nobody)
   const now = useNow()
   const short = noteShort(shortSince, models, now)
   if (short !== shortSince) setShortSince(short)
-  const all = needsAttention({ nodes, models, operations, isBusOpen, shortSince: short, now })
+  const all = needsAttention({ nodes, models, operations: operations ?? [], isBusOpen: status?.bus.open ?? false, shortSince: short, now })
+  const isAllKnown = operations !== undefined && status !== undefined
   return (
     <Section title="Needs attention">
-      {all.length === 0 ? (
+      {all.length === 0 && !isAllKnown ? (
+        <p className="min-h-7 text-soft">Reading what was given up …</p>
+      ) : all.length === 0 ? (
         <p className="min-h-7 text-good">
           <span aria-hidden>✓ </span>Nothing needs you.
         </p>

@@ -1,5 +1,5 @@
 // Adds a gallery, or gives one another address.
-import { galleryRoutes, type GalleryKind, type GalleryView } from '@muster/protocol'
+import { GalleryName, galleryRoutes, type GalleryKind, type GalleryView } from '@muster/protocol'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call } from '../../api/client.ts'
@@ -32,8 +32,7 @@ export function GallerySheet({ kind, known, changed, onClose }: GallerySheetProp
       await readGalleriesAgain(client)
     },
   })
-  const message = put.error?.message ?? null
-  const isAboutName = message !== null && /^(?:name\b|a gallery name)/.test(message)
+  const wrongName = name === '' ? null : (GalleryName.safeParse(name.trim()).error?.issues[0]?.message ?? null)
   return (
     <Dialog
       title={changed === undefined ? `Add a gallery of ${kind}s` : `Change the gallery ${changed.name}`}
@@ -44,7 +43,7 @@ export function GallerySheet({ kind, known, changed, onClose }: GallerySheetProp
         className="flex flex-col gap-4"
         onSubmit={(event) => {
           event.preventDefault()
-          if (!isTaken) put.mutate()
+          if (!isTaken && wrongName === null) put.mutate()
         }}
       >
         {changed === undefined && (
@@ -54,7 +53,7 @@ export function GallerySheet({ kind, known, changed, onClose }: GallerySheetProp
             required
             maxLength={63}
             value={name}
-            error={isTaken ? `There is a gallery ${name.trim()} already.` : isAboutName ? message : null}
+            error={isTaken ? `There is a gallery ${name.trim()} already.` : wrongName}
             onChange={(event) => setName(event.target.value)}
           />
         )}
@@ -65,12 +64,12 @@ export function GallerySheet({ kind, known, changed, onClose }: GallerySheetProp
           spellCheck={false}
           className="font-mono"
           value={url}
-          error={isAboutName ? null : message}
+          error={put.error?.message ?? null}
           onChange={(event) => setUrl(event.target.value)}
         />
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" isBusy={put.isPending} disabled={isTaken}>
+          <Button type="submit" look="primary" isBusy={put.isPending} disabled={isTaken || wrongName !== null}>
             {changed === undefined ? 'Add the gallery' : 'Change the address'}
           </Button>
         </div>
