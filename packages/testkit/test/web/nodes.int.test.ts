@@ -205,6 +205,17 @@ describe('the nodes on the web page', () => {
     await page.getByText(/four has been silent for \d+ s\./).waitFor()
     expect(visitor.problems()).toEqual([])
   })
+
+  it('the overview says that a machine asks to join, and one click lets it in', async () => {
+    await startWorker({ name: 'late', token: joinToken })
+    await visitor.goto('/')
+    const item = page.getByText('late asks to join.')
+    await item.waitFor()
+    await page.getByRole('button', { name: 'Approve late' }).click()
+    await item.waitFor({ state: 'hidden' })
+    await waitFor(async () => (await nodesOf(api)).find(({ name }) => name === 'late')?.status === 'healthy', { what: 'late to be let in' })
+    expect(visitor.problems()).toEqual([])
+  })
 })
 
 async function labelsOf(name: string): Promise<Record<string, unknown>> {

@@ -79,6 +79,8 @@ const dataOf = ({ times, series }: Pick<ChartProps, 'times' | 'series'>): uPlot.
   ...series.map(({ values }) => [...values]),
 ]
 
+const clockTime = (at: number): string => new Date(at * 1000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit', hour12: false })
+
 function optionsOf(latest: { readonly current: ChartProps }, element: HTMLElement, height: number): uPlot.Options {
   const token = (name: string): string => {
     // A canvas knows no tokens: the browser is asked what one is here and now.
@@ -95,7 +97,7 @@ function optionsOf(latest: { readonly current: ChartProps }, element: HTMLElemen
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_, __, high) => [0, Math.max(high, max, 1e-9) * 1.05] } },
     axes: [
-      { ...axis, size: 22, space: 70 },
+      { ...axis, size: 22, space: 70, values: (_, ticks) => ticks.map(clockTime) },
       { ...axis, size: 54, space: 28, values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)) },
     ],
     series: [

@@ -39,7 +39,7 @@ describe('amounts', () => {
 
   it('count and shorten', () => {
     expect([plural(1, 'node'), plural(5, 'node'), plural(2, 'reply', 'replies')]).toEqual(['1 node', '5 nodes', '2 replies'])
-    expect(shortId('sha256:0123456789ab')).toBe('01234567')
+    expect([shortId('sha256:0123456789ab'), shortId('sha256-89abcdef01')]).toEqual(['01234567', '89abcdef'])
     expect(listNames(['a'])).toBe('a')
     expect(listNames(['a', 'b', 'c'])).toBe('a, b and c')
     expect(listNames(['a', 'b', 'c', 'd', 'e'])).toBe('a, b and 3 more')
