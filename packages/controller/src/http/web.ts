@@ -74,7 +74,7 @@ function notYet(page: Exclude<PageState, { state: 'built' }>): Response {
   const words =
     page.state === 'building'
       ? 'This page is being built, once for this version. It opens by itself in a few seconds.'
-      : `${page.message}\nThe API and the command line work all the same. The controller tries again when it is started again.`
+      : `${page.message}\nThe API and the command line work all the same. The controller tries again by itself.`
   const html = `<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="1"><title>Muster</title><pre>${escape(words)}</pre>`
   return new Response(html, {
     status: 503,

@@ -2,7 +2,7 @@
 import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeTempDir, waitFor } from '@muster/testkit'
-import { silentLog } from '@muster/host'
+import { silentLog, systemClock } from '@muster/host'
 import { expect, it } from 'vitest'
 import { buildPage } from './page-build.ts'
 import { startPage } from './start-page.ts'
@@ -11,11 +11,11 @@ import { startPage } from './start-page.ts'
 const compiler = `
   import { appendFile, mkdir, readFile, writeFile } from 'node:fs/promises'
   const [directory] = process.argv.slice(2)
-  await appendFile(new URL('../../runs', import.meta.url), 'run\\n')
   const source = await readFile(new URL('src/main.ts', import.meta.url), 'utf8')
+  await mkdir(directory, { recursive: true })
+  await appendFile(new URL('../../runs', import.meta.url), 'run\\n')
   if (source.includes('wrong')) { console.error('main.ts: this is wrong'); process.exit(1) }
   if (source.includes('slow')) await new Promise((resolve) => setTimeout(resolve, 300))
-  await mkdir(directory, { recursive: true })
   for (const end of ['', '.br', '.gz']) await writeFile(directory + '/index.html' + end, source)
 `
 
@@ -116,14 +116,33 @@ it('the last three builds are kept, and what a killed build left behind is not',
   expect((await clone.builds()).map((name) => join(clone.deps.cache, name)).toSorted()).toEqual(made.slice(-3).toSorted())
 })
 
-it('is being built, and then there, or says why not', async () => {
+it('a build that is under way is not forgotten by others that end meanwhile', async () => {
+  await using clone = await makeClone('slow')
+  const building = clone.build()
+  await waitFor(async () => (await clone.runs()) === 1, { what: 'the build to begin' })
+  for (let round = 0; round < 4; round += 1) {
+    await clone.write('packages/web/src/main.ts', String(round))
+    await clone.build()
+  }
+  expect(await pageIn(await building)).toBe('slow')
+})
+
+it('is being built, and then there', async () => {
   await using clone = await makeClone('one')
   const { signal } = new AbortController()
-  const page = startPage({ ...clone.deps, signal, log: silentLog })
+  const page = startPage({ ...clone.deps, signal, clock: systemClock, log: silentLog })
   expect(page()).toEqual({ state: 'building' })
   await waitFor(() => page().state === 'built', { what: 'the page' })
-  await clone.write('packages/web/src/main.ts', 'wrong')
-  const another = startPage({ ...clone.deps, signal, log: silentLog })
-  await waitFor(() => another().state !== 'building', { what: 'the failure' })
-  expect(another()).toMatchObject({ state: 'failed', message: expect.stringContaining('this is wrong') })
+})
+
+it('says why it is not there, and is tried again by itself', async () => {
+  await using clone = await makeClone('wrong')
+  const { signal } = new AbortController()
+  const pause = Promise.withResolvers<void>()
+  const page = startPage({ ...clone.deps, signal, clock: { ...systemClock, sleep: () => pause.promise }, log: silentLog })
+  await waitFor(() => page().state !== 'building', { what: 'the failure' })
+  expect(page()).toMatchObject({ state: 'failed', message: expect.stringContaining('this is wrong') })
+  await clone.write('packages/web/src/main.ts', 'right')
+  pause.resolve()
+  await waitFor(() => page().state === 'built', { what: 'the page' })
 })

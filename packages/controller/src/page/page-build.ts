@@ -2,7 +2,7 @@
 // its own and after the start, which it would hold up.
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { errorCode, newId } from '@muster/host'
@@ -15,13 +15,19 @@ export interface PageBuildDeps {
 
 /** Older builds that are kept: a controller of the version before may still serve one. */
 const keptBuilds = 3
+const unfinishedPrefix = 'unfinished-'
+const longestBuildMs = 600_000
 
 /** Where the page is, built now unless it was before. */
 export async function buildPage({ root, cache }: PageBuildDeps, signal: AbortSignal): Promise<string> {
   const directory = join(cache, await hashSources(root))
-  if (await isThere(directory)) return directory
+  if (await isThere(directory)) {
+    // Used last: others forget those that are not.
+    await utimes(directory, new Date(), new Date()).catch(() => undefined)
+    return directory
+  }
   await mkdir(cache, { recursive: true })
-  const unfinished = join(cache, `unfinished-${newId()}`)
+  const unfinished = join(cache, `${unfinishedPrefix}${newId()}`)
   try {
     await promisify(execFile)(process.execPath, [join(root, 'packages/web/build.ts'), unfinished], { signal })
     await rename(unfinished, directory)
@@ -57,14 +63,17 @@ async function filesBelow(directory: string): Promise<string[]> {
 const isThere = async (directory: string): Promise<boolean> =>
   (await stat(join(directory, 'index.html')).catch(() => null))?.isFile() ?? false
 
+/** Those of other versions, but the last used; and what a killed build left, which no build takes so long to finish. */
 async function forgetOld(cache: string): Promise<void> {
-  const builds = await Promise.all(
+  const entries = await Promise.all(
     (await readdir(cache)).map(async (name) => {
       const path = join(cache, name)
-      return { path, at: (await stat(path).catch(() => null))?.mtimeMs ?? 0 }
+      return { path, isFinished: !name.startsWith(unfinishedPrefix), at: (await stat(path).catch(() => null))?.mtimeMs ?? 0 }
     }),
   )
-  for (const { path } of builds.toSorted((a, b) => b.at - a.at).slice(keptBuilds)) await rm(path, { recursive: true, force: true })
+  const builds = entries.filter(({ isFinished }) => isFinished).toSorted((one, other) => other.at - one.at)
+  const left = entries.filter(({ isFinished, at }) => !isFinished && at < Date.now() - longestBuildMs)
+  for (const { path } of [...builds.slice(keptBuilds), ...left]) await rm(path, { recursive: true, force: true })
 }
 
 /** A compiler's words are on its standard error; that the program ended with 1 helps nobody. */

@@ -1,17 +1,29 @@
 // Has the web page ready, without anybody waiting for it: gives how far that is.
-import type { Log } from '@muster/host'
+import type { Clock, Log } from '@muster/host'
 import { buildPage, type PageBuildDeps } from './page-build.ts'
 import { readPageFiles, type PageState } from './page-files.ts'
 
-export function startPage({ signal, log, ...deps }: PageBuildDeps & { signal: AbortSignal; log: Log }): () => PageState {
+/** What failed may heal: a full disk, a clone that is being updated. */
+const againAfterMs = 30_000
+
+export interface StartPageDeps extends PageBuildDeps {
+  readonly signal: AbortSignal
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export function startPage({ signal, clock, log, ...deps }: StartPageDeps): () => PageState {
   let page: PageState = { state: 'building' }
   const make = async (): Promise<void> => {
-    try {
-      page = { state: 'built', files: await readPageFiles(await buildPage(deps, signal)) }
-    } catch (error) {
-      if (signal.aborted) return
-      log.error('there is no web page', { error })
-      page = { state: 'failed', message: error instanceof Error ? error.message : String(error) }
+    while (page.state !== 'built' && !signal.aborted) {
+      try {
+        page = { state: 'built', files: await readPageFiles(await buildPage(deps, signal)) }
+      } catch (error) {
+        if (signal.aborted) return
+        log.error('there is no web page', { error })
+        page = { state: 'failed', message: error instanceof Error ? error.message : String(error) }
+        await clock.sleep(againAfterMs, signal).catch(() => undefined)
+      }
     }
   }
   void make()
