@@ -72,7 +72,7 @@ describe('an operation', () => {
     await row(page, 'two').getByText('Done').waitFor({ timeout: 10_000 })
     // The strip keeps it for a moment.
     await page.keyboard.press('Escape')
-    await page.getByRole('link', { name: /^Install long: Done/ }).waitFor()
+    await page.getByRole('link', { name: /^Install long · done/ }).waitFor()
     await page.getByText('Nothing is running').first().waitFor({ timeout: 15_000 })
     expect(problems()).toEqual([])
   })

@@ -62,7 +62,7 @@ describe('an install on two workers', () => {
     const { page, problems } = visitor
     const id = await install('steady')
     // From the strip, which is on every page, to the drawer.
-    await page.getByRole('link', { name: /^Install steady: Running/ }).click()
+    await page.getByRole('link', { name: /^Install steady →/ }).click()
     const drawer = page.getByRole('dialog', { name: /^Install steady · started / })
     await drawer.getByRole('listitem', { name: 'two' }).waitFor()
     expect(new URL(page.url()).searchParams.get('op')).toBe(id)
