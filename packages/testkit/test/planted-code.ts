@@ -169,6 +169,30 @@ const codeViolations: readonly Planted[] = [
   },
 ]
 
+const web = (name: string, code: string, [rule, says]: readonly [string, string]): Planted => ({
+  path: `packages/web/src/${name}.tsx`,
+  code: `${code}\n`,
+  rule,
+  says,
+})
+
+const webViolations: readonly Planted[] = [
+  web('effect-import', `import './clean.ts'\nexport const x = 1`, ['import(no-unassigned-import)', 'assigned']),
+  web('hooks', `import { useState } from 'react'\nexport function X({ y }: { y: boolean }) {\n  if (y) useState(1)\n  return null\n}`, [
+    'react(hooks)',
+    'conditionally',
+  ]),
+  web(
+    'deps',
+    `import { useEffect } from 'react'\nexport function X({ y }: { y: () => void }) {\n  useEffect(() => y(), [])\n  return null\n}`,
+    ['react(exhaustive-effect-dependencies)', 'missing'],
+  ),
+  web('danger', `export const X = ({ y }: { y: string }) => <p dangerouslySetInnerHTML={{ __html: y }} />`, [
+    'react(no-danger)',
+    'dangerouslySetInnerHTML',
+  ]),
+]
+
 const test = (name: string, code: string, [rule, says]: readonly [string, string]): Planted => ({
   path: `packages/host/src/${name}.test.ts`,
   code: `import { expect, it } from 'vitest'\n${code}\n`,
@@ -183,7 +207,13 @@ const testViolations: readonly Planted[] = [
   test('half', `it('x', () => {\n  expect(1)\n})`, ['vitest(valid-expect)', 'matcher']),
 ]
 
-export const violations: readonly Planted[] = [...importViolations, ...pureViolations, ...codeViolations, ...testViolations]
+export const violations: readonly Planted[] = [
+  ...importViolations,
+  ...pureViolations,
+  ...codeViolations,
+  ...webViolations,
+  ...testViolations,
+]
 
 const using = (specifier: string): string => `import * as it from '${specifier}'\nexport const use = it\n`
 
