@@ -3,6 +3,7 @@
 import type { NodeView, OperationFilter, OperationView, ReplicaView, ServerEvent, StatsBucket } from '@muster/protocol'
 import type { Query, QueryClient, QueryKey } from '@tanstack/react-query'
 import { byName, isIn, merge, newestFirst, oldestFirst, parseEvent, type Change, type Order, type StatsEvent } from './live-change.ts'
+import { isOfSomeModel, isOfSomeNode, keys } from './keys.ts'
 import { appendSample, type NodeHistory } from './node-history.ts'
 
 interface Applied {
@@ -87,11 +88,11 @@ export class LiveCache {
     switch (kind) {
       case 'node':
         this.#patchHistories(changes as readonly Change<NodeView>[])
-        return this.#patchList(['nodes'], changes, byName)
+        return this.#patchList(keys.nodes, changes, byName)
       case 'backend':
-        return this.#patchList(['backends'], changes, byName)
+        return this.#patchList(keys.backends, changes, byName)
       case 'model':
-        return this.#patchList(['models'], changes, byName)
+        return this.#patchList(keys.models, changes, byName)
       case 'operation':
         return this.#patchOperations(changes as readonly Change<OperationView>[])
       case 'replica':
@@ -110,26 +111,25 @@ export class LiveCache {
   #patchHistories(changes: readonly Change<NodeView>[]): void {
     for (const { id, object } of changes)
       if (object !== null)
-        this.#client.setQueryData<NodeHistory>(['node', id, 'history'], (history) => history && appendSample(history, object))
+        this.#client.setQueryData<NodeHistory>(keys.node(id, 'history'), (history) => history && appendSample(history, object))
   }
 
   #patchOperations(changes: readonly Change<OperationView>[]): void {
-    for (const { id, object } of changes) if (object !== null) this.#client.setQueryData(['operation', id], object)
+    for (const { id, object } of changes) if (object !== null) this.#client.setQueryData(keys.operation(id), object)
     for (const filter of ['active', 'finished', 'all'] satisfies OperationFilter[]) {
       const belonging = changes.map((change) =>
         change.object !== null && isIn(filter, change.object) ? change : { ...change, object: null },
       )
-      this.#patchList(['operations', filter], belonging, newestFirst)
+      this.#patchList(keys.operations(filter), belonging, newestFirst)
     }
   }
 
   #patchReplicas(changes: readonly Change<ReplicaView>[]): void {
-    for (const [owner, field] of [
-      ['model', 'model'],
-      ['node', 'node_id'],
+    for (const [predicate, field] of [
+      [isOfSomeModel('replicas'), 'model'],
+      [isOfSomeNode('replicas'), 'node_id'],
     ] as const) {
-      const lists = this.#client.getQueryCache().findAll({ predicate: ({ queryKey: [of, , what] }) => of === owner && what === 'replicas' })
-      for (const { queryKey } of lists) {
+      for (const { queryKey } of this.#client.getQueryCache().findAll({ predicate })) {
         const belonging = changes.map((change) => (change.object?.[field] === queryKey[1] ? change : { ...change, object: null }))
         this.#patchList(queryKey, belonging, oldestFirst)
       }
@@ -137,7 +137,7 @@ export class LiveCache {
   }
 
   #patchStats(changes: readonly Change<StatsEvent>[]): void {
-    this.#client.setQueryData<readonly StatsBucket[]>(['stats'], (known) => {
+    this.#client.setQueryData<readonly StatsBucket[]>(keys.stats, (known) => {
       if (known === undefined) return undefined
       const told = changes.flatMap(({ object }) => (object === null ? [] : [object]))
       const replaced = new Set(told.map(({ at }) => at))
@@ -148,37 +148,33 @@ export class LiveCache {
 
   /** What is derived of such objects is read again, if somebody looks at it. */
   #invalidate(kind: string, changes: readonly Change[]): void {
-    const again = (...queryKey: string[]): void => void this.#client.invalidateQueries({ queryKey })
+    const again = (queryKey: QueryKey): void => void this.#client.invalidateQueries({ queryKey })
+    const againOfAll = (predicate: (query: Query) => boolean): void => void this.#client.invalidateQueries({ predicate })
     if (kind === 'node') {
-      const known = this.#client.getQueryData<readonly NodeView[]>(['nodes']) ?? []
+      const known = this.#client.getQueryData<readonly NodeView[]>(keys.nodes) ?? []
       for (const { id, object } of changes as readonly Change<NodeView>[]) {
         const before = known.find((node) => node.id === id)
-        if (before?.pending_ops !== object?.pending_ops || before?.status !== object?.status) again('node', id, 'intents')
-        if (before?.status !== object?.status) again('status')
-        if (isPlacedOtherwise(before, object)) this.#againOf('model', 'placement')
+        if (before?.pending_ops !== object?.pending_ops || before?.status !== object?.status) again(keys.node(id, 'intents'))
+        if (before?.status !== object?.status) again(keys.status)
+        if (isPlacedOtherwise(before, object)) againOfAll(isOfSomeModel('placement'))
       }
     }
     if (kind === 'operation')
       for (const { object } of changes as readonly Change<OperationView>[])
         for (const { node_id: id } of object?.nodes.slice(0, 50) ?? [])
-          if (this.#isShown(['node', id, 'intents'])) again('node', id, 'intents')
+          if (this.#isShown(keys.node(id, 'intents'))) again(keys.node(id, 'intents'))
     if (kind === 'backend') {
-      again('upgrades')
-      again('gallery', 'backends')
-      this.#againOf('node', 'backends')
+      again(keys.upgrades)
+      again(keys.galleryOf('backends'))
+      againOfAll(isOfSomeNode('backends'))
     }
     if (kind === 'model') {
-      again('gallery', 'models')
+      again(keys.galleryOf('models'))
       for (const { id } of changes) {
-        again('model', id, 'placement')
-        again('model', id, 'load-status')
+        again(keys.model(id, 'placement'))
+        again(keys.model(id, 'load-status'))
       }
     }
-  }
-
-  /** Such lists of whichever node or model. */
-  #againOf(owner: string, list: string): void {
-    void this.#client.invalidateQueries({ predicate: ({ queryKey: [of, , what] }) => of === owner && what === list })
   }
 
   #isShown(queryKey: QueryKey): boolean {

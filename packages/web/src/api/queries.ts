@@ -1,4 +1,4 @@
-// What is read of the server, each with its key. Events (live-cache.ts) change what these hold.
+// What is read of the server, each with its key (keys.ts). Events (live-cache.ts) change what these hold.
 import {
   backendRoutes,
   galleryRoutes,
@@ -15,97 +15,98 @@ import {
 } from '@muster/protocol'
 import { queryOptions } from '@tanstack/react-query'
 import { call } from './client.ts'
+import { keys } from './keys.ts'
 
 export const nodesQuery = queryOptions({
-  queryKey: ['nodes'],
+  queryKey: keys.nodes,
   queryFn: async ({ signal }) => (await call(nodeRoutes.list, { signal })).nodes,
 })
 export const nodeIntentsQuery = (id: NodeId) =>
   queryOptions({
-    queryKey: ['node', id, 'intents'],
+    queryKey: keys.node(id, 'intents'),
     queryFn: async ({ signal }) => (await call(nodeRoutes.intents, { params: { id }, signal })).intents,
   })
 export const nodeBackendsQuery = (id: NodeId) =>
   queryOptions({
-    queryKey: ['node', id, 'backends'],
+    queryKey: keys.node(id, 'backends'),
     queryFn: async ({ signal }) => (await call(nodeRoutes.backends, { params: { id }, signal })).backends,
   })
 export const nodeReplicasQuery = (id: NodeId) =>
   queryOptions({
-    queryKey: ['node', id, 'replicas'],
+    queryKey: keys.node(id, 'replicas'),
     queryFn: async ({ signal }) => (await call(nodeRoutes.models, { params: { id }, signal })).replicas,
   })
 export const nodeHistoryQuery = (id: NodeId) =>
   queryOptions({
-    queryKey: ['node', id, 'history'],
+    queryKey: keys.node(id, 'history'),
     queryFn: ({ signal }) => call(nodeRoutes.history, { params: { id }, signal }),
   })
 
 export const backendsQuery = queryOptions({
-  queryKey: ['backends'],
+  queryKey: keys.backends,
   queryFn: async ({ signal }) => (await call(backendRoutes.list, { signal })).backends,
 })
 export const upgradesQuery = queryOptions({
-  queryKey: ['upgrades'],
+  queryKey: keys.upgrades,
   queryFn: ({ signal }) => call(backendRoutes.upgrades, { signal }),
 })
 export const backendGalleryQuery = queryOptions({
-  queryKey: ['gallery', 'backends'],
+  queryKey: keys.galleryOf('backends'),
   queryFn: ({ signal }) => call(backendRoutes.gallery, { signal }),
 })
 export const galleriesQuery = queryOptions({
-  queryKey: ['galleries'],
+  queryKey: keys.galleries,
   queryFn: async ({ signal }) => (await call(galleryRoutes.list, { signal })).galleries,
 })
 
 export const modelsQuery = queryOptions({
-  queryKey: ['models'],
+  queryKey: keys.models,
   queryFn: async ({ signal }) => (await call(modelRoutes.list, { signal })).models,
 })
 export const modelReplicasQuery = (name: ModelName) =>
   queryOptions({
-    queryKey: ['model', name, 'replicas'],
+    queryKey: keys.model(name, 'replicas'),
     queryFn: async ({ signal }) => (await call(modelRoutes.replicas, { params: { name }, signal })).replicas,
   })
 export const modelLoadStatusQuery = (name: ModelName) =>
   queryOptions({
-    queryKey: ['model', name, 'load-status'],
+    queryKey: keys.model(name, 'load-status'),
     queryFn: ({ signal }) => call(modelRoutes.loadStatus, { params: { name }, signal }),
   })
 export const modelPlacementQuery = (name: ModelName) =>
   queryOptions({
-    queryKey: ['model', name, 'placement'],
+    queryKey: keys.model(name, 'placement'),
     queryFn: ({ signal }) => call(modelRoutes.placement, { params: { name }, signal }),
   })
 export const modelGalleryQuery = queryOptions({
-  queryKey: ['gallery', 'models'],
+  queryKey: keys.galleryOf('models'),
   queryFn: ({ signal }) => call(modelRoutes.gallery, { signal }),
 })
 
 export const operationsQuery = (state: OperationFilter) =>
   queryOptions({
-    queryKey: ['operations', state],
+    queryKey: keys.operations(state),
     queryFn: async ({ signal }) => (await call(operationRoutes.list, { query: { state }, signal })).operations,
   })
 export const operationQuery = (id: OperationId) =>
   queryOptions({
-    queryKey: ['operation', id],
+    queryKey: keys.operation(id),
     queryFn: ({ signal }) => call(operationRoutes.get, { params: { id }, signal }),
   })
 
 export const statsQuery = queryOptions({
-  queryKey: ['stats'],
+  queryKey: keys.stats,
   queryFn: async ({ signal }) => (await call(statsRoutes.stats, { query: {}, signal })).buckets,
 })
 export const statusQuery = queryOptions({
-  queryKey: ['status'],
+  queryKey: keys.status,
   queryFn: ({ signal }) => call(systemRoutes.status, { signal }),
 })
 export const settingsQuery = queryOptions({
-  queryKey: ['settings'],
+  queryKey: keys.settings,
   queryFn: ({ signal }) => call(systemRoutes.settings, { signal }),
 })
 export const keysQuery = queryOptions({
-  queryKey: ['keys'],
+  queryKey: keys.apiKeys,
   queryFn: async ({ signal }) => (await call(keyRoutes.list, { signal })).keys,
 })

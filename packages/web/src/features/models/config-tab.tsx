@@ -8,6 +8,7 @@ import { Failed } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { shortId } from '../../format/amounts.ts'
 import { ConfigEditor } from './config-editor.tsx'
+import { keepSaved } from './keep-saved.ts'
 import { saveMeaning } from './save-meaning.ts'
 import { UnsavedGuard } from './unsaved-guard.tsx'
 import { useConfigDraft, type ConfigDraft } from './use-config-draft.ts'
@@ -59,8 +60,7 @@ function useSave(model: ModelView, draft: ConfigDraft) {
         content: { type: 'application/yaml', body: text },
       }),
     onSuccess(saved, sent) {
-      // The event says the same in a moment; what is shown meanwhile is not the old one.
-      queries.setQueryData(modelsQuery.queryKey, (all) => all?.map((each) => (each.name === saved.name ? saved : each)))
+      keepSaved(queries, saved)
       draft.settle(sent, saved)
       tell('good', `${saved.name} is saved.`)
     },

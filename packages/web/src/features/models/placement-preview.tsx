@@ -2,13 +2,14 @@
 import { modelRoutes, type ModelName, type Scheduling } from '@muster/protocol'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { call } from '../../api/client.ts'
+import { keys } from '../../api/keys.ts'
 import { modelPlacementQuery } from '../../api/queries.ts'
 import { Loaded } from '../../components/loaded.tsx'
 import { Section } from '../../components/page.tsx'
 import { Pill, type Tone } from '../../components/state-mark.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
+import { useSettled } from '../../components/use-settled.ts'
 import { changeSentence, comparePlacement, type NodeChange } from './compare-placement.ts'
-import { useDebounced } from './use-debounced.ts'
 
 export interface PlacementPreviewProps {
   readonly name: ModelName
@@ -17,14 +18,12 @@ export interface PlacementPreviewProps {
   readonly isValid: boolean
 }
 
-const pauseMs = 250
-
 export function PlacementPreview({ name, scheduling, isValid }: PlacementPreviewProps) {
   const now = useQuery(modelPlacementQuery(name))
   // As text it is the same as long as it says the same.
-  const asked = useDebounced(scheduling === null ? null : JSON.stringify(scheduling), pauseMs)
+  const asked = useSettled(scheduling === null ? null : JSON.stringify(scheduling))
   const then = useQuery({
-    queryKey: ['model', name, 'placement', asked],
+    queryKey: keys.placementPreview(name, asked),
     queryFn: ({ signal }) =>
       call(modelRoutes.placementPreview, { params: { name }, body: { scheduling: JSON.parse(asked ?? '{}') as Scheduling }, signal }),
     enabled: asked !== null,

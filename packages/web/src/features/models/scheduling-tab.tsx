@@ -3,10 +3,10 @@ import { modelRoutes, type ModelView, type Scheduling } from '@muster/protocol'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { call } from '../../api/client.ts'
-import { modelsQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { Failed } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
+import { keepSaved } from './keep-saved.ts'
 import { PlacementPreview } from './placement-preview.tsx'
 import { SchedulingFields } from './scheduling-fields.tsx'
 import { formOf, readForm, type SchedulingForm } from './scheduling-form.ts'
@@ -55,8 +55,7 @@ function useSaveScheduling({ name }: ModelView, onSaved: (sent: SchedulingForm) 
     mutationFn: ({ scheduling }: { form: SchedulingForm; scheduling: Scheduling }) =>
       call(modelRoutes.scheduling, { params: { name }, body: scheduling }),
     onSuccess(saved, { form }) {
-      queries.setQueryData(modelsQuery.queryKey, (all) => all?.map((each) => (each.name === saved.name ? saved : each)))
-      void queries.invalidateQueries({ queryKey: ['model', name, 'placement'] })
+      keepSaved(queries, saved)
       onSaved(form)
       tell('good', `The scheduling of ${name} is saved.`)
     },

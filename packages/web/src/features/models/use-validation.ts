@@ -2,7 +2,8 @@
 import { modelRoutes, type ConfigProblem, type ModelConfig, type ModelName } from '@muster/protocol'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { call } from '../../api/client.ts'
-import { useDebounced } from './use-debounced.ts'
+import { keys } from '../../api/keys.ts'
+import { useSettled } from '../../components/use-settled.ts'
 
 export type Validation =
   | { readonly state: 'checking'; readonly problem: ConfigProblem | null }
@@ -10,13 +11,11 @@ export type Validation =
   | { readonly state: 'invalid'; readonly problem: ConfigProblem }
   | { readonly state: 'valid'; readonly problem: null; readonly revision: string; readonly config: ModelConfig }
 
-const pauseMs = 250
-
 /** `name`: of the model that is edited; null: the text says it. */
 export function useValidation(text: string, name: ModelName | null): Validation {
-  const settled = useDebounced(text, pauseMs)
+  const settled = useSettled(text)
   const asked = useQuery({
-    queryKey: ['validate', name, settled],
+    queryKey: keys.validation(name, settled),
     queryFn: ({ signal }) =>
       call(modelRoutes.validate, {
         query: name === null ? {} : { name },

@@ -2,6 +2,7 @@
 import { joinTokenRoutes } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { ApiFailure, call } from '../../api/client.ts'
+import { keys } from '../../api/keys.ts'
 import { nodesQuery } from '../../api/queries.ts'
 import { CopyBlock } from '../../components/copy.tsx'
 import { Dialog } from '../../components/dialog.tsx'
@@ -14,7 +15,7 @@ import { NodeStatusMark } from './node-status.tsx'
 
 /** Made when the sheet opens and forgotten when it closes. `static`: nothing that happens meanwhile makes another one. */
 const joinTokenQuery = {
-  queryKey: ['join-token'],
+  queryKey: keys.joinToken,
   queryFn: () => call(joinTokenRoutes.create),
   staleTime: 'static',
   gcTime: 0,

@@ -3,6 +3,7 @@
 import type { OperationView } from '@muster/protocol'
 import { useQueryClient, type Query, type QueryClient } from '@tanstack/react-query'
 import { useSyncExternalStore } from 'react'
+import { isOperation } from '../../api/keys.ts'
 import { useNow } from '../../components/time.tsx'
 import { isActive } from './operation-words.ts'
 import { addSample, rateOf, type Sample } from './rate.ts'
@@ -45,9 +46,9 @@ class OperationBook {
     return this.#samples.get(id) ?? nothing
   }
 
-  #note({ queryKey: [what], state: { data } }: Query): void {
-    if (what !== 'operation' || data === undefined) return
-    const operation = data as OperationView
+  #note(query: Query): void {
+    if (!isOperation(query) || query.state.data === undefined) return
+    const operation = query.state.data as OperationView
     const at = Date.now()
     const others = this.#ended.filter((each) => each.operation.id !== operation.id && each.at > at - shownMs)
     const known = this.#ended.find((each) => each.operation.id === operation.id)
