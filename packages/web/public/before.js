@@ -4,7 +4,7 @@
 // is made, so that no module could say it early enough.
 Reflect.set(globalThis, '__zod_globalConfig', { jitless: true })
 
-// What was chosen in src/app/theme.ts; without a choice the system's is followed, by style.css.
+// What was chosen in src/components/theme.ts; without a choice the system's is followed, by style.css.
 try {
   const chosen = localStorage.getItem('muster.theme')
   if (chosen === 'light' || chosen === 'dark') document.documentElement.dataset.theme = chosen

@@ -1,14 +1,7 @@
 // Beside the page rather than in it: a shell is asked what it makes of what the page offers to copy.
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
-import {
-  curlSample,
-  isLoopback,
-  javascriptSample,
-  pythonSample,
-  shellQuote,
-  type SampleRequest,
-} from '../src/features/playground/code-samples.ts'
+import { curlSample, javascriptSample, pythonSample, shellQuote, type SampleRequest } from '../src/features/playground/code-samples.ts'
 
 const hard = [
   'plain',
@@ -69,12 +62,4 @@ describe('a sample', () => {
   it('as Python has the parameters as arguments', () => {
     expect(pythonSample(request('say "hi"\n'))).toContain('    messages=[{"role":"user","content":"say \\"hi\\"\\n"}],\n    temperature=0,')
   })
-
-  it.each([
-    ['127.0.0.1', true],
-    ['localhost', true],
-    ['[::1]', true],
-    ['127.evil.example', false],
-    ['muster.example', false],
-  ])('%s needs no key: %s', (hostname, want) => expect(isLoopback(hostname)).toBe(want))
 })

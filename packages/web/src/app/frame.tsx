@@ -14,7 +14,7 @@ import { useKeyboard } from './keyboard.ts'
 import { LiveDot } from './live-dot.tsx'
 import { Navigation } from './navigation.tsx'
 import { StaleNotice } from './stale-notice.tsx'
-import { chooseTheme, useTheme } from './theme.ts'
+import { chooseTheme, useTheme } from '../components/theme.ts'
 
 export function Frame() {
   const liveness = useLiveness()

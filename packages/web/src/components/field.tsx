@@ -88,8 +88,3 @@ export function SelectField({
     </Frame>
   )
 }
-
-/** `/` brings you here from anywhere on the page (see app/keyboard.ts). */
-export function SearchField(props: Labelled & ComponentProps<'input'>) {
-  return <TextField type="search" placeholder="/ search" data-search="" isLabelHidden className="w-56" {...props} />
-}

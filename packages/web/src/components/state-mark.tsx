@@ -15,14 +15,14 @@ export const toneFill: Readonly<Record<Tone, string>> = {
   good: 'bg-good',
   bad: 'bg-bad',
 }
-const signs: Readonly<Record<Tone, string>> = { idle: '○', work: '↓', wait: '◔', good: '✓', bad: '✕' }
+export const toneSign: Readonly<Record<Tone, string>> = { idle: '○', work: '↓', wait: '◔', good: '✓', bad: '✕' }
 
 /** A sign and a word. `hint` explains it to whoever points at it, or listens. */
 export function Pill({ tone, sign, hint, children }: { tone: Tone; sign?: string; hint?: string; children: string }) {
   return (
     <span title={hint} className={`inline-flex items-center gap-1 whitespace-nowrap ${toneText[tone]}`}>
       <span aria-hidden className="inline-block w-3 text-center text-[0.85em]">
-        {sign ?? signs[tone]}
+        {sign ?? toneSign[tone]}
       </span>
       <span>{children}</span>
       {hint !== undefined && <span className="sr-only">: {hint}</span>}

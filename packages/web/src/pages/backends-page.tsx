@@ -43,7 +43,7 @@ export function BackendsPage() {
         <GalleryList q={q} />
       ) : (
         <Loaded query={backends} what="what is installed" empty={<NothingInstalled />}>
-          {(all) => <InstalledList backends={all} upgrades={upgrades} />}
+          {(all) => <InstalledList backends={all} upgrades={upgrades} q={q} />}
         </Loaded>
       )}
       <BackendSheets wish={wish} backend={backend} />

@@ -3,7 +3,7 @@ import { type ModelView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { modelReplicasQuery, modelsQuery, statsQuery } from '../api/queries.ts'
-import { Button } from '../components/button.tsx'
+import { Button, buttonClass } from '../components/button.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { Tabs } from '../components/tabs.tsx'
@@ -13,12 +13,13 @@ import { FilesTab } from '../features/models/files-tab.tsx'
 import { ModelFailure } from '../features/models/model-failure.tsx'
 import { ModelSheet } from '../features/models/model-sheet.tsx'
 import { ModelStateMark } from '../features/models/model-state.tsx'
-import { modelSentence, requestsPerMinute } from '../features/models/model-words.ts'
+import { modelSentence } from '../features/models/model-words.ts'
 import { PlacementTab } from '../features/models/placement-tab.tsx'
 import { ReplicasTab } from '../features/models/replicas-tab.tsx'
 import { SchedulingTab } from '../features/models/scheduling-tab.tsx'
 import { useComing } from '../features/models/use-coming.ts'
 import { useModelAct } from '../features/models/use-model-acts.ts'
+import { lastMinuteOf } from '../features/traffic/traffic.ts'
 
 const route = getRouteApi('/models/$name')
 
@@ -75,7 +76,8 @@ function useSentence(model: ModelView): string {
   const buckets = useQuery(statsQuery).data
   const now = useNow()
   const coming = useComing(model)
-  return modelSentence(model, { replicas, coming, perMinute: buckets && requestsPerMinute(buckets, model.name, now) })
+  const own = buckets?.filter((bucket) => bucket.model === model.name)
+  return modelSentence(model, { replicas, coming, perMinute: own && lastMinuteOf(own, now).requestsPerSecond * 60 })
 }
 
 function TabContent({ tab, model }: { readonly tab: string; readonly model: ModelView }) {
@@ -112,11 +114,7 @@ function Actions({ model }: { readonly model: ModelView }) {
           Unload
         </Button>
       )}
-      <Link
-        to="/playground"
-        search={{ model: model.name }}
-        className="inline-flex min-h-7 items-center rounded-md border bg-raised px-2.5 py-0.5 hover:bg-sunken"
-      >
+      <Link to="/playground" search={{ model: model.name }} className={buttonClass()}>
         Playground
       </Link>
       <Button look="danger" onClick={open('delete')}>

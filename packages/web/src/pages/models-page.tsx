@@ -3,10 +3,12 @@ import type { ModelView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { modelsQuery } from '../api/queries.ts'
+import { buttonClass } from '../components/button.tsx'
 import { CopyBlock } from '../components/copy.tsx'
-import { SearchField, SelectField } from '../components/field.tsx'
+import { SelectField } from '../components/field.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
+import { SearchText } from '../components/search-text.tsx'
 import { Tabs } from '../components/tabs.tsx'
 import { GalleryTab } from '../features/models/gallery-tab.tsx'
 import { ModelSheet } from '../features/models/model-sheet.tsx'
@@ -39,10 +41,7 @@ export function ModelsPage() {
 }
 
 const NewModelLink = () => (
-  <Link
-    to="/models/new"
-    className="inline-flex min-h-7 items-center rounded-md border border-ink bg-ink px-2.5 py-0.5 text-paper hover:opacity-90"
-  >
+  <Link to="/models/new" className={buttonClass('primary')}>
     New model
   </Link>
 )
@@ -61,11 +60,7 @@ function Filters({ isGallery }: { readonly isGallery: boolean }) {
   const set = (change: object): void => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   return (
     <div className="flex flex-wrap items-start gap-2">
-      <SearchField
-        label={isGallery ? 'Search what is offered' : 'Search models'}
-        value={q}
-        onChange={({ target }) => set({ q: target.value || undefined })}
-      />
+      <SearchText label={isGallery ? 'Search what is offered' : 'Search models'} text={q} onType={(typed) => set({ q: typed })} />
       {!isGallery && (
         <SelectField
           label="State"

@@ -5,9 +5,10 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { operationsQuery } from '../api/queries.ts'
 import { Button } from '../components/button.tsx'
 import { CopyBlock } from '../components/copy.tsx'
-import { SearchField, SelectField } from '../components/field.tsx'
+import { SelectField } from '../components/field.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
+import { SearchText } from '../components/search-text.tsx'
 import { Tabs } from '../components/tabs.tsx'
 import { OperationCard } from '../features/operations/operation-card.tsx'
 import { filterOperations, kindChoices, sentenceOf } from '../features/operations/operation-words.ts'
@@ -49,7 +50,7 @@ function Filters() {
         value={kindChoices.some(({ value }) => value === kind) ? kind : ''}
         onChange={({ target }) => set({ kind: target.value || undefined })}
       />
-      <SearchField label="Search operations" value={q} onChange={({ target }) => set({ q: target.value || undefined })} />
+      <SearchText label="Search operations" text={q} onType={(typed) => set({ q: typed })} />
     </div>
   )
 }

@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { modelsQuery, nodesQuery, statsQuery } from '../api/queries.ts'
+import { buttonClass } from '../components/button.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { useNow } from '../components/time.tsx'
@@ -8,8 +9,8 @@ import { UpgradesBanner } from '../features/backends/upgrades-banner.tsx'
 import { AttentionList } from '../features/overview/attention-list.tsx'
 import { fleetSentence } from '../features/overview/fleet-sentence.ts'
 import { ModelSummary } from '../features/overview/model-summary.tsx'
-import { TrafficSection } from '../features/overview/traffic-section.tsx'
-import { lastMinuteOf } from '../features/overview/traffic.ts'
+import { TrafficSection } from '../features/traffic/traffic-section.tsx'
+import { lastMinuteOf } from '../features/traffic/traffic.ts'
 
 export function OverviewPage() {
   const nodes = useQuery(nodesQuery)
@@ -40,7 +41,7 @@ export function OverviewPage() {
 const NoNodes = () => (
   <Empty title="There is no node yet. Nothing can run until a machine joins.">
     <p>On the machine that shall do the work, run what “Add a node” shows; then approve it here.</p>
-    <Link to="/nodes" search={{ add: true }} className="rounded-md border border-ink bg-ink px-2.5 py-1 text-paper">
+    <Link to="/nodes" search={{ add: true }} className={buttonClass('primary')}>
       Add a node
     </Link>
   </Empty>

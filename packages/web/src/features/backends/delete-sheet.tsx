@@ -2,7 +2,7 @@
 import type { BackendName } from '@muster/protocol'
 import { useState } from 'react'
 import { ApiFailure } from '../../api/client.ts'
-import { Check } from './choices.tsx'
+import { Check } from '../../components/choices.tsx'
 import type { UsedBy } from './preview.ts'
 import { TargetsField } from './targets-field.tsx'
 import { useDryRun } from './use-dry-run.ts'

@@ -1,25 +1,21 @@
 // What the galleries offer, and which nodes each of it fits.
 import type { OfferedBackend } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
-import { useNavigate } from '@tanstack/react-router'
 import { backendGalleryQuery } from '../../api/queries.ts'
-import { SearchField } from '../../components/field.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
+import { Problems } from '../../components/problems.tsx'
 import { Pill } from '../../components/state-mark.tsx'
 import { plural } from '../../format/amounts.ts'
 import { fitWords, misfits, searchOffers } from './offers.ts'
-import { Problems } from './upgrade-check.tsx'
+import { SearchBackends } from './search-backends.tsx'
 import { WishLink } from './wish-link.tsx'
 
 export function GalleryList({ q }: { readonly q: string }) {
-  const navigate = useNavigate()
   const gallery = useQuery(backendGalleryQuery)
-  const search = (text: string): void =>
-    void navigate({ to: '.', replace: true, search: (before) => ({ ...before, q: text === '' ? undefined : text }) })
   return (
     <div className="flex flex-col gap-3">
       <div className="flex flex-wrap items-start gap-3">
-        <SearchField label="Search the gallery" value={q} onChange={(event) => search(event.target.value)} />
+        <SearchBackends label="Search the gallery" q={q} />
         <WishLink wish="install">Install from an address</WishLink>
       </div>
       <Loaded query={gallery} what="the galleries">

@@ -2,22 +2,41 @@
 import type { BackendOnNode, BackendView, UpgradeView } from '@muster/protocol'
 import { Link } from '@tanstack/react-router'
 import { ShortId } from '../../components/copy.tsx'
-import { Pill, type Tone } from '../../components/state-mark.tsx'
+import { Empty } from '../../components/loaded.tsx'
+import { Pill } from '../../components/state-mark.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
 import { plural } from '../../format/amounts.ts'
+import { searchFor } from '../../format/search.ts'
+import { statusSign, statusTone } from '../nodes/node-words.ts'
+import { SearchBackends } from './search-backends.tsx'
 import { availableOf, buildName, buildNames, driftWords, isNewer, type Upgrades } from './sentences.ts'
 import { WishLink } from './wish-link.tsx'
 
-export function InstalledList({ backends, upgrades }: { readonly backends: readonly BackendView[]; readonly upgrades: Upgrades }) {
+export interface InstalledListProps {
+  readonly backends: readonly BackendView[]
+  readonly upgrades: Upgrades
+  readonly q: string
+}
+
+export function InstalledList({ backends, upgrades, q }: InstalledListProps) {
+  const isFound = searchFor(q)
+  const found = backends.filter(({ name }) => isFound(name))
   return (
-    <ul aria-label="Installed backends" className="flex flex-col divide-y rounded-md border bg-raised">
-      {backends.map((backend) => (
-        <li key={backend.name} data-row="" className="flex flex-col gap-1 px-3 py-2.5">
-          <Backend backend={backend} upgrade={upgrades[backend.name]} />
-        </li>
-      ))}
-    </ul>
+    <>
+      <SearchBackends label="Search what is installed" q={q} />
+      {found.length === 0 ? (
+        <Empty title={`None of ${plural(backends.length, 'backend')} has “${q}” in its name.`} />
+      ) : (
+        <ul aria-label="Installed backends" className="flex flex-col divide-y rounded-md border bg-raised">
+          {found.map((backend) => (
+            <li key={backend.name} data-row="" className="flex flex-col gap-1 px-3 py-2.5">
+              <Backend backend={backend} upgrade={upgrades[backend.name]} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
   )
 }
 
@@ -64,8 +83,6 @@ function Backend({ backend, upgrade }: { readonly backend: BackendView; readonly
   )
 }
 
-const tones: Readonly<Record<string, Tone>> = { healthy: 'good', draining: 'wait', unhealthy: 'wait', offline: 'bad', pending: 'idle' }
-
 function NodesTable({ backend, nodes }: { readonly backend: string; readonly nodes: readonly BackendOnNode[] }) {
   return (
     <Table label={`Nodes with ${backend}`} columns={['Node', 'Status', 'Version', 'Digest', 'Installed']}>
@@ -81,7 +98,9 @@ function NodesTable({ backend, nodes }: { readonly backend: string; readonly nod
             </Link>
           </Cell>
           <Cell>
-            <Pill tone={tones[node.node_status] ?? 'idle'}>{node.node_status}</Pill>
+            <Pill tone={statusTone[node.node_status]} sign={statusSign[node.node_status]}>
+              {node.node_status}
+            </Pill>
           </Cell>
           <Cell className="[overflow-wrap:anywhere]">{node.version || '–'}</Cell>
           <Cell>{node.digest === '' ? '–' : <ShortId id={node.digest} what={`digest on ${node.node_name}`} />}</Cell>

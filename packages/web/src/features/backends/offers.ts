@@ -1,6 +1,7 @@
 // What galleries offer, in words, and which of it was searched for. Pure.
 import type { OfferedBackend } from '@muster/protocol'
 import { listNames, plural } from '../../format/amounts.ts'
+import { searchFor } from '../../format/search.ts'
 
 type Fit = OfferedBackend['nodes'][number]
 
@@ -21,12 +22,7 @@ export function misfits(nodes: readonly Fit[]): string[] {
   )
 }
 
-/** Every word has to be somewhere in it. */
 export function searchOffers(offers: readonly OfferedBackend[], text: string): readonly OfferedBackend[] {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean)
-  if (words.length === 0) return offers
-  return offers.filter((offer) => {
-    const all = [offer.name, offer.description, offer.license, offer.gallery, ...offer.tags].join('\n').toLowerCase()
-    return words.every((word) => all.includes(word))
-  })
+  const isFound = searchFor(text)
+  return offers.filter(({ name, description, license, gallery, tags }) => isFound(name, description, license, gallery, ...tags))
 }

@@ -1,7 +1,7 @@
 // On which nodes: all that can be meant, some of them, or those with certain labels.
 import type { NodeView } from '@muster/protocol'
 import { TextArea } from '../../components/field.tsx'
-import { Check, OneOf } from './choices.tsx'
+import { Check, OneOf } from '../../components/choices.tsx'
 import type { Targets } from './wish.ts'
 
 export interface TargetsFieldProps {

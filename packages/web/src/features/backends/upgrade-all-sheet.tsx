@@ -10,7 +10,7 @@ import { Dialog } from '../../components/dialog.tsx'
 import { Failed, Loaded } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { listNames, plural } from '../../format/amounts.ts'
-import { Check } from './choices.tsx'
+import { Check } from '../../components/choices.tsx'
 import { driftWords, isAway, upgradeWords, type Upgrades } from './sentences.ts'
 import { useCloseSheet } from './use-close-sheet.ts'
 

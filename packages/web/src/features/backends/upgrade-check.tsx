@@ -5,6 +5,7 @@ import { call } from '../../api/client.ts'
 import { upgradesQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { useNotices } from '../../components/notices.tsx'
+import { Problems } from '../../components/problems.tsx'
 import { When } from '../../components/time.tsx'
 import { plural } from '../../format/amounts.ts'
 
@@ -43,7 +44,6 @@ export function CheckNow() {
   )
 }
 
-/** What the last check could not find out: no reason for alarm, and none to hide it. */
 export function CheckProblems() {
   const problems = useQuery(upgradesQuery).data?.problems ?? []
   return (
@@ -51,21 +51,5 @@ export function CheckProblems() {
       title="Not everything could be checked for updates."
       problems={problems.map(({ backend, message }) => (backend === null ? message : `${backend}: ${message}`))}
     />
-  )
-}
-
-export function Problems({ title, problems }: { readonly title: string; readonly problems: readonly string[] }) {
-  if (problems.length === 0) return null
-  return (
-    <section aria-label={title} className="rounded-md border px-3 py-2 text-[13px]">
-      <p className="text-wait">{title}</p>
-      <ul className="max-h-32 overflow-y-auto text-soft">
-        {problems.map((problem) => (
-          <li key={problem} className="[overflow-wrap:anywhere]">
-            {problem}
-          </li>
-        ))}
-      </ul>
-    </section>
   )
 }

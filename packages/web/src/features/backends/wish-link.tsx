@@ -1,6 +1,7 @@
 // Opens a sheet by its address: a link, so that it can be opened elsewhere and shared.
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
+import { buttonClass } from '../../components/button.tsx'
 
 export interface WishLinkProps {
   readonly wish: 'install' | 'upgrade' | 'delete'
@@ -13,12 +14,7 @@ export interface WishLinkProps {
 
 export function WishLink({ wish, backend, label, children }: WishLinkProps) {
   return (
-    <Link
-      to="/backends"
-      search={(before) => ({ ...before, wish, backend })}
-      aria-label={label}
-      className="inline-flex min-h-7 items-center rounded-md border bg-raised px-2.5 py-0.5 whitespace-nowrap text-ink transition-colors duration-100 hover:bg-sunken"
-    >
+    <Link to="/backends" search={(before) => ({ ...before, wish, backend })} aria-label={label} className={buttonClass()}>
       {children}
     </Link>
   )

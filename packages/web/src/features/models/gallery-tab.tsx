@@ -6,8 +6,10 @@ import { modelGalleryQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { CopyBlock } from '../../components/copy.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
+import { Problems } from '../../components/problems.tsx'
 import { Pill } from '../../components/state-mark.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
+import { searchFor } from '../../format/search.ts'
 import { useModelAct } from './use-model-acts.ts'
 
 export function GalleryTab({ q }: { readonly q: string }) {
@@ -16,20 +18,18 @@ export function GalleryTab({ q }: { readonly q: string }) {
     <Loaded query={gallery} what="the galleries">
       {({ models, problems }) => (
         <>
-          {problems.map(({ gallery: name, message }) => (
-            <p key={name} className="text-wait [overflow-wrap:anywhere]">
-              The gallery {name} can’t be read: {message}
-            </p>
-          ))}
-          <Offers offers={models.filter((offer) => isFound(offer, q))} isFiltered={models.length > 0} />
+          <Problems title="Not every gallery could be read." problems={problems.map((each) => `${each.gallery}: ${each.message}`)} />
+          <Offers offers={searchOffers(models, q)} isFiltered={models.length > 0} />
         </>
       )}
     </Loaded>
   )
 }
 
-const isFound = ({ name, description, backend, tags }: OfferedModel, q: string): boolean =>
-  [name, description, backend, ...tags].some((text) => text.toLowerCase().includes(q.trim().toLowerCase()))
+function searchOffers(offers: readonly OfferedModel[], q: string): readonly OfferedModel[] {
+  const isFound = searchFor(q)
+  return offers.filter(({ name, description, backend, tags }) => isFound(name, description, backend, ...tags))
+}
 
 function Offers({ offers, isFiltered }: { readonly offers: readonly OfferedModel[]; readonly isFiltered: boolean }) {
   if (offers.length === 0 && isFiltered) return <Empty title="Nothing that is offered matches." />

@@ -1,6 +1,6 @@
-import { ModelView, ReplicaView, type StatsBucket } from '@muster/protocol'
+import { ModelView, ReplicaView } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { briefly, filterModels, modelSentence, modelsSentence, nextTry, replicasOf, requestsPerMinute } from './model-words.ts'
+import { briefly, filterModels, modelSentence, modelsSentence, nextTry, replicasOf } from './model-words.ts'
 
 const model = (name: string, more: object = {}): ModelView =>
   ModelView.parse({
@@ -63,23 +63,6 @@ it('a next try is in the future, due, or nobody’s', () => {
   expect(nextTry('2026-01-01T00:00:40Z', now)).toBe('Next try in 40 s')
   expect(nextTry('2025-01-01T00:00:40Z', now)).toBe('The next try is due')
   expect(nextTry(null, now)).toContain('not tried again by itself')
-})
-
-it('requests are those of the last whole minute, of this model, on all nodes', () => {
-  const now = Date.parse('2026-01-01T00:02:00Z')
-  const bucket = (at: string, requests: number, name = 'a'): StatsBucket => ({
-    ...{ at: `2026-01-01T00:${at}Z`, model: name, node_id: 'n', requests },
-    ...{ errors: 0, prompt_tokens: 0, completion_tokens: 0, in_flight: 0, duration_ms: 0 },
-  })
-  const buckets = [
-    bucket('00:50', 100),
-    bucket('01:00', 1),
-    bucket('01:50', 2),
-    bucket('01:50', 4),
-    bucket('02:00', 100),
-    bucket('01:30', 100, 'b'),
-  ]
-  expect(requestsPerMinute(buckets, 'a', now)).toBe(7)
 })
 
 it('filters by state and by text', () => {

@@ -1,7 +1,8 @@
 // What is said of models: states in words and colours, and sentences that are true right now. Pure.
-import type { ModelState, ModelView, ReplicaView, StatsBucket } from '@muster/protocol'
+import type { ModelState, ModelView, ReplicaView } from '@muster/protocol'
 import type { Tone } from '../../components/state-mark.tsx'
 import { formatBytesOf, formatCount, formatDuration, listNames, plural } from '../../format/amounts.ts'
+import { searchFor } from '../../format/search.ts'
 
 export const modelTones: Readonly<Record<ModelState, Tone>> = {
   unloaded: 'idle',
@@ -92,7 +93,10 @@ const countReplicas = ({ replicas_ready: ready, replicas_desired: desired }: Mod
   desired < ready || desired === 0 ? plural(ready, 'replica') : `${ready} of ${plural(desired, 'replica')}`
 
 /** `2 of 2`; nothing when none is there or wanted. */
-export const replicasOf = ({ replicas_ready: ready, replicas_desired: desired }: ModelView): string =>
+export const replicasOf = ({
+  replicas_ready: ready,
+  replicas_desired: desired,
+}: Pick<ModelView, 'replicas_ready' | 'replicas_desired'>): string =>
   ready === 0 && desired === 0 ? '–' : `${ready} of ${Math.max(ready, desired)}`
 
 /** `next try in 40 s`; null: it waits for somebody. */
@@ -102,26 +106,16 @@ export function nextTry(at: string | null, now: number): string {
   return ms > 999 ? `Next try in ${formatDuration(ms)}` : 'The next try is due'
 }
 
-const bucketMs = 10_000
-
-/** Of the last minute that is counted to its end. */
-export function requestsPerMinute(buckets: readonly StatsBucket[], model: string, now: number): number {
-  const until = now - bucketMs
-  return buckets
-    .filter(({ at, model: name }) => name === model && Date.parse(at) > until - 6 * bucketMs && Date.parse(at) <= until)
-    .reduce((sum, { requests }) => sum + requests, 0)
-}
-
 export interface ModelFilter {
   readonly q: string
   readonly state: string
 }
 
 export function filterModels(models: readonly ModelView[], { q, state }: ModelFilter): readonly ModelView[] {
-  const wanted = q.trim().toLowerCase()
+  const isFound = searchFor(q)
   return models.filter(
     (model) =>
       (state === '' || (state === 'coming' ? isComingUp(model.state) : model.state === state)) &&
-      (wanted === '' || [model.name, model.backend, model.config.description ?? ''].some((text) => text.toLowerCase().includes(wanted))),
+      isFound(model.name, model.backend, model.config.description ?? ''),
   )
 }

@@ -3,7 +3,7 @@ import type { ModelView, NodeView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { nodesQuery } from '../../api/queries.ts'
-import { Button } from '../../components/button.tsx'
+import { Button, buttonClass } from '../../components/button.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { ModelStateMark } from './model-state.tsx'
 import { replicasOf } from './model-words.ts'
@@ -69,12 +69,7 @@ function RowActions({ model }: { readonly model: ModelView }) {
   return (
     <div className="flex justify-end gap-1">
       <LoadOrUnload model={model} />
-      <Link
-        to="/playground"
-        search={{ model: model.name }}
-        aria-label={`Open ${model.name} in the playground`}
-        className="inline-flex min-h-7 items-center rounded-md border bg-raised px-2.5 py-0.5 whitespace-nowrap hover:bg-sunken"
-      >
+      <Link to="/playground" search={{ model: model.name }} aria-label={`Open ${model.name} in the playground`} className={buttonClass()}>
         Playground
       </Link>
       <SheetLink model={model} act="delete" />
@@ -100,7 +95,7 @@ function SheetLink({ model, act }: { readonly model: ModelView; readonly act: 'u
       to="/models"
       search={(before) => ({ ...before, act, model: model.name })}
       aria-label={`${name} ${model.name}`}
-      className={`inline-flex min-h-7 w-18 items-center justify-center rounded-md border bg-raised px-2.5 py-0.5 hover:bg-sunken ${act === 'delete' ? 'text-bad' : ''}`}
+      className={`w-18 ${buttonClass(act === 'delete' ? 'danger' : 'plain')}`}
     >
       {name}
     </Link>

@@ -31,6 +31,7 @@ export function PlacementPreview({ name, scheduling, isValid }: PlacementPreview
     gcTime: 0,
   })
   const isPreview = asked !== null && scheduling !== null
+  const isOlder = isPreview && (then.isPlaceholderData || asked !== JSON.stringify(scheduling))
   return (
     <Section title={isPreview ? 'Placement with this' : 'Placement now'}>
       <Loaded query={isPreview ? then : now} what="where it could run">
@@ -38,7 +39,7 @@ export function PlacementPreview({ name, scheduling, isValid }: PlacementPreview
           const changes = comparePlacement(now.data ?? shown, shown)
           return (
             <>
-              <p role="status" className={`min-h-5 ${isValid ? '' : 'text-soft'}`}>
+              <p role="status" aria-busy={isOlder} className={`min-h-5 ${isValid && !isOlder ? '' : 'text-soft'}`}>
                 {isValid
                   ? isPreview
                     ? changeSentence(changes)

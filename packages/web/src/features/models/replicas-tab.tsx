@@ -1,16 +1,13 @@
 // The processes that serve a model.
-import type { ModelView, ReplicaState, ReplicaView } from '@muster/protocol'
+import type { ModelView, ReplicaView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { modelReplicasQuery } from '../../api/queries.ts'
 import { ShortId } from '../../components/copy.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
-import { Pill, type Tone } from '../../components/state-mark.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
-import { shortId } from '../../format/amounts.ts'
-
-const tones: Readonly<Record<ReplicaState, Tone>> = { starting: 'work', ready: 'good', draining: 'wait', exited: 'idle' }
+import { ReplicaStateMark } from './replica-state.tsx'
 
 export function ReplicasTab({ model }: { readonly model: ModelView }) {
   const replicas = useQuery(modelReplicasQuery(model.name))
@@ -36,7 +33,7 @@ export function ReplicasTab({ model }: { readonly model: ModelView }) {
 }
 
 function ReplicaRow({ replica, model }: { readonly replica: ReplicaView; readonly model: ModelView }) {
-  const { id, node_id: nodeId, node_name: node, state, reachable, in_flight: inFlight, revision, backend_digest: digest } = replica
+  const { id, node_id: nodeId, node_name: node, in_flight: inFlight, revision, backend_digest: digest } = replica
   return (
     <Row aria-label={`${node} ${id}`}>
       <Cell className="max-w-72 [overflow-wrap:anywhere]">
@@ -45,20 +42,11 @@ function ReplicaRow({ replica, model }: { readonly replica: ReplicaView; readonl
         </Link>
       </Cell>
       <Cell>
-        <Pill tone={tones[state]}>{state}</Pill>
-        {!reachable && state !== 'exited' && (
-          <span className="block">
-            <Pill tone="bad" hint="its node does not answer; no request is sent to it">
-              unreachable
-            </Pill>
-          </span>
-        )}
+        <ReplicaStateMark replica={replica} />
       </Cell>
       <Cell>{inFlight}</Cell>
       <Cell>
-        <span className="font-mono text-soft" title={revision}>
-          {shortId(revision)}
-        </span>
+        <ShortId id={revision} what="revision" />
         {revision !== model.revision && <span className="block text-wait">older revision</span>}
       </Cell>
       <Cell>{digest === null ? <span className="text-soft">–</span> : <ShortId id={digest} what="backend digest" />}</Cell>

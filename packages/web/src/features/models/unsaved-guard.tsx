@@ -1,7 +1,6 @@
 // Whoever leaves with something unsaved is asked first; also by the browser, when it is the page that goes.
 import { useBlocker } from '@tanstack/react-router'
-import { Button } from '../../components/button.tsx'
-import { Dialog } from '../../components/dialog.tsx'
+import { ConfirmSheet } from '../../components/confirm-sheet.tsx'
 
 export function UnsavedGuard({ isDirty, what }: { readonly isDirty: boolean; readonly what: string }) {
   const blocker = useBlocker({
@@ -12,21 +11,16 @@ export function UnsavedGuard({ isDirty, what }: { readonly isDirty: boolean; rea
   })
   if (blocker.status !== 'blocked') return null
   return (
-    <Dialog
+    <ConfirmSheet
       title="Leave without saving?"
-      place="sheet"
+      act="Leave, and lose the changes"
+      look="danger"
+      keep="Stay here"
+      onConfirm={blocker.proceed}
       onClose={blocker.reset}
-      footer={
-        <>
-          <Button onClick={blocker.reset}>Stay here</Button>
-          <Button look="danger" onClick={blocker.proceed}>
-            Leave, and lose the changes
-          </Button>
-        </>
-      }
     >
       <p>Your changes of {what} are not saved.</p>
-    </Dialog>
+    </ConfirmSheet>
   )
 }
 

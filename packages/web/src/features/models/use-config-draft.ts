@@ -32,8 +32,8 @@ export interface ConfigDraft {
 export function useConfigDraft(model: ModelView): ConfigDraft {
   const [draft, setDraft] = useState<Draft | null>(null)
   const [aside, setAside] = useState<string | null>(null)
-  const saved = toYaml(model.config)
-  const text = draft?.text ?? saved
+  const asSaved = toYaml(model.config)
+  const text = draft?.text ?? asSaved
   const base = draft?.base ?? model
   return {
     ...{ text, base, aside },

@@ -9,7 +9,8 @@ import { Dialog } from '../../components/dialog.tsx'
 import { Failed, Loaded } from '../../components/loaded.tsx'
 import { useNow } from '../../components/time.tsx'
 import { formatDuration } from '../../format/amounts.ts'
-import { isLoopbackUrl, joinCommand } from './join-command.ts'
+import { isLoopback } from '../../format/loopback.ts'
+import { joinCommand } from './join-command.ts'
 import { ApproveButton } from './node-actions.tsx'
 import { NodeStatusMark } from './node-status.tsx'
 
@@ -52,7 +53,7 @@ function Commands(made: Made) {
       <p>Run this on the machine to add:</p>
       <CopyBlock label="the command" text={joinCommand(made)} />
       <Validity until={made.expires_at} />
-      {isLoopbackUrl(made.url) && (
+      {isLoopback(new URL(made.url).hostname) && (
         <p className="text-wait">
           This controller listens on its own machine only ({made.url}). For others to join, start it with <code>--host 0.0.0.0</code>, or
           with <code>--public-url</code> behind a proxy.

@@ -3,9 +3,8 @@ import { nodeRoutes, type NodeView } from '@muster/protocol'
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { call } from '../../api/client.ts'
 import { nodeReplicasQuery } from '../../api/queries.ts'
-import { Button } from '../../components/button.tsx'
-import { Dialog } from '../../components/dialog.tsx'
-import { Failed, Loaded } from '../../components/loaded.tsx'
+import { ConfirmSheet, Consequences } from '../../components/confirm-sheet.tsx'
+import { Loaded } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { whatDrainDoes, whatRemovalDoes } from './what-happens.ts'
 
@@ -30,37 +29,20 @@ export function AskSheet({ node, what, onClose, onDone = onClose }: AskSheetProp
   const says = what === 'drain' ? whatDrainDoes : whatRemovalDoes
   const verb = what === 'drain' ? 'Drain' : 'Remove'
   return (
-    <Dialog
+    <ConfirmSheet
       title={`${verb} ${node.name}?`}
-      place="sheet"
+      act={`${verb} ${node.name}`}
+      look={what === 'drain' ? 'primary' : 'danger'}
+      keep="Leave it as it is"
+      refused={`Can’t ${what} it.`}
+      doing={change}
+      onConfirm={() => change.mutate()}
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Leave it as it is</Button>
-          <Button
-            look={what === 'drain' ? 'primary' : 'danger'}
-            isBusy={change.isPending}
-            onClick={() => change.mutate()}
-            className="max-w-full whitespace-normal!"
-          >
-            <span className="max-w-80 truncate">
-              {verb} {node.name}
-            </span>
-          </Button>
-        </>
-      }
     >
       <Loaded query={replicas} what="what runs there">
-        {(known) => (
-          <ul className="flex list-disc flex-col gap-2 pl-5 [overflow-wrap:anywhere]">
-            {says(node, known).map((sentence) => (
-              <li key={sentence}>{sentence}</li>
-            ))}
-          </ul>
-        )}
+        {(known) => <Consequences lines={says(node, known)} />}
       </Loaded>
-      {change.error !== null && <Failed title={`Can’t ${what} it.`} error={change.error} />}
-    </Dialog>
+    </ConfirmSheet>
   )
 }
 

@@ -1,5 +1,6 @@
 // Which nodes are shown. Pure.
 import type { NodeView } from '@muster/protocol'
+import { searchFor } from '../../format/search.ts'
 
 export interface NodeFilter {
   readonly q?: string | undefined
@@ -10,13 +11,13 @@ export interface NodeFilter {
 }
 
 export function filterNodes(nodes: readonly NodeView[], { q = '', type, state, label }: NodeFilter): readonly NodeView[] {
-  const words = q.toLowerCase().split(/\s+/).filter(Boolean)
+  const isFound = searchFor(q)
   return nodes.filter(
     (node) =>
       (type === undefined || node.node_type === type) &&
       (state === undefined || node.status === state) &&
       (label === undefined || hasLabel(node, label)) &&
-      (words.length === 0 || matches(node, words)),
+      isFound(node.name, node.id, ...Object.entries(node.labels).map(([key, value]) => `${key}=${value}`)),
   )
 }
 
@@ -27,11 +28,6 @@ export const isFiltered = (filter: NodeFilter): boolean =>
 function hasLabel({ labels }: NodeView, label: string): boolean {
   const split = label.indexOf('=')
   return split < 0 ? Object.hasOwn(labels, label) : labels[label.slice(0, split)] === label.slice(split + 1)
-}
-
-function matches(node: NodeView, words: readonly string[]): boolean {
-  const text = [node.name, node.id, ...Object.entries(node.labels).map(([key, value]) => `${key}=${value}`)].join('\n').toLowerCase()
-  return words.every((word) => text.includes(word))
 }
 
 /** Keys that have a few values only are worth choosing by value: of the others (as `node.name`) the search finds more. */

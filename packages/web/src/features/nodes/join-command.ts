@@ -8,8 +8,3 @@ export interface JoinCommand {
 
 export const joinCommand = ({ url, token, isClone = false }: JoinCommand): string =>
   `${isClone ? 'npm run -s muster --' : 'muster'} worker --join ${url} --token ${token}`
-
-export function isLoopbackUrl(url: string): boolean {
-  const { hostname } = new URL(url)
-  return hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.')
-}

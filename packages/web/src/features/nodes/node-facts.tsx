@@ -1,12 +1,12 @@
 import type { NodeView } from '@muster/protocol'
-import type { ReactNode } from 'react'
 import { ShortId } from '../../components/copy.tsx'
+import { Fact, Facts } from '../../components/facts.tsx'
 import { When } from '../../components/time.tsx'
 import { sayMachine } from './node-memory.ts'
 
 export function NodeFacts({ node }: { readonly node: NodeView }) {
   return (
-    <dl className="grid grid-cols-[8rem_minmax(0,1fr)] gap-x-4 gap-y-1.5 [overflow-wrap:anywhere]">
+    <Facts>
       <Fact name="Id">
         <ShortId id={node.id} />
       </Fact>
@@ -28,15 +28,6 @@ export function NodeFacts({ node }: { readonly node: NodeView }) {
       <Fact name="Can">
         {node.features.length === 0 ? 'what workers could from the beginning (an old worker)' : node.features.join(', ')}
       </Fact>
-    </dl>
-  )
-}
-
-function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
-  return (
-    <>
-      <dt className="text-soft">{name}</dt>
-      <dd>{children}</dd>
-    </>
+    </Facts>
   )
 }

@@ -3,8 +3,8 @@ import { NodeStatus, type NodeView } from '@muster/protocol'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { SelectField } from '../../components/field.tsx'
+import { SearchText } from '../../components/search-text.tsx'
 import { labelChoices, type NodeFilter } from './filter-nodes.ts'
-import { SearchText } from './search-text.tsx'
 
 const types = [
   { value: undefined, label: 'All' },
@@ -48,7 +48,7 @@ export function NodeFilters({ nodes, filter }: { readonly nodes: readonly NodeVi
         onChange={(event) => choose({ label: event.target.value || undefined })}
         choices={[{ value: '', label: 'any label' }, ...known.map((label) => ({ value: label, label }))]}
       />
-      <SearchText label="Search by name, id or label" text={filter.q ?? ''} onType={(q) => choose({ q: q || undefined }, true)} />
+      <SearchText label="Search by name, id or label" text={filter.q ?? ''} onType={(q) => choose({ q }, true)} />
     </div>
   )
 }

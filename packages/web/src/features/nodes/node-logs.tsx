@@ -6,10 +6,10 @@ import { Button } from '../../components/button.tsx'
 import { useCopied } from '../../components/copy.tsx'
 import { SelectField } from '../../components/field.tsx'
 import { Empty } from '../../components/loaded.tsx'
+import { SearchText } from '../../components/search-text.tsx'
 import { Pill } from '../../components/state-mark.tsx'
 import { plural } from '../../format/amounts.ts'
 import { filterLines } from './log-lines.ts'
-import { SearchText } from './search-text.tsx'
 import { useLog, type Log } from './use-log.ts'
 
 export interface NodeLogsProps {
@@ -42,7 +42,7 @@ export function NodeLogs({ node, model, q }: NodeLogsProps) {
           onChange={(event) => choose({ model: event.target.value || undefined })}
           choices={[{ value: '', label: 'all models' }, ...models.map((name) => ({ value: name, label: name }))]}
         />
-        <SearchText label="Show only lines with" text={q} onType={(typed) => choose({ q: typed || undefined }, true)} />
+        <SearchText label="Show only lines with" text={q} onType={(typed) => choose({ q: typed }, true)} />
         <Button aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
           {isPaused ? 'Go on' : 'Pause'}
         </Button>

@@ -1,14 +1,12 @@
-import type { NodeView, ReplicaView } from '@muster/protocol'
+import type { NodeView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { nodeReplicasQuery } from '../../api/queries.ts'
 import { ShortId } from '../../components/copy.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
-import { Pill, type Tone } from '../../components/state-mark.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
-
-const tones: Readonly<Record<ReplicaView['state'], Tone>> = { starting: 'work', ready: 'good', draining: 'wait', exited: 'idle' }
+import { ReplicaStateMark } from '../models/replica-state.tsx'
 
 export function NodeReplicas({ node }: { readonly node: NodeView }) {
   const replicas = useQuery(nodeReplicasQuery(node.id))
@@ -33,9 +31,7 @@ export function NodeReplicas({ node }: { readonly node: NodeView }) {
                 </Link>
               </Cell>
               <Cell>
-                <Pill tone={replica.reachable ? tones[replica.state] : 'wait'}>
-                  {replica.reachable || replica.state === 'exited' ? replica.state : `${replica.state}, out of reach`}
-                </Pill>
+                <ReplicaStateMark replica={replica} />
               </Cell>
               <Cell>{replica.in_flight}</Cell>
               <Cell>

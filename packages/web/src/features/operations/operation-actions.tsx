@@ -2,7 +2,7 @@
 import type { OperationView } from '@muster/protocol'
 import { useState } from 'react'
 import { Button } from '../../components/button.tsx'
-import { Dialog } from '../../components/dialog.tsx'
+import { ConfirmSheet } from '../../components/confirm-sheet.tsx'
 import { plural } from '../../format/amounts.ts'
 import { canRetry } from './node-words.ts'
 import { isActive, isCancelling, nounOf, titleOf } from './operation-words.ts'
@@ -40,27 +40,19 @@ function Cancel({ operation }: { readonly operation: OperationView }) {
         {isOff ? 'Cancelling' : 'Cancel'}
       </Button>
       {isAsking && (
-        <Dialog
+        <ConfirmSheet
           title={`Cancel ${titleOf(operation)}?`}
-          place="sheet"
+          act={`Cancel the ${nounOf(operation.kind)}`}
+          look="danger"
+          keep="Keep going"
           onClose={() => setAsking(false)}
-          footer={
-            <>
-              <Button onClick={() => setAsking(false)}>Keep going</Button>
-              <Button
-                look="danger"
-                onClick={() => {
-                  setAsking(false)
-                  cancel.mutate()
-                }}
-              >
-                Cancel the {nounOf(operation.kind)}
-              </Button>
-            </>
-          }
+          onConfirm={() => {
+            setAsking(false)
+            cancel.mutate()
+          }}
         >
           <p>{whatCancelDoes(operation)}</p>
-        </Dialog>
+        </ConfirmSheet>
       )}
     </>
   )

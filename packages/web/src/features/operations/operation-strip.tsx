@@ -5,7 +5,7 @@ import { Link } from '@tanstack/react-router'
 import { useEffect, useId, useRef, useState } from 'react'
 import { operationsQuery } from '../../api/queries.ts'
 import { Bar } from '../../components/bar.tsx'
-import { toneText } from '../../components/state-mark.tsx'
+import { toneSign, toneText } from '../../components/state-mark.tsx'
 import { plural } from '../../format/amounts.ts'
 import { DisclosureButton } from './disclosure.tsx'
 import { NodeProgressList } from './node-progress-list.tsx'
@@ -41,7 +41,7 @@ function Shown({ operation, others }: { readonly operation: OperationView; reado
       >
         <span className="flex min-w-0 items-baseline gap-1.5">
           <span aria-hidden className={toneText[mark.tone]}>
-            {mark.sign ?? (mark.tone === 'good' ? '✓' : '✕')}
+            {mark.sign ?? toneSign[mark.tone]}
           </span>
           <span className="truncate">
             {title}
@@ -79,7 +79,7 @@ function JustEnded({ operation }: { readonly operation: OperationView }) {
       search={(before) => ({ ...before, op: operation.id })}
       className={`hidden truncate hover:underline md:block ${toneText[tone]}`}
     >
-      <span aria-hidden>{sign ?? (tone === 'good' ? '✓' : '✕')} </span>
+      <span aria-hidden>{sign ?? toneSign[tone]} </span>
       {titleOf(operation)}: {word.toLowerCase()}
     </Link>
   )

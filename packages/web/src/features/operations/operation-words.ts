@@ -2,6 +2,7 @@
 import { isSettled, type OperationKind, type OperationNode, type OperationView } from '@muster/protocol'
 import type { Tone } from '../../components/state-mark.tsx'
 import { plural } from '../../format/amounts.ts'
+import { searchFor } from '../../format/search.ts'
 
 /** What a person reads first of a state. */
 export interface Mark {
@@ -96,19 +97,12 @@ export interface OperationFilterInput {
   readonly kind?: string | undefined
   readonly search?: string | undefined
 }
-/** Every word must be found in its title, in who asked for it, in what it says, or in the name of a node. */
+/** Searched are its title, who asked for it, what it says, and the names of its nodes. */
 export function filterOperations(operations: readonly OperationView[], { kind, search = '' }: OperationFilterInput): OperationView[] {
-  const words = search
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word !== '')
+  const isFound = searchFor(search)
   return operations.filter((operation) => {
     if (kind !== undefined && kind !== '' && operation.kind !== kind) return false
-    if (words.length === 0) return true
     const names = operation.nodes.map(({ node_name: name }) => name)
-    const text = [titleOf(operation), operation.id, operation.requested_by, operation.state, operation.message, ...names]
-      .join('\n')
-      .toLowerCase()
-    return words.every((word) => text.includes(word))
+    return isFound(titleOf(operation), operation.id, operation.requested_by, operation.state, operation.message, ...names)
   })
 }

@@ -1,7 +1,7 @@
 // Pure: how the fleet is, in one line.
 import type { ModelView, NodeView } from '@muster/protocol'
 import { formatCount, plural } from '../../format/amounts.ts'
-import type { LastMinute } from './traffic.ts'
+import type { LastMinute } from '../traffic/traffic.ts'
 
 export function fleetSentence(nodes: readonly NodeView[], models: readonly ModelView[], traffic: LastMinute): string {
   return [nodesSentence(nodes), replicasSentence(models), trafficSentence(traffic)].filter((part) => part !== '').join(' ')

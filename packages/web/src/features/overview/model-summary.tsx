@@ -1,19 +1,11 @@
 // The models at a glance: how each stands, and how many processes serve it.
-import type { ModelState, ModelView } from '@muster/protocol'
+import type { ModelView } from '@muster/protocol'
 import { Link } from '@tanstack/react-router'
 import { Section } from '../../components/page.tsx'
-import { Pill, type Tone } from '../../components/state-mark.tsx'
+import { Pill } from '../../components/state-mark.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
+import { modelTones, replicasOf } from '../models/model-words.ts'
 
-const tones: Readonly<Record<ModelState, Tone>> = {
-  unloaded: 'idle',
-  pending: 'wait',
-  installing: 'work',
-  staging: 'work',
-  loading: 'work',
-  ready: 'good',
-  failed: 'bad',
-}
 const most = 12
 
 export function ModelSummary({ models }: { readonly models: readonly ModelView[] }) {
@@ -28,7 +20,7 @@ export function ModelSummary({ models }: { readonly models: readonly ModelView[]
       }
     >
       <Table label="Models" columns={['Model', 'State', 'Replicas ready', '']}>
-        {models.slice(0, most).map(({ name, state, replicas_ready: ready, replicas_desired: desired }) => (
+        {models.slice(0, most).map(({ name, state, ...model }) => (
           <Row key={name}>
             <Cell className="[overflow-wrap:anywhere]">
               <Link to="/models/$name" params={{ name }} className="font-medium hover:underline">
@@ -36,11 +28,9 @@ export function ModelSummary({ models }: { readonly models: readonly ModelView[]
               </Link>
             </Cell>
             <Cell>
-              <Pill tone={tones[state]}>{state}</Pill>
+              <Pill tone={modelTones[state]}>{state}</Pill>
             </Cell>
-            <Cell className="whitespace-nowrap">
-              {ready} of {Math.max(ready, desired)}
-            </Cell>
+            <Cell className="whitespace-nowrap">{replicasOf(model)}</Cell>
             <Cell className="text-right">
               <Link to="/playground" search={{ model: name }} aria-label={`Ask ${name}`} className="underline">
                 Ask

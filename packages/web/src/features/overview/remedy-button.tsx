@@ -3,11 +3,9 @@ import { modelRoutes, nodeRoutes, operationRoutes } from '@muster/protocol'
 import { useMutation } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { call } from '../../api/client.ts'
-import { Button } from '../../components/button.tsx'
+import { Button, buttonClass } from '../../components/button.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import type { Remedy } from './needs-attention.ts'
-
-const look = 'inline-flex min-h-7 items-center rounded-md border bg-raised px-2.5 py-0.5 whitespace-nowrap text-ink hover:bg-sunken'
 
 export function RemedyButton({ remedy }: { readonly remedy: Remedy }) {
   switch (remedy.type) {
@@ -19,7 +17,7 @@ export function RemedyButton({ remedy }: { readonly remedy: Remedy }) {
       return <Load remedy={remedy} />
     case 'open_node':
       return (
-        <Link to="/nodes/$id" params={{ id: remedy.nodeId }} aria-label={`Open ${remedy.name}`} className={look}>
+        <Link to="/nodes/$id" params={{ id: remedy.nodeId }} aria-label={`Open ${remedy.name}`} className={buttonClass()}>
           Open
         </Link>
       )
@@ -30,14 +28,14 @@ export function RemedyButton({ remedy }: { readonly remedy: Remedy }) {
           params={{ name: remedy.model }}
           search={{ tab: 'placement' }}
           aria-label={`Open ${remedy.model}`}
-          className={look}
+          className={buttonClass()}
         >
           Open
         </Link>
       )
     case 'open_page':
       return (
-        <Link to={remedy.page} aria-label={`Open ${remedy.page.slice(1)}`} className={look}>
+        <Link to={remedy.page} aria-label={`Open ${remedy.page.slice(1)}`} className={buttonClass()}>
           Open
         </Link>
       )
@@ -87,7 +85,7 @@ function Load({ remedy: { model } }: Of<'load'>) {
   })
   return (
     <span className="flex gap-2">
-      <Link to="/models/$name" params={{ name: model }} aria-label={`Open ${model}`} className={look}>
+      <Link to="/models/$name" params={{ name: model }} aria-label={`Open ${model}`} className={buttonClass()}>
         Open
       </Link>
       <Button aria-label={`Try again: load ${model}`} isBusy={load.isPending} onClick={() => load.mutate()}>

@@ -67,7 +67,3 @@ export const pythonSample: Sample = (request) => {
     `print(completion.choices[0].message.content)`,
   ].join('\n')
 }
-
-const loopback = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/
-
-export const isLoopback = (hostname: string): boolean => loopback.test(hostname)

@@ -1,7 +1,8 @@
 // The request of the playground as code: what is written now, or what was asked last.
 import { CopyBlock } from '../../components/copy.tsx'
 import { Tabs } from '../../components/tabs.tsx'
-import { curlSample, isLoopback, javascriptSample, pythonSample, type Sample } from './code-samples.ts'
+import { isLoopback } from '../../format/loopback.ts'
+import { curlSample, javascriptSample, pythonSample, type Sample } from './code-samples.ts'
 import { messagesFor } from './conversation.ts'
 import { readParameters } from './parameters.ts'
 import type { PlaygroundState } from './playground-store.ts'

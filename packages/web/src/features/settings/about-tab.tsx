@@ -1,11 +1,11 @@
 // What runs here: version, controllers, database, bus; and how this page looks.
 import type { ResponseOf, systemRoutes } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
 import { statusQuery } from '../../api/queries.ts'
-import { chooseTheme, useTheme, type Theme } from '../../app/theme.ts'
+import { chooseTheme, useTheme, type Theme } from '../../components/theme.ts'
 import { Button } from '../../components/button.tsx'
 import { ShortId } from '../../components/copy.tsx'
+import { Fact, Facts } from '../../components/facts.tsx'
 import { Loaded } from '../../components/loaded.tsx'
 import { Section } from '../../components/page.tsx'
 import { Pill } from '../../components/state-mark.tsx'
@@ -23,7 +23,7 @@ export function AboutTab() {
       <Loaded query={status} what="the status">
         {(about) => (
           <>
-            <Facts about={about} />
+            <Installation about={about} />
             <Section
               title="Controllers"
               actions={
@@ -42,10 +42,10 @@ export function AboutTab() {
   )
 }
 
-function Facts({ about }: { readonly about: Status }) {
+function Installation({ about }: { readonly about: Status }) {
   const bus = busSentence(about.bus)
   return (
-    <dl className="grid gap-x-6 gap-y-2 sm:grid-cols-[8rem_1fr]">
+    <Facts>
       <Fact name="Version">{about.version}</Fact>
       <Fact name="Database">PostgreSQL {about.database.version}</Fact>
       <Fact name="Bus">
@@ -58,16 +58,7 @@ function Facts({ about }: { readonly about: Status }) {
         </a>{' '}
         <span className="text-soft">describes every route.</span>
       </Fact>
-    </dl>
-  )
-}
-
-function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
-  return (
-    <>
-      <dt className="text-soft max-sm:mt-1">{name}</dt>
-      <dd className="min-w-0 [overflow-wrap:anywhere]">{children}</dd>
-    </>
+    </Facts>
   )
 }
 

@@ -3,9 +3,9 @@ import type { SettingView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { settingsQuery } from '../../api/queries.ts'
-import { SearchField } from '../../components/field.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
 import { Section } from '../../components/page.tsx'
+import { SearchText } from '../../components/search-text.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { plural } from '../../format/amounts.ts'
 import { chooseSettings, isChanged } from './choose-settings.ts'
@@ -14,14 +14,10 @@ export function InForceTab() {
   const settings = useQuery({ ...settingsQuery, refetchOnMount: 'always' })
   const { q = '' } = useSearch({ from: '/settings' })
   const navigate = useNavigate()
-  const search = (text: string): void =>
-    void navigate({ to: '.', replace: true, search: (before) => ({ ...before, q: text === '' ? undefined : text }) })
+  const search = (text: string | undefined): void => void navigate({ to: '.', replace: true, search: (before) => ({ ...before, q: text }) })
   const changed = settings.data?.settings.filter(isChanged).length ?? 0
   return (
-    <Section
-      title="Settings in force"
-      actions={<SearchField label="Search the settings" value={q} onChange={(event) => search(event.target.value)} />}
-    >
+    <Section title="Settings in force" actions={<SearchText label="Search the settings" text={q} onType={search} />}>
       <p className="min-h-5 text-soft [overflow-wrap:anywhere]">
         {settings.data !== undefined &&
           `${plural(settings.data.settings.length, 'setting')} of the controller ${settings.data.controller}, ${changed} other than the default. They are read at its start: flag, then environment, then file.`}

@@ -2,9 +2,7 @@ import { keyRoutes, type KeyView } from '@muster/protocol'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { call } from '../../api/client.ts'
 import { keysQuery } from '../../api/queries.ts'
-import { Button } from '../../components/button.tsx'
-import { Dialog } from '../../components/dialog.tsx'
-import { Failed } from '../../components/loaded.tsx'
+import { ConfirmSheet } from '../../components/confirm-sheet.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { When } from '../../components/time.tsx'
 
@@ -20,18 +18,15 @@ export function RevokeKeySheet({ revoked, onClose }: { readonly revoked: KeyView
     },
   })
   return (
-    <Dialog
+    <ConfirmSheet
       title={`Revoke the key ${revoked.name}?`}
-      place="sheet"
+      act="Revoke the key"
+      look="danger"
+      keep="Keep it"
+      refused="It is not revoked."
+      doing={revoke}
+      onConfirm={() => revoke.mutate()}
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Keep it</Button>
-          <Button look="danger" isBusy={revoke.isPending} onClick={() => revoke.mutate()}>
-            Revoke the key
-          </Button>
-        </>
-      }
     >
       <p>
         Within two seconds whoever uses it is refused, on every controller
@@ -48,7 +43,6 @@ export function RevokeKeySheet({ revoked, onClose }: { readonly revoked: KeyView
         )}
         .
       </p>
-      {revoke.error !== null && <Failed title="It is not revoked." error={revoke.error} />}
-    </Dialog>
+    </ConfirmSheet>
   )
 }

@@ -7,7 +7,8 @@ import { statusQuery } from '../../api/queries.ts'
 import { CopyBlock } from '../../components/copy.tsx'
 import { Section } from '../../components/page.tsx'
 import { useNow } from '../../components/time.tsx'
-import { curlSample, isLoopback } from '../playground/code-samples.ts'
+import { isLoopback } from '../../format/loopback.ts'
+import { curlSample } from '../playground/code-samples.ts'
 import { chartHeight } from './chart-height.ts'
 
 // It brings the library that draws, which the first page shall not wait for.
