@@ -172,7 +172,8 @@ describe('models at the web page', { timeout: 120_000 }, () => {
     await sheet.getByText(/^1 replica on (one|two) ends; nothing is in flight\.$/).waitFor()
     await sheet.getByRole('button', { name: 'Leave it as it is' }).click()
     await sheet.waitFor({ state: 'detached' })
-    await page.goBack()
+    // Closing it was the step back: only forward leads to it again.
+    await page.goForward()
     await sheet.getByRole('button', { name: 'Unload doomed' }).click()
     await row.getByText('unloaded', { exact: true }).waitFor(isIn)
     await visitor.goto('/models?q=doomed&act=delete&model=doomed')

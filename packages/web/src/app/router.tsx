@@ -1,6 +1,7 @@
 // The addresses of the page. What is chosen, filtered and open is in them: back works, and a link can be shared.
 import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router'
 import { z } from 'zod'
+import { followTrail } from '../components/use-close.ts'
 import { FailedPage, NoSuchPage } from './dead-ends.tsx'
 import { Frame } from './frame.tsx'
 import { fetchAllPages, lazyRouteComponent } from './lazy-page.ts'
@@ -90,6 +91,7 @@ export function createAppRouter() {
     defaultErrorComponent: FailedPage,
     defaultNotFoundComponent: NoSuchPage,
   })
+  followTrail(router)
   const stop = router.subscribe('onRendered', () => {
     stop()
     fetchAllPages()

@@ -92,7 +92,8 @@ function optionsOf(latest: { readonly current: ChartProps }, element: HTMLElemen
   return {
     width: element.clientWidth,
     height,
-    padding: [8, 0, 0, 0],
+    // The last of the times has half of its width beyond the last of the values.
+    padding: [8, 18, 0, 0],
     legend: { show: true, live: true },
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_, __, high) => [0, Math.max(high, max, 1e-9) * 1.05] } },

@@ -1,5 +1,6 @@
 // Parts of a page, one at a time. Which one is in the address: they are links.
 import { Link } from '@tanstack/react-router'
+import { useLayoutEffect, useRef } from 'react'
 
 export interface Tab {
   readonly id: string
@@ -9,12 +10,22 @@ export interface Tab {
 
 /** Changes `tab` of the address, and nothing else of it. */
 export function Tabs({ tabs, chosen, label }: { readonly tabs: readonly Tab[]; readonly chosen: string; readonly label: string }) {
+  const bar = useRef<HTMLElement>(null)
+  // On a narrow screen they do not all fit: the chosen one is in sight.
+  useLayoutEffect(() => {
+    const link = [...(bar.current?.querySelectorAll('a') ?? [])].find(({ dataset }) => dataset['tab'] === chosen)
+    if (bar.current === null || link === undefined) return
+    const [from, to] = [link.offsetLeft - bar.current.offsetLeft, link.offsetLeft - bar.current.offsetLeft + link.offsetWidth]
+    if (to > bar.current.scrollLeft + bar.current.clientWidth) bar.current.scrollLeft = to - bar.current.clientWidth
+    else if (from < bar.current.scrollLeft) bar.current.scrollLeft = from
+  }, [chosen])
   return (
-    <nav aria-label={label} className="flex gap-4 overflow-x-auto border-b">
+    <nav ref={bar} aria-label={label} className="flex gap-4 overflow-x-auto border-b">
       {tabs.map(({ id, label: name, count }) => (
         <Link
           key={id}
           to="."
+          data-tab={id}
           search={(before) => ({ ...before, tab: id })}
           aria-current={id === chosen ? 'page' : undefined}
           className={`-mb-px border-b-2 px-0.5 py-1.5 whitespace-nowrap ${id === chosen ? 'border-ink text-ink' : 'border-transparent text-soft hover:text-ink'}`}

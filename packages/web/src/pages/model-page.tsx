@@ -8,6 +8,7 @@ import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { Tabs } from '../components/tabs.tsx'
 import { useNow } from '../components/time.tsx'
+import { useClose } from '../components/use-close.ts'
 import { ConfigTab } from '../features/models/config-tab.tsx'
 import { FilesTab } from '../features/models/files-tab.tsx'
 import { ModelFailure } from '../features/models/model-failure.tsx'
@@ -45,7 +46,7 @@ export function ModelPage() {
 
 function Model({ model }: { readonly model: ModelView }) {
   const { tab = 'replicas', act } = route.useSearch()
-  const navigate = route.useNavigate()
+  const close = useClose('act')
   const sentence = useSentence(model)
   const replicas = useQuery(modelReplicasQuery(model.name)).data
   const tabs = [
@@ -64,9 +65,7 @@ function Model({ model }: { readonly model: ModelView }) {
       {model.failure === null ? null : <ModelFailure model={model} failure={model.failure} />}
       <Tabs label={`Parts of ${model.name}`} tabs={tabs} chosen={tab} />
       <TabContent tab={tab} model={model} />
-      {(act === 'unload' || act === 'delete') && (
-        <ModelSheet model={model} act={act} onClose={() => void navigate({ search: (before) => ({ ...before, act: undefined }) })} />
-      )}
+      {(act === 'unload' || act === 'delete') && <ModelSheet model={model} act={act} onClose={close} />}
     </Page>
   )
 }
@@ -102,7 +101,7 @@ function Actions({ model }: { readonly model: ModelView }) {
   const isDown = model.state === 'unloaded' || model.state === 'failed'
   return (
     <>
-      <div className="flex min-w-28 items-center self-center text-[13px]">
+      <div className="flex basis-full items-center self-center text-[13px] sm:min-w-28 sm:basis-auto sm:justify-end">
         <ModelStateMark model={{ ...model, failure: null }} coming={useComing(model)} />
       </div>
       {isDown ? (

@@ -10,6 +10,7 @@ import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { SearchText } from '../components/search-text.tsx'
 import { Tabs } from '../components/tabs.tsx'
+import { useClose } from '../components/use-close.ts'
 import { GalleryTab } from '../features/models/gallery-tab.tsx'
 import { ModelSheet } from '../features/models/model-sheet.tsx'
 import { filterModels, modelsSentence } from '../features/models/model-words.ts'
@@ -106,14 +107,8 @@ const NoModels = () => (
 
 function Sheet({ models }: { readonly models: readonly ModelView[] }) {
   const { act, model: name } = route.useSearch()
-  const navigate = route.useNavigate()
+  const close = useClose('act', 'model')
   const model = models.find((each) => each.name === name)
   if (model === undefined || (act !== 'unload' && act !== 'delete')) return null
-  return (
-    <ModelSheet
-      model={model}
-      act={act}
-      onClose={() => void navigate({ search: (before) => ({ ...before, act: undefined, model: undefined }) })}
-    />
-  )
+  return <ModelSheet model={model} act={act} onClose={close} />
 }

@@ -29,7 +29,7 @@ export function NewModelPage() {
       <div className="flex flex-wrap items-center gap-2">
         <Button
           look="primary"
-          isBusy={create.isPending}
+          isBusy={create.isPending || create.isSuccess}
           disabled={name === null || isTaken}
           onClick={() => name !== null && create.mutate({ name, text })}
         >

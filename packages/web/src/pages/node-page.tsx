@@ -7,6 +7,7 @@ import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { Tabs } from '../components/tabs.tsx'
 import { useNow } from '../components/time.tsx'
+import { useClose } from '../components/use-close.ts'
 import { AskSheet, isAsked } from '../features/nodes/ask-sheet.tsx'
 import { ApproveButton, useNodeChange } from '../features/nodes/node-actions.tsx'
 import { NodeBackends } from '../features/nodes/node-backends.tsx'
@@ -47,14 +48,19 @@ export function NodePage() {
 function OneNode({ node }: { readonly node: NodeView }) {
   const { ask } = route.useSearch()
   const navigate = useNavigate()
-  const close = () => void navigate({ to: '/nodes/$id', params: { id: node.id }, search: (before) => ({ ...before, ask: undefined }) })
+  const close = useClose('ask')
   return (
     <Page title={node.name} sentence={<Sentence node={node} />} actions={<Actions node={node} />}>
       <NodeStatusMark node={node} />
       <ResourceCharts node={node} />
       <Parts node={node} />
       {isAsked(ask) && (
-        <AskSheet node={node} what={ask} onClose={close} onDone={ask === 'remove' ? () => void navigate({ to: '/nodes' }) : close} />
+        <AskSheet
+          node={node}
+          what={ask}
+          onClose={close}
+          onDone={ask === 'remove' ? () => void navigate({ to: '/nodes', replace: true }) : close}
+        />
       )}
     </Page>
   )

@@ -7,6 +7,7 @@ import { CopyBlock } from '../components/copy.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { useNow } from '../components/time.tsx'
+import { useClose } from '../components/use-close.ts'
 import { AddNodeSheet } from '../features/nodes/add-node-sheet.tsx'
 import { AskSheet, isAsked } from '../features/nodes/ask-sheet.tsx'
 import { filterNodes, isFiltered } from '../features/nodes/filter-nodes.ts'
@@ -20,16 +21,12 @@ export function NodesPage() {
   const nodes = useQuery(nodesQuery)
   const { add = false, ask, on, ...filter } = route.useSearch()
   const navigate = useNavigate()
-  const show = (change: { add?: boolean | undefined; ask?: undefined; on?: undefined }) =>
-    void navigate({ to: '/nodes', search: (before) => ({ ...before, ...change }) })
+  const showAdd = () => void navigate({ to: '/nodes', search: (before) => ({ ...before, add: true }) })
+  const close = useClose('add', 'ask', 'on')
   const asked = isAsked(ask) ? nodes.data?.find(({ id }) => id === on) : undefined
   return (
-    <Page
-      title="Nodes"
-      sentence={nodes.data && <Sentence nodes={nodes.data} />}
-      actions={<Button onClick={() => show({ add: true })}>Add a node</Button>}
-    >
-      <Loaded query={nodes} what="the nodes" empty={<NoNodes onAdd={() => show({ add: true })} />}>
+    <Page title="Nodes" sentence={nodes.data && <Sentence nodes={nodes.data} />} actions={<Button onClick={showAdd}>Add a node</Button>}>
+      <Loaded query={nodes} what="the nodes" empty={<NoNodes onAdd={showAdd} />}>
         {(all) => {
           const shown = filterNodes(all, filter)
           return (
@@ -40,8 +37,8 @@ export function NodesPage() {
           )
         }}
       </Loaded>
-      {add && <AddNodeSheet onClose={() => show({ add: undefined })} />}
-      {asked !== undefined && isAsked(ask) && <AskSheet node={asked} what={ask} onClose={() => show({ ask: undefined, on: undefined })} />}
+      {add && <AddNodeSheet onClose={close} />}
+      {asked !== undefined && isAsked(ask) && <AskSheet node={asked} what={ask} onClose={close} />}
     </Page>
   )
 }

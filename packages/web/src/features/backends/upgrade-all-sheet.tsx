@@ -119,7 +119,7 @@ function useBeginAll() {
       )
       // One can be followed here; of several the strip above tells.
       const op = first !== undefined && others.length === 0 ? { op: first.operation_id } : {}
-      await navigate({ to: '.', search: (before) => ({ ...before, wish: undefined, backend: undefined, ...op }) })
+      await navigate({ to: '.', replace: true, search: (before) => ({ ...before, wish: undefined, backend: undefined, ...op }) })
     },
   })
 }

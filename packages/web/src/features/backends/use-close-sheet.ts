@@ -1,8 +1,4 @@
-import { useNavigate } from '@tanstack/react-router'
-import { useCallback } from 'react'
+import { useClose } from '../../components/use-close.ts'
 
 /** A sheet is open because the address says so. */
-export function useCloseSheet(): () => void {
-  const navigate = useNavigate()
-  return useCallback(() => void navigate({ to: '.', search: (before) => ({ ...before, wish: undefined, backend: undefined }) }), [navigate])
-}
+export const useCloseSheet = (): (() => void) => useClose('wish', 'backend')

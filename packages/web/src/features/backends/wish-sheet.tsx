@@ -89,7 +89,7 @@ function useBegin() {
     mutationFn: ({ wish }: { wish: Wish; text: string }) => make(wish),
     onSuccess: async (id, { text }) => {
       tell('work', `${text}: begun.`)
-      await navigate({ to: '.', search: (before) => ({ ...before, wish: undefined, backend: undefined, op: id }) })
+      await navigate({ to: '.', replace: true, search: (before) => ({ ...before, wish: undefined, backend: undefined, op: id }) })
     },
   })
 }

@@ -9,6 +9,8 @@ export interface ConfigEditorProps {
 }
 
 const fewestLines = 16
+/** Whatever is longer scrolls by itself and has no numbers there: a browser takes minutes for a hundred thousand of them. */
+const mostNumbered = 2_000
 
 export function ConfigEditor({ text, validation, onChange }: ConfigEditorProps) {
   const id = useId()
@@ -23,7 +25,7 @@ export function ConfigEditor({ text, validation, onChange }: ConfigEditorProps) 
         className={`flex overflow-hidden rounded-md border bg-raised font-mono text-[13px] leading-5 ${problem === null ? '' : 'border-bad'}`}
       >
         <div aria-hidden className="shrink-0 border-r bg-sunken py-2 text-right text-soft select-none">
-          {Array.from({ length: count }, (_, index) => (
+          {Array.from({ length: Math.min(count, mostNumbered) }, (_, index) => (
             <div key={index} className={`pr-2 pl-1 ${problem?.line === index + 1 ? 'bg-bad text-paper' : ''}`}>
               <span className="inline-block w-3">{problem?.line === index + 1 ? '✕' : ''}</span>
               <span className="inline-block min-w-6">{index + 1}</span>
@@ -33,7 +35,7 @@ export function ConfigEditor({ text, validation, onChange }: ConfigEditorProps) 
         <textarea
           id={id}
           value={text}
-          rows={count}
+          rows={Math.min(count, mostNumbered)}
           wrap="off"
           spellCheck={false}
           autoCapitalize="off"
@@ -41,7 +43,7 @@ export function ConfigEditor({ text, validation, onChange }: ConfigEditorProps) 
           aria-invalid={problem !== null}
           aria-describedby={`${id}-said`}
           onChange={({ target }) => onChange(target.value)}
-          className="min-w-0 flex-1 resize-none overflow-x-auto overflow-y-hidden bg-raised px-3 py-2 leading-5 text-ink"
+          className={`min-w-0 flex-1 resize-none overflow-x-auto bg-raised ${count > mostNumbered ? 'overflow-y-auto' : 'overflow-y-hidden'} px-3 py-2 leading-5 text-ink`}
         />
       </div>
       {/* Its place is kept: what is below does not jump while somebody types. */}

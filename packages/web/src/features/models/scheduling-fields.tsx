@@ -14,7 +14,7 @@ const spreads = [
   { value: 'all', label: 'one on every node that fits' },
 ]
 const policies = [
-  { value: '', label: 'prefix (as nobody said otherwise)' },
+  { value: '', label: 'prefix (default)' },
   { value: 'prefix', label: 'prefix: conversations stay where their beginning is cached' },
   { value: 'least', label: 'least: the replica with the fewest requests' },
 ]

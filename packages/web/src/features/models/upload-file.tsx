@@ -24,7 +24,7 @@ export function UploadFile({ model }: { readonly model: ModelView }) {
         <input
           id={id}
           type="file"
-          className="max-w-full"
+          className="max-w-full text-soft file:mr-2 file:min-h-7 file:rounded-md file:border file:bg-raised file:px-2.5 file:py-0.5 file:text-ink hover:file:bg-sunken"
           onChange={({ target }) => {
             setFile(target.files?.[0] ?? null)
             setSent(0)

@@ -22,8 +22,8 @@ export function useModelAct(act: Act, { isSheet = false }: { readonly isSheet?: 
     mutationFn: asks[act],
     onSuccess: ({ operation_id: op }) =>
       act === 'delete'
-        ? void navigate({ to: '/models', search: { op } })
-        : void navigate({ to: '.', search: (before) => ({ ...before, act: undefined, model: undefined, op }) }),
+        ? void navigate({ to: '/models', replace: isSheet, search: { op } })
+        : void navigate({ to: '.', replace: isSheet, search: (before) => ({ ...before, act: undefined, model: undefined, op }) }),
     onError: (error) => !isSheet && tell('bad', error.message),
   })
 }

@@ -1,12 +1,13 @@
 // One operation above whatever page: `op` of the address.
 import { OperationId, type OperationView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { Link, useSearch } from '@tanstack/react-router'
 import { ApiFailure } from '../../api/client.ts'
 import { operationQuery } from '../../api/queries.ts'
 import { ShortId } from '../../components/copy.tsx'
 import { Dialog } from '../../components/dialog.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
+import { useClose } from '../../components/use-close.ts'
 import { plural } from '../../format/amounts.ts'
 import { Disclosure } from './disclosure.tsx'
 import { NodeProgressList } from './node-progress-list.tsx'
@@ -22,14 +23,9 @@ export function OperationDrawer() {
   return id.success ? <Known key={op} id={id.data} /> : <Unknown id={op} />
 }
 
-function useClose(): () => void {
-  const navigate = useNavigate()
-  return () => void navigate({ to: '.', search: (before) => ({ ...before, op: undefined }) })
-}
-
 function Known({ id }: { readonly id: OperationId }) {
   const query = useQuery(operationQuery(id))
-  const close = useClose()
+  const close = useClose('op')
   if (query.error instanceof ApiFailure && query.error.status === 404 && query.data === undefined) return <Unknown id={id} />
   return (
     <Dialog title={query.data === undefined ? 'Operation' : drawerTitle(query.data)} place="drawer" onClose={close}>
@@ -42,7 +38,7 @@ function Known({ id }: { readonly id: OperationId }) {
 
 function Unknown({ id }: { readonly id: string }) {
   return (
-    <Dialog title="No such operation" place="drawer" onClose={useClose()}>
+    <Dialog title="No such operation" place="drawer" onClose={useClose('op')}>
       <Empty title="Muster knows no such operation.">
         <p className="[overflow-wrap:anywhere]">
           <span className="font-mono">{id}</span> never was one, or it ended so long ago that it is forgotten (after 30 days, unless

@@ -97,7 +97,7 @@ const failedModels = ({ models }: FleetWorld): Attention[] =>
     .map(({ name, failure }) => ({
       key: `failed ${name}`,
       tone: 'bad',
-      text: `${name} failed to load: ${failure?.message ?? 'no reason is known'}${failure?.next_retry_at === null ? ' It is not tried again by itself.' : ''}`,
+      text: `${name} failed to load: ${(failure?.message ?? 'no reason is known').replace(/\.$/, '')}.${failure?.next_retry_at === null ? ' It is not tried again by itself.' : ''}`,
       remedy: { type: 'load', model: name },
     }))
 

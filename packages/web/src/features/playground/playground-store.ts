@@ -1,6 +1,7 @@
 // Holds the conversation of this page, and runs the question that is under way: it goes on when somebody looks at
 // another page meanwhile. The browser keeps it until the tab is closed.
 import { z } from 'zod'
+import { keep } from '../../components/kept.ts'
 import { askModel, now } from './ask-model.ts'
 import { Conversation, isBusy, messagesFor, noConversation, revive, step, type ConversationEvent } from './conversation.ts'
 import { noParameters, ParameterForm, readParameters } from './parameters.ts'
@@ -20,7 +21,7 @@ export class PlaygroundStore {
 
   constructor() {
     this.#state = readKept() ?? this.#state
-    addEventListener('pagehide', () => keep(this.#state))
+    addEventListener('pagehide', () => keepState(this.#state))
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -43,7 +44,7 @@ export class PlaygroundStore {
     const messages = messagesFor(conversation.turns, { system: form.system, question })
     const turn = this.#state.conversation.turns.at(-1)?.id ?? 0
     const deps = { signal: asking.signal, tell: this.#take, pause: (ms: number) => this.#pause(ms, asking.signal) }
-    void askModel({ turn, model, messages, parameters }, deps).finally(() => keep(this.#state))
+    void askModel({ turn, model, messages, parameters }, deps).finally(() => keepState(this.#state))
   }
 
   /** The connection ends, and with it what the backend does for it. */
@@ -97,17 +98,13 @@ export class PlaygroundStore {
   }
 }
 
-function keep(state: PlaygroundState): void {
+function keepState(state: PlaygroundState): void {
   const { turns } = state.conversation
   let chars = 0
   const first = turns.findLastIndex(
     ({ question, answer }) => (chars += question.length + ('text' in answer ? answer.text.length : 0)) > maxKeptChars,
   )
-  try {
-    sessionStorage.setItem(storageKey, JSON.stringify({ ...state, conversation: { turns: turns.slice(first + 1) } }))
-  } catch {
-    // A browser that keeps nothing for anybody: then it is gone with the page.
-  }
+  keep(storageKey, { ...state, conversation: { turns: turns.slice(first + 1) } })
 }
 
 function readKept(): PlaygroundState | null {

@@ -8,6 +8,7 @@ import { Empty, Loaded } from '../../components/loaded.tsx'
 import { Section } from '../../components/page.tsx'
 import { Pill } from '../../components/state-mark.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
+import { useClose } from '../../components/use-close.ts'
 import { GallerySheet } from './gallery-sheet.tsx'
 import { galleryOrigin, galleryState, type GalleryProblem } from './gallery-words.ts'
 import { RemoveGallerySheet } from './remove-gallery-sheet.tsx'
@@ -22,8 +23,8 @@ export function GalleriesTab() {
   }
   const { open } = useSearch({ from: '/settings' })
   const navigate = useNavigate()
-  const show = (sheet: string | undefined): void => void navigate({ to: '.', search: (before) => ({ ...before, open: sheet }) })
-  const close = (): void => show(undefined)
+  const show = (sheet: string): void => void navigate({ to: '.', search: (before) => ({ ...before, open: sheet }) })
+  const close = useClose('open')
   const shown = galleries.data?.find(({ name }) => open === `change-${name}` || open === `remove-${name}`)
   return (
     <>

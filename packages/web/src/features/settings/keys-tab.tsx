@@ -8,6 +8,7 @@ import { Loaded } from '../../components/loaded.tsx'
 import { Section } from '../../components/page.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
+import { useClose } from '../../components/use-close.ts'
 import { NewKeySheet } from './new-key-sheet.tsx'
 import { RevokeKeySheet } from './revoke-key-sheet.tsx'
 import { scopeWords } from './scope-words.ts'
@@ -17,7 +18,8 @@ export function KeysTab() {
   const keys = useQuery({ ...keysQuery, refetchOnMount: 'always' })
   const { open } = useSearch({ from: '/settings' })
   const navigate = useNavigate()
-  const show = (sheet: string | undefined): void => void navigate({ to: '.', search: (before) => ({ ...before, open: sheet }) })
+  const show = (sheet: string): void => void navigate({ to: '.', search: (before) => ({ ...before, open: sheet }) })
+  const close = useClose('open')
   const revoked = keys.data?.find(({ id }) => open === `revoke-${id}`)
   return (
     <Section
@@ -32,8 +34,8 @@ export function KeysTab() {
       <Loaded query={keys} what="the keys">
         {(all) => <KeyTable keys={all} onRevoke={(key) => show(`revoke-${key.id}`)} />}
       </Loaded>
-      {open === 'new-key' && <NewKeySheet onClose={() => show(undefined)} />}
-      {revoked !== undefined && <RevokeKeySheet key={revoked.id} revoked={revoked} onClose={() => show(undefined)} />}
+      {open === 'new-key' && <NewKeySheet onClose={close} />}
+      {revoked !== undefined && <RevokeKeySheet key={revoked.id} revoked={revoked} onClose={close} />}
     </Section>
   )
 }
