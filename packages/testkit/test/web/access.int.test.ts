@@ -44,6 +44,18 @@ describe('logging in', () => {
   })
 })
 
+describe('a login that has ended', () => {
+  it('is asked for again when something is refused for it', async () => {
+    await using visitor = await visitWeb(fleet, { path: '/settings' })
+    const { page, context } = visitor
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByRole('dialog').getByLabel('Name').fill('late')
+    await context.clearCookies()
+    await page.getByRole('dialog').getByRole('button', { name: 'Create the key' }).click()
+    await page.getByRole('heading', { name: 'Log in', exact: true }).waitFor()
+  })
+})
+
 describe('the settings', () => {
   it('make a key that is shown once, works, and no longer works when it is revoked', async () => {
     await using visitor = await visitWeb(fleet, { path: '/settings' })
@@ -201,6 +213,9 @@ describe('the frame', () => {
     const row = page.getByRole('row', { name: /one/ })
     await row.getByText('healthy', { exact: true }).first().waitFor()
     await page.evaluate('window.isSame = true')
+    // All pages are fetched once the first is there, while nothing else is to be done.
+    for (const name of ['playground', 'settings', 'overview'])
+      await page.waitForFunction(`performance.getEntriesByType('resource').some((file) => file.name.includes('/${name}-page'))`)
     first.process.kill('SIGKILL')
     await first.process.exited
     await page.getByText(/^reconnecting, \d+ s/).waitFor()

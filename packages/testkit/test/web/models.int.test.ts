@@ -153,8 +153,9 @@ describe('models at the web page', { timeout: 120_000 }, () => {
     const failure = page.getByRole('region', { name: 'Failure' })
     await failure.getByText('CUDA error: out of memory').waitFor(isIn)
     await failure.getByText(/Next try|The next try is due/).waitFor()
-    await fleet.putModel('broken')
     await failure.getByRole('button', { name: 'Try again now' }).click()
+    // Another revision is another try.
+    await fleet.putModel('broken')
     await page.getByText(/^1 of 1 replica ready on/).waitFor(isIn)
     expect(await failure.count()).toBe(0)
     expect(problems()).toEqual([])

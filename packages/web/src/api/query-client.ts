@@ -1,13 +1,19 @@
 // The one cache of what the server says. Nothing in it grows old by time: events keep it true, and whoever misses some
 // reads everything again.
-import { QueryClient } from '@tanstack/react-query'
-import { ApiFailure } from './client.ts'
+import { MutationCache, QueryClient } from '@tanstack/react-query'
+import { ApiFailure, isLoggedOut } from './client.ts'
+import { keys } from './keys.ts'
 
 const isWorthRepeating = (error: unknown): boolean =>
   error instanceof ApiFailure && (error.status === 0 || error.status === 429 || error.status >= 500)
 
 export function createQueryClient(): QueryClient {
-  return new QueryClient({
+  // Whoever was logged out meanwhile is told by the first thing that is refused: the frame asks who is there, and shows the login.
+  const mutationCache = new MutationCache({
+    onError: (error) => void (isLoggedOut(error) && client.invalidateQueries({ queryKey: keys.status })),
+  })
+  const client = new QueryClient({
+    mutationCache,
     defaultOptions: {
       queries: {
         staleTime: Infinity,
@@ -22,4 +28,5 @@ export function createQueryClient(): QueryClient {
       mutations: { networkMode: 'always' },
     },
   })
+  return client
 }

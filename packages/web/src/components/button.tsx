@@ -18,11 +18,19 @@ export interface ButtonProps extends ComponentProps<'button'> {
   readonly isBusy?: boolean
 }
 
-export function Button({ look = 'plain', isBusy = false, className = '', disabled, children, ...rest }: ButtonProps) {
+/** The second click of a double click comes before anything could be drawn as busy: what was asked for is asked for once. */
+const takesDoubleClicks = (look: ButtonProps['look'], type: ButtonProps['type']): boolean =>
+  type !== 'submit' && look !== 'primary' && look !== 'danger'
+
+export function Button({ look = 'plain', isBusy = false, className = '', disabled, onClick, children, ...rest }: ButtonProps) {
   return (
     <button
       type="button"
       {...rest}
+      onClick={(event) => {
+        if (event.detail > 1 && !takesDoubleClicks(look, rest.type)) event.preventDefault()
+        else onClick?.(event)
+      }}
       disabled={disabled === true || isBusy}
       aria-busy={isBusy}
       className={`${buttonClass(look)} disabled:opacity-60 ${className}`}
