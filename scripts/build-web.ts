@@ -4,5 +4,5 @@ import { buildPage } from '../packages/controller/src/page/page-build.ts'
 
 const root = join(import.meta.dirname, '..')
 const from = performance.now()
-const directory = await buildPage({ root, cache: join(root, '.cache', 'web') }, new AbortController().signal)
+const directory = await buildPage({ root, caches: [join(root, '.cache', 'web')] }, new AbortController().signal)
 console.log(`${directory.slice(root.length + 1)} after ${Math.round(performance.now() - from)} ms`)

@@ -8,7 +8,11 @@ import { build } from 'vite'
 const [directory] = process.argv.slice(2)
 if (directory === undefined) throw new Error('usage: node build.ts DIRECTORY')
 
-await build({ configFile: join(import.meta.dirname, 'vite.config.ts'), logLevel: 'warn', build: { outDir: directory } })
+// The configuration is read as it is: by default vite writes a compiled copy into node_modules, which may be somebody else's.
+await build({
+  ...{ configFile: join(import.meta.dirname, 'vite.config.ts'), configLoader: 'native', logLevel: 'warn' },
+  build: { outDir: directory },
+})
 for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
   if (entry.isFile()) await compress(join(entry.parentPath, entry.name))
 }

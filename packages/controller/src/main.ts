@@ -57,7 +57,10 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
 
   const store = createStore(database.db)
   const builtin = packOwn(deps)
-  const page = startPage({ root: ownRoot, cache: join(ownRoot, '.cache/web'), signal: stopping.signal, clock, log })
+  const page = startPage({
+    ...{ root: ownRoot, caches: [join(ownRoot, '.cache/web'), dataDir.path('web')] },
+    ...{ signal: stopping.signal, clock, log },
+  })
   const parts = assemble({ ...deps, connected, database, store, builtin, page, stopping: stopping.signal, url })
   // It answers before the database is ready: /healthz tells that the process lives, /readyz that it can work.
   address.serve(parts.http, log)

@@ -34,12 +34,13 @@ async function makeClone(source: string) {
     await write(path, '{}')
   await write('packages/web/public/mark.svg', '<svg/>')
   await write('packages/protocol/src/index.ts', 'export {}')
-  const deps = { root, cache: join(root, '.cache/web') }
+  const cache = join(root, '.cache/web')
+  const deps = { root, caches: [cache] }
   return {
-    ...{ deps, write },
+    ...{ deps, cache, write },
     build: (signal = new AbortController().signal) => buildPage(deps, signal),
     runs: async () => (await readFile(join(root, 'runs'), 'utf8').catch(() => '')).split('\n').length - 1,
-    builds: () => readdir(deps.cache),
+    builds: () => readdir(cache),
     [Symbol.asyncDispose]: () => directory.remove(),
   }
 }
@@ -103,8 +104,8 @@ it('a controller that stops does not wait for its page', async () => {
 it('the last three builds are kept, and what a killed build left behind is not', async () => {
   await using clone = await makeClone('0')
   const long = new Date(0)
-  await mkdir(join(clone.deps.cache, 'unfinished-old'), { recursive: true })
-  await utimes(join(clone.deps.cache, 'unfinished-old'), long, long)
+  await mkdir(join(clone.cache, 'unfinished-old'), { recursive: true })
+  await utimes(join(clone.cache, 'unfinished-old'), long, long)
   const made: string[] = []
   for (let round = 0; round < 4; round += 1) {
     await clone.write('packages/web/src/main.ts', String(round))
@@ -115,7 +116,19 @@ it('the last three builds are kept, and what a killed build left behind is not',
   }
   await clone.write('packages/web/src/main.ts', 'last')
   made.push(await clone.build())
-  expect((await clone.builds()).map((name) => join(clone.deps.cache, name)).toSorted()).toEqual(made.slice(-3).toSorted())
+  expect((await clone.builds()).map((name) => join(clone.cache, name)).toSorted()).toEqual(made.slice(-3).toSorted())
+})
+
+it('is built in the next place where the first can not be written to', async () => {
+  await using clone = await makeClone('one')
+  await clone.write('file', '')
+  const { signal } = new AbortController()
+  const caches = [join(clone.deps.root, 'file', 'web'), clone.cache]
+  const directory = await buildPage({ ...clone.deps, caches }, signal)
+  expect(directory.startsWith(clone.cache)).toBe(true)
+  expect(await pageIn(directory)).toBe('one')
+  const nowhere = buildPage({ ...clone.deps, caches: caches.slice(0, 1) }, signal)
+  await expect(nowhere).rejects.toThrow('ENOTDIR')
 })
 
 it('a build that is under way is not forgotten by others that end meanwhile', async () => {

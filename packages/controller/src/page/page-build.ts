@@ -1,5 +1,5 @@
-// The web page as files. It is built once for all controllers of a clone (.cache/web, by what goes in), in a process of
-// its own and after the start, which it would hold up.
+// The web page as files. It is built once for all controllers of a clone (.cache/web, by what goes in), or in the data
+// directory where the clone can't be written to; in a process of its own and after the start, which it would hold up.
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
@@ -10,7 +10,8 @@ import { errorCode, newId } from '@muster/host'
 export interface PageBuildDeps {
   /** The clone: packages/web and packages/protocol are below it. */
   readonly root: string
-  readonly cache: string
+  /** Where builds are; it is built in the first that can be written to. A clone may belong to somebody else. */
+  readonly caches: readonly string[]
 }
 
 /** Older builds that are kept: a controller of the version before may still serve one. */
@@ -19,15 +20,38 @@ const unfinishedPrefix = 'unfinished-'
 const longestBuildMs = 600_000
 
 /** Where the page is, built now unless it was before. */
-export async function buildPage({ root, cache }: PageBuildDeps, signal: AbortSignal): Promise<string> {
-  const directory = join(cache, await hashSources(root))
-  if (await isThere(directory)) {
+export async function buildPage({ root, caches }: PageBuildDeps, signal: AbortSignal): Promise<string> {
+  const name = await hashSources(root)
+  for (const cache of caches) {
+    const directory = join(cache, name)
+    if (!(await isThere(directory))) continue
     // Used last: others forget those that are not.
     await utimes(directory, new Date(), new Date()).catch(() => undefined)
     return directory
   }
-  await mkdir(cache, { recursive: true })
-  const unfinished = join(cache, `${unfinishedPrefix}${newId()}`)
+  const problems: unknown[] = []
+  for (const cache of caches) {
+    const unfinished = join(cache, `${unfinishedPrefix}${newId()}`)
+    try {
+      await mkdir(unfinished, { recursive: true })
+    } catch (error) {
+      problems.push(error)
+      continue
+    }
+    return await buildIn(cache, { root, name, unfinished, signal })
+  }
+  throw explain(problems.at(-1))
+}
+
+interface Build {
+  readonly root: string
+  readonly name: string
+  readonly unfinished: string
+  readonly signal: AbortSignal
+}
+
+async function buildIn(cache: string, { root, name, unfinished, signal }: Build): Promise<string> {
+  const directory = join(cache, name)
   try {
     await promisify(execFile)(process.execPath, [join(root, 'packages/web/build.ts'), unfinished], { signal })
     await rename(unfinished, directory)

@@ -20,8 +20,9 @@ export function startPage({ signal, clock, log, ...deps }: StartPageDeps): () =>
         page = { state: 'built', files: await readPageFiles(await buildPage(deps, signal)) }
       } catch (error) {
         if (signal.aborted) return
-        log.error('there is no web page', { error })
-        page = { state: 'failed', message: error instanceof Error ? error.message : String(error) }
+        const message = error instanceof Error ? error.message : String(error)
+        if (page.state !== 'failed' || page.message !== message) log.error('there is no web page', { error })
+        page = { state: 'failed', message }
         await clock.sleep(againAfterMs, signal).catch(() => undefined)
       }
     }

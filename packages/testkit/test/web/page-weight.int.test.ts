@@ -13,7 +13,7 @@ interface Weight {
 }
 
 it('the first page weighs less than 250 kB', async () => {
-  const directory = await buildPage({ root, cache: join(root, '.cache/web') }, AbortSignal.timeout(60_000))
+  const directory = await buildPage({ root, caches: [join(root, '.cache/web')] }, AbortSignal.timeout(60_000))
   const files = await loadedAtOnce(directory)
   const first = await Promise.all(files.map((file) => weigh(directory, file)))
   const all = (await readdir(join(directory, 'assets'))).filter((name) => /\.(js|css)$/.test(name)).map((name) => `/assets/${name}`)
