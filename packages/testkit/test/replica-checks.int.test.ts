@@ -1,4 +1,5 @@
 // New replicas that come up while others serve: asked something small first, by one controller at a time.
+import { newId } from '@muster/host'
 import { waitFor } from '@muster/testkit'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'
@@ -33,6 +34,9 @@ function gate(answer: Behave): { behave: Behave; open: () => void } {
 }
 const wrong = (status: number, message: string): Behave => answerJson({ error: { message } }, status)
 
+/** The same one would always go to the same replica. */
+const another = (): object => ({ messages: [{ role: 'user', content: newId() }] })
+
 /** How it behaves is said before it is there to be asked. */
 async function addDue(behave: Behave): Promise<string> {
   fresh.behaveUnlessTold(behave)
@@ -50,7 +54,7 @@ describe('a new replica', () => {
     expect([asked?.path, JSON.parse(asked?.body ?? '')]).toMatchObject(['/v1/chat/completions', { model: 'm', max_tokens: 4 }])
     held.open()
     await untilChecked(id, 'passed')
-    await waitFor(async () => (await world.chat('m')).ok && fresh.requests.length > 1, { what: 'it to get requests' })
+    await waitFor(async () => (await world.chat('m', another())).ok && fresh.requests.length > 1, { what: 'it to get requests' })
     expect(await checkedOf(id)).toEqual({ checked: 'passed', state: 'ready', check_holder: null })
   })
 
@@ -104,7 +108,9 @@ describe('a new replica', () => {
     expect((await checkedOf(id))['check_holder']).not.toBe(first)
     held.open()
     await untilChecked(id, 'passed')
-    await waitFor(async () => (await world.chat('m', {}, { at: second })).ok && fresh.requests.length > 2, { what: 'it to get requests' })
+    await waitFor(async () => (await world.chat('m', another(), { at: second })).ok && fresh.requests.length > 2, {
+      what: 'it to get requests',
+    })
   }, 60_000)
 
   it('is asked by one of two controllers', async () => {
