@@ -53,6 +53,7 @@ describe('a login that has ended', () => {
     await context.clearCookies()
     await page.getByRole('dialog').getByRole('button', { name: 'Create the key' }).click()
     await page.getByRole('heading', { name: 'Log in', exact: true }).waitFor()
+    expect(await page.getByLabel('Admin key').count()).toBe(1)
   })
 })
 
