@@ -1,6 +1,16 @@
 // The parts of a controller, put together. Everything is made here and handed on; nothing below reaches for it.
 import type { LocalHub } from '@muster/bus'
-import { createRequestVerifier, newId, version, type Clock, type DataDir, type ExplainedSetting, type Log } from '@muster/host'
+import {
+  type Clock,
+  createRequestVerifier,
+  type DataDir,
+  type ExplainedSetting,
+  type Log,
+  newId,
+  noStep,
+  type Step,
+  version,
+} from '@muster/host'
 import { createFailureLimit } from './auth/failure-limit.ts'
 import { isOpenTo } from './auth/may.ts'
 import { isLoopbackHost } from './auth/origin.ts'
@@ -53,7 +63,6 @@ import type { PageState } from './page/page-files.ts'
 import { createRollouts } from './rollouts/loop.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import { createScaleLoop } from './scaling/scale-loop.ts'
-import { noStep, type Step } from './step.ts'
 import { createStatsReader } from './stats/stats-reader.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'

@@ -5,7 +5,7 @@ import { dirname, join, resolve, sep } from 'node:path'
 import { FleetError } from '@muster/protocol'
 import { systemClock, type Clock } from './clock.ts'
 import { errorCode } from './error-code.ts'
-import { takeRoleLock } from './role-lock.ts'
+import { acquireRoleLock } from './role-lock.ts'
 import { Secret } from './secret.ts'
 import { isTemporary, writeFileAtomic } from './write-file-atomic.ts'
 
@@ -48,7 +48,7 @@ export async function openDataDir({ path: given, role, clock = systemClock, sign
   const locks = join(root, 'locks')
   await mkdir(locks, { recursive: true, mode: 0o700 })
   for (const directory of [root, locks]) await removeLeftovers(directory, clock.now())
-  const lock = await takeRoleLock({ directory: locks, role, clock, ...(signal === undefined ? {} : { signal }) })
+  const lock = await acquireRoleLock({ directory: locks, role, clock, ...(signal === undefined ? {} : { signal }) })
   if (!lock.held) {
     const holder = lock.holderPid === null ? 'another process' : `process ${lock.holderPid}`
     throw refusal(

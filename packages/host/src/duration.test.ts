@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { formatDuration, parseDuration } from './duration.ts'
+import { formatSettingDuration, parseDuration } from './duration.ts'
 
 describe('parseDuration', () => {
   it.each([
@@ -46,10 +46,10 @@ describe('formatDuration', () => {
     [900_000, '15m'],
     [86_400_000, '1d'],
   ])('writes %d ms as %s', (ms, text) => {
-    expect(formatDuration(ms)).toBe(text)
+    expect(formatSettingDuration(ms)).toBe(text)
   })
 
   it('writes what parseDuration reads back', () => {
-    fc.assert(fc.property(fc.integer({ min: 0, max: 36_500 * 86_400_000 }), (ms) => parseDuration(formatDuration(ms)) === ms))
+    fc.assert(fc.property(fc.integer({ min: 0, max: 36_500 * 86_400_000 }), (ms) => parseDuration(formatSettingDuration(ms)) === ms))
   })
 })

@@ -21,7 +21,7 @@ export function parseDuration(text: string): number {
 }
 
 /** In the largest unit that leaves nothing over, so that `parseDuration` gives the same again. */
-export function formatDuration(ms: number): string {
+export function formatSettingDuration(ms: number): string {
   if (ms === 0) return '0s'
   for (const [unit, size] of Object.entries(unitMs)) if (ms % size === 0) return `${ms / size}${unit}`
   return `${ms}ms`

@@ -25,7 +25,7 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return now !== null && now.started === identity.started && now.boot === identity.boot
 }
 
-export function ownIdentity(): ProcessIdentity {
+export function identifySelf(): ProcessIdentity {
   const own = identifyProcess(process.pid)
   if (own === null) throw new Error(`can't read the start time of process ${process.pid}`)
   return own

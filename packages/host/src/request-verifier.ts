@@ -15,12 +15,14 @@ export interface SignedRequest {
   readonly now: Date
 }
 
-export type Verified =
+export type VerificationResult =
   | { ok: true; publicKey: PublicKey; signedAt: Date }
   | { ok: false; code: 'bad_signature' | 'clock_skew'; message: string }
 
 /** The signature is judged before the time, so that only the owner of a key learns how far its clock is off. */
-export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: number } = {}): (request: SignedRequest) => Verified {
+export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: number } = {}): (
+  request: SignedRequest,
+) => VerificationResult {
   const keyOf = createKeyCache(maxKeys)
   return ({ method, path, body, headers, now }) => {
     const [key, timestamp, signature] = [
@@ -46,7 +48,7 @@ export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: n
 
 const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i
 
-function judgeTime(timestamp: string, now: Date, publicKey: PublicKey): Verified {
+function judgeTime(timestamp: string, now: Date, publicKey: PublicKey): VerificationResult {
   const signedAt = rfc3339.test(timestamp) ? Date.parse(timestamp) : Number.NaN
   if (Number.isNaN(signedAt)) return bad(`${signatureHeaders.timestamp} is not an RFC 3339 time`)
   if (Math.abs(signedAt - now.getTime()) <= maxClockSkewMs) return { ok: true, publicKey, signedAt: new Date(signedAt) }
@@ -57,7 +59,7 @@ function judgeTime(timestamp: string, now: Date, publicKey: PublicKey): Verified
   }
 }
 
-function bad(message: string): Verified {
+function bad(message: string): VerificationResult {
   return { ok: false, code: 'bad_signature', message }
 }
 

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Clock } from './clock.ts'
-import { identifyProcess, ownIdentity, type ProcessIdentity } from './process-identity.ts'
-import { takeRoleLock } from './role-lock.ts'
+import { identifyProcess, identifySelf, type ProcessIdentity } from './process-identity.ts'
+import { acquireRoleLock } from './role-lock.ts'
 
 let directory: string
 let child: ChildProcess | undefined
@@ -39,7 +39,7 @@ function fakeClock(onSleep: () => Promise<void> | void = () => {}) {
   return { clock, slept: () => ms }
 }
 
-const take = (clock: Clock, signal?: AbortSignal) => takeRoleLock({ directory, role: 'worker', clock, ...(signal && { signal }) })
+const take = (clock: Clock, signal?: AbortSignal) => acquireRoleLock({ directory, role: 'worker', clock, ...(signal && { signal }) })
 const claim = (text: string, name = 'worker.other.json') => writeFile(join(directory, name), text)
 const claimOf = (identity: ProcessIdentity | null) => claim(JSON.stringify(identity))
 
@@ -57,7 +57,7 @@ describe('takes the lock', () => {
     expect(lock.held).toBe(true)
     const [name = ''] = await readdir(directory)
     expect(name).toMatch(new RegExp(`^worker\\.${process.pid}-`))
-    expect(JSON.parse(await readFile(join(directory, name), 'utf8'))).toEqual(ownIdentity())
+    expect(JSON.parse(await readFile(join(directory, name), 'utf8'))).toEqual(identifySelf())
     if (lock.held) await lock.release()
     if (lock.held) await lock.release()
     expect(await readdir(directory)).toEqual([])
@@ -65,9 +65,9 @@ describe('takes the lock', () => {
   })
 
   it.each<[string, () => ProcessIdentity]>([
-    ['whose pid went to another process', () => ({ ...ownIdentity(), started: '1' })],
-    ['from before the last boot', () => ({ ...ownIdentity(), boot: 'other' })],
-    ['that has ended', () => ({ ...ownIdentity(), pid: 4_194_304 + 1 })],
+    ['whose pid went to another process', () => ({ ...identifySelf(), started: '1' })],
+    ['from before the last boot', () => ({ ...identifySelf(), boot: 'other' })],
+    ['that has ended', () => ({ ...identifySelf(), pid: 4_194_304 + 1 })],
   ])('from a process %s', async (_what, dead) => {
     await claimOf(dead())
     expect((await take(fakeClock().clock)).held).toBe(true)

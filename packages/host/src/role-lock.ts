@@ -9,7 +9,7 @@ import { link, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from './clock.ts'
 import { errorCode } from './error-code.ts'
-import { isAlive, ownIdentity, type ProcessIdentity } from './process-identity.ts'
+import { isAlive, identifySelf, type ProcessIdentity } from './process-identity.ts'
 import { temporaryName } from './write-file-atomic.ts'
 
 const patienceMs = 1000
@@ -27,8 +27,8 @@ export interface RoleLockOptions {
   readonly signal?: AbortSignal
 }
 
-export async function takeRoleLock({ directory, role, clock, signal }: RoleLockOptions): Promise<RoleLock> {
-  const own = ownIdentity()
+export async function acquireRoleLock({ directory, role, clock, signal }: RoleLockOptions): Promise<RoleLock> {
+  const own = identifySelf()
   const claim = join(directory, claimName(role, own))
   if (!(await putUp(claim, own))) return { held: false, holderPid: own.pid }
   const release = (): Promise<void> => rm(claim, { force: true })

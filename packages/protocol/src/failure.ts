@@ -1,7 +1,7 @@
 // The one shape of a failure that crosses a boundary: stored, sent and shown unchanged.
 // Decide on `code` and `retry`; `message` is for a person.
 import { z } from 'zod'
-import { storable } from './ids.ts'
+import { storableText } from './ids.ts'
 
 export const FailureCode = z.enum([
   'invalid',
@@ -24,7 +24,7 @@ export const Failure = z.object({
   /** The sender knows whether trying again can help; receivers do not guess. */
   retry: z.enum(['never', 'backoff']),
   /** What happened, to what, and what to do. */
-  message: storable(8192),
+  message: storableText(8192),
 })
 export type Failure = z.infer<typeof Failure>
 

@@ -39,4 +39,4 @@ export const refusedHeader = 'x-muster-refused'
  * `gone`: no such replica here. `draining`: takes nothing new. With both nothing was begun. `unreachable`: its process gave no
  * answer, and may have begun one. Nothing of an answer was sent, so another replica may be asked in all three cases.
  */
-export type Refused = 'gone' | 'draining' | 'unreachable'
+export type RefusalReason = 'gone' | 'draining' | 'unreachable'

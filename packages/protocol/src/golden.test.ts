@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { conversations } from './messages/catalogue.ts'
+import { messageCatalogue } from './messages/catalogue.ts'
 import { formatSubject, parseSubject } from './messages/define.ts'
 import type { Command, Topic } from './messages/define.ts'
 
@@ -40,7 +40,7 @@ function formsOf(schema: z.ZodType): z.ZodObject[] {
 
 /** Several conversations share one schema: what one of them never says, another shows. */
 function examplesOf(schema: z.ZodType): unknown[] {
-  return Object.entries(conversations).flatMap(([name, conversation]) => {
+  return Object.entries(messageCatalogue).flatMap(([name, conversation]) => {
     const parts: Part[] = conversation.kind === 'command' ? ['request', 'reply'] : ['message']
     return parts.filter((part) => schemaOf(conversation, part) === schema).flatMap((part) => read(name)[part] ?? [])
   })
@@ -48,10 +48,10 @@ function examplesOf(schema: z.ZodType): unknown[] {
 
 it('every conversation has its golden messages, and there are no others', () => {
   const files = readdirSync(folder).map((file) => file.replace(/\.json$/, ''))
-  expect(files.toSorted()).toEqual(Object.keys(conversations).toSorted())
+  expect(files.toSorted()).toEqual(Object.keys(messageCatalogue).toSorted())
 })
 
-describe.each(Object.entries(conversations))('%s', (name, conversation) => {
+describe.each(Object.entries(messageCatalogue))('%s', (name, conversation) => {
   const golden = read(name)
   const parts: Part[] = conversation.kind === 'command' ? ['request', 'reply'] : ['message']
 

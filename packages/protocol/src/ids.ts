@@ -4,7 +4,7 @@
 import { z } from 'zod'
 
 /** What others write and is kept as it is, but for what PostgreSQL can't keep: one text must not spoil a statement about many rows. */
-export const storable = (max: number) =>
+export const storableText = (max: number) =>
   z
     .string()
     .max(max)

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { chmod, chown, mkdir, mkdtemp, open, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { identifyProcess, isAlive, newId, newSecret, ownIdentity, type ProcessIdentity } from '@muster/host'
+import { identifyProcess, isAlive, newId, newSecret, identifySelf, type ProcessIdentity } from '@muster/host'
 import { Client } from 'pg'
 import { z } from 'zod'
 // By path: the controller's barrel would load the whole controller into every test run.
@@ -51,7 +51,7 @@ export async function startTestPostgres({
   await removeAbandoned()
   const dir = await mkdtemp(join(tmpdir(), prefix))
   await chmod(dir, 0o711)
-  await writeFile(join(dir, 'owner.json'), JSON.stringify(ownIdentity()))
+  await writeFile(join(dir, 'owner.json'), JSON.stringify(identifySelf()))
   const password = newSecret('test')
   await makeCluster({ dir, version, password })
 

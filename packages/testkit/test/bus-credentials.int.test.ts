@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connectNats, createNatsConfig, type Bus, type BusError } from '@muster/bus'
 import { nodeKeyFromSeed, silentLog, systemClock, type NodeKey } from '@muster/host'
-import { backendList, conversations, formatSubject, heartbeat, NodeId } from '@muster/protocol'
+import { backendList, messageCatalogue, formatSubject, heartbeat, NodeId } from '@muster/protocol'
 import {
   createNodeCaller,
   createProcesses,
@@ -125,7 +125,7 @@ describe('a NATS server with credentials', () => {
     }
     const granted = [...claims.nats.pub.allow, ...claims.nats.sub.allow]
     for (const subject of granted) expect(subject).toMatch(new RegExp(`^(nodes\\.${id}\\.|_INBOX_${id}\\.>$)`))
-    for (const conversation of Object.values(conversations)) {
+    for (const conversation of Object.values(messageCatalogue)) {
       expect(granted).toContain(formatSubject(conversation, { node: id, op: '*' }))
     }
     expect(claims.nats.resp.max).toBe(1)

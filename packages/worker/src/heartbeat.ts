@@ -1,6 +1,6 @@
 // The node's sign of life on the bus: at once when the bus is there (again), then at its interval.
 import type { Bus } from '@muster/bus'
-import { createWakeable, version, type Clock, type Log } from '@muster/host'
+import { createWakeTimer, version, type Clock, type Log } from '@muster/host'
 import { heartbeat, type Heartbeat, type Incarnation, type NodeId, type OperationId, type Resources } from '@muster/protocol'
 
 export type Activity = Readonly<{
@@ -33,7 +33,7 @@ export interface Beating {
 export function startHeartbeat(deps: HeartbeatDeps): Beating {
   const { bus, clock, log, intervalMs, random } = deps
   const stopping = new AbortController()
-  const wakeable = createWakeable(clock)
+  const wakeable = createWakeTimer(clock)
   const unlisten = bus.onConnection((connected) => connected && wakeable.wake())
 
   const beat = (): void => {

@@ -2,15 +2,15 @@
 // Answers need no grant of their own: a node may answer what it was asked (`allow_responses`), and each
 // party hears answers only below its own inbox. Nobody hears everything, so nobody can read or forge
 // what another was asked or answered.
-import { conversations, spokenByNodes, type NodeId } from '@muster/protocol'
+import { messageCatalogue, nodeTopics, type NodeId } from '@muster/protocol'
 
 export interface Permissions {
   readonly publish: readonly string[]
   readonly subscribe: readonly string[]
 }
 
-const isSpokenByNodes = (subject: string): boolean => spokenByNodes.some((topic) => topic.subject === subject)
-const subjects = Object.values(conversations).map((conversation) => conversation.subject)
+const isSpokenByNodes = (subject: string): boolean => nodeTopics.some((topic) => topic.subject === subject)
+const subjects = Object.values(messageCatalogue).map((conversation) => conversation.subject)
 const [fromNodes, toNodes] = [subjects.filter(isSpokenByNodes), subjects.filter((subject) => !isSpokenByNodes(subject))]
 
 /** `nodes.{node}.…` for one node, or any; every other parameter is any. */

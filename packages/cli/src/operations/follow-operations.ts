@@ -1,7 +1,7 @@
 // Follows operations until all of them are over. Events bring what changes; what counts is read with GET: at first,
 // whenever the stream begins anew, and now and then, so that no end is missed whatever happens to the stream or to
 // the controller behind it.
-import { type Clock, createWakeable, type Wakeable } from '@muster/host'
+import { type Clock, createWakeTimer, type WakeTimer } from '@muster/host'
 import { type OperationId, operationRoutes } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
@@ -27,7 +27,7 @@ export async function followOperations(deps: FollowDeps, following: Following): 
   const tracked = trackOperations(following, deps.view)
   const ended = new AbortController()
   const signal = AbortSignal.any([deps.signal, tracked.over, ended.signal])
-  const run: Run = { ...deps, signal, tracked, reading: createWakeable(deps.clock), isStreaming: false }
+  const run: Run = { ...deps, signal, tracked, reading: createWakeTimer(deps.clock), isStreaming: false }
   const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
   if (deps.signal.aborted || following.ids.length === 0) return tracked.seen
   const others = [listen(run), tick(run)]
@@ -44,7 +44,7 @@ export async function followOperations(deps: FollowDeps, following: Following): 
 
 interface Run extends FollowDeps {
   readonly tracked: TrackedOperations
-  readonly reading: Wakeable
+  readonly reading: WakeTimer
   isStreaming: boolean
 }
 

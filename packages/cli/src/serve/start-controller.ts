@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { access } from 'node:fs/promises'
 import type { LocalHub } from '@muster/bus'
 import type { Controller, ControllerSettings } from '@muster/controller'
-import { type Clock, type ExplainedSetting, type Log, openDataDir, type Secret, whileWanted } from '@muster/host'
+import { type Clock, type ExplainedSetting, type Log, openDataDir, type Secret, abortable } from '@muster/host'
 import type { SecretPlace } from './ready-message.ts'
 
 export interface ControllerStart {
@@ -36,7 +36,7 @@ export async function startControllerOn(
   const dataDir = stack.use(await openDataDir({ path, role: 'controller', clock: deps.clock, signal }))
   const controller = await startController({ ...deps, dataDir, signal })
   stack.defer(() => controller.stop())
-  const made = await whileWanted(controller.made, signal)
+  const made = await abortable(controller.made, signal)
   await controller.ready(signal)
   return { controller, dataDir: dataDir.root, made }
 }

@@ -1,6 +1,6 @@
 // Ends what is still open for somebody who may no longer be here: a revoked key, a browser that logged out or
 // whose session ran out. One question a second for all of them, whatever their number.
-import { createTrouble, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import type { AccessStore } from '../store/access.ts'
 import type { Principal } from './principal.ts'
 
@@ -11,7 +11,7 @@ export type PrincipalWatch = ReturnType<typeof createPrincipalWatch>
 
 export function createPrincipalWatch({ access, clock, log }: { access: AccessStore; clock: Clock; log: Log }) {
   const held = { keys: new Map<string, Set<() => void>>(), sessions: new Map<string, Set<() => void>>() }
-  const trouble = createTrouble({ what: 'who may still listen can not be read', clock, log })
+  const trouble = createFailureStreak({ what: 'who may still listen can not be read', clock, log })
 
   async function endRevoked(): Promise<void> {
     const asked = { keys: [...held.keys.keys()], sessions: [...held.sessions.keys()] }
@@ -41,7 +41,7 @@ export function createPrincipalWatch({ access, clock, log }: { access: AccessSto
       while (!signal.aborted) {
         await clock.sleep(askEveryMs, signal).catch(() => undefined)
         await endRevoked().then(
-          () => trouble.over(),
+          () => trouble.recovered(),
           (error: unknown) => trouble.failed({ error }),
         )
       }

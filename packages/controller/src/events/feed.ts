@@ -1,6 +1,6 @@
 // What changed, as it changes: one reader per controller, woken by the database, that tells everybody
 // who listens. A missed wake costs one poll, never a change.
-import { createTrouble, createWakeable, type Clock, type Log, type Trouble } from '@muster/host'
+import { createFailureStreak, createWakeTimer, type Clock, type Log, type FailureStreak } from '@muster/host'
 import type { Change, ChangeStore } from '../store/changes.ts'
 import { advance, startAt, type Checkpoints } from './checkpoint.ts'
 
@@ -29,8 +29,8 @@ export class ChangeFeed {
   readonly #followers = new Set<() => void>()
   /** Watchers by object: each of thousands of workers waits for news of itself. */
   readonly #watched = new Map<string, Set<() => void>>()
-  readonly #wakeable: ReturnType<typeof createWakeable>
-  readonly #trouble: Trouble
+  readonly #wakeable: ReturnType<typeof createWakeTimer>
+  readonly #trouble: FailureStreak
   #checkpoints: Checkpoints | null = null
   #newsAt = -Infinity
   /** What was told beyond the settled number, so that reading it again tells nothing twice. */
@@ -38,8 +38,8 @@ export class ChangeFeed {
 
   constructor(deps: { readonly changes: ChangeStore; readonly clock: Clock; readonly log: Log }) {
     this.#deps = deps
-    this.#wakeable = createWakeable(deps.clock)
-    this.#trouble = createTrouble({ what: 'changes can not be read', ...deps })
+    this.#wakeable = createWakeTimer(deps.clock)
+    this.#trouble = createFailureStreak({ what: 'changes can not be read', ...deps })
   }
 
   /** Null until the first read: nobody knows yet what there is to be missed. */
@@ -66,7 +66,7 @@ export class ChangeFeed {
    * between is then not missed.
    */
   watch(objects: readonly ObjectKey[]): ChangeWatch {
-    const wakeable = createWakeable(this.#deps.clock)
+    const wakeable = createWakeTimer(this.#deps.clock)
     const tell = (): void => wakeable.wake()
     for (const key of objects.map(keyOf)) this.#watched.set(key, (this.#watched.get(key) ?? new Set()).add(tell))
     return {
@@ -84,7 +84,7 @@ export class ChangeFeed {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.#read().then(
-        () => this.#trouble.over(),
+        () => this.#trouble.recovered(),
         (error: unknown) => this.#trouble.failed({ error }),
       )
       const isLively = this.#deps.clock.monotonic() - this.#newsAt < soonForMs

@@ -1,13 +1,12 @@
 // What all galleries of the cluster offer for backends, the built-in one first. Each is read on its own: one that can't be
 // read is a problem of its own, and the others still count.
 import { text } from 'node:stream/consumers'
-import type { Clock } from '@muster/host'
+import { type Clock, withDeadline } from '@muster/host'
 import { failureOf, type Digest, type Failure } from '@muster/protocol'
 import { createGalleryReader, type Gallery, type GalleryAddress, type Outbound } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { createSharedRun, type SharedRun } from '../shared-run.ts'
 import type { GalleryStore } from '../store/galleries.ts'
-import { within } from './within.ts'
 
 export interface CatalogueProblem {
   readonly gallery: string
@@ -43,7 +42,7 @@ export function createCatalogue({ galleries: store, builtin, outbound, stopping,
   const readOne = async ({ name, url }: GalleryAddress): Promise<ListedGallery | CatalogueProblem> => {
     const limit = { clock, ms: oneMayTakeMs, what: `reading the gallery ${name}`, signal: stopping }
     try {
-      return { ...(await within(limit, (signal) => read({ name, url }, signal))), url }
+      return { ...(await withDeadline(limit, (signal) => read({ name, url }, signal))), url }
     } catch (error) {
       return { gallery: name, url, failure: failureOf(error) }
     }

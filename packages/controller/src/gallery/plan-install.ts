@@ -1,5 +1,5 @@
 // What an install means on each node, as of now: one plan per node that it fits, a reason for each that it does not.
-import { whileWanted } from '@muster/host'
+import { abortable } from '@muster/host'
 import type { BackendName, InstallRequest } from '@muster/protocol'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { Catalogue, Offered } from './catalogue.ts'
@@ -47,7 +47,7 @@ async function fromGallery(
   let offered: Offered = await catalogue()
   const arrival = isOffered(offered, backend) ? null : ((await arrivalOf?.(backend)) ?? null)
   if (arrival !== null) {
-    await whileWanted(arrival, signal)
+    await abortable(arrival, signal)
     offered = await catalogue()
   }
   if (!isOffered(offered, backend)) throw unknownBackend(offered, backend)

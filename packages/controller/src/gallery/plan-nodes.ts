@@ -1,8 +1,8 @@
 // From an offer per node to a plan per node. Each source is asked once per platform, several at once; whatever goes wrong
 // does so here, before anything is queued.
+import { inLanes } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { platformOf, showPlatform, type Platform } from '@muster/source'
-import { inLanes } from '../in-lanes.ts'
 import type { Plan } from '../store/plan.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { NodeOffer } from './find-offer.ts'
@@ -55,7 +55,7 @@ async function askEach(resolve: ResolveSource, offers: readonly OfferedNode[], s
   const failing = new AbortController()
   const until = AbortSignal.any([signal, failing.signal])
   try {
-    const found = await inLanes([...questions], askAtOnce, async ([key, { source, platform }]): Promise<[string, Answer]> => {
+    const found = await inLanes([...questions], { atOnce: askAtOnce }, async ([key, { source, platform }]): Promise<[string, Answer]> => {
       return [key, await resolve(source, platform, until).catch(unfitOrThrow)]
     })
     return new Map(found)

@@ -1,7 +1,7 @@
 // From where a backend comes to what that is now for one platform: its digest and size. A tag is asked for once, here;
 // whoever fetches goes by the digest.
 import { buffer } from 'node:stream/consumers'
-import type { Clock } from '@muster/host'
+import { type Clock, withDeadline } from '@muster/host'
 import { Digest, FleetError, unreachable } from '@muster/protocol'
 import {
   chooseManifest,
@@ -15,7 +15,6 @@ import {
 } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { invalidSource, notOffered, toSourceError } from './source-error.ts'
-import { within } from './within.ts'
 
 export type Source = Readonly<{
   uri: string
@@ -43,7 +42,7 @@ const mayTakeMs = 20_000
 export function createResolveSource(deps: ResolveSourceDeps): ResolveSource {
   return async (source, platform, signal) => {
     try {
-      return await within({ clock: deps.clock, ms: mayTakeMs, what: `asking for ${source.uri}`, signal }, (until) =>
+      return await withDeadline({ clock: deps.clock, ms: mayTakeMs, what: `asking for ${source.uri}`, signal }, (until) =>
         resolve(deps, { source, platform, signal: until }),
       )
     } catch (error) {

@@ -1,5 +1,5 @@
 // The way of every request: limits → host → who → may → parse → handler → answer. No decisions of ours.
-import { newId, type Clock, type Log, type SignedRequest, type Verified } from '@muster/host'
+import { newId, type Clock, type Log, type SignedRequest, type VerificationResult } from '@muster/host'
 import { maxClockSkewMs, type Route } from '@muster/protocol'
 import type { HttpBindings } from '@hono/node-server'
 import { Hono, type Context } from 'hono'
@@ -12,7 +12,7 @@ import { errorBody, HttpError, invalidInput, starting, toHttpError } from './htt
 
 export interface AppDeps extends AuthorizeDeps {
   readonly endpoints: readonly Endpoint[]
-  readonly verifyRequest: (request: SignedRequest) => Verified
+  readonly verifyRequest: (request: SignedRequest) => VerificationResult
   /** False until the database is migrated: there is nothing to answer from yet. */
   readonly isStarted: () => boolean
   /** Ends what waits: long polls are answered, event streams closed. */

@@ -1,4 +1,5 @@
 // /api/backends: installing, upgrading and deleting. What is asked for becomes one transaction, or an error.
+import type { Step } from '@muster/host'
 import { backendRoutes as routes, unreachable, type BackendName, type OperationId, type OperationView } from '@muster/protocol'
 import { previewOf } from '../operations/dry-run.ts'
 import type { By, Wishes } from '../operations/submit.ts'
@@ -6,7 +7,6 @@ import type { Principal } from '../auth/principal.ts'
 import { nameOf } from '../auth/principal-name.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
-import type { Step } from '../step.ts'
 import { toFleetError } from '../store/translate-error.ts'
 import type { IdempotencyKey, Wish, WishStore } from '../store/wishes.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'

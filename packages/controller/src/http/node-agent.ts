@@ -1,5 +1,5 @@
 // /api/node: what workers say for themselves. Signed; no key.
-import { nodeAgentRoutes as routes, type Registered } from '@muster/protocol'
+import { nodeAgentRoutes as routes, type RegistrationReply } from '@muster/protocol'
 import type { FailureLimit } from '../auth/failure-limit.ts'
 import type { Membership } from '../nodes/membership.ts'
 import type { PulseLoop } from '../nodes/pulse-loop.ts'
@@ -79,7 +79,7 @@ export function nodeAgentEndpoints(deps: NodeAgentDeps): Endpoint[] {
 async function register(
   { membership, nodes, joinFailures }: NodeAgentDeps,
   call: Call<typeof routes.register>,
-): Promise<Answer<Registered>> {
+): Promise<Answer<RegistrationReply>> {
   const { key, signedAt } = signerOf(call)
   if (call.body.public_key !== key) {
     throw new HttpError(401, 'bad_signature', 'the public_key to register is not the key that signed the request')

@@ -1,5 +1,5 @@
 // When each model was last asked for, so that what nobody asks for can go. Written now and then, never while a request waits.
-import { createTrouble, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import { createInFlight } from '../routing/in-flight.ts'
 import type { RouteStore } from '../store/routes.ts'
 
@@ -19,14 +19,14 @@ export function createUsedMarks({ routes, idleMs, clock, log }: UsedMarksDeps) {
   const used = new Set<string>()
   const open = createInFlight()
   const everyMs = Math.max(Math.min(writeEveryMs, idleMs / writesPerIdle), leastPauseMs)
-  const trouble = createTrouble({ what: 'which models were used can not be written', clock, log })
+  const trouble = createFailureStreak({ what: 'which models were used can not be written', clock, log })
 
   async function write(): Promise<void> {
     // An answer may take longer than a model may be idle.
     const models = [...new Set([...used, ...open.ids()])]
     used.clear()
     await routes.markUsed(models).then(
-      () => trouble.over(),
+      () => trouble.recovered(),
       (error: unknown) => {
         for (const model of models) used.add(model)
         trouble.failed({ error })

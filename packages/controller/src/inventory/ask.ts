@@ -1,8 +1,7 @@
 // Asking nodes what they have, where nobody knows: several at once, each with its own limit, so that one that does not
 // answer costs the others nothing. Pending, offline and draining nodes and agents are never asked.
-import type { Clock } from '@muster/host'
+import { type Clock, inLanes } from '@muster/host'
 import type { NodeId } from '@muster/protocol'
-import { inLanes } from '../in-lanes.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import { askNode, type AskNodeDeps } from './ask-node.ts'
@@ -53,7 +52,7 @@ export function createInventoryAsker(deps: InventoryAskerDeps) {
       const asked = nodes.filter((node) => mayBeAsked(node) && !isLeftAlone(node))
       if (asked.length === 0) return []
       const askedAt = await inventories.now()
-      const answers = await inLanes(asked, askAtOnce, async (node) => ((await askAndRemember(node, askedAt)) ? [node.id] : []))
+      const answers = await inLanes(asked, { atOnce: askAtOnce }, async (node) => ((await askAndRemember(node, askedAt)) ? [node.id] : []))
       return answers.flat()
     },
   }

@@ -1,11 +1,10 @@
 // Whether newer builds are on offer: asked shortly after the start, now and then, after backend operations and on demand;
 // by one controller at a time, for all. It reads and resolves; only --auto-upgrade makes it wish for anything.
-import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import { type Clock, createFailureStreak, createWakeTimer, type Log, withDeadline } from '@muster/host'
 import { FleetError, type BackendName } from '@muster/protocol'
 import { z } from 'zod'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { ResolveSource } from '../gallery/resolve-source.ts'
-import { within } from '../gallery/within.ts'
 import { createSharedRun } from '../shared-run.ts'
 import type { AvailableStore } from '../store/available.ts'
 import type { DutyStore } from '../store/duties.ts'
@@ -54,13 +53,13 @@ export type UpgradeChecker = ReturnType<typeof createUpgradeChecker>
 
 export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
   const { duties, holder, stopping, clock, log, intervalMs } = deps
-  const wakeable = createWakeable(clock)
-  const trouble = createTrouble({ what: 'whether newer backends are on offer can not be found out', clock, log })
+  const wakeable = createWakeTimer(clock)
+  const trouble = createFailureStreak({ what: 'whether newer backends are on offer can not be found out', clock, log })
   const take = (unlessDoneWithinMs: number): Promise<boolean> => duties.take(checkDuty, { holder, leaseMs, unlessDoneWithinMs })
 
   const checkOnce = async (): Promise<void> => {
     try {
-      await within({ clock, ms: mayTakeMs, what: 'the check for newer backends', signal: stopping }, (signal) => check(deps, signal))
+      await withDeadline({ clock, ms: mayTakeMs, what: 'the check for newer backends', signal: stopping }, (signal) => check(deps, signal))
     } catch (error) {
       await duties.release(checkDuty, holder).catch(() => undefined)
       throw error
@@ -90,7 +89,7 @@ export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
         if (isWoken) wokenAt = clock.monotonic()
         const due = isWoken ? checkInTurn() : take(Math.min(intervalMs / 2, 60_000)).then((isOurs) => (isOurs ? checkOnce() : undefined))
         await due.then(
-          () => trouble.over(),
+          () => trouble.recovered(),
           (error: unknown) => signal.aborted || trouble.failed({ error }),
         )
       }

@@ -1,11 +1,11 @@
 // What galleries and registries offer now for everything that is installed somewhere: once per backend and kind of node.
+import { inLanes } from '@muster/host'
 import { failureOf, type BackendName } from '@muster/protocol'
 import { platformOf, type Platform } from '@muster/source'
 import type { Offered } from '../gallery/catalogue.ts'
 import { findOffer, isOffered } from '../gallery/find-offer.ts'
 import { offerOfRecord } from '../gallery/plan-upgrade.ts'
 import type { ResolveSource, Source } from '../gallery/resolve-source.ts'
-import { inLanes } from '../in-lanes.ts'
 import type { AvailableBackend } from '../store/available.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import { installedOf, kindOfNode } from './installed.ts'
@@ -35,7 +35,7 @@ export async function findAvailable(
     return answer
   }
   const found: AvailableBackend[] = []
-  await inLanes(questions, askAtOnce, async (question) => {
+  await inLanes(questions, { atOnce: askAtOnce }, async (question) => {
     const { backend, concrete, kind, version, source } = question
     try {
       const { digest } = await ask(question)

@@ -1,9 +1,8 @@
 // What nodes say of their own accord about what they have installed: kept until the database has it, the newest of each.
 // Every controller hears it; the first to write it draws the conclusions.
 import type { Bus } from '@muster/bus'
-import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import { type Clock, createFailureStreak, createWakeTimer, inLanes, type Log } from '@muster/host'
 import { nodeEvents, type BackendList, type NodeEvent, type NodeId } from '@muster/protocol'
-import { inLanes } from '../in-lanes.ts'
 import type { InventoryStore } from '../store/inventory.ts'
 
 export type SettleByInventory = (nodeId: NodeId, list: BackendList) => Promise<void>
@@ -28,8 +27,8 @@ const mostWaiting = 10_000
 export function createInventoryListener({ bus, inventories, settleByInventory, clock, log }: InventoryListenerDeps) {
   // By node and process: what a wrong process says in a node's name must not push out what the right one said.
   const waiting = new Map<string, Waiting>()
-  const news = createWakeable(clock)
-  const trouble = createTrouble({ what: 'inventories can not be recorded, and are kept', clock, log })
+  const news = createWakeTimer(clock)
+  const trouble = createFailureStreak({ what: 'inventories can not be recorded, and are kept', clock, log })
 
   const hear = (node: NodeId, said: NodeEvent): void => {
     if (said.type !== 'inventory') return
@@ -55,8 +54,8 @@ export function createInventoryListener({ bus, inventories, settleByInventory, c
     async run(signal: AbortSignal): Promise<void> {
       const subscription = bus.subscribe(nodeEvents, { node: '*' }, (event, { node }) => hear(node, event))
       while (!signal.aborted) {
-        await inLanes([...waiting], writeAtOnce, write).then(
-          () => trouble.over(),
+        await inLanes([...waiting], { atOnce: writeAtOnce }, write).then(
+          () => trouble.recovered(),
           (error: unknown) => trouble.failed({ error, waiting: waiting.size }),
         )
         await news.pause(waiting.size > 0 ? retryMs : 60_000, signal).catch(() => false)

@@ -1,6 +1,6 @@
 // Carries out what was decided about a claimed load, within its lease: chooses a node, wishes for the backend there, sends
 // the command, or asks how it goes. Whatever it does may have been done before by somebody who is gone.
-import { newId, type Clock, type Log } from '@muster/host'
+import { type Clock, type Log, newId, type Step } from '@muster/host'
 import { BusError, type Bus } from '@muster/bus'
 import {
   failureOf,
@@ -28,7 +28,6 @@ import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
-import type { Step } from '../step.ts'
 import type { Advance } from './advance.ts'
 import type { Demands } from './demands.ts'
 import {

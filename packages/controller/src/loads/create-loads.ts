@@ -1,6 +1,6 @@
 // The parts that bring models up and look after their processes, put together.
 import type { Bus } from '@muster/bus'
-import type { Clock, Log } from '@muster/host'
+import type { Clock, Log, Step } from '@muster/host'
 import {
   FailureCode,
   type BackendName,
@@ -19,7 +19,6 @@ import { createReplicaListener } from '../replicas/listen.ts'
 import { viewReplica } from '../replicas/view.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'
 import type { ControllerSettings } from '../settings.ts'
-import type { Step } from '../step.ts'
 import type { Store } from '../store/store.ts'
 import { createAdvance, type Taken } from './advance.ts'
 import { createApply } from './apply.ts'

@@ -1,6 +1,6 @@
 // The loop that brings models up: sees to it that wanted slots have a load and others have none, takes what is due one step
 // further, and looks after replicas that nobody holds. It remembers nothing between rounds; events only wake it.
-import type { Clock, Log } from '@muster/host'
+import { type Clock, createLoop, type Log, type Loop } from '@muster/host'
 import type { LoadEvent } from '@muster/protocol'
 import type { LoadRecord } from '../store/load-rows.ts'
 import type { Read } from '../store/intents.ts'
@@ -9,7 +9,6 @@ import type { Advance } from './advance.ts'
 import type { Apply } from './apply.ts'
 import type { Demands } from './demands.ts'
 import { decideSet, type SetDecision } from './wanted.ts'
-import { createRounds, type Rounds } from '../rounds.ts'
 
 export interface LoadLoopDeps {
   readonly loads: LoadStore
@@ -46,7 +45,7 @@ type Move = Readonly<{ record: LoadRecord; now: number; event: LoadEvent; among?
 
 export class LoadLoop {
   readonly #deps: LoadLoopDeps
-  readonly #rounds: Rounds
+  readonly #rounds: Loop
   readonly #running = new Set<Promise<void>>()
   #lookedAt = -Infinity
   #comparedAt = -Infinity
@@ -58,7 +57,7 @@ export class LoadLoop {
 
   constructor(deps: LoadLoopDeps) {
     this.#deps = deps
-    this.#rounds = createRounds({ what: 'models can not be brought up', ...deps })
+    this.#rounds = createLoop({ what: 'models can not be brought up', ...deps })
   }
 
   wake(): void {

@@ -17,7 +17,7 @@ const on = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief =>
   load({ nodeId, nodeName: nodeId, opId, state: 'starting', ...fields })
 const ready = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief => on(nodeId, { state: 'ready', ...fields })
 const job = (fields: Partial<Job> = {}): Job => ({
-  ...{ id: OperationId.parse('op-1'), kind: 'model.load', cancelAsked: false, replicas: 1 },
+  ...{ id: OperationId.parse('op-1'), kind: 'model.load', cancelRequested: false, replicas: 1 },
   model: { isHeld: false, askedReplicas: fields.replicas ?? 1, scheduling: { max_replicas: 0 } },
   ...{ loads: [], nodes: [], leftOn: [] },
   ...fields,
@@ -128,13 +128,13 @@ describe('S0.38 an install', () => {
     ],
     [
       'is done also when somebody called it off too late',
-      { cancelAsked: true, loads: [stage({ state: 'ready' })] },
+      { cancelRequested: true, loads: [stage({ state: 'ready' })] },
       { end: { outcome: 'succeeded', message: 'its files are on a' } },
     ],
-    ['has its worker told to stop', { cancelAsked: true, loads: [stage()] }, { callOff: { nodeId: a, opId } }],
+    ['has its worker told to stop', { cancelRequested: true, loads: [stage()] }, { callOff: { nodeId: a, opId } }],
     [
       'is over when no worker is at it',
-      { cancelAsked: true, loads: [stage({ state: 'failed', failure, nextAt: 'then' })] },
+      { cancelRequested: true, loads: [stage({ state: 'failed', failure, nextAt: 'then' })] },
       { end: { outcome: 'cancelled', message: 'cancelled' } },
     ],
     ['is over when the model is', { model: null, loads: [] }, { end: { outcome: 'cancelled', message: 'the model was deleted' } }],

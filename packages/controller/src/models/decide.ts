@@ -97,7 +97,7 @@ function decideInstall(job: Job): Verdict {
   const stage = job.loads.find(({ purpose }) => purpose === 'stage')
   const isDone = stage?.state === 'ready'
   if (isDone) return ended('succeeded', `its files are on ${stage.nodeName ?? 'a node that was removed'}`)
-  if (job.cancelAsked) return decideCancelled(stage)
+  if (job.cancelRequested) return decideCancelled(stage)
   if (stage === undefined) return ended('cancelled', 'its files are not fetched any more')
   const { state, failure, nextAt, fileName, currentBytes: current, totalBytes: total } = stage
   if (state === 'failed' && nextAt === null) return ended('failed', failure?.message ?? '')

@@ -1,7 +1,7 @@
 // Keeps what is shown of operations about models up to what is so, and deletes what is left of deleted models. It remembers
 // nothing between rounds; changes only wake it. Any controller may run it: each job is taken under a lock or a lease.
 import { BusError, type Bus } from '@muster/bus'
-import { createTrouble, createWakeable, type Clock, type Fields, type Log } from '@muster/host'
+import { type Clock, createFailureStreak, createWakeTimer, type Fields, inLanes, type Log } from '@muster/host'
 import {
   backoffMs,
   failureOf,
@@ -12,7 +12,6 @@ import {
   type Failure,
   type OperationId,
 } from '@muster/protocol'
-import { inLanes } from '../in-lanes.ts'
 import type { ModelJobStore, Verdict } from '../store/model-jobs.ts'
 import type { ModelRemovalStore, Removal } from '../store/model-removals.ts'
 import { decideJob } from './decide.ts'
@@ -43,8 +42,8 @@ const againInMs = 1_000
 
 export function createJobsLoop(deps: JobsLoopDeps) {
   const { jobs, removals, holder, intervalMs, clock, log } = deps
-  const wakeable = createWakeable(clock)
-  const trouble = createTrouble({ what: 'operations about models can not be followed', clock, log })
+  const wakeable = createWakeTimer(clock)
+  const trouble = createFailureStreak({ what: 'operations about models can not be followed', clock, log })
 
   const round = async (signal: AbortSignal): Promise<number> => {
     // One that always fails keeps no other from its turn.
@@ -52,10 +51,10 @@ export function createJobsLoop(deps: JobsLoopDeps) {
     const unlessFailed = async (work: Promise<void>, about: Fields): Promise<void> =>
       await work.catch((error: unknown) => void (signal.aborted || failed.push({ ...about, error })))
     const open = await jobs.open()
-    await inLanes(open, lanes, (id) => unlessFailed(advance(id, deps, signal), { operation: id }))
+    await inLanes(open, { atOnce: lanes }, (id) => unlessFailed(advance(id, deps, signal), { operation: id }))
     const due = await removals.claim({ holder, leaseMs, limit: lanes })
-    await inLanes(due, lanes, (removal) => unlessFailed(remove(removal, deps, signal), { operation: removal.operationId }))
-    if (failed[0] === undefined) trouble.over()
+    await inLanes(due, { atOnce: lanes }, (removal) => unlessFailed(remove(removal, deps, signal), { operation: removal.operationId }))
+    if (failed[0] === undefined) trouble.recovered()
     else trouble.failed({ ...failed[0], failed: failed.length })
     if (due.length === lanes) return 0
     const next = (await removals.nextDue()) ?? intervalMs
@@ -116,7 +115,7 @@ async function putOff(
   { failure, isCounted }: { failure: Failure; isCounted: boolean },
   { removals, retry, random }: JobsLoopDeps,
 ): Promise<void> {
-  const inMs = isCounted ? backoffMs(removal.attempts + 1, { ...retry, maxAttempts: Infinity }, random()) : againInMs
+  const inMs = isCounted ? backoffMs(removal.attempts + 1, retry, random()) : againInMs
   await removals.putOff(removal, { failure, inMs, isCounted })
 }
 

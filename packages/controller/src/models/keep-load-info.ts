@@ -1,6 +1,6 @@
 // Keeps what models were loaded with up to what is so. It remembers nothing: that a replica came up only wakes it. Serving
 // waits for none of it: what can't be saved now is saved later, and said once.
-import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, createWakeTimer, type Clock, type Log } from '@muster/host'
 import type { LoadInfoStore } from '../store/load-info.ts'
 
 export interface KeepLoadInfoDeps {
@@ -16,8 +16,8 @@ const idleMs = 10_000
 const breathMs = 100
 
 export function createKeepLoadInfo({ loadInfo, clock, log }: KeepLoadInfoDeps) {
-  const wakeable = createWakeable(clock)
-  const trouble = createTrouble({ what: 'what models were loaded with can not be saved; they serve all the same', clock, log })
+  const wakeable = createWakeTimer(clock)
+  const trouble = createFailureStreak({ what: 'what models were loaded with can not be saved; they serve all the same', clock, log })
   return {
     wake: (): void => wakeable.wake(),
     /** Until aborted. */
@@ -30,7 +30,7 @@ export function createKeepLoadInfo({ loadInfo, clock, log }: KeepLoadInfoDeps) {
             return false
           },
         )
-        if (isSaved) trouble.over()
+        if (isSaved) trouble.recovered()
         await (isSaved ? wakeable.pause(idleMs, signal).catch(() => false) : clock.sleep(againInMs, signal).catch(() => undefined))
         await clock.sleep(breathMs, signal).catch(() => undefined)
       }

@@ -1,7 +1,7 @@
 // What all galleries of the cluster offer for models, the built-in one first. Each is read on its own: one that can't be
 // read is a problem of its own, and the others still count.
 import { text } from 'node:stream/consumers'
-import type { Clock } from '@muster/host'
+import { type Clock, withDeadline } from '@muster/host'
 import {
   failureOf,
   FleetError,
@@ -13,7 +13,6 @@ import {
 } from '@muster/protocol'
 import { createModelGalleryReader, type GalleryAddress, type Outbound } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
-import { within } from '../gallery/within.ts'
 import { builtinGalleryName } from '../settings.ts'
 import { createSharedRun, type SharedRun } from '../shared-run.ts'
 import type { GalleryStore } from '../store/galleries.ts'
@@ -42,7 +41,7 @@ export function createModelCatalogue({ galleries: store, builtin, outbound, stop
   const readOne = async ({ name, url }: GalleryAddress): Promise<OfferedModels> => {
     const limit = { clock, ms: oneMayTakeMs, what: `reading the gallery ${name}`, signal: stopping }
     try {
-      const entries = await within(limit, (signal) => read({ name, url }, signal))
+      const entries = await withDeadline(limit, (signal) => read({ name, url }, signal))
       return { models: entries.map((entry) => ({ gallery: name, entry })), problems: [] }
     } catch (error) {
       return { models: [], problems: [{ gallery: name, failure: failureOf(error) }] }

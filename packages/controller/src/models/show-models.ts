@@ -1,5 +1,5 @@
 // Models as the API and the event stream show them, with the nodes that they could run on.
-import { selects, type ModelView, type Scheduling } from '@muster/protocol'
+import { matchesSelector, type ModelView, type Scheduling } from '@muster/protocol'
 import { effectiveLabels } from '../nodes/labels.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { ModelRecord, ModelStore } from '../store/models.ts'
@@ -26,5 +26,5 @@ export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'li
 /** For `replicas: all`: it gets one there. */
 export function mayRunOn(node: NodeRecord, { node_selector: selector }: Scheduling): boolean {
   if (node.nodeType === 'agent' || statusOf(node).status !== 'healthy') return false
-  return selector === undefined || selects(selector, effectiveLabels(node))
+  return selector === undefined || matchesSelector(selector, effectiveLabels(node))
 }

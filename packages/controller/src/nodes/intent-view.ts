@@ -1,5 +1,5 @@
 // A wish about one backend of a node, as the API shows it: also why it is not so yet. Pure.
-import { isOpen, openRowOf, presenceOf, type IntentView } from '@muster/protocol'
+import { isOpen, viewOpenIntent, presenceOf, type IntentView } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 
@@ -11,6 +11,6 @@ export function viewIntent({ intent, bytes, wishedAt }: IntentRecord, node: Node
     return { ...about, next_retry_at: null, finished_at: new Date(intent.finishedAt).toISOString(), message }
   }
   const presence = presenceOf({ ...node, approved: node.approvedAt !== null })
-  const { message, nextRetryAt } = openRowOf(intent, presence, bytes.percentage > 0)
+  const { message, nextRetryAt } = viewOpenIntent(intent, presence, bytes.percentage > 0)
   return { ...about, next_retry_at: nextRetryAt === null ? null : new Date(nextRetryAt).toISOString(), finished_at: null, message }
 }

@@ -3,7 +3,7 @@
 // Every controller hears every heartbeat (a queue group would lose those handed to a controller
 // that hangs); the database keeps the first to write it, so N controllers cost N statements, not N rows.
 import type { Bus, Subscription } from '@muster/bus'
-import { createTrouble, createWakeable, type Clock, type Log, type Trouble } from '@muster/host'
+import { createFailureStreak, createWakeTimer, type Clock, type Log, type FailureStreak } from '@muster/host'
 import { heartbeat, nodeEvents, type Heartbeat, type NodeId } from '@muster/protocol'
 import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
 import { attend, inattentive, mayJudge, type Attention } from './attention.ts'
@@ -45,14 +45,14 @@ export class PulseLoop {
   readonly #heard = new Map<NodeId, string>()
   /** Said by workers that leave; kept until the database has them. */
   readonly #goodbyes = new Map<NodeId, { incarnation: string; seq: number }>()
-  readonly #hurry: ReturnType<typeof createWakeable>
-  readonly #trouble: Trouble
+  readonly #hurry: ReturnType<typeof createWakeTimer>
+  readonly #trouble: FailureStreak
   #attention: Attention
 
   constructor(deps: PulseLoopDeps) {
     this.#deps = deps
-    this.#hurry = createWakeable(deps.clock)
-    this.#trouble = createTrouble({ what: 'heartbeats can not be recorded, and are kept', ...deps })
+    this.#hurry = createWakeTimer(deps.clock)
+    this.#trouble = createFailureStreak({ what: 'heartbeats can not be recorded, and are kept', ...deps })
     this.#attention = inattentive(deps.clock.monotonic())
   }
 
@@ -139,7 +139,7 @@ export class PulseLoop {
       const { nodeTimeoutMs } = silence
       if (mayJudge(this.#attention, { now: clock.monotonic(), nodeTimeoutMs })) await this.#judge(databaseNowMs)
       await this.#deps.probeUnproven(signal)
-      this.#trouble.over()
+      this.#trouble.recovered()
     } catch (error) {
       this.#trouble.failed({ error, waiting: reported.length })
       this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered, databaseNowMs: null }, limits)

@@ -1,6 +1,6 @@
 // How far operations were shown to be. A bar never goes back: not when a node turns out to have more to fetch than was
 // thought, not when a try fails and begins anew. What was shown is kept once a second, so that no controller shows less later.
-import { createTrouble, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import type { OperationId, OperationView } from '@muster/protocol'
 import type { OperationStore } from '../store/operations.ts'
 
@@ -17,14 +17,14 @@ type Bar = { progress: number; fileName: string; isKept: boolean; shownAt: numbe
 
 export function createBars({ operations, clock, log }: BarsDeps) {
   const bars = new Map<OperationId, Bar>()
-  const trouble = createTrouble({ what: 'how far operations are can not be stored', clock, log })
+  const trouble = createFailureStreak({ what: 'how far operations are can not be stored', clock, log })
 
   const keep = async (): Promise<void> => {
     const raised = [...bars].filter(([, bar]) => !bar.isKept)
     try {
       await operations.raiseProgress(raised.map(([id, { progress, fileName }]) => ({ id, progress, fileName })))
       for (const [, bar] of raised) bar.isKept = true
-      trouble.over()
+      trouble.recovered()
     } catch (error) {
       trouble.failed({ error, operations: raised.length })
     }

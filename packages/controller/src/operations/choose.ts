@@ -1,5 +1,5 @@
 // Which nodes a wish is about. Pure.
-import { selects, type BackendName, type NodeId, type Selector } from '@muster/protocol'
+import { matchesSelector, type BackendName, type NodeId, type Selector } from '@muster/protocol'
 import { effectiveLabels } from '../nodes/labels.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { NodeRecord } from '../store/nodes.ts'
@@ -16,7 +16,10 @@ export type Choice =
 export function chooseNodes(all: readonly NodeRecord[], { nodes, selector }: Wanted): Choice {
   if (nodes !== undefined) return chooseNamed(all, nodes)
   const eligible = all.filter((node) => whyNot(node) === null)
-  return { kind: 'chosen', nodes: selector === undefined ? eligible : eligible.filter((node) => selects(selector, effectiveLabels(node))) }
+  return {
+    kind: 'chosen',
+    nodes: selector === undefined ? eligible : eligible.filter((node) => matchesSelector(selector, effectiveLabels(node))),
+  }
 }
 
 function chooseNamed(all: readonly NodeRecord[], ids: readonly NodeId[]): Choice {

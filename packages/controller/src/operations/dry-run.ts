@@ -87,7 +87,7 @@ function rowOf(wish: Wish, node: WishedNode, { known, now, ring }: RowFacts): Op
       attempts: 0,
       lastFailure: null,
       isOverdue: false,
-      cancelAsked: false,
+      cancelRequested: false,
       state: 'waiting',
       nextAt: Date.parse(now),
       wasSent: false,

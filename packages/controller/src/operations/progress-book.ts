@@ -1,7 +1,7 @@
 // What workers say of their bytes while they work. Every controller hears every tick; here is the latest of each, for
 // showing at once, and once a second what is new is stored. A tick decides nothing: all of them may be lost.
 import type { Bus, Subscription } from '@muster/bus'
-import { createTrouble, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import { progress, type NodeId, type OperationId, type Progress } from '@muster/protocol'
 import type { BytesSeen } from '../store/intent-rows.ts'
 import type { IntentStore, ProgressTick } from '../store/intents.ts'
@@ -36,7 +36,7 @@ export interface ProgressBookDeps {
 export function createProgressBook({ bus, recordProgress, onTicks, clock, log }: ProgressBookDeps) {
   const pages = createPages()
   let news = new Map<string, TickKey>()
-  const trouble = createTrouble({ what: 'progress can not be stored', clock, log })
+  const trouble = createFailureStreak({ what: 'progress can not be stored', clock, log })
 
   const note = (message: Progress, { node, op }: { node: NodeId; op: OperationId }): void => {
     if (message.node_id !== node || message.op_id !== op) return
@@ -56,7 +56,7 @@ export function createProgressBook({ bus, recordProgress, onTicks, clock, log }:
         // Nobody asked for it, or it has come to its end.
         if (!open.has(keyOf(entry.tick))) pages.forget(entry.tick)
       }
-      trouble.over()
+      trouble.recovered()
     } catch (error) {
       trouble.failed({ error, ticks: fresh.length })
     }

@@ -30,7 +30,7 @@ function open(
   { how = result, bytes = {}, size = null, node = {}, since = 0, held = false, ring = null, plan: planned = {} }: Open = {},
 ): OperationNodeRecord {
   const about = { nodeId: NodeId.parse(name), backend: BackendName.parse('llama'), kind: 'install', generation: 1, epoch: 1, opId }
-  const intent = { ...about, attempts: 0, lastFailure: null, isOverdue: false, cancelAsked: false, ...how } as Intent
+  const intent = { ...about, attempts: 0, lastFailure: null, isOverdue: false, cancelRequested: false, ...how } as Intent
   const plan = { ...nothingToFetch, sizeBytes: size, ...planned }
   const record: IntentRecord = {
     intent,
@@ -250,7 +250,7 @@ describe('the whole', () => {
 })
 
 describe('an operation about a model', () => {
-  const job = { outcome: null, message: '', current: 0, total: 0, cancelAsked: false, isWaiting: false }
+  const job = { outcome: null, message: '', current: 0, total: 0, cancelRequested: false, isWaiting: false }
   const about = { kind: 'model.load' as const, backend: null, model: 'tiny' }
   const shownNode = (name: string, fields: object = {}): OperationNodeRecord => ({
     ...{ nodeId: name, nodeName: name, ring: null, status: 'shown', shown: 'queued', phase: null, fileName: '', nextRetryAt: null },
@@ -265,7 +265,7 @@ describe('an operation about a model', () => {
     expect(show({ kind: 'model.install', job: running, progress: 25 })).toMatchObject({
       ...{ kind: 'model.install', state: 'running', message: 'fetching', progress: 25, current_bytes: 50, total_bytes: 200, nodes: [] },
     })
-    expect(show({ job: { ...running, cancelAsked: true } })).toMatchObject({ state: 'running', message: 'cancelling' })
+    expect(show({ job: { ...running, cancelRequested: true } })).toMatchObject({ state: 'running', message: 'cancelling' })
     for (const outcome of ['succeeded', 'failed', 'cancelled'] as const)
       expect(show({ job: { ...job, outcome, message: 'why' }, progress: 25 })).toMatchObject({
         state: outcome,

@@ -1,10 +1,10 @@
 // An operation as the API shows it. Pure.
 import {
-  busyMessage,
+  stillInstallingMessage,
   FailureCode,
   isOpen,
   isSettled,
-  openRowOf,
+  viewOpenIntent,
   operationState,
   presenceOf,
   type NodeId,
@@ -78,7 +78,7 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
   if (!isOpen(intent)) throw new Error(`the row of ${intent.backend} on ${row.nodeId} is settled, its operation is not`)
   const { bytes, heardAt, isHeard } = bytesOf(row.record, heard)
   const node = presenceOf(row.node)
-  const { status, message: said, nextRetryAt } = openRowOf(intent, node, isHeard)
+  const { status, message: said, nextRetryAt } = viewOpenIntent(intent, node, isHeard)
   const message = said === '' ? stageOf(row) : said
   const total = bytes.total > 0 ? bytes.total : (plan.sizeBytes ?? 0)
   const isError = status === 'error'
@@ -172,7 +172,7 @@ function messageOf(state: OperationState, nodes: readonly OperationNode[]): stri
   if (state === 'cancelled') return nodes.find((node) => node.status === 'cancelled')?.message ?? 'cancelled'
   const progress = `${done.length - skipped} of ${counted} nodes done${beside}`
   const busy = nodes.filter((node) => node.status === 'running_on_worker').length
-  return busy === 0 ? progress : `${busyMessage}: ${progress}`
+  return busy === 0 ? progress : `${stillInstallingMessage}: ${progress}`
 }
 
 /** Why it failed, on whom: the first few in full, the others by number. */

@@ -1,6 +1,7 @@
 // Which node gets a replica, and what speaks against the others. Pure.
 import {
-  unselectedBy,
+  formatBytes,
+  findMismatchedLabel,
   type Digest,
   type ModelName,
   type NodeId,
@@ -9,7 +10,7 @@ import {
   type PlacementNode,
   type Selector,
 } from '@muster/protocol'
-import { bytesText } from './bytes-text.ts'
+
 import { chooseEviction, type Eviction } from './evict.ts'
 import { freeDisk, freeMemory, freePlaces, needOf, type NodeRoom } from './room.ts'
 
@@ -128,7 +129,7 @@ function unselectedReasons(selector: Selector | null): Asked['whyUnselected'] {
   if (selector === null) return () => null
   const known = new Map<string, Why>()
   return (labels) => {
-    const key = unselectedBy(selector, labels)
+    const key = findMismatchedLabel(selector, labels)
     if (key === null) return null
     const label = Object.hasOwn(labels, key) ? labels[key] : undefined
     const about = label === undefined ? key : `${key}=${label}`
@@ -146,7 +147,7 @@ function rememberTexts(): Asked['text'] {
   return (bytes) => {
     const before = known.get(bytes)
     if (before !== undefined) return before
-    const text = bytesText(bytes)
+    const text = formatBytes(bytes)
     known.set(bytes, text)
     return text
   }
@@ -160,8 +161,8 @@ function whyNoDisk({ files, isStaging, backend }: PlacementModel, node: Candidat
   // Nothing to fetch needs no disk, however full it is.
   if (ofFiles + ofBackend === 0 || ofFiles + ofBackend <= free) return null
   const what = ofBackend === 0 ? 'its files need' : `its files and the backend ${backend} need`
-  const awaited = node.awaitedDisk === 0 ? '' : `, when ${bytesText(node.awaitedDisk)} are kept for replicas that are starting there`
-  return { by: 'disk', reason: `${what} ${bytesText(ofFiles + ofBackend)} on disk, and ${bytesText(free)} are free${awaited}` }
+  const awaited = node.awaitedDisk === 0 ? '' : `, when ${formatBytes(node.awaitedDisk)} are kept for replicas that are starting there`
+  return { by: 'disk', reason: `${what} ${formatBytes(ofFiles + ofBackend)} on disk, and ${formatBytes(free)} are free${awaited}` }
 }
 
 function whyNoMemory(node: Candidate, { need, text }: Asked): Why | null {

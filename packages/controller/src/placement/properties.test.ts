@@ -1,6 +1,6 @@
 // What holds of every placement, whatever nodes and models there are: found out by following decisions one after the other,
 // as controllers do, replica by replica.
-import { ModelName, NodeId, selects, type Selector } from '@muster/protocol'
+import { ModelName, NodeId, matchesSelector, type Selector } from '@muster/protocol'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
@@ -122,7 +122,7 @@ it('capacity is never exceeded, no selector violated, no minimum evicted, and no
         const placement = choosePlacement(model, now.nodes)
         const [best] = placement.nodes
         const labels = now.nodes.find(({ id }) => id === (best?.eligible ? best.node_id : placement.eviction?.nodeId))?.labels
-        if (labels !== undefined && model.selector !== null) expect(selects(model.selector, labels)).toBe(true)
+        if (labels !== undefined && model.selector !== null) expect(matchesSelector(model.selector, labels)).toBe(true)
         if (placement.eviction !== null) checkVictims(now, model, placement.eviction)
         follow(now, model, { placement, isIdle })
         checkFits(now)

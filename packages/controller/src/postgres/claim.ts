@@ -4,7 +4,7 @@
 // two that find it stale delete each other's new one.
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isAlive, ownIdentity } from '@muster/host'
+import { isAlive, identifySelf } from '@muster/host'
 import { z } from 'zod'
 import { createPrivateFile, readRecord, writePrivateFile } from './private-file.ts'
 import { refusal } from './refusal.ts'
@@ -38,7 +38,7 @@ export async function claimHome({ dir, dataDir }: { dir: string; dataDir: string
       throw refusal('conflict', `${message}: stop that one first, or choose another --data-dir`)
     }
 
-    const mine: Holder = { released: false, muster: ownIdentity(), server: last.holder?.server ?? null }
+    const mine: Holder = { released: false, muster: identifySelf(), server: last.holder?.server ?? null }
     const number = last.number + 1
     if (!(await createPrivateFile(join(holders, nameOf(number)), JSON.stringify(mine)))) continue
     if ((await lastHolder(holders)).number !== number) {

@@ -1,5 +1,6 @@
 // Replaces a server that died by itself (killed, out of memory) for as long as Muster lives. Clients only see their connections drop.
-import { backoffMs, isAlive, type Clock, type Log } from '@muster/host'
+import { isAlive, type Clock, type Log } from '@muster/host'
+import { backoffMs } from '@muster/protocol'
 import type { StopPace } from './postmaster.ts'
 import type { ServerProcess } from './server-process.ts'
 
@@ -33,7 +34,7 @@ export function keepRunning(first: ServerProcess, { start, clock, log }: KeepDep
   const replace = async (failures: number): Promise<ServerProcess | null> => {
     for (let attempt = failures + 1; !signal.aborted; attempt += 1) {
       try {
-        await clock.sleep(backoffMs(attempt, { baseMs: 50, maxMs: 5_000, jitter: 0, random: () => 0.5 }), signal)
+        await clock.sleep(backoffMs(attempt, { baseMs: 50, maxMs: 5_000, jitter: 0 }, 0.5), signal)
         return await start(signal)
       } catch (error) {
         if (!signal.aborted) log.error('the database server does not start again', { error, attempt })

@@ -1,6 +1,6 @@
 // Moves rows by what happened to them: many at once in one statement, each guarded by the revision it was decided on.
 // A row that was moved meanwhile by somebody else is read again, and the event is judged anew.
-import { createTrouble, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import { isOpen, stepIntent, type Intent, type IntentEvent, type RetryPolicy } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { IntentStore } from '../store/intents.ts'
@@ -31,7 +31,7 @@ type Waiting = Happened & { readonly done: (record: IntentRecord | null) => void
 export function createAdvance(deps: AdvanceDeps): Advance {
   let queue: Waiting[] = []
   let isBusy = false
-  const trouble = createTrouble({ what: 'the outcome of operations can not be recorded; it is asked for again', ...deps })
+  const trouble = createFailureStreak({ what: 'the outcome of operations can not be recorded; it is asked for again', ...deps })
 
   const drain = async (): Promise<void> => {
     isBusy = true
@@ -43,7 +43,7 @@ export function createAdvance(deps: AdvanceDeps): Advance {
         trouble.failed({ error, rows: batch.length })
         return null
       })
-      if (moved !== null) trouble.over()
+      if (moved !== null) trouble.recovered()
       for (const item of batch) item.done(moved?.get(keyOf(item.record.intent)) ?? null)
     }
     isBusy = false

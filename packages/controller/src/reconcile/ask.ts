@@ -26,7 +26,7 @@ export function createAsk(deps: AskDeps): Ask {
   return async (row, now, signal) => {
     try {
       if (!row.features.includes('async')) await askLegacy(row, now, { ...deps, signal })
-      else if (row.intent.cancelAsked) await callOff(row, now, { ...deps, signal })
+      else if (row.intent.cancelRequested) await callOff(row, now, { ...deps, signal })
       else await askStatus(row, now, { ...deps, signal })
       // It met no responders before, and has answered now.
       if (!row.isAnswering) await deps.pulses.recordAnswered({ id: row.intent.nodeId, incarnation: row.incarnation })
@@ -79,11 +79,11 @@ async function settle(row: Claimed, reply: OpStatusReply, { advance, now }: { ad
 
 /** A worker of the original knows neither `op.status` nor `op.cancel`: what it lists is all that can be learnt. */
 async function askLegacy(row: Claimed, now: number, { bus, advance, signal }: Now): Promise<void> {
-  const { nodeId: node, cancelAsked } = row.intent
+  const { nodeId: node, cancelRequested: cancelRequested } = row.intent
   const list = await bus.request(backendList, { node }, {}, { timeoutMs: answerWithinMs, signal })
   if (list.error === undefined && isSatisfied(row, list)) await advance({ record: row, event: { type: 'succeeded', note: '' }, now })
   // Nobody holds its request any more, and it can't be told to stop: it may still come to its end there.
-  else if (cancelAsked) await advance({ record: row, event: { type: 'unknown_to_worker', againInMs: 0 }, now })
+  else if (cancelRequested) await advance({ record: row, event: { type: 'unknown_to_worker', againInMs: 0 }, now })
   // It was accepted by a newer worker than the one that runs there now, which has never heard of it.
   else if (row.intent.state === 'working' && row.intent.wait.for === 'result')
     await advance({ record: row, event: { type: 'unknown_to_worker', againInMs: 0 }, now })

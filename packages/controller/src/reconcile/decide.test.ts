@@ -27,7 +27,7 @@ const common = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
-  cancelAsked: false,
+  cancelRequested: false,
 }
 type Working = Extract<Intent, { state: 'working' }>
 const working = (over: Partial<Working> = {}): Working => ({

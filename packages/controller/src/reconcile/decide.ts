@@ -8,7 +8,7 @@ import {
   type Intent,
   type IntentEvent,
   type OpStatusReply,
-  type WishKind,
+  type IntentKind,
 } from '@muster/protocol'
 import type { Plan } from '../store/plan.ts'
 import type { BytesSeen } from '../store/intent-rows.ts'
@@ -17,7 +17,7 @@ import type { ProgressTick } from '../store/intents.ts'
 /** Asked again this much later when nobody knows what became of a command. */
 export const againInMs = 2_000
 
-export function eventOfReply(kind: WishKind, epoch: number, reply: CommandReply): IntentEvent {
+export function eventOfReply(kind: IntentKind, epoch: number, reply: CommandReply): IntentEvent {
   if ('success' in reply) {
     if (reply.success) return { type: 'succeeded', note: '' }
     const message = `${kind} failed: ${reply.error ?? 'the worker gave no reason'}`

@@ -1,13 +1,12 @@
 // The loop that makes wishes come true: takes what is due and sends it, takes over what a controller has dropped, notes
 // what takes long, and asks about what is quiet. It remembers nothing between rounds; events only wake it.
-import type { Clock, Log } from '@muster/host'
+import { type Clock, createLoop, type Log, type Loop } from '@muster/host'
 import type { BackendName, IntentEvent, NodeId } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { IntentStore, Read } from '../store/intents.ts'
 import type { Advance } from './advance.ts'
 import type { Ask } from './ask.ts'
 import { claimMs, leaseMs, type Send } from './send.ts'
-import { createRounds, type Rounds } from '../rounds.ts'
 
 export interface ReconcileDeps {
   readonly intents: IntentStore
@@ -38,7 +37,7 @@ const unansweredMs = 500
 
 export class Reconciler {
   readonly #deps: ReconcileDeps
-  readonly #rounds: Rounds
+  readonly #rounds: Loop
   readonly #sending = new Set<Promise<void>>()
   /** Requests to workers that answer at the end only, minutes later: they take nobody's place. */
   readonly #holding = new Map<string, { nodeId: NodeId; backend: BackendName; done: Promise<void> }>()
@@ -48,7 +47,7 @@ export class Reconciler {
 
   constructor(deps: ReconcileDeps) {
     this.#deps = deps
-    this.#rounds = createRounds({ what: 'operations can not be carried on', ...deps })
+    this.#rounds = createLoop({ what: 'operations can not be carried on', ...deps })
   }
 
   wake(): void {

@@ -1,12 +1,11 @@
 // Sends one claimed wish to its worker and draws the conclusion. A worker that answers `async` says within seconds
 // whether it takes it on; one that answers at the end only gets a request that is held open as long as it may take.
 import { BusError, type Bus } from '@muster/bus'
-import type { Clock, Log } from '@muster/host'
+import type { Clock, Log, Step } from '@muster/host'
 import { failureOf, FleetError, type CommandReply, type Failure, type IntentEvent } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { Claimed } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
-import type { Step } from '../step.ts'
 import type { Advance } from './advance.ts'
 import { sendCommand, sendForcedInstall, type CommandOptions } from './command.ts'
 import { againInMs, eventOfReply } from './decide.ts'

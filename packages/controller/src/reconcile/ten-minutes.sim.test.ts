@@ -1,6 +1,6 @@
 // An install of ten minutes under a timeout of two seconds, in virtual time: the decisions of a controller and of the
 // rows, told what a worker would say. Nothing but the time that passes is simulated.
-import { busyMessage, isOpen, openRowOf, stepIntent, type Intent, type IntentEvent } from '@muster/protocol'
+import { stillInstallingMessage, isOpen, viewOpenIntent, stepIntent, type Intent, type IntentEvent } from '@muster/protocol'
 import { BackendName, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { eventOfEnd, eventOfStatus } from './decide.ts'
@@ -20,7 +20,7 @@ const wish: Intent = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
-  cancelAsked: false,
+  cancelRequested: false,
   state: 'waiting',
   nextAt: 0,
   wasSent: false,
@@ -53,7 +53,7 @@ function live(from: Intent, beganAt: number, workMs: number): { intent: Intent; 
       move(eventOfEnd(reply) ?? eventOfStatus({ intent, bytes, askedAt }, reply, { now, quietMs, stallMs }))
       askedAt = now
     }
-    if (isOpen(intent)) shown.push({ at: now - beganAt, status: openRowOf(intent, healthy, true).status, attempts: intent.attempts })
+    if (isOpen(intent)) shown.push({ at: now - beganAt, status: viewOpenIntent(intent, healthy, true).status, attempts: intent.attempts })
   }
   return { intent, shown, now }
 }
@@ -82,7 +82,8 @@ describe('ten minutes of work under a timeout of two seconds', () => {
 
   it('S2.12 says what is going on', () => {
     expect(
-      openRowOf({ ...wish, isOverdue: true, state: 'working', acceptedAt: 0, signAt: 0, wait: { for: 'result' } }, healthy, true).message,
-    ).toBe(busyMessage)
+      viewOpenIntent({ ...wish, isOverdue: true, state: 'working', acceptedAt: 0, signAt: 0, wait: { for: 'result' } }, healthy, true)
+        .message,
+    ).toBe(stillInstallingMessage)
   })
 })

@@ -1,9 +1,8 @@
 // Asks new replicas something before they get requests, where others serve as long as they do not. Any controller takes
 // those that are due, by lease; what one that died had is taken over.
-import type { Clock, Log } from '@muster/host'
+import { type Clock, createLoop, type Log } from '@muster/host'
 import type { Failure } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
-import { createRounds } from '../rounds.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { DueCheck, ReplicaCheckStore } from '../store/replica-checks.ts'
 import { createReplicaAsker, type ReplicaAsker } from './ask-replica.ts'
@@ -39,7 +38,7 @@ export interface ReplicaChecks {
 
 export function createReplicaChecks(deps: CheckDeps): ReplicaChecks {
   const { checks, holder, intervalMs, clock, log } = deps
-  const rounds = createRounds({ what: 'new replicas can not be checked', clock, log })
+  const rounds = createLoop({ what: 'new replicas can not be checked', clock, log })
   const running = new Set<Promise<void>>()
   const round = async (asker: ReplicaAsker, signal: AbortSignal): Promise<number> => {
     const free = atOnce - running.size

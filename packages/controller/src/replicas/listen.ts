@@ -1,7 +1,7 @@
 // What workers say of their replicas: by events as things happen, and by the list in every heartbeat, which makes up for
 // events that were lost. Every controller hears both; the first to write it wins (settle.ts).
 import type { Bus } from '@muster/bus'
-import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, createWakeTimer, type Clock, type Log } from '@muster/host'
 import { heartbeat, nodeEvents, type Heartbeat, type NodeEvent, type NodeId, type ReplicaId } from '@muster/protocol'
 import { compareBeats, settleEvent, settleFinding, type Beat, type ReplicaEvent, type SettleDeps } from './settle.ts'
 import type { Unload } from './tend.ts'
@@ -23,7 +23,7 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
   const { bus, clock, log } = deps
   const heard = createHeard(clock)
   const endOrphan = createEndOrphan(deps)
-  const trouble = createTrouble({ what: 'what workers say of replicas can not be recorded; they say it again', clock, log })
+  const trouble = createFailureStreak({ what: 'what workers say of replicas can not be recorded; they say it again', clock, log })
 
   const settle = async (signal: AbortSignal): Promise<void> => {
     const { events, beats } = heard.take()
@@ -45,7 +45,7 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
         else await record({ node, replica: finding.id }, () => settleFinding(finding, stamp, deps))
       }
     })
-    if (!hasFailed) trouble.over()
+    if (!hasFailed) trouble.recovered()
   }
   return {
     /** As its worker said it last. */
@@ -69,7 +69,7 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
 /** What was heard and is not settled yet: of each node its last heartbeat, and all events. */
 function createHeard(clock: Clock) {
   const inFlight = new Map<ReplicaId, number>()
-  const news = createWakeable(clock)
+  const news = createWakeTimer(clock)
   const tellInFlight = new Set<(id: ReplicaId, count: number) => void>()
   let beats = new Map<NodeId, Beat>()
   let events: Readonly<{ node: NodeId; event: ReplicaEvent }>[] = []

@@ -1,10 +1,9 @@
 // Decides about replicas that no load holds, and tells workers which processes are to end: each by its own id, again and
 // again until it is gone.
 import type { Bus } from '@muster/bus'
-import type { Log } from '@muster/host'
+import { inLanes, type Log } from '@muster/host'
 import { modelUnload, type NodeId, type ReplicaId } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
-import { inLanes } from '../in-lanes.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { ReplicaRecord, ReplicaStore } from '../store/replicas.ts'
 import { fateOf, returnOf } from './surplus.ts'
@@ -55,7 +54,7 @@ export function createTendReplicas(deps: TendDeps & { readonly unload: Unload })
         )
     }
     const { told, areSomeAsked } = await replicas.takeDrains({ everyMs: tellEveryMs, patienceMs, limit: batch })
-    await inLanes(told, tellAtOnce, (drain) => unload(drain, signal))
+    await inLanes(told, { atOnce: tellAtOnce }, (drain) => unload(drain, signal))
     return areSomeAsked
   }
 }

@@ -1,8 +1,7 @@
 // Carries rollouts on. Every controller runs it and none has to: a look at one reads what is so, decides and writes in one
 // transaction, so it needs no memory, no holder, and nobody's end holds it up. Events only wake it.
-import type { Clock, Log } from '@muster/host'
+import { type Clock, createLoop, type Log } from '@muster/host'
 import type { OperationId } from '@muster/protocol'
-import { createRounds } from '../rounds.ts'
 import type { RolloutAction, RolloutEnd, RolloutFacts } from '../store/rollout-facts.ts'
 import type { RolloutStore } from '../store/rollouts.ts'
 import { decideRollout, isUnderWay } from './decide.ts'
@@ -25,7 +24,7 @@ const lookEveryMs = 100
 
 export function createRollouts(deps: RolloutsDeps) {
   const { store, clock, log } = deps
-  const rounds = createRounds({ what: 'rollouts can not be carried on', clock, log })
+  const rounds = createLoop({ what: 'rollouts can not be carried on', clock, log })
   let lookedAt = -Infinity
 
   const look = async (id: OperationId): Promise<number> => {

@@ -1,7 +1,7 @@
 // Where requests can go, in memory: every model, with its replicas that serve on nodes that can be reached. Kept fresh
 // by what changes, re-read as a whole now and then and on doubt; while the database is away the last state serves on.
 // It can say up to which change it holds what is so: whoever waits for all controllers to know of one compares that.
-import { createTrouble, createWakeable, mintGatewayToken, type Clock, type Log, type Secret } from '@muster/host'
+import { createFailureStreak, createWakeTimer, mintGatewayToken, type Clock, type Log, type Secret } from '@muster/host'
 import { gatewayPaths, gatewayScope, nodeStatus, type NodeId, type Policy, type ReplicaId } from '@muster/protocol'
 import type { Change } from '../store/changes.ts'
 import type { ReadyReplica, RouteScope, RouteStore } from '../store/routes.ts'
@@ -48,7 +48,7 @@ export interface ReplicaTableDeps {
 
 export class ReplicaTable {
   readonly #deps: ReplicaTableDeps
-  readonly #wakeable: ReturnType<typeof createWakeable>
+  readonly #wakeable: ReturnType<typeof createWakeTimer>
   readonly #watchers = new Map<string, Set<() => void>>()
   #models = new Map<string, KnownModel>()
   /** Reads follow each other: of two at once the older answer could come last, and stay. */
@@ -63,7 +63,7 @@ export class ReplicaTable {
 
   constructor(deps: ReplicaTableDeps) {
     this.#deps = deps
-    this.#wakeable = createWakeable(deps.clock)
+    this.#wakeable = createWakeTimer(deps.clock)
   }
 
   /** False until all of it was read for the first time: nothing can be said of any model. */
@@ -140,7 +140,7 @@ export class ReplicaTable {
   /** Until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#deps
-    const trouble = createTrouble({ what: 'where models run can not be read; what was known serves on', clock, log })
+    const trouble = createFailureStreak({ what: 'where models run can not be read; what was known serves on', clock, log })
     let readAllAt = -Infinity
     while (!signal.aborted) {
       if (clock.monotonic() - readAllAt >= rereadEveryMs) this.#dirty.all = true
@@ -148,7 +148,7 @@ export class ReplicaTable {
       try {
         await this.#readDirty()
         if (wasAll) readAllAt = clock.monotonic()
-        trouble.over()
+        trouble.recovered()
       } catch (error) {
         trouble.failed({ error })
         await clock.sleep(retryMs, signal).catch(() => undefined)

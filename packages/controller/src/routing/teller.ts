@@ -1,6 +1,6 @@
 // Tells all others up to which change this controller routes by what is so: its row says it. A replica counts as admitted,
 // and may be ended, when every controller is past its change. At most a few times a second, and never while nothing changes.
-import { createTrouble, createWakeable, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, createWakeTimer, type Clock, type Log } from '@muster/host'
 import type { ControllerStore } from '../store/controllers.ts'
 
 /** Changes come in bursts; whoever waits for this waits for a replica, which takes longer. */
@@ -16,8 +16,8 @@ export interface TellerDeps {
 }
 
 export function createTeller({ controllers, controllerId, holdsTo, clock, log }: TellerDeps) {
-  const wakeable = createWakeable(clock)
-  const trouble = createTrouble({ what: 'how far this controller routes by what is so can not be told', clock, log })
+  const wakeable = createWakeTimer(clock)
+  const trouble = createFailureStreak({ what: 'how far this controller routes by what is so can not be told', clock, log })
   let told = -1
   const hasNews = (): boolean => (holdsTo() ?? -1) > told
 
@@ -26,7 +26,7 @@ export function createTeller({ controllers, controllerId, holdsTo, clock, log }:
     const seq = holdsTo() ?? -1
     try {
       if (await controllers.recordRoutes(controllerId, seq)) told = seq
-      trouble.over()
+      trouble.recovered()
     } catch (error) {
       trouble.failed({ error })
     }

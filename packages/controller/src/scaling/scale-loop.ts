@@ -1,8 +1,7 @@
 // Once a second: models whose replicas are all busy get one more, models that could do with one less lose one. Every
 // controller hears all heartbeats and may decide; of several that do at once, one writes.
-import type { Clock, Log } from '@muster/host'
+import { type Clock, createLoop, type Log } from '@muster/host'
 import type { ReplicaId } from '@muster/protocol'
-import { createRounds } from '../rounds.ts'
 import type { Scaled, ScalingStore } from '../store/scaling.ts'
 import { decideScaling } from './decide.ts'
 
@@ -32,7 +31,7 @@ export function createScaleLoop({ scaling, inFlight, isInformed, idleMs, clock, 
       if (stepped.has(from.name)) log.info('a model is scaled', { model: from.name, from: from.askedReplicas, to: to.askedReplicas })
     return everyMs
   }
-  const rounds = createRounds({ what: 'models can not be scaled', clock, log })
+  const rounds = createLoop({ what: 'models can not be scaled', clock, log })
   return {
     /** Until aborted. */
     run: (signal: AbortSignal): Promise<void> => rounds.run(round, signal),

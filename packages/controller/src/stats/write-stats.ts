@@ -1,5 +1,5 @@
 // Hands what was counted to the database, ten seconds at a time, and forgets what is old.
-import { createTrouble, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import type { StatsStore } from '../store/stats.ts'
 import { bucketMs, type StatsBook } from './stats-book.ts'
 
@@ -18,13 +18,13 @@ export interface WriteStatsDeps {
 }
 
 export function createStatsWriter({ book, stats, clock, log, onWritten }: WriteStatsDeps) {
-  const trouble = createTrouble({ what: 'statistics can not be written', clock, log })
+  const trouble = createFailureStreak({ what: 'statistics can not be written', clock, log })
 
   async function write(options: { all: boolean }): Promise<void> {
     const buckets = book.take(options)
     try {
       await stats.add(buckets)
-      trouble.over()
+      trouble.recovered()
     } catch (error) {
       book.putBack(buckets)
       trouble.failed({ error })

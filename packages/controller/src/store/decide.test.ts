@@ -15,7 +15,7 @@ const common = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
-  cancelAsked: false,
+  cancelRequested: false,
 }
 const waiting: Intent = { ...common, state: 'waiting', nextAt: 5, wasSent: false }
 const working: Intent = { ...common, state: 'working', acceptedAt: 1, signAt: 1, wait: { for: 'result' } }
@@ -41,7 +41,7 @@ it.each<[string, Wished, { intent: Intent; plan: Plan; isProving?: boolean } | n
     { intent: { ...applied, kind: 'upgrade' }, plan: plan(), isProving: true },
     'take_over',
   ],
-  ['the same, which was called off', install, { intent: { ...working, cancelAsked: true }, plan: plan() }, 'take_over'],
+  ['the same, which was called off', install, { intent: { ...working, cancelRequested: true }, plan: plan() }, 'take_over'],
   ['another content', { kind: 'install', plan: plan({ digest: digest(2) }) }, { intent: waiting, plan: plan() }, 'take_over'],
   ['a version that was asked for', { kind: 'install', plan: plan({ exact: true }) }, { intent: waiting, plan: plan() }, 'take_over'],
   ['an upgrade', { kind: 'upgrade', plan: plan() }, { intent: working, plan: plan() }, 'take_over'],

@@ -1,8 +1,8 @@
 // What a new wish does to the row of a node and backend. Pure.
-import { isOpen, type Intent, type WishKind } from '@muster/protocol'
+import { isOpen, type Intent, type IntentKind } from '@muster/protocol'
 import type { Plan } from './plan.ts'
 
-export type Wished = Readonly<{ kind: WishKind; plan: Plan }>
+export type Wished = Readonly<{ kind: IntentKind; plan: Plan }>
 
 export type Taken =
   /** A new wish, in place of whatever was there. */
@@ -14,7 +14,7 @@ export type Taken =
 export type WishedRow = Readonly<{ intent: Intent; plan: Plan; isProving: boolean }>
 
 export function decideWish(wished: Wished, row: WishedRow | null): Taken {
-  if (row === null || !(isOpen(row.intent) || row.isProving) || row.intent.cancelAsked) return 'take_over'
+  if (row === null || !(isOpen(row.intent) || row.isProving) || row.intent.cancelRequested) return 'take_over'
   return row.intent.kind === wished.kind && isSamePlan(wished, row.plan) ? 'attach' : 'take_over'
 }
 

@@ -1,5 +1,5 @@
 // A row of `intents` as the rest of the controller knows it, and the way back.
-import { BackendName, Failure, NodeId, OperationId, unreachable, type Intent, type Phase, type Wait } from '@muster/protocol'
+import { BackendName, Failure, NodeId, OperationId, unreachable, type Intent, type Phase, type AwaitedResult } from '@muster/protocol'
 import type { Selectable } from 'kysely'
 import { Plan } from './plan.ts'
 import type { IntentsTable } from './tables.ts'
@@ -61,7 +61,7 @@ function intentOf(row: IntentRow): Intent {
     attempts: row.attempts,
     lastFailure: row.last_failure === null ? null : Failure.parse(row.last_failure),
     isOverdue: row.is_overdue,
-    cancelAsked: row.cancel_asked,
+    cancelRequested: row.cancel_asked,
   }
   switch (row.state) {
     case 'waiting':
@@ -86,7 +86,7 @@ function intentOf(row: IntentRow): Intent {
   }
 }
 
-function waitOf(row: IntentRow): Wait {
+function waitOf(row: IntentRow): AwaitedResult {
   if (row.wait === 'reply') return { for: 'reply', holder: row.holder ?? '', leaseUntil: at(row.lease_until) }
   return row.wait === 'another_try' ? { for: 'another_try', nextAt: at(row.next_at) } : { for: 'result' }
 }
@@ -96,12 +96,12 @@ const at = (time: string | null): number => Date.parse(time ?? '')
 
 /** The columns that a step may change, for `jsonb_to_recordset`. Times are seconds since the epoch. */
 export function columnsOf(intent: Intent): Record<string, string | number | boolean | null | Failure> {
-  const { epoch, attempts, lastFailure, isOverdue, cancelAsked, state } = intent
+  const { epoch, attempts, lastFailure, isOverdue, cancelRequested: cancelRequested, state } = intent
   return {
     epoch,
     attempts,
     last_failure: lastFailure,
-    cancel_asked: cancelAsked,
+    cancel_asked: cancelRequested,
     state,
     next_at: seconds(nextTry(intent)),
     was_sent: intent.state !== 'waiting' || intent.wasSent,
@@ -115,7 +115,7 @@ export function columnsOf(intent: Intent): Record<string, string | number | bool
   }
 }
 
-const waitIn = (intent: Intent): Wait | null => (intent.state === 'working' ? intent.wait : null)
+const waitIn = (intent: Intent): AwaitedResult | null => (intent.state === 'working' ? intent.wait : null)
 
 function nextTry(intent: Intent): number | null {
   if (intent.state === 'waiting') return intent.nextAt

@@ -1,6 +1,7 @@
 // Hears NOTIFY on a connection of its own, for ever: a lost connection is made again (D11). What was said meanwhile is lost, so
 // whoever listens is woken after each new connection too and must look for itself; and it must look now and then anyway.
-import { backoffMs, type Clock, type Log } from '@muster/host'
+import { type Clock, type Log } from '@muster/host'
+import { backoffMs } from '@muster/protocol'
 import { escapeIdentifier, type Client } from 'pg'
 
 export interface ListenOptions {
@@ -47,7 +48,7 @@ async function listenForEver(deps: ListenDeps, options: ListenOptions, signal: A
     })
     if (signal.aborted) return
     log.warn('lost the connection that hears of changes', { channel: options.channel, error })
-    await clock.sleep(backoffMs(failures + 1, { baseMs: 100, maxMs: 2_000, jitter: 0.2, random }), signal).catch(() => {})
+    await clock.sleep(backoffMs(failures + 1, { baseMs: 100, maxMs: 2_000, jitter: 0.2 }, random()), signal).catch(() => {})
   }
 }
 

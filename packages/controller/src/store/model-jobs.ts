@@ -24,7 +24,7 @@ type Tx = Transaction<Database>
 export interface Job {
   readonly id: OperationId
   readonly kind: ModelOperationKind
-  readonly cancelAsked: boolean
+  readonly cancelRequested: boolean
   /** How many replicas a load asked for. */
   readonly replicas: number
   /** Null: it was deleted. */
@@ -95,7 +95,7 @@ export class ModelJobStore {
     await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
         const job = await lockJob(tx, id)
-        if (job?.cancelAsked === true) await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
+        if (job?.cancelRequested === true) await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
       }),
     )
   }
@@ -161,7 +161,7 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
   return {
     id,
     kind: row.kind,
-    cancelAsked: row.cancel_asked,
+    cancelRequested: row.cancel_asked,
     replicas: row.replicas,
     model: row.exists
       ? { isHeld: row.is_held ?? false, askedReplicas: row.asked_replicas ?? 0, scheduling: Scheduling.parse(row.scheduling ?? {}) }

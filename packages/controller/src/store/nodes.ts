@@ -5,7 +5,7 @@ import {
   NodeId,
   PublicKey,
   Resources,
-  type Answering,
+  type Responsiveness,
   type Liveness,
   type NodeType,
   type Registration,
@@ -39,7 +39,7 @@ export interface NodeRecord {
   readonly createdAt: string
   readonly approvedAt: string | null
   readonly liveness: Liveness
-  readonly answering: Answering
+  readonly answering: Responsiveness
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly inFlight: number
@@ -57,7 +57,7 @@ export interface StatusFacts {
   readonly approved: boolean
   readonly draining: boolean
   readonly liveness: Liveness
-  readonly answering: Answering
+  readonly answering: Responsiveness
   readonly count: number
 }
 

@@ -3,14 +3,14 @@ import { OperationId, type NodeId, type OperationFilter, type OperationKind, typ
 import { sql, type Kysely, type Selectable } from 'kysely'
 import { z } from 'zod'
 import { fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
-import type { Answering, Liveness } from '@muster/protocol'
+import type { Responsiveness, Liveness } from '@muster/protocol'
 import type { Database, OperationNodesTable, OperationsTable } from './tables.ts'
 
 export type NodeFactsRow = Readonly<{
   approved: boolean
   draining: boolean
   liveness: Liveness
-  answering: Answering
+  answering: Responsiveness
   lastSeenAt: string | null
 }>
 
@@ -54,7 +54,7 @@ export type JobRecord = Readonly<{
   message: string
   current: number
   total: number
-  cancelAsked: boolean
+  cancelRequested: boolean
   /** Nothing goes on for now; it is tried again by itself. */
   isWaiting: boolean
 }>
@@ -235,6 +235,6 @@ const jobOf = (row: JobRow): JobRecord => ({
   message: row.message,
   current: row.current_bytes,
   total: row.total_bytes,
-  cancelAsked: row.cancel_asked,
+  cancelRequested: row.cancel_asked,
   isWaiting: JobOptions.parse(row.options).waiting,
 })

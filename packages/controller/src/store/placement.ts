@@ -1,5 +1,14 @@
 // What decides where a model can go: every node and every live replica, in three statements whatever their number.
-import { NodeId, ReplicaId, Resources, Scheduling, type Answering, type Liveness, type NodeType, type ReplicaState } from '@muster/protocol'
+import {
+  NodeId,
+  ReplicaId,
+  Resources,
+  Scheduling,
+  type Responsiveness,
+  type Liveness,
+  type NodeType,
+  type ReplicaState,
+} from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
 import type { Database } from './tables.ts'
@@ -18,7 +27,7 @@ export interface PlacementNodeFacts {
   readonly approved: boolean
   readonly draining: boolean
   readonly liveness: Liveness
-  readonly answering: Answering
+  readonly answering: Responsiveness
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly hasBackend: boolean
@@ -97,7 +106,7 @@ interface NodeRow {
   readonly approved: boolean
   readonly draining: boolean
   readonly liveness: Liveness
-  readonly answering: Answering
+  readonly answering: Responsiveness
   readonly last_seen_at: string | null
   readonly resources: string
   readonly has_backend: boolean

@@ -1,7 +1,7 @@
 // The statements about pulses do what protocol/states/node.ts says, for every state and event, on a real database.
 import { fileURLToPath } from 'node:url'
 import { silentLog, systemClock } from '@muster/host'
-import { step, type Answering, type Liveness, type PulseEvent } from '@muster/protocol'
+import { step, type Responsiveness, type Liveness, type PulseEvent } from '@muster/protocol'
 import { createTestDatabase } from '@muster/testkit'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
@@ -28,12 +28,12 @@ afterAll(async () => {
 })
 
 const livenesses: Liveness[] = ['new', 'present', 'silent', 'gone', 'left']
-const answerings: Answering[] = ['yes', 'unproven', 'no']
+const answerings: Responsiveness[] = ['yes', 'unproven', 'no']
 const id = 'n-1' as never
 
 async function put(pulse: {
   liveness: Liveness
-  answering: Answering
+  answering: Responsiveness
   seenSecondsAgo?: number
   incarnation?: string
   seq?: number

@@ -6,7 +6,7 @@ import type { IntentRecord } from './intent-rows.ts'
 export function recreation({ plan, intent }: Pick<IntentRecord, 'plan' | 'intent'>, to: Intent): Readonly<Record<string, unknown>> {
   const isShort = to.state === 'waiting' && to.attempts > intent.attempts && to.lastFailure?.code === 'disk_full'
   const isBeside = intent.kind === 'upgrade' && plan.strategy === 'rolling' && plan.rollback === undefined
-  if (!isShort || !isBeside || to.cancelAsked) return {}
+  if (!isShort || !isBeside || to.cancelRequested) return {}
   // It is another wish, so to speak: nothing was tried of it yet, and it is due at once.
   return { strategy: 'recreate', attempts: 0, last_failure: null, note: 'recreate: the disk is too small for two versions' }
 }

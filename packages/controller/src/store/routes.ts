@@ -1,6 +1,6 @@
 // Every query about where requests can go: models, and their replicas that serve, with the doors of their nodes.
 import { Secret } from '@muster/host'
-import { NodeId, ReplicaId, type Answering, type Liveness, type NodeType, type Policy } from '@muster/protocol'
+import { NodeId, ReplicaId, type Responsiveness, type Liveness, type NodeType, type Policy } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
@@ -22,7 +22,7 @@ export interface ReadyReplica {
     readonly approved: boolean
     readonly draining: boolean
     readonly liveness: Liveness
-    readonly answering: Answering
+    readonly answering: Responsiveness
     readonly lastSeenAt: string | null
   }
 }

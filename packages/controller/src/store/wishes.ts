@@ -1,7 +1,7 @@
 // How wishes get into the database: an operation and one intent per node in one transaction, or nothing at all. Wishes
 // about one backend come one after the other (a lock of the transaction, held over no side effect): otherwise two that
 // meet on a node without a row would each believe to be the first.
-import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type WishKind } from '@muster/protocol'
+import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type IntentKind } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { beginRollout, type Begun } from './begin-rollout.ts'
 import { decideWish } from './decide.ts'
@@ -145,9 +145,9 @@ async function drainUsers(tx: Tx, { backend }: Wish, nodes: readonly Planned[]):
 
 /** It is no part of an upgrade: it goes on, to what is wanted now. */
 const isOpenInstall = (row: IntentRecord | undefined): boolean =>
-  row !== undefined && isOpen(row.intent) && row.intent.kind === 'install' && !row.intent.cancelAsked
+  row !== undefined && isOpen(row.intent) && row.intent.kind === 'install' && !row.intent.cancelRequested
 
-export const wishKindOf = (kind: Wish['kind']): WishKind =>
+export const wishKindOf = (kind: Wish['kind']): IntentKind =>
   kind === 'backend.install' ? 'install' : kind === 'backend.upgrade' ? 'upgrade' : 'delete'
 
 async function lockRows(tx: Tx, { backend }: Wish, planned: readonly Planned[]): Promise<Map<string, Row>> {

@@ -1,7 +1,7 @@
 // /api/models: what is to be served, how it is configured, and where it runs.
 import { z } from 'zod'
 import { FailureCode } from '../failure.ts'
-import { BackendName, ModelName, NodeId, OperationId, plainText, ReplicaId, storable } from '../ids.ts'
+import { BackendName, ModelName, NodeId, OperationId, plainText, ReplicaId, storableText } from '../ids.ts'
 import { ModelFileName, ReplicaState } from '../messages/model.ts'
 import { route } from './define.ts'
 import { Selector } from './selector.ts'
@@ -64,7 +64,7 @@ export type ModelState = z.infer<typeof ModelState>
 
 export const LoadFailure = z.object({
   code: FailureCode,
-  message: storable(8192),
+  message: storableText(8192),
   at: z.string(),
   /** Null: it waits for `load` or a new revision. */
   next_retry_at: z.string().nullable(),

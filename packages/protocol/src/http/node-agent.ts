@@ -42,8 +42,8 @@ export const Registration = z.object({
 })
 export type Registration = z.infer<typeof Registration>
 
-export const Registered = z.object({ id: NodeId, name: z.string(), status: NodeStatus })
-export type Registered = z.infer<typeof Registered>
+export const RegistrationReply = z.object({ id: NodeId, name: z.string(), status: NodeStatus })
+export type RegistrationReply = z.infer<typeof RegistrationReply>
 
 /** The settings of the cluster that its workers follow. */
 export const WorkerSettings = z.object({
@@ -76,7 +76,7 @@ export const nodeAgentRoutes = {
     access: 'node',
     summary: 'Join, or come back',
     body: Registration,
-    response: Registered,
+    response: RegistrationReply,
     otherStatus: 201,
   }),
   session: route({

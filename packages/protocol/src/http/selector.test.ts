@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Selector, selects } from './selector.ts'
+import { Selector, matchesSelector } from './selector.ts'
 
 const labels = { 'gpu.vendor': 'nvidia', room: 'b', note: '' }
 
@@ -22,7 +22,7 @@ describe('a selector', () => {
     ['one part does not', { room: 'b', 'gpu.vendor': 'amd' }, false],
     ['an inherited name is no label', { constructor: '*' }, false],
   ])('%s', (_, selector, want) => {
-    expect(selects(selector, labels)).toBe(want)
+    expect(matchesSelector(selector, labels)).toBe(want)
   })
 
   it.each([{}, { room: [] }, { room: 1 }, { '': 'x' }, [], 'room=b', { room: 'x'.repeat(256) }])('is not %j', (given) => {

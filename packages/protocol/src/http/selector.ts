@@ -9,10 +9,31 @@ export const Selector = z
   .refine((selector) => Object.keys(selector).length <= 64, 'a selector names at most 64 labels')
 export type Selector = z.infer<typeof Selector>
 
-export const selects = (selector: Selector, labels: Readonly<Record<string, string>>): boolean => unselectedBy(selector, labels) === null
+export type ParsedSelector = Readonly<{ selector: Selector } | { problem: string }>
+
+/** Reads `KEY=VALUE` words, as the CLI and the web take them; a repeated key means one of its values. */
+export function parseSelector(words: readonly string[]): ParsedSelector {
+  const values = new Map<string, string[]>()
+  for (const word of words) {
+    const equals = word.indexOf('=')
+    const key = word.slice(0, Math.max(equals, 0)).trim()
+    if (key === '') return { problem: `"${word.trim()}" is not KEY=VALUE` }
+    values.set(key, [...(values.get(key) ?? []), word.slice(equals + 1).trim()])
+  }
+  if (values.size === 0) return { problem: 'expected at least one label, such as rack=b2' }
+  const parsed = Selector.safeParse(Object.fromEntries([...values].map(([key, given]) => [key, given.length === 1 ? given[0] : given])))
+  if (parsed.success) return { selector: parsed.data }
+  const [issue] = parsed.error.issues
+  // A bad key is described one level deeper.
+  const reason = issue?.code === 'invalid_key' ? issue.issues[0]?.message : issue?.message
+  return { problem: `${issue === undefined || issue.path.length === 0 ? '' : `${issue.path[0]?.toString()}: `}${reason ?? 'not valid'}` }
+}
+
+export const matchesSelector = (selector: Selector, labels: Readonly<Record<string, string>>): boolean =>
+  findMismatchedLabel(selector, labels) === null
 
 /** The first label for which the selector leaves a node out; null when it is chosen. */
-export function unselectedBy(selector: Selector, labels: Readonly<Record<string, string>>): string | null {
+export function findMismatchedLabel(selector: Selector, labels: Readonly<Record<string, string>>): string | null {
   for (const key of Object.keys(selector)) {
     const wanted = selector[key]
     if (wanted !== undefined && !matches(wanted, Object.hasOwn(labels, key) ? labels[key] : undefined)) return key

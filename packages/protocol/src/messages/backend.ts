@@ -1,7 +1,7 @@
 // Commands about the backends of a node.
 import { z } from 'zod'
 import { Failure } from '../failure.ts'
-import { BackendName, Digest, ModelName, NodeId, OperationId, plainText, storable } from '../ids.ts'
+import { BackendName, Digest, ModelName, NodeId, OperationId, plainText, storableText } from '../ids.ts'
 import { command, topic } from './define.ts'
 
 const params = { node: NodeId }
@@ -11,7 +11,7 @@ const generation = z.number().int().min(0)
 export const CommandReply = z.union([
   z.object({ accepted: z.literal(true) }),
   z.object({ accepted: z.literal(false), failure: Failure }),
-  z.object({ success: z.boolean(), error: storable(8192).optional(), address: z.string().max(1024).optional() }),
+  z.object({ success: z.boolean(), error: storableText(8192).optional(), address: z.string().max(1024).optional() }),
 ])
 export type CommandReply = z.infer<typeof CommandReply>
 

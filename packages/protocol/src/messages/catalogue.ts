@@ -5,7 +5,7 @@ import * as model from './model.ts'
 import * as node from './node.ts'
 import * as op from './op.ts'
 
-export const conversations: Readonly<Record<string, Command | Topic>> = {
+export const messageCatalogue: Readonly<Record<string, Command | Topic>> = {
   'backend.install': backend.backendInstall,
   'backend.upgrade': backend.backendUpgrade,
   'backend.delete': backend.backendDelete,
@@ -24,4 +24,4 @@ export const conversations: Readonly<Record<string, Command | Topic>> = {
 }
 
 /** What nodes say of their own accord; everything else is said to them. */
-export const spokenByNodes: readonly Topic[] = [node.heartbeat, node.nodeEvents, node.progress]
+export const nodeTopics: readonly Topic[] = [node.heartbeat, node.nodeEvents, node.progress]

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { NodeId, OperationId } from '../ids.ts'
-import { conversations } from './catalogue.ts'
+import { messageCatalogue } from './catalogue.ts'
 import { formatSubject, parseSubject } from './define.ts'
 import { heartbeat, progress } from './node.ts'
 
@@ -10,7 +10,7 @@ const op = OperationId.parse('op-1')
 const hostileIds = ['', '.', 'a.b', '*', '>', 'a.>', 'a b', ' ', 'a\tb', 'a\n', 'A', 'ä', '\u0000', 'a'.repeat(64), 'a'.repeat(300)]
 
 describe('formatSubject', () => {
-  it.each(Object.entries(conversations))('%s names its node in the second token', (_, conversation) => {
+  it.each(Object.entries(messageCatalogue))('%s names its node in the second token', (_, conversation) => {
     expect(formatSubject(conversation, { node, op })).toMatch(/^nodes\.n-1\.[a-z]/)
   })
 
@@ -75,9 +75,9 @@ describe('parseSubject', () => {
   })
 
   it('no two conversations share a subject', () => {
-    const subjects = Object.values(conversations).map((conversation) => formatSubject(conversation, { node, op }))
+    const subjects = Object.values(messageCatalogue).map((conversation) => formatSubject(conversation, { node, op }))
     for (const subject of subjects) {
-      const readers = Object.values(conversations).filter((conversation) => parseSubject(conversation, subject) !== null)
+      const readers = Object.values(messageCatalogue).filter((conversation) => parseSubject(conversation, subject) !== null)
       expect(readers, subject).toHaveLength(1)
     }
   })

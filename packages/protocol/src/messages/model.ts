@@ -1,6 +1,6 @@
 // Commands about the models of a node.
 import { z } from 'zod'
-import { BackendName, Digest, ModelName, NodeId, OperationId, ReplicaId, storable } from '../ids.ts'
+import { BackendName, Digest, ModelName, NodeId, OperationId, ReplicaId, storableText } from '../ids.ts'
 import { CommandReply } from './backend.ts'
 import { command } from './define.ts'
 
@@ -72,7 +72,7 @@ export const modelLoad = command({ subject: 'nodes.{node}.model.load', params, r
 export const modelUnload = command({
   subject: 'nodes.{node}.model.unload',
   params,
-  request: z.object({ replica_id: ReplicaId, force: z.boolean().optional(), reason: storable(256).optional() }),
+  request: z.object({ replica_id: ReplicaId, force: z.boolean().optional(), reason: storableText(256).optional() }),
   reply: CommandReply,
 })
 export const modelDelete = command({

@@ -1,6 +1,6 @@
 // A node's own signs of life: heartbeat, events, and being told to stop.
 import { z } from 'zod'
-import { BackendName, Digest, Incarnation, ModelName, NodeId, OperationId, ReplicaId, storable } from '../ids.ts'
+import { BackendName, Digest, Incarnation, ModelName, NodeId, OperationId, ReplicaId, storableText } from '../ids.ts'
 import { BackendList } from './backend.ts'
 import { topic } from './define.ts'
 import { ReplicaState } from './model.ts'
@@ -43,7 +43,7 @@ export const NodeEvent = z.discriminatedUnion('type', [
     ...replica,
     exit_code: z.number().int().optional(),
     signal: z.string().max(32).optional(),
-    last_lines: z.array(storable(4096)).max(100).optional(),
+    last_lines: z.array(storableText(4096)).max(100).optional(),
     /** It ended because it was told to. */
     expected: z.boolean().optional(),
   }),
@@ -60,7 +60,7 @@ export const Progress = z.object({
   op_id: OperationId,
   node_id: NodeId,
   backend: BackendName,
-  file_name: storable(1024).default(''),
+  file_name: storableText(1024).default(''),
   /** Bytes; 0 when unknown. The original sends text for people ("412 MB"), or nothing. */
   current: z.number().int().min(0).catch(0),
   total: z.number().int().min(0).catch(0),

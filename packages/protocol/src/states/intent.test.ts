@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Failure } from '../failure.ts'
 import { BackendName, NodeId, OperationId } from '../ids.ts'
-import { backoffMs } from './backoff.ts'
+import { backoffMs } from '../backoff.ts'
 import { isDue, isOpen, stepIntent, type Intent, type IntentEvent, type OpenIntent, type StepFacts } from './intent.ts'
 
 const facts: StepFacts = { now: 1_000, retry: { baseMs: 30_000, maxMs: 900_000, maxAttempts: 10 }, chance: 0.5 }
@@ -16,7 +16,7 @@ const common = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
-  cancelAsked: false,
+  cancelRequested: false,
 }
 const waiting = (over: Partial<Extract<Intent, { state: 'waiting' }>> = {}): OpenIntent => ({
   ...common,
@@ -59,7 +59,7 @@ describe('a wish', () => {
   it.each<[string, Intent, IntentEvent, Partial<Intent> | null]>([
     ['is claimed when it is due, and that is another try', waiting(), claimed, { state: 'sending', epoch: 4, holder: 'c-2' }],
     ['is not claimed before it is due', waiting({ nextAt: 2_000 }), claimed, null],
-    ['is not claimed when it was called off', waiting({ cancelAsked: true, wasSent: true }), claimed, null],
+    ['is not claimed when it was called off', waiting({ cancelRequested: true, wasSent: true }), claimed, null],
     ['is not claimed twice', sending(), claimed, null],
     ['is not claimed while the worker has it', working(), claimed, null],
     ['is taken on', sending(), { type: 'accepted' }, { state: 'working', attempts: 0 }],
@@ -136,26 +136,26 @@ describe('a wish', () => {
       'that a worker may know of is called off there first',
       waiting({ wasSent: true }),
       { type: 'cancel_asked' },
-      { state: 'waiting', cancelAsked: true },
+      { state: 'waiting', cancelRequested: true },
     ],
-    ['that runs is called off there first', working(), { type: 'cancel_asked' }, { state: 'working', cancelAsked: true }],
-    ['is called off once', working({ cancelAsked: true }), { type: 'cancel_asked' }, null],
-    ['that was called off is cancelled when the worker says so', working({ cancelAsked: true }), cancelled(), { state: 'cancelled' }],
+    ['that runs is called off there first', working(), { type: 'cancel_asked' }, { state: 'working', cancelRequested: true }],
+    ['is called off once', working({ cancelRequested: true }), { type: 'cancel_asked' }, null],
+    ['that was called off is cancelled when the worker says so', working({ cancelRequested: true }), cancelled(), { state: 'cancelled' }],
     [
       'that was called off is cancelled when the worker does not know it',
-      waiting({ cancelAsked: true, wasSent: true }),
+      waiting({ cancelRequested: true, wasSent: true }),
       { type: 'unknown_to_worker', againInMs: 0 },
       { state: 'cancelled' },
     ],
     [
       'that was called off and came true first is done',
-      working({ cancelAsked: true }),
+      working({ cancelRequested: true }),
       { type: 'succeeded', note: '' },
       { state: 'applied' },
     ],
     [
       'that was called off and failed first has failed, and is not tried again',
-      working({ cancelAsked: true }),
+      working({ cancelRequested: true }),
       failed(soft),
       { state: 'failed' },
     ],
@@ -207,7 +207,7 @@ describe('a wish', () => {
           expect(next.attempts - intent.attempts).toBeLessThanOrEqual(counts ? 1 : 0)
           expect(next.attempts).toBeGreaterThanOrEqual(intent.attempts)
           expect(next.attempts).toBeLessThanOrEqual(10)
-          if (intent.cancelAsked) expect(next.cancelAsked && next.state !== 'sending').toBe(true)
+          if (intent.cancelRequested) expect(next.cancelRequested && next.state !== 'sending').toBe(true)
           intent = next
         }
       }),
@@ -231,7 +231,7 @@ describe('a wish', () => {
         go({ type: 'lease_lost' })
         if (isOpen(intent) && isDue(intent, now)) go(claimed)
         go({ type: 'accepted' })
-        go(intent.cancelAsked ? { type: 'unknown_to_worker', againInMs: 0 } : { type: 'succeeded', note: '' })
+        go(intent.cancelRequested ? { type: 'unknown_to_worker', againInMs: 0 } : { type: 'succeeded', note: '' })
         expect(isOpen(intent)).toBe(false)
       }),
       { numRuns: 3_000 },

@@ -8,14 +8,14 @@
 // ends nothing. A time that passes means *unknown*, so it moves no attempt.
 import { unreachable, type Failure } from '../failure.ts'
 import type { BackendName, NodeId, OperationId } from '../ids.ts'
-import { backoffMs, type RetryPolicy } from './backoff.ts'
+import { backoffMs, type RetryPolicy } from '../backoff.ts'
 
-export type WishKind = 'install' | 'upgrade' | 'delete'
+export type IntentKind = 'install' | 'upgrade' | 'delete'
 
 type Common = Readonly<{
   nodeId: NodeId
   backend: BackendName
-  kind: WishKind
+  kind: IntentKind
   generation: number
   epoch: number
   /** The operation whose id the command carries. */
@@ -26,7 +26,7 @@ type Common = Readonly<{
   /** This try, or one it goes on with, has taken longer than it may take before it is shown so. */
   isOverdue: boolean
   /** An administrator called it off: no further try, and the worker is told. */
-  cancelAsked: boolean
+  cancelRequested: boolean
 }>
 
 /** Times are milliseconds of the database's clock. */
@@ -39,13 +39,13 @@ export type Intent = Common &
         acceptedAt: number
         /** When it was last seen to move. */
         signAt: number
-        wait: Wait
+        wait: AwaitedResult
       }>
     | Readonly<{ state: 'applied' | 'failed' | 'dead' | 'cancelled'; finishedAt: number; note: string }>
   )
 
 /** How the end of the work is learnt. */
-export type Wait =
+export type AwaitedResult =
   /** From the worker, by event or by asking. */
   | Readonly<{ for: 'result' }>
   /** From the reply to a request that is held open (a worker without `async`). */
@@ -106,7 +106,7 @@ export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts)
       return overdue(intent, event.againInMs, facts)
     case 'unknown_to_worker':
       if (intent.state === 'sending') return null
-      if (intent.cancelAsked) return ended(common, 'cancelled', 'cancelled', facts)
+      if (intent.cancelRequested) return ended(common, 'cancelled', 'cancelled', facts)
       return intent.state === 'working' ? waiting(common, facts.now + event.againInMs) : null
     case 'succeeded':
       return ended({ ...common, lastFailure: null }, 'applied', event.note, facts)
@@ -116,7 +116,7 @@ export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts)
       return isOlderTry(intent, event.epoch) ? null : cancelledOnWorker(intent, event.failure, facts)
     case 'cancel_asked':
       if (intent.state === 'waiting' && !intent.wasSent) return ended(common, 'cancelled', 'cancelled', facts)
-      return intent.cancelAsked ? null : { ...intent, cancelAsked: true }
+      return intent.cancelRequested ? null : { ...intent, cancelRequested: true }
     case 'withdrawn':
       return ended(common, 'cancelled', event.note, facts)
     default:
@@ -125,11 +125,11 @@ export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts)
 }
 
 export function isDue(intent: OpenIntent, now: number): boolean {
-  if (intent.state === 'waiting') return intent.nextAt <= now && !intent.cancelAsked
-  return intent.state === 'working' && intent.wait.for === 'another_try' && intent.wait.nextAt <= now && !intent.cancelAsked
+  if (intent.state === 'waiting') return intent.nextAt <= now && !intent.cancelRequested
+  return intent.state === 'working' && intent.wait.for === 'another_try' && intent.wait.nextAt <= now && !intent.cancelRequested
 }
 
-const commonOf = ({ nodeId, backend, kind, generation, epoch, opId, attempts, lastFailure, isOverdue, cancelAsked }: Intent): Common => ({
+const commonOf = ({
   nodeId,
   backend,
   kind,
@@ -139,14 +139,25 @@ const commonOf = ({ nodeId, backend, kind, generation, epoch, opId, attempts, la
   attempts,
   lastFailure,
   isOverdue,
-  cancelAsked,
+  cancelRequested,
+}: Intent): Common => ({
+  nodeId,
+  backend,
+  kind,
+  generation,
+  epoch,
+  opId,
+  attempts,
+  lastFailure,
+  isOverdue,
+  cancelRequested,
 })
 
 const leased = ({ holder, leaseUntil }: { holder: string; leaseUntil: number }) => ({ state: 'sending' as const, holder, leaseUntil })
 
 const waiting = (common: Common, nextAt: number, wasSent = true): Intent => ({ ...common, state: 'waiting', nextAt, wasSent })
 
-const working = (common: Common, wait: Wait, { now }: StepFacts): Intent => ({
+const working = (common: Common, wait: AwaitedResult, { now }: StepFacts): Intent => ({
   ...common,
   state: 'working',
   acceptedAt: now,
@@ -185,15 +196,15 @@ function overdue(intent: OpenIntent, againInMs: number, { now }: StepFacts): Int
  * need not be asked when it is called off before the next.
  */
 function failed(intent: OpenIntent, { failure, mayRun = false }: { failure: Failure; mayRun?: boolean }, facts: StepFacts): Intent | null {
-  if (intent.state === 'waiting' && !intent.cancelAsked) return null
+  if (intent.state === 'waiting' && !intent.cancelRequested) return null
   const common = { ...commonOf(intent), lastFailure: failure, attempts: intent.attempts + 1, isOverdue: false }
-  if (intent.cancelAsked || failure.retry === 'never') return ended(common, 'failed', '', facts)
+  if (intent.cancelRequested || failure.retry === 'never') return ended(common, 'failed', '', facts)
   if (common.attempts >= facts.retry.maxAttempts) return ended(common, 'dead', '', facts)
   return waiting(common, facts.now + backoffMs(common.attempts, facts.retry, facts.chance), mayRun)
 }
 
 function cancelledOnWorker(intent: OpenIntent, failure: Failure, facts: StepFacts): Intent | null {
-  if (intent.cancelAsked) return ended(commonOf(intent), 'cancelled', 'cancelled', facts)
+  if (intent.cancelRequested) return ended(commonOf(intent), 'cancelled', 'cancelled', facts)
   return failed(intent, { failure }, facts)
 }
 

@@ -10,7 +10,7 @@
 // A replica id is never used twice, so whatever is said of one is about one try: it needs no other fence.
 import { unreachable, type Failure } from '../failure.ts'
 import type { ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'
-import { backoffMs } from './backoff.ts'
+import { backoffMs } from '../backoff.ts'
 
 export type LoadPurpose = 'serve' | 'stage'
 

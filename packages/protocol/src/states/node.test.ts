@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { nodeStatus, step, type Answering, type Liveness, type NodeFacts, type Pulse, type PulseEvent } from './node.ts'
+import { nodeStatus, step, type Responsiveness, type Liveness, type NodeFacts, type Pulse, type PulseEvent } from './node.ts'
 
 const facts = (changes: Partial<NodeFacts> = {}): NodeFacts => ({
   approved: true,
@@ -10,7 +10,7 @@ const facts = (changes: Partial<NodeFacts> = {}): NodeFacts => ({
   ...changes,
 })
 const livenesses: Liveness[] = ['new', 'present', 'silent', 'gone', 'left']
-const answerings: Answering[] = ['yes', 'unproven', 'no']
+const answerings: Responsiveness[] = ['yes', 'unproven', 'no']
 const pulses: Pulse[] = livenesses.flatMap((liveness) => answerings.map((answering) => ({ liveness, answering })))
 
 describe('the status of a node', () => {

@@ -10,9 +10,9 @@ import { unreachable } from '../failure.ts'
 import type { NodeStatus } from '../ids.ts'
 
 export type Liveness = 'new' | 'present' | 'silent' | 'gone' | 'left'
-export type Answering = 'yes' | 'unproven' | 'no'
+export type Responsiveness = 'yes' | 'unproven' | 'no'
 
-export type Pulse = Readonly<{ liveness: Liveness; answering: Answering }>
+export type Pulse = Readonly<{ liveness: Liveness; answering: Responsiveness }>
 
 export type PulseEvent =
   /** `isAgent`: an agent node serves no commands, so it owes no proof that it answers them. */

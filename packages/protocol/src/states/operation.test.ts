@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Failure } from '../failure.ts'
 import { BackendName, NodeId, OperationId } from '../ids.ts'
 import type { OpenIntent } from './intent.ts'
-import { openRowOf, operationState, type NodePresence, type StateRow } from './operation.ts'
+import { viewOpenIntent, operationState, type NodePresence, type NodeOutcome } from './operation.ts'
 
 const common = {
   nodeId: NodeId.parse('n-1'),
@@ -14,7 +14,7 @@ const common = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
-  cancelAsked: false,
+  cancelRequested: false,
 }
 const failure: Failure = { code: 'unavailable', retry: 'backoff', message: 'the registry is away' }
 const fresh: OpenIntent = { ...common, state: 'waiting', nextAt: 5, wasSent: false }
@@ -63,24 +63,24 @@ describe('a node of an operation', () => {
     ['S0.8 S0.33 failed, with a next try', failed, healthy, false, 'error', 'the registry is away'],
     ['S0.9 met no responders, with a next try', failed, mute, false, 'error', 'the registry is away'],
     ['failed, and silent since', failed, silent, false, 'queued', 'node unhealthy, will retry when healthy'],
-    ['called off while it runs', { ...working, cancelAsked: true }, healthy, true, 'downloading', 'cancelling'],
+    ['called off while it runs', { ...working, cancelRequested: true }, healthy, true, 'downloading', 'cancelling'],
   ])('%s', (...[, intent, node, hasProgress, status, message]) => {
-    expect(openRowOf(intent, node, hasProgress)).toMatchObject({ status, message })
+    expect(viewOpenIntent(intent, node, hasProgress)).toMatchObject({ status, message })
   })
 
   it('S0.33 tells when the next try is', () => {
-    expect(openRowOf(failed, healthy, false).nextRetryAt).toBe(5)
-    expect(openRowOf(fresh, healthy, false).nextRetryAt).toBeNull()
+    expect(viewOpenIntent(failed, healthy, false).nextRetryAt).toBe(5)
+    expect(viewOpenIntent(fresh, healthy, false).nextRetryAt).toBeNull()
   })
 })
 
 describe('an operation', () => {
-  const row = (status: StateRow['status'], node: NodePresence | null = healthy, nextRetryAt: number | null = null): StateRow => ({
+  const row = (status: NodeOutcome['status'], node: NodePresence | null = healthy, nextRetryAt: number | null = null): NodeOutcome => ({
     status,
     node,
     nextRetryAt,
   })
-  it.each<[string, StateRow[], string]>([
+  it.each<[string, NodeOutcome[], string]>([
     ['queued on a healthy node', [row('queued'), row('success', null)], 'running'],
     ['in work', [row('downloading')], 'running'],
     ['queued on a node that is away', [row('queued', offline), row('success', null)], 'background'],

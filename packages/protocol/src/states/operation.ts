@@ -14,26 +14,26 @@ export const presenceOf = (facts: NodeFacts): NodePresence => ({
   isAnswering: facts.liveness !== 'present' || facts.answering === 'yes',
 })
 
-export type OpenRow = Readonly<{
+export type OpenNodeView = Readonly<{
   status: 'queued' | 'downloading' | 'running_on_worker' | 'error'
   message: string
   nextRetryAt: number | null
 }>
 
-export const busyMessage = 'worker still installing in background'
+export const stillInstallingMessage = 'worker still installing in background'
 
 /** `hasProgress`: something was heard of the bytes of this try. */
-export function openRowOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenRow {
-  const shown: OpenRow = intent.isOverdue
-    ? { status: 'running_on_worker', message: busyMessage, nextRetryAt: null }
+export function viewOpenIntent(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenNodeView {
+  const shown: OpenNodeView = intent.isOverdue
+    ? { status: 'running_on_worker', message: stillInstallingMessage, nextRetryAt: null }
     : shownOf(intent, node, hasProgress)
-  return intent.cancelAsked ? { ...shown, message: 'cancelling' } : shown
+  return intent.cancelRequested ? { ...shown, message: 'cancelling' } : shown
 }
 
-function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenRow {
+function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenNodeView {
   switch (intent.state) {
     case 'waiting': {
-      if (!mayBeTried(node)) return away(node)
+      if (!canReceiveCommands(node)) return away(node)
       const { lastFailure, nextAt } = intent
       if (lastFailure !== null) return { status: 'error', message: lastFailure.message, nextRetryAt: nextAt }
       return { status: 'queued', message: intent.wasSent ? 'sent; nothing was heard, it is sent again' : '', nextRetryAt: null }
@@ -52,24 +52,24 @@ function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): 
   }
 }
 
-const away = ({ status }: NodePresence): OpenRow => ({
+const away = ({ status }: NodePresence): OpenNodeView => ({
   status: 'queued',
   message: `node ${status}, will retry when healthy`,
   nextRetryAt: null,
 })
 
 /** Its due tries are sent: it is healthy, or they are the probe that finds out whether it answers again. */
-export const mayBeTried = ({ status, isAnswering }: NodePresence): boolean =>
+export const canReceiveCommands = ({ status, isAnswering }: NodePresence): boolean =>
   status === 'healthy' || (status === 'unhealthy' && !isAnswering)
 
 const isSilent = ({ status, isAnswering }: NodePresence): boolean => status === 'offline' || (status === 'unhealthy' && isAnswering)
 
-export type StateRow = Readonly<{ status: OperationNodeStatus; nextRetryAt: number | null; node: NodePresence | null }>
+export type NodeOutcome = Readonly<{ status: OperationNodeStatus; nextRetryAt: number | null; node: NodePresence | null }>
 
-export const isSettled = ({ status, nextRetryAt }: Pick<StateRow, 'status' | 'nextRetryAt'>): boolean =>
+export const isSettled = ({ status, nextRetryAt }: Pick<NodeOutcome, 'status' | 'nextRetryAt'>): boolean =>
   status === 'success' || status === 'skipped' || status === 'cancelled' || (status === 'error' && nextRetryAt === null)
 
-export function operationState(rows: readonly StateRow[]): OperationState {
+export function operationState(rows: readonly NodeOutcome[]): OperationState {
   const open = rows.filter((row) => !isSettled(row))
   if (open.some(isWorkedOn)) return 'running'
   if (open.length > 0) return 'background'
@@ -79,5 +79,5 @@ export function operationState(rows: readonly StateRow[]): OperationState {
   return has('cancelled') ? 'cancelled' : 'failed'
 }
 
-const isWorkedOn = ({ status, node }: StateRow): boolean =>
-  status === 'downloading' || (status === 'queued' && node !== null && mayBeTried(node))
+const isWorkedOn = ({ status, node }: NodeOutcome): boolean =>
+  status === 'downloading' || (status === 'queued' && node !== null && canReceiveCommands(node))

@@ -1,6 +1,6 @@
 // Trying again what a server could not do just now.
-import { backoffMs, type Clock, type Log } from '@muster/host'
-import { FleetError, type Failure } from '@muster/protocol'
+import { type Clock, type Log } from '@muster/host'
+import { backoffMs, FleetError, type Failure } from '@muster/protocol'
 
 /** A failure that says itself when to come back. */
 export class Busy extends FleetError {
@@ -32,7 +32,7 @@ export function createPatience({ clock, log, random }: { clock: Clock; log: Log;
         if (!(error instanceof FleetError) || error.failure.code !== 'unavailable' || attempt >= attempts) throw error
         const asked = error instanceof Busy ? error.retryAfterMs : null
         // Never sooner than it asked for, and never all at the same moment.
-        const waitMs = asked === null ? backoffMs(attempt, { ...backoff, random }) : Math.round(asked * (1 + 0.1 * random()))
+        const waitMs = asked === null ? backoffMs(attempt, backoff, random()) : Math.round(asked * (1 + 0.1 * random()))
         log.info('trying again soon', { reason: error.message, attempt, wait_ms: waitMs })
         await clock.sleep(waitMs, signal)
       }

@@ -1,7 +1,7 @@
 // How commands are laid out: one file per subject, put on a list in one place.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { conversations, spokenByNodes } from '@muster/protocol'
+import { messageCatalogue, nodeTopics } from '@muster/protocol'
 import { expect, it } from 'vitest'
 
 const folder = import.meta.dirname
@@ -10,8 +10,8 @@ const handlers = readdirSync(folder).filter(
 )
 
 it('S1.22 every subject that workers serve has a file of its own, named after it', () => {
-  const served = Object.entries(conversations)
-    .filter(([, conversation]) => !spokenByNodes.some((spoken) => spoken === conversation))
+  const served = Object.entries(messageCatalogue)
+    .filter(([, conversation]) => !nodeTopics.some((spoken) => spoken === conversation))
     .map(([name]) => `${name.replace('.', '-')}.ts`)
   expect(handlers.toSorted()).toEqual(served.toSorted())
 })

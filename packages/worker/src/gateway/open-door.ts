@@ -1,6 +1,6 @@
 // Opens the gateway where the settings say, or where the controllers can reach it, and tells its URL.
-import { backoffMs, type Clock, type Log } from '@muster/host'
-import { FleetError } from '@muster/protocol'
+import { type Clock, type Log } from '@muster/host'
+import { backoffMs, FleetError } from '@muster/protocol'
 import type { WorkerSettings } from '../settings.ts'
 import { openGateway, type Gateway, type GatewayDeps } from './gateway.ts'
 import { httpUrl, isWildcard, parseListenAddress } from './listen-address.ts'
@@ -50,6 +50,6 @@ async function findRoute({ controllers, random, clock, log, signal }: DoorDeps):
       })
       if (found !== null) return found
     }
-    await clock.sleep(backoffMs(attempt, { baseMs: 500, maxMs: 4_000, jitter: 0.25, random }), signal)
+    await clock.sleep(backoffMs(attempt, { baseMs: 500, maxMs: 4_000, jitter: 0.25 }, random()), signal)
   }
 }

@@ -1,7 +1,7 @@
 // One request to one replica. It counts as in flight from here until it is over, however it ends.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Log } from '@muster/host'
-import { failureOf, gatewayScope, inFlightHeader, refusedHeader, ReplicaId, replicaHeader, type Refused } from '@muster/protocol'
+import { failureOf, gatewayScope, inFlightHeader, refusedHeader, ReplicaId, replicaHeader, type RefusalReason } from '@muster/protocol'
 import type { Admission, Replicas } from '../supervisor/replicas.ts'
 import type { Authorise } from './authorise.ts'
 import { notFound, refuse, respond } from './respond.ts'
@@ -43,7 +43,7 @@ const answerHeaders = (id: ReplicaId, admission: Admission): Record<string, stri
   },
 })
 
-type TurnedAway = Readonly<{ refused: Refused | null; status: number; message: string }>
+type TurnedAway = Readonly<{ refused: RefusalReason | null; status: number; message: string }>
 
 /** In OpenAI's envelope, since it may be shown as it is when no other replica is left to ask. */
 function turnAway(response: ServerResponse, id: ReplicaId, { refused, status, message }: TurnedAway): void {

@@ -1,11 +1,10 @@
 // An image from a registry into the store: resolved once, then everything by digest. The references after the first
 // are mirrors of the same image and are held to the digest that the first one meant.
-import type { Clock } from '@muster/host'
+import { type Clock, inLanes } from '@muster/host'
 import type { OciClient, OciReference, Platform, ResolvedImage } from '@muster/source'
 import { failureOf, type Digest, type Failure } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
-import { inLanes } from '../storage/in-lanes.ts'
 import { whileWaiting } from '../storage/while-waiting.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
 import { firstOf } from './first-of.ts'

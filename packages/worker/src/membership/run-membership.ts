@@ -1,7 +1,7 @@
 // Asks the controllers what this worker is, for as long as it lives, and tells what became of it.
 // Answers are facts for the machine; here are only the asking, the pace and the log.
-import { backoffMs, type Clock, type Log } from '@muster/host'
-import { nodeAgentRoutes, unreachable, type Incarnation, type Registration } from '@muster/protocol'
+import { type Clock, type Log } from '@muster/host'
+import { backoffMs, nodeAgentRoutes, unreachable, type Incarnation, type Registration } from '@muster/protocol'
 import type { z } from 'zod'
 import type { Answer, ControllerClient } from '../controller-client.ts'
 import type { PollOutcome } from '../metrics.ts'
@@ -94,7 +94,7 @@ type Pace = Readonly<{ before: Membership; now: Exclude<Membership, Ended>; took
 /** After a failure longer and longer, but at most 5 s, unless a controller asked for more; never in step with others. */
 function pauseMs({ before, now, tookMs, random }: Pace): number {
   if (now.attempt > 0) {
-    const backoff = backoffMs(now.attempt, { baseMs: 200, maxMs: 4_000, jitter: 0.25, random })
+    const backoff = backoffMs(now.attempt, { baseMs: 200, maxMs: 4_000, jitter: 0.25 }, random())
     return now.retryAfterMs === null ? backoff : Math.max(backoff, Math.min(now.retryAfterMs, longestRetryAfterMs) * (1 + random() / 4))
   }
   const unchanged = 'session' in before && 'session' in now && before.session.etag === now.session.etag

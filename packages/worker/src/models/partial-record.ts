@@ -1,7 +1,7 @@
 // What the beginning of a file belongs to that has no digest yet: its rest is asked for only from a source that still has
 // the same. Not trusted after the machine was off: bytes that never reached the disk would be noticed by nobody.
 import { readFile, rm, truncate, writeFile } from 'node:fs/promises'
-import { ownIdentity } from '@muster/host'
+import { identifySelf } from '@muster/host'
 import { z } from 'zod'
 import { sizeOf } from '../storage/fetch-blob.ts'
 import type { OpenOrigin } from './file-origin.ts'
@@ -25,7 +25,7 @@ export async function endPartial(incoming: string): Promise<string | null> {
 /** Opens what the incoming file is continued with, or begun with again. */
 export async function continueFrom(open: OpenOrigin, incoming: string, have: number): ReturnType<OpenOrigin> {
   const path = recordOf(incoming)
-  const { boot } = ownIdentity()
+  const { boot } = identifySelf()
   const known = Partial.safeParse(
     await readFile(path, 'utf8')
       .then(JSON.parse)

@@ -1,9 +1,8 @@
 // All files of a model into a folder of their own: several at a time, each verified before it has its name there.
 import { rm } from 'node:fs/promises'
-import { errorCode } from '@muster/host'
+import { errorCode, inLanes } from '@muster/host'
 import type { Digest, ModelName } from '@muster/protocol'
 import { translated } from '../storage/disk-full.ts'
-import { inLanes } from '../storage/in-lanes.ts'
 import { createKeyedTurns } from '../storage/turns.ts'
 import { digestsIn } from './collect-content.ts'
 import type { FetchFile } from './fetch-file.ts'

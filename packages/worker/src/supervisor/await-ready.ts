@@ -1,7 +1,7 @@
 // From a process that was just started to one that answers for its model. Nothing is said to a port before it is known
 // that our own process listens there. There is no limit of time, only of silence: large models take as long as they take.
 import { readFile } from 'node:fs/promises'
-import { whileWanted } from '@muster/host'
+import { abortable } from '@muster/host'
 import { FleetError, type ReplicaId } from '@muster/protocol'
 import type { BackendAddress, Driver, ReplicaSpec } from '../drivers/driver.ts'
 import { silenceFailure } from './describe-exit.ts'
@@ -34,7 +34,7 @@ export async function awaitReady(replica: Replica, coming: Coming, deps: Replica
       await untilListening({ replica, address, process, signal }, deps)
     }
     // A driver that does not listen to the signal must not keep a dead process's replica from its end.
-    await whileWanted(comeUp(), signal)
+    await abortable(comeUp(), signal)
   } finally {
     over.abort(ended())
   }

@@ -1,6 +1,6 @@
 // Carries one load out: files staged, a process started from the backend's tree, and waited for until it answers.
 import { join } from 'node:path'
-import { whileWanted } from '@muster/host'
+import { abortable } from '@muster/host'
 import { failureOf, FleetError, ModelConfig, type Failure } from '@muster/protocol'
 import { z } from 'zod'
 import type { Driver, ReplicaSpec } from '../drivers/driver.ts'
@@ -19,7 +19,7 @@ export async function loadReplica(replica: Replica, turn: Promise<unknown>, deps
   const { order } = replica.record
   replica.isLoading = true
   try {
-    await whileWanted(turn, signal)
+    await abortable(turn, signal)
     await move(replica, { type: 'stage' }, deps)
     replica.reporter.report({ phase: 'resolving' })
     const tree = replica.held.use(await takeTree(replica.record, deps))

@@ -1,20 +1,20 @@
-// Several fetches at a time that only make sense together: what is given up at one is not gone on with at the others, and
-// what came of them stays. The first failure is told, once all have stopped.
+// Bounded parallelism: at most `atOnce` items are worked on at a time. The first failure aborts the other lanes and is
+// thrown once all of them have stopped.
 import { FleetError } from '@muster/protocol'
 
 export interface Lanes {
   readonly atOnce: number
-  readonly signal: AbortSignal
+  readonly signal?: AbortSignal
 }
 
-/** The results are in the order of the items. */
+/** Returns the results in the order of the items. */
 export async function inLanes<Item, Result>(
   items: readonly Item[],
   { atOnce, signal: outer }: Lanes,
   work: (item: Item, at: { readonly index: number; readonly signal: AbortSignal }) => Promise<Result>,
 ): Promise<Result[]> {
   const failed = new AbortController()
-  const signal = AbortSignal.any([outer, failed.signal])
+  const signal = outer === undefined ? failed.signal : AbortSignal.any([outer, failed.signal])
   const causes: unknown[] = []
   const results: Result[] = []
   const left = items.entries()
@@ -26,13 +26,13 @@ export async function inLanes<Item, Result>(
       }
     } catch (error) {
       causes.push(error)
-      failed.abort(givenUp)
+      failed.abort(laneFailed)
     }
   }
   await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, lane))
-  outer.throwIfAborted()
+  outer?.throwIfAborted()
   if (causes.length > 0) throw causes[0]
   return results
 }
 
-const givenUp = new FleetError({ code: 'cancelled', retry: 'backoff', message: 'another part of the same could not be fetched' })
+const laneFailed = new FleetError({ code: 'cancelled', retry: 'backoff', message: 'another part of the same work failed' })

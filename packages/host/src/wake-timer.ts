@@ -1,13 +1,13 @@
-// A pause that somebody else can cut short. A wake that comes before the pause is not lost.
+// A sleep that another task can cut short. A wake before the sleep begins is kept.
 import type { Clock } from './clock.ts'
 
-export interface Wakeable {
+export interface WakeTimer {
   wake(): void
   /** True when woken. Throws the signal's reason when that aborts. */
   pause(ms: number, signal: AbortSignal): Promise<boolean>
 }
 
-export function createWakeable(clock: Clock): Wakeable {
+export function createWakeTimer(clock: Clock): WakeTimer {
   let isWoken = false
   let interrupt: AbortController | null = null
   return {

@@ -1,0 +1,48 @@
+// The one background loop: a round runs when it is due or woken; a failed round is logged and repeated.
+import type { Clock } from './clock.ts'
+import { createFailureStreak } from './failure-streak.ts'
+import type { Log } from './log.ts'
+import { createWakeTimer } from './wake-timer.ts'
+
+/** Between two rounds, so that a storm of wakes becomes one round. */
+const minimumPauseMs = 5
+const defaultRetryMs = 1_000
+
+export interface LoopOptions {
+  /** The log message of a failed round: `cannot read the change feed; retrying`. */
+  readonly what: string
+  readonly clock: Clock
+  readonly log: Log
+  /** Pause after a failed round. */
+  readonly retryMs?: number
+}
+
+export interface Loop {
+  wake(): void
+  /** Runs until aborted; never rejects. A round returns the milliseconds until the next one is due. */
+  run(round: (signal: AbortSignal) => Promise<number>, signal: AbortSignal): Promise<void>
+}
+
+export function createLoop({ what, clock, log, retryMs = defaultRetryMs }: LoopOptions): Loop {
+  const timer = createWakeTimer(clock)
+  const streak = createFailureStreak({ what, clock, log })
+  const runOnce = async (round: (signal: AbortSignal) => Promise<number>, signal: AbortSignal): Promise<number> => {
+    try {
+      const pauseMs = await round(signal)
+      streak.recovered()
+      return pauseMs
+    } catch (error) {
+      if (!signal.aborted) streak.failed({ error })
+      return retryMs
+    }
+  }
+  return {
+    wake: () => timer.wake(),
+    async run(round, signal) {
+      while (!signal.aborted) {
+        const pauseMs = await runOnce(round, signal)
+        await timer.pause(Math.max(pauseMs, minimumPauseMs), signal).catch(() => false)
+      }
+    },
+  }
+}
