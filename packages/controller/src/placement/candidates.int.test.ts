@@ -74,7 +74,7 @@ describe('memory', () => {
       await setResources(id, { total_ram: 4 * gb, available_ram })
       const { placement, seen } = await place({ config: config('b') })
       expect(placement.nodes).toMatchObject([
-        { eligible: false, excludedBy: 'memory', reason: 'it needs about 2.3 GB of memory, and 1.7 GB of 4.0 GB are free' },
+        { eligible: false, excludedBy: 'memory', reason: 'it needs about 2.3 GB of memory, and 1.7 GB of 4 GB are free' },
       ])
       expect(seen).toEqual(new Map([[id, ['r-a']]]))
     }
@@ -89,7 +89,7 @@ describe('memory', () => {
     expect((await place({ config: config('b') })).placement.nodes[0]?.eligible).toBe(true)
     await sql`update nodes set vram_budget = '2GB' where id = ${id}`.execute(world.db)
     const { placement } = await place({ config: config('b') })
-    expect(placement.nodes[0]?.reason).toBe('it needs about 2.3 GB of GPU memory, and the node has 2.0 GB')
+    expect(placement.nodes[0]?.reason).toBe('it needs about 2.3 GB of GPU memory, and the node has 2 GB')
   })
 
   it('of a replica that ended just now is not free before its node says so, and nobody else ends for it meanwhile', async () => {
@@ -168,7 +168,7 @@ describe('disk', () => {
     await addReplica({ id: 'r-a', model: 'a', node: id, state: 'starting' })
     const refusal = async () => (await place({ config: config('b') })).placement.nodes.find(({ node_id: each }) => each === id)
     expect((await refusal())?.reason).toBe(
-      'its files need 2.0 GB on disk, and 1.0 GB are free, when 3.0 GB are kept for replicas that are starting there',
+      'its files need 2 GB on disk, and 1 GB are free, when 3 GB are kept for replicas that are starting there',
     )
     await sql`update loads set current_bytes = ${2 * gb}`.execute(world.db)
     expect((await refusal())?.eligible).toBe(true)
@@ -185,7 +185,7 @@ describe('disk', () => {
     const { placement } = await place({ config: config('b') }, { catalogue })
     expect(placement.nodes).toMatchObject([
       { node_id: has, eligible: true },
-      { node_id: id, excludedBy: 'disk', reason: 'its files and the backend llama need 2.0 GB on disk, and 1.0 GB are free' },
+      { node_id: id, excludedBy: 'disk', reason: 'its files and the backend llama need 2 GB on disk, and 1 GB are free' },
     ])
   })
 })

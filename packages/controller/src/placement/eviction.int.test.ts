@@ -80,7 +80,7 @@ describe('a node with memory for one model', () => {
     await letIdle('b', 3_600)
     const model = await addModel('c')
     await controller.loads.cold.ensure(model)
-    expect(await untilRefused('c')).toBe('no node can run c: small: it needs about 2.3 GB of memory, and 1.7 GB of 4.0 GB are free')
+    expect(await untilRefused('c')).toBe('no node can run c: small: it needs about 2.3 GB of memory, and 1.7 GB of 4 GB are free')
     expect([worker.unloads, await stateOf('b')]).toEqual([[], 'ready'])
   })
 
