@@ -2,9 +2,9 @@
 // start processes; simulations (*.sim.test.ts) run many seeds. They run in this order, so that what is quick fails first.
 import { defineConfig } from 'vitest/config'
 
-const everyTest = ['packages/*/{src,test}/**/*.test.{ts,tsx}', 'scripts/**/*.test.ts']
-const integration = 'packages/**/*.int.test.{ts,tsx}'
-const simulation = 'packages/**/*.sim.test.ts'
+const everyTest = ['packages/*/{src,test}/**/*.test.{ts,tsx}', 'tests/**/*.test.ts', 'scripts/**/*.test.ts']
+const integration = '{packages,tests}/**/*.int.test.{ts,tsx}'
+const simulation = '{packages,tests}/**/*.sim.test.ts'
 
 export default defineConfig({
   test: {

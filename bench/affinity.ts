@@ -6,7 +6,7 @@ import { createProcesses } from '@muster/testkit'
 import { choose } from '../packages/controller/src/routing/choose.ts'
 import { createInFlight } from '../packages/controller/src/routing/in-flight.ts'
 import { prefixKeyOf, textKeyOf } from '../packages/controller/src/routing/prefix-key.ts'
-import { startLlama, untilLoaded } from '../packages/testkit/test/llama-server.ts'
+import { startLlama, untilLoaded } from '../tests/llama/server.ts'
 import { costOf } from './process-cost.ts'
 
 const rounds = Number(process.env['BENCH_ROUNDS'] ?? 3)

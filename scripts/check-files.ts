@@ -50,11 +50,13 @@ function aboutManifests(): string[] {
         Object.entries(each ?? {}).toSorted(([a], [b]) => a.localeCompare(b)),
       ),
     )
-  return globSync(['package.json', 'packages/*/package.json', 'backends/*/package.json'], { cwd: root }).flatMap((path) => {
-    const manifest: Manifest = JSON.parse(readFileSync(join(root, path), 'utf8'))
-    const locked = lock.packages[path === 'package.json' ? '' : path.replace('/package.json', '')] ?? {}
-    return wanted(manifest) === wanted(locked) ? [] : [`${path}: asks for other packages than package-lock.json has: run npm install`]
-  })
+  return globSync(['package.json', 'packages/*/package.json', 'tests/package.json', 'backends/*/package.json'], { cwd: root }).flatMap(
+    (path) => {
+      const manifest: Manifest = JSON.parse(readFileSync(join(root, path), 'utf8'))
+      const locked = lock.packages[path === 'package.json' ? '' : path.replace('/package.json', '')] ?? {}
+      return wanted(manifest) === wanted(locked) ? [] : [`${path}: asks for other packages than package-lock.json has: run npm install`]
+    },
+  )
 }
 
 function aboutTheLock(): string[] {

@@ -1,7 +1,7 @@
 // `muster nodes drain` against real controllers and workers: replicas move while their model answers, and stay where there is no other place.
 import { adminKey, nodesOf } from '@muster/testkit'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
-import { scriptedOf, startFleet, type Fleet } from '../../testkit/test/fleet-world.ts'
+import { scriptedOf, startFleet, type Fleet } from '../../../tests/fleet/fleet-world.ts'
 import { type Result, runInProcess } from './run-in-process.ts'
 
 let world: Fleet

@@ -79,7 +79,7 @@ async function settle(row: Claimed, reply: OpStatusReply, { advance, now }: { ad
 
 /** A worker of the original knows neither `op.status` nor `op.cancel`: what it lists is all that can be learnt. */
 async function askLegacy(row: Claimed, now: number, { bus, advance, signal }: Now): Promise<void> {
-  const { nodeId: node, cancelRequested: cancelRequested } = row.intent
+  const { nodeId: node, cancelRequested } = row.intent
   const list = await bus.request(backendList, { node }, {}, { timeoutMs: answerWithinMs, signal })
   if (list.error === undefined && isSatisfied(row, list)) await advance({ record: row, event: { type: 'succeeded', note: '' }, now })
   // Nobody holds its request any more, and it can't be told to stop: it may still come to its end there.

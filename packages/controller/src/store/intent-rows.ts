@@ -96,7 +96,7 @@ const at = (time: string | null): number => Date.parse(time ?? '')
 
 /** The columns that a step may change, for `jsonb_to_recordset`. Times are seconds since the epoch. */
 export function columnsOf(intent: Intent): Record<string, string | number | boolean | null | Failure> {
-  const { epoch, attempts, lastFailure, isOverdue, cancelRequested: cancelRequested, state } = intent
+  const { epoch, attempts, lastFailure, isOverdue, cancelRequested, state } = intent
   return {
     epoch,
     attempts,

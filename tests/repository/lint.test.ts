@@ -1,0 +1,134 @@
+// Every check is shown something wrong, and has to say so: a tool that looks at nothing reports success too.
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { directions } from '../../scripts/lint/directions.ts'
+import { createProcesses, makeTempDir } from '@muster/testkit'
+import type { TempDir } from '@muster/testkit'
+import { clean, violations } from './planted-code.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const processes = createProcesses()
+let copy: TempDir
+
+interface Diagnostic {
+  readonly code: string
+  readonly message: string
+  readonly help?: string
+  readonly filename: string
+}
+
+const plant = (path: string, code: string): void => {
+  const file = join(copy.path, path)
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, code)
+}
+
+const run = async (program: string, ...args: string[]): Promise<{ code: number | null; output: string; stdout: string }> => {
+  const child = await processes.start(program, { args, cwd: copy.path })
+  const { code } = await child.exited
+  return { code, output: child.output(), stdout: child.stdout() }
+}
+
+beforeAll(async () => {
+  copy = await makeTempDir('lint')
+  for (const file of ['.oxlintrc.json', '.oxfmtrc.json', 'knip.json', 'tsconfig.json', 'package.json', 'scripts/lint']) {
+    cpSync(join(root, file), join(copy.path, file), { recursive: true })
+  }
+  symlinkSync(join(root, 'node_modules'), join(copy.path, 'node_modules'))
+})
+afterAll(async () => {
+  await processes.stopAll()
+  await copy.remove()
+})
+
+describe('oxlint', () => {
+  let found: readonly Diagnostic[] = []
+
+  beforeAll(async () => {
+    for (const { path, code } of violations) plant(path, code)
+    for (const [path, code] of clean) plant(path, code)
+    const { code, stdout } = await run('oxlint', '-f', 'json', 'packages', 'scripts')
+    expect(code).toBe(1)
+    const report: { diagnostics: Diagnostic[] } = JSON.parse(stdout)
+    found = report.diagnostics
+  }, 20_000)
+
+  const saidAbout = (path: string): string[] =>
+    found.filter(({ filename }) => filename === path).map(({ code, message, help }) => `${code}: ${message} ${help}`)
+
+  it.each(violations)('$rule in $path says "$says"', ({ path, rule, says }) => {
+    expect(saidAbout(path)).toSatisfy((said: string[]) => said.some((line) => line.startsWith(`${rule}: `) && line.includes(says)))
+  })
+
+  it.each(clean)('has nothing to say about %s', (path) => {
+    expect(saidAbout(path)).toEqual([])
+  })
+
+  it.each(directions.map(({ because }) => because))('is shown a violation of the direction "%s"', (because) => {
+    expect(found.some(({ message }) => message.includes(because))).toBe(true)
+  })
+
+  it('is shown a violation of each rule it is given by name', () => {
+    const config = readFileSync(join(root, '.oxlintrc.json'), 'utf8')
+    const rules = [...config.matchAll(/^ +"(?:([a-z]+)\/)?([a-z-]+)": (?:\[\s*)?"error"/gm)].map(
+      ([, plugin = 'eslint', rule]) => `${plugin}(${rule})`,
+    )
+    const planted = new Set(violations.map(({ rule }) => rule))
+    expect(rules.length).toBeGreaterThan(20)
+    expect(rules.filter((rule) => !planted.has(rule))).toEqual([])
+  })
+})
+
+it('tsc refuses syntax that Node can not strip, and types that do not fit', async () => {
+  plant('packages/host/src/enum.ts', 'export enum State {\n  On,\n}\nexport const count: number = "one"\n')
+  plant('tsconfig.one.json', '{ "extends": "./tsconfig.json", "include": ["packages/host/src/enum.ts"] }')
+  const { code, output } = await run('tsc', '-p', 'tsconfig.one.json')
+  expect(code).not.toBe(0)
+  expect(output).toMatch(/erasableSyntaxOnly/)
+  expect(output).toMatch(/'string' is not assignable to type 'number'/)
+}, 20_000)
+
+it('oxfmt refuses code that is not formatted', async () => {
+  plant('formatted/bad.ts', 'export const x = "double";\n')
+  plant('formatted/good.ts', "export const x = 'single'\n")
+  const { code, output } = await run('oxfmt', '--check', 'formatted')
+  expect(code).toBe(1)
+  expect(output).toContain('formatted/bad.ts')
+  expect(output).not.toContain('formatted/good.ts')
+}, 20_000)
+
+it('knip finds an export that nobody imports, a file and a dependency that nobody uses', async () => {
+  plant('packages/one/package.json', '{ "name": "@muster/one", "exports": { ".": "./src/index.ts" }, "dependencies": { "pino": "*" } }')
+  plant('packages/one/src/index.ts', "export { used } from './part.ts'\n")
+  plant('packages/one/src/part.ts', 'export const used = 1\nexport const unused = 2\n')
+  plant('packages/one/src/forgotten.ts', 'export const forgotten = 1\n')
+  const { code, stdout } = await run('knip', '--workspace', 'packages/one', '--reporter', 'json')
+  expect(code).toBe(1)
+  expect(stdout).toMatch(/"unused"/)
+  expect(stdout).toMatch(/forgotten\.ts/)
+  expect(stdout).toMatch(/"pino"/)
+  expect(stdout).not.toMatch(/"used"/)
+}, 20_000)
+
+it('check-files finds litter, traces of a machine and a lock file that can not be installed', async () => {
+  for (const file of ['check-files.ts', 'environment.ts']) cpSync(join(root, 'scripts', file), join(copy.path, 'scripts', file))
+  plant('empty.txt', '')
+  plant('home.md', `see ${join('/', 'home', 'alice', 'notes')}`)
+  plant('clone.md', `see ${copy.path}/notes`)
+  plant('packages/two/package.json', '{ "dependencies": { "pino": "1.0.0" } }')
+  const address = { 'node_modules/a': { resolved: 'https://registry.example/a.tgz', optionalDependencies: { 'a-linux': '1' } } }
+  plant('package-lock.json', JSON.stringify({ packages: { ...address, 'packages/two': { dependencies: { pino: '2.0.0' } } } }))
+  const { code, stdout } = await run('node', 'scripts/check-files.ts')
+  expect(code).toBe(1)
+  for (const problem of [
+    'empty.txt: is empty',
+    "home.md: names somebody's home directory",
+    'clone.md: names the directory of this clone',
+    'packages/two/package.json: asks for other packages than package-lock.json has',
+    'package-lock.json: node_modules/a names a download address',
+    'package-lock.json: a-linux, for node_modules/a, is missing',
+  ]) {
+    expect(stdout).toContain(problem)
+  }
+}, 20_000)

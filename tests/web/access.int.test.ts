@@ -1,0 +1,241 @@
+// Who may come in, with what, and how the controller was started; and the frame around every page.
+import { adminKey, createApiClient, joinToken, nodesOf, waitFor } from '@muster/testkit'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { startFleet, untilHealthy, type Fleet } from '../fleet/fleet-world.ts'
+import { visitWeb } from './web-world.ts'
+
+let fleet: Fleet
+beforeAll(async () => {
+  fleet = await startFleet({
+    postgresUrl: inject('postgresUrl'),
+    controllers: 2,
+    workers: ['one'],
+    args: ['--require-api-key', '--backend-install-timeout', '20m'],
+  })
+}, 180_000)
+afterAll(() => fleet[Symbol.asyncDispose]())
+
+const live = (page: Page) => page.getByRole('banner').getByText('live', { exact: true })
+
+describe('logging in', () => {
+  it('takes an admin key after a wrong one, shows the page that was asked for, and lets one out again', async () => {
+    await using visitor = await visitWeb(fleet, { isLoggedIn: false, path: '/settings?tab=about' })
+    const { page } = visitor
+    await page.getByRole('heading', { name: 'Log in', exact: true }).waitFor()
+    const field = page.getByLabel('Admin key')
+    expect(await field.getAttribute('type')).toBe('password')
+    await field.fill('muster_admin_of_somebody_else')
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await page
+      .getByRole('alert')
+      .getByText(/this key is not known here, or was revoked/)
+      .waitFor()
+    await field.fill(adminKey)
+    await field.press('Enter')
+    await page.getByRole('heading', { name: 'Settings', level: 1 }).waitFor()
+    await page.getByRole('table', { name: 'Controllers' }).getByRole('row').nth(2).waitFor()
+    await live(page).waitFor()
+    await page.getByRole('button', { name: 'Log out' }).click()
+    await page.getByRole('heading', { name: 'Log in', exact: true }).waitFor()
+    await page.reload()
+    await page.getByRole('heading', { name: 'Log in', exact: true }).waitFor()
+    expect(visitor.problems()).toEqual([])
+  })
+})
+
+describe('a login that has ended', () => {
+  it('is asked for again when something is refused for it', async () => {
+    await using visitor = await visitWeb(fleet, { path: '/settings' })
+    const { page, context } = visitor
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByRole('dialog').getByLabel('Name').fill('late')
+    await context.clearCookies()
+    await page.getByRole('dialog').getByRole('button', { name: 'Create the key' }).click()
+    await page.getByRole('heading', { name: 'Log in', exact: true }).waitFor()
+    expect(await page.getByLabel('Admin key').count()).toBe(1)
+  })
+})
+
+describe('the settings', () => {
+  it('make a key that is shown once, works, and no longer works when it is revoked', async () => {
+    await using visitor = await visitWeb(fleet, { path: '/settings' })
+    const { page } = visitor
+    await page.getByRole('button', { name: 'Create a key' }).click()
+    const sheet = page.getByRole('dialog', { name: 'Create a key' })
+    await sheet.getByLabel('Name').fill('ci')
+    await sheet.getByLabel(/^inference/).check()
+    await sheet.getByRole('button', { name: 'Create the key' }).click()
+    const shown = page.getByRole('dialog', { name: 'The key ci' })
+    await shown.getByText(/it is not shown again/).waitFor()
+    const key = (await shown.getByLabel('the key', { exact: true }).textContent()) ?? ''
+    const { url } = fleet.api
+    const ask = async () => (await createApiClient(url, key).get('/v1/models')).status
+    expect(await ask()).toBe(200)
+    await shown.getByRole('button', { name: 'I have kept it' }).click()
+    await page.getByRole('row', { name: /^ci inference/ }).waitFor()
+    expect(await page.content()).not.toContain(key)
+    await page.getByRole('button', { name: 'Revoke ci' }).click()
+    await page.getByRole('dialog', { name: 'Revoke the key ci?' }).getByRole('button', { name: 'Revoke the key' }).click()
+    await page.getByRole('row', { name: /^ci inference/ }).waitFor({ state: 'detached' })
+    await waitFor(async () => (await ask()) === 401, { what: 'the key is refused' })
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('add, change and remove a gallery, with the server’s sentence about a bad address', async () => {
+    await using visitor = await visitWeb(fleet, { path: '/settings?tab=galleries' })
+    const { page } = visitor
+    const table = page.getByRole('table', { name: 'Galleries of backends' })
+    await table.getByRole('row', { name: /^builtin .* comes with Muster/ }).waitFor()
+    expect(
+      await table
+        .getByRole('row', { name: /^test .* setting of a controller/ })
+        .getByRole('button')
+        .count(),
+    ).toBe(0)
+    await page.getByRole('button', { name: 'Add a gallery of backends' }).click()
+    const sheet = page.getByRole('dialog', { name: 'Add a gallery of backends' })
+    await sheet.getByLabel('Name').fill('ours')
+    await sheet.getByLabel('Address').fill('ftp://example.org/x')
+    await sheet.getByRole('button', { name: 'Add the gallery' }).click()
+    await sheet
+      .getByRole('alert')
+      .getByText(/a gallery is at https:/)
+      .waitFor()
+    await sheet.getByLabel('Address').fill('file:///nowhere/index.yaml')
+    await sheet.getByRole('button', { name: 'Add the gallery' }).click()
+    const row = table.getByRole('row', { name: /^ours file:\/\/\/nowhere\/index.yaml added here/ })
+    await row.getByText('problem', { exact: true }).waitFor()
+    await row.getByRole('button', { name: 'Change ours' }).click()
+    const change = page.getByRole('dialog', { name: 'Change the gallery ours' })
+    await change.getByLabel('Address').fill('file:///elsewhere/index.yaml')
+    await change.getByRole('button', { name: 'Change the address' }).click()
+    await table.getByRole('row', { name: /^ours file:\/\/\/elsewhere/ }).waitFor()
+    await page.getByRole('button', { name: 'Remove ours' }).click()
+    await page.getByRole('dialog', { name: 'Remove the gallery ours?' }).getByRole('button', { name: 'Remove the gallery' }).click()
+    await table.getByRole('row', { name: /^ours/ }).waitFor({ state: 'detached' })
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('SEC26 tell what is in force and from where, what differs first, and never a secret', async () => {
+    await using visitor = await visitWeb(fleet, { path: '/settings?tab=in-force' })
+    const { page } = visitor
+    const rows = page.getByRole('table', { name: 'Settings in force' }).getByRole('row')
+    await rows.filter({ hasText: '--backend-install-timeout' }).getByText('20m', { exact: true }).waitFor()
+    const changed = rows.filter({ hasText: '--backend-install-timeout' })
+    expect(await changed.textContent()).toMatch(/default 15m.*the command line/)
+    expect(await rows.filter({ hasText: '--admin-key' }).textContent()).toMatch(/set.*MUSTER_ADMIN_KEY/)
+    expect(await rows.last().textContent()).toMatch(/default$/)
+    const { text } = await fleet.api.get('/api/settings')
+    for (const seen of [await page.content(), text])
+      for (const secret of [adminKey, joinToken, fleet.databaseUrl]) expect(seen).not.toContain(secret)
+    await page.keyboard.press('/')
+    await page.keyboard.type('upgrade timeout')
+    await rows.filter({ hasText: '--port' }).waitFor({ state: 'detached' })
+    expect(new URL(page.url()).searchParams.get('q')).toBe('upgrade timeout')
+    expect(visitor.problems()).toEqual([])
+  })
+})
+
+const pages = ['/', '/nodes', '/backends', '/models', '/models/new', '/operations', '/playground', '/settings', '/settings?tab=galleries']
+
+describe('the frame', () => {
+  it('goes where the keys say, and types where somebody types', async () => {
+    await using visitor = await visitWeb(fleet, { path: '/settings?tab=in-force' })
+    const { page } = visitor
+    await page.getByRole('table').waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type('g n?')
+    expect(await page.getByRole('searchbox').inputValue()).toBe('g n?')
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('?')
+    const help = page.getByRole('dialog', { name: 'Keyboard' })
+    await help.waitFor()
+    await page.keyboard.press('Escape')
+    await help.waitFor({ state: 'detached' })
+    await page.keyboard.press('g')
+    await page.keyboard.press('n')
+    await page.getByRole('heading', { name: 'Nodes', level: 1 }).waitFor()
+    await waitFor(async () => (await page.title()) === 'Nodes · Muster', { what: 'the title' })
+    await page.reload()
+    await live(page).waitFor()
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    expect(await page.evaluate('document.activeElement.id')).toBe('content')
+    expect(new URL(page.url()).hash).toBe('')
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('fits a screen of 400 px on every page, with a menu that opens and closes', async () => {
+    await using visitor = await visitWeb(fleet, { width: 400 })
+    const { page } = visitor
+    const [node] = await nodesOf(fleet.api)
+    const widths: unknown[] = []
+    for (const path of [...pages, '/settings?tab=in-force', '/settings?tab=about', `/nodes/${String(node?.id)}`]) {
+      await visitor.goto(path)
+      await live(page).waitFor()
+      widths.push([path, await page.evaluate('document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth')])
+    }
+    expect(widths.filter((each) => Array.isArray(each) && each[1] !== 0)).toEqual([])
+    const nav = page.getByRole('navigation', { name: 'Pages' })
+    expect(await nav.isVisible()).toBe(false)
+    await page.getByRole('button', { name: 'Menu' }).click()
+    await page.keyboard.press('Escape')
+    await nav.waitFor({ state: 'hidden' })
+    await page.getByRole('button', { name: 'Menu' }).click()
+    await nav.getByRole('link', { name: /^Settings/ }).click()
+    await page.getByRole('heading', { name: 'Settings', level: 1 }).waitFor()
+    expect(await nav.isVisible()).toBe(false)
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('loads itself anew, once, when the controller has no files of its build any more', async () => {
+    await using visitor = await visitWeb(fleet, { isLoggedIn: false })
+    const { page, context } = visitor
+    let isUpgraded = false
+    await context.route(/\/assets\/settings-page/, (route) =>
+      isUpgraded ? route.continue() : route.fulfill({ status: 404, body: 'there is no such file; reload the page' }),
+    )
+    await page.getByLabel('Admin key').fill(adminKey)
+    await page.getByLabel('Admin key').press('Enter')
+    await live(page).waitFor()
+    await page.evaluate('window.isOld = true')
+    page.once('domcontentloaded', () => (isUpgraded = true))
+    await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Settings' }).click()
+    await page.getByRole('table', { name: 'Keys' }).waitFor()
+    expect(await page.evaluate('window.isOld')).toBeUndefined()
+  })
+
+  it('says that it reconnects when its controller is gone, and is right again without a reload', async () => {
+    const [first, second] = fleet.controllers
+    if (first === undefined || second === undefined) throw new Error('there are two')
+    await using visitor = await visitWeb(fleet, { path: '/nodes' })
+    const { page } = visitor
+    const row = page.getByRole('row', { name: /one/ })
+    await row.getByText('healthy', { exact: true }).first().waitFor()
+    await page.evaluate('window.isSame = true')
+    // All pages are fetched once the first is there, while nothing else is to be done.
+    for (const name of ['playground', 'settings', 'overview'])
+      await page.waitForFunction(`performance.getEntriesByType('resource').some((file) => file.name.includes('/${name}-page'))`)
+    first.process.kill('SIGKILL')
+    await first.process.exited
+    await page.getByText(/^reconnecting, \d+ s/).waitFor()
+    // A page that was never opened is there all the same.
+    await page.getByRole('link', { name: 'Playground' }).click()
+    await page.getByRole('heading', { name: 'Playground', level: 1 }).waitFor()
+    const [node] = await nodesOf(second.api)
+    expect((await second.api.post(`/api/nodes/${String(node?.id)}/drain`)).status).toBe(200)
+    await fleet.restartController(first)
+    await live(page).waitFor({ timeout: 20_000 })
+    await page
+      .getByRole('link', { name: /^Nodes/ })
+      .first()
+      .click()
+    await row.getByText('draining', { exact: true }).first().waitFor({ timeout: 20_000 })
+    expect(await page.evaluate('window.isSame')).toBe(true)
+    await second.api.post(`/api/nodes/${String(node?.id)}/resume`)
+    await row.getByText('healthy', { exact: true }).first().waitFor()
+    await untilHealthy(fleet, 1)
+    expect(visitor.problems()).toEqual([])
+  }, 180_000)
+})
