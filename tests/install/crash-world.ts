@@ -50,8 +50,7 @@ export async function startCrashWorld() {
         ...['--join', controller.url, '--directory', dataDir],
         ...(killAt === undefined ? [] : ['--kill-at', killAt.step, '--nth', String(killAt.nth ?? 1)]),
       ],
-      // Half of what a start costs is reading the sources; those who end by themselves leave it to the others.
-      env: { MUSTER_TOKEN: joinToken, NODE_COMPILE_CACHE: join(directory.path, 'compiled') },
+      env: { MUSTER_TOKEN: joinToken },
     })
 
   // The node joins once. Each case begins with a copy of its data directory, so they are all the same node.

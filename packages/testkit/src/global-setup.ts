@@ -4,6 +4,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { TestProject } from 'vitest/node'
+import { bundlePrograms } from './bundle-programs.ts'
 import { startSharedPostgres } from './postgres.ts'
 import { createProcesses } from './processes.ts'
 
@@ -17,7 +18,8 @@ declare module 'vitest' {
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
   for (const script of ['build-backends.ts', 'build-web.ts'])
     await promisify(execFile)(process.execPath, [join(import.meta.dirname, '../../../scripts', script)])
-  // Otherwise each of the first processes would write the same 2,000 compiled files at its end, and seem not to end.
+  // Fills the compile cache; otherwise each of the first processes would write the same files at its end.
+  process.env['TEST_PROGRAMS'] = await bundlePrograms()
   await using processes = createProcesses()
   await (
     await processes.muster(['up', '--help'])

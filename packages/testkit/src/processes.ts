@@ -4,6 +4,7 @@ import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { delimiter, join } from 'node:path'
+import { findBundle } from './bundle-programs.ts'
 import { waitFor } from './wait-for.ts'
 
 const repositoryRoot = join(import.meta.dirname, '..', '..', '..')
@@ -56,7 +57,7 @@ export function createProcesses(): Processes {
   }
   const start: Processes['start'] = async (program, options = {}) => {
     if (started.size === 0) process.on('exit', killAll)
-    const child = await startProcess(program, options)
+    const child = await startProcess(program, { ...options, args: await bundleSources(options.args ?? []) })
     started.add(child)
     return child
   }
@@ -165,6 +166,10 @@ function signalGroup(pid: number, signal: NodeJS.Signals): void {
     // Nobody is left in it.
   }
 }
+
+/** Sources of programs are replaced by their bundles, which global-setup made. */
+const bundleSources = (args: readonly string[]): Promise<string[]> =>
+  Promise.all(args.map((arg) => (arg.endsWith('.ts') ? findBundle(process.env['TEST_PROGRAMS'], arg) : arg)))
 
 /** A developer's own MUSTER_* settings must not decide whether a test passes. */
 function inheritedEnv(): Record<string, string> {
