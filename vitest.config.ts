@@ -13,7 +13,15 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'unit', include: everyTest, testTimeout: 20_000, exclude: [integration, simulation], sequence: { groupOrder: 0 } },
+        test: {
+          name: 'unit',
+          include: everyTest,
+          testTimeout: 20_000,
+          exclude: [integration, simulation],
+          // Sources have no module state, so files may share a process: 4.7 CPU seconds instead of 22 for 45 files.
+          isolate: false,
+          sequence: { groupOrder: 0 },
+        },
       },
       {
         extends: true,
@@ -22,8 +30,6 @@ export default defineConfig({
           include: [integration],
           testTimeout: 90_000,
           hookTimeout: 120_000,
-          // Real processes on a machine that is busy with other things: what passes only the second time is marked as such.
-          retry: 1,
           globalSetup: 'packages/testkit/src/global-setup.ts',
           sequence: { groupOrder: 1 },
         },

@@ -33,6 +33,7 @@ export { startRegistry } from './registry.ts'
 export type { Registry } from './registry.ts'
 export { copyScriptedBackend, scripted, scriptedBackend } from './scripted-backend.ts'
 export type { ScriptedAnswer, ScriptedHabits, ScriptedLife, ScriptedState } from './scripted-backend.ts'
+export { isLongRun, sampleCases } from './long-run.ts'
 export { makeCertificate } from './self-signed.ts'
 export type { Certificate } from './self-signed.ts'
 export {
