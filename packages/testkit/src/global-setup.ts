@@ -1,12 +1,16 @@
-// One PostgreSQL server for all integration tests of a run; each test file makes its own database in it. And the backends
-// that have to be assembled and the web page, which otherwise every controller of the first tests would do beside them.
+// Prepares the integration tests of a run: one PostgreSQL server with a migrated template, the bundled programs, and the
+// assembled backends and the web page, which every controller of the first tests would otherwise build at once.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { TestProject } from 'vitest/node'
+import { silentLog } from '@muster/host'
+import { connectDatabase } from '../../controller/src/store/connect.ts'
+import { migrate } from '../../controller/src/store/migrate.ts'
 import { bundlePrograms } from './bundle-programs.ts'
-import { startSharedPostgres } from './postgres.ts'
+import { administer, startSharedPostgres } from './postgres.ts'
 import { createProcesses } from './processes.ts'
+import { migratedTemplate } from './test-database.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -25,6 +29,20 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     await processes.muster(['up', '--help'])
   ).exited
   const postgres = await startSharedPostgres()
+  await makeMigratedTemplate(postgres.url)
   project.provide('postgresUrl', postgres.url)
   return () => postgres.stop()
+}
+
+async function makeMigratedTemplate(serverUrl: string): Promise<void> {
+  await administer(serverUrl, (client) => client.query(`create database ${migratedTemplate}`))
+  const url = new URL(serverUrl)
+  url.pathname = `/${migratedTemplate}`
+  const { pool, close } = connectDatabase({ to: { url: url.href }, applicationName: 'template', log: silentLog })
+  try {
+    const directory = join(import.meta.dirname, '../../controller/src/store/migrations')
+    await migrate({ pool, directory, log: silentLog, afterwards: async () => undefined })
+  } finally {
+    await close()
+  }
 }

@@ -1,4 +1,4 @@
-// A database of its own for a test file, copied from a template in some 50 ms. Templates are made by whoever needs one first.
+// Gives each test a database of its own, copied in some 50 ms from a template that has the schema already.
 import { createHash } from 'node:crypto'
 import { newId } from '@muster/host'
 import { inject } from 'vitest'
@@ -21,18 +21,37 @@ export interface TestDatabase extends AsyncDisposable {
 export interface TestDatabaseOptions {
   /** The shared server's unless told. */
   readonly serverUrl?: string
-  /** Without one the database is empty. */
-  readonly template?: Template
+  /** `migrated`, the default on the shared server, has the schema; `empty` has nothing. */
+  readonly template?: Template | 'migrated' | 'empty'
 }
 
-export async function createTestDatabase({ serverUrl = inject('postgresUrl'), template }: TestDatabaseOptions = {}): Promise<TestDatabase> {
-  const from = template === undefined ? null : await provideTemplate(serverUrl, template)
+/** Global setup fills this database of the shared server before any test runs. */
+export const migratedTemplate = 'template_migrated'
+
+export async function createTestDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
+  const { serverUrl = inject('postgresUrl'), template } = options
+  const from = await findTemplate(serverUrl, template)
   const name = `test_${newId()}`
   await administer(serverUrl, (client) => client.query(`create database ${name}${from === null ? '' : ` template ${from}`}`))
   const drop = async (): Promise<void> => {
     await administer(serverUrl, (client) => client.query(`drop database if exists ${name} with (force)`))
   }
   return { name, url: onDatabase(serverUrl, name), drop, [Symbol.asyncDispose]: drop }
+}
+
+async function findTemplate(serverUrl: string, template: TestDatabaseOptions['template']): Promise<string | null> {
+  if (template === 'empty') return null
+  if (typeof template === 'object') return await provideTemplate(serverUrl, template)
+  return template === 'migrated' || isShared(serverUrl) ? migratedTemplate : null
+}
+
+/** Programs outside of vitest (bench, chaos) have no shared server. */
+function isShared(serverUrl: string): boolean {
+  try {
+    return serverUrl === inject('postgresUrl')
+  } catch {
+    return false
+  }
 }
 
 /** Test files run in several processes at once: a lock makes one of them build it, and it gets its name when it is whole. */

@@ -14,7 +14,7 @@ let url: string
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'muster-migrations-'))
   pools = []
-  url = (await createTestDatabase({ serverUrl: inject('postgresUrl') })).url
+  url = (await createTestDatabase({ template: 'empty' })).url
 })
 afterEach(async () => {
   await Promise.all(pools.map((each) => each.end()))
