@@ -1,13 +1,11 @@
-// `muster up`, as a newcomer runs it: nothing but a data directory, also a private one, also as root, also after a crash.
+// Runs `muster up` as a newcomer does: with nothing but a data directory, also a private one, as root, and after a crash.
 import { access, chmod, chown, constants, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
-  adminKey,
   createApiClient,
   createNodeCaller,
   createProcesses,
   freePort,
-  joinToken,
   makeTempDir,
   nodesOf,
   openBrowser,
@@ -16,23 +14,22 @@ import {
   type StartedProcess,
   type TempDir,
 } from '@muster/testkit'
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
 const processes: Processes = createProcesses()
 const isRoot = process.getuid?.() === 0
 let directory: TempDir
 const dataDirs: string[] = []
 
-beforeEach(async () => {
+beforeAll(async () => {
   directory = await makeTempDir('up')
   await chmod(directory.path, 0o700)
 })
-afterEach(async () => {
+afterAll(async () => {
   await processes.stopAll()
   for (const dataDir of dataDirs.splice(0)) await removeServerFiles(dataDir)
   await directory.remove()
 })
-afterAll(() => processes.stopAll())
 
 /** As root the database's files are elsewhere, since its server can't be root. */
 async function serverFiles(dataDir: string): Promise<string | null> {
@@ -67,133 +64,126 @@ const cli = async (args: readonly string[], dataDir: string): Promise<{ code: nu
   return { code, output: run.output(), stdout: run.stdout() }
 }
 const keyIn = async (dataDir: string): Promise<string> => (await readFile(join(dataDir, 'admin.key'), 'utf8')).trim()
-const untilHealthy = async ({ url, dataDir }: Pick<Up, 'url' | 'dataDir'>): Promise<void> => {
+const untilHealthy = async ({ url, dataDir }: Pick<Up, 'url' | 'dataDir'>, count = 1): Promise<void> => {
   const api = createApiClient(url, await keyIn(dataDir))
-  await waitFor(async () => (await nodesOf(api)).some((node) => node.status === 'healthy'), { what: 'a healthy node' })
+  const healthy = async (): Promise<number> => (await nodesOf(api)).filter((node) => node.status === 'healthy').length
+  await waitFor(async () => (await healthy()) === count, { what: `${count} healthy nodes`, timeoutMs: 30_000 })
 }
 
 describe('muster up', () => {
-  it('brings everything up below a private directory; what it prints works as it is', async () => {
-    const started = await up()
-    await untilHealthy(started)
-    expect((await createApiClient(started.url).get('/readyz')).status).toBe(200)
-    const listed = await cli(['nodes', 'ls'], started.dataDir)
-    expect(listed).toMatchObject({ code: 0, stdout: expect.stringMatching(/healthy/) as string })
-    expect((await stat(started.dataDir)).mode & 0o777).toBe(0o700)
-    expect((await stat(join(started.dataDir, 'admin.key'))).mode & 0o777).toBe(0o600)
+  let shared: Up
+  beforeAll(async () => {
+    shared = await up({ args: ['--workers', '2'] })
+    await untilHealthy(shared, 2)
+  }, 60_000)
 
-    const curl = /^\s*Try\s+(curl .*)$/m.exec(started.process.stdout())?.[1] ?? ''
+  it('brings everything up below a private directory; the printed curl works', async () => {
+    expect((await createApiClient(shared.url).get('/readyz')).status).toBe(200)
+    const listed = await cli(['nodes', 'ls'], shared.dataDir)
+    expect(listed).toMatchObject({ code: 0, stdout: expect.stringMatching(/healthy/) as string })
+    expect((await stat(shared.dataDir)).mode & 0o777).toBe(0o700)
+    expect((await stat(join(shared.dataDir, 'admin.key'))).mode & 0o777).toBe(0o600)
+
+    const curl = /^\s*Try\s+(curl .*)$/m.exec(shared.process.stdout())?.[1] ?? ''
     const shell = await processes.start('sh', { args: ['-c', curl.replace(/^curl/, 'curl -sS --fail')] })
     expect(await shell.exited, shell.output()).toMatchObject({ code: 0 })
     expect(JSON.parse(shell.stdout())).toMatchObject({
       model: 'tiny',
       choices: [{ message: { content: expect.stringMatching(/\w/) as string } }],
     })
-    const again = `muster up --port ${new URL(started.url).port} --data-dir ${started.dataDir} --host 0.0.0.0 --nats-url nats://HOST:4222`
-    expect(started.process.stdout()).toContain(again)
-  }, 60_000)
-
-  it('SEC1 keeps no secret but its own files: only hashes in the database, nothing in the log', async () => {
-    const started = await up()
-    const [key, token] = [await keyIn(started.dataDir), (await readFile(join(started.dataDir, 'join.token'), 'utf8')).trim()]
-    expect(started.process.stderr()).not.toContain(key)
-    expect(started.process.stderr()).not.toContain(token)
-    await started.process.stop()
-    const home = await serverFiles(started.dataDir)
-    const roots = [started.dataDir, ...(home === null ? [] : [home])]
-    const grep = await processes.start('grep', { args: ['-rlaF', '-e', key, '-e', token, ...roots] })
-    await grep.exited
-    expect(grep.stdout().trim().split('\n').toSorted()).toEqual([join(started.dataDir, 'admin.key'), join(started.dataDir, 'join.token')])
-
-    const empty = await processes.muster(['up', '--port', '0', '--data-dir', join(directory.path, 'other')], {
-      env: { MUSTER_JOIN_TOKEN: '' },
-    })
-    expect(await empty.exited).toMatchObject({ code: 2 })
-    expect(empty.output()).toMatch(/--join-token.*empty/)
-  }, 60_000)
-
-  it('is there again after kill -9, with the same node and the same key, on the same database', async () => {
-    const first = await up()
-    await untilHealthy(first)
-    const before = await nodesOf(createApiClient(first.url, await keyIn(first.dataDir)))
-    first.process.kill('SIGKILL')
-    await first.process.exited
-    const second = await up({ dataDir: first.dataDir })
-    await untilHealthy(second)
-    expect((await nodesOf(createApiClient(second.url, await keyIn(second.dataDir)))).map((node) => node.id)).toEqual(
-      before.map((node) => node.id),
-    )
-    expect(second.process.stdout()).not.toMatch(/shown once; kept/)
+    const again = new RegExp(`muster up .*--data-dir ${shared.dataDir}.* --host 0.0.0.0 --nats-url nats://HOST:4222`)
+    expect(shared.process.stdout()).toMatch(again)
   }, 60_000)
 
   it('refuses a data directory in use, naming the process that holds it, and leaves that one alone', async () => {
-    const started = await up()
-    const other = await processes.muster(['up', '--port', '0', '--data-dir', started.dataDir])
+    const other = await processes.muster(['up', '--port', '0', '--data-dir', shared.dataDir])
     expect(await other.exited).toMatchObject({ code: 1 })
-    expect(other.output()).toContain(String(started.process.pid))
-    expect((await createApiClient(started.url).get('/readyz')).status).toBe(200)
+    expect(other.output()).toContain(String(shared.process.pid))
+    expect((await createApiClient(shared.url).get('/readyz')).status).toBe(200)
   }, 60_000)
 
   it('refuses a port in use with one sentence', async () => {
-    const started = await up()
-    const other = await processes.muster(['up', '--port', new URL(started.url).port, '--data-dir', join(directory.path, 'other')])
+    const other = await processes.muster(['up', '--port', new URL(shared.url).port, '--data-dir', join(directory.path, 'other')])
     dataDirs.push(join(directory.path, 'other'))
     expect(await other.exited).toMatchObject({ code: 1 })
     expect(other.output()).toMatch(/port \d+ .* is in use/)
     expect(other.output()).not.toMatch(/\n\s+at /)
   }, 60_000)
 
-  it('lets in no foreign worker while its bus is its own, and says what to run', async () => {
-    const started = await up({ args: ['--workers', '2'], env: { MUSTER_ADMIN_KEY: adminKey, MUSTER_JOIN_TOKEN: joinToken } })
-    const api = createApiClient(started.url, adminKey)
-    await waitFor(async () => (await nodesOf(api)).filter((node) => node.status === 'healthy').length === 2, { what: 'both workers' })
-    expect(await createNodeCaller(started.url).register({ token: joinToken })).toMatchObject({
+  it('refuses an empty join token before anything starts', async () => {
+    const empty = await processes.muster(['up', '--port', '0', '--data-dir', join(directory.path, 'empty')], {
+      env: { MUSTER_JOIN_TOKEN: '' },
+    })
+    expect(await empty.exited).toMatchObject({ code: 2 })
+    expect(empty.output()).toMatch(/--join-token.*empty/)
+  }, 60_000)
+
+  it('refuses a foreign worker while the bus is in-process, and tells it what to run', async () => {
+    const token = (await readFile(join(shared.dataDir, 'join.token'), 'utf8')).trim()
+    expect(await createNodeCaller(shared.url).register({ token })).toMatchObject({
       status: 409,
       body: { error: { code: 'bus_is_local' } },
     })
-    const foreign = await processes.muster([
-      'worker',
-      '--join',
-      started.url,
-      '--token',
-      joinToken,
-      '--data-dir',
-      join(directory.path, 'foreign'),
-    ])
+    const args = ['--join', shared.url, '--token', token, '--data-dir', join(directory.path, 'foreign')]
+    const foreign = await processes.muster(['worker', ...args])
     expect(await foreign.exited).toMatchObject({ code: 1 })
     expect(foreign.output()).toMatch(/--nats-url/)
   }, 60_000)
 
-  it('ends in good order: the goodbye is written, and nothing is left running', async () => {
-    const started = await up()
-    await untilHealthy(started)
-    const exit = await started.process.stop()
-    expect(exit).toMatchObject({ code: 0 })
-    expect(started.process.stderr()).not.toMatch(/WARN|ERROR/)
-    const left = await processes.start('pgrep', { args: ['-f', started.dataDir] })
-    await left.exited
-    expect(left.stdout()).toBe('')
-  }, 60_000)
-
-  it('shows its nodes in a browser that came by the login link, live', async () => {
-    const started = await up()
-    await untilHealthy(started)
-    const link = /http:\S+\/login\?token=\S+/.exec(started.process.stdout())?.[0] ?? ''
+  it('shows its nodes live in a browser that follows the login link', async () => {
+    const link = /http:\S+\/login\?token=\S+/.exec(shared.process.stdout())?.[0] ?? ''
     await using browser = await openBrowser()
     const page = await browser.newPage()
     await page.goto(link)
     await page.getByText('live', { exact: true }).waitFor()
-    expect(page.url()).toBe(`${started.url}/`)
+    expect(page.url()).toBe(`${shared.url}/`)
     await page.getByRole('link', { name: /^Nodes/ }).click()
     const rows = page.getByRole('table', { name: 'Nodes' })
-    await rows.getByText('healthy', { exact: true }).waitFor()
-    const api = createApiClient(started.url, await keyIn(started.dataDir))
+    await rows.getByText('healthy', { exact: true }).first().waitFor()
+    const api = createApiClient(shared.url, await keyIn(shared.dataDir))
     const [node] = await nodesOf(api)
     await api.post(`/api/nodes/${node?.id}/drain`)
     await rows.getByText('draining', { exact: true }).waitFor()
+    await api.post(`/api/nodes/${node?.id}/resume`)
     const stranger = await browser.newPage()
-    await stranger.goto(started.url)
+    await stranger.goto(shared.url)
     await stranger.getByText('muster login-link').first().waitFor()
+  }, 60_000)
+
+  it('stops cleanly: the goodbye is stored, and no process remains', async () => {
+    // A loaded model would be missed, and reported, when its worker leaves first.
+    expect(await cli(['models', 'unload', 'tiny', '--wait'], shared.dataDir)).toMatchObject({ code: 0 })
+    const exit = await shared.process.stop()
+    expect(exit).toMatchObject({ code: 0 })
+    expect(shared.process.stderr()).not.toMatch(/WARN|ERROR/)
+    const left = await processes.start('pgrep', { args: ['-f', shared.dataDir] })
+    await left.exited
+    expect(left.stdout()).toBe('')
+  }, 60_000)
+
+  it('SEC1 keeps secrets in its own files only: hashes in the database, nothing in the log', async () => {
+    const [key, token] = [await keyIn(shared.dataDir), (await readFile(join(shared.dataDir, 'join.token'), 'utf8')).trim()]
+    expect(shared.process.stderr()).not.toContain(key)
+    expect(shared.process.stderr()).not.toContain(token)
+    const home = await serverFiles(shared.dataDir)
+    const roots = [shared.dataDir, ...(home === null ? [] : [home])]
+    const grep = await processes.start('grep', { args: ['-rlaF', '-e', key, '-e', token, ...roots] })
+    await grep.exited
+    expect(grep.stdout().trim().split('\n').toSorted()).toEqual([join(shared.dataDir, 'admin.key'), join(shared.dataDir, 'join.token')])
+  }, 60_000)
+
+  it('returns after kill -9 with the same nodes, the same key and the same database', async () => {
+    const first = await up({ dataDir: shared.dataDir, args: ['--workers', '2'] })
+    await untilHealthy(first, 2)
+    const before = await nodesOf(createApiClient(first.url, await keyIn(first.dataDir)))
+    first.process.kill('SIGKILL')
+    await first.process.exited
+    shared = await up({ dataDir: shared.dataDir, args: ['--workers', '2'] })
+    await untilHealthy(shared, 2)
+    expect((await nodesOf(createApiClient(shared.url, await keyIn(shared.dataDir)))).map((node) => node.id)).toEqual(
+      before.map((node) => node.id),
+    )
+    expect(shared.process.stdout()).not.toMatch(/shown once; kept/)
   }, 60_000)
 
   it.runIf(isRoot)(
@@ -202,7 +192,7 @@ describe('muster up', () => {
       const canRead = await processes.start('runuser', {
         args: ['-u', 'nobody', '--', 'test', '-r', join(import.meta.dirname, '../../packages/cli/src/main.ts')],
       })
-      if ((await canRead.exited).code !== 0) return test.skip('the user nobody can not read this clone')
+      if ((await canRead.exited).code !== 0) return test.skip('the user nobody cannot read this clone')
       const home = await makeTempDir('nobody')
       const { uid, gid } = await nobody()
       await chown(home.path, uid, gid)

@@ -1,10 +1,10 @@
-// A worker process that is killed at each named step of an install, an upgrade and a delete, and what the next process
-// makes of it. What was fetched is told by the registry, what is there by the disk.
+// Kills a worker process at each named step of an install, an upgrade and a delete, and checks that the next process
+// finishes the work. The registry reports what was fetched; the disk shows what is there.
 import { readFile, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { backendDelete, backendInstall, backendUpgrade, type CommandReply, type OpStatusReply } from '@muster/protocol'
-import { waitFor, type StartedProcess } from '@muster/testkit'
+import { isLongRun, waitFor, type StartedProcess } from '@muster/testkit'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { first, second, third, versions, type Version } from './crash-images.ts'
 import { answersFor, diskWith, endNow, endsIn, hexOf, keptBytes, readDisk, repository, startCrashWorld, treesOf } from './crash-world.ts'
@@ -161,9 +161,11 @@ const steps: Readonly<Record<string, Partial<Record<Kind, readonly number[]>>>> 
   'W.reply.before': { install: [1], upgrade: [1], delete: [1] },
   'W.reply.after': { install: [1], upgrade: [1], delete: [1] },
 }
-const cells = Object.entries(steps).flatMap(([step, reached]) =>
-  (['install', 'upgrade', 'delete'] as const).flatMap((kind) => (reached[kind] ?? []).map((nth) => ({ kind, step, nth }))),
-)
+/** A long run takes all cells; otherwise each step is taken once, with another kind from step to step. */
+const cells = Object.entries(steps).flatMap(([step, reached], index) => {
+  const all = (['install', 'upgrade', 'delete'] as const).flatMap((kind) => (reached[kind] ?? []).map((nth) => ({ kind, step, nth })))
+  return isLongRun ? all : all.slice(index % all.length, (index % all.length) + 1)
+})
 
 describe('a worker that was killed', () => {
   it.each(cells)('E1 during $kind at $step, time $nth, comes back and brings it to its one right end', async ({ kind, step, nth }) => {
