@@ -30,6 +30,7 @@ export default defineConfig({
           include: [integration],
           testTimeout: 90_000,
           hookTimeout: 120_000,
+          isolate: false,
           globalSetup: 'packages/testkit/src/global-setup.ts',
           sequence: { groupOrder: 1 },
         },

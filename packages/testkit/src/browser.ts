@@ -1,24 +1,35 @@
-// A real browser (Debian's chromium) that can reach nothing but this machine.
+// Drives a real browser (Debian's chromium) that can reach nothing but this machine. The integration tests of a run share
+// one browser process, which global setup starts; a test gets a connection with contexts of its own.
 import { existsSync } from 'node:fs'
 import type { Browser } from 'playwright-core'
 
 const executablePath = '/usr/bin/chromium'
 
 export async function openBrowser(): Promise<Browser> {
-  if (!existsSync(executablePath)) throw new Error(`browser tests need ${executablePath}: apt-get install chromium`)
   // Loaded here: most tests import this package and few need a browser.
   const { chromium } = await import('playwright-core')
-  return chromium.launch({ executablePath, headless: true, args: [...flags(), ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])] })
+  const shared = process.env['TEST_BROWSER']
+  return shared === undefined ? await chromium.launch(launchOptions()) : await chromium.connect(shared)
 }
 
-function flags(): string[] {
-  return [
-    '--disable-gpu',
-    '--disable-quic',
-    '--no-first-run',
-    '--disable-background-networking',
-    '--disable-component-update',
-    '--disable-sync',
-    '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1, EXCLUDE [::1]',
-  ]
+/** Returns the address that `openBrowser` connects to, and how to stop it. */
+export async function startSharedBrowser(): Promise<{ readonly endpoint: string; stop(): Promise<void> }> {
+  const { chromium } = await import('playwright-core')
+  const server = await chromium.launchServer(launchOptions())
+  return { endpoint: server.wsEndpoint(), stop: () => server.close() }
 }
+
+function launchOptions(): { executablePath: string; headless: true; args: string[] } {
+  if (!existsSync(executablePath)) throw new Error(`browser tests need ${executablePath}: apt-get install chromium`)
+  return { executablePath, headless: true, args: [...flags, ...(process.getuid?.() === 0 ? ['--no-sandbox'] : [])] }
+}
+
+const flags = [
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1, EXCLUDE [::1]',
+]

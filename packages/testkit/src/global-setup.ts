@@ -1,5 +1,5 @@
-// Prepares the integration tests of a run: one PostgreSQL server with a migrated template, the bundled programs, and the
-// assembled backends and the web page, which every controller of the first tests would otherwise build at once.
+// Prepares the integration tests of a run: one PostgreSQL server with a migrated template, one browser, the bundled programs,
+// the assembled backends and the web page, which every controller of the first tests would otherwise build at once.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -7,6 +7,7 @@ import type { TestProject } from 'vitest/node'
 import { silentLog } from '@muster/host'
 import { connectDatabase } from '../../controller/src/store/connect.ts'
 import { migrate } from '../../controller/src/store/migrate.ts'
+import { startSharedBrowser } from './browser.ts'
 import { bundlePrograms } from './bundle-programs.ts'
 import { administer, startSharedPostgres } from './postgres.ts'
 import { createProcesses } from './processes.ts'
@@ -28,10 +29,15 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   await (
     await processes.muster(['up', '--help'])
   ).exited
+  const browser = await startSharedBrowser()
+  process.env['TEST_BROWSER'] = browser.endpoint
   const postgres = await startSharedPostgres()
   await makeMigratedTemplate(postgres.url)
   project.provide('postgresUrl', postgres.url)
-  return () => postgres.stop()
+  return async () => {
+    await browser.stop()
+    await postgres.stop()
+  }
 }
 
 async function makeMigratedTemplate(serverUrl: string): Promise<void> {
