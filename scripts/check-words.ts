@@ -41,7 +41,7 @@ export function findWordProblems(source: string): WordProblem[] {
     if (comment === null && bannedIdentifiers.test(line)) report('banned identifier', index, line)
     for (const [, quote, text = ''] of line.matchAll(logCall)) {
       if (quote === '`' && text.includes('${')) report('log messages are constant', index, line)
-      if (opening.test(text) || /\.$/.test(text) || /^(?:what|who|whoever|whether|those|of)\b/.test(text))
+      if (opening.test(text) || text.endsWith('.') || /^(?:what|who|whoever|whether|those|of)\b/.test(text))
         report('log lines are noun verb', index, line)
       for (const [rule, pattern] of bannedWords) if (pattern.test(text)) report(rule, index, line)
     }

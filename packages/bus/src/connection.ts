@@ -1,17 +1,12 @@
 // The Bus over any wire: schemas on both sides, requests and their deadlines, handlers, counting.
-import { failureOf, FleetError } from '@muster/protocol'
-import type { Command, Params, ParamSchemas, ParamsOrAny, Topic } from '@muster/protocol'
 import type { Log } from '@muster/host'
+import { type Command, failureOf, FleetError, type Params, type ParamSchemas, type ParamsOrAny, type Topic } from '@muster/protocol'
 import type { z } from 'zod'
-import { BusError } from './bus.ts'
-import type { Bus, BusStats, SubscribeOptions, Subscription } from './bus.ts'
+import { type Bus, BusError, type BusStats, type SubscribeOptions, type Subscription } from './bus.ts'
 import { anySubject, decode, decodeAnswer, encode, encodeFailure, exactSubject, paramsReader } from './codec.ts'
-import { createInbox } from './inbox.ts'
-import { Requests } from './requests.ts'
-import type { RequestLimits } from './requests.ts'
-import { createResponder } from './responder.ts'
-import type { Answer } from './responder.ts'
-import { Tally } from './tally.ts'
+import { createInbox, MessageCounts } from './inbox.ts'
+import { type RequestLimits, Requests } from './requests.ts'
+import { type Answer, createResponder } from './responder.ts'
 import type { StartTimer } from './timer.ts'
 import type { OutgoingPacket, Packet, Wire, WireEvents } from './wire.ts'
 
@@ -38,7 +33,7 @@ export class BusConnection implements Bus {
   readonly #requests: Requests
   readonly #subscriptions = new Set<Subscription>()
   readonly #listeners = new Set<(connected: boolean) => void>()
-  readonly #tally: Tally
+  readonly #tally: MessageCounts
   #isConnected = false
   #closing: Promise<void> | null = null
   #isClosed = false
@@ -48,7 +43,7 @@ export class BusConnection implements Bus {
     this.#log = log
     this.#startTimer = startTimer
     this.#requests = new Requests(startTimer)
-    this.#tally = new Tally(log)
+    this.#tally = new MessageCounts(log)
     this.#wire = open({
       connected: (isConnected) => this.#onConnected(isConnected),
       refused: (subject, reason) => this.#requests.failSubject(subject, new BusError('invalid', reason)),

@@ -1,3 +1,7 @@
+import type { Log } from '@muster/host'
+import type { BusStats } from './bus.ts'
+import { createSparseLog, type SparseLog } from './sparse-log.ts'
+
 // The bounded queue between the bus and one slow handler: in order, one at a time. Whoever is too
 // slow loses its oldest messages (the newest say more); nobody else notices.
 
@@ -98,5 +102,44 @@ function createQueue<T>() {
       head = 0
       size = 0
     },
+  }
+}
+
+// What became of messages: counted always, logged sparsely.
+export class MessageCounts {
+  sent = 0
+  received = 0
+  dropped = 0
+  malformed = 0
+  readonly #log: Log
+  readonly #lost: SparseLog
+
+  constructor(log: Log) {
+    this.#log = log
+    this.#lost = createSparseLog((reason, lost) => log.warn(`message lost: ${reason}`, { lost }))
+  }
+
+  lose(): void {
+    this.dropped += 1
+    this.#lost.report('no connection to the bus')
+  }
+
+  /** The connection is back: the next loss is another one. */
+  reconnected(): void {
+    this.#lost.reset()
+  }
+
+  /** For one subscription: so that the flood of one does not silence the others. */
+  malformedOn(subject: string): (reason: string) => void {
+    const sparse = createSparseLog((reason, count) => this.#log.warn('message dropped: not what it should be', { subject, reason, count }))
+    return (reason) => {
+      this.malformed += 1
+      sparse.report(reason)
+    }
+  }
+
+  stats(): BusStats {
+    const { sent, received, dropped, malformed } = this
+    return { sent, received, dropped, malformed }
   }
 }

@@ -2,7 +2,7 @@
 import { isNatsUrl, isOnLoopback } from '@muster/bus'
 import { GalleryName, GalleryUrl, type GalleryAddress, type GalleryKind } from '@muster/protocol'
 import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
-import { allowListProblem } from '@muster/source'
+import { findAllowListProblem } from '@muster/source'
 
 /** A secret that can be guessed is none. */
 const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
@@ -121,7 +121,7 @@ export const controllerSettings = defineSettings({
   dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),
   allowSource: list({
     flag: 'allow-source',
-    check: allowListProblem,
+    check: findAllowListProblem,
     help: 'private host[:port] or CIDR that backends, galleries and models may come from; repeatable',
   }),
   galleries: list({

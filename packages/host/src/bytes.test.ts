@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { parseBytes } from './bytes.ts'
+import { parseBytes } from './amounts.ts'
 
 it.each([
   ['12GB', 12e9],

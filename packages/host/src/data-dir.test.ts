@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { defaultDataDir, openDataDir } from './data-dir.ts'
 import { Secret } from './secret.ts'
-import { temporaryName } from './write-file-atomic.ts'
+import { temporaryName } from './files.ts'
 
 let base: string
 let path: string

@@ -7,7 +7,7 @@ import { systemClock, type Clock } from './clock.ts'
 import { errorCode } from './error-code.ts'
 import { acquireRoleLock } from './role-lock.ts'
 import { Secret } from './secret.ts'
-import { isTemporary, writeFileAtomic } from './write-file-atomic.ts'
+import { isTemporary, writeFileAtomic } from './files.ts'
 
 export interface DataDir extends AsyncDisposable {
   readonly root: string

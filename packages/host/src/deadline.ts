@@ -1,6 +1,5 @@
 // A time limit on work that may ignore its signal: the caller stops waiting at the limit in any case.
 import { FleetError } from '@muster/protocol'
-import { abortable } from './abortable.ts'
 import type { Clock } from './clock.ts'
 
 /** `what` is the subject of the error: `the gallery x`. */
@@ -21,5 +20,21 @@ export async function withDeadline<T>({ clock, ms, what, signal }: Deadline, wor
     return await abortable(work(limit), limit)
   } finally {
     done.abort()
+  }
+}
+
+// Awaits a promise that takes no signal. After an abort the promise continues in the background and its result is dropped.
+
+/** Throws the signal's reason when the signal aborts first. */
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = (): void => aborted.reject(signal.reason)
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    // The promise comes first: a result that is already there is returned, so that the caller can release it.
+    return await Promise.race([promise, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
   }
 }

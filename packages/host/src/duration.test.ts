@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { formatSettingDuration, parseDuration } from './duration.ts'
+import { formatSettingDuration, parseDuration } from './amounts.ts'
 
 describe('parseDuration', () => {
   it.each([

@@ -2,7 +2,6 @@
 import type { Clock } from './clock.ts'
 import { createFailureStreak } from './failure-streak.ts'
 import type { Log } from './log.ts'
-import { createWakeTimer } from './wake-timer.ts'
 
 /** Between two rounds, so that a storm of wakes becomes one round. */
 const minimumPauseMs = 5
@@ -42,6 +41,36 @@ export function createLoop({ what, clock, log, retryMs = defaultRetryMs }: LoopO
       while (!signal.aborted) {
         const pauseMs = await runOnce(round, signal)
         await timer.pause(Math.max(pauseMs, minimumPauseMs), signal).catch(() => false)
+      }
+    },
+  }
+}
+
+// A sleep that another task can cut short. A wake before the sleep begins is kept.
+export interface WakeTimer {
+  wake(): void
+  /** True when woken. Throws the signal's reason when that aborts. */
+  pause(ms: number, signal: AbortSignal): Promise<boolean>
+}
+
+export function createWakeTimer(clock: Clock): WakeTimer {
+  let isWoken = false
+  let interrupt: AbortController | null = null
+  return {
+    wake() {
+      isWoken = true
+      interrupt?.abort()
+    },
+    async pause(ms, signal) {
+      signal.throwIfAborted()
+      interrupt = new AbortController()
+      try {
+        if (!isWoken) await clock.sleep(ms, AbortSignal.any([signal, interrupt.signal])).catch(() => undefined)
+        signal.throwIfAborted()
+        return isWoken
+      } finally {
+        isWoken = false
+        interrupt = null
       }
     },
   }

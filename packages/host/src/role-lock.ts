@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import type { Clock } from './clock.ts'
 import { errorCode } from './error-code.ts'
 import { isAlive, identifySelf, type ProcessIdentity } from './process-identity.ts'
-import { temporaryName } from './write-file-atomic.ts'
+import { temporaryName } from './files.ts'
 
 const patienceMs = 1000
 const pollMs = 20

@@ -1,6 +1,6 @@
 // The kinds of settings: how each reads text, and what it accepts. Where the text comes from is
 // settings.ts' business.
-import { parseDuration } from './duration.ts'
+import { parseDuration } from './amounts.ts'
 import { Secret } from './secret.ts'
 
 export type SettingKind = 'string' | 'choice' | 'int' | 'bool' | 'duration' | 'list' | 'map' | 'secret'
@@ -148,4 +148,12 @@ function parsePairs(pairs: readonly string[]): StringMap {
     found.set(key, value)
   }
   return Object.freeze(Object.fromEntries(found))
+}
+
+/** A setting that can't be used. The message names the flag, where the value came from, and what is accepted. */
+export class SettingsError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'SettingsError'
+  }
 }

@@ -2,7 +2,7 @@
 // were written: what a 0x10 or a yes means is for the setting's kind to say, not for YAML.
 import { isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml'
 import { closestWord } from './closest-word.ts'
-import { SettingsError } from './settings-error.ts'
+import { SettingsError } from './setting-kinds.ts'
 
 export interface SettingsFile {
   readonly path: string

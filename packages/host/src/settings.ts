@@ -1,10 +1,9 @@
 // Settings as tables: flag > environment > configuration file > default. The definitions make the
 // command line's options and the documentation too, so that the three can't differ.
 import { readFileSync } from 'node:fs'
-import type { Setting } from './setting-kinds.ts'
-import { settingText } from './setting-text.ts'
-import { SettingsError } from './settings-error.ts'
-import { readSettingsFile, type FileEntry, type SettingsFile } from './settings-file.ts'
+import { formatSettingDuration } from './amounts.ts'
+import { type Setting, type SettingKind, SettingsError } from './setting-kinds.ts'
+import { type FileEntry, readSettingsFile, type SettingsFile } from './settings-file.ts'
 
 export type Settings = Readonly<Record<string, Setting<unknown>>>
 export type SettingsOf<S extends Settings> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never }
@@ -154,3 +153,19 @@ function readSecret(setting: Setting<unknown>, path: string, readFile: (path: st
 function refusal({ flag }: Setting<unknown>, from: string, problem: string): SettingsError {
   return new SettingsError(`--${flag} (from ${from}): ${problem}`)
 }
+
+// A value of a setting as a person would write it. What must not be seen is not in it.
+export function settingText(kind: SettingKind, value: unknown): string {
+  if (kind === 'secret') return value === undefined ? 'not set' : 'set'
+  if (value === undefined || value === null) return ''
+  if (kind === 'duration' && typeof value === 'number') return formatSettingDuration(value)
+  if (Array.isArray(value)) return value.map((each) => withoutPassword(String(each))).join(', ')
+  if (typeof value === 'object')
+    return Object.entries(value)
+      .map(([key, each]) => `${key}=${withoutPassword(String(each))}`)
+      .join(', ')
+  return withoutPassword(typeof value === 'string' ? value : JSON.stringify(value))
+}
+
+/** Of addresses: whoever is named before an @ may be named with a password, or by a token. */
+const withoutPassword = (text: string): string => text.replaceAll(/(:\/\/)[^/?#\s,]*@/g, '$1***@')

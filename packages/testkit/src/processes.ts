@@ -169,7 +169,7 @@ function signalGroup(pid: number, signal: NodeJS.Signals): void {
 
 /** Sources of programs are replaced by their bundles, which global-setup made. */
 const bundleSources = (args: readonly string[]): Promise<string[]> =>
-  Promise.all(args.map((arg) => (arg.endsWith('.ts') ? findBundle(process.env['TEST_PROGRAMS'], arg) : arg)))
+  Promise.all(args.map(async (arg) => (arg.endsWith('.ts') ? await findBundle(process.env['TEST_PROGRAMS'], arg) : arg)))
 
 /** A developer's own MUSTER_* settings must not decide whether a test passes. */
 function inheritedEnv(): Record<string, string> {

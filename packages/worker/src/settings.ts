@@ -1,7 +1,7 @@
 // The settings of a worker, as they are given. Most are remembered: see lasting-settings.ts for what holds without them.
 import { defineSettings, choice, int, list, map, parseBytes, secret, string, type Setting, type SettingsOf } from '@muster/host'
 import { Labels, NodeName, NodeType } from '@muster/protocol'
-import { allowListProblem } from '@muster/source'
+import { findAllowListProblem } from '@muster/source'
 import type { z } from 'zod'
 import { controllerOrigin } from './controller-urls.ts'
 import { modelFileSettings } from './models/settings.ts'
@@ -67,7 +67,7 @@ export const workerSettings = defineSettings({
   }),
   allowSource: list({
     flag: 'allow-source',
-    check: allowListProblem,
+    check: findAllowListProblem,
     help: 'private host[:port] or CIDR that backends and models may come from, beside those of the cluster; repeatable',
   }),
   dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),

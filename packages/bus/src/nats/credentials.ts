@@ -1,9 +1,8 @@
 // Credentials for a NATS server that trusts one account: made by whoever holds the account's seed.
 // A node's token is made for the key that the node itself holds, so no seed ever travels.
+import { messageCatalogue, type NodeId, nodeTopics, type PublicKey } from '@muster/protocol'
 import { createAccount, createOperator, createUser, encodeAccount, encodeOperator, encodeUser, fromSeed, type KeyPair } from '@nats-io/jwt'
-import type { NodeId, PublicKey } from '@muster/protocol'
 import type { NatsCredentials } from './connect-nats.ts'
-import { controllerPermissions, nodePermissions, type Permissions } from './permissions.ts'
 
 /** Short: a token can't be called back from a server that keeps accounts in its configuration. */
 const nodeTokenMs = 3_600_000
@@ -71,4 +70,34 @@ resolver_preload: {
 }
 `
   return { config, accountSeed: new TextDecoder().decode(account.getSeed()) }
+}
+
+// Who may say and hear what on NATS, made from the catalogue of conversations. Pure.
+// Answers need no grant of their own: a node may answer what it was asked (`allow_responses`), and each
+// party hears answers only below its own inbox. Nobody hears everything, so nobody can read or forge
+// what another was asked or answered.
+export interface Permissions {
+  readonly publish: readonly string[]
+  readonly subscribe: readonly string[]
+}
+
+const isSpokenByNodes = (subject: string): boolean => nodeTopics.some((topic) => topic.subject === subject)
+const subjects = Object.values(messageCatalogue).map((conversation) => conversation.subject)
+const [fromNodes, toNodes] = [subjects.filter(isSpokenByNodes), subjects.filter((subject) => !isSpokenByNodes(subject))]
+
+/** `nodes.{node}.…` for one node, or any; every other parameter is any. */
+const forNode = (subject: string, node: NodeId | '*'): string => subject.replace('{node}', node).replaceAll(/\{\w+\}/g, '*')
+
+function controllerPermissions(inboxPrefix: string): Permissions {
+  return {
+    publish: toNodes.map((subject) => forNode(subject, '*')),
+    subscribe: [...fromNodes.map((subject) => forNode(subject, '*')), `${inboxPrefix}.>`],
+  }
+}
+
+function nodePermissions(node: NodeId, inboxPrefix: string): Permissions {
+  return {
+    publish: fromNodes.map((subject) => forNode(subject, node)),
+    subscribe: [...toNodes.map((subject) => forNode(subject, node)), `${inboxPrefix}.>`],
+  }
 }

@@ -1,24 +1,26 @@
 // One connection to a NATS server, kept up for ever. The client library restores a lost socket with
 // its subscriptions; this file makes the first connection, and a new one when the library gave up.
-import {
-  connect,
-  InvalidArgumentError,
-  PermissionViolationError,
-  UserAuthenticationExpiredError,
-  AuthorizationError,
-} from '@nats-io/transport-node'
-import type { NatsConnection, Status, Subscription } from '@nats-io/transport-node'
+import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
+import {
+  AuthorizationError,
+  connect,
+  headers,
+  InvalidArgumentError,
+  type Msg,
+  type NatsConnection,
+  PermissionViolationError,
+  type PublishOptions,
+  type Status,
+  type Subscription,
+  UserAuthenticationExpiredError,
+} from '@nats-io/transport-node'
 import { BusError } from '../bus.ts'
-import { createSparse } from '../sparse.ts'
-import type { Sparse } from '../sparse.ts'
+import { createSparseLog, type SparseLog } from '../sparse-log.ts'
 import type { Listener, OutgoingPacket, Packet, Wire, WireEvents } from '../wire.ts'
 import type { NatsOptions } from './connect-nats.ts'
-import { publishOptions, toPacket } from './nats-packet.ts'
-import { createOutage } from './outage.ts'
-import type { Outage } from './outage.ts'
-import { credentialsAuthenticator } from './server-options.ts'
-import type { ServerOptions } from './server-options.ts'
+import { createOutage, type Outage } from './outage.ts'
+import { credentialsAuthenticator, type ServerOptions } from './server-options.ts'
 
 /** How long a subscription that ends waits for what the server has already sent. */
 const drainMs = 1000
@@ -40,7 +42,7 @@ export class NatsWire implements Wire {
   readonly #outage: Outage
   readonly #ears = new Set<Ear>()
   readonly #closing = new AbortController()
-  readonly #refusals: Sparse
+  readonly #refusals: SparseLog
   #client: NatsConnection | null = null
   #isUp = false
 
@@ -50,7 +52,7 @@ export class NatsWire implements Wire {
     this.#outage = createOutage(options)
     // Two processes with one identity must not hear each other's answers.
     this.inbox = `${options.inboxPrefix}.${randomUUID().slice(0, 8)}`
-    this.#refusals = createSparse((reason, count) => options.log.error('not permitted on the bus', { reason, count }))
+    this.#refusals = createSparseLog((reason, count) => options.log.error('not permitted on the bus', { reason, count }))
     void this.#run()
   }
 
@@ -180,7 +182,7 @@ export class NatsWire implements Wire {
 
   #onError(error: Error): void {
     if (error instanceof PermissionViolationError) {
-      this.#refusals.note(error.message)
+      this.#refusals.report(error.message)
       if (error.operation === 'publish') this.#events.refused(error.subject, error.message)
     } else if (isAuthError(error)) {
       this.#outage.refused(error.message)
@@ -227,4 +229,36 @@ export class NatsWire implements Wire {
 
 function isAuthError(error: unknown): boolean {
   return error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError
+}
+
+// Between packets and NATS messages. Nothing here throws on what comes from outside: the client's
+// reader would stop, and with it the connection.
+const failureHeader = 'muster-failure'
+
+function toPacket(message: Msg): Packet {
+  const { data, reply } = message
+  return { subject: message.subject, text: textOf(data), reply: reply === undefined || reply === '' ? null : reply, kind: kindOf(message) }
+}
+
+function publishOptions({ reply, kind }: OutgoingPacket): PublishOptions {
+  const options: PublishOptions = reply === null ? {} : { reply }
+  if (kind !== 'failure') return options
+  const marked = headers()
+  marked.set(failureHeader, '1')
+  return { ...options, headers: marked }
+}
+
+function textOf(data: Uint8Array): string | null {
+  return isUtf8(data) ? Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString() : null
+}
+
+function kindOf(message: Msg): Packet['kind'] {
+  try {
+    const { headers: found } = message
+    if (found === undefined) return 'message'
+    if (found.code === 503 && message.data.length === 0) return 'no_responders'
+    return found.has(failureHeader) ? 'failure' : 'message'
+  } catch {
+    return 'message'
+  }
 }

@@ -2,7 +2,7 @@
 // does so here, before anything is queued.
 import { inLanes } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import { platformOf, showPlatform, type Platform } from '@muster/source'
+import { platformOf, formatPlatform, type Platform } from '@muster/source'
 import type { Plan } from '../store/plan.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { NodeOffer } from './find-offer.ts'
@@ -44,7 +44,7 @@ function platformOfNode({ os, arch }: Pick<NodeRecord, 'os' | 'arch'>): Platform
 const unasked = ({ digest }: Source): ResolvedSource => ({ digest, sizeBytes: null })
 
 const keyOf = (source: Source, platform: Platform): string =>
-  JSON.stringify([source.uri, source.mirrors, source.sha256, source.digest, showPlatform(platform)])
+  JSON.stringify([source.uri, source.mirrors, source.sha256, source.digest, formatPlatform(platform)])
 
 async function askEach(resolve: ResolveSource, offers: readonly OfferedNode[], signal: AbortSignal): Promise<Map<string, Answer>> {
   const questions = new Map<string, { source: Source; platform: Platform }>()

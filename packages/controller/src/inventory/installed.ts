@@ -1,6 +1,6 @@
 // Who has what, with what is on offer for it there. Pure.
 import { BackendName, type InstalledBackend } from '@muster/protocol'
-import { platformOf, showPlatform } from '@muster/source'
+import { platformOf, formatPlatform } from '@muster/source'
 import type { AvailableBackend } from '../store/available.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 
@@ -14,7 +14,7 @@ export type Installed = Readonly<{
 
 /** The kind of node, as far as it decides what suits it. */
 export const kindOfNode = ({ os, arch, capability }: NodeRecord): string => `${machineOf({ os, arch })} ${capability}`
-const machineOf = ({ os, arch }: Pick<NodeRecord, 'os' | 'arch'>): string => showPlatform(platformOf({ platform: os, arch }))
+const machineOf = ({ os, arch }: Pick<NodeRecord, 'os' | 'arch'>): string => formatPlatform(platformOf({ platform: os, arch }))
 
 const byName = (a: NodeRecord, b: NodeRecord): number => (a.name === b.name ? (a.id < b.id ? -1 : 1) : a.name < b.name ? -1 : 1)
 

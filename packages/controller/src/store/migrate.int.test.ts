@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { silentLog, type Log } from '@muster/host'
 import { createTestDatabase, waitFor } from '@muster/testkit'
 import { Pool } from 'pg'
-import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { migrate } from './migrate.ts'
 
 let directory: string

@@ -1,7 +1,7 @@
 // How a route of the HTTP API is defined: once, for the controller that serves it, the clients that
 // call it, and the OpenAPI page that describes it. A route without an `access` does not compile:
 // nothing is reachable by accident.
-import type { z } from 'zod'
+import { z } from 'zod'
 
 /**
  * Who may call: `open` anyone · `inference` any key that may infer (where only this machine can reach it: anyone) ·
@@ -48,3 +48,38 @@ export type ResponseOf<T> = T extends Route<infer _P, infer _Q, infer _B, infer 
 type Part<Name extends string, Value> = unknown extends Value ? { readonly [K in Name]?: never } : { readonly [K in Name]: Value }
 /** What a client gives to call a route. */
 export type RouteInput<T> = Part<'params', ParamsOf<T>> & Part<'query', QueryOf<T>> & Part<'body', BodyOf<T>>
+
+// The error envelope of the API; below /v1 it is OpenAI's.
+export const ApiError = z.object({
+  error: z.object({ code: z.string(), message: z.string(), details: z.record(z.string(), z.unknown()).optional() }),
+})
+export type ApiError = z.infer<typeof ApiError>
+
+// The address of a route: base URL, path with its parameters filled in, query.
+type Values = Readonly<Record<string, unknown>>
+
+export function routeUrl(base: URL, target: Pick<Route, 'path'>, input: { params?: unknown; query?: unknown }): URL {
+  const params = asValues(input.params)
+  const path = target.path.replace(/:([a-z_]+)/g, (_, name: string) => {
+    const value = params[name]
+    if (typeof value !== 'string') throw new Error(`route ${target.path} needs the parameter ${name}`)
+    return encodeURIComponent(value)
+  })
+  // A controller may stand behind a path of a reverse proxy.
+  const url = new URL(base)
+  url.pathname = base.pathname.replace(/\/+$/, '') + path
+  url.search = ''
+  url.hash = ''
+  for (const [name, value] of Object.entries(asValues(input.query))) {
+    if (value !== undefined && value !== null) url.searchParams.append(name, queryText(value))
+  }
+  return url
+}
+
+/** Lists are written with commas. */
+const queryText = (value: {}): string =>
+  typeof value === 'string' ? value : Array.isArray(value) ? value.map(String).join(',') : JSON.stringify(value)
+
+function asValues(value: unknown): Values {
+  return typeof value === 'object' && value !== null ? { ...value } : {}
+}

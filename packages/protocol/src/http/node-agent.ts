@@ -1,11 +1,10 @@
 // /api/node: what a worker says for itself, signed with its key.
 import { z } from 'zod'
 import { Digest, Incarnation, NodeId, NodeName, NodeStatus, NodeType, plainText, PublicKey } from '../ids.ts'
-import { Heartbeat } from '../messages/node.ts'
-import { Resources } from '../messages/resources.ts'
+import { Heartbeat, Resources } from '../messages/node.ts'
 import { route } from './define.ts'
 import { GalleryAddress } from './galleries.ts'
-import { Labels } from './labels.ts'
+import { Labels } from './selector.ts'
 
 /** The headers that carry a worker's signature, and how far its clock may be off. */
 export const signatureHeaders = { key: 'x-muster-key', timestamp: 'x-muster-timestamp', signature: 'x-muster-signature' } as const

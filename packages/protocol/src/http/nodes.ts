@@ -3,10 +3,10 @@ import { z } from 'zod'
 import { Failure } from '../failure.ts'
 import { BackendName, ModelName, NodeId, NodeStatus, NodeType, OperationId } from '../ids.ts'
 import { InstalledBackend } from '../messages/backend.ts'
-import { Resources } from '../messages/resources.ts'
+import { Resources } from '../messages/node.ts'
 import { route } from './define.ts'
 import { ReplicaView } from './models.ts'
-import { LabelPatch, Labels, SettableLabelKey } from './labels.ts'
+import { LabelPatch, Labels, SettableLabelKey } from './selector.ts'
 
 export const NodeView = z.object({
   id: NodeId,

@@ -1,6 +1,30 @@
-// Choosing nodes by their labels: a string is equal, a list is one of, "*" exists, "!" is absent, "!x" is not equal.
+// Labels of nodes, and selectors that choose nodes by them. The worker reports labels, an administrator overrides them, and
+// Muster sets its own. In a selector a string means equal, a list one of, "*" exists, "!" is absent, "!x" is not equal.
 import { z } from 'zod'
-import { LabelKey } from './labels.ts'
+
+export const automaticLabels = ['node.name', 'node.os', 'node.arch', 'gpu.vendor', 'gpu.vram'] as const
+
+export const LabelKey = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9])?$/,
+    'a label key is 1–128 characters of A–Z, a–z, 0–9 and . _ / -, beginning and ending with a letter or digit',
+  )
+export const LabelValue = z.string().regex(/^[^\p{C}\p{Zl}\p{Zp}]{0,255}$/u, 'a label value is at most 255 printable characters')
+
+/** One that is not Muster's own. */
+export const SettableLabelKey = LabelKey.refine((key) => !automaticLabels.some((automatic) => automatic === key), {
+  error: (issue) => `${String(issue.input)} is set by Muster itself and can't be changed`,
+})
+const few = (labels: object): boolean => Object.keys(labels).length <= 64
+const tooMany = 'a node has at most 64 labels'
+
+export const Labels = z.record(SettableLabelKey, LabelValue).refine(few, tooMany)
+export type Labels = z.infer<typeof Labels>
+
+/** A change: null takes a label away. */
+export const LabelPatch = z.record(SettableLabelKey, LabelValue.nullable()).refine(few, tooMany)
+export type LabelPatch = z.infer<typeof LabelPatch>
 
 const value = z.string().max(255)
 export const Selector = z

@@ -1,10 +1,9 @@
 // Single files by https: archives of backends, files of models. A server that is busy is given time, as a registry is.
 import type { Clock, Log } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import { openFrom, type OpenedStream } from '../outbound/open-from.ts'
-import type { Outbound } from '../outbound/outbound.ts'
-import { createPatience } from '../outbound/patience.ts'
-import { showUrl } from '../outbound/source-forbidden.ts'
+import { type OpenedStream, openAtOffset } from '../outbound/open-at-offset.ts'
+import { type Outbound, formatUrl } from '../outbound/outbound.ts'
+import { createBusyRetry } from '../outbound/busy-retry.ts'
 import { statusFailure } from '../outbound/status-failure.ts'
 
 export interface OpenAt {
@@ -29,11 +28,11 @@ export interface FileClientOptions {
 }
 
 export function createFileClient({ outbound, clock, log, random = Math.random }: FileClientOptions): FileClient {
-  const patiently = createPatience({ clock, log, random })
+  const patiently = createBusyRetry({ clock, log, random })
   return {
     async open(url, { offset, validator = null, headers, signal }) {
-      const what = showUrl(url)
-      const ask: Parameters<typeof openFrom>[1]['ask'] = async (asked, fine) => {
+      const what = formatUrl(url)
+      const ask: Parameters<typeof openAtOffset>[1]['ask'] = async (asked, fine) => {
         const response = await outbound.request({ url, headers: { ...(await headers?.()), ...asked }, signal })
         if (!fine.includes(response.status)) throw await statusFailure(response, { what, who: response.url.host, now: clock.now() })
         const encoding = response.headers['content-encoding'] ?? 'identity'
@@ -46,7 +45,7 @@ export function createFileClient({ outbound, clock, log, random = Math.random }:
           message: `${what} is sent as ${encoding.slice(0, 40)}, which nobody asked for`,
         })
       }
-      return await patiently(() => openFrom(offset, { ask, what, validator }), signal)
+      return await patiently(() => openAtOffset(offset, { ask, what, validator }), signal)
     },
   }
 }

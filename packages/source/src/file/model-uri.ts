@@ -2,7 +2,7 @@
 // URLs are decoded and checked here, so that none of them leads to another repository or bucket than the one it names.
 import { fileURLToPath } from 'node:url'
 import { Digest, FleetError } from '@muster/protocol'
-import { parseBuiltinUri } from '../gallery/builtin-uri.ts'
+import { parseBuiltinUri } from '../gallery/source-uri.ts'
 import { parseReference, type OciReference } from '../oci/reference.ts'
 
 export type ModelUri =

@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { chooseBackend, chooseConcrete } from './choose.ts'
-import { findBackend } from './find-backend.ts'
-import { fitsNode } from './fits-node.ts'
+import { chooseBackend, chooseConcrete, findBackend, fitsNode } from './choose.ts'
 import { parseGallery } from './parse-gallery.ts'
 
 const all = { 'nvidia-cuda-12': 'cuda12', nvidia: 'nv', 'nvidia-l4t': 'l4t', amd: 'rocm', default: 'plain', cpu: 'slow' }

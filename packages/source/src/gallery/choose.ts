@@ -1,8 +1,6 @@
 // Which entry a meta backend stands for on a node. Decides and does nothing else.
 import { unreachable } from '@muster/protocol'
-import { isMeta, type GalleryEntry } from './entry.ts'
-import { findBackend, type FoundBackend, type Gallery } from './find-backend.ts'
-import { fitsNode, type NodeTraits } from './fits-node.ts'
+import { type GalleryEntry, isMeta } from './entry.ts'
 
 /**
  * The name that `capabilities` has for a node, most exact first: `nvidia-cuda-12`, then its vendor `nvidia`, then
@@ -21,13 +19,13 @@ function widening(capability: string): string[] {
   return parts.map((_, index) => parts.slice(0, parts.length - index).join('-')).filter((part) => part !== '')
 }
 
-export type Choice =
+export type BackendChoice =
   /** `asked` is the entry of the name that was asked for: the meta backend, or `found.entry` itself. */
   | { readonly kind: 'found'; readonly asked: GalleryEntry; readonly found: FoundBackend }
   | { readonly kind: 'unknown' | 'unfit'; readonly reason: string }
 
 /** From the name that was asked for to what this node would install. */
-export function chooseBackend(galleries: readonly Gallery[], wanted: string, node: NodeTraits): Choice {
+export function chooseBackend(galleries: readonly Gallery[], wanted: string, node: NodeTraits): BackendChoice {
   const asked = findBackend(galleries, wanted)
   if (asked === null) return { kind: 'unknown', reason: `no gallery offers ${wanted}` }
   const concrete = isMeta(asked.entry) ? chooseConcrete(asked.entry, node.capability) : asked.entry.name
@@ -46,4 +44,86 @@ export function chooseBackend(galleries: readonly Gallery[], wanted: string, nod
     default:
       return unreachable(fit)
   }
+}
+
+// A backend by its name, over all galleries in their order.
+export interface Gallery {
+  readonly name: string
+  readonly entries: readonly GalleryEntry[]
+}
+
+export interface FoundBackend {
+  readonly gallery: Gallery
+  readonly entry: GalleryEntry
+}
+
+/** `name`, or `gallery@name` for one gallery's. Of several with one name the first counts: galleries are listed in the order of trust. */
+export function findBackend(galleries: readonly Gallery[], wanted: string): FoundBackend | null {
+  const at = wanted.indexOf('@')
+  const [within, name] = at < 0 ? [null, wanted] : [wanted.slice(0, at), wanted.slice(at + 1)]
+  for (const gallery of galleries) {
+    if (within !== null && gallery.name !== within) continue
+    const entry = gallery.entries.find((each) => each.name === name)
+    if (entry !== undefined) return { gallery, entry }
+  }
+  return null
+}
+
+// Whether an entry can run on a node, as far as its name and uri tell. The format has no field for it, but names follow
+// a custom (cuda12-…, …-gpu-rocm-hipblas-…, metal-…). An entry whose name says nothing is for every machine.
+export interface NodeTraits {
+  readonly os: string
+  readonly arch: string
+  readonly capability: string
+}
+export type FitResult = { readonly fits: true } | { readonly fits: false; readonly reason: string }
+
+interface Hint {
+  readonly words: RegExp
+  readonly wants: string
+  readonly suits: (node: NodeTraits) => boolean
+}
+
+const isVendor =
+  (vendor: string) =>
+  ({ capability }: NodeTraits): boolean =>
+    capability === vendor || capability.startsWith(`${vendor}-`)
+const isDarwin = ({ os }: NodeTraits): boolean => os === 'darwin'
+
+/** The first that matches decides: `l4t` builds are `nvidia` ones too. */
+const hints: readonly Hint[] = [
+  { words: /^(?:darwin|mlx|metal)$/, wants: 'macOS', suits: isDarwin },
+  { words: /^l4t$/, wants: 'an NVIDIA Jetson (nvidia-l4t)', suits: isVendor('nvidia-l4t') },
+  { words: /^(?:cuda\d*|nvidia)$/, wants: 'an NVIDIA GPU', suits: isVendor('nvidia') },
+  { words: /^(?:rocm\d*|hip|hipblas|amd)$/, wants: 'an AMD GPU', suits: isVendor('amd') },
+  { words: /^(?:sycl|intel|oneapi)$/, wants: 'an Intel GPU', suits: isVendor('intel') },
+]
+
+const archWords: ReadonlyMap<string, string> = new Map([
+  ['amd64', 'amd64'],
+  ['x86_64', 'amd64'],
+  ['x64', 'amd64'],
+  ['arm64', 'arm64'],
+  ['aarch64', 'arm64'],
+])
+
+/** Words between separators, so that amd64 is not AMD and whisper is not HIP. */
+const wordsOf = (entry: Pick<GalleryEntry, 'name' | 'uri'>): string[] =>
+  `${entry.name} ${entry.uri}`
+    .toLowerCase()
+    .split(/[^a-z0-9_]+/)
+    .filter((word) => word !== '')
+
+export function fitsNode(entry: Pick<GalleryEntry, 'name' | 'uri'>, node: NodeTraits): FitResult {
+  const words = wordsOf(entry)
+  const hint = hints.find((each) => words.some((word) => each.words.test(word)))
+  if (hint !== undefined && !hint.suits(node)) {
+    return { fits: false, reason: `${entry.name} needs ${hint.wants}; this node is ${node.os}/${node.arch}, ${node.capability}` }
+  }
+  const arches = new Set(words.flatMap((word) => archWords.get(word) ?? []))
+  const arch = archWords.get(node.arch) ?? node.arch
+  if (arches.size > 0 && !arches.has(arch)) {
+    return { fits: false, reason: `${entry.name} is built for ${[...arches].join(', ')}; this node is ${node.os}/${node.arch}` }
+  }
+  return { fits: true }
 }

@@ -2,7 +2,7 @@
 // refused as a whole, with the place: half a gallery would look like backends that went away.
 import { FleetError } from '@muster/protocol'
 import { GalleryEntry } from './entry.ts'
-import { uriProblem, type GalleryOrigin } from './source-uri.ts'
+import { findUriProblem, type GalleryOrigin } from './source-uri.ts'
 import { isObject, readYaml, type YamlValue } from './yaml-value.ts'
 
 /** LocalAI's public index has about 1,000 entries in 200 kB. */
@@ -34,7 +34,7 @@ function parseEntry(item: YamlValue, { name, origin, index }: { name: string; or
   }
   const entry = parsed.data
   for (const uri of [entry.uri, ...entry.mirrors].filter((each) => each !== '')) {
-    const problem = uriProblem(uri, origin)
+    const problem = findUriProblem(uri, origin)
     if (problem !== null) throw refusal(name, `${title}: ${problem}`)
   }
   return entry

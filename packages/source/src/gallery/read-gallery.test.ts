@@ -8,7 +8,7 @@ import { silentLog, systemClock } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createOutbound } from '../outbound/create-outbound.ts'
-import { formatBuiltinUri, parseBuiltinUri } from './builtin-uri.ts'
+import { formatBuiltinUri, parseBuiltinUri } from './source-uri.ts'
 import { createGalleryReader, galleryUrl } from './read-gallery.ts'
 
 const digest = Digest.parse(`sha256:${'a'.repeat(64)}`)

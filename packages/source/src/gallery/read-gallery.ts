@@ -1,13 +1,12 @@
 // A gallery from where its URL says. Whatever is wrong with it is one FleetError that names the gallery.
 import { open } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { FleetError, type Digest } from '@muster/protocol'
+import { type Digest, FleetError } from '@muster/protocol'
 import type { Outbound } from '../outbound/outbound.ts'
-import { parseBuiltinUri } from './builtin-uri.ts'
-import type { Gallery } from './find-backend.ts'
+import type { Gallery } from './choose.ts'
 import { galleryLimits } from './parse-gallery.ts'
-import { parseGalleryBeside, parseModelGalleryBeside, type ParseJob } from './parse-thread.ts'
-import type { GalleryOrigin } from './source-uri.ts'
+import { parseGalleryBeside, type ParseJob, parseModelGalleryBeside } from './parse-thread.ts'
+import { type GalleryOrigin, parseBuiltinUri } from './source-uri.ts'
 
 export interface GalleryReaderDeps {
   readonly outbound: Outbound

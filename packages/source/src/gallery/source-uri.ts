@@ -1,3 +1,5 @@
+import { Digest } from '@muster/protocol'
+
 // The forms that a source can have, told apart by their scheme alone. What they name is judged by whoever fetches it.
 
 /** Who wrote the uri: somebody elsewhere, or the administrator of this cluster. */
@@ -27,7 +29,7 @@ export function sourceKind(uri: string): SourceKind | null {
 }
 
 /** Why a gallery may not say this; null when it may. */
-export function uriProblem(uri: string, origin: GalleryOrigin): string | null {
+export function findUriProblem(uri: string, origin: GalleryOrigin): string | null {
   const shown = JSON.stringify(uri.slice(0, 200))
   // Control characters and spaces end up in requests and logs.
   if (/[^\x21-\x7e]/.test(uri)) return `${shown} has characters that no source has`
@@ -36,4 +38,19 @@ export function uriProblem(uri: string, origin: GalleryOrigin): string | null {
   if (kind === 'file' && origin === 'remote') return `${shown} names a file of the node, which only a gallery on the machine itself may do`
   if (kind === 'builtin' && origin === 'remote') return `${shown} names a backend of Muster's own, which only its own gallery may do`
   return null
+}
+
+// How what every controller serves by itself is named: `builtin://NAME@sha256:…`. The digest says what it is (of an image:
+// its manifest), the name is for people; blobs come from `GET /api/node/:id/blobs/:digest`.
+export interface BuiltinUri {
+  readonly name: string
+  readonly digest: Digest
+}
+
+export const formatBuiltinUri = ({ name, digest }: BuiltinUri): string => `builtin://${name}@${digest}`
+
+export function parseBuiltinUri(uri: string): BuiltinUri | null {
+  const [, name = '', text] = /^builtin:\/\/([A-Za-z0-9][A-Za-z0-9._+-]{0,127})@(sha256:[0-9a-f]{64})$/.exec(uri) ?? []
+  const digest = Digest.safeParse(text)
+  return digest.success ? { name, digest: digest.data } : null
 }

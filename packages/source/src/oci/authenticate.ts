@@ -1,14 +1,13 @@
 // Answers a registry's challenge with the value of an Authorization header, or with null when there is none to give.
-import { type Clock } from '@muster/host'
+import type { Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { z } from 'zod'
+import { parseIpAddress } from '../outbound/classify-address.ts'
 import type { Outbound } from '../outbound/outbound.ts'
-import type { Challenge } from './challenge.ts'
-import type { Credential, CredentialSource } from './credentials.ts'
 import { statusFailure } from '../outbound/status-failure.ts'
-import { checkRealm } from './token-realm.ts'
+import type { Credential, CredentialSource } from './credentials.ts'
 
-export interface Wanted {
+export interface TokenRequest {
   /** As in the reference: whose credentials. */
   readonly registry: string
   /** Where the challenge came from. */
@@ -31,7 +30,7 @@ const usualLifeSeconds = 60
 const longestLifeSeconds = 3600
 
 export function createAuthenticator({ outbound, credentials, clock }: { outbound: Outbound; credentials: CredentialSource; clock: Clock }) {
-  return async (challenges: readonly Challenge[], wanted: Wanted): Promise<Authorization | null> => {
+  return async (challenges: readonly Challenge[], wanted: TokenRequest): Promise<Authorization | null> => {
     const bearer = challenges.find(({ scheme }) => scheme === 'bearer')
     const credential = await credentials.find(wanted.registry)
     if (bearer !== undefined) return fetchToken(bearer, credential, wanted)
@@ -39,7 +38,7 @@ export function createAuthenticator({ outbound, credentials, clock }: { outbound
     return { header: basic(credential), goodUntil: Number.POSITIVE_INFINITY }
   }
 
-  async function fetchToken(challenge: Challenge, credential: Credential | null, wanted: Wanted): Promise<Authorization> {
+  async function fetchToken(challenge: Challenge, credential: Credential | null, wanted: TokenRequest): Promise<Authorization> {
     const realm = checkRealm(challenge.parameters['realm'], { registry: wanted.url, isListed: outbound.isListed })
     const { service } = challenge.parameters
     const asked = { ...(service === undefined ? {} : { service: service.slice(0, 512) }), scope: wanted.scope }
@@ -94,3 +93,93 @@ function parseToken(text: string, what: string): { token: string; seconds: numbe
 
 const basic = ({ username, password }: Extract<Credential, { kind: 'password' }>): string =>
   `Basic ${Buffer.from(`${username}:${password.reveal()}`).toString('base64')}`
+
+// WWW-Authenticate: what a registry asks for. The header comes from a stranger and has its own quoting; what can't be
+// read is no challenge, and then there is nothing to answer.
+export type Challenge = Readonly<{ scheme: string; parameters: Readonly<Record<string, string>> }>
+
+const longestHeader = 8192
+const mostChallenges = 16
+
+/** Schemes and parameter names in lower case; the first of a parameter that is given twice counts. */
+export function parseChallenges(header: string | undefined): Challenge[] {
+  if (header === undefined || header.length > longestHeader) return []
+  const challenges: { scheme: string; parameters: Record<string, string> }[] = []
+  // A token with `=` behind it is a parameter, one without begins a challenge.
+  const part = /\s*,?\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+)))?/y
+  while (part.lastIndex < header.length) {
+    const at = part.lastIndex
+    const match = part.exec(header)
+    if (match === null) return header.slice(at).trim() === '' ? challenges : []
+    const [, token = '', quoted, bare] = match
+    const value = quoted === undefined ? bare : quoted.replace(/\\(.)/g, '$1')
+    const last = challenges.at(-1)
+    if (value === undefined) challenges.push({ scheme: token.toLowerCase(), parameters: {} })
+    else if (last === undefined) return []
+    else if (!Object.hasOwn(last.parameters, token.toLowerCase())) last.parameters[token.toLowerCase()] = value
+    if (challenges.length > mostChallenges) return []
+  }
+  return challenges
+}
+
+// Where a registry may send us for a token. A registry names its token service itself, and credentials go there: so it
+// has to be of the same owner, or be listed by an operator.
+/** Names under which anybody gets a name of their own. Not all of them: those under which registries are found. */
+const sharedSuffixes: ReadonlySet<string> = new Set([
+  'azurecr.io',
+  'azurecr.cn',
+  'amazonaws.com',
+  'pkg.dev',
+  'run.app',
+  'appspot.com',
+  'web.app',
+  'github.io',
+  'gitlab.io',
+  'cloudfront.net',
+  'azurewebsites.net',
+  'azureedge.net',
+  'windows.net',
+  'aliyuncs.com',
+  'myhuaweicloud.com',
+  'digitaloceanspaces.com',
+  'herokuapp.com',
+  'workers.dev',
+  'pages.dev',
+  'vercel.app',
+  'netlify.app',
+  'fly.dev',
+  'onrender.com',
+  'ngrok.io',
+  'ngrok.app',
+  'nip.io',
+  'sslip.io',
+  'duckdns.org',
+])
+/** `co.uk`, `com.au` and their like: below a country, these belong to nobody. */
+const sharedBelowCountries: ReadonlySet<string> = new Set(['ac', 'co', 'com', 'edu', 'go', 'gov', 'mil', 'ne', 'net', 'or', 'org'])
+
+/** The name that somebody registered; the host itself where that can't be told. */
+export function registrableHost(host: string): string {
+  const labels = host.split('.')
+  if (parseIpAddress(host.replace(/^\[(.*)\]$/, '$1')) !== null || labels.length <= 2) return host
+  const [second = '', top = ''] = labels.slice(-2)
+  // There may be a region below a shared suffix (`eu-west-1.amazonaws.com`): only the whole host is surely one owner's.
+  if (sharedSuffixes.has(`${second}.${top}`)) return host
+  return labels.slice(top.length === 2 && sharedBelowCountries.has(second) ? -3 : -2).join('.')
+}
+
+export function checkRealm(realm: string | undefined, { registry, isListed }: { registry: URL; isListed: (url: URL) => boolean }): URL {
+  const url = realm === undefined || realm.length > 2048 ? null : URL.parse(realm)
+  if (url === null) return refuse(`${registry.host} asks for a token and does not say from where`)
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return refuse(`${registry.host} asks for a token from ${url.protocol}//…`)
+  if (registry.protocol === 'https:' && url.protocol === 'http:') return refuse(`${registry.host} asks for a token over plain http`)
+  if (url.username !== '' || url.password !== '') return refuse(`${registry.host} asks for a token from a URL with a password`)
+  if (registrableHost(url.hostname) !== registrableHost(registry.hostname) && !isListed(url))
+    return refuse(`${registry.host} asks for a token from ${url.host}, which is another host; to allow it: --allow-source ${url.host}`)
+  url.hash = ''
+  return url
+}
+
+function refuse(reason: string): never {
+  throw new FleetError({ code: 'invalid', retry: 'never', message: `source_forbidden: ${reason}`.slice(0, 1000) })
+}

@@ -7,7 +7,7 @@ import { digestOf, makeCertificate, makeDocument, makeImage, makeIndex, startHos
 import { createOutbound, type OutboundOptions } from '../outbound/create-outbound.ts'
 import { createOciClient, type OciClient } from './create-oci-client.ts'
 import { noCredentials, type CredentialSource } from './credentials.ts'
-import type { Platform } from './platform.ts'
+import type { Platform } from './manifest.ts'
 import { parseReference, type OciReference } from './reference.ts'
 import type { ResolvedImage } from './resolve-image.ts'
 

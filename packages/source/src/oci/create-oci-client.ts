@@ -1,19 +1,18 @@
 // Images from registries.
 import type { Digest } from '@muster/protocol'
-import type { OpenedStream } from '../outbound/open-from.ts'
-import { openBlob } from './open-blob.ts'
-import type { Platform } from './platform.ts'
+import type { OpenedStream } from '../outbound/open-at-offset.ts'
+import type { Platform } from './manifest.ts'
 import type { OciReference } from './reference.ts'
 import type { RegistryOptions } from './registry-api.ts'
-import { createRegistryCall, type RegistryCall } from './registry-call.ts'
-import { resolveArtifact, type ArtifactFile, type WantedArtifact } from './resolve-artifact.ts'
-import { resolveImage, type ResolvedImage } from './resolve-image.ts'
+import { createRegistryCall, openBlob, type RegistryCall } from './registry-call.ts'
+import { type ArtifactFile, resolveArtifact, type ArtifactQuery } from './resolve-artifact.ts'
+import { type ResolvedImage, resolveImage } from './resolve-image.ts'
 
 export interface OciClient {
   /** Tag → digest once; index → the manifest of this platform. Every document is checked against its digest. */
   resolve(reference: OciReference, platform: Platform, signal: AbortSignal): Promise<ResolvedImage>
   /** The layer of an artifact that is this file. */
-  resolveFile(wanted: WantedArtifact): Promise<ArtifactFile>
+  resolveFile(wanted: ArtifactQuery): Promise<ArtifactFile>
   /** From `offset` on if the registry can; otherwise from the beginning, and the answer says so. */
   openBlob(reference: OciReference, digest: Digest, at: { offset: number; signal: AbortSignal }): Promise<OpenedStream>
 }

@@ -1,10 +1,9 @@
 // The headers that a stranger writes: challenges, ranges, times to wait.
-import { describe, expect, it } from 'vitest'
 import fc from 'fast-check'
-import { parseChallenges } from './challenge.ts'
-import { parseContentRange, parseUnsatisfiedRange } from '../outbound/content-range.ts'
-import { longestRetryAfterMs, retryAfterMs } from '../outbound/retry-after.ts'
-import { checkRealm, registrableHost } from './token-realm.ts'
+import { describe, expect, it } from 'vitest'
+import { parseContentRange, parseUnsatisfiedRange } from '../outbound/open-at-offset.ts'
+import { longestRetryAfterMs, retryAfterMs } from '../outbound/status-failure.ts'
+import { checkRealm, parseChallenges, registrableHost } from './authenticate.ts'
 
 describe('E11 WWW-Authenticate', () => {
   it.each([

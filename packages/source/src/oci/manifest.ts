@@ -1,7 +1,6 @@
 // The documents of an image, as they come from a registry that may lie: shapes, limits, and one meaning only.
 import { Digest, FleetError } from '@muster/protocol'
 import { z } from 'zod'
-import { configTypes, indexTypes, layerCompression, manifestTypeOf } from './media-types.ts'
 
 export const largestDocument = 4 * 1024 * 1024
 const mostLayers = 512
@@ -108,4 +107,107 @@ function check<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
 
 function refuse(what: string, why: string): never {
   throw new FleetError({ code: 'invalid', retry: 'never', message: `${what} is refused: ${why}`.slice(0, 1000) })
+}
+
+// Which image of an index is for this machine.
+export function chooseManifest(entries: readonly IndexEntry[], { platform, what }: { platform: Platform; what: string }): IndexEntry {
+  const images = entries.filter(({ mediaType }) => manifestTypes.has(mediaType))
+  let best: { entry: IndexEntry; fit: number } | null = null
+  for (const entry of images) {
+    const fit = entry.platform === undefined ? null : fitness(entry.platform, platform)
+    if (fit !== null && (best === null || fit > best.fit)) best = { entry, fit }
+  }
+  if (best !== null) return best.entry
+  // The only image of an index need not say for what it is: its config does.
+  const [only] = images
+  if (only !== undefined && images.length === 1 && only.platform === undefined) return only
+  const offered = [...new Set(images.flatMap(({ platform: it }) => (it === undefined ? [] : [shown(it)])))].slice(0, 20)
+  return incompatible(
+    `${what} has nothing for ${formatPlatform(platform)}${offered.length === 0 ? '' : `, only for ${offered.join(', ')}`}`,
+  )
+}
+
+/** An image without an index says in its config for what it is, or is for everything. */
+export function checkConfigPlatform({ os, architecture, variant }: Config, { platform, what }: { platform: Platform; what: string }): void {
+  if (!os || !architecture) return
+  if (fitness({ os, architecture, variant }, platform) === null)
+    incompatible(`${what} is for ${shown({ os, architecture, variant })}, not for ${formatPlatform(platform)}`)
+}
+
+const shown = ({ os, architecture, variant }: { os: string; architecture: string; variant?: string | undefined }): string =>
+  formatPlatform({ os, arch: architecture, ...(variant ? { variant } : {}) })
+
+function incompatible(message: string): never {
+  throw new FleetError({ code: 'incompatible', retry: 'never', message })
+}
+
+// The machine that an image is for, in OCI's words, and which of an index's images it can run.
+export type Platform = Readonly<{ os: string; arch: string; variant?: string }>
+
+export type PlatformEntry = Readonly<{ os: string; architecture: string; variant?: string | undefined }>
+
+/** What a machine is taken for when nobody says. */
+const usualVariants: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8', arm: 'v7' }
+
+const osNames: Readonly<Record<string, string>> = { win32: 'windows' }
+const archNames: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' }
+
+/** From Node's words (`process.platform`, `process.arch`). */
+export const platformOf = ({ platform, arch }: { platform: string; arch: string }): Platform => ({
+  os: osNames[platform] ?? platform,
+  arch: archNames[arch] ?? arch,
+})
+
+/** Null when it can't run it; otherwise the higher the better. A variant contains all lower ones (v8 runs v7's code, not the other way). */
+export function fitness(entry: PlatformEntry, platform: Platform): number | null {
+  if (entry.os !== platform.os || entry.architecture !== platform.arch) return null
+  const has = levelOf(platform.variant ?? usualVariants[platform.arch])
+  const needs = entry.variant === undefined || entry.variant === '' ? 0 : levelOf(entry.variant)
+  if (entry.variant !== undefined && entry.variant === platform.variant) return Number.MAX_SAFE_INTEGER
+  return needs === null || has === null || needs > has ? (needs === 0 ? 0 : null) : needs
+}
+
+export const formatPlatform = ({ os, arch, variant }: Platform): string => `${os}/${arch}${variant === undefined ? '' : `/${variant}`}`
+
+const levelOf = (variant: string | undefined): number | null => {
+  const [, digits] = /^v(\d{1,2})(?:\.\d{1,2})?$/.exec(variant ?? '') ?? []
+  return digits === undefined ? null : Number(digits)
+}
+
+// The document types that are understood, Docker's and OCI's.
+export const indexTypes: ReadonlySet<string> = new Set([
+  'application/vnd.oci.image.index.v1+json',
+  'application/vnd.docker.distribution.manifest.list.v2+json',
+])
+
+export const manifestTypes: ReadonlySet<string> = new Set([
+  'application/vnd.oci.image.manifest.v1+json',
+  'application/vnd.docker.distribution.manifest.v2+json',
+])
+
+export const configTypes: ReadonlySet<string> = new Set([
+  'application/vnd.oci.image.config.v1+json',
+  'application/vnd.docker.container.image.v1+json',
+])
+
+export type LayerCompression = 'none' | 'gzip' | 'zstd'
+
+const layerTypes: ReadonlyMap<string, LayerCompression> = new Map([
+  ['application/vnd.oci.image.layer.v1.tar', 'none'],
+  ['application/vnd.oci.image.layer.v1.tar+gzip', 'gzip'],
+  ['application/vnd.oci.image.layer.v1.tar+zstd', 'zstd'],
+  ['application/vnd.docker.image.rootfs.diff.tar', 'none'],
+  ['application/vnd.docker.image.rootfs.diff.tar.gzip', 'gzip'],
+  ['application/vnd.docker.image.rootfs.diff.tar.zstd', 'zstd'],
+])
+
+/** Null for what is no layer that can be unpacked: encrypted, foreign, or not a layer at all. */
+export const layerCompression = (mediaType: string): LayerCompression | null => layerTypes.get(mediaType) ?? null
+
+export const acceptedManifests = [...manifestTypes, ...indexTypes].join(', ')
+
+/** Without parameters, in lower case; a type that is no manifest's says nothing (`application/json`, `text/plain`). */
+export function manifestTypeOf(contentType: string | undefined): string | null {
+  const type = contentType?.split(';')[0]?.trim().toLowerCase() ?? ''
+  return manifestTypes.has(type) || indexTypes.has(type) ? type : null
 }

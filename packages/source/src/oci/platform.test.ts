@@ -1,8 +1,6 @@
-import { describe, expect, it } from 'vitest'
 import { Digest } from '@muster/protocol'
-import { chooseManifest } from './choose-manifest.ts'
-import type { IndexEntry } from './manifest.ts'
-import { platformOf, type Platform } from './platform.ts'
+import { describe, expect, it } from 'vitest'
+import { chooseManifest, type IndexEntry, type Platform, platformOf } from './manifest.ts'
 
 const type = 'application/vnd.oci.image.manifest.v1+json'
 const entry = (name: string, mediaType = type): IndexEntry => {

@@ -1,10 +1,9 @@
 // Which scheme a registry is spoken to with: an outbound that answers as told, because no test can have a public address.
 import { Readable } from 'node:stream'
-import { expect, it } from 'vitest'
 import { silentLog, systemClock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import type { Outbound, OutboundResponse } from '../outbound/outbound.ts'
-import { SourceForbidden } from '../outbound/source-forbidden.ts'
+import { expect, it } from 'vitest'
+import { type Outbound, type OutboundResponse, SourceForbidden } from '../outbound/outbound.ts'
 import { noCredentials } from './credentials.ts'
 import { parseReference } from './reference.ts'
 import { createRegistryApi, type RegistryApi } from './registry-api.ts'

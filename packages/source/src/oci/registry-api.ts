@@ -1,11 +1,8 @@
 // Requests to a registry's API: finds out whether it speaks https, answers its challenges, remembers both.
-import type { Clock, Log } from '@muster/host'
+import { type Clock, errorCode, type Log } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import type { Outbound, OutboundRequest, OutboundResponse } from '../outbound/outbound.ts'
-import { SourceForbidden } from '../outbound/source-forbidden.ts'
-import { speaksNoTls } from '../outbound/speaks-no-tls.ts'
-import { createAuthenticator, type Authorization } from './authenticate.ts'
-import { parseChallenges } from './challenge.ts'
+import { type Outbound, type OutboundRequest, type OutboundResponse, SourceForbidden } from '../outbound/outbound.ts'
+import { type Authorization, createAuthenticator, parseChallenges } from './authenticate.ts'
 import type { CredentialSource } from './credentials.ts'
 import type { OciReference } from './reference.ts'
 
@@ -90,7 +87,7 @@ export function createRegistryApi({ outbound, credentials, clock, log }: Registr
       } catch (error) {
         // What was plain yesterday may have a certificate today.
         if (known === 'http' && error instanceof FleetError && error.failure.code === 'unavailable') schemes.delete(registry)
-        if (known !== undefined || !speaksNoTls(error)) throw error
+        if (known !== undefined || !isPlainHttpServer(error)) throw error
         const response = await authorised(at(registry, 'http'), request).catch((second: unknown) => {
           throw second instanceof SourceForbidden ? noTls(registry, error) : second
         })
@@ -111,3 +108,10 @@ const noTls = (registry: string, cause: unknown): FleetError =>
     },
     { cause },
   )
+
+// Whether a failed https request met a server that speaks plain http there. A wrong certificate is something else.
+const codes: ReadonlySet<unknown> = new Set(['EPROTO', 'ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'])
+
+export function isPlainHttpServer(error: unknown): boolean {
+  return error instanceof FleetError && codes.has(errorCode(error.cause))
+}

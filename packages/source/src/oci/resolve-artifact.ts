@@ -1,14 +1,13 @@
 // A file in a registry: one layer of an artifact that is no image to unpack. Which one is said by the title that tools
 // like ORAS give each file; where there is but one, or but one with a model's weights, it needs none.
-import { FleetError, type Digest } from '@muster/protocol'
-import type { Manifest } from './manifest.ts'
-import type { Platform } from './platform.ts'
+import { type Digest, FleetError } from '@muster/protocol'
+import type { Manifest, Platform } from './manifest.ts'
 import { formatReference, type OciReference } from './reference.ts'
 import type { RegistryCall } from './registry-call.ts'
 import { findManifest } from './resolve-image.ts'
 
 export type ArtifactFile = Readonly<{ digest: Digest; size: number }>
-export type WantedArtifact = Readonly<{ reference: OciReference; filename: string; platform: Platform; signal: AbortSignal }>
+export type ArtifactQuery = Readonly<{ reference: OciReference; filename: string; platform: Platform; signal: AbortSignal }>
 
 const title = 'org.opencontainers.image.title'
 const weights: ReadonlySet<string> = new Set([
@@ -17,7 +16,7 @@ const weights: ReadonlySet<string> = new Set([
   'application/vnd.cncf.model.weight.v1.raw',
 ])
 
-export async function resolveArtifact(call: RegistryCall, { filename, ...asked }: WantedArtifact): Promise<ArtifactFile> {
+export async function resolveArtifact(call: RegistryCall, { filename, ...asked }: ArtifactQuery): Promise<ArtifactFile> {
   const { manifest } = await findManifest(call, { ...asked, purpose: 'artifact' })
   const found = chooseLayer(manifest.layers, filename)
   if (found !== null) return { digest: found.digest, size: found.size }

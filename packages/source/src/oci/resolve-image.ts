@@ -1,13 +1,19 @@
 // From a reference to the digests of everything that an image consists of. A tag is asked for once; from then on
 // everything goes by digest.
-import { FleetError, type Digest } from '@muster/protocol'
-import { checkConfigPlatform, chooseManifest } from './choose-manifest.ts'
-import { fetchDocument } from './fetch-document.ts'
-import { parseConfig, parseManifest, type ImageDocument, type Manifest, type ManifestPurpose } from './manifest.ts'
-import { acceptedManifests } from './media-types.ts'
-import type { Platform } from './platform.ts'
+import { type Digest, FleetError } from '@muster/protocol'
+import {
+  acceptedManifests,
+  checkConfigPlatform,
+  chooseManifest,
+  type ImageDocument,
+  type Manifest,
+  type ManifestPurpose,
+  parseConfig,
+  parseManifest,
+  type Platform,
+} from './manifest.ts'
 import { formatReference, type OciReference } from './reference.ts'
-import type { RegistryCall } from './registry-call.ts'
+import { fetchDocument, type RegistryCall } from './registry-call.ts'
 
 export type ImageLayer = Readonly<{ digest: Digest; size: number; mediaType: string; diffId: Digest }>
 
@@ -25,11 +31,11 @@ export type ResolvedImage = Readonly<{
   totalBytes: number
 }>
 
-type Asked = Readonly<{ reference: OciReference; platform: Platform; signal: AbortSignal; purpose?: ManifestPurpose }>
-type Described = Readonly<{ digest: Digest; size: number; mediaType: string }>
-type Fetched = Readonly<{ document: ImageDocument; digest: Digest; bytes: Uint8Array }>
+type ImageQuery = Readonly<{ reference: OciReference; platform: Platform; signal: AbortSignal; purpose?: ManifestPurpose }>
+type ManifestDescriptor = Readonly<{ digest: Digest; size: number; mediaType: string }>
+type FetchedManifest = Readonly<{ document: ImageDocument; digest: Digest; bytes: Uint8Array }>
 
-export async function resolveImage(call: RegistryCall, asked: Asked): Promise<ResolvedImage> {
+export async function resolveImage(call: RegistryCall, asked: ImageQuery): Promise<ResolvedImage> {
   const { reference } = asked
   const { manifest, digest, bytes, indexDigest } = await findManifest(call, asked)
   const diffIds = await fetchDiffIds(call, { ...asked, manifest })
@@ -44,7 +50,7 @@ export async function resolveImage(call: RegistryCall, asked: Asked): Promise<Re
   }
 }
 
-export async function findManifest(call: RegistryCall, asked: Asked) {
+export async function findManifest(call: RegistryCall, asked: ImageQuery) {
   const first = await fetchManifest(call, asked, null)
   if (first.document.kind === 'manifest') return { manifest: first.document, digest: first.digest, bytes: first.bytes }
   const what = formatReference(asked.reference)
@@ -58,9 +64,9 @@ export async function findManifest(call: RegistryCall, asked: Asked) {
 
 async function fetchManifest(
   call: RegistryCall,
-  { reference, signal, purpose = 'image' }: Asked,
-  described: Described | null,
-): Promise<Fetched> {
+  { reference, signal, purpose = 'image' }: ImageQuery,
+  described: ManifestDescriptor | null,
+): Promise<FetchedManifest> {
   const digest = described?.digest ?? reference.digest
   const what = formatReference({ ...reference, digest })
   const request = {
@@ -75,7 +81,7 @@ async function fetchManifest(
   return { document: parseManifest(fetched.bytes, called), digest: fetched.digest, bytes: fetched.bytes }
 }
 
-async function fetchDiffIds(call: RegistryCall, asked: Asked & { readonly manifest: Manifest }): Promise<readonly Digest[]> {
+async function fetchDiffIds(call: RegistryCall, asked: ImageQuery & { readonly manifest: Manifest }): Promise<readonly Digest[]> {
   const { reference, platform, signal, manifest } = asked
   const { digest, size } = manifest.config
   const what = `the config of ${formatReference(reference)}`

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parseAllowList } from './allow-list.ts'
-import { parseIpAddress, type IpAddress } from './ip-address.ts'
+import { parseIpAddress, type IpAddress } from './classify-address.ts'
 
 const ip = (text: string): IpAddress => {
   const address = parseIpAddress(text)

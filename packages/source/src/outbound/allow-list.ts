@@ -2,7 +2,7 @@
 // range says "I know what is there", which is more.
 import { isIP, isIPv6 } from 'node:net'
 import { FleetError } from '@muster/protocol'
-import { isWithin, parseIpAddress, type IpAddress } from './ip-address.ts'
+import { isWithin, parseIpAddress, type IpAddress } from './classify-address.ts'
 
 export interface AllowList {
   hasName(name: string, port: number): boolean
@@ -21,7 +21,7 @@ export function parseAllowList(texts: readonly string[]): AllowList {
 }
 
 /** What is wrong with what an operator listed, as a sentence; null when nothing is. */
-export function allowListProblem(texts: readonly string[]): string | null {
+export function findAllowListProblem(texts: readonly string[]): string | null {
   try {
     parseAllowList(texts)
     return null

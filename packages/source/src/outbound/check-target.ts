@@ -1,10 +1,9 @@
 // Decides where a request may go: what a URL says is checked first, then every address behind its name. What comes out
 // is the list of addresses to connect to; nothing looks the name up a second time, so it can't mean something else then.
 import { isIP } from 'node:net'
-import { canonicalName, type AllowList } from './allow-list.ts'
-import { classifyAddress, type AddressClass } from './classify-address.ts'
-import { parseIpAddress } from './ip-address.ts'
-import { showUrl, SourceForbidden } from './source-forbidden.ts'
+import { type AllowList, canonicalName } from './allow-list.ts'
+import { type AddressClass, classifyAddress, parseIpAddress } from './classify-address.ts'
+import { formatUrl, SourceForbidden } from './outbound.ts'
 
 /** All addresses of a name, as text. */
 export type Lookup = (name: string) => Promise<readonly string[]>
@@ -40,11 +39,11 @@ export async function checkTarget(url: URL, { allow, lookup }: { allow: AllowLis
 function checkUrl(url: URL, allow: AllowList): { host: string; port: number } {
   if (url.protocol !== 'https:' && url.protocol !== 'http:')
     throw new SourceForbidden(`${url.protocol}//… is not a way to fetch anything; use https`)
-  if (url.username !== '' || url.password !== '') throw new SourceForbidden(`${showUrl(url)} carries a user name or password`)
+  if (url.username !== '' || url.password !== '') throw new SourceForbidden(`${formatUrl(url)} carries a user name or password`)
   const name = canonicalName(url)
   const host = name.replace(/^\[(.*)\]$/, '$1')
   const port = Number(url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : url.port)
-  if (port === 0) throw new SourceForbidden(`${showUrl(url)} has no port to connect to`)
+  if (port === 0) throw new SourceForbidden(`${formatUrl(url)} has no port to connect to`)
   if (metadataNames.has(name) && !allow.hasName(name, port)) throw new SourceForbidden(`${name} is a metadata service${howToAllow(url)}`)
   return { host, port }
 }
@@ -62,7 +61,7 @@ function checkAddress(at: { url: URL; host: string; port: number; address: strin
       `${where} ${is === 'unspecified' ? 'an' : 'a'} ${is} address${isNamed ? ': list the address itself with --allow-source' : howToAllow(url)}`,
     )
   }
-  if (url.protocol === 'http:' && !isNamed) throw new SourceForbidden(`${showUrl(url)} is plain http${howToAllow(url)}`)
+  if (url.protocol === 'http:' && !isNamed) throw new SourceForbidden(`${formatUrl(url)} is plain http${howToAllow(url)}`)
 }
 
 const howToAllow = (url: URL): string => `; to allow it: --allow-source ${url.host}`

@@ -1,7 +1,6 @@
-import { describe, expect, it } from 'vitest'
 import fc from 'fast-check'
-import { classifyAddress, type AddressClass } from './classify-address.ts'
-import { parseIpAddress } from './ip-address.ts'
+import { describe, expect, it } from 'vitest'
+import { type AddressClass, classifyAddress, parseIpAddress } from './classify-address.ts'
 
 const classOf = (text: string): AddressClass | null => {
   const address = parseIpAddress(text)

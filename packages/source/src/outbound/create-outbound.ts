@@ -3,16 +3,14 @@
 import { lookup as systemLookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'
-import { version, type Clock, type Log } from '@muster/host'
+import { type Clock, type Log, version } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { canonicalName, parseAllowList } from './allow-list.ts'
 import { checkTarget, type Lookup, type Target } from './check-target.ts'
+import { parseIpAddress } from './classify-address.ts'
 import { exchange } from './exchange.ts'
-import { parseIpAddress } from './ip-address.ts'
-import type { Outbound, OutboundLimits, OutboundRequest, OutboundResponse } from './outbound.ts'
-import { followRedirect, type Onward } from './follow-redirect.ts'
-import { showUrl, SourceForbidden } from './source-forbidden.ts'
-import { reasonOf } from './watch-body.ts'
+import { type Outbound, type OutboundLimits, type OutboundRequest, type OutboundResponse, formatUrl, SourceForbidden } from './outbound.ts'
+import { abortReason } from './watch-body.ts'
 
 export interface OutboundOptions {
   /** HOST[:PORT] or CIDR each; one that is neither throws. */
@@ -50,7 +48,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
   const follow = async (request: OutboundRequest): Promise<OutboundResponse> => {
     const { method = 'GET', body, signal, maxRedirects = defaultRedirects } = request
     const limits = { ...defaultLimits, ...request.limits }
-    let to: Onward = { url: request.url, headers: { 'user-agent': `muster/${version}`, ...request.headers } }
+    let to: RedirectTarget = { url: request.url, headers: { 'user-agent': `muster/${version}`, ...request.headers } }
     for (let left = maxRedirects; ; left--) {
       signal.throwIfAborted()
       const target = await check(to.url, { signal, headersMs: limits.headersMs })
@@ -59,8 +57,8 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const next = followRedirect({ ...to, method }, response)
       if (next === null) return response
       response.body.destroy()
-      if (left <= 0) throw new SourceForbidden(`${showUrl(request.url)} leads to more than ${maxRedirects} redirects`)
-      options.log.debug('following a redirect', { from: showUrl(to.url), to: showUrl(next.url) })
+      if (left <= 0) throw new SourceForbidden(`${formatUrl(request.url)} leads to more than ${maxRedirects} redirects`)
+      options.log.debug('following a redirect', { from: formatUrl(to.url), to: formatUrl(next.url) })
       to = next
     }
   }
@@ -70,7 +68,8 @@ export function createOutbound(options: OutboundOptions): Outbound {
       try {
         return await follow(request)
       } catch (error) {
-        if (error instanceof SourceForbidden) options.log.warn('a source was refused', { url: showUrl(request.url), reason: error.message })
+        if (error instanceof SourceForbidden)
+          options.log.warn('a source was refused', { url: formatUrl(request.url), reason: error.message })
         throw error
       }
     },
@@ -95,8 +94,35 @@ async function resolveName(name: string): Promise<string[]> {
 /** Never resolves; the resolver of the system can't be called off, so nobody waits for it any more. */
 function aborted(signal: AbortSignal, done: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
-    const abort = (): void => reject(reasonOf(signal))
+    const abort = (): void => reject(abortReason(signal))
     signal.addEventListener('abort', abort, { once: true })
     done.addEventListener('abort', () => signal.removeEventListener('abort', abort), { once: true })
   })
+}
+
+// Where an answer sends a request on to, and what it may take along.
+export type RedirectTarget = Readonly<{ url: URL; headers: Readonly<Record<string, string>> }>
+
+const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+const longestLocation = 8192
+
+/** All that another origin needs. Whatever else a caller sends (credentials above all) was meant for the first one. */
+const forAnybody: ReadonlySet<string> = new Set(['accept', 'accept-encoding', 'range', 'if-range', 'user-agent'])
+
+/** Null when the answer is the answer. Only what can be asked again without harm is sent on. */
+export function followRedirect(
+  sent: RedirectTarget & Readonly<{ method: NonNullable<OutboundRequest['method']> }>,
+  response: Pick<OutboundResponse, 'status' | 'headers'>,
+): RedirectTarget | null {
+  const location = response.headers['location']
+  if (!redirects.has(response.status) || location === undefined || (sent.method !== 'GET' && sent.method !== 'HEAD')) return null
+  const url = location.length > longestLocation ? null : URL.parse(location, sent.url.href)
+  if (url === null) throw new SourceForbidden(`${formatUrl(sent.url)} redirects to something that is no URL`)
+  if (sent.url.protocol === 'https:' && url.protocol === 'http:')
+    throw new SourceForbidden(`${formatUrl(sent.url)} redirects from https to plain http`)
+  url.hash = ''
+  const isSameOrigin = url.origin === sent.url.origin
+  // What was left behind once stays behind, also when a later redirect leads back.
+  const kept = Object.entries(sent.headers).filter(([name]) => isSameOrigin || forAnybody.has(name.toLowerCase()))
+  return { url, headers: Object.fromEntries(kept) }
 }

@@ -1,18 +1,16 @@
 // One request and its answer, to an address that was checked. Each has a connection of its own: a kept one would save a
 // handshake, and would have to be trusted to still be what was checked, and to still be open.
-import { request as httpRequest, type ClientRequest, type IncomingMessage } from 'node:http'
+import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP, isIPv6, type LookupFunction } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { errorCode, type Clock } from '@muster/host'
+import { type Clock, errorCode } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import type { Target } from './check-target.ts'
-import { parseIpAddress } from './ip-address.ts'
-import type { OutboundLimits, OutboundRequest, OutboundResponse } from './outbound.ts'
-import { readAll } from './read-all.ts'
-import { showUrl, SourceForbidden } from './source-forbidden.ts'
-import { reasonOf, watchBody } from './watch-body.ts'
+import { parseIpAddress } from './classify-address.ts'
+import { type OutboundLimits, type OutboundRequest, type OutboundResponse, formatUrl, SourceForbidden } from './outbound.ts'
+import { readAll, abortReason, watchBody } from './watch-body.ts'
 
 type Exchange = Pick<OutboundRequest, 'method' | 'body' | 'signal'> &
   Readonly<{ target: Target; headers: Readonly<Record<string, string>>; limits: OutboundLimits; clock: Clock; ca?: readonly string[] }>
@@ -42,7 +40,7 @@ export async function exchange(options: Exchange): Promise<OutboundResponse> {
     await limit
     return answer(message, watchBody(message, { stallMs: limits.stallMs, clock, signal, failed }), url)
   } catch (error) {
-    if (signal.aborted) throw reasonOf(signal)
+    if (signal.aborted) throw abortReason(signal)
     if (error instanceof FleetError) throw error
     throw failed(late.signal.aborted ? `no answer within ${limits.headersMs} ms` : describe(error), error)
   } finally {
@@ -110,7 +108,7 @@ function answer(message: IncomingMessage, body: Readable, url: URL): OutboundRes
   const headers = Object.fromEntries(
     Object.entries(message.headers).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
   )
-  const bytes = (maxBytes: number): Promise<Buffer> => readAll(body, { maxBytes, what: showUrl(url) })
+  const bytes = (maxBytes: number): Promise<Buffer> => readAll(body, { maxBytes, what: formatUrl(url) })
   return {
     status: message.statusCode ?? 0,
     headers,
@@ -122,7 +120,7 @@ function answer(message: IncomingMessage, body: Readable, url: URL): OutboundRes
 }
 
 const unavailable = (url: URL, reason: string, cause: unknown): FleetError =>
-  new FleetError({ code: 'unavailable', retry: 'backoff', message: `${showUrl(url)}: ${reason}` }, { cause })
+  new FleetError({ code: 'unavailable', retry: 'backoff', message: `${formatUrl(url)}: ${reason}` }, { cause })
 
 function describe(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return describe(error.errors[0])

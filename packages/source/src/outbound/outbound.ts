@@ -1,5 +1,6 @@
 // What the only way out offers to everything that fetches.
 import type { Readable } from 'node:stream'
+import { FleetError } from '@muster/protocol'
 
 export interface Outbound {
   /** Follows redirects of GET and HEAD, each checked like the first. Any status is an answer; no answer is a FleetError. */
@@ -36,3 +37,14 @@ export interface OutboundResponse {
   bytes(maxBytes: number): Promise<Buffer>
   text(maxBytes: number): Promise<string>
 }
+
+// A way out that is closed on purpose. Trying again does not help; an operator has to list the source or change it.
+export class SourceForbidden extends FleetError {
+  constructor(reason: string) {
+    super({ code: 'invalid', retry: 'never', message: `source_forbidden: ${reason}`.slice(0, 2000) })
+    this.name = 'SourceForbidden'
+  }
+}
+
+/** Queries carry signatures and user info carries passwords: neither is for a log or a message. */
+export const formatUrl = (url: URL): string => `${url.protocol}//${url.host}${url.pathname}`.slice(0, 300)

@@ -2,8 +2,7 @@
 import { FleetError } from '@muster/protocol'
 import { z } from 'zod'
 import type { OutboundResponse } from './outbound.ts'
-import { Busy } from './patience.ts'
-import { retryAfterMs } from './retry-after.ts'
+import { SourceBusyError } from './busy-retry.ts'
 
 const largestAnswer = 65_536
 const Errors = z.object({ errors: z.array(z.object({ code: z.string().default(''), message: z.string().default('') })).min(1) })
@@ -15,7 +14,7 @@ export async function statusFailure(response: OutboundResponse, { what, who, now
   const { status } = response
   const said = await sayingOf(response)
   if (status === 429 || status >= 500)
-    return new Busy(
+    return new SourceBusyError(
       { code: 'unavailable', retry: 'backoff', message: `${what}: ${who} answers ${status}${said}` },
       retryAfterMs(response.headers['retry-after'], now),
     )
@@ -38,4 +37,17 @@ async function sayingOf(response: OutboundResponse): Promise<string> {
     response.body.destroy()
     return ''
   }
+}
+
+// How long a server asks to be left alone. Its wish counts up to a limit: a registry must not be able to stop us for good.
+export const longestRetryAfterMs = 120_000
+
+/** Seconds or a date; null when it says neither. */
+export function retryAfterMs(header: string | undefined, now: number): number | null {
+  const text = header?.trim() ?? ''
+  if (/^\d{1,15}$/.test(text)) return Math.min(Number(text) * 1000, longestRetryAfterMs)
+  // Only the form that HTTP prescribes: Date.parse takes nearly anything for a date.
+  if (!/^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(text)) return null
+  const at = Date.parse(text)
+  return Number.isNaN(at) ? null : Math.min(Math.max(at - now, 0), longestRetryAfterMs)
 }

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
 import type { Clock } from '@muster/host'
+import { FleetError } from '@muster/protocol'
 
 /** 10 kB in 30 s: slower than any line that is worth waiting for, faster than one byte a second to hold us up. */
 const leastBytesPerSecond = 341
@@ -28,9 +29,9 @@ export function watchBody(message: IncomingMessage, { stallMs, clock, signal, fa
   message.on('data', (chunk: Buffer) => (bytes += chunk.length))
   // All of it is here: now it may wait to be read for as long as it takes.
   message.once('end', () => arrived.abort())
-  message.on('error', (error) => body.destroy(signal.aborted ? reasonOf(signal) : failed('the answer was cut off', error)))
+  message.on('error', (error) => body.destroy(signal.aborted ? abortReason(signal) : failed('the answer was cut off', error)))
   message.once('close', () => {
-    if (!message.complete) body.destroy(signal.aborted ? reasonOf(signal) : failed('the answer was cut off'))
+    if (!message.complete) body.destroy(signal.aborted ? abortReason(signal) : failed('the answer was cut off'))
   })
   message.pipe(body)
   void watch()
@@ -55,5 +56,19 @@ export function watchBody(message: IncomingMessage, { stallMs, clock, signal, fa
   }
 }
 
-export const reasonOf = (signal: AbortSignal): Error =>
+export const abortReason = (signal: AbortSignal): Error =>
   signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason })
+
+// A whole body in memory, never more of it than was asked for.
+export async function readAll(body: Readable, { maxBytes, what }: { maxBytes: number; what: string }): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of body) {
+    if (!Buffer.isBuffer(chunk)) throw new Error('a body of bytes gave something else')
+    length += chunk.length
+    // Leaving the loop destroys the body.
+    if (length > maxBytes) throw new FleetError({ code: 'invalid', retry: 'never', message: `${what} is larger than ${maxBytes} bytes` })
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks, length)
+}

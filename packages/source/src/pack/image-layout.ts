@@ -1,10 +1,13 @@
 // An OCI image layout on disk: blobs by digest, and index.json, which names what is in it.
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
+import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { newId, writeFileAtomic } from '@muster/host'
+import { pipeline } from 'node:stream/promises'
+import { newId, temporaryName, writeFileAtomic } from '@muster/host'
 import { Digest } from '@muster/protocol'
+import { writeTar } from './tar-writer.ts'
+import { walkDirectory } from './walk-directory.ts'
 
 export interface Descriptor {
   readonly mediaType: string
@@ -90,4 +93,18 @@ async function readIndex(directory: string): Promise<Listed[]> {
 const isReplaced = (listed: Listed, image: Descriptor, refName: string | null): boolean => {
   const name = listed.annotations?.['org.opencontainers.image.ref.name'] ?? null
   return refName === null ? listed.digest === image.digest && name === null : name === refName
+}
+
+// An OCI image layout as one file, as `skopeo copy oci-archive:…` and others read it.
+/** The file is there whole or not at all. */
+export async function writeLayoutTar(layout: string, path: string, signal: AbortSignal): Promise<void> {
+  const sources = await walkDirectory(layout, signal)
+  const temporary = temporaryName(path)
+  try {
+    await pipeline(writeTar(sources), createWriteStream(temporary, { flags: 'wx', mode: 0o644 }), { signal })
+    await rename(temporary, path)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
 }

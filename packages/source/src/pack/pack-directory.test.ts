@@ -2,11 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { chmod, link, mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { zstdDecompressSync, gunzipSync } from 'node:zlib'
+import { gunzipSync, zstdDecompressSync } from 'node:zlib'
 import { FleetError } from '@muster/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { packDirectory, type PackedImage, type PackOptions } from './pack-directory.ts'
-import { packedDigest } from './packed-digest.ts'
+import { packDirectory, packedDigest, type PackedImage, type PackOptions } from './pack-directory.ts'
 
 let root: string
 beforeEach(async () => {

@@ -1,9 +1,9 @@
 // A directory → an OCI image: the same files give the same digest on any machine. Owner, times, order of the file system
 // and modes (but whether a file is executable) are not part of it.
-import { defaultUnpackLimits, FleetError, type Digest } from '@muster/protocol'
-import type { Compression } from './compress.ts'
-import { openLayout, type Descriptor, type ImageLayout } from './image-layout.ts'
-import { anyPlatform, putImage, putIndex, putLayer, type PackPlatform } from './put-image.ts'
+import { createHash } from 'node:crypto'
+import { defaultUnpackLimits, Digest, FleetError } from '@muster/protocol'
+import { type BlobSink, type Descriptor, digestOf, type ImageLayout, openLayout } from './image-layout.ts'
+import { anyPlatform, type Compression, type PackPlatform, putImage, putIndex, putLayer } from './put-image.ts'
 import { walkDirectory } from './walk-directory.ts'
 
 export interface PackOptions {
@@ -63,4 +63,52 @@ function checkRatio(bytes: number, layer: Descriptor): void {
 function inOrder(platforms: readonly PackPlatform[]): PackPlatform[] {
   const byName = new Map(platforms.map((platform) => [`${platform.os}/${platform.architecture}`, platform]))
   return [...byName].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, platform]) => platform)
+}
+
+// The digest that a directory has as a packed image, without packing it: every byte is hashed and none is kept.
+/** Uncompressed: the only form that is the same with every version of Node. */
+export async function packedDigest(directory: string, signal: AbortSignal): Promise<Digest> {
+  const { layer, diffId } = await putLayer(hashOnly, await walkDirectory(directory, signal), { compression: 'none', signal })
+  const { manifest } = await putImage(hashOnly, { platform: anyPlatform, layer, diffId })
+  return manifest.digest
+}
+
+const hashOnly: BlobSink = {
+  putBytes: async (mediaType, bytes) => ({ mediaType, digest: digestOf(bytes), size: bytes.length }),
+  async putStream(mediaType, chunks) {
+    const hash = createHash('sha256')
+    let size = 0
+    for await (const chunk of chunks) {
+      hash.update(chunk)
+      size += chunk.length
+    }
+    return { mediaType, digest: Digest.parse(`sha256:${hash.digest('hex')}`), size }
+  },
+}
+
+// Directories, each for one platform → one index with an image for each. What is native differs between them, so nothing is
+// shared but the name.
+export interface PlatformDirectory {
+  readonly directory: string
+  readonly platform: PackPlatform
+}
+
+/** In the order given. */
+export async function packPlatforms(
+  parts: readonly PlatformDirectory[],
+  { layout: directory, refName, signal }: { layout: string; refName: string; signal: AbortSignal },
+): Promise<Pick<PackedImage, 'root' | 'manifests' | 'blobs' | 'layout'>> {
+  const layout = await openLayout(directory)
+  const images = []
+  const blobs: Descriptor[] = []
+  for (const part of parts) {
+    const sources = await walkDirectory(part.directory, signal)
+    const { layer, diffId } = await putLayer(layout, sources, { compression: 'zstd', signal })
+    const image = await putImage(layout, { platform: part.platform, layer, diffId })
+    images.push({ platform: part.platform, ...image })
+    blobs.push(layer, image.config)
+  }
+  const root = await putIndex(layout, images)
+  await layout.name(root, refName)
+  return { root, manifests: images.map(({ manifest }) => manifest), blobs, layout }
 }

@@ -3,7 +3,7 @@
 import type { Clock, Log } from '@muster/host'
 import { Digest, FleetError, nodeAgentRoutes, type NodeId } from '@muster/protocol'
 import {
-  createPatience,
+  createBusyRetry,
   fetchDocument,
   ociClientOver,
   parseBuiltinUri,
@@ -32,7 +32,7 @@ export interface BuiltinSourceDeps {
 
 export function createBuiltinSource({ client, nodeId, clock, log, random = Math.random }: BuiltinSourceDeps): BuiltinSource {
   const call: RegistryCall = {
-    patiently: createPatience({ clock, log, random }),
+    patiently: createBusyRetry({ clock, log, random }),
     async send({ reference, path, headers, signal }, { what, fine }) {
       const id = nodeId()
       if (id === null)

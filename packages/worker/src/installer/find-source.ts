@@ -4,7 +4,7 @@ import {
   formatBuiltinUri,
   parseBuiltinUri,
   sourceKind,
-  type Choice,
+  type BackendChoice,
   type Gallery,
   type NodeTraits,
   type SourceKind,
@@ -76,7 +76,7 @@ export async function findSource(
 async function lookUp(
   wanted: BackendName,
   { galleries, node, signal }: { galleries: readonly OfferedGallery[]; node: NodeTraits; signal: AbortSignal },
-): Promise<Choice> {
+): Promise<BackendChoice> {
   const read: Gallery[] = []
   let choice = chooseBackend(read, wanted, node)
   for (const gallery of galleries) {

@@ -2,7 +2,7 @@
 // and nothing else; so what guards the ways out does not apply, and no answer sends us elsewhere.
 import type { Clock } from '@muster/host'
 import { FleetError, type Digest, type ModelFile } from '@muster/protocol'
-import { openFrom, type OpenedStream, type OutboundResponse } from '@muster/source'
+import { openAtOffset, type OpenedStream, type OutboundResponse } from '@muster/source'
 import { openStream } from '../http-stream.ts'
 
 type Peer = NonNullable<ModelFile['peers']>[number]
@@ -28,7 +28,7 @@ export async function askPeer(
       throw unavailable(`${what}: the worker does not answer (${error instanceof Error ? error.message : String(error)})`, error)
     }
   }
-  return await openFrom(offset, { ask, what })
+  return await openAtOffset(offset, { ask, what })
 }
 
 const unavailable = (message: string, cause?: unknown): FleetError =>

@@ -2,7 +2,7 @@ import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { makeDirectory } from './make-directory.ts'
+import { makeDirectory } from './files.ts'
 
 let base: string
 beforeEach(async () => {

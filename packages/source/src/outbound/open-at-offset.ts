@@ -1,7 +1,6 @@
 // A stream that begins where an earlier attempt ended, from a server that may or may not know ranges.
 import { Readable } from 'node:stream'
 import { FleetError } from '@muster/protocol'
-import { parseContentRange, parseUnsatisfiedRange } from './content-range.ts'
 import type { OutboundResponse } from './outbound.ts'
 
 export type OpenedStream = Readonly<{
@@ -14,7 +13,7 @@ export type OpenedStream = Readonly<{
   validator: string | null
 }>
 
-export interface Asked {
+export interface ResumeRequest {
   /** One request with these headers; any status that is not fine throws. */
   readonly ask: (headers: Readonly<Record<string, string>>, fine: readonly number[]) => Promise<OutboundResponse>
   /** For a person. */
@@ -23,14 +22,14 @@ export interface Asked {
   readonly validator?: string | null
 }
 
-export async function openFrom(offset: number, asked: Asked): Promise<OpenedStream> {
+export async function openAtOffset(offset: number, asked: ResumeRequest): Promise<OpenedStream> {
   // Another part than the one that was asked for is of no use; then it is fetched from its beginning.
   const opened = (await tryOpen(offset, asked)) ?? (await tryOpen(0, asked))
   if (opened !== null) return opened
   throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${asked.what} comes in parts that nobody asked for` })
 }
 
-async function tryOpen(offset: number, { ask, validator = null }: Asked): Promise<OpenedStream | null> {
+async function tryOpen(offset: number, { ask, validator = null }: ResumeRequest): Promise<OpenedStream | null> {
   if (offset === 0) return begin(await ask({}, [200]), offset)
   const ifSame: Record<string, string> = validator === null ? {} : { 'if-range': validator }
   return begin(await ask({ range: `bytes=${offset}-`, ...ifSame }, [200, 206, 416]), offset)
@@ -56,3 +55,20 @@ function validatorOf(headers: OutboundResponse['headers']): string | null {
 }
 
 const sizeOf = (header: string | undefined): number | null => (header !== undefined && /^\d{1,15}$/.test(header) ? Number(header) : null)
+
+// Content-Range: which part of a blob an answer is.
+export type ContentRange = Readonly<{ from: number; to: number; size: number | null }>
+
+/** Null for everything that is not one well-formed range of bytes. */
+export function parseContentRange(header: string | undefined): ContentRange | null {
+  const [, from, to, size] = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(header?.trim() ?? '') ?? []
+  if (from === undefined || to === undefined) return null
+  const range = { from: Number(from), to: Number(to), size: size === '*' ? null : Number(size) }
+  return range.from <= range.to && (range.size === null || range.to < range.size) ? range : null
+}
+
+/** Of a 416, which says how large the blob is: `bytes` and a star for the part. */
+export function parseUnsatisfiedRange(header: string | undefined): number | null {
+  const [, size] = /^bytes \*\/(\d{1,15})$/.exec(header?.trim() ?? '') ?? []
+  return size === undefined ? null : Number(size)
+}

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events'
 import { expect, it } from 'vitest'
-import { abortable } from './abortable.ts'
+import { abortable } from './deadline.ts'
 
 const never = new Promise<never>(() => undefined)
 

@@ -3,7 +3,7 @@ import { type Clock, type Log } from '@muster/host'
 import { backoffMs, FleetError, type Failure } from '@muster/protocol'
 
 /** A failure that says itself when to come back. */
-export class Busy extends FleetError {
+export class SourceBusyError extends FleetError {
   readonly retryAfterMs: number | null
 
   constructor(failure: Failure, retryAfterMs: number | null) {
@@ -16,13 +16,13 @@ export class Busy extends FleetError {
 const attempts = 4
 const backoff = { baseMs: 500, maxMs: 8_000, jitter: 0.25 }
 
-export type Patiently = <T>(work: () => Promise<T>, signal: AbortSignal) => Promise<T>
+export type RetryBusy = <T>(work: () => Promise<T>, signal: AbortSignal) => Promise<T>
 
 /**
  * Only for what is unavailable: whatever is wrong with the content is for the caller, who may know a mirror. Few
  * attempts for the same reason; who wants more of them keeps a queue.
  */
-export function createPatience({ clock, log, random }: { clock: Clock; log: Log; random: () => number }): Patiently {
+export function createBusyRetry({ clock, log, random }: { clock: Clock; log: Log; random: () => number }): RetryBusy {
   return async (work, signal) => {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -30,7 +30,7 @@ export function createPatience({ clock, log, random }: { clock: Clock; log: Log;
       } catch (error) {
         signal.throwIfAborted()
         if (!(error instanceof FleetError) || error.failure.code !== 'unavailable' || attempt >= attempts) throw error
-        const asked = error instanceof Busy ? error.retryAfterMs : null
+        const asked = error instanceof SourceBusyError ? error.retryAfterMs : null
         // Never sooner than it asked for, and never all at the same moment.
         const waitMs = asked === null ? backoffMs(attempt, backoff, random()) : Math.round(asked * (1 + 0.1 * random()))
         log.info('trying again soon', { reason: error.message, attempt, wait_ms: waitMs })

@@ -1,7 +1,7 @@
 // Logging what may come in floods: the 1st, 2nd, 4th, 8th … time for each reason, so that a flood costs a few lines.
 
-export interface Sparse {
-  note(reason: string): void
+export interface SparseLog {
+  report(reason: string): void
   /** What comes from now on is news again. */
   reset(): void
 }
@@ -11,10 +11,10 @@ const maxReasons = 16
 const others = 'for many other reasons'
 
 /** Calls `say` with the count of that reason whenever it has doubled. */
-export function createSparse(say: (reason: string, count: number) => void): Sparse {
+export function createSparseLog(say: (reason: string, count: number) => void): SparseLog {
   const counts = new Map<string, number>()
   return {
-    note(given) {
+    report(given) {
       const reason = counts.has(given) || counts.size < maxReasons ? given : others
       const count = (counts.get(reason) ?? 0) + 1
       counts.set(reason, count)

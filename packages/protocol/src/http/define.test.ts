@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { routeUrl } from './route-url.ts'
+import { routeUrl } from './define.ts'
 
 describe('routeUrl', () => {
   it.each([
