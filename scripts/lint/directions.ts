@@ -18,7 +18,7 @@ export interface Direction {
 export const tests = ['**/*.test.{ts,tsx}', '**/*.suite.ts', 'packages/*/test/**', 'tests/**']
 
 /** Files that decide and do nothing else; .oxlintrc.json says what else is not for them. */
-const pure = ['packages/protocol/src/states/**', 'packages/*/src/**/{decide,choose,machine,step}.ts']
+const pure = ['packages/protocol/src/states/**', 'packages/*/src/**/{decide,choose,machine,step}.ts', 'packages/*/src/**/*.pure.ts']
 
 export const directions: readonly Direction[] = [
   {
