@@ -68,7 +68,7 @@ const replicaOn = (node: number): LiveReplica => ({
     isReported: true,
     isCurrent: true,
   },
-  ...{ isHeld: true, priority: node % 3, min: 0, desired: 20, isSpread: false, readyMs: 1e6, unusedMs: node, inFlight: 0 },
+  ...{ hasLoad: true, priority: node % 3, min: 0, desired: 20, isSpread: false, readyMs: 1e6, unusedMs: node, inFlight: 0 },
 })
 const candidateOf = (node: number): Candidate => ({
   ...{ id: NodeId.parse(`n-${node}`), name: `node-${node}`, nodeType: 'backend', status: 'healthy', statusReason: '', runsModels: true },
@@ -137,7 +137,7 @@ async function decideStored(): Promise<void> {
     [JSON.stringify(config)],
   )
   await run(
-    `insert into replicas (id, model, revision, place, node_id, backend, config, state, ready_at)
+    `insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at)
      select 'r-' || i, 'm-' || (1 + i % 1000), 'v1', i / 1000, 'n-' || (i % $1::int), 'llama', $2::jsonb, 'ready', now()
      from generate_series(1, 3000) i`,
     [storedNodes, JSON.stringify(config)],

@@ -1,4 +1,4 @@
-// How many wishes a second come to their end, beside the jobs of graphile-worker and pg-boss: the same PostgreSQL, which
+// How many submissions a second come to their end, beside the jobs of graphile-worker and pg-boss: the same PostgreSQL, which
 // syncs every commit to disk, the same number of connections, each job taken and finished alone (no batches anywhere).
 // Of ours two lives are measured. `intent`: claimed, done (what the others do). `whole life`: claimed, accepted by a
 // worker, found by its result, done: what an install really goes through. Alternating; medians of several rounds.
@@ -13,7 +13,7 @@ import { IntentStore, type Claimed } from '../packages/controller/src/store/inte
 import { migrate } from '../packages/controller/src/store/migrate.ts'
 import { nothingToFetch } from '../packages/controller/src/store/plan.ts'
 import type { Database } from '../packages/controller/src/store/tables.ts'
-import { WishStore, type Wish } from '../packages/controller/src/store/wishes.ts'
+import { SubmissionStore, type Submission } from '../packages/controller/src/store/submissions.ts'
 
 const jobs = Number(process.env['BENCH_JOBS'] ?? 2_000)
 const rounds = Number(process.env['BENCH_ROUNDS'] ?? 5)
@@ -84,7 +84,7 @@ async function muster(life: 'intent' | 'whole life'): Promise<Contender> {
   await migrate({ pool: connection.pool, directory: migrations, log: silentLog, afterwards: async () => undefined })
   await administer(database.url, (client) => client.query(nodesOf(jobs)))
   const intents = new IntentStore(connection.db)
-  const wishes = new WishStore(connection.db)
+  const submissions = new SubmissionStore(connection.db)
   let filled = 0
   const move = async (record: Claimed, event: IntentEvent, now: number): Promise<Claimed> => {
     const to = stepIntent(record.intent, event, { now, retry: policy, chance: 0 })
@@ -98,8 +98,8 @@ async function muster(life: 'intent' | 'whole life'): Promise<Contender> {
     fill: async () => {
       filled += 1
       for (let at = 0; at < jobs; at += 50)
-        await wishes.submit(
-          Array.from({ length: Math.min(50, jobs - at) }, (_, more) => wishFor(filled, at + more)),
+        await submissions.submit(
+          Array.from({ length: Math.min(50, jobs - at) }, (_, more) => submissionOf(filled, at + more)),
           null,
         )
     },
@@ -112,7 +112,7 @@ async function muster(life: 'intent' | 'whole life'): Promise<Contender> {
           await move(claimed, { type: 'accepted' }, now)
           const found = await intents.findByOps([{ nodeId: claimed.intent.nodeId, opId: claimed.intent.opId }])
           const [record] = found.rows
-          if (record === undefined) throw new Error('a wish is gone')
+          if (record === undefined) throw new Error('an intent is gone')
           await move({ ...claimed, ...record }, isDone, found.now)
         } else await move(claimed, isDone, now)
         return true
@@ -124,7 +124,7 @@ async function muster(life: 'intent' | 'whole life'): Promise<Contender> {
   }
 }
 
-function wishFor(round: number, index: number): Wish {
+function submissionOf(round: number, index: number): Submission {
   const nodeId = NodeId.parse(`n-${index}`)
   return {
     id: OperationId.parse(`op-${round}-${index}`),

@@ -41,7 +41,7 @@ const well: Observed = {
   orders: [order],
   disk: [absent, present],
   intents: [intent],
-  owners: [{ generation: 1, operation: 'op-1', how: 'wished' }],
+  owners: [{ generation: 1, operation: 'op-1', how: 'requested' }],
   failedTries: [],
   finalNodes: [finalNode, otherFinalNode],
   operations: ['op-1'],

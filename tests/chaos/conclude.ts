@@ -40,7 +40,7 @@ export async function conclude(world: ChaosWorld, { asked, now }: { asked: reado
         state, last_failure ->> 'message' as failure from intents`)
     const owners = await read<Owner>(`
       select generation::float8 as generation, detail ->> 'operation' as operation, type as how from intent_events
-      where type in ('wished', 'attached', 'repinned', 'retried')`)
+      where type in ('requested', 'attached', 'repinned', 'retried')`)
     const failed = await read<Omit<FailedTry, 'node' | 'at'> & { node_id: string; ago: number }>(`
       select node_id, backend, generation::float8 as generation, extract(epoch from clock_timestamp() - at)::float8 * 1000 as ago
       from intent_events where type = 'failed'`)

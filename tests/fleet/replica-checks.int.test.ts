@@ -62,7 +62,7 @@ describe('a new replica', () => {
     const id = await addDue(wrong(500, 'the weights are broken'))
     await untilChecked(id, 'failed')
     expect(await checkedOf(id)).toMatchObject({ state: 'draining' })
-    const { rows } = await world.db.query(`select state, failure from loads where model = 'm' and slot = 1`)
+    const { rows } = await world.db.query(`select state, failure from loads where model = 'm' and ordinal = 1`)
     expect(rows).toMatchObject([
       {
         state: 'failed',

@@ -49,16 +49,16 @@ async function addNode(name: string, refuses: (digest: string) => boolean = () =
 async function serveOn(nodes: readonly Node[]): Promise<void> {
   const answer = await world.api().put('/api/models/tiny', { backend: 'engine', scheduling: { max_replicas: nodes.length } })
   expect(answer.status).toBe(201)
-  for (const [slot, node] of nodes.entries()) {
+  for (const [ordinal, node] of nodes.entries()) {
     const id = `r-${node.name}`
     node.replicas.push({ replica_id: ReplicaId.parse(id), state: 'ready', in_flight: 0 })
     await query(
-      `with m as (update models set asked_replicas = $1, used_at = now() where name = 'tiny' returning name, revision),
-        r as (insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at, op_id, incarnation, seq)
+      `with m as (update models set requested_replicas = $1, used_at = now() where name = 'tiny' returning name, revision),
+        r as (insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, ready_at, op_id, incarnation, seq)
           select $2, m.name, m.revision, $3, $4, 'engine', '{}', 'ready', now(), $2, $5, 0 from m)
-      insert into loads (model, purpose, slot, revision, state, node_id, replica_id, op_id, sign_at)
+      insert into loads (model, purpose, ordinal, revision, state, node_id, replica_id, op_id, sign_at)
       select m.name, 'serve', $3, m.revision, 'ready', $4, $2, $2, now() from m`,
-      [slot + 1, id, slot, node.id, node.incarnation],
+      [ordinal + 1, id, ordinal, node.id, node.incarnation],
     )
   }
   await waitFor(async () => (await query(`select from nodes where inventory @> '[{"name":"engine"}]'`)).length === nodes.length, {

@@ -1,4 +1,4 @@
-// Looks at every backend process of a fleet all the time: whose it is, and that no two have one place (I11).
+// Looks at every backend process of a fleet all the time: whose it is, and that no two share a slot (I11).
 import { readFile, readlink } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
@@ -35,17 +35,17 @@ export async function watchProcesses(fleet: Fleet): Promise<ProcessWatch> {
   const db = new Client({ connectionString: fleet.databaseUrl })
   await db.connect()
   const doubles = new Set<string>()
-  const places = new Map<string, string>()
+  const slots = new Map<string, string>()
   let isStopped = false
   const look = async (): Promise<void> => {
     const seen = await processesOf(fleet)
-    const unknown = seen.map(({ replicaId }) => replicaId).filter((id) => !places.has(id))
+    const unknown = seen.map(({ replicaId }) => replicaId).filter((id) => !slots.has(id))
     if (unknown.length > 0) {
-      const { rows } = await db.query('select id, node_id, model, place from replicas where id = any($1)', [unknown])
-      for (const { id, node_id, model, place } of rows) places.set(id, `${node_id} ${model} ${place}`)
+      const { rows } = await db.query('select id, node_id, model, slot from replicas where id = any($1)', [unknown])
+      for (const { id, node_id, model, slot } of rows) slots.set(id, `${node_id} ${model} ${slot}`)
     }
-    const byPlace = Map.groupBy(seen, ({ replicaId }) => places.get(replicaId) ?? replicaId)
-    for (const [place, processes] of byPlace) if (processes.length > 1) doubles.add(`${place}: ${JSON.stringify(processes)}`)
+    const bySlot = Map.groupBy(seen, ({ replicaId }) => slots.get(replicaId) ?? replicaId)
+    for (const [slot, processes] of bySlot) if (processes.length > 1) doubles.add(`${slot}: ${JSON.stringify(processes)}`)
   }
   const looking = (async () => {
     while (!isStopped) {

@@ -99,7 +99,7 @@ it('S0.38 an install shows its bytes to whoever listens, and is called off on it
   // At once, as a wish does it.
   await query(`
     with wished as (insert into operations (id, kind, model, requested_by, open_nodes) values ('op-install', 'model.install', 'plain', 'test', 1))
-    insert into loads (model, purpose, slot, revision, operation_id, state, next_at)
+    insert into loads (model, purpose, ordinal, revision, operation_id, state, next_at)
     select name, 'stage', 0, revision, 'op-install', 'waiting', now() from models where name = 'plain'`)
   await using reader = await readEvents(world.api(1))
   const load = await loadOf('plain')

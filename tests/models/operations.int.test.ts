@@ -51,8 +51,8 @@ const remove = async (name: string, index = 0): Promise<string> => {
 const told = (model: string): NodeId[] => deleted.filter((each) => each.model === model).map((each) => each.node)
 const addReplica = (id: string, model: string, node: NodeId, state = 'ready') =>
   query(
-    `insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at)
-     select $1, $2, 'r', coalesce(max(slot) + 1, 0), $3, 'llama', '{}', $4, case when $4 = 'ready' then now() end from replicas where model = $2`,
+    `insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, ready_at)
+     select $1, $2, 'r', coalesce(max(ordinal) + 1, 0), $3, 'llama', '{}', $4, case when $4 = 'ready' then now() end from replicas where model = $2`,
     [id, model, node, state],
   )
 const exit = (id: string) => query(`update replicas set state = 'exited', exited_at = now() where id = $1`, [id])

@@ -294,7 +294,7 @@ describe('a node', () => {
     )
     expect((await intents()).find(({ backend }) => backend === 'q1')).toEqual({
       ...{ backend: 'q1', kind: 'install', state: 'working', generation: expect.any(Number) as number, operation_id: id, attempts: 0 },
-      ...{ next_retry_at: null, failure: null, wished_at: expect.stringMatching(/Z$/) as string, finished_at: null, message: '' },
+      ...{ next_retry_at: null, failure: null, requested_at: expect.stringMatching(/Z$/) as string, finished_at: null, message: '' },
     })
     const failure = { code: 'disk_full' as const, retry: 'never' as const, message: 'no space left' }
     wire.say({ type: 'op.result', op_id: id as never, state: 'failed', epoch: epochOf(id), failure })

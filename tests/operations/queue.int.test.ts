@@ -123,7 +123,7 @@ describe('a try', () => {
     expect(await world.operation(installed.id)).toEqual(installed)
     const history = await query('select type from intent_events where backend = $1 and node_id = $2 order by id', ['plain', one.id])
     expect(history.map((event) => event['type'])).toEqual(
-      expect.arrayContaining(['wished', 'claimed', 'succeeded', 'wished', 'claimed', 'succeeded']) as unknown[],
+      expect.arrayContaining(['requested', 'claimed', 'succeeded', 'requested', 'claimed', 'succeeded']) as unknown[],
     )
   })
 

@@ -119,7 +119,7 @@ it('S0.14 S0.15 a start cancels, once and with an event, what is aimed at nodes 
     ['one', 'queued', 'node offline, will retry when healthy'],
     ['turned', 'cancelled', 'the node is an agent now, which has no backends'],
   ])
-  const events = await query(`select type, detail from intent_events where node_id = $1 and type <> 'wished'`, [turned])
+  const events = await query(`select type, detail from intent_events where node_id = $1 and type <> 'requested'`, [turned])
   expect(events).toEqual([{ type: 'cancelled', detail: { reason: 'agent node' } }])
   expect(await query(`select state from intents where backend = 'stale' and node_id = $1`, [one.id])).toEqual([{ state: 'waiting' }])
   for (const each of started) await each.stop()

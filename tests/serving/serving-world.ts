@@ -60,7 +60,7 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
   await db.connect()
   db.on('error', () => undefined) // the server may be taken away
   const gateways: StubGateway[] = []
-  const slots = new Map<string, number>()
+  const ordinals = new Map<string, number>()
   const bus = controller.hub.connect()
 
   async function addNode(name: string): Promise<StubGateway> {
@@ -98,17 +98,17 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
   /** With the load that holds it, as whoever brought it up would have left it. */
   async function insertReplica(model: string, node: StubGateway, { isDue = false }: ReplicaOptions = {}): Promise<string> {
     const id = `r-${newId()}`
-    const slot = slots.get(model) ?? 0
-    slots.set(model, slot + 1)
-    await db.query('update models set asked_replicas = $2, used_at = now() where name = $1', [model, slot + 1])
+    const ordinal = ordinals.get(model) ?? 0
+    ordinals.set(model, ordinal + 1)
+    await db.query('update models set requested_replicas = $2, used_at = now() where name = $1', [model, ordinal + 1])
     await db.query(
-      `insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, ready_at, op_id, checked)
+      `insert into replicas (id, model, revision, ordinal, slot, node_id, backend, config, state, ready_at, op_id, checked)
        values ($1, $2, 'r1', $3, $3, $4, 'stub', '{}', 'ready', now(), $1, $5)`,
-      [id, model, slot, node.nodeId, isDue ? 'due' : 'passed'],
+      [id, model, ordinal, node.nodeId, isDue ? 'due' : 'passed'],
     )
     await db.query(
-      `insert into loads (model, purpose, slot, revision, state, node_id, replica_id, op_id, epoch) values ($1, 'serve', $2, 'r1', 'ready', $3, $4, $4, 1)`,
-      [model, slot, node.nodeId, id],
+      `insert into loads (model, purpose, ordinal, revision, state, node_id, replica_id, op_id, epoch) values ($1, 'serve', $2, 'r1', 'ready', $3, $4, $4, 1)`,
+      [model, ordinal, node.nodeId, id],
     )
     return id
   }

@@ -58,7 +58,7 @@ import { createProber } from './nodes/probe.ts'
 import { PulseLoop } from './nodes/pulse-loop.ts'
 import { viewOf } from './nodes/view.ts'
 import { createOperations, type OperationsDeps } from './operations/create-operations.ts'
-import { createWishes } from './operations/submit.ts'
+import { createSubmissions } from './operations/submit.ts'
 import type { PageState } from './page/page-files.ts'
 import { createRollouts } from './rollouts/loop.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
@@ -248,7 +248,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
   const { settings, store, clock, log, stopping } = foundation
   const { bus } = foundation.connected
   const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
-  const wishes = createWishes({ nodes: store.nodes, intents: store.intents, replicas: store.replicas, ...planners })
+  const wishes = createSubmissions({ nodes: store.nodes, intents: store.intents, replicas: store.replicas, ...planners })
   const operations = createOperations({
     ...{ bus, store, settings, holder: id, random: Math.random, step: foundation.step ?? noStep, clock, log },
     onSettled: (settled) => {
@@ -278,7 +278,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
     settleByInventory: operations.settleByInventory,
     async submitUpgrade(backend) {
       const wish = await wishes.upgrade(backend, { strategy: 'rolling' }, { requestedBy: 'auto-upgrade', signal: stopping })
-      await store.wishes.submit([wish], null)
+      await store.submissions.submit([wish], null)
       operations.wake()
     },
   })
@@ -322,14 +322,14 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
       operations: store.operations,
       reopen: store.reopen,
       modelJobs: store.modelJobs,
-      wishes: store.wishes,
+      wishes: store.submissions,
       view: operations.view,
       wake: operations.wake,
     }),
     ...backendReadEndpoints({ ...inventory, catalogue: planners.catalogue, nodes: store.nodes }),
     ...backendWishEndpoints({
       wishes,
-      store: store.wishes,
+      store: store.submissions,
       nodes: store.nodes,
       replicas: store.replicas,
       upgradable: inventory.fleet.upgradable,

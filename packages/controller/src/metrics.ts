@@ -54,7 +54,7 @@ export function createMetrics() {
     settled: (rows: readonly Settled[]): void => {
       for (const { record, intent } of rows) {
         if (!('finishedAt' in intent)) continue
-        const seconds = Math.max(0, (intent.finishedAt - Date.parse(record.wishedAt)) / 1000)
+        const seconds = Math.max(0, (intent.finishedAt - Date.parse(record.requestedAt)) / 1000)
         settled.observe({ kind: intent.kind, node: intent.nodeId, outcome: intent.state }, seconds)
       }
     },

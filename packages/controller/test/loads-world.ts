@@ -111,8 +111,8 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
     return { loads, taken, stop, kill: () => stopping.abort() }
   }
 
-  const rowOf = async (model: string, slot = 0): Promise<LoadRecord | null> =>
-    (await store.loads.listOfModel(model)).rows.find(({ load }) => load.slot === slot) ?? null
+  const rowOf = async (model: string, ordinal = 0): Promise<LoadRecord | null> =>
+    (await store.loads.listOfModel(model)).rows.find(({ load }) => load.ordinal === ordinal) ?? null
   return {
     ...{ store, hub, db: connection.db, startController, rowOf },
     addWorker: (name: string, more: Partial<Registration> & { backends?: readonly string[] } = {}) =>
@@ -127,13 +127,13 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
       )
       return ModelName.parse(name)
     },
-    untilState: (model: string, state: string, { slot = 0, timeoutMs = 10_000 } = {}): Promise<LoadRecord> =>
+    untilState: (model: string, state: string, { ordinal = 0, timeoutMs = 10_000 } = {}): Promise<LoadRecord> =>
       waitFor(
         async () => {
-          const row = await rowOf(model, slot)
+          const row = await rowOf(model, ordinal)
           return row?.load.state === state ? row : null
         },
-        { what: `slot ${slot} of ${model} to be ${state}`, timeoutMs },
+        { what: `load ${ordinal} of ${model} to be ${state}`, timeoutMs },
       ),
     /** How a node is, as the silence sweep or an answer would say it. */
     async setPulse(id: NodeId, liveness: 'present' | 'silent' | 'gone'): Promise<void> {
@@ -160,8 +160,8 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
       await sql`insert into controllers (id, url, version, routes_seq) values (${id}, 'http://x', '1', ${seq})
         on conflict (id) do update set routes_seq = excluded.routes_seq, last_seen_at = now()`.execute(connection.db)
     },
-    async setModel(name: string, fields: { isHeld?: boolean; asked?: number }): Promise<void> {
-      await sql`update models set is_held = ${fields.isHeld ?? false}, asked_replicas = coalesce(${fields.asked ?? null}::int, asked_replicas)
+    async setModel(name: string, fields: { isUnloaded?: boolean; asked?: number }): Promise<void> {
+      await sql`update models set is_unloaded = ${fields.isUnloaded ?? false}, requested_replicas = coalesce(${fields.asked ?? null}::int, requested_replicas)
         where name = ${name}`.execute(connection.db)
     },
     async clear(): Promise<void> {

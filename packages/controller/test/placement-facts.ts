@@ -29,7 +29,7 @@ export function replica(over: Partial<Omit<LiveReplica, 'id'>> & { id?: string }
       need: 0,
       isReported: (over.state ?? 'ready') !== 'starting',
       isCurrent: true,
-      isHeld: true,
+      hasLoad: true,
     },
     ...{ priority: 0, min: 0, desired: 1, isSpread: false, readyMs: 60_000, unusedMs: 60_000, inFlight: 0 },
     ...over,

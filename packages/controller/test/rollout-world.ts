@@ -85,7 +85,7 @@ export async function startRolloutWorld() {
       const id = `r-${++made}`
       const { model = 'tiny', of = 'llama', checked = 'passed' } = more
       const [state, digest] = digit === null ? ['starting', null] : ['ready', digestOf(digit)]
-      await sql`insert into replicas (id, model, revision, node_id, backend, backend_digest, config, state, ready_at, created_at, place, checked)
+      await sql`insert into replicas (id, model, revision, node_id, backend, backend_digest, config, state, ready_at, created_at, slot, checked)
         values (${id}, ${model}, 'r', ${node}, ${of}, ${digest}, '{}', ${state}, ${digit === null ? null : sql`clock_timestamp()`},
           clock_timestamp(), ${made}, ${checked})`.execute(db)
       return id
@@ -112,13 +112,13 @@ export async function startRolloutWorld() {
       }
       const rollout = { canary: 1, maxParallel: 1, minHealthyMs: 10_000, ...spec }
       const wished = nodes.map((name) => ({ nodeId: NodeId.parse(name), nodeName: name, plan, note: '' }))
-      await store.wishes.submit([{ id, kind: 'backend.upgrade', backend, requestedBy: 'test', options: {}, rollout, nodes: wished }], null)
+      await store.submissions.submit([{ id, kind: 'backend.upgrade', backend, requestedBy: 'test', options: {}, rollout, nodes: wished }], null)
       return id
     },
     async remove(nodes: readonly string[]): Promise<OperationId> {
       const id = OperationId.parse(`op-${++made}`)
       const wished = nodes.map((name) => ({ nodeId: NodeId.parse(name), nodeName: name, plan: nothingToFetch, note: '' }))
-      await store.wishes.submit([{ id, kind: 'backend.delete', backend, requestedBy: 'test', options: {}, nodes: wished }], null)
+      await store.submissions.submit([{ id, kind: 'backend.delete', backend, requestedBy: 'test', options: {}, nodes: wished }], null)
       return id
     },
     /** What is sent now: names of nodes. */

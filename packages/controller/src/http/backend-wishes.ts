@@ -2,20 +2,20 @@
 import type { Step } from '@muster/host'
 import { backendRoutes as routes, unreachable, type BackendName, type OperationId, type OperationView } from '@muster/protocol'
 import { previewOf } from '../operations/dry-run.ts'
-import type { By, Wishes } from '../operations/submit.ts'
+import type { By, Submissions } from '../operations/submit.ts'
 import type { Principal } from '../auth/principal.ts'
 import { nameOf } from '../auth/principal-name.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import { toFleetError } from '../store/translate-error.ts'
-import type { IdempotencyKey, Wish, WishStore } from '../store/wishes.ts'
+import type { IdempotencyKey, Submission, SubmissionStore } from '../store/submissions.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
 import { answeredBefore, idempotencyKeyOf } from './idempotency.ts'
 
 export interface BackendWishDeps {
-  readonly wishes: Wishes
-  readonly store: WishStore
+  readonly wishes: Submissions
+  readonly store: SubmissionStore
   readonly nodes: Pick<NodeStore, 'list'>
   readonly replicas: Pick<ReplicaStore, 'listUsing'>
   /** Backends that have an upgrade, or differ between nodes. */
@@ -52,7 +52,7 @@ export function backendWishEndpoints(deps: BackendWishDeps): Endpoint[] {
 
 const byOf = ({ principal, signal }: Omit<Caller, 'headers'>): By => ({ requestedBy: nameOf(principal), signal })
 
-async function preview(wish: Wish, { nodes, replicas, now }: BackendWishDeps): Promise<Answer<Accepted>> {
+async function preview(wish: Submission, { nodes, replicas, now }: BackendWishDeps): Promise<Answer<Accepted>> {
   const found = await replicas.listUsing(
     [wish.backend],
     wish.nodes.map(({ nodeId }) => nodeId),
@@ -63,7 +63,7 @@ async function preview(wish: Wish, { nodes, replicas, now }: BackendWishDeps): P
 
 async function submit(
   call: Caller,
-  { request, wish }: { request: unknown; wish: (by: By) => Promise<Wish> },
+  { request, wish }: { request: unknown; wish: (by: By) => Promise<Submission> },
   { store, step, wake }: BackendWishDeps,
 ): Promise<Answer<Accepted>> {
   const key = idempotencyKeyOf(call, request)
@@ -96,8 +96,8 @@ async function submitUpgrades(call: Caller, named: readonly BackendName[] | unde
 }
 
 async function enqueue(
-  store: WishStore,
-  wishes: readonly Wish[],
+  store: SubmissionStore,
+  wishes: readonly Submission[],
   once: (IdempotencyKey & { status: number; response: object }) | null,
 ): Promise<boolean> {
   try {

@@ -2,7 +2,7 @@
 // is done twice; with another request it is a mistake, and told so.
 import { createHash } from 'node:crypto'
 import type { Principal } from '../auth/principal.ts'
-import type { IdempotencyKey, WishStore } from '../store/wishes.ts'
+import type { IdempotencyKey, SubmissionStore } from '../store/submissions.ts'
 import { Answer } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
 
@@ -17,7 +17,7 @@ export function idempotencyKeyOf(call: { headers: Headers; principal: Principal 
 }
 
 /** What was answered before; null when this is the first time. */
-export async function answeredBefore(wishes: Pick<WishStore, 'remembered'>, key: IdempotencyKey | null): Promise<Answer<never> | null> {
+export async function answeredBefore(wishes: Pick<SubmissionStore, 'remembered'>, key: IdempotencyKey | null): Promise<Answer<never> | null> {
   const before = key === null ? null : await wishes.remembered(key)
   if (key === null || before === null) return null
   if (before.requestSha256 !== key.requestSha256) {

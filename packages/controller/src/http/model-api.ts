@@ -22,7 +22,7 @@ export function modelApi({ store, models, learn }: ModelApiDeps): Endpoint[] {
     models.wake()
     await learn(model).catch(() => undefined)
   }
-  const wishes = { models: store.models, show, wishes: store.modelWishes, keys: store.wishes, wake }
+  const wishes = { models: store.models, show, wishes: store.modelSubmissions, keys: store.submissions, wake }
   return [
     // Before :name, which would be a model called gallery.
     ...modelGalleryEndpoints({ ...wishes, catalogue, list: store.models }),

@@ -6,8 +6,8 @@ import { nameOf } from '../auth/principal-name.ts'
 import { limitsOf } from '../models/desired.ts'
 import type { ShowModels } from '../models/show-models.ts'
 import type { ModelStore } from '../store/models.ts'
-import type { ModelWish, ModelWishStore, Once, Wished } from '../store/model-wishes.ts'
-import type { WishStore } from '../store/wishes.ts'
+import type { ModelSubmission, ModelSubmissionStore, Once, SubmitOutcome } from '../store/model-submissions.ts'
+import type { SubmissionStore } from '../store/submissions.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
 import { answeredBefore, idempotencyKeyOf } from './idempotency.ts'
 import { noSuchModel } from './models.ts'
@@ -15,8 +15,8 @@ import { noSuchModel } from './models.ts'
 export interface ModelWishDeps {
   readonly models: Pick<ModelStore, 'find'>
   readonly show: ShowModels
-  readonly wishes: ModelWishStore
-  readonly keys: Pick<WishStore, 'remembered'>
+  readonly wishes: ModelSubmissionStore
+  readonly keys: Pick<SubmissionStore, 'remembered'>
   /** There may be something to do. */
   readonly wake: (model: ModelName) => Promise<void>
 }
@@ -28,7 +28,7 @@ export function modelWishEndpoints(deps: ModelWishDeps): Endpoint[] {
   const { wishes } = deps
   return [
     endpoint(routes.load, async ({ params: { name }, ...call }) => {
-      const load = async (wish: ModelWish, once: Once) => wishes.load({ ...wish, replicas: await askedOf(name, deps) }, once)
+      const load = async (wish: ModelSubmission, once: Once) => wishes.load({ ...wish, replicas: await askedOf(name, deps) }, once)
       return await submitWish(call, { name, request: ['model load', name], wish: load }, deps)
     }),
     endpoint(routes.unload, async ({ params: { name }, ...call }) => {
@@ -48,14 +48,14 @@ async function askedOf(name: ModelName, { models, show }: ModelWishDeps): Promis
   if (model === null) throw noSuchModel(name)
   const { scheduling } = model.config
   if (scheduling.replicas !== 'all') return Math.max(1, limitsOf(scheduling).min)
-  const [view] = await show([{ ...model, isHeld: false }])
+  const [view] = await show([{ ...model, isUnloaded: false }])
   return Math.max(1, view?.replicas_desired ?? 0)
 }
 
 export interface Asked {
   readonly name: ModelName
   readonly request: unknown
-  readonly wish: (wish: ModelWish, once: Once) => Promise<Wished>
+  readonly wish: (wish: ModelSubmission, once: Once) => Promise<SubmitOutcome>
 }
 
 export async function submitWish(call: Caller, { name, request, wish }: Asked, { keys, wake }: ModelWishDeps): Promise<Answer<Accepted>> {

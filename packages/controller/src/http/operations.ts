@@ -3,7 +3,7 @@ import { operationRoutes as routes, type OperationId, type OperationView } from 
 import type { OperationRecord, OperationStore } from '../store/operations.ts'
 import type { ModelJobStore } from '../store/model-jobs.ts'
 import type { ReopenStore } from '../store/reopen.ts'
-import type { WishStore } from '../store/wishes.ts'
+import type { SubmissionStore } from '../store/submissions.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError, notFound } from './http-error.ts'
 import { answeredBefore, idempotencyKeyOf } from './idempotency.ts'
@@ -13,7 +13,7 @@ export interface OperationEndpointDeps {
   readonly reopen: ReopenStore
   /** The same for operations about models. */
   readonly modelJobs: Pick<ModelJobStore, 'cancel' | 'retry'>
-  readonly wishes: Pick<WishStore, 'remembered'>
+  readonly wishes: Pick<SubmissionStore, 'remembered'>
   readonly view: (operation: OperationRecord) => OperationView
   /** There may be something to do. */
   readonly wake: () => void

@@ -57,8 +57,8 @@ export function createAdvance({ loads, onStep, random, log }: AdvanceDeps): Adva
 }
 
 function tell({ from, to, event }: Taken, log: Log): void {
-  const { model, slot, purpose } = from.load
-  const about = { model, slot, purpose, was: from.load.state, by: event.type }
+  const { model, ordinal, purpose } = from.load
+  const about = { model, ordinal, purpose, was: from.load.state, by: event.type }
   if (to === 'gone') return log.info('a load is not wanted any more', about)
   const where = 'nodeId' in to ? { node: to.nodeId } : {}
   const which = 'replicaId' in to ? { replica: to.replicaId } : {}

@@ -222,7 +222,7 @@ async function send({ job, model }: Known, deps: ApplyDeps): Promise<void> {
 async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model }: Known, deps: ApplyDeps): Promise<LoadEvent | null> {
   const { nodeId: node, opId, epoch } = load
   // As the worker knows it: which of the model's processes there. What is staged only has none.
-  const place = load.replicaId === null ? load.slot : ((await deps.replicas.find(load.replicaId))?.place ?? load.slot)
+  const slot = load.replicaId === null ? load.ordinal : ((await deps.replicas.find(load.replicaId))?.slot ?? load.ordinal)
   try {
     const reply = await deps.bus.request(
       modelLoad,
@@ -237,14 +237,14 @@ async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model
         files: await deps.filesFor(model.config, node),
         op_id: opId,
         epoch,
-        slot: place,
+        slot,
         ...(load.purpose === 'stage' ? { stage_only: true } : {}),
       },
       { timeoutMs: answerWithinMs, signal: job.signal },
     )
     const event = eventOfReply(reply, deps.quietMs)
     if (event.type !== 'failed' || !isTaken(event.failure)) return event
-    return eventOfRefusal({ load, place }, event.failure, await deps.replicas.liveOn([node]))
+    return eventOfRefusal({ load, slot }, event.failure, await deps.replicas.liveOn([node]))
   } catch (error) {
     if (job.signal.aborted) return null
     if (error instanceof FleetError) return { type: 'failed', failure: error.failure }

@@ -31,7 +31,7 @@ const edited = { ...one, options: { threads: 4 } }
 const stateOf = async (id: ReplicaId): Promise<string | undefined> => (await world.store.replicas.find(id))?.state
 const untilReplica = (id: ReplicaId, state: string) => waitFor(async () => (await stateOf(id)) === state, { what: `${id} to be ${state}` })
 const shown = async () => await world.store.models.find('tiny' as never)
-const slots = async (): Promise<number[]> => (await world.store.loads.listOfModel('tiny')).rows.map(({ load }) => load.slot)
+const ordinals = async (): Promise<number[]> => (await world.store.loads.listOfModel('tiny')).rows.map(({ load }) => load.ordinal)
 
 /** One replica that serves. */
 async function up(more: Record<string, unknown> = one, digest?: string): Promise<{ worker: ModelWorker; old: LoadModel }> {
@@ -53,13 +53,13 @@ describe('an edit', () => {
     expect(next).toMatchObject({ revision: 'rev-2', config: { options: { threads: 4 } }, slot: 1 })
     expect(old.slot).toBe(0)
     worker.ready(next)
-    await world.untilState('tiny', 'ready', { slot: 1 })
+    await world.untilState('tiny', 'ready', { ordinal: 1 })
     expect(await stateOf(old.replica_id)).toBe('ready')
     expect(await shown()).toMatchObject({ ready: 1 })
     await world.pass(next.replica_id)
     await untilReplica(old.replica_id, 'exited')
     expect(worker.unloads).toEqual([old.replica_id])
-    expect(await slots()).toEqual([1])
+    expect(await ordinals()).toEqual([1])
     const { rows } = await sql`select revision, config from replicas where id = ${old.replica_id}`.execute(world.db)
     expect(rows).toMatchObject([{ revision: 'rev-1', config: { options: { threads: 2 } } }])
   })
@@ -90,8 +90,8 @@ describe('an edit', () => {
     const worker = await world.addWorker('one')
     await world.addModel('tiny', one)
     const { loads } = world.store
-    await loads.add([{ model: 'tiny' as never, slot: 0, pin: null, needsCheck: false }])
-    await sql`insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at)
+    await loads.add([{ model: 'tiny' as never, ordinal: 0, pin: null, needsCheck: false }])
+    await sql`insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, ready_at)
       values ('r-1', 'tiny', 'rev-1', 0, ${worker.id}, 'llama', '{}'::jsonb, 'ready', now())`.execute(world.db)
     await sql`update loads set state = 'ready', replica_id = 'r-1', node_id = ${worker.id}, sign_at = now(), next_at = null`.execute(
       world.db,
@@ -106,7 +106,7 @@ describe('an edit', () => {
     await sql`update replicas set drain_since = now() - interval '11 seconds'`.execute(world.db)
     expect(await take()).toEqual({ told: [{ id: 'r-1', nodeId: worker.id }], areSomeAsked: false })
     // One that was not seen for long is no controller any more.
-    await sql`update replicas set drain_since = now(), told_at = null`.execute(world.db)
+    await sql`update replicas set drain_since = now(), stop_sent_at = null`.execute(world.db)
     await sql`update controllers set last_seen_at = now() - interval '16 seconds'`.execute(world.db)
     expect((await take()).told).toHaveLength(1)
   })
@@ -117,14 +117,14 @@ describe('an edit', () => {
     await world.addModel('tiny', edited, 'rev-2')
     const next = await worker.untilLoads(2)
     worker.fail({ code: 'internal', retry: 'backoff', message: 'no such option' }, next)
-    await world.untilState('tiny', 'failed', { slot: 1 })
+    await world.untilState('tiny', 'failed', { ordinal: 1 })
     expect(await stateOf(old.replica_id)).toBe('ready')
     expect(await shown()).toMatchObject({ ready: 1, loads: [{ state: 'ready' }, { state: 'failed' }] })
     expect(await loads.cold.status('tiny')).toEqual({ kind: 'ready' })
     // Taken back: the old one is as it should be, and the other goes.
     await world.addModel('tiny', one, 'rev-1')
-    await waitFor(async () => (await slots()).length === 1, { what: 'the failed one to go' })
-    expect(await slots()).toEqual([0])
+    await waitFor(async () => (await ordinals()).length === 1, { what: 'the failed one to go' })
+    expect(await ordinals()).toEqual([0])
     expect(worker.unloads).toEqual([])
   })
 
@@ -136,12 +136,12 @@ describe('an edit', () => {
     worker.ready(next)
     await world.pass(next.replica_id)
     await untilReplica(old.replica_id, 'exited')
-    const { modelWishes } = world.store
+    const { modelSubmissions } = world.store
     const wish = { model: ModelName.parse('tiny'), requestedBy: 'test' }
-    await modelWishes.load({ ...wish, id: OperationId.parse('op-1'), replicas: 1 }, null)
-    expect(await slots()).toEqual([1])
-    await modelWishes.load({ ...wish, id: OperationId.parse('op-2'), replicas: 3 }, null)
-    expect(await slots()).toEqual([0, 1, 2])
+    await modelSubmissions.load({ ...wish, id: OperationId.parse('op-1'), replicas: 1 }, null)
+    expect(await ordinals()).toEqual([1])
+    await modelSubmissions.load({ ...wish, id: OperationId.parse('op-2'), replicas: 3 }, null)
+    expect(await ordinals()).toEqual([0, 1, 2])
   })
 
   it('of two goes one by one', async () => {
@@ -151,7 +151,7 @@ describe('an edit', () => {
     await world.addModel('tiny', both)
     const olds = await Promise.all(workers.map((worker) => worker.untilLoads(1)))
     for (const worker of workers) worker.ready()
-    await Promise.all([world.untilState('tiny', 'ready'), world.untilState('tiny', 'ready', { slot: 1 })])
+    await Promise.all([world.untilState('tiny', 'ready'), world.untilState('tiny', 'ready', { ordinal: 1 })])
     await world.addModel('tiny', { ...both, options: { threads: 4 } }, 'rev-2')
     const newest = async (count: number): Promise<[ModelWorker, LoadModel]> =>
       await waitFor(
@@ -164,11 +164,11 @@ describe('an edit', () => {
       )
     for (const count of [1, 2]) {
       const [worker, load] = await newest(count)
-      expect((await slots()).length).toBe(3)
+      expect((await ordinals()).length).toBe(3)
       worker.ready(load)
       await world.pass(load.replica_id)
     }
-    await waitFor(async () => (await slots()).length === 2, { what: 'the old ones to go' })
+    await waitFor(async () => (await ordinals()).length === 2, { what: 'the old ones to go' })
     for (const { replica_id: id } of olds) await untilReplica(id, 'exited')
     expect(workers.flatMap(({ loads }) => loads)).toHaveLength(4)
   })
@@ -177,15 +177,15 @@ describe('an edit', () => {
 it('two controllers that decide at once never let two go', async () => {
   await world.addModel('tiny', one)
   const tiny = ModelName.parse('tiny')
-  await world.store.loads.add([0, 1].map((slot) => ({ model: tiny, slot, pin: null, needsCheck: false })))
+  await world.store.loads.add([0, 1].map((ordinal) => ({ model: tiny, ordinal, pin: null, needsCheck: false })))
   const { rows: among } = await world.store.loads.listSets()
-  const drop = async (slot: number) => {
-    const from = among.find(({ load }) => load.slot === slot)
+  const drop = async (ordinal: number) => {
+    const from = among.find(({ load }) => load.ordinal === ordinal)
     if (from === undefined) throw new Error('it is there')
     return await world.store.loads.apply({ from, to: 'gone', replicas: [], among })
   }
   expect((await Promise.all([drop(0), drop(1)])).toSorted()).toEqual(['moved', 'written'])
-  expect(await slots()).toHaveLength(1)
+  expect(await ordinals()).toHaveLength(1)
 })
 
 it('what is told to end, or unknown to a worker that began anew, counts for none that serves', async () => {
@@ -207,15 +207,15 @@ it('what is told to end, or unknown to a worker that began anew, counts for none
 it('of many that found no room a few are looked at again at once, those first that failed first', async () => {
   const { loads } = world.store
   await world.addModel('tiny', { scheduling: { min_replicas: 20 } })
-  await loads.add(Array.from({ length: 20 }, (_, slot) => ({ model: ModelName.parse('tiny'), slot, pin: null, needsCheck: false })))
+  await loads.add(Array.from({ length: 20 }, (_, ordinal) => ({ model: ModelName.parse('tiny'), ordinal, pin: null, needsCheck: false })))
   const failure = JSON.stringify({ code: 'no_capacity', retry: 'backoff', message: 'no' })
-  await sql`update loads set state = 'failed', failure = ${failure}::jsonb, failed_at = now() - make_interval(secs => slot),
+  await sql`update loads set state = 'failed', failure = ${failure}::jsonb, failed_at = now() - make_interval(secs => ordinal),
     next_at = now() + interval '1 hour'`.execute(world.db)
   expect(await loads.reconsider(8)).toBe(true)
   const { rows } = await loads.claim({ holder: 'test', leaseMs: 1_000, limit: 100 })
-  const due = await sql<{ slot: number }>`select slot from loads where next_at <= now() order by slot`.execute(world.db)
-  expect(due.rows.map(({ slot }) => slot)).toEqual([12, 13, 14, 15, 16, 17, 18, 19])
-  expect(rows.map(({ load }) => load.slot)).toEqual([12])
+  const due = await sql<{ ordinal: number }>`select ordinal from loads where next_at <= now() order by ordinal`.execute(world.db)
+  expect(due.rows.map(({ ordinal }) => ordinal)).toEqual([12, 13, 14, 15, 16, 17, 18, 19])
+  expect(rows.map(({ load }) => load.ordinal)).toEqual([12])
 })
 
 it('what was started after its node said what it has is not replaced for that list, and for the next one is', async () => {
@@ -223,8 +223,8 @@ it('what was started after its node said what it has is not replaced for that li
   await worker.upgrade(`sha256:${'1'.repeat(64)}`)
   await world.addModel('tiny', one)
   const { loads } = world.store
-  await loads.add([{ model: ModelName.parse('tiny'), slot: 0, pin: null, needsCheck: false }])
-  await sql`insert into replicas (id, model, revision, slot, node_id, backend, backend_digest, config, state, ready_at)
+  await loads.add([{ model: ModelName.parse('tiny'), ordinal: 0, pin: null, needsCheck: false }])
+  await sql`insert into replicas (id, model, revision, ordinal, node_id, backend, backend_digest, config, state, ready_at)
     values ('r-1', 'tiny', 'rev-1', 0, ${worker.id}, 'llama', ${`sha256:${'2'.repeat(64)}`}, '{}'::jsonb, 'ready', now())`.execute(world.db)
   await sql`update loads set state = 'ready', replica_id = 'r-1', node_id = ${worker.id}, sign_at = now(), next_at = null`.execute(world.db)
   const listed = async () => (await loads.listSets()).rows[0]?.ready?.listed
@@ -251,27 +251,27 @@ describe('a node that is drained', () => {
     const { loads } = await controller()
     const { worker, old } = await up()
     await world.setDraining(worker.id, true)
-    await world.untilState('tiny', 'failed', { slot: 1 })
+    await world.untilState('tiny', 'failed', { ordinal: 1 })
     expect(await loads.cold.status('tiny')).toEqual({ kind: 'ready' })
-    expect(await world.store.replicas.find(old.replica_id)).toMatchObject({ state: 'ready', isHere: true, slot: 0 })
+    expect(await world.store.replicas.find(old.replica_id)).toMatchObject({ state: 'ready', isHere: true, ordinal: 0 })
     const two = await world.addWorker('two')
     const next = await two.untilLoads(1)
     two.ready(next)
-    await world.untilState('tiny', 'ready', { slot: 1 })
+    await world.untilState('tiny', 'ready', { ordinal: 1 })
     expect(await stateOf(old.replica_id)).toBe('ready')
     await world.pass(next.replica_id)
     await untilReplica(old.replica_id, 'exited')
     expect(worker.unloads).toEqual([old.replica_id])
-    expect(await slots()).toEqual([1])
+    expect(await ordinals()).toEqual([1])
   })
 
   it('keeps what it has when that is called off', async () => {
     await controller()
     const { worker, old } = await up()
     await world.setDraining(worker.id, true)
-    await world.untilState('tiny', 'failed', { slot: 1 })
+    await world.untilState('tiny', 'failed', { ordinal: 1 })
     await world.setDraining(worker.id, false)
-    await waitFor(async () => (await slots()).length === 1, { what: 'the other one to go' })
+    await waitFor(async () => (await ordinals()).length === 1, { what: 'the other one to go' })
     expect(await stateOf(old.replica_id)).toBe('ready')
     expect([...worker.unloads, ...worker.loads.slice(1)]).toEqual([])
   })
@@ -293,11 +293,11 @@ describe('a node that is drained', () => {
     await controller()
     const { worker, old } = await up()
     await world.setDraining(worker.id, true)
-    await world.untilState('tiny', 'failed', { slot: 1 })
+    await world.untilState('tiny', 'failed', { ordinal: 1 })
     await world.setPulse(worker.id, 'silent')
-    await waitFor(async () => (await world.store.replicas.find(old.replica_id))?.slot === null, { what: 'it to be let go' })
+    await waitFor(async () => (await world.store.replicas.find(old.replica_id))?.ordinal === null, { what: 'it to be let go' })
     await world.setPulse(worker.id, 'present')
-    await waitFor(async () => (await world.store.replicas.find(old.replica_id))?.slot !== null, { what: 'it to be taken back' })
+    await waitFor(async () => (await world.store.replicas.find(old.replica_id))?.ordinal !== null, { what: 'it to be taken back' })
     const two = await world.addWorker('two')
     const next = await two.untilLoads(1)
     two.ready(next)
@@ -326,13 +326,13 @@ describe('where there is no room for two', () => {
     // Nothing is booked on what its node has not said to be free; until then it is waited for.
     await setResources(worker.id, { total_ram: 6 * gb, available_ram: 6 * gb })
     const next = await worker.untilLoads(2)
-    const { load } = await world.untilState('tiny', 'starting', { slot: 1 })
+    const { load } = await world.untilState('tiny', 'starting', { ordinal: 1 })
     expect(load).toMatchObject({ pin: worker.id, note: 'memory is short for two on one: the old replica was ended first (recreate)' })
-    // The place that the old one had is free.
+    // The slot that the old one had is free.
     expect(next.slot).toBe(0)
     worker.ready(next, newDigest)
     await world.pass(next.replica_id)
-    expect(await slots()).toEqual([1])
+    expect(await ordinals()).toEqual([1])
   })
 
   /** As many nodes as replicas, with memory for one each. */
@@ -344,7 +344,7 @@ describe('where there is no room for two', () => {
     await world.addModel('tiny', { ...files, scheduling: { min_replicas: 3 } })
     const olds = await Promise.all(workers.map((worker) => worker.untilLoads(1)))
     for (const worker of workers) worker.ready()
-    for (const slot of [0, 1, 2]) await world.untilState('tiny', 'ready', { slot })
+    for (const ordinal of [0, 1, 2]) await world.untilState('tiny', 'ready', { ordinal })
     return { workers, olds }
   }
   const files = { files: [file('a')] }
@@ -386,9 +386,9 @@ describe('where there is no room for two', () => {
     const { loads } = world.store
     const advance = createAdvance({ loads, onStep: () => undefined, random: () => 0.5, log: silentLog })
     const set = await loads.listSets(ModelName.parse('tiny'))
-    const end = async (slot: number) => await endFirst({ slot, nodeId: 'n-x' as never, ends: 'now' }, set, { advance })
+    const end = async (ordinal: number) => await endFirst({ ordinal, nodeId: 'n-x' as never, ends: 'now' }, set, { advance })
     expect((await Promise.all([end(0), end(1)])).toSorted()).toEqual([false, true])
-    expect(await slots()).toHaveLength(2)
+    expect(await ordinals()).toHaveLength(2)
   })
 
   it('the old one that goes is on the node where the new one has to be, however many there are', async () => {
@@ -425,7 +425,7 @@ describe('where there is no room for two', () => {
     await world.untilState('other', 'ready')
     const two = await world.addWorker('two')
     await world.addModel('tiny', { ...files })
-    await world.store.loads.add([{ model: ModelName.parse('tiny'), slot: 0, pin: worker.id, needsCheck: true }])
+    await world.store.loads.add([{ model: ModelName.parse('tiny'), ordinal: 0, pin: worker.id, needsCheck: true }])
     await world.setModel('tiny', { asked: 1 })
     expect((await two.untilLoads(1)).model).toBe('tiny')
     expect(worker.unloads).toEqual([])
@@ -437,7 +437,7 @@ describe('where there is no room for two', () => {
     await keep(worker.id, { a: 1 * gb, b: 9 * gb })
     await setResources(worker.id, { total_ram: 6 * gb, available_ram: 4 * gb })
     await world.addModel('tiny', { ...one, files: [file('b')] }, 'rev-2')
-    const { load } = await world.untilState('tiny', 'failed', { slot: 1 })
+    const { load } = await world.untilState('tiny', 'failed', { ordinal: 1 })
     expect(load).toMatchObject({ failure: { code: 'no_capacity', message: expect.stringContaining('of memory') } })
     expect(await stateOf(old.replica_id)).toBe('ready')
     expect(worker.unloads).toEqual([])
@@ -449,7 +449,7 @@ describe('where there is no room for two', () => {
     await keep(worker.id, { a: 4 * gb })
     await setResources(worker.id, { total_ram: 6 * gb, available_ram: 1 * gb })
     await world.setDraining(worker.id, true)
-    await world.untilState('tiny', 'failed', { slot: 1 })
+    await world.untilState('tiny', 'failed', { ordinal: 1 })
     expect(await stateOf(old.replica_id)).toBe('ready')
   })
 })
@@ -481,7 +481,7 @@ describe('W16 a model that fits nowhere', () => {
     worker.ready(next)
     await world.untilState('tiny', 'ready')
     const shownSmall = await world.store.models.find('small' as never)
-    expect(shownSmall).toMatchObject({ askedReplicas: 0, loads: [] })
+    expect(shownSmall).toMatchObject({ requestedReplicas: 0, loads: [] })
     expect(await world.store.loadInfo.find('small')).toMatchObject({ revision: 'rev-1' })
   })
 
@@ -507,7 +507,7 @@ describe('W16 a model that fits nowhere', () => {
     await world.setModel('small', { asked: 5 })
     expect(await world.store.loads.evict([small.replica_id])).toEqual(['small'])
     // What was asked beyond its maximum does not bring it back.
-    expect(await world.store.models.find('small' as never)).toMatchObject({ askedReplicas: 0 })
+    expect(await world.store.models.find('small' as never)).toMatchObject({ requestedReplicas: 0 })
   })
 
   it('I15 two that find the same room do not both get it', async () => {

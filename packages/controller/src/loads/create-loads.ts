@@ -12,7 +12,7 @@ import {
   type ReplicaId,
 } from '@muster/protocol'
 import type { Catalogue } from '../gallery/catalogue.ts'
-import type { Wishes } from '../operations/submit.ts'
+import type { Submissions } from '../operations/submit.ts'
 import { createPlace, type Place, type PlaceDeps } from '../placement/candidates.ts'
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
 import { createReplicaListener } from '../replicas/listen.ts'
@@ -37,7 +37,7 @@ export interface LoadsDeps {
   readonly holder: string
   readonly catalogue: Catalogue
   readonly isComing: (backend: string) => Promise<boolean>
-  readonly wishes: Pick<Wishes, 'install'>
+  readonly wishes: Pick<Submissions, 'install'>
   /** There are new wishes for backends. */
   readonly wakeOperations: () => void
   readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
@@ -135,7 +135,7 @@ function installOf({ wishes, store, wakeOperations }: LoadsDeps): Parameters<typ
   return async ({ model, nodeId, signal }) => {
     const requestedBy = `load of model ${model.name}`
     const wish = await wishes.install({ backend: model.backend, nodes: [nodeId] }, { requestedBy, signal })
-    await store.wishes.submit([wish], null)
+    await store.submissions.submit([wish], null)
     wakeOperations()
     return wish.id
   }

@@ -7,7 +7,7 @@ const [nodeId, opId, replicaId] = [NodeId.parse('n-1'), OperationId.parse('ld-1'
 const common = {
   model: ModelName.parse('tiny'),
   purpose: 'serve' as const,
-  slot: 0,
+  ordinal: 0,
   revision: 'rev-1',
   epoch: 1,
   attempts: 0,
@@ -97,31 +97,31 @@ describe('what is next for a load', () => {
     [
       'without room beside the one whose place it takes',
       { ...waiting, pin: nodeId },
-      { placement: short, old: { slot: 3, nodeId, ends: 'now' } },
-      { do: 'recreate', old: { slot: 3 }, note: 'memory is short for two on one: the old replica was ended first (recreate)' },
+      { placement: short, old: { ordinal: 3, nodeId, ends: 'now' } },
+      { do: 'recreate', old: { ordinal: 3 }, note: 'memory is short for two on one: the old replica was ended first (recreate)' },
     ],
     [
       'without room beside the one whose place it takes, and others that may go: its own goes first',
       waiting,
-      { placement: { ...short, eviction: { nodeId, victims: [victim] } }, old: { slot: 3, nodeId, ends: 'now' } },
-      { do: 'recreate', old: { slot: 3 } },
+      { placement: { ...short, eviction: { nodeId, victims: [victim] } }, old: { ordinal: 3, nodeId, ends: 'now' } },
+      { do: 'recreate', old: { ordinal: 3 } },
     ],
     [
       'without room beside the one whose place it takes, while another new one is on its way: others stay',
       waiting,
-      { placement: { ...short, eviction: { nodeId, victims: [victim] } }, old: { slot: 3, nodeId, ends: 'soon' } },
+      { placement: { ...short, eviction: { nodeId, victims: [victim] } }, old: { ordinal: 3, nodeId, ends: 'soon' } },
       { event: { type: 'failed', failure: { code: 'no_capacity' } } },
     ],
     [
       'without room beside one that has to serve on, and others that may go',
       waiting,
-      { placement: { ...short, eviction: { nodeId, victims: [victim] } }, old: { slot: 3, nodeId, ends: 'not' } },
+      { placement: { ...short, eviction: { nodeId, victims: [victim] } }, old: { ordinal: 3, nodeId, ends: 'not' } },
       { do: 'evict' },
     ],
     [
       'that has to be beside one that has to serve on, without room',
       { ...waiting, pin: nodeId },
-      { placement: short, old: { slot: 3, nodeId, ends: 'not' } },
+      { placement: short, old: { ordinal: 3, nodeId, ends: 'not' } },
       { event: { type: 'failed', failure: { code: 'no_capacity' } } },
     ],
     [
@@ -186,24 +186,24 @@ describe('W30 what follows for its replica', () => {
 
 describe('a load that its worker refuses', () => {
   const taken: Failure = { code: 'conflict', retry: 'backoff', message: 'slot 0 of tiny is taken on this node by the replica r-0' }
-  const left = { id: ReplicaId.parse('r-0'), model: 'tiny', place: 1, isHeld: false }
+  const left = { id: ReplicaId.parse('r-0'), model: 'tiny', slot: 1, hasLoad: false }
   it.each<[string, Failure, (typeof left)[], string]>([
     ['has not failed when a replica that nobody holds may be in its way still', taken, [left], 'slot_taken'],
-    ['has failed when a load has the one in its way', taken, [{ ...left, isHeld: true }], 'failed'],
+    ['has failed when a load has the one in its way', taken, [{ ...left, hasLoad: true }], 'failed'],
     [
       'has failed when nothing is known of the one in its way',
       taken,
       [
         { ...left, model: 'other' },
         { ...left, id: replicaId },
-        { ...left, place: 0 },
+        { ...left, slot: 0 },
       ],
       'failed',
     ],
     ['has failed when its id was used before', { ...taken, retry: 'never' }, [left], 'failed'],
     ['has failed for any other reason', soft, [left], 'failed'],
   ])('%s', (_, failure, others, want) => {
-    const event = eventOfRefusal({ load: starting, place: 1 }, failure, others)
+    const event = eventOfRefusal({ load: starting, slot: 1 }, failure, others)
     expect(event.type).toBe(want)
     if (event.type === 'slot_taken') expect(event.againInMs).toBeLessThanOrEqual(1_000)
   })

@@ -38,7 +38,7 @@ export interface World {
  * `ends`: whether it may end first, and leaves enough room. `soon`: when another new one serves, which is on its way. `not`: it
  * has to serve on, or there would be too little room without it as well.
  */
-export type Old = Readonly<{ slot: number; nodeId: NodeId; ends: 'now' | 'soon' | 'not' }>
+export type Old = Readonly<{ ordinal: number; nodeId: NodeId; ends: 'now' | 'soon' | 'not' }>
 
 export type Decision =
   | Readonly<{ do: 'step'; event: LoadEvent }>
@@ -151,11 +151,11 @@ function followInstall(install: InstallStanding | null): Decision {
  * looking again.
  */
 export function eventOfRefusal(
-  { load, place }: { load: Extract<Load, { state: 'starting' }>; place: number },
+  { load, slot }: { load: Extract<Load, { state: 'starting' }>; slot: number },
   failure: Failure,
-  others: readonly Pick<ReplicaRecord, 'id' | 'model' | 'place' | 'isHeld'>[],
+  others: readonly Pick<ReplicaRecord, 'id' | 'model' | 'slot' | 'hasLoad'>[],
 ): LoadEvent {
-  const isLeft = others.some((other) => other.id !== load.replicaId && other.model === load.model && other.place === place && !other.isHeld)
+  const isLeft = others.some((other) => other.id !== load.replicaId && other.model === load.model && other.slot === slot && !other.hasLoad)
   return isTaken(failure) && isLeft ? { type: 'slot_taken', againInMs: afterTakenMs } : { type: 'failed', failure }
 }
 
@@ -271,14 +271,14 @@ export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): Re
     case 'node_away':
       return own === null ? [] : [{ id: own, do: 'release' }]
     case 'returned':
-      return [{ id: event.replicaId, do: 'retake', slot: load.slot }]
+      return [{ id: event.replicaId, do: 'retake', ordinal: load.ordinal }]
     default:
       return []
   }
 }
 
 const started = (
-  { model, revision, slot, needsCheck }: Load,
+  { model, revision, ordinal, needsCheck }: Load,
   { id, nodeId, opId }: { id: ReplicaId; nodeId: NodeId; opId: OperationId },
   how: Started,
-): ReplicaChange => ({ id, do: 'start', model, revision, slot, nodeId, opId, needsCheck, ...how })
+): ReplicaChange => ({ id, do: 'start', model, revision, ordinal, nodeId, opId, needsCheck, ...how })

@@ -9,15 +9,15 @@ import { decideSet, endableFor, staleOf, type Member } from './wanted.ts'
 const name = ModelName.parse('tiny')
 const nodeOf = (index: number): NodeId => NodeId.parse(`n-${index}`)
 const modelOf = (count: number): WantedModel => ({
-  ...{ name, revision: 'rev-1', backend: BackendName.parse('llama'), askedReplicas: 0, isHeld: false, matching: 0 },
+  ...{ name, revision: 'rev-1', backend: BackendName.parse('llama'), requestedReplicas: 0, isUnloaded: false, matching: 0 },
   config: ModelConfig.parse({ name, backend: 'llama', scheduling: { min_replicas: count } }),
 })
 const common = {
   ...{ model: name, purpose: 'serve' as const, revision: 'rev-1', epoch: 1, attempts: 0 },
   ...{ pin: null, needsCheck: false, note: '', lease: null },
 }
-const waiting = (slot: number, pin: NodeId | null = null): Member => ({
-  load: { ...common, slot, pin, state: 'waiting', nextAt: 0 },
+const waiting = (ordinal: number, pin: NodeId | null = null): Member => ({
+  load: { ...common, ordinal, pin, state: 'waiting', nextAt: 0 },
   ready: null,
 })
 const failedAs = (load: Load): Member => ({
@@ -32,19 +32,19 @@ const failedAs = (load: Load): Member => ({
   },
   ready: null,
 })
-const nowhere = (slot: number, note = ''): Member => ({
+const nowhere = (ordinal: number, note = ''): Member => ({
   load: {
-    ...{ ...common, slot, note, state: 'failed', failedAt: 0, nextAt: 0, nodeId: null },
+    ...{ ...common, ordinal, note, state: 'failed', failedAt: 0, nextAt: 0, nodeId: null },
     failure: { code: 'no_capacity', retry: 'backoff', message: 'no node' },
   },
   ready: null,
 })
 const serves: ReadyFacts = { checked: 'passed', isHere: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a' }
 type Up = Partial<ReadyFacts> & { at?: number; revision?: string; pin?: NodeId | null }
-const up = (slot: number, { at = slot, revision = 'rev-1', pin = null, ...facts }: Up = {}): Member => ({
+const up = (ordinal: number, { at = ordinal, revision = 'rev-1', pin = null, ...facts }: Up = {}): Member => ({
   load: {
-    ...{ ...common, slot, revision, pin, state: 'ready', nodeId: nodeOf(at), readyAt: 0 },
-    ...{ opId: OperationId.parse('ld-1'), replicaId: ReplicaId.parse(`r-${slot}`) },
+    ...{ ...common, ordinal, revision, pin, state: 'ready', nodeId: nodeOf(at), readyAt: 0 },
+    ...{ opId: OperationId.parse('ld-1'), replicaId: ReplicaId.parse(`r-${ordinal}`) },
   },
   ready: { ...serves, ...facts },
 })
@@ -76,7 +76,7 @@ describe('an old one may end first', () => {
     ['but not when it is out of reach, nor counts then', 2, [up(0, old), up(1, { ...old, isHere: false }), waiting(5)], [[0], 'not']],
   ])('%s', (_, count, members, want) => {
     const found = endableFor(waiting(5).load, modelOf(count), members)
-    expect([found.olds.map(({ load }) => load.slot), found.when]).toEqual(want)
+    expect([found.olds.map(({ load }) => load.ordinal), found.when]).toEqual(want)
   })
 })
 
@@ -92,7 +92,7 @@ class Fleet {
     this.#model = modelOf(count)
     this.#rooms = rooms
     const free = rooms.flatMap((room, at) => Array.from({ length: room }, () => at))
-    this.members = free.slice(0, count).map((at, slot) => up(slot, { at, ...(isVersion ? { digest: 'z' } : old) }))
+    this.members = free.slice(0, count).map((at, ordinal) => up(ordinal, { at, ...(isVersion ? { digest: 'z' } : old) }))
   }
 
   decide(): void {
@@ -102,22 +102,22 @@ class Fleet {
       const after = event === undefined ? member.load : stepLoad(member.load, event, { now: 1, chance: 0 })
       return after === null || after === 'gone' ? [] : [{ load: after, ready: event === undefined ? member.ready : null }]
     })
-    this.members = [...left, ...add.map(({ slot, pin }) => waiting(slot, pin))]
+    this.members = [...left, ...add.map(({ ordinal, pin }) => waiting(ordinal, pin))]
   }
 
   /** The first that waits has a node, or room is made for it, or it fails. */
   place(): void {
     const next = this.members.find(({ load }) => load.state === 'waiting')
     if (next === undefined) return
-    const { slot, pin } = next.load
+    const { ordinal, pin } = next.load
     const isFree = (at: number): boolean =>
       this.members.filter(({ load }) => load.state === 'ready' && load.nodeId === nodeOf(at)).length < (this.#rooms[at] ?? 0)
     const at = this.#rooms.findIndex((_, index) => (pin === null || nodeOf(index) === pin) && isFree(index))
-    if (at !== -1) return this.#replace(next, up(slot, { at, pin, ...coming }))
+    if (at !== -1) return this.#replace(next, up(ordinal, { at, pin, ...coming }))
     const { olds, when } = endableFor(next.load, this.#model, this.members)
     const end = olds.find(({ load }) => pin === null || load.nodeId === pin)
     if (end === undefined || when !== 'now') return this.#replace(next, failedAs(next.load))
-    this.members = this.members.filter(({ load }) => load.slot !== end.load.slot)
+    this.members = this.members.filter(({ load }) => load.ordinal !== end.load.ordinal)
   }
 
   pass(): void {
@@ -144,7 +144,7 @@ class Fleet {
   retry(): void {
     this.#first(
       ({ load }) => load.state === 'failed',
-      ({ load }) => [waiting(load.slot, load.pin)],
+      ({ load }) => [waiting(load.ordinal, load.pin)],
     )
   }
 

@@ -36,7 +36,7 @@ describe('a cold model', () => {
     const { load: row } = await world.untilState('tiny', 'ready')
     expect(row).toMatchObject({ replicaId: load.replica_id, nodeId: worker.id, attempts: 0 })
     expect(await loads.cold.status(tiny)).toEqual({ kind: 'ready' })
-    expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([{ id: load.replica_id, state: 'ready', isHere: true, slot: 0 }])
+    expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([{ id: load.replica_id, state: 'ready', isHere: true, ordinal: 0 }])
     expect(worker.loads).toHaveLength(1)
   })
 
@@ -105,7 +105,7 @@ it('S4.10 without a model there is no load info, and nobody tries; with one no e
 describe('S4.12 what a model was loaded with is kept', () => {
   const ways: [string, (found: { worker: ModelWorker; replica: ReplicaId }) => Promise<unknown>][] = [
     ['when its process exits', async ({ worker, replica }) => worker.exit(replica, { exit_code: 1 })],
-    ['when it is stopped by hand', () => world.setModel('tiny', { isHeld: true })],
+    ['when it is stopped by hand', () => world.setModel('tiny', { isUnloaded: true })],
     ['when its node is silent', ({ worker }) => world.setPulse(worker.id, 'silent')],
     ['when its node is removed', ({ worker }) => world.store.nodes.remove(worker.id)],
     [
@@ -152,7 +152,7 @@ describe('what is wanted', () => {
     const [one, two] = await Promise.all(workers.map((worker) => worker.untilLoads(1)))
     expect([one?.slot, two?.slot]).toEqual([0, 0])
     for (const worker of workers) worker.ready()
-    await Promise.all([world.untilState('tiny', 'ready'), world.untilState('tiny', 'ready', { slot: 1 })])
+    await Promise.all([world.untilState('tiny', 'ready'), world.untilState('tiny', 'ready', { ordinal: 1 })])
     expect(workers.flatMap(({ loads }) => loads)).toHaveLength(2)
   })
 
@@ -161,7 +161,7 @@ describe('what is wanted', () => {
     const kept = await up('kept')
     const { worker, replica } = await up('tiny')
     const other = kept.worker.loads.length + worker.loads.length
-    await world.setModel('tiny', { isHeld: true })
+    await world.setModel('tiny', { isUnloaded: true })
     await untilReplica(replica, 'exited')
     expect([...worker.unloads, ...kept.worker.unloads]).toEqual([replica])
     expect(await world.rowOf('tiny')).toBeNull()
@@ -421,11 +421,11 @@ describe('a node', () => {
     await world.setPulse(worker.id, 'silent')
     await world.untilState('tiny', 'failed')
     expect(await loads.cold.status('tiny')).toMatchObject({ kind: 'no_capacity' })
-    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isHere: false, slot: null })
+    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isHere: false, ordinal: null })
     await world.setPulse(worker.id, 'present')
     const { load } = await world.untilState('tiny', 'ready')
     expect(load).toMatchObject({ replicaId: replica })
-    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isHere: true, slot: 0 })
+    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isHere: true, ordinal: 0 })
     expect(worker.loads).toHaveLength(1)
   })
 
@@ -438,12 +438,12 @@ describe('a node', () => {
     // Whoever looks after replicas that nobody holds is busy with a worker that does not answer: the load is looked at first.
     const other = await up('other', { scheduling: { min_replicas: 1, node_selector: { 'node.name': 'worker of other' } } })
     other.worker.isDeaf = true
-    await world.setModel('other', { isHeld: true })
+    await world.setModel('other', { isUnloaded: true })
     await waitFor(() => other.worker.unloads.length > 0, { what: 'it to be told' })
     await world.setPulse(worker.id, 'present')
     const { load } = await world.untilState('tiny', 'ready', { timeoutMs: 3_000 })
-    expect(load).toMatchObject({ replicaId: replica, attempts: 0, slot: 0 })
-    expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([{ id: replica, state: 'ready', isHere: true, slot: 0 }])
+    expect(load).toMatchObject({ replicaId: replica, attempts: 0, ordinal: 0 })
+    expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([{ id: replica, state: 'ready', isHere: true, ordinal: 0 }])
     expect(worker.loads).toHaveLength(1)
     expect(worker.unloads).toEqual([])
     expect(taken.filter(({ from, event }) => from.load.model === 'tiny' && event.type === 'placed')).toHaveLength(1)
@@ -474,7 +474,7 @@ describe('a node', () => {
 
   it('that comes back keeps its replica when the slot opened at that very moment', async () => {
     const { worker, replica } = await released()
-    expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', slot: null })).toBe(false)
+    expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', ordinal: null })).toBe(false)
     const { rows, now } = await world.store.loads.listOfModel('tiny')
     const [from] = rows
     if (from === undefined) throw new Error('there is a load')
@@ -485,7 +485,7 @@ describe('a node', () => {
       do: 'start',
       model: 'tiny',
       revision: 'rev-1',
-      slot: 0,
+      ordinal: 0,
       backend: 'llama',
       config: {},
       needsCheck: false,
@@ -496,13 +496,13 @@ describe('a node', () => {
     // The one that lives there is not among those that were known: it is decided again.
     expect(await world.store.loads.apply({ from, to, replicas: [{ ...start, seen: [] }] })).toBe('crowded')
     expect(await world.store.loads.apply({ from, to, replicas: [{ ...start, seen: [replica] }] })).toBe('written')
-    expect(await replicaOf(nextId)).toMatchObject({ place: 1 })
+    expect(await replicaOf(nextId)).toMatchObject({ slot: 1 })
     // What starts on the same node may be refused there because of it.
-    expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', slot: null })).toBe(false)
+    expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', ordinal: null })).toBe(false)
     await sql`update loads set state = 'ready', next_at = null`.execute(world.db)
-    expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', slot: null })).toBe(true)
+    expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', ordinal: null })).toBe(true)
     // What drains is not taken back, whoever decided so before.
-    const retake = { id: replica, do: 'retake', slot: 0 } as const
+    const retake = { id: replica, do: 'retake', ordinal: 0 } as const
     const found = (await world.rowOf('tiny')) ?? from
     expect(await world.store.loads.apply({ from: found, to: found.load, replicas: [retake] })).toBe('moved')
   })

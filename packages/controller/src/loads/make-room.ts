@@ -48,8 +48,8 @@ export async function findOld({ load, model, placement }: Short, { loads, place 
   const [any] = load.pin === null ? [] : near
   const found = enough ?? any
   if (found === undefined) return { old: null, set }
-  const { slot, nodeId } = found.load
-  return { old: { slot, nodeId, ends: enough === undefined ? 'not' : when }, set }
+  const { ordinal, nodeId } = found.load
+  return { old: { ordinal, nodeId, ends: enough === undefined ? 'not' : when }, set }
 }
 
 type Olds = Endable['olds']
@@ -75,9 +75,9 @@ async function findEnough(olds: Olds, wanted: Wanted, place: Place): Promise<Old
 }
 
 /** False: it, or another one that it was decided with, is not as it was. */
-export async function endFirst({ slot }: Old, { now, rows }: Read<ListedLoad>, { advance }: { advance: Advance }): Promise<boolean> {
+export async function endFirst({ ordinal }: Old, { now, rows }: Read<ListedLoad>, { advance }: { advance: Advance }): Promise<boolean> {
   const among = rows.filter(({ load }) => load.purpose === 'serve')
-  const old = among.filter(({ load }) => load.slot === slot)
+  const old = among.filter(({ load }) => load.ordinal === ordinal)
   const ended = await advance({ read: async () => ({ now, rows: old }), eventOf: () => ({ type: 'unwanted' }), among })
   return ended !== null
 }

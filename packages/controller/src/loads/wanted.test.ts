@@ -8,7 +8,7 @@ import { decideSet, isWanted, staleOf, type Member } from './wanted.ts'
 const name = ModelName.parse('tiny')
 const [n1, n2, n3] = ['n-1', 'n-2', 'n-3'].map((id) => NodeId.parse(id)) as [NodeId, NodeId, NodeId]
 const model = (over: Partial<WantedModel> & { scheduling?: object } = {}): WantedModel => ({
-  ...{ name, revision: 'rev-1', backend: BackendName.parse('llama'), askedReplicas: 0, isHeld: false, matching: 0 },
+  ...{ name, revision: 'rev-1', backend: BackendName.parse('llama'), requestedReplicas: 0, isUnloaded: false, matching: 0 },
   config: ModelConfig.parse({ name, backend: 'llama', scheduling: over.scheduling ?? {} }),
   ...over,
 })
@@ -19,17 +19,17 @@ const common = {
   ...{ model: name, purpose: 'serve' as const, revision: 'rev-1', epoch: 1, attempts: 0 },
   ...{ pin: null, needsCheck: false, note: '', lease: null },
 }
-const load = (slot: number, over: Partial<Load> = {}): Member => ({
-  load: { ...common, slot, state: 'waiting', nextAt: 0, ...over } as Load,
+const load = (ordinal: number, over: Partial<Load> = {}): Member => ({
+  load: { ...common, ordinal, state: 'waiting', nextAt: 0, ...over } as Load,
   ready: null,
 })
 const failed = { state: 'failed', failure: { code: 'integrity', retry: 'never', message: 'no' }, failedAt: 0, nodeId: null } as const
 type Up = Partial<ReadyFacts> & { at?: NodeId; revision?: string; pin?: NodeId }
 /** One that serves, and that every controller asks. */
-const up = (slot: number, { at = n1, revision = 'rev-1', pin, ...facts }: Up = {}): Member => ({
+const up = (ordinal: number, { at = n1, revision = 'rev-1', pin, ...facts }: Up = {}): Member => ({
   load: {
-    ...{ ...common, slot, revision, pin: pin ?? null, state: 'ready', nodeId: at, readyAt: 0 },
-    ...{ opId: OperationId.parse('ld-1'), replicaId: ReplicaId.parse(`r-${slot}`) },
+    ...{ ...common, ordinal, revision, pin: pin ?? null, state: 'ready', nodeId: at, readyAt: 0 },
+    ...{ opId: OperationId.parse('ld-1'), replicaId: ReplicaId.parse(`r-${ordinal}`) },
   },
   ready: { checked: 'passed', isHere: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a', ...facts },
 })
@@ -41,8 +41,8 @@ type Want = { add?: [number, NodeId | null, boolean][]; gone?: number[]; changed
 const outcomeOf = (wanted: WantedModel, members: readonly Member[]): Required<Want> => {
   const { add, events } = decideSet(wanted, members)
   const of = (type: string): number[] =>
-    events.flatMap(({ load: { slot }, event }) => (event.type === type ? [slot] : [])).toSorted((a, b) => a - b)
-  return { add: add.map(({ slot, pin, needsCheck }) => [slot, pin, needsCheck]), gone: of('unwanted'), changed: of('revision_changed') }
+    events.flatMap(({ load: { ordinal }, event }) => (event.type === type ? [ordinal] : [])).toSorted((a, b) => a - b)
+  return { add: add.map(({ ordinal, pin, needsCheck }) => [ordinal, pin, needsCheck]), gone: of('unwanted'), changed: of('revision_changed') }
 }
 const nothing: Required<Want> = { add: [], gone: [], changed: [] }
 
@@ -62,15 +62,15 @@ describe('how many there are', () => {
     ],
     ['what is missing', two, [load(0)], { add: [[1, null, false]] }],
     ['what is missing, whatever their numbers are', two, [load(7)], { add: [[0, null, false]] }],
-    ['one when a request came', model({ askedReplicas: 1 }), [], { add: [[0, null, false]] }],
+    ['one when a request came', model({ requestedReplicas: 1 }), [], { add: [[0, null, false]] }],
     ['not more than that: what has not come far goes first', one, [load(0), up(1)], { gone: [0] }],
     ['not more than that: what is asked by nobody yet goes before what serves', one, [up(0, { checked: 'due' }), up(1)], { gone: [0] }],
     ['not more than that: the last of equals goes', one, [up(0), up(1)], { gone: [1] }],
-    ['none while it is held', { ...two, isHeld: true }, [up(0), load(1)], { gone: [0, 1] }],
+    ['none while it is held', { ...two, isUnloaded: true }, [up(0), load(1)], { gone: [0, 1] }],
     ['none when nobody asks any more', model(), [up(0), up(1, edited)], { gone: [0, 1] }],
     ['what failed for good, to be seen', model(), [load(3, { ...failed, nextAt: null })], {}],
-    ['of what failed for good one is enough', model(), [3, 2].map((slot) => load(slot, { ...failed, nextAt: null })), { gone: [3] }],
-    ['what failed for good no longer once it is held', model({ isHeld: true }), [load(0, { ...failed, nextAt: null })], { gone: [0] }],
+    ['of what failed for good one is enough', model(), [3, 2].map((ordinal) => load(ordinal, { ...failed, nextAt: null })), { gone: [3] }],
+    ['what failed for good no longer once it is held', model({ isUnloaded: true }), [load(0, { ...failed, nextAt: null })], { gone: [0] }],
     ['what failed and heals only while it is asked for', model(), [load(0, { ...failed, nextAt: 5 })], { gone: [0] }],
     ['what is staged, whatever is asked', model(), [load(0, { purpose: 'stage' })], {}],
     ['one on every node that fits', model({ scheduling: { replicas: 'all' }, matching: 2 }), [up(0)], { add: [[1, null, false]] }],
@@ -174,14 +174,14 @@ describe('a node that is drained', () => {
 })
 
 it('a load is wanted as long as any is', () => {
-  expect([one, model(), { ...one, isHeld: true }].map((each) => isWanted(load(5).load, each))).toEqual([true, false, false])
+  expect([one, model(), { ...one, isUnloaded: true }].map((each) => isWanted(load(5).load, each))).toEqual([true, false, false])
   expect(isWanted(load(0, { purpose: 'stage' }).load, model())).toBe(true)
 })
 
 /** Loads as they may be found, in a fleet of four nodes of which some are drained and some have another version. */
 const found = fc.record({
   min: fc.nat(4),
-  isHeld: fc.boolean(),
+  isUnloaded: fc.boolean(),
   isEverywhere: fc.boolean(),
   members: fc.array(
     fc.record({
@@ -202,22 +202,22 @@ type Found = typeof found extends fc.Arbitrary<infer T> ? T : never
 const nodes = ['n-0', 'n-1', 'n-2', 'n-3'].map((id) => NodeId.parse(id))
 const nodeOf = (index: number): NodeId => nodes[index] ?? n1
 
-function worldOf({ min, isHeld, isEverywhere, members, drained, listed }: Found): { wanted: WantedModel; before: Member[] } {
+function worldOf({ min, isUnloaded, isEverywhere, members, drained, listed }: Found): { wanted: WantedModel; before: Member[] } {
   const scheduling = isEverywhere ? { replicas: 'all' } : { min_replicas: min, max_replicas: 0 }
-  const wanted = model({ scheduling, isHeld, matching: nodes.length - drained.length })
-  const before = members.map(({ node, state, isOld, isPinned, ...facts }, slot): Member => {
+  const wanted = model({ scheduling, isUnloaded, matching: nodes.length - drained.length })
+  const before = members.map(({ node, state, isOld, isPinned, ...facts }, ordinal): Member => {
     const revision = isOld ? 'rev-0' : 'rev-1'
     const pin = isPinned ? nodeOf(node) : null
     if (state !== 'ready')
-      return load(slot, { ...(state === 'failed' ? { ...failed, nextAt: 5 } : { state: state as 'waiting' }), revision, pin })
+      return load(ordinal, { ...(state === 'failed' ? { ...failed, nextAt: 5 } : { state: state as 'waiting' }), revision, pin })
     const ready = { ...facts, isHere: true, isNodeDraining: drained.includes(node), listed: listed[node] ?? null }
-    return { ...up(slot, { at: nodeOf(node), revision }), load: { ...up(slot, { at: nodeOf(node), revision }).load, pin }, ready }
+    return { ...up(ordinal, { at: nodeOf(node), revision }), load: { ...up(ordinal, { at: nodeOf(node), revision }).load, pin }, ready }
   })
   return { wanted, before }
 }
 const servingOf = (members: readonly Member[]): number =>
   members.filter(({ load: { state }, ready }) => state === 'ready' && ready?.checked === 'passed').length
-const desired = ({ min, isHeld, isEverywhere, drained }: Found): number => (isHeld ? 0 : isEverywhere ? nodes.length - drained.length : min)
+const desired = ({ min, isUnloaded, isEverywhere, drained }: Found): number => (isUnloaded ? 0 : isEverywhere ? nodes.length - drained.length : min)
 
 /** What is decided, done. */
 function act(wanted: WantedModel, members: readonly Member[]): Member[] {
@@ -229,7 +229,7 @@ function act(wanted: WantedModel, members: readonly Member[]): Member[] {
     const after = stepLoad(member.load, event, { now: 1, chance: 0 })
     return after === null || after === 'gone' ? [] : [{ load: after, ready: null }]
   })
-  return [...left, ...add.map(({ slot, pin, needsCheck }) => load(slot, { pin, needsCheck }))]
+  return [...left, ...add.map(({ ordinal, pin, needsCheck }) => load(ordinal, { pin, needsCheck }))]
 }
 
 /** Whatever was on its way comes up, where it may; whoever was to be asked is asked by all. */
@@ -243,9 +243,9 @@ function comeUp(members: readonly Member[], { drained, listed, isEverywhere }: F
     const free = isEverywhere ? homeOf((id) => !taken.has(id)) : -1
     const at = pinned !== -1 ? pinned : free === -1 ? homeOf(() => true) : free
     taken.add(nodeOf(at))
-    const { revision, slot, pin } = member.load
+    const { revision, ordinal, pin } = member.load
     return {
-      ...up(slot, { at: nodeOf(at), revision, digest: listed[at] ?? null, listed: listed[at] ?? null, ...(pin === null ? {} : { pin }) }),
+      ...up(ordinal, { at: nodeOf(at), revision, digest: listed[at] ?? null, listed: listed[at] ?? null, ...(pin === null ? {} : { pin }) }),
     }
   })
 }
@@ -301,10 +301,10 @@ describe('whatever is found', () => {
   it('what is new of one on every node comes up where an old one is', () => {
     fc.assert(
       fc.property(found, (facts) => {
-        const everywhere = { ...facts, isEverywhere: true, isHeld: false, members: [] }
+        const everywhere = { ...facts, isEverywhere: true, isUnloaded: false, members: [] }
         const { wanted } = worldOf(everywhere)
         const free = nodes.filter((_, index) => !facts.drained.includes(index))
-        const olds = free.map((at, slot) => up(slot, { ...edited, at }))
+        const olds = free.map((at, ordinal) => up(ordinal, { ...edited, at }))
         const next = decideSet(wanted, olds).add
         expect(next.every(({ pin }) => pin !== null)).toBe(true)
       }),

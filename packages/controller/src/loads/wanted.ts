@@ -11,7 +11,7 @@ export type Member<L extends Load = Load> = Readonly<{ load: L; ready: ReadyFact
 /** `version`: its node has another version of its backend in use by now. `double`: another one is there, and one each is wanted. */
 export type Stale = 'draining' | 'revision' | 'version' | 'double'
 
-export type AddedLoad = Readonly<{ model: ModelName; slot: number; pin: NodeId | null; needsCheck: boolean }>
+export type AddedLoad = Readonly<{ model: ModelName; ordinal: number; pin: NodeId | null; needsCheck: boolean }>
 export interface SetDecision {
   readonly add: readonly AddedLoad[]
   readonly events: readonly Readonly<{ load: Load; event: Extract<LoadEvent, { type: 'unwanted' | 'revision_changed' }> }>[]
@@ -27,8 +27,8 @@ export function isWanted(load: Load, model: WantedModel): boolean {
 }
 
 /** What failed for good stays to be seen, and to be asked for again by those who mended it. */
-const isToBeSeen = (load: Load, { revision, isHeld }: WantedModel): boolean =>
-  load.state === 'failed' && load.nextAt === null && load.revision === revision && !isHeld
+const isToBeSeen = (load: Load, { revision, isUnloaded }: WantedModel): boolean =>
+  load.state === 'failed' && load.nextAt === null && load.revision === revision && !isUnloaded
 
 /** Why another one is to take its place; null: it is as it should be, or serves nobody yet. */
 export function staleOf({ load, ready }: Member, revision: string): Stale | null {
@@ -43,7 +43,7 @@ export function decideSet(model: WantedModel, members: readonly Member[]): SetDe
   const wanted = desiredOf(model)
   const serve = members.filter(({ load }) => load.purpose === 'serve')
   if (wanted === 0) {
-    const seen = bySlot(serve).find(({ load }) => isToBeSeen(load, model))
+    const seen = byOrdinal(serve).find(({ load }) => isToBeSeen(load, model))
     return { add: [], events: serve.filter((member) => member !== seen).map(unwanted), isUnderWay: false }
   }
   const judged = withDoubles(
@@ -53,7 +53,7 @@ export function decideSet(model: WantedModel, members: readonly Member[]): SetDe
   const fresh = judged.filter(({ stale }) => stale === null).toSorted(byUse)
   const kept = fresh.slice(0, wanted)
   const old = judgeOld(judged, kept, wanted)
-  const add = added(model, { kept, staying: old.staying, wanted, taken: new Set(serve.map(({ load }) => load.slot)) })
+  const add = added(model, { kept, staying: old.staying, wanted, taken: new Set(serve.map(({ load }) => load.ordinal)) })
   const changed = kept.filter(({ load }) => load.revision !== model.revision)
   return {
     add,
@@ -85,7 +85,7 @@ export function endableFor(load: Load, model: WantedModel, members: readonly Mem
     member.load.state === 'ready' && member.stale !== 'draining' ? [{ ...member, load: member.load }] : [],
   )
   if (kept.filter(isAdmitted).length + old.length >= wanted) return { olds, when: 'now' }
-  const others = kept.filter((member) => member.load.slot !== load.slot && !isAdmitted(member))
+  const others = kept.filter((member) => member.load.ordinal !== load.ordinal && !isAdmitted(member))
   // Those that never had a place are not missing: as many serve as there is room for.
   const areAllThere = judged.every((member) => member.stale === null || isServing(member))
   const neverFit = others.every((member) => isWithoutPlace(member.load) && hadNoRoomMade(member.load))
@@ -113,13 +113,13 @@ function withDoubles({ config }: WantedModel, judged: readonly Judged[]): readon
 }
 
 const unwanted = ({ load }: Member) => ({ load, event: { type: 'unwanted' } as const })
-const bySlot = <M extends Member>(members: readonly M[]): M[] => members.toSorted((a, b) => a.load.slot - b.load.slot)
+const byOrdinal = <M extends Member>(members: readonly M[]): M[] => members.toSorted((a, b) => a.load.ordinal - b.load.ordinal)
 const isServing = ({ load, ready }: Member): boolean =>
   load.state === 'ready' && ready !== null && ready.checked === 'passed' && ready.isHere
 const isAdmitted = (member: Member): boolean => isServing(member) && member.ready?.isAdmitted === true
 
 /** Those that are of most use first: when there are too many, the others go. */
-const byUse = (a: Judged, b: Judged): number => useOf(b) - useOf(a) || a.load.slot - b.load.slot
+const byUse = (a: Judged, b: Judged): number => useOf(b) - useOf(a) || a.load.ordinal - b.load.ordinal
 
 const uses: readonly Load['state'][] = ['failed', 'waiting', 'installing', 'starting', 'ready']
 const useOf = (member: Judged): number => uses.indexOf(member.load.state) + Number(isServing(member)) + Number(isAdmitted(member))
@@ -132,7 +132,7 @@ function judgeOld(judged: readonly Judged[], kept: readonly Judged[], wanted: nu
   const stale = judged.filter((member) => member.stale !== null)
   const admitted = kept.filter(isAdmitted)
   const replaced = new Set(admitted.map(({ load }) => load.pin))
-  const order = stale.filter(isServing).toSorted((a, b) => rankOf(a, replaced) - rankOf(b, replaced) || b.load.slot - a.load.slot)
+  const order = stale.filter(isServing).toSorted((a, b) => rankOf(a, replaced) - rankOf(b, replaced) || b.load.ordinal - a.load.ordinal)
   const surplus = Math.max(0, admitted.length + order.length - wanted)
   return {
     leaving: [...stale.filter(({ ready }) => ready?.checked !== 'passed'), ...order.slice(0, surplus)],
@@ -157,8 +157,8 @@ interface Lack {
 function added(model: WantedModel, { kept, staying, wanted, taken }: Lack): AddedLoad[] {
   const count = Math.max(0, Math.min(wanted, wanted + 1 - staying.length) - kept.length)
   const pins = pinsFor(model, staying, kept)
-  const slots = unusedSlots(taken, count)
-  return slots.map((slot, index) => ({ model: model.name, slot, pin: pins[index] ?? null, needsCheck: staying.length > 0 }))
+  const ordinals = unusedOrdinals(taken, count)
+  return ordinals.map((ordinal, index) => ({ model: model.name, ordinal, pin: pins[index] ?? null, needsCheck: staying.length > 0 }))
 }
 
 /** Where those have to be that come next: where the new version is, or where none other of the model may run beside. */
@@ -178,8 +178,8 @@ function pinsFor({ config }: WantedModel, staying: readonly Judged[], kept: read
   })
 }
 
-function unusedSlots(taken: ReadonlySet<number>, count: number): number[] {
+function unusedOrdinals(taken: ReadonlySet<number>, count: number): number[] {
   const free: number[] = []
-  for (let slot = 0; free.length < count; slot += 1) if (!taken.has(slot)) free.push(slot)
+  for (let ordinal = 0; free.length < count; ordinal += 1) if (!taken.has(ordinal)) free.push(ordinal)
   return free
 }

@@ -9,7 +9,7 @@ const opId = OperationId.parse('w-1')
 const failure = { code: 'disk_full', retry: 'backoff', message: 'no room' } as const
 
 const load = (fields: Partial<LoadBrief> = {}): LoadBrief => ({
-  ...{ purpose: 'serve', slot: 0, state: 'waiting', phase: null, nodeId: null, nodeName: null, opId: null, fileName: '' },
+  ...{ purpose: 'serve', ordinal: 0, state: 'waiting', phase: null, nodeId: null, nodeName: null, opId: null, fileName: '' },
   ...{ currentBytes: 0, totalBytes: 0, attempts: 0, failure: null, failedAt: null, nextAt: null },
   ...fields,
 })
@@ -18,7 +18,7 @@ const on = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief =>
 const ready = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief => on(nodeId, { state: 'ready', ...fields })
 const job = (fields: Partial<Job> = {}): Job => ({
   ...{ id: OperationId.parse('op-1'), kind: 'model.load', cancelRequested: false, replicas: 1 },
-  model: { isHeld: false, askedReplicas: fields.replicas ?? 1, scheduling: { max_replicas: 0 } },
+  model: { isUnloaded: false, requestedReplicas: fields.replicas ?? 1, scheduling: { max_replicas: 0 } },
   ...{ loads: [], nodes: [], leftOn: [] },
   ...fields,
 })
@@ -63,12 +63,12 @@ describe('a load', () => {
     ],
     [
       'is not done while another slot is not',
-      { replicas: 2, loads: [ready(a), on(b, { slot: 1, phase: 'starting' })] },
+      { replicas: 2, loads: [ready(a), on(b, { ordinal: 1, phase: 'starting' })] },
       { settle: [{ nodeId: a, settled: { status: 'success' } }] },
     ],
     [
       'shows one row for a node with two slots: what has furthest to go',
-      { replicas: 2, loads: [ready(a), on(a, { slot: 1, phase: 'starting' })] },
+      { replicas: 2, loads: [ready(a), on(a, { ordinal: 1, phase: 'starting' })] },
       {
         show: [{ nodeId: a, shown: { status: 'downloading', phase: 'starting', fileName: '', current: 0, total: 0, attempts: 0 } }],
         settle: [],
@@ -81,17 +81,17 @@ describe('a load', () => {
     ],
     [
       'is nothing about slots that others asked for',
-      { loads: [ready(a), on(b, { slot: 1 })] },
+      { loads: [ready(a), on(b, { ordinal: 1 })] },
       { end: { outcome: 'succeeded', message: 'a replica is ready' } },
     ],
     [
       'is called off by an unload',
-      { model: { isHeld: true, askedReplicas: 0, scheduling: {} } },
+      { model: { isUnloaded: true, requestedReplicas: 0, scheduling: {} } },
       { end: { outcome: 'cancelled', message: 'the model was unloaded' } },
     ],
     [
       'is called off when less is wanted',
-      { replicas: 2, model: { isHeld: false, askedReplicas: 0, scheduling: { min_replicas: 1 } } },
+      { replicas: 2, model: { isUnloaded: false, requestedReplicas: 0, scheduling: { min_replicas: 1 } } },
       { end: { outcome: 'cancelled', message: 'fewer replicas are wanted by now' } },
     ],
     ['is called off by the deletion', { model: null }, { end: { outcome: 'cancelled', message: 'the model was deleted' } }],

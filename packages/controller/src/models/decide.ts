@@ -43,7 +43,7 @@ function decideUnload({ nodes, leftOn }: Job): Verdict {
 const openOf = (nodes: Job['nodes']): NodeId[] => nodes.filter(({ status }) => status === 'open').map(({ id }) => id)
 
 function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
-  if (model.isHeld) return ended('cancelled', 'the model was unloaded')
+  if (model.isUnloaded) return ended('cancelled', 'the model was unloaded')
   if (desiredReplicas(model, job.replicas) < job.replicas) return ended('cancelled', 'fewer replicas are wanted by now')
   const own = job.loads.filter(({ purpose }) => purpose === 'serve')
   const ready = own.filter(({ state }) => state === 'ready')

@@ -4,20 +4,20 @@ import { desiredReplicas, type Demand } from './desired.ts'
 
 it.each<[string, Scheduling, Partial<Demand>, number]>([
   ['none when nobody asks', {}, {}, 0],
-  ['one when somebody asks', {}, { askedReplicas: 1 }, 1],
-  ['one at most unless told', {}, { askedReplicas: 5 }, 1],
+  ['one when somebody asks', {}, { requestedReplicas: 1 }, 1],
+  ['one at most unless told', {}, { requestedReplicas: 5 }, 1],
   ['its minimum when nobody asks', { min_replicas: 2 }, {}, 2],
-  ['its minimum when less is asked', { min_replicas: 2 }, { askedReplicas: 1 }, 2],
-  ['what is asked between minimum and maximum', { min_replicas: 1, max_replicas: 4 }, { askedReplicas: 3 }, 3],
-  ['its maximum when more is asked', { min_replicas: 1, max_replicas: 4 }, { askedReplicas: 9 }, 4],
-  ['all that is asked where there is no limit', { max_replicas: 0 }, { askedReplicas: 9 }, 9],
-  ['one for every node that fits', { replicas: 'all' }, { askedReplicas: 1 }, 7],
-  ['none while it is held, whatever its minimum', { min_replicas: 2 }, { askedReplicas: 2, isHeld: true }, 0],
-  ['none while it is held, whatever fits', { replicas: 'all' }, { isHeld: true }, 0],
+  ['its minimum when less is asked', { min_replicas: 2 }, { requestedReplicas: 1 }, 2],
+  ['what is asked between minimum and maximum', { min_replicas: 1, max_replicas: 4 }, { requestedReplicas: 3 }, 3],
+  ['its maximum when more is asked', { min_replicas: 1, max_replicas: 4 }, { requestedReplicas: 9 }, 4],
+  ['all that is asked where there is no limit', { max_replicas: 0 }, { requestedReplicas: 9 }, 9],
+  ['one for every node that fits', { replicas: 'all' }, { requestedReplicas: 1 }, 7],
+  ['none while it is held, whatever its minimum', { min_replicas: 2 }, { requestedReplicas: 2, isUnloaded: true }, 0],
+  ['none while it is held, whatever fits', { replicas: 'all' }, { isUnloaded: true }, 0],
 ])('%s', (_, scheduling, demand, want) => {
-  expect(desiredReplicas({ scheduling, askedReplicas: 0, isHeld: false, ...demand }, 7)).toBe(want)
+  expect(desiredReplicas({ scheduling, requestedReplicas: 0, isUnloaded: false, ...demand }, 7)).toBe(want)
 })
 
 it('one where no node fits: it says so, and what serves on a drained node serves on', () => {
-  expect(desiredReplicas({ scheduling: { replicas: 'all' }, askedReplicas: 0, isHeld: false }, 0)).toBe(1)
+  expect(desiredReplicas({ scheduling: { replicas: 'all' }, requestedReplicas: 0, isUnloaded: false }, 0)).toBe(1)
 })

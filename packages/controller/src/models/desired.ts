@@ -4,18 +4,18 @@ import type { Scheduling } from '@muster/protocol'
 export interface Demand {
   readonly scheduling: Scheduling
   /** What requests and `load` ask for. */
-  readonly askedReplicas: number
+  readonly requestedReplicas: number
   /** Unloaded by hand. */
-  readonly isHeld: boolean
+  readonly isUnloaded: boolean
 }
 
 /** `matching`: nodes that it may run on, for `replicas: all`. */
-export function desiredReplicas({ scheduling, askedReplicas, isHeld }: Demand, matching: number): number {
-  if (isHeld) return 0
+export function desiredReplicas({ scheduling, requestedReplicas, isUnloaded }: Demand, matching: number): number {
+  if (isUnloaded) return 0
   // Without a node one is wanted all the same: it says why there is none, and one that serves on a drained node serves on.
   if (scheduling.replicas === 'all') return Math.max(1, matching)
   const { min, max } = limitsOf(scheduling)
-  return Math.min(max, Math.max(min, askedReplicas))
+  return Math.min(max, Math.max(min, requestedReplicas))
 }
 
 /** With the defaults filled in: at most one, unless its minimum says more. */

@@ -7,7 +7,7 @@ import { loadingOf, stateOf, viewModel } from './view.ts'
 const load = (fields: Partial<LoadBrief> = {}): LoadBrief => ({
   ...{
     purpose: 'serve',
-    slot: 0,
+    ordinal: 0,
     state: 'waiting',
     phase: null,
     nodeId: null,
@@ -31,8 +31,8 @@ const model = (fields: Partial<ModelRecord> = {}): ModelRecord => {
     config,
     revision: 'r',
     backend: 'llama',
-    askedReplicas: 0,
-    isHeld: false,
+    requestedReplicas: 0,
+    isUnloaded: false,
     usedAt: null,
     ready: 0,
     loads: [],
@@ -53,7 +53,7 @@ describe('a model is', () => {
     ['staging', 'while they are looked for', [starting('resolving')], 0],
     ['loading', 'while its process starts', [starting('starting')], 0],
     ['failed', 'when that failed', [failed], 0],
-    ['pending', 'when another slot is still to be tried', [failed, load({ slot: 1 })], 0],
+    ['pending', 'when another slot is still to be tried', [failed, load({ ordinal: 1 })], 0],
     ['loading', 'as far as the furthest', [load(), starting('starting'), starting('downloading')], 0],
     ['staging', 'while files are staged and nothing is started', [{ ...starting('downloading'), purpose: 'stage' }], 0],
     ['unloaded', 'when files were staged', [load({ purpose: 'stage', state: 'ready' })], 0],
@@ -72,7 +72,7 @@ it('shows why it failed, and when it is tried again', () => {
 })
 
 it('is ready with a failure when another one could not come up beside what serves', () => {
-  const shown = viewModel(model({ ready: 1, loads: [load({ state: 'ready' }), { ...failed, slot: 1 }] }), 0)
+  const shown = viewModel(model({ ready: 1, loads: [load({ state: 'ready' }), { ...failed, ordinal: 1 }] }), 0)
   expect(shown).toMatchObject({ state: 'ready', replicas_ready: 1, failure: { code: 'integrity', message: 'another sha256' } })
 })
 

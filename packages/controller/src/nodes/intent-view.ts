@@ -3,9 +3,9 @@ import { isOpen, viewOpenIntent, presenceOf, type IntentView } from '@muster/pro
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 
-export function viewIntent({ intent, bytes, wishedAt }: IntentRecord, node: NodeRecord): IntentView {
+export function viewIntent({ intent, bytes, requestedAt }: IntentRecord, node: NodeRecord): IntentView {
   const { backend, kind, state, generation, opId, attempts, lastFailure } = intent
-  const about = { backend, kind, state, generation, operation_id: opId, attempts, failure: lastFailure, wished_at: wishedAt }
+  const about = { backend, kind, state, generation, operation_id: opId, attempts, failure: lastFailure, requested_at: requestedAt }
   if (!isOpen(intent)) {
     const message = intent.state === 'failed' || intent.state === 'dead' ? (lastFailure?.message ?? '') : intent.note
     return { ...about, next_retry_at: null, finished_at: new Date(intent.finishedAt).toISOString(), message }

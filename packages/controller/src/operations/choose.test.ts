@@ -13,7 +13,7 @@ const fleet = [
 ]
 const ids = (...names: string[]): NodeId[] => names.map((name) => NodeId.parse(name))
 
-describe('a wish is about', () => {
+describe('a submission is about', () => {
   it.each<[string, Wanted, string[]]>([
     ['S0.1 S0.3 S0.4 all that can have backends, however they are', {}, ['healthy', 'offline', 'draining', 'mute']],
     ['those that a selector names', { selector: { zone: 'b' } }, ['offline', 'draining']],
@@ -34,7 +34,7 @@ describe('a wish is about', () => {
     expect(chooseNodes(fleet, { nodes: ids('healthy', name) }).kind).toBe(want)
   })
 
-  it('S0.19 where it is a deletion: those that have it, wish for it, or are not here to be asked', () => {
+  it('S0.19 where it is a deletion: those that have it, submission for it, or are not here to be asked', () => {
     const also = nodeRecord('wishing')
     const found = mayHave([...fleet.slice(0, 4), also, nodeRecord('without')], BackendName.parse('llama'), new Set(['wishing']))
     expect(found.map(({ id }) => id)).toEqual(['healthy', 'offline', 'draining', 'mute', 'wishing'])

@@ -45,6 +45,6 @@ export const hasBackend = (node: NodeRecord, backend: BackendName): boolean => n
  * A deletion is for every node that has it, has a wish for it, or is not here to be asked: one that returns later must
  * not bring it back.
  */
-export function mayHave(nodes: readonly NodeRecord[], backend: BackendName, wishedOn: ReadonlySet<string>): NodeRecord[] {
-  return nodes.filter((node) => hasBackend(node, backend) || wishedOn.has(node.id) || statusOf(node).status !== 'healthy')
+export function mayHave(nodes: readonly NodeRecord[], backend: BackendName, intentNodes: ReadonlySet<string>): NodeRecord[] {
+  return nodes.filter((node) => hasBackend(node, backend) || intentNodes.has(node.id) || statusOf(node).status !== 'healthy')
 }

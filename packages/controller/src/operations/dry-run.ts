@@ -3,7 +3,7 @@ import type { OperationView } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { OperationNodeRecord } from '../store/operations.ts'
-import { type Wish, wishKindOf, type WishedNode } from '../store/wishes.ts'
+import { type Submission, intentKindOf, type SubmittedNode } from '../store/submissions.ts'
 import { statusOf } from '../nodes/view.ts'
 import { ringsOf } from '../store/rings.ts'
 import { viewOperation } from './view.ts'
@@ -15,20 +15,20 @@ export interface PreviewFacts {
   readonly now: string
 }
 
-export function previewOf(wish: Wish, { nodes, using, now }: PreviewFacts): OperationView {
-  const rings = ringsIn(wish, { nodes, using })
-  const rows = wish.nodes
+export function previewOf(submission: Submission, { nodes, using, now }: PreviewFacts): OperationView {
+  const rings = ringsIn(submission, { nodes, using })
+  const rows = submission.nodes
     .map((node) => {
       const known = nodes.find((each) => each.id === node.nodeId)
-      return rowOf(wish, node, { known, now, ring: rings.get(node.nodeId) ?? null })
+      return rowOf(submission, node, { known, now, ring: rings.get(node.nodeId) ?? null })
     })
     .toSorted((a, b) => (a.nodeName === b.nodeName ? compare(a.nodeId, b.nodeId) : compare(a.nodeName, b.nodeName)))
   const view = viewOperation({
-    id: wish.id,
-    kind: wish.kind,
-    backend: wish.backend,
+    id: submission.id,
+    kind: submission.kind,
+    backend: submission.backend,
     model: null,
-    requestedBy: wish.requestedBy,
+    requestedBy: submission.requestedBy,
     createdAt: now,
     finishedAt: null,
     progress: 0,
@@ -37,15 +37,15 @@ export function previewOf(wish: Wish, { nodes, using, now }: PreviewFacts): Oper
     nodes: rows,
   })
   // What would be said of a node in the end, where that is known before: as that it is up to date.
-  const notes = new Map(wish.nodes.map((node) => [node.nodeId as string, 'skip' in node ? '' : node.note]))
+  const notes = new Map(submission.nodes.map((node) => [node.nodeId as string, 'skip' in node ? '' : node.note]))
   const nodesOfView = view.nodes.map((node) => (node.message === '' ? { ...node, message: notes.get(node.node_id) ?? '' } : node))
   return { ...view, nodes: nodesOfView }
 }
 
-function ringsIn(wish: Wish, { nodes, using }: Pick<PreviewFacts, 'nodes' | 'using'>): Map<string, number> {
-  const { rollout, backend } = wish
+function ringsIn(submission: Submission, { nodes, using }: Pick<PreviewFacts, 'nodes' | 'using'>): Map<string, number> {
+  const { rollout, backend } = submission
   if (rollout === undefined) return new Map()
-  const planned = wish.nodes.flatMap((node) => {
+  const planned = submission.nodes.flatMap((node) => {
     const known = nodes.find((each) => each.id === node.nodeId)
     if (!('plan' in node) || known === undefined) return []
     const { nodeId, nodeName, plan } = node
@@ -59,7 +59,7 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
 type RowFacts = Readonly<{ known: NodeRecord | undefined; now: string; ring: number | null }>
 
-function rowOf(wish: Wish, node: WishedNode, { known, now, ring }: RowFacts): OperationNodeRecord {
+function rowOf(submission: Submission, node: SubmittedNode, { known, now, ring }: RowFacts): OperationNodeRecord {
   const about = { nodeId: node.nodeId, nodeName: node.nodeName, ring }
   if ('skip' in node || known === undefined) {
     const message = 'skip' in node ? node.skip : ''
@@ -79,11 +79,11 @@ function rowOf(wish: Wish, node: WishedNode, { known, now, ring }: RowFacts): Op
   const record: IntentRecord = {
     intent: {
       nodeId: node.nodeId,
-      backend: wish.backend,
-      kind: wishKindOf(wish.kind),
+      backend: submission.backend,
+      kind: intentKindOf(submission.kind),
       generation: 0,
       epoch: 0,
-      opId: wish.id,
+      opId: submission.id,
       attempts: 0,
       lastFailure: null,
       isOverdue: false,
@@ -96,9 +96,9 @@ function rowOf(wish: Wish, node: WishedNode, { known, now, ring }: RowFacts): Op
     bytes: { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: null },
     triedSince: 0,
     askedAt: null,
-    wishedAt: now,
-    isHeld: ring !== null && ring > 1,
-    revision: 0,
+    requestedAt: now,
+    awaitsRing: ring !== null && ring > 1,
+    rowVersion: 0,
   }
   const { approvedAt, draining, liveness, answering, lastSeenAt } = known
   return { ...about, status: 'open', record, node: { approved: approvedAt !== null, draining, liveness, answering, lastSeenAt } }

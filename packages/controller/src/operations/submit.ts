@@ -9,7 +9,7 @@ import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import type { RolloutSpec } from '../store/rings.ts'
-import type { Wish, WishedNode } from '../store/wishes.ts'
+import type { Submission, SubmittedNode } from '../store/submissions.ts'
 import { chooseNodes, hasBackend, mayHave, type Wanted } from './choose.ts'
 import { nothingToFetch, type Plan } from '../store/plan.ts'
 import { inUse, noEligibleNodes, notEligible, notInstalled, unknownNode } from './refusals.ts'
@@ -22,21 +22,21 @@ export interface SubmitDeps {
   readonly planUpgrade: PlanUpgrade
 }
 export type By = Readonly<{ requestedBy: string; signal: AbortSignal }>
-export type Wishes = ReturnType<typeof createWishes>
+export type Submissions = ReturnType<typeof createSubmissions>
 
-export function createWishes(deps: SubmitDeps) {
+export function createSubmissions(deps: SubmitDeps) {
   return {
-    install: (request: InstallRequest, by: By): Promise<Wish> => wishInstall(request, by, deps),
-    upgrade: (name: BackendName, request: UpgradeRequest, by: By): Promise<Wish> => wishUpgrade({ name, request }, by, deps),
-    remove: (name: BackendName, query: DeleteQuery, by: By): Promise<Wish> => wishRemove({ name, query }, by, deps),
+    install: (request: InstallRequest, by: By): Promise<Submission> => prepareInstall(request, by, deps),
+    upgrade: (name: BackendName, request: UpgradeRequest, by: By): Promise<Submission> => prepareUpgrade({ name, request }, by, deps),
+    remove: (name: BackendName, query: DeleteQuery, by: By): Promise<Submission> => prepareRemove({ name, query }, by, deps),
   }
 }
 
-async function wishInstall(
+async function prepareInstall(
   request: InstallRequest,
   { requestedBy, signal }: By,
   { nodes: store, intents, planInstall }: SubmitDeps,
-): Promise<Wish> {
+): Promise<Submission> {
   const chosen = choose(await store.list(), request)
   if (chosen.length === 0) throw noEligibleNodes(request.selector !== undefined)
   const asked = request.backend ?? request.name
@@ -44,15 +44,15 @@ async function wishInstall(
   const planned = await planInstall(request, chosen, signal)
   const backend = row ?? planned.backend
   const name = backend === planned.backend ? null : planned.backend
-  const nodes = planned.nodes.map((each) => wished(each, (plan) => ({ plan: { ...plan, name: plan.name ?? name }, note: '' })))
+  const nodes = planned.nodes.map((each) => requested(each, (plan) => ({ plan: { ...plan, name: plan.name ?? name }, note: '' })))
   return { ...begun('backend.install', backend, requestedBy), options: {}, nodes }
 }
 
-async function wishUpgrade(
+async function prepareUpgrade(
   { name, request }: { name: BackendName; request: UpgradeRequest },
   { requestedBy, signal }: By,
   { nodes: store, intents, planUpgrade }: SubmitDeps,
-): Promise<Wish> {
+): Promise<Submission> {
   const backend = await intents.rowName(name)
   const openInstalls = new Map<string, Plan>()
   for (const { intent, plan } of (await intents.findByBackend(backend)).rows)
@@ -65,7 +65,7 @@ async function wishUpgrade(
   const targets = concerned.map((node) => ({ node, openPlan: openInstalls.get(node.id) ?? null }))
   const planned = await planUpgrade({ backend, strategy: request.strategy }, targets, signal)
   const nodes = planned.map((each) =>
-    wished(each, (plan) => ({ plan, note: isCurrent(each.node, backend, plan) ? 'already up to date' : '' })),
+    requested(each, (plan) => ({ plan, note: isCurrent(each.node, backend, plan) ? 'already up to date' : '' })),
   )
   const options = { strategy: request.strategy, ...(request.rollout === undefined ? {} : { rollout: request.rollout }) }
   const rollout = request.strategy === 'rolling' ? { rollout: specOf(Rollout.parse(request.rollout ?? {})) } : {}
@@ -78,17 +78,17 @@ const specOf = ({ canary, max_parallel: maxParallel, min_healthy_time: time }: R
   minHealthyMs: parseDuration(time),
 })
 
-async function wishRemove(
+async function prepareRemove(
   { name, query }: { name: BackendName; query: DeleteQuery },
   { requestedBy }: By,
   { nodes: store, intents, replicas }: SubmitDeps,
-): Promise<Wish> {
+): Promise<Submission> {
   const backend = await intents.rowName(name)
   // In this order, as above.
   const open = (await intents.findByBackend(backend)).rows.map(({ intent }) => intent.nodeId)
-  const wishedOn = new Set([...open, ...(await intents.installedUnlisted(backend))])
+  const intentNodes = new Set([...open, ...(await intents.installedUnlisted(backend))])
   const chosen = choose(await store.list(), { nodes: query.node })
-  const targets = query.node === undefined ? mayHave(chosen, backend, wishedOn) : chosen
+  const targets = query.node === undefined ? mayHave(chosen, backend, intentNodes) : chosen
   if (targets.length === 0) throw notInstalled(name)
   const using = await replicas.listUsing(
     [backend, name],
@@ -106,14 +106,14 @@ function choose(all: readonly NodeRecord[], wanted: Wanted): readonly NodeRecord
   return choice.nodes
 }
 
-const begun = (kind: Wish['kind'], backend: BackendName, requestedBy: string) => ({
+const begun = (kind: Submission['kind'], backend: BackendName, requestedBy: string) => ({
   id: OperationId.parse(newId('op')),
   kind,
   backend,
   requestedBy,
 })
 
-function wished(planned: PlannedNode, of: (plan: Plan) => { plan: Plan; note: string }): WishedNode {
+function requested(planned: PlannedNode, of: (plan: Plan) => { plan: Plan; note: string }): SubmittedNode {
   const about = { nodeId: planned.node.id, nodeName: planned.node.name }
   return planned.outcome === 'planned' ? { ...about, ...of(planned.plan) } : { ...about, skip: planned.reason }
 }

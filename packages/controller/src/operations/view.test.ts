@@ -38,9 +38,9 @@ function open(
     bytes: { ...noBytes, ...bytes },
     triedSince: since,
     askedAt: null,
-    wishedAt: '',
-    isHeld: held,
-    revision: 1,
+    requestedAt: '',
+    awaitsRing: held,
+    rowVersion: 1,
   }
   return { nodeId: name, nodeName: name, ring, status: 'open', record, node: { ...healthy, ...node } }
 }

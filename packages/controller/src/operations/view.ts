@@ -103,8 +103,8 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
 }
 
 /** Where a rollout is with it; empty without one. */
-function stageOf({ ring, record: { plan, isHeld } }: Extract<OperationNodeRecord, { status: 'open' }>): string {
-  if (isHeld) return `waiting for ring ${ring ?? 1}`
+function stageOf({ ring, record: { plan, awaitsRing } }: Extract<OperationNodeRecord, { status: 'open' }>): string {
+  if (awaitsRing) return `waiting for ring ${ring ?? 1}`
   return plan.rollback === undefined ? '' : `returning to ${plan.version || (plan.digest ?? 'the version before')}`
 }
 

@@ -52,14 +52,14 @@ async function addReplica(
 ): Promise<void> {
   await world.addModel(model, { files: [fileOf(model)], ...more })
   const since = sql`now() - make_interval(secs => ${idleMs / 1000})`
-  await sql`update models set used_at = ${since}, asked_replicas = 1 where name = ${model}`.execute(world.db)
+  await sql`update models set used_at = ${since}, requested_replicas = 1 where name = ${model}`.execute(world.db)
   await sql`
-    insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at, exited_at)
+    insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, ready_at, exited_at)
     values (${id}, ${model}, ${revision}, 0, ${node}, 'llama', ${JSON.stringify(config(model))}::jsonb, ${state},
       case when ${state}::text <> 'starting' then ${since} end, case when ${state}::text = 'exited' then now() end)`.execute(world.db)
   if (state === 'exited') return
   await sql`
-    insert into loads (model, purpose, slot, revision, state, node_id, op_id, replica_id, epoch, sign_at, next_at)
+    insert into loads (model, purpose, ordinal, revision, state, node_id, op_id, replica_id, epoch, sign_at, next_at)
     values (${model}, 'serve', 0, 'rev-1', ${state}, ${node}, ${`op-${id}`}, ${id}, 1, now(), case when ${state}::text = 'starting' then now() end)`.execute(
     world.db,
   )

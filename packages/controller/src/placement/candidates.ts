@@ -155,14 +155,14 @@ function awaitedBy({ state, files, fetchedBytes }: Placed, kept: ReadonlySet<str
 }
 
 function liveOf(facts: Placed, need: number, inFlight: PlaceDeps['inFlight']): LiveReplica | null {
-  const { id, model, state, isCurrent, isHeld, scheduling } = facts
+  const { id, model, state, isCurrent, hasLoad, scheduling } = facts
   if (state === 'exited' || state === 'vacated') return null
   return {
-    ...{ id, model, state, need, isCurrent, isHeld, isReported: isSurelyReported(facts.readyBeforeMs) },
+    ...{ id, model, state, need, isCurrent, hasLoad, isReported: isSurelyReported(facts.readyBeforeMs) },
     isServing: state === 'ready' && facts.isChecked,
     priority: scheduling.priority ?? 0,
     min: limitsOf(scheduling).min,
-    desired: desiredReplicas({ scheduling, askedReplicas: facts.askedReplicas, isHeld: facts.isModelHeld }, 0),
+    desired: desiredReplicas({ scheduling, requestedReplicas: facts.requestedReplicas, isUnloaded: facts.isModelUnloaded }, 0),
     isSpread: scheduling.replicas === 'all',
     readyMs: facts.readyMs ?? 0,
     unusedMs: facts.unusedMs ?? Infinity,

@@ -34,7 +34,7 @@ describe('a replica stays', () => {
     ['when it is yet to be asked something', { isServing: false }, { priority: 1 }],
     ['when it is its minimum', { min: 1 }, { priority: 9 }],
     ['W18 when one is on every node', { isSpread: true }, { priority: 9 }],
-    ['when nobody holds it', { isHeld: false }, { priority: 9 }],
+    ['when nobody holds it', { hasLoad: false }, { priority: 9 }],
     ['when it is of the same model', { model: 'tiny', priority: -1 }, {}],
     ['when its end is not enough', { need: 40 }, { need: 120 }],
     ['when nothing is known of its size', { need: 0 }, { need: 120 }],

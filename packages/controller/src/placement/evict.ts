@@ -40,8 +40,8 @@ type Best = Eviction & Readonly<{ /** Priority of them. */ highest: number }>
 function countSpare(nodes: readonly NodeRoom[]): Map<string, number> {
   const serving = new Map<string, { count: number; min: number; desired: number }>()
   for (const { replicas } of nodes) {
-    for (const { model, isServing, isHeld, min, desired } of replicas) {
-      if (!isServing || !isHeld) continue
+    for (const { model, isServing, hasLoad, min, desired } of replicas) {
+      if (!isServing || !hasLoad) continue
       const known = serving.get(model)
       if (known === undefined) serving.set(model, { count: 1, min, desired })
       else known.count += 1
@@ -79,8 +79,8 @@ const isBetter = (best: Best, { highest, count }: { highest: number; count: numb
   highest < best.highest || (highest === best.highest && count < best.victims.length)
 
 function isEvictable(replica: LiveReplica, asker: Asker): boolean {
-  const { model, isServing, isHeld, isSpread, priority, readyMs, unusedMs, inFlight } = replica
-  if (model === asker.name || !isServing || !isHeld || isSpread) return false
+  const { model, isServing, hasLoad, isSpread, priority, readyMs, unusedMs, inFlight } = replica
+  if (model === asker.name || !isServing || !hasLoad || isSpread) return false
   if (priority !== asker.priority) return priority < asker.priority
   return inFlight === 0 && readyMs >= idleMs && unusedMs >= idleMs
 }

@@ -50,7 +50,7 @@ const letIdle = async (name: string, seconds: number): Promise<void> => {
   await sql`update models set used_at = ${since} where name = ${name}`.execute(world.db)
 }
 const askedFor = async (name: string): Promise<number | undefined> =>
-  (await world.store.loads.models()).find((model) => model.name === name)?.askedReplicas
+  (await world.store.loads.models()).find((model) => model.name === name)?.requestedReplicas
 const stateOf = async (name: string) => (await world.store.replicas.listOfModel(name))[0]?.state
 
 async function untilRefused(name: string): Promise<string> {

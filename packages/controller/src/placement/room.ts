@@ -22,7 +22,7 @@ export interface LiveReplica {
   /** Of the revision that its model has now. */
   readonly isCurrent: boolean
   /** A load has it; one that nobody has is decided about elsewhere. */
-  readonly isHeld: boolean
+  readonly hasLoad: boolean
   readonly priority: number
   /** How many its model keeps in any case, and how many it wants. */
   readonly min: number

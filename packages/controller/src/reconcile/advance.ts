@@ -1,4 +1,4 @@
-// Moves rows by what happened to them: many at once in one statement, each guarded by the revision it was decided on.
+// Moves rows by what happened to them: many at once in one statement, each guarded by the row version it was decided on.
 // A row that was moved meanwhile by somebody else is read again, and the event is judged anew.
 import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import { isOpen, stepIntent, type Intent, type IntentEvent, type RetryPolicy } from '@muster/protocol'
@@ -80,7 +80,7 @@ async function apply(batch: readonly Happened[], deps: AdvanceDeps): Promise<Map
     })
     const moved = new Set((await deps.intents.apply(steps)).map(({ nodeId, backend }) => `${nodeId} ${backend}`))
     const done = steps.filter(({ from }) => moved.has(keyOf(from.intent)))
-    for (const { from, to } of done) written.set(keyOf(to), { ...from, intent: to, revision: from.revision + 1 })
+    for (const { from, to } of done) written.set(keyOf(to), { ...from, intent: to, rowVersion: from.rowVersion + 1 })
     const ended = done.filter(({ to }) => !isOpen(to))
     if (ended.length > 0)
       settle(
@@ -106,7 +106,7 @@ async function readAgain(left: readonly Happened[], { intents }: AdvanceDeps): P
 }
 
 /** An answer to one try says nothing of the next; how it ended does, and says of which try it speaks. */
-const isOfOneTry = (event: IntentEvent): boolean => event.type !== 'succeeded' && event.type !== 'cancel_asked' && !('epoch' in event)
+const isOfOneTry = (event: IntentEvent): boolean => event.type !== 'succeeded' && event.type !== 'cancel_requested' && !('epoch' in event)
 
 function settle(settled: readonly Settled[], { onSettled, log }: AdvanceDeps): void {
   for (const { intent } of settled) {

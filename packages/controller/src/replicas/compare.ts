@@ -61,8 +61,8 @@ const isOlder = ({ incarnation, seq }: Said, { stamp }: ReplicaRecord): boolean 
   stamp !== null && stamp.incarnation === incarnation && seq <= stamp.seq
 
 /** It is not listed. A load that was sent just now may not be in a list that was made before. */
-function isSurelyGone({ state, ageMs, isHeld }: ReplicaRecord, said: Said): boolean {
+function isSurelyGone({ state, ageMs, hasLoad }: ReplicaRecord, said: Said): boolean {
   // Its load asks about it; what nobody holds, nobody asks about.
-  if (state === 'starting') return !isHeld && ageMs > said.ageMs + forgottenMs
+  if (state === 'starting') return !hasLoad && ageMs > said.ageMs + forgottenMs
   return ageMs > said.ageMs + travelMs
 }

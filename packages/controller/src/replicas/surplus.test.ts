@@ -5,7 +5,7 @@ import { fateOf } from './surplus.ts'
 const common = {
   model: ModelName.parse('tiny'),
   purpose: 'serve' as const,
-  slot: 0,
+  ordinal: 0,
   revision: 'rev-1',
   epoch: 1,
   attempts: 0,
@@ -48,12 +48,12 @@ it.each<[string, Load[], string]>([
     'takes the slot that is open, whatever starts beside it',
     [
       { ...starting, nodeId: own },
-      { ...waiting, slot: 1 },
+      { ...waiting, ordinal: 1 },
     ],
     'return',
   ],
   ['goes when a load of another revision starts beside it', [{ ...starting, nodeId: own, revision: 'rev-2' }], 'drain'],
-  ['takes the slot that is open', [starting, { ...waiting, slot: 1 }], 'return'],
+  ['takes the slot that is open', [starting, { ...waiting, ordinal: 1 }], 'return'],
   ['goes when its revision is not wanted any more', [{ ...waiting, revision: 'rev-2' }], 'drain'],
 ])('a replica that nobody holds %s', (_, loads, want) => {
   const fate = fateOf(left, loads)

@@ -65,10 +65,10 @@ async function settle(
   { loads, replicas, advance, log }: TendDeps,
 ): Promise<void> {
   const fate = fateOf(replica, ofModel)
-  const { id, nodeId: node, model, slot } = replica
+  const { id, nodeId: node, model, ordinal } = replica
   if (fate.do === 'wait') return
   if (fate.do === 'drain') {
-    if (await replicas.change({ id, do: 'drain_surplus', slot })) log.info('a replica is not needed any more', { model, replica: id, node })
+    if (await replicas.change({ id, do: 'drain_surplus', ordinal })) log.info('a replica is not needed any more', { model, replica: id, node })
     return
   }
   const event = returnOf(replica)

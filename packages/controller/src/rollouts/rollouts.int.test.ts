@@ -102,7 +102,7 @@ describe('a rollout', () => {
     await world.send()
     await world.done('a')
     const note = 'recreate: memory is short for two versions'
-    await sql`insert into loads (model, purpose, slot, revision, state, next_at, pinned_node_id, note)
+    await sql`insert into loads (model, purpose, ordinal, revision, state, next_at, pinned_node_id, note)
       values ('tiny', 'serve', 0, 'r', 'waiting', now(), 'a', ${note})`.execute(world.db)
     await world.moveReplicas('a', '2')
     await world.look(id)
@@ -230,9 +230,9 @@ describe('a ring that fails', () => {
     await world.done('a')
     const fail = (code: string) =>
       sql`
-      insert into loads (model, purpose, slot, revision, state, pinned_node_id, failure, failed_at) values ('tiny', 'serve', 7, 'r', 'failed', 'a',
+      insert into loads (model, purpose, ordinal, revision, state, pinned_node_id, failure, failed_at) values ('tiny', 'serve', 7, 'r', 'failed', 'a',
         ${JSON.stringify({ code, retry: 'backoff', message: 'because' })}::jsonb, clock_timestamp())
-      on conflict (model, purpose, slot) do update set failure = excluded.failure`.execute(world.db)
+      on conflict (model, purpose, ordinal) do update set failure = excluded.failure`.execute(world.db)
     await fail('no_capacity')
     expect(await world.look(id)).toEqual(['tell a'])
     await fail('internal')

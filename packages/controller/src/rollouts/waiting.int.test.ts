@@ -10,7 +10,7 @@ beforeEach(() => world.clear())
 
 const quarter = 15 * 60_000
 const addLoad = (more: { code?: string; pin?: string; attempts?: number } = {}) =>
-  sql`insert into loads (model, purpose, slot, revision, state, attempts, next_at, failure, failed_at, pinned_node_id)
+  sql`insert into loads (model, purpose, ordinal, revision, state, attempts, next_at, failure, failed_at, pinned_node_id)
     values ('tiny', 'serve', 9, 'r2', 'failed', ${more.attempts ?? 0}, now() + interval '1 minute',
       ${JSON.stringify({ code: more.code ?? 'internal', retry: 'backoff', message: 'because' })}::jsonb, clock_timestamp(), ${more.pin ?? null})`.execute(
     world.db,

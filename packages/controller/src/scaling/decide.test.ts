@@ -8,14 +8,14 @@ import { busyMs, decideScaling, type Scale, type ScalingFacts } from './decide.t
 const idleMs = 60_000
 const now = 1_000_000
 const model = (some: Partial<ScalableModel> = {}): ScalableModel => ({
-  ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 4 }, askedReplicas: 2, isHeld: false },
-  ...{ busySince: null, slackSince: null, loads: some.askedReplicas ?? 2, failed: 0, ready: [] },
+  ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 4 }, requestedReplicas: 2, isUnloaded: false },
+  ...{ busySince: null, slackSince: null, loads: some.requestedReplicas ?? 2, failed: 0, ready: [] },
   ...some,
 })
 const decide = (inFlight: readonly number[], some: Partial<ScalableModel> = {}): Scale | null =>
   decideScaling({ model: model(some), inFlight, now, idleMs })
-const scale = (askedReplicas: number, streaks: Partial<Scale> = {}): Scale => ({
-  ...{ askedReplicas, busySince: null, slackSince: null },
+const scale = (requestedReplicas: number, streaks: Partial<Scale> = {}): Scale => ({
+  ...{ requestedReplicas, busySince: null, slackSince: null },
   ...streaks,
 })
 const long = { busySince: now - busyMs, slackSince: now - idleMs }
@@ -30,13 +30,13 @@ describe('a model whose replicas are all busy', () => {
     ['ends what was slack', [1, 1], { slackSince: long.slackSince }, scale(2, { busySince: now })],
     ['has no more than its maximum', [9, 9], { scheduling: { max_replicas: 2 }, busySince: long.busySince }, scale(2)],
     ['has no limit with a maximum of 0', [1, 1], { scheduling: { max_replicas: 0 }, busySince: long.busySince }, scale(3)],
-    ['grows from its minimum, whatever was asked', [1, 1], { ...many(2), askedReplicas: 0, loads: 2, busySince: long.busySince }, scale(3)],
+    ['grows from its minimum, whatever was asked', [1, 1], { ...many(2), requestedReplicas: 0, loads: 2, busySince: long.busySince }, scale(3)],
     ['counts from its maximum, when more was asked before that', [0, 0], { ...lowered(2), slackSince: long.slackSince }, scale(1)],
     ['waits while one comes up', [1], { loads: 2, busySince: long.busySince }, scale(2)],
     ['does not ask for more while one has no place', [1], { failed: 1, busySince: long.busySince }, scale(2)],
     ['waits while one goes', [1, 1], { loads: 3, busySince: long.busySince }, scale(2)],
-    ['is left alone when held', [1, 1], { isHeld: true, busySince: long.busySince }, scale(2)],
-    ['is left alone on all nodes', [1], { scheduling: { replicas: 'all' }, askedReplicas: 1, loads: 1 }, null],
+    ['is left alone when held', [1, 1], { isUnloaded: true, busySince: long.busySince }, scale(2)],
+    ['is left alone on all nodes', [1], { scheduling: { replicas: 'all' }, requestedReplicas: 1, loads: 1 }, null],
   ])('%s', (_, inFlight, some, want) => expect(decide(inFlight, some)).toEqual(want))
 })
 
@@ -45,15 +45,15 @@ describe('a model that could do with one less', () => {
     ['begins a streak', [0, 0], {}, scale(2, { slackSince: now })],
     ['goes on with it', [0, 0], { slackSince: now - idleMs + 1 }, null],
     ['loses one when it was long enough', [0, 0], { slackSince: long.slackSince }, scale(1)],
-    ['loses one, however idle it is', [0, 0, 0, 0], { askedReplicas: 4, slackSince: long.slackSince }, scale(3)],
+    ['loses one, however idle it is', [0, 0, 0, 0], { requestedReplicas: 4, slackSince: long.slackSince }, scale(3)],
     ['is none when one less would all be busy', [1, 0], { slackSince: long.slackSince }, scale(2)],
-    ['is one while three have one request', [1, 0, 0], { askedReplicas: 3, slackSince: long.slackSince }, scale(2)],
+    ['is one while three have one request', [1, 0, 0], { requestedReplicas: 3, slackSince: long.slackSince }, scale(2)],
     ['keeps its minimum', [0, 0], { ...many(2), slackSince: long.slackSince }, scale(2)],
-    ['keeps its last one: that goes by disuse', [0], { askedReplicas: 1, slackSince: long.slackSince }, scale(1)],
+    ['keeps its last one: that goes by disuse', [0], { requestedReplicas: 1, slackSince: long.slackSince }, scale(1)],
     ['waits while one comes up', [0], { loads: 2, slackSince: long.slackSince }, scale(2)],
-    ['does without one that has no place', [1, 0], { askedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(2)],
-    ['wants it on while the others are all busy', [1, 1], { askedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(3)],
-    ['wants it on while there is no other', [], { askedReplicas: 2, failed: 2, slackSince: long.slackSince }, scale(2)],
+    ['does without one that has no place', [1, 0], { requestedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(2)],
+    ['wants it on while the others are all busy', [1, 1], { requestedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(3)],
+    ['wants it on while there is no other', [], { requestedReplicas: 2, failed: 2, slackSince: long.slackSince }, scale(2)],
     ['keeps its minimum, also what has no place', [0], { ...many(2), failed: 1, slackSince: long.slackSince }, scale(2)],
   ])('%s', (_, inFlight, some, want) => expect(decide(inFlight, some)).toEqual(want))
 })
@@ -62,26 +62,26 @@ function many(min: number): Partial<ScalableModel> {
   return { scheduling: { min_replicas: min, max_replicas: 4 } }
 }
 function lowered(max: number): Partial<ScalableModel> {
-  return { scheduling: { max_replicas: max }, askedReplicas: 4, loads: max }
+  return { scheduling: { max_replicas: max }, requestedReplicas: 4, loads: max }
 }
 
 const schedulings = fc.record({ min_replicas: fc.nat(4), max_replicas: fc.nat(6) }).filter((each) => Scheduling.safeParse(each).success)
 const facts = fc
   .record({
     scheduling: schedulings,
-    ...{ asked: fc.nat(7), loads: fc.nat(7), failed: fc.nat(2), isHeld: fc.boolean(), inFlight: fc.array(fc.nat(3), { maxLength: 7 }) },
+    ...{ asked: fc.nat(7), loads: fc.nat(7), failed: fc.nat(2), isUnloaded: fc.boolean(), inFlight: fc.array(fc.nat(3), { maxLength: 7 }) },
     ...{ busyFor: fc.option(fc.nat(2 * busyMs)), slackFor: fc.option(fc.nat(2 * idleMs)) },
   })
-  .map(({ scheduling, asked: askedReplicas, loads, failed, isHeld, inFlight, busyFor, slackFor }): ScalingFacts => ({
+  .map(({ scheduling, asked: requestedReplicas, loads, failed, isUnloaded, inFlight, busyFor, slackFor }): ScalingFacts => ({
     model: model({
-      ...{ scheduling, askedReplicas, loads, failed, isHeld },
+      ...{ scheduling, requestedReplicas, loads, failed, isUnloaded },
       ...{ busySince: busyFor === null ? null : now - busyFor, slackSince: slackFor === null ? null : now - slackFor },
     }),
     ...{ inFlight, now, idleMs },
   }))
-const wantedOf = ({ scheduling, askedReplicas }: Pick<ScalableModel, 'scheduling' | 'askedReplicas'>): number => {
+const wantedOf = ({ scheduling, requestedReplicas }: Pick<ScalableModel, 'scheduling' | 'requestedReplicas'>): number => {
   const { min, max } = limitsOf(scheduling)
-  return Math.min(max, Math.max(min, askedReplicas))
+  return Math.min(max, Math.max(min, requestedReplicas))
 }
 
 describe('whatever the facts', () => {
@@ -89,11 +89,11 @@ describe('whatever the facts', () => {
     fc.assert(
       fc.property(facts, (given) => {
         const to = decideScaling(given)
-        if (to === null || to.askedReplicas === given.model.askedReplicas) return
+        if (to === null || to.requestedReplicas === given.model.requestedReplicas) return
         const { min, max } = limitsOf(given.model.scheduling)
-        expect(Math.abs(to.askedReplicas - wantedOf(given.model))).toBe(1)
-        expect(to.askedReplicas).toBeGreaterThanOrEqual(Math.max(1, min))
-        expect(to.askedReplicas).toBeLessThanOrEqual(max)
+        expect(Math.abs(to.requestedReplicas - wantedOf(given.model))).toBe(1)
+        expect(to.requestedReplicas).toBeGreaterThanOrEqual(Math.max(1, min))
+        expect(to.requestedReplicas).toBeLessThanOrEqual(max)
         expect(to).toMatchObject({ busySince: null, slackSince: null })
       }),
       { numRuns: 2_000 },
@@ -105,8 +105,8 @@ describe('whatever the facts', () => {
       fc.property(facts, (given) => {
         const wanted = wantedOf(given.model)
         const isOpen = given.model.loads !== wanted || given.inFlight.length + given.model.failed !== wanted
-        if (isOpen || given.model.isHeld)
-          expect(decideScaling(given)?.askedReplicas ?? given.model.askedReplicas).toBe(given.model.askedReplicas)
+        if (isOpen || given.model.isUnloaded)
+          expect(decideScaling(given)?.requestedReplicas ?? given.model.requestedReplicas).toBe(given.model.requestedReplicas)
       }),
       { numRuns: 2_000 },
     )
@@ -117,7 +117,7 @@ describe('whatever the facts', () => {
       fc.property(facts, (given) => {
         const wanted = wantedOf(given.model)
         const to = decideScaling(given)
-        if (to !== null && to.askedReplicas > wanted && to.askedReplicas !== given.model.askedReplicas)
+        if (to !== null && to.requestedReplicas > wanted && to.requestedReplicas !== given.model.requestedReplicas)
           expect(given.inFlight).toHaveLength(wanted)
       }),
       { numRuns: 2_000 },
@@ -162,18 +162,18 @@ describe('over time', () => {
 /** Every step that was taken, and when. */
 function live({ scheduling, startsIn, loads }: { scheduling: Scheduling; startsIn: number; loads: [number, number][] }) {
   const steps: { at: number; by: number }[] = []
-  let state = model({ scheduling, askedReplicas: Math.max(1, limitsOf(scheduling).min) })
-  let ready = state.askedReplicas
+  let state = model({ scheduling, requestedReplicas: Math.max(1, limitsOf(scheduling).min) })
+  let ready = state.requestedReplicas
   let openFor = 0
   let at = 0
   for (const [requests, seconds] of loads)
     for (let second = 0; second < seconds; second += 1, at += 1_000) {
-      openFor = ready === state.askedReplicas ? 0 : openFor + 1
-      if (openFor > startsIn) ready = state.askedReplicas
+      openFor = ready === state.requestedReplicas ? 0 : openFor + 1
+      if (openFor > startsIn) ready = state.requestedReplicas
       const inFlight = Array.from({ length: ready }, (_, index) => Math.floor(requests / ready) + (index < requests % ready ? 1 : 0))
-      const to = decideScaling({ model: { ...state, loads: state.askedReplicas }, inFlight, now: at, idleMs })
+      const to = decideScaling({ model: { ...state, loads: state.requestedReplicas }, inFlight, now: at, idleMs })
       if (to === null) continue
-      if (to.askedReplicas !== state.askedReplicas) steps.push({ at, by: to.askedReplicas - state.askedReplicas })
+      if (to.requestedReplicas !== state.requestedReplicas) steps.push({ at, by: to.requestedReplicas - state.requestedReplicas })
       state = { ...state, ...to }
     }
   return steps

@@ -14,7 +14,7 @@ export interface ScalingFacts {
 }
 
 /** What a model's row is to say from now on. */
-export type Scale = Pick<ScalableModel, 'askedReplicas' | 'busySince' | 'slackSince'>
+export type Scale = Pick<ScalableModel, 'requestedReplicas' | 'busySince' | 'slackSince'>
 
 /** Shorter than that it is a burst: a replica that comes up takes about as long. */
 export const busyMs = 10_000
@@ -23,27 +23,27 @@ export const busyMs = 10_000
 export function decideScaling(facts: ScalingFacts): Scale | null {
   const { model } = facts
   const to = scaleOf(facts)
-  const isSame = to.askedReplicas === model.askedReplicas && to.busySince === model.busySince && to.slackSince === model.slackSince
+  const isSame = to.requestedReplicas === model.requestedReplicas && to.busySince === model.busySince && to.slackSince === model.slackSince
   return isSame ? null : to
 }
 
 /** After a step there is no streak: the next one begins when what was decided has come true. */
 function scaleOf({ model, inFlight, now, idleMs }: ScalingFacts): Scale {
-  const { askedReplicas } = model
+  const { requestedReplicas } = model
   const { min, max } = limitsOf(model.scheduling)
-  const wanted = Math.min(max, Math.max(min, askedReplicas))
-  const settled = { askedReplicas, busySince: null, slackSince: null }
-  if (model.isHeld || model.scheduling.replicas === 'all') return settled
+  const wanted = Math.min(max, Math.max(min, requestedReplicas))
+  const settled = { requestedReplicas, busySince: null, slackSince: null }
+  if (model.isUnloaded || model.scheduling.replicas === 'all') return settled
   // While something comes up or goes, how busy the others are says nothing about how many it takes.
   if (wanted === 0 || model.loads !== wanted || inFlight.length + model.failed !== wanted) return settled
 
   if (wanted < max && model.failed === 0 && isBusy(inFlight)) {
     const since = model.busySince ?? now
-    return now - since >= busyMs ? { ...settled, askedReplicas: wanted + 1 } : { ...settled, busySince: since }
+    return now - since >= busyMs ? { ...settled, requestedReplicas: wanted + 1 } : { ...settled, busySince: since }
   }
   if (wanted > Math.max(1, min) && isTooMany(inFlight, model.failed)) {
     const since = model.slackSince ?? now
-    return now - since >= idleMs ? { ...settled, askedReplicas: wanted - 1 } : { ...settled, slackSince: since }
+    return now - since >= idleMs ? { ...settled, requestedReplicas: wanted - 1 } : { ...settled, slackSince: since }
   }
   return settled
 }

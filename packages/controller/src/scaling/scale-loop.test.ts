@@ -8,7 +8,7 @@ import { createScaleLoop } from './scale-loop.ts'
 it('decides nothing before it has listened long enough, and writes nothing when nothing is different', async () => {
   const seen = { asked: 0, listed: 0, written: [] as Scaled[][] }
   const tiny: ScalableModel = {
-    ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 2 }, askedReplicas: 1, isHeld: false },
+    ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 2 }, requestedReplicas: 1, isUnloaded: false },
     ...{ busySince: 5_000, slackSince: null, loads: 1, failed: 0, ready: [ReplicaId.parse('r-1')] },
   }
   const loop = createScaleLoop({
@@ -38,5 +38,5 @@ it('decides nothing before it has listened long enough, and writes nothing when 
   await running
   expect(seen.asked - seen.listed).toBe(3)
   expect(seen.written[0]).toEqual([])
-  expect(seen.written[1]).toMatchObject([{ from: { name: 'tiny' }, to: { askedReplicas: 2, busySince: null } }])
+  expect(seen.written[1]).toMatchObject([{ from: { name: 'tiny' }, to: { requestedReplicas: 2, busySince: null } }])
 })

@@ -66,7 +66,7 @@ async function untilReady(model: string, count: number): Promise<ReplicaId[]> {
   )
 }
 const asked = async (model: string): Promise<number> =>
-  (await sql<{ asked: number }>`select asked_replicas as asked from models where name = ${model}`.execute(world.db)).rows[0]?.asked ?? -1
+  (await sql<{ asked: number }>`select requested_replicas as asked from models where name = ${model}`.execute(world.db)).rows[0]?.asked ?? -1
 async function schedule(model: string, scheduling: object): Promise<void> {
   await world.store.models.setScheduling(ModelName.parse(model), Scheduling.parse(scheduling))
 }
@@ -122,7 +122,7 @@ describe('a model that may have several', () => {
     expect(await scaling.write(begun)).toEqual([])
     await age('busy_since', 10_000)
     const [ups, again] = await Promise.all([look([1]), look([1])])
-    expect(ups).toMatchObject([{ to: { askedReplicas: 2 } }])
+    expect(ups).toMatchObject([{ to: { requestedReplicas: 2 } }])
     const written = await Promise.all([scaling.write(ups), scaling.write(again), scaling.write(late)])
     expect(written.flat()).toEqual(['tiny'])
     expect(await asked('tiny')).toBe(2)

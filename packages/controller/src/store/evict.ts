@@ -33,17 +33,17 @@ async function modelsOf(tx: Tx, victims: readonly ReplicaId[]): Promise<{ model:
 
 const minimum = sql`coalesce((config -> 'scheduling' ->> 'min_replicas')::int, 0)`
 const maximum = sql`coalesce(nullif((config -> 'scheduling' ->> 'max_replicas')::int, 0), case
-  when config -> 'scheduling' ? 'max_replicas' then asked_replicas else greatest(1, ${minimum}) end)`
+  when config -> 'scheduling' ? 'max_replicas' then requested_replicas else greatest(1, ${minimum}) end)`
 
 async function mayLose(tx: Tx, model: string, count: number): Promise<boolean> {
   const { rows } = await sql`
     select from models where name = ${model} and coalesce(config -> 'scheduling' ->> 'replicas', '') <> 'all'
-      and least(asked_replicas, ${maximum}) - ${count}::int >= ${minimum}`.execute(tx)
+      and least(requested_replicas, ${maximum}) - ${count}::int >= ${minimum}`.execute(tx)
   return rows.length > 0
 }
 
 async function askForFewer(tx: Tx, model: string, count: number): Promise<void> {
-  await sql`update models set asked_replicas = least(asked_replicas, ${maximum}) - ${count}::int, updated_at = now() where name = ${model}`.execute(
+  await sql`update models set requested_replicas = least(requested_replicas, ${maximum}) - ${count}::int, updated_at = now() where name = ${model}`.execute(
     tx,
   )
 }

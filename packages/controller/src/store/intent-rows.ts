@@ -21,11 +21,11 @@ export interface IntentRecord {
   /** The first epoch of this attempt: what is said of the bytes of older ones is about one that failed. */
   readonly triedSince: number
   /** When the worker was last asked how it goes; milliseconds. */
-  readonly askedAt: number | null
-  readonly wishedAt: string
+  readonly polledAt: number | null
+  readonly requestedAt: string
   /** Its ring has not begun: it is not tried. */
-  readonly isHeld: boolean
-  readonly revision: number
+  readonly awaitsRing: boolean
+  readonly rowVersion: number
 }
 
 export type IntentRow = Selectable<IntentsTable>
@@ -43,10 +43,10 @@ export function fromIntentRow(row: IntentRow): IntentRecord {
       seq: row.progress_seq,
     },
     triedSince: row.tried_since,
-    askedAt: row.asked_at === null ? null : Date.parse(row.asked_at),
-    wishedAt: row.wished_at,
-    isHeld: row.is_held,
-    revision: row.revision,
+    polledAt: row.polled_at === null ? null : Date.parse(row.polled_at),
+    requestedAt: row.requested_at,
+    awaitsRing: row.awaits_ring,
+    rowVersion: row.row_version,
   }
 }
 
@@ -61,7 +61,7 @@ function intentOf(row: IntentRow): Intent {
     attempts: row.attempts,
     lastFailure: row.last_failure === null ? null : Failure.parse(row.last_failure),
     isOverdue: row.is_overdue,
-    cancelRequested: row.cancel_asked,
+    cancelRequested: row.cancel_requested,
   }
   switch (row.state) {
     case 'waiting':
@@ -101,7 +101,7 @@ export function columnsOf(intent: Intent): Record<string, string | number | bool
     epoch,
     attempts,
     last_failure: lastFailure,
-    cancel_asked: cancelRequested,
+    cancel_requested: cancelRequested,
     state,
     next_at: seconds(nextTry(intent)),
     was_sent: intent.state !== 'waiting' || intent.wasSent,

@@ -1,5 +1,5 @@
 // Every query about the wishes of nodes. protocol/states/intent.ts decides; the statements here claim, read and write.
-// Each write names the revision it was decided on, so of two that decide at once one changes nothing and looks again.
+// Each write names the row version it was decided on: of two concurrent decisions one changes nothing and decides again.
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
@@ -8,7 +8,7 @@ import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
 export interface IntentStep {
-  readonly from: Pick<IntentRecord, 'revision' | 'intent' | 'plan'>
+  readonly from: Pick<IntentRecord, 'rowVersion' | 'intent' | 'plan'>
   readonly to: Intent
   /** What happened, for the history. */
   readonly event: string
@@ -85,21 +85,21 @@ export class IntentStore {
       with due as (
         select i.node_id, i.backend, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
-        where i.next_at <= now() and not i.is_parked and not i.is_held and not i.cancel_asked
+        where i.next_at <= now() and not i.is_parked and not i.awaits_ring and not i.cancel_requested
           and n.approved_at is not null and n.node_type <> 'agent' and not n.draining
           and p.liveness = 'present' and p.answering <> 'unproven'
           and not (i.kind = 'delete' and exists (
             select from replicas r where r.node_id = i.node_id and r.backend = i.backend and r.state = 'draining'))
           and not exists (
-            select from intents older where older.node_id = i.node_id and older.generation < i.generation and not older.cancel_asked and not older.is_held
+            select from intents older where older.node_id = i.node_id and older.generation < i.generation and not older.cancel_requested and not older.awaits_ring
               and older.state in ('waiting', 'sending', 'working') and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now())
           )
         order by i.next_at, i.generation limit ${sql.lit(limit)} for update of i skip locked
       ), claimed as (
         update intents i set state = 'sending', epoch = i.epoch + 1, holder = ${holder},
           lease_until = now() + make_interval(secs => ${leaseMs / 1000}),
-          next_at = null, wait = null, accepted_at = null, sign_at = null, was_sent = true, asked_at = null, progress_seq = null,
-          revision = i.revision + 1
+          next_at = null, wait = null, accepted_at = null, sign_at = null, was_sent = true, polled_at = null, progress_seq = null,
+          row_version = i.row_version + 1
         from due where i.node_id = due.node_id and i.backend = due.backend
         returning i.*, due.features, due.node_incarnation, due.is_answering
       ), logged as (
@@ -172,30 +172,30 @@ export class IntentStore {
   async takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit }: QuietFor): Promise<Read<Claimed>> {
     const { rows } = await sql<ClaimedRow & { before: string | null }>`
       with quiet as (
-        select i.node_id, i.backend, i.asked_at as before, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
+        select i.node_id, i.backend, i.polled_at as before, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
         where i.state in ('waiting', 'sending', 'working') and n.approved_at is not null and p.liveness = 'present' and p.answering <> 'unproven' and case
-          when i.cancel_asked and (i.state = 'waiting' or i.state = 'working' and i.wait <> 'reply')
-            then coalesce(i.asked_at < now() - make_interval(secs => ${cancelEveryMs / 1000}), true)
+          when i.cancel_requested and (i.state = 'waiting' or i.state = 'working' and i.wait <> 'reply')
+            then coalesce(i.polled_at < now() - make_interval(secs => ${cancelEveryMs / 1000}), true)
           when i.state = 'working' and i.wait <> 'reply'
-            then greatest(i.sign_at, i.asked_at, i.accepted_at) < now() - make_interval(secs => ${quietMs / 1000})
+            then greatest(i.sign_at, i.polled_at, i.accepted_at) < now() - make_interval(secs => ${quietMs / 1000})
           when i.state = 'sending'
-            then greatest(i.asked_at, i.lease_until - make_interval(secs => ${claimMs / 1000})) < now() - make_interval(secs => ${unansweredMs / 1000})
+            then greatest(i.polled_at, i.lease_until - make_interval(secs => ${claimMs / 1000})) < now() - make_interval(secs => ${unansweredMs / 1000})
           else false end
         order by i.generation limit ${limit} for update of i skip locked
       ), asked as (
-        update intents i set asked_at = now() from quiet
+        update intents i set polled_at = now() from quiet
         where i.node_id = quiet.node_id and i.backend = quiet.backend
         returning i.*, quiet.features, quiet.node_incarnation, quiet.is_answering, quiet.before
       )
       select asked.*, ${nowMs} as now_ms from asked`.execute(this.#db)
-    return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => claimedOf({ ...row, asked_at: row.before })) }
+    return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => claimedOf({ ...row, polled_at: row.before })) }
   }
 
   /** Rows whose node turned while they were written: what is away is set aside, what is back is taken up. True when there were any. */
   async park(): Promise<boolean> {
     const { numAffectedRows = 0n } = await sql`
-      update intents i set is_parked = not i.is_parked, revision = i.revision + 1
+      update intents i set is_parked = not i.is_parked, row_version = i.row_version + 1
       where i.state = 'waiting' and i.is_parked = node_may_be_tried(i.node_id)`.execute(this.#db)
     return numAffectedRows > 0n
   }
@@ -216,7 +216,7 @@ export class IntentStore {
 
   /**
    * What workers said of their bytes, at most once a second each. Every controller hears every tick; the first to write
-   * it wins, and numbers only grow. Not a revision: nothing is decided by it but that the work lives. Returns what of it
+   * it wins, and numbers only grow. Not a new row version: nothing is decided by it but that the work lives. Returns what of it
    * is about rows that are open; the rest is about nothing.
    */
   async recordProgress(ticks: readonly ProgressTick[]): Promise<{ nodeId: string; opId: string }[]> {
@@ -249,10 +249,10 @@ export class IntentStore {
   async outlook(timeouts: { installMs: number; upgradeMs: number }): Promise<{ nextMs: number | null; isBusy: boolean }> {
     const { rows } = await sql<{ ms: number | null; is_busy: boolean }>`
       select extract(epoch from min(at) - now())::float8 * 1000 as ms, exists (
-        select from intents where state in ('sending', 'working') or state = 'waiting' and cancel_asked
+        select from intents where state in ('sending', 'working') or state = 'waiting' and cancel_requested
       ) as is_busy
       from (
-        select min(next_at) as at from intents where next_at > now() and not is_parked and not is_held and not cancel_asked
+        select min(next_at) as at from intents where next_at > now() and not is_parked and not awaits_ring and not cancel_requested
         union all select min(lease_until) from intents where lease_until is not null
         union all select min(accepted_at + make_interval(secs => case kind when 'upgrade' then ${timeouts.upgradeMs / 1000}::float8
           else ${timeouts.installMs / 1000}::float8 end)) from intents where state = 'working' and not is_overdue and wait = 'result'
@@ -283,7 +283,7 @@ export async function applyIntents(
     steps.map(({ from, to, event, detail = {} }) => ({
       node_id: from.intent.nodeId,
       backend: from.intent.backend,
-      revision: from.revision,
+      row_version: from.rowVersion,
       strategy: null,
       ...columnsOf(to),
       ...recreation(from, to),
@@ -328,21 +328,21 @@ const followed = sql`
 const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: string }[] }>`
   with step as (
     select * from jsonb_to_recordset(${given}::jsonb) as s (
-      node_id text, backend text, revision bigint, epoch bigint, attempts int, last_failure jsonb, cancel_asked boolean, state text,
+      node_id text, backend text, row_version bigint, epoch bigint, attempts int, last_failure jsonb, cancel_requested boolean, state text,
       next_at float8, was_sent boolean, wait text, holder text, lease_until float8, accepted_at float8, sign_at float8, is_overdue boolean,
       finished_at float8, note text, strategy text, event text, detail jsonb)
   ), locked as (
     -- Row by row through the index, however few or many: the planner takes every recordset for a hundred rows.
     select i.node_id, i.backend, i.op_id, s.state from (select * from step order by node_id, backend) s cross join lateral (
       select i.node_id, i.backend, i.op_id from intents i
-      where i.node_id = s.node_id and i.backend = s.backend and i.revision = s.revision for update
+      where i.node_id = s.node_id and i.backend = s.backend and i.row_version = s.row_version for update
     ) i
   ), rolled_out as (
     -- Shared with nobody who ends it: either it is open and stays so, or its end is seen here, and nobody waits for a rollout that is over.
     select r.operation_id from rollouts r where r.finished_at is null
       and r.operation_id in (select l.op_id from locked l where l.state = 'applied') order by r.operation_id for share
   ), moved as (
-    update intents i set epoch = s.epoch, attempts = s.attempts, last_failure = nullif(s.last_failure, 'null'), cancel_asked = s.cancel_asked,
+    update intents i set epoch = s.epoch, attempts = s.attempts, last_failure = nullif(s.last_failure, 'null'), cancel_requested = s.cancel_requested,
       state = s.state, next_at = case when s.strategy is null then to_timestamp(s.next_at) else now() end, was_sent = s.was_sent, wait = s.wait, holder = s.holder,
       lease_until = to_timestamp(s.lease_until), accepted_at = to_timestamp(s.accepted_at), sign_at = to_timestamp(s.sign_at),
       is_overdue = s.is_overdue, finished_at = case when s.finished_at is not null then clock_timestamp() end, note = coalesce(nullif(s.note, ''), i.note),
@@ -352,7 +352,7 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
       current_bytes = case when s.state = 'applied' then i.total_bytes when s.attempts > i.attempts then 0 else i.current_bytes end,
       file_name = case when s.attempts > i.attempts then '' else i.file_name end,
       tried_since = case when s.attempts > i.attempts then s.epoch + 1 else i.tried_since end,
-      revision = i.revision + 1
+      row_version = i.row_version + 1
     from step s join locked l on l.node_id = s.node_id and l.backend = s.backend
     where i.node_id = s.node_id and i.backend = s.backend
     returning i.*, s.event, s.detail, i.plan ? 'rollback' as is_rollback,

@@ -10,7 +10,7 @@ export const LoadBriefs = z.array(
   z
     .object({
       purpose: z.enum(['serve', 'stage']),
-      slot: z.number(),
+      ordinal: z.number(),
       state: z.enum(['waiting', 'installing', 'starting', 'ready', 'failed']),
       phase: Phase.nullable(),
       node_id: NodeId.nullable(),
@@ -25,7 +25,7 @@ export const LoadBriefs = z.array(
       next_at: Time.nullable(),
     })
     .transform((row) => ({
-      ...{ purpose: row.purpose, slot: row.slot, state: row.state, phase: row.phase, opId: row.op_id },
+      ...{ purpose: row.purpose, ordinal: row.ordinal, state: row.state, phase: row.phase, opId: row.op_id },
       ...{ nodeId: row.node_id, nodeName: row.node_name, fileName: row.file_name, attempts: row.attempts },
       ...{ currentBytes: row.current_bytes, totalBytes: row.total_bytes },
       ...{ failure: row.failure, failedAt: row.failed_at, nextAt: row.next_at },
@@ -35,5 +35,5 @@ export type LoadBrief = Readonly<z.infer<typeof LoadBriefs>[number]>
 
 /** Of the model `m` of a statement, as JSON that the schema reads. */
 export const loadsOfModel = sql`
-  select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('node_name', n.name) order by l.purpose, l.slot), '[]')
+  select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('node_name', n.name) order by l.purpose, l.ordinal), '[]')
   from loads l left join nodes n on n.id = l.node_id where l.model = m.name`

@@ -9,7 +9,7 @@ export interface LoadRecord {
   /** The operation that shows it, if somebody asked for one. */
   readonly operationId: OperationId | null
   readonly bytes: LoadBytes
-  readonly wishedAt: number
+  readonly requestedAt: number
   readonly version: number
 }
 /** A load among those of its model. */
@@ -44,7 +44,7 @@ export function fromLoadRow(row: LoadRow): LoadRecord {
     load: loadOf(row),
     operationId: row.operation_id === null ? null : OperationId.parse(row.operation_id),
     bytes: { phase: row.phase, fileName: row.file_name, current: row.current_bytes, total: row.total_bytes, seq: row.progress_seq },
-    wishedAt: at(row.wished_at),
+    requestedAt: at(row.requested_at),
     version: row.row_version,
   }
 }
@@ -53,7 +53,7 @@ function loadOf(row: LoadRow): Load {
   const common = {
     model: ModelName.parse(row.model),
     purpose: row.purpose,
-    slot: row.slot,
+    ordinal: row.ordinal,
     revision: row.revision,
     epoch: row.epoch,
     attempts: row.attempts,

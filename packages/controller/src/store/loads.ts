@@ -21,7 +21,7 @@ import { changeReplica, isConfirmed, lockToRetake, lockToStart, type ReplicaChan
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
-export type LoadKey = Readonly<{ model: ModelName; purpose: LoadPurpose; slot: number }>
+export type LoadKey = Readonly<{ model: ModelName; purpose: LoadPurpose; ordinal: number }>
 
 export interface LoadStep {
   readonly from: LoadRecord
@@ -43,13 +43,13 @@ export interface WantedModel {
   readonly revision: string
   readonly backend: BackendName
   readonly config: ModelConfig
-  readonly askedReplicas: number
-  readonly isHeld: boolean
+  readonly requestedReplicas: number
+  readonly isUnloaded: boolean
   /** How many nodes it may run on now. Counted for `replicas: all` alone, which asks. */
   readonly matching: number
 }
 
-export type NewLoad = Readonly<{ model: ModelName; slot: number; pin: NodeId | null; needsCheck: boolean }>
+export type NewLoad = Readonly<{ model: ModelName; ordinal: number; pin: NodeId | null; needsCheck: boolean }>
 
 type Tx = Transaction<Database>
 type SetRow = TimedRow &
@@ -67,12 +67,12 @@ interface ModelRow {
   readonly revision: string
   readonly backend: string
   readonly config: unknown
-  readonly asked_replicas: number
-  readonly is_held: boolean
+  readonly requested_replicas: number
+  readonly is_unloaded: boolean
 }
 
 const nowMs = sql<number>`extract(epoch from now())::float8 * 1000`
-const keyIs = ({ model, purpose, slot }: LoadKey) => sql`model = ${model} and purpose = ${purpose} and slot = ${slot}`
+const keyIs = ({ model, purpose, ordinal }: LoadKey) => sql`model = ${model} and purpose = ${purpose} and ordinal = ${ordinal}`
 
 export class LoadStore {
   readonly #db: Kysely<Database>
@@ -88,14 +88,14 @@ export class LoadStore {
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<LoadRecord>> {
     const { rows } = await sql<TimedRow>`
       with due as (
-        select l.model, l.purpose, l.slot from loads l where l.next_at <= now() and (l.lease_until is null or l.lease_until < now())
+        select l.model, l.purpose, l.ordinal from loads l where l.next_at <= now() and (l.lease_until is null or l.lease_until < now())
           and not (l.state in ('waiting', 'failed') and exists (
-            select from loads o where o.model = l.model and o.purpose = l.purpose and o.slot < l.slot
+            select from loads o where o.model = l.model and o.purpose = l.purpose and o.ordinal < l.ordinal
               and o.state in ('waiting', 'failed') and o.next_at <= now()))
-        order by l.next_at, l.slot limit ${limit} for update skip locked
+        order by l.next_at, l.ordinal limit ${limit} for update skip locked
       )
       update loads l set holder = ${holder}, lease_until = now() + make_interval(secs => ${leaseMs / 1000}), row_version = l.row_version + 1
-      from due where l.model = due.model and l.purpose = due.purpose and l.slot = due.slot
+      from due where l.model = due.model and l.purpose = due.purpose and l.ordinal = due.ordinal
       returning l.*, ${nowMs} as now_ms`.execute(this.#db)
     return readOf(rows)
   }
@@ -134,11 +134,11 @@ export class LoadStore {
   }
 
   async listOfModel(model: string): Promise<Read<LoadRecord>> {
-    return await this.#read(sql`where model = ${model} order by purpose, slot`)
+    return await this.#read(sql`where model = ${model} order by purpose, ordinal`)
   }
 
   async listOfModels(models: readonly string[]): Promise<Read<LoadRecord>> {
-    return await this.#read(sql`where model = any(${models}::text[]) order by model, purpose, slot`)
+    return await this.#read(sql`where model = any(${models}::text[]) order by model, purpose, ordinal`)
   }
 
   /** All loads, or those of one model, with what decides which of them take the place of which. */
@@ -158,7 +158,7 @@ export class LoadStore {
         left join changes c on c.kind = 'replica' and c.id = r.id
         left join nodes n on n.id = r.node_id left join node_pulses p on p.node_id = r.node_id
         left join listed i on i.node_id = r.node_id and i.backend = r.backend
-      where ${model}::text is null or l.model = ${model} order by l.model, l.purpose, l.slot`.execute(this.#db)
+      where ${model}::text is null or l.model = ${model} order by l.model, l.purpose, l.ordinal`.execute(this.#db)
     return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => ({ ...fromLoadRow(row), ready: readyOf(row) })) }
   }
 
@@ -171,7 +171,7 @@ export class LoadStore {
       where l.state in ('installing', 'starting', 'ready') and exists (
         select from nodes n join node_pulses p on p.node_id = n.id where n.id = l.node_id
           and (not ${nodeIsHere} or n.draining and l.state <> 'ready')
-      ) order by l.model, l.slot limit ${limit}`)
+      ) order by l.model, l.ordinal limit ${limit}`)
   }
 
   async models(): Promise<WantedModel[]> {
@@ -188,13 +188,13 @@ export class LoadStore {
   async add(loads: readonly NewLoad[]): Promise<void> {
     if (loads.length === 0) return
     await sql`
-      insert into loads (model, purpose, slot, revision, state, next_at, pinned_node_id, needs_check)
-      select m.name, 'serve', w.slot, m.revision, 'waiting', now(), n.id, w.needs_check
-      from unnest(${loads.map((l) => l.model)}::text[], ${loads.map((l) => l.slot)}::int[], ${loads.map((l) => l.pin)}::text[],
-        ${loads.map((l) => l.needsCheck)}::boolean[]) w (model, slot, pin, needs_check)
+      insert into loads (model, purpose, ordinal, revision, state, next_at, pinned_node_id, needs_check)
+      select m.name, 'serve', w.ordinal, m.revision, 'waiting', now(), n.id, w.needs_check
+      from unnest(${loads.map((l) => l.model)}::text[], ${loads.map((l) => l.ordinal)}::int[], ${loads.map((l) => l.pin)}::text[],
+        ${loads.map((l) => l.needsCheck)}::boolean[]) w (model, ordinal, pin, needs_check)
       join models m on m.name = w.model left join nodes n on n.id = w.pin
-      where not m.is_held
-      order by m.name, w.slot on conflict do nothing`.execute(this.#db)
+      where not m.is_unloaded
+      order by m.name, w.ordinal on conflict do nothing`.execute(this.#db)
   }
 
   /**
@@ -204,10 +204,10 @@ export class LoadStore {
   async ensure(model: ModelName): Promise<boolean> {
     const { rows } = await sql<{ added: number }>`
       with asked as (
-        update models set asked_replicas = greatest(asked_replicas, 1), is_held = false, used_at = now(), updated_at = now()
-        where name = ${model} and (asked_replicas < 1 or is_held) returning name
+        update models set requested_replicas = greatest(requested_replicas, 1), is_unloaded = false, used_at = now(), updated_at = now()
+        where name = ${model} and (requested_replicas < 1 or is_unloaded) returning name
       ), added as (
-        insert into loads (model, purpose, slot, revision, state, next_at)
+        insert into loads (model, purpose, ordinal, revision, state, next_at)
         select m.name, 'serve', 0, m.revision, 'waiting', now() from models m
         where m.name = ${model} and not exists (select from loads l where l.model = m.name and l.purpose = 'serve')
         on conflict do nothing returning model
@@ -222,8 +222,8 @@ export class LoadStore {
    */
   async forgetIdle(idleMs: number): Promise<string[]> {
     const forget = sql<{ name: string }>`
-      update models m set asked_replicas = 0, updated_at = now()
-      where m.asked_replicas > 0
+      update models m set requested_replicas = 0, updated_at = now()
+      where m.requested_replicas > 0
         and greatest(coalesce(m.used_at, m.updated_at), (select max(l.sign_at) from loads l where l.model = m.name and l.state = 'ready'))
           < now() - make_interval(secs => ${idleMs / 1000})
         and not exists (
@@ -237,10 +237,10 @@ export class LoadStore {
   async reconsider(limit: number): Promise<boolean> {
     const hurry = sql`
       update loads set next_at = now(), row_version = row_version + 1
-      where (model, purpose, slot) in (
-        select l.model, l.purpose, l.slot from loads l
+      where (model, purpose, ordinal) in (
+        select l.model, l.purpose, l.ordinal from loads l
         where l.state = 'failed' and l.failure ->> 'code' = 'no_capacity' and l.next_at > now()
-        order by l.failed_at, l.model, l.slot limit ${limit})`
+        order by l.failed_at, l.model, l.ordinal limit ${limit})`
     const { numAffectedRows = 0n } = await retryConflicts(() => hurry.execute(this.#db))
     return numAffectedRows > 0n
   }
@@ -262,13 +262,13 @@ export class LoadStore {
           ${ticks.map((t) => t.seq)}::bigint[]
         ) as t (node_id, op_id, phase, file_name, current_bytes, total_bytes, seq)
       ), fresh as (
-        select l.model, l.purpose, l.slot, t.* from loads l join tick t on t.op_id = l.op_id and t.node_id = l.node_id
+        select l.model, l.purpose, l.ordinal, t.* from loads l join tick t on t.op_id = l.op_id and t.node_id = l.node_id
         where l.state = 'starting' and (t.seq is null or l.progress_seq is null or t.seq > l.progress_seq)
-        order by l.model, l.purpose, l.slot for no key update of l skip locked
+        order by l.model, l.purpose, l.ordinal for no key update of l skip locked
       ), written as (
         update loads l set phase = f.phase, file_name = f.file_name, current_bytes = f.current_bytes, total_bytes = f.total_bytes,
           progress_seq = coalesce(f.seq, l.progress_seq), sign_at = now(), next_at = greatest(l.next_at, now() + make_interval(secs => ${quietMs / 1000}))
-        from fresh f where l.model = f.model and l.purpose = f.purpose and l.slot = f.slot
+        from fresh f where l.model = f.model and l.purpose = f.purpose and l.ordinal = f.ordinal
       )
       select l.node_id as "nodeId", l.op_id as "opId" from loads l join tick t on t.op_id = l.op_id and t.node_id = l.node_id
       where l.state = 'starting'`.execute(this.#db)
@@ -312,34 +312,34 @@ async function isStill(tx: Tx, model: ModelName, among: readonly LoadRecord[]): 
   await lockModel(tx, model)
   const rows = await tx
     .selectFrom('loads')
-    .select(['slot', 'row_version'])
+    .select(['ordinal', 'row_version'])
     .where('model', '=', model)
     .where('purpose', '=', 'serve')
     .execute()
-  const versions = new Map(rows.map((row) => [row.slot, row.row_version]))
-  return versions.size === among.length && among.every(({ load, version }) => versions.get(load.slot) === version)
+  const versions = new Map(rows.map((row) => [row.ordinal, row.row_version]))
+  return versions.size === among.length && among.every(({ load, version }) => versions.get(load.ordinal) === version)
 }
 
-const selectModels = sql`select name, revision, backend, config, asked_replicas, is_held from models`
+const selectModels = sql`select name, revision, backend, config, requested_replicas, is_unloaded from models`
 
 const modelOf = (row: ModelRow): WantedModel => ({
   name: ModelName.parse(row.name),
   revision: row.revision,
   backend: BackendName.parse(row.backend),
   config: ModelConfig.parse(row.config),
-  askedReplicas: row.asked_replicas,
-  isHeld: row.is_held,
+  requestedReplicas: row.requested_replicas,
+  isUnloaded: row.is_unloaded,
   matching: 0,
 })
 
 async function writeLoad(tx: Tx, { load, version }: LoadRecord, to: Load | 'gone'): Promise<boolean> {
-  const { model, purpose, slot } = load
+  const { model, purpose, ordinal } = load
   if (to === 'gone') {
     const { numDeletedRows } = await tx
       .deleteFrom('loads')
       .where('model', '=', model)
       .where('purpose', '=', purpose)
-      .where('slot', '=', slot)
+      .where('ordinal', '=', ordinal)
       .where('row_version', '=', version)
       .executeTakeFirst()
     return numDeletedRows > 0n
@@ -354,7 +354,7 @@ async function writeLoad(tx: Tx, { load, version }: LoadRecord, to: Load | 'gone
     })
     .where('model', '=', model)
     .where('purpose', '=', purpose)
-    .where('slot', '=', slot)
+    .where('ordinal', '=', ordinal)
     .where('row_version', '=', version)
     .executeTakeFirst()
   return numUpdatedRows > 0n

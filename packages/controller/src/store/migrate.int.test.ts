@@ -124,6 +124,15 @@ describe('migrate', () => {
     await expect(run()).rejects.toThrow(/migration 1 \(first\) was applied to this database with another content/)
   })
 
+  it('A25 refuses a database from before the first release, and tells the operator what to do', async () => {
+    await write('0001_foundation.sql', 'create table a (x int);')
+    await run()
+    const own = join(import.meta.dirname, 'migrations')
+    const start = migrate({ pool: newPool(), directory: own, log: silentLog, afterwards: async () => undefined })
+    await expect(start).rejects.toThrow(/before the first release.*move the data directory away.*or create a new database.*--database-url/)
+    expect(await rows('select name from schema_migrations')).toEqual([{ name: 'foundation' }])
+  })
+
   it('A25 keeps working on a database that is newer than it', async () => {
     await write('0001_first.sql', 'create table a (x int);')
     await write('0002_newer.sql', 'alter table a add y int;')

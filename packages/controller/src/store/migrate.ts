@@ -82,6 +82,12 @@ async function bringForward(client: PoolClient, { migrations, log }: { migration
 }
 
 function verify(applied: readonly Applied[], migrations: readonly Migration[]): void {
+  if (isBeforeFirstRelease(applied, migrations))
+    throw new Error(
+      'this database was made by a development version of Muster, before the first release, and cannot be upgraded. ' +
+        'Start with an empty one: stop the controllers, then move the data directory away (embedded PostgreSQL), or create a new database ' +
+        'and pass its URL with --database-url. Workers join the new cluster with its join token',
+    )
   for (const [index, row] of applied.entries()) {
     if (row.version !== index + 1)
       throw new Error(`the database lacks migration ${index + 1} but has ${row.version}: schema_migrations was changed by hand`)
@@ -94,6 +100,10 @@ function verify(applied: readonly Applied[], migrations: readonly Migration[]): 
     }
   }
 }
+
+/** Its first migration was `foundation`; those of that time became `init`. */
+const isBeforeFirstRelease = (applied: readonly Applied[], migrations: readonly Migration[]): boolean =>
+  applied[0]?.name === 'foundation' && migrations[0]?.name === 'init'
 
 async function apply(client: PoolClient, { version, name, checksum, sql }: Migration): Promise<void> {
   await client.query('begin')

@@ -45,26 +45,26 @@ async function addNode(name: string, letter: string): Promise<NodeId> {
 }
 
 let made = 0
-const wish = (name: string) => ({ id: OperationId.parse(`op-${++made}`), model: ModelName.parse(name), requestedBy: 'admin' })
+const submission = (name: string) => ({ id: OperationId.parse(`op-${++made}`), model: ModelName.parse(name), requestedBy: 'admin' })
 const configOf = (name: string, more: object = {}): ModelConfig => ModelConfig.parse({ name, backend: 'llama', ...more })
 const create = async (name: string, more: object = {}): Promise<void> => {
   const config = configOf(name, more)
   await store.models.put(config, { revision: revisionOf(config), expected: null })
 }
 const load = async (name: string, replicas = 1): Promise<OperationId> => {
-  const wished = wish(name)
-  expect(await store.modelWishes.load({ ...wished, replicas }, null)).toBe('done')
-  return wished.id
+  const requested = submission(name)
+  expect(await store.modelSubmissions.load({ ...requested, replicas }, null)).toBe('done')
+  return requested.id
 }
 const unload = async (name: string): Promise<OperationId> => {
-  const wished = wish(name)
-  expect(await store.modelWishes.unload(wished, null)).toBe('done')
-  return wished.id
+  const requested = submission(name)
+  expect(await store.modelSubmissions.unload(requested, null)).toBe('done')
+  return requested.id
 }
 const install = async (name: string, files: object[]) => {
-  const wished = wish(name)
+  const requested = submission(name)
   const config = configOf(name, { files })
-  return { id: wished.id, outcome: await store.modelWishes.install({ ...wished, config, revision: revisionOf(config) }, null) }
+  return { id: requested.id, outcome: await store.modelSubmissions.install({ ...requested, config, revision: revisionOf(config) }, null) }
 }
 /** As the loop would look at it, and then as the API would show it. */
 const look = async (id: OperationId): Promise<OperationView> => {
@@ -78,7 +78,7 @@ const move = (model: string, set: ReturnType<typeof sql>) =>
 const starting = (node: NodeId) =>
   sql`state = 'starting', node_id = ${node}, op_id = 'w-1', replica_id = case when purpose = 'serve' then 'r-1' end`
 const addReplica = (id: string, model: string, node: NodeId) =>
-  sql`insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at)
+  sql`insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, ready_at)
     values (${id}, ${model}, 'r', 0, ${node}, 'llama', '{}', 'ready', now())`.execute(connection.db)
 const shown = async (name: string) => {
   const model = await store.models.find(ModelName.parse(name))
@@ -153,16 +153,16 @@ describe('a load', () => {
   it('is over when the model is deleted, or unloaded', async () => {
     await create('doomed')
     const [first, second] = [await load('doomed'), await load('doomed')]
-    const wished = wish('doomed')
-    expect(await store.modelWishes.remove(wished, null)).toBe('done')
+    const requested = submission('doomed')
+    expect(await store.modelSubmissions.remove(requested, null)).toBe('done')
     for (const id of [first, second]) expect(await look(id)).toMatchObject({ state: 'cancelled', message: 'the model was deleted' })
-    expect(await store.modelWishes.load({ ...wish('doomed'), replicas: 1 }, null)).toBe('unknown')
+    expect(await store.modelSubmissions.load({ ...submission('doomed'), replicas: 1 }, null)).toBe('unknown')
   })
 
   it('called off leaves what is ready, and wants nothing more', async () => {
     await create('called-off', { scheduling: { max_replicas: 3 } })
     const id = await load('called-off', 3)
-    await sql`update loads set state = 'ready', replica_id = 'r-c', node_id = ${one}, next_at = null where model = 'called-off' and slot = 0`.execute(
+    await sql`update loads set state = 'ready', replica_id = 'r-c', node_id = ${one}, next_at = null where model = 'called-off' and ordinal = 0`.execute(
       connection.db,
     )
     expect(await store.modelJobs.cancel(id, null)).toBe('done')
@@ -245,9 +245,9 @@ it('S0.29 a deletion takes everything of the model with it, and waits for what n
   await create('whole', { scheduling: { min_replicas: 1 } })
   await load('whole')
   await addReplica('r-whole', 'whole', one)
-  const wished = wish('whole')
-  expect(await store.modelWishes.remove(wished, null)).toBe('done')
-  expect((await look(wished.id)).nodes.map((node) => node.status)).toEqual(['queued', 'queued'])
+  const requested = submission('whole')
+  expect(await store.modelSubmissions.remove(requested, null)).toBe('done')
+  expect((await look(requested.id)).nodes.map((node) => node.status)).toEqual(['queued', 'queued'])
   const claim = async () =>
     (await store.modelRemovals.claim({ holder: 'c', leaseMs: 60_000, limit: 10 })).filter(({ model }) => model === 'whole')
   const claimed = await claim()
@@ -255,13 +255,13 @@ it('S0.29 a deletion takes everything of the model with it, and waits for what n
   expect(claimed.map(({ nodeId }) => nodeId)).toEqual([two])
   expect(await claim()).toEqual([])
   for (const removal of claimed) await store.modelRemovals.settle(removal, null)
-  expect((await look(wished.id)).nodes.map((node) => node.status)).toEqual(['queued', 'success'])
+  expect((await look(requested.id)).nodes.map((node) => node.status)).toEqual(['queued', 'success'])
   // It costs nothing while it waits; once its last node is removed it is looked at, and ends.
-  expect(await store.modelJobs.open()).not.toContain(wished.id)
+  expect(await store.modelJobs.open()).not.toContain(requested.id)
   const third = await addNode('third', 'C')
-  const another = wish('unwanted')
+  const another = submission('unwanted')
   await create('unwanted')
-  await store.modelWishes.remove(another, null)
+  await store.modelSubmissions.remove(another, null)
   for (const nodeId of [one, two]) await store.modelOperations.settleNode(another.id, nodeId, { status: 'success' })
   expect(await store.modelJobs.open()).not.toContain(another.id)
   await store.nodes.remove(third)
@@ -276,7 +276,7 @@ describe('load info', () => {
 
   it('S4.1 S4.2 is kept by the name of the model, apart from replicas: backend and options', async () => {
     await create('info')
-    await sql`insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at)
+    await sql`insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, ready_at)
       values ('r-info', 'info', 'rev', 0, ${one}, 'llama', ${JSON.stringify(options)}::jsonb, 'ready', now())`.execute(connection.db)
     await store.loadInfo.saveNew()
     expect(await store.loadInfo.find('info')).toMatchObject({ model: 'info', backend: 'llama', revision: 'rev', options })
@@ -331,7 +331,7 @@ describe('load info', () => {
   })
 
   it('S4.14 goes with its model, and a replica that was ready too late does not bring it back', async () => {
-    await store.modelWishes.remove(wish('info'), null)
+    await store.modelSubmissions.remove(submission('info'), null)
     await store.loadInfo.saveNew()
     expect(await store.loadInfo.find('info')).toBeNull()
     expect(await store.models.find(ModelName.parse('info'))).toBeNull()

@@ -12,12 +12,12 @@ import {
   type ShownNode,
 } from './model-operations.ts'
 import { cancelRemovals, insertRemovals } from './model-removals.ts'
-import { askFor, ensureLoads } from './model-wishes.ts'
+import { askFor, ensureLoads } from './model-submissions.ts'
 import { lockModel } from './models.ts'
 import type { Cancelled, Retried } from './reopen.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
-import { remember, type IdempotencyKey } from './wishes.ts'
+import { remember, type IdempotencyKey } from './submissions.ts'
 
 type Tx = Transaction<Database>
 
@@ -28,7 +28,7 @@ export interface Job {
   /** How many replicas a load asked for. */
   readonly replicas: number
   /** Null: it was deleted. */
-  readonly model: Readonly<{ isHeld: boolean; askedReplicas: number; scheduling: Scheduling }> | null
+  readonly model: Readonly<{ isUnloaded: boolean; requestedReplicas: number; scheduling: Scheduling }> | null
   readonly loads: readonly LoadBrief[]
   /** Nodes that it shows. */
   readonly nodes: readonly Readonly<{ id: NodeId; status: string }>[]
@@ -50,11 +50,11 @@ type CallOff = NonNullable<Verdict['callOff']>
 interface JobRow {
   readonly id: string
   readonly kind: ModelOperationKind
-  readonly cancel_asked: boolean
+  readonly cancel_requested: boolean
   readonly replicas: number
   readonly exists: boolean
-  readonly is_held: boolean | null
-  readonly asked_replicas: number | null
+  readonly is_unloaded: boolean | null
+  readonly requested_replicas: number | null
   readonly scheduling: unknown
   readonly loads: unknown
   readonly nodes: readonly { id: string; status: string }[]
@@ -109,7 +109,7 @@ export class ModelJobStore {
       if (kind === 'model.delete') await cancelRemovals(tx, { operationId: id }, 'cancelled: its files stay there')
       // A worker that is at it has to stop first.
       if (kind === 'model.install' && job.loads.some((load) => load.purpose === 'stage' && load.state === 'starting')) {
-        await tx.updateTable('operations').set({ cancel_asked: true }).where('id', '=', id).execute()
+        await tx.updateTable('operations').set({ cancel_requested: true }).where('id', '=', id).execute()
         await sql`select record_change('operation', ${id}, false)`.execute(tx)
       } else await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
       return 'done'
@@ -128,7 +128,7 @@ export class ModelJobStore {
       await reopen(tx, id)
       await tx.deleteFrom('operation_nodes').where('operation_id', '=', id).where('status', '=', 'error').execute()
       if (kind === 'model.load') await askFor(tx, model, replicas)
-      await ensureLoads(tx, { model, purpose: kind === 'model.load' ? 'serve' : 'stage', slots: replicas, operationId: id })
+      await ensureLoads(tx, { model, purpose: kind === 'model.load' ? 'serve' : 'stage', count: replicas, operationId: id })
       return 'done'
     })
   }
@@ -161,10 +161,10 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
   return {
     id,
     kind: row.kind,
-    cancelRequested: row.cancel_asked,
+    cancelRequested: row.cancel_requested,
     replicas: row.replicas,
     model: row.exists
-      ? { isHeld: row.is_held ?? false, askedReplicas: row.asked_replicas ?? 0, scheduling: Scheduling.parse(row.scheduling ?? {}) }
+      ? { isUnloaded: row.is_unloaded ?? false, requestedReplicas: row.requested_replicas ?? 0, scheduling: Scheduling.parse(row.scheduling ?? {}) }
       : null,
     loads: LoadBriefs.parse(row.loads),
     nodes: row.nodes.map((node) => ({ id: NodeId.parse(node.id), status: node.status })),
@@ -174,7 +174,7 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
 
 async function readJob(tx: Tx, id: OperationId): Promise<JobRow> {
   const { rows } = await sql<JobRow>`
-    select o.id, o.kind, o.cancel_asked, coalesce((o.options ->> 'replicas')::int, 1) as replicas, m.name is not null as exists, m.is_held, m.asked_replicas,
+    select o.id, o.kind, o.cancel_requested, coalesce((o.options ->> 'replicas')::int, 1) as replicas, m.name is not null as exists, m.is_unloaded, m.requested_replicas,
       m.config -> 'scheduling' as scheduling,
       (${loadsOfModel}) as loads,
       coalesce((select jsonb_agg(jsonb_build_object('id', n.node_id, 'status', n.status) order by n.node_id)
@@ -206,7 +206,7 @@ async function endWith(tx: Tx, { id, kind }: Job, { outcome, message }: NonNulla
 /** As many as are ready stay; what is still coming up is not wanted any more. */
 async function askForReady(tx: Tx, model: ModelName): Promise<void> {
   await sql`
-    update models m set asked_replicas = least(m.asked_replicas, (select count(*) from loads l where l.model = m.name and l.purpose = 'serve' and l.state = 'ready')::int),
+    update models m set requested_replicas = least(m.requested_replicas, (select count(*) from loads l where l.model = m.name and l.purpose = 'serve' and l.state = 'ready')::int),
       updated_at = now()
     where m.name = ${model}`.execute(tx)
 }
@@ -239,7 +239,7 @@ async function retryDelete(
 }
 
 async function reopen(tx: Tx, id: OperationId): Promise<void> {
-  await sql`update operations set outcome = null, message = '', finished_at = null, open_nodes = 1, cancel_asked = false where id = ${id}`.execute(
+  await sql`update operations set outcome = null, message = '', finished_at = null, open_nodes = 1, cancel_requested = false where id = ${id}`.execute(
     tx,
   )
   await sql`select record_change('operation', ${id}, false)`.execute(tx)

@@ -51,7 +51,7 @@ it('nobody is told that what found no node is looked at again, nor of models and
   const node = await addNode('told')
   await put(configOf('told'))
   const failureOf = (code: string) => JSON.stringify({ code, retry: 'backoff', message: 'no' })
-  await sql`insert into loads (model, purpose, slot, revision, state, failure, failed_at, next_at) values
+  await sql`insert into loads (model, purpose, ordinal, revision, state, failure, failed_at, next_at) values
     ('told', 'serve', 0, 'r', 'failed', ${failureOf('no_capacity')}::jsonb, now(), now() + interval '5 s')`.execute(connection.db)
   await sql`insert into replicas (id, model, revision, node_id, backend, config, state, exited_at) values
     ('r-told', 'told', 'r', ${node}, 'llama', '{}', 'exited', now())`.execute(connection.db)
@@ -80,8 +80,8 @@ describe('a statement about many models that meets another one in a circle', () 
     await sql`delete from models where name = any(${names})`.execute(connection.db)
     for (const name of names) {
       await put(configOf(name))
-      await sql`update models set asked_replicas = 1, used_at = now() - interval '1 day' where name = ${name}`.execute(connection.db)
-      await sql`insert into loads (model, purpose, slot, revision, state, failure, failed_at, next_at)
+      await sql`update models set requested_replicas = 1, used_at = now() - interval '1 day' where name = ${name}`.execute(connection.db)
+      await sql`insert into loads (model, purpose, ordinal, revision, state, failure, failed_at, next_at)
         values (${name}, 'serve', 0, 'r', 'failed', ${failure}::jsonb, now(), now() + interval '1 hour')`.execute(connection.db)
     }
     const lock = (name: string) => sql`select from ${sql.table(table)} where ${sql.ref(column)} = ${name} for update`
@@ -142,8 +142,8 @@ describe('a model', () => {
   })
 
   it('is no longer held at none once its scheduling changes, and only then', async () => {
-    const held = async (): Promise<boolean | undefined> => (await store.models.find(ModelName.parse('held')))?.isHeld
-    const hold = () => sql`update models set is_held = true where name = 'held'`.execute(connection.db)
+    const held = async (): Promise<boolean | undefined> => (await store.models.find(ModelName.parse('held')))?.isUnloaded
+    const hold = () => sql`update models set is_unloaded = true where name = 'held'`.execute(connection.db)
     await put(configOf('held', { scheduling: { min_replicas: 1 } }))
     await hold()
     await put(configOf('held', { scheduling: { min_replicas: 1 }, context_size: 4 }))
@@ -154,7 +154,7 @@ describe('a model', () => {
     const scheduling: Scheduling = { max_replicas: 3 }
     expect(await store.models.setScheduling(ModelName.parse('held'), scheduling)).toBe(true)
     expect(await store.models.find(ModelName.parse('held'))).toMatchObject({
-      isHeld: false,
+      isUnloaded: false,
       config: { scheduling },
       revision: revisionOf(configOf('held')),
     })
@@ -167,13 +167,13 @@ describe('a model', () => {
     await put(configOf('shown'))
     const failure = JSON.stringify({ code: 'disk_full', retry: 'backoff', message: 'no room' })
     await sql`
-      insert into loads (model, purpose, slot, revision, state, node_id, replica_id, failure, failed_at, next_at, attempts) values
+      insert into loads (model, purpose, ordinal, revision, state, node_id, replica_id, failure, failed_at, next_at, attempts) values
         ('shown', 'serve', 0, 'r', 'ready', ${up}, 'r1', null, null, null, 0),
         ('shown', 'serve', 1, 'r', 'failed', ${down}, null, ${failure}::jsonb, '2026-01-01T00:00:00Z', '2026-01-01T00:00:05Z', 2)`.execute(
       connection.db,
     )
     await sql`
-      insert into replicas (id, model, revision, slot, place, node_id, backend, config, state, checked, ready_at) values
+      insert into replicas (id, model, revision, ordinal, slot, node_id, backend, config, state, checked, ready_at) values
         ('r1', 'shown', ${revisionOf(configOf('shown'))}, 0, 0, ${up}, 'llama', '{}', 'ready', 'passed', now()),
         ('r2', 'shown', 'r', 1, 0, ${down}, 'llama', '{}', 'ready', 'passed', now()), ('r3', 'shown', 'r', 2, 1, ${up}, 'llama', '{}', 'starting', 'passed', null),
         ('r4', 'shown', 'r', 3, 2, ${up}, 'llama', '{}', 'ready', 'due', now()), ('r5', 'shown', 'r', 4, 3, ${up}, 'llama', '{}', 'ready', 'passed', now())`.execute(
@@ -183,9 +183,9 @@ describe('a model', () => {
     // One of an older revision answers too, as long as it is there.
     expect(shown).toMatchObject({ ready: 2 })
     expect(shown?.loads).toMatchObject([
-      { slot: 0, state: 'ready', nodeName: 'up' },
+      { ordinal: 0, state: 'ready', nodeName: 'up' },
       {
-        slot: 1,
+        ordinal: 1,
         state: 'failed',
         nodeName: 'down',
         failure: { code: 'disk_full' },

@@ -14,8 +14,8 @@ export interface ModelRecord {
   readonly config: ModelConfig
   readonly revision: string
   readonly backend: string
-  readonly askedReplicas: number
-  readonly isHeld: boolean
+  readonly requestedReplicas: number
+  readonly isUnloaded: boolean
   readonly usedAt: string | null
   /** Replicas that answer, of an older revision too as long as they do: ready, on a node that can be asked. */
   readonly ready: number
@@ -111,8 +111,8 @@ export class ModelStore {
         .updateTable('models')
         .set({
           config: sql<string>`jsonb_set(config, '{scheduling}', ${JSON.stringify(scheduling)}::jsonb)`,
-          is_held: false,
-          asked_replicas: sql<number>`least(asked_replicas, ${mostAsked(scheduling)}::int)`,
+          is_unloaded: false,
+          requested_replicas: sql<number>`least(requested_replicas, ${mostAsked(scheduling)}::int)`,
           updated_at: sql<string>`now()`,
         })
         .where('name', '=', name)
@@ -168,8 +168,8 @@ function mostAsked({ replicas, min_replicas: min = 0, max_replicas: max = Math.m
 async function changeModel(tx: Tx, config: ModelConfig, revision: string): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     update models m set config = g.config, revision = ${revision}, backend = ${config.backend}, updated_at = now(),
-      asked_replicas = least(m.asked_replicas, ${mostAsked(config.scheduling)}::int),
-      is_held = m.is_held and m.config -> 'scheduling' = g.config -> 'scheduling'
+      requested_replicas = least(m.requested_replicas, ${mostAsked(config.scheduling)}::int),
+      is_unloaded = m.is_unloaded and m.config -> 'scheduling' = g.config -> 'scheduling'
     from (select ${JSON.stringify(config)}::jsonb as config) g
     where m.name = ${config.name} and m.config <> g.config`.execute(tx)
   return numAffectedRows > 0n
@@ -178,7 +178,7 @@ async function changeModel(tx: Tx, config: ModelConfig, revision: string): Promi
 // One statement, so that a replica which becomes ready is counted together with what its load says.
 async function readModels(db: Kysely<Database>, names: readonly string[] | null): Promise<ModelRecord[]> {
   const { rows } = await sql<Row>`
-    select m.name, m.config, m.revision, m.backend, m.asked_replicas, m.is_held, m.used_at, (
+    select m.name, m.config, m.revision, m.backend, m.requested_replicas, m.is_unloaded, m.used_at, (
       select count(*) from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = n.id
       where r.model = m.name and r.state = 'ready' and r.checked = 'passed' and n.approved_at is not null
         and p.liveness = 'present' and p.answering = 'yes' and (r.incarnation is null or r.incarnation = n.incarnation)
@@ -189,8 +189,8 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
     config: ModelConfig.parse(row.config),
     revision: row.revision,
     backend: row.backend,
-    askedReplicas: row.asked_replicas,
-    isHeld: row.is_held,
+    requestedReplicas: row.requested_replicas,
+    isUnloaded: row.is_unloaded,
     usedAt: row.used_at,
     ready: row.ready,
     loads: LoadBriefs.parse(row.loads),
@@ -202,8 +202,8 @@ interface Row {
   readonly config: unknown
   readonly revision: string
   readonly backend: string
-  readonly asked_replicas: number
-  readonly is_held: boolean
+  readonly requested_replicas: number
+  readonly is_unloaded: boolean
   readonly used_at: string | null
   readonly ready: number
   readonly loads: unknown

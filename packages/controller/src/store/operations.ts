@@ -78,7 +78,7 @@ export interface OperationRecord {
 /** A page of history is enough for anybody; the newest first. */
 const maxListed = 500
 
-type JobRow = Pick<Selectable<OperationsTable>, 'outcome' | 'message' | 'current_bytes' | 'total_bytes' | 'cancel_asked' | 'options'>
+type JobRow = Pick<Selectable<OperationsTable>, 'outcome' | 'message' | 'current_bytes' | 'total_bytes' | 'cancel_requested' | 'options'>
 type NodeRow = Selectable<OperationNodesTable> & {
   operation_finished_at: string | null
   operation_progress: number
@@ -143,7 +143,7 @@ export class OperationStore {
         count(*) filter (where state = 'dead') as dead,
         count(*) filter (where finished_at is null and is_overdue) as running_on_worker,
         coalesce(sum(attempts) filter (where finished_at is null), 0)::int as attempts,
-        coalesce(extract(epoch from now() - min(wished_at) filter (where state = 'waiting')), 0)::float8 as oldest_seconds
+        coalesce(extract(epoch from now() - min(requested_at) filter (where state = 'waiting')), 0)::float8 as oldest_seconds
       from intents`.execute(this.#db)
     const [row] = rows
     return {
@@ -202,7 +202,7 @@ async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<
   const { rows } = await sql<NodeRow>`
     select n.*, o.finished_at as operation_finished_at, o.progress as operation_progress, case when n.status = 'open' then to_jsonb(i) end as intent,
       jsonb_build_object('outcome', o.outcome, 'message', o.message, 'current_bytes', o.current_bytes, 'total_bytes', o.total_bytes,
-        'cancel_asked', o.cancel_asked, 'options', o.options) as job,
+        'cancel_requested', o.cancel_requested, 'options', o.options) as job,
       case when n.status = 'open' and d.id is not null then jsonb_build_object('approved', d.approved_at is not null, 'draining', d.draining,
         'liveness', p.liveness, 'answering', p.answering, 'lastSeenAt', p.last_seen_at) end as facts
     from operation_nodes n join operations o on o.id = n.operation_id
@@ -235,6 +235,6 @@ const jobOf = (row: JobRow): JobRecord => ({
   message: row.message,
   current: row.current_bytes,
   total: row.total_bytes,
-  cancelRequested: row.cancel_asked,
+  cancelRequested: row.cancel_requested,
   isWaiting: JobOptions.parse(row.options).waiting,
 })

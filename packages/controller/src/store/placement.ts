@@ -46,13 +46,13 @@ export interface PlacementReplicaFacts {
   /** It may get requests as soon as it is ready. */
   readonly isChecked: boolean
   readonly isCurrent: boolean
-  readonly isHeld: boolean
+  readonly hasLoad: boolean
   readonly files: readonly PlacementFile[]
   readonly fetchedBytes: number
   readonly scheduling: Scheduling
-  readonly askedReplicas: number
+  readonly requestedReplicas: number
   /** Its model was unloaded by hand. */
-  readonly isModelHeld: boolean
+  readonly isModelUnloaded: boolean
   /** Null: it never was. */
   readonly readyMs: number | null
   /** How long before its node last reported what it has; negative: since then. Null: it was not, or nobody reported. */
@@ -79,13 +79,13 @@ interface ReplicaRow {
   readonly state: ReplicaState
   readonly checked: string
   readonly is_current: boolean
-  readonly is_held: boolean
+  readonly has_load: boolean
   /** As text: thousands have few, and each is read once. */
   readonly files: string
   readonly fetched: number
   readonly scheduling: string
   readonly asked: number
-  readonly is_model_held: boolean
+  readonly is_model_unloaded: boolean
   readonly ready_ms: number | null
   readonly ready_before_ms: number | null
   readonly exited_before_ms: number | null
@@ -125,9 +125,9 @@ export class PlacementStore {
   async replicas(): Promise<{ replicas: PlacementReplicaFacts[]; uploads: ReadonlyMap<string, number> }> {
     const [{ rows }, uploads] = await Promise.all([
       sql<ReplicaRow>`
-        select r.id, r.node_id, r.model, r.state, r.checked, coalesce(r.revision = m.revision, false) as is_current, l.model is not null as is_held,
+        select r.id, r.node_id, r.model, r.state, r.checked, coalesce(r.revision = m.revision, false) as is_current, l.model is not null as has_load,
           coalesce(r.config ->> 'files', '[]') as files, coalesce(l.current_bytes, 0)::float8 as fetched,
-          coalesce(m.config ->> 'scheduling', '{}') as scheduling, coalesce(m.asked_replicas, 0) as asked, coalesce(m.is_held, true) as is_model_held,
+          coalesce(m.config ->> 'scheduling', '{}') as scheduling, coalesce(m.requested_replicas, 0) as asked, coalesce(m.is_unloaded, true) as is_model_unloaded,
           extract(epoch from now() - r.ready_at)::float8 * 1000 as ready_ms,
           extract(epoch from p.reported_at - r.ready_at)::float8 * 1000 as ready_before_ms,
           extract(epoch from p.reported_at - r.exited_at)::float8 * 1000 as exited_before_ms,
@@ -184,12 +184,12 @@ const replicaOf = (row: ReplicaRow, { files, scheduling }: Read): PlacementRepli
   state: row.state,
   isChecked: row.checked === 'passed',
   isCurrent: row.is_current,
-  isHeld: row.is_held,
+  hasLoad: row.has_load,
   files,
   fetchedBytes: row.fetched,
   scheduling,
-  askedReplicas: row.asked,
-  isModelHeld: row.is_model_held,
+  requestedReplicas: row.asked,
+  isModelUnloaded: row.is_model_unloaded,
   readyMs: row.ready_ms,
   readyBeforeMs: row.ready_before_ms,
   exitedBeforeMs: row.exited_before_ms,

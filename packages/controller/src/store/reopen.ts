@@ -5,7 +5,7 @@ import { fromIntentRow, type IntentRow } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
-import { lockBackend, remember, type IdempotencyKey } from './wishes.ts'
+import { lockBackend, remember, type IdempotencyKey } from './submissions.ts'
 
 type Tx = Transaction<Database>
 export type Cancelled = 'done' | 'unknown' | 'already_finished'
@@ -48,8 +48,8 @@ export class ReopenStore {
       const steps = open
         .filter((row) => !row.is_shared && row.from.plan.rollback === undefined)
         .flatMap(({ from, now_ms: now }) => {
-          const to = stepIntent(from.intent, { type: 'cancel_asked' }, { now, ...noRetry })
-          return to === null ? [] : [{ from, to, event: 'cancel_asked', detail: { operation: id } }]
+          const to = stepIntent(from.intent, { type: 'cancel_requested' }, { now, ...noRetry })
+          return to === null ? [] : [{ from, to, event: 'cancel_requested', detail: { operation: id } }]
         })
       await applyIntents(tx, steps)
       return 'done'
@@ -128,7 +128,7 @@ async function unwatch(tx: Tx, id: OperationId, nodeIds: readonly string[]): Pro
   if (nodeIds.length === 0) return
   const { rows } = await sql`
     with asked as (
-      update intents i set cancel_asked = true, revision = i.revision + 1 from operation_nodes n
+      update intents i set cancel_requested = true, row_version = i.row_version + 1 from operation_nodes n
       where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) and n.status = 'open' and n.proving = i.generation
         and i.node_id = n.node_id and i.state = 'applied' and not i.plan ? 'rollback'
       returning i.node_id, i.generation
@@ -161,13 +161,13 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
   await sql`
     with again as (
       select i.node_id, i.backend, i.generation as old_generation,
-        coalesce((${JSON.stringify(rings)}::jsonb ->> i.node_id)::int > 1, false) as is_held from operation_nodes n join intents i on i.generation = n.generation
+        coalesce((${JSON.stringify(rings)}::jsonb ->> i.node_id)::int > 1, false) as awaits_ring from operation_nodes n join intents i on i.generation = n.generation
       where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i
     ), opened as (
-      update intents i set generation = nextval('intent_generation'), op_id = ${id}, attempts = 0, last_failure = null, cancel_asked = false,
-        plan = coalesce(i.plan -> 'rollback' -> 'plan', i.plan), is_held = a.is_held, is_parked = not node_may_be_tried(i.node_id),
-        state = 'waiting', next_at = now(), was_sent = false, is_overdue = false, finished_at = null, wished_at = now(), asked_at = null,
-        phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null, tried_since = i.epoch + 1, revision = i.revision + 1
+      update intents i set generation = nextval('intent_generation'), op_id = ${id}, attempts = 0, last_failure = null, cancel_requested = false,
+        plan = coalesce(i.plan -> 'rollback' -> 'plan', i.plan), awaits_ring = a.awaits_ring, is_parked = not node_may_be_tried(i.node_id),
+        state = 'waiting', next_at = now(), was_sent = false, is_overdue = false, finished_at = null, requested_at = now(), polled_at = null,
+        phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null, tried_since = i.epoch + 1, row_version = i.row_version + 1
       from again a where i.node_id = a.node_id and i.backend = a.backend
       returning i.node_id, i.backend, i.generation, i.epoch
     ), logged as (

@@ -20,10 +20,10 @@ async function addDue(): Promise<NodeId> {
   const { id } = await world.addWorker('one')
   await world.addModel('a')
   await sql`
-    insert into replicas (id, model, revision, slot, node_id, backend, config, state, ready_at, checked)
+    insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, ready_at, checked)
     values ('r-a', 'a', 'rev-1', 0, ${id}, 'llama', '{}', 'ready', now() - interval '10 minutes', 'due')`.execute(world.db)
   await sql`
-    insert into loads (model, purpose, slot, revision, state, node_id, op_id, replica_id, epoch, sign_at)
+    insert into loads (model, purpose, ordinal, revision, state, node_id, op_id, replica_id, epoch, sign_at)
     values ('a', 'serve', 0, 'rev-1', 'ready', ${id}, 'op-a', 'r-a', 1, now())`.execute(world.db)
   return id
 }

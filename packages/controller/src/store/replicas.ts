@@ -18,7 +18,7 @@ export type ReplicaChange = Readonly<{ id: ReplicaId }> &
         do: 'start'
         model: string
         revision: string
-        slot: number
+        ordinal: number
         nodeId: NodeId
         backend: string
         config: object
@@ -32,20 +32,20 @@ export type ReplicaChange = Readonly<{ id: ReplicaId }> &
     | Readonly<{ do: 'exit'; exit: Exit; stamp: Stamp | null }>
     /** Another one may have its slot. It stays as it is until somebody decides about it. */
     | Readonly<{ do: 'release' }>
-    | Readonly<{ do: 'retake'; slot: number }>
+    | Readonly<{ do: 'retake'; ordinal: number }>
     /** It is to go: takes nothing new, and ends. */
     | Readonly<{ do: 'drain' }>
     /** The same, of one that no load has, if all slots of its revision are taken at this very moment. */
-    | Readonly<{ do: 'drain_surplus'; /** As it was read: one that was taken back since has another. */ slot: number | null }>
+    | Readonly<{ do: 'drain_surplus'; /** As it was read: one that was taken back since has another. */ ordinal: number | null }>
   )
 
 export interface ReplicaRecord {
   readonly id: ReplicaId
   readonly model: string
   readonly revision: string
-  readonly slot: number | null
+  readonly ordinal: number | null
   /** Which of the processes of its model on its node it is; never another one. */
-  readonly place: number
+  readonly slot: number
   readonly nodeId: NodeId
   readonly nodeName: string
   readonly backend: string
@@ -60,7 +60,7 @@ export interface ReplicaRecord {
   readonly isHere: boolean
   readonly isNodeDraining: boolean
   /** A load has it as its replica. */
-  readonly isHeld: boolean
+  readonly hasLoad: boolean
 }
 
 /** `areSomeAsked`: others wait for controllers that may still ask them. */
@@ -70,8 +70,8 @@ interface Row {
   readonly id: string
   readonly model: string
   readonly revision: string
-  readonly slot: number | null
-  readonly place: number
+  readonly ordinal: number | null
+  readonly slot: number
   readonly node_id: string
   readonly node_name: string
   readonly backend: string
@@ -84,27 +84,27 @@ interface Row {
   readonly age_ms: number
   readonly draining: boolean
   readonly is_here: boolean
-  readonly is_held: boolean
+  readonly has_load: boolean
 }
 
 /** Of the rows `r` and `n`. A worker that began anew may have lost it: it is there again when that worker has named it. */
 export const isConfirmed = sql`(r.state <> 'ready' or r.incarnation is null or r.incarnation = n.incarnation)`
 
 const select = sql`
-  select r.id, r.model, r.revision, r.slot, r.place, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
+  select r.id, r.model, r.revision, r.ordinal, r.slot, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
     r.seq, r.created_at, extract(epoch from now() - coalesce(r.exited_at, r.drain_since, r.ready_at, r.created_at))::float8 * 1000 as age_ms,
     n.draining, ${nodeIsHere} and ${isConfirmed} as is_here,
-    exists (select from loads l where l.replica_id = r.id) as is_held
+    exists (select from loads l where l.replica_id = r.id) as has_load
   from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id`
 
-const canRetake = (slot: number) => sql`r.state in ('starting', 'ready') and (r.slot is null or r.slot = ${slot})`
+const canRetake = (ordinal: number) => sql`r.state in ('starting', 'ready') and (r.ordinal is null or r.ordinal = ${ordinal})`
 
 const fromRow = (row: Row): ReplicaRecord => ({
   id: ReplicaId.parse(row.id),
   model: row.model,
   revision: row.revision,
+  ordinal: row.ordinal,
   slot: row.slot,
-  place: row.place,
   nodeId: NodeId.parse(row.node_id),
   nodeName: row.node_name,
   backend: row.backend,
@@ -116,7 +116,7 @@ const fromRow = (row: Row): ReplicaRecord => ({
   ageMs: row.age_ms,
   isHere: row.is_here,
   isNodeDraining: row.draining,
-  isHeld: row.is_held,
+  hasLoad: row.has_load,
 })
 
 export class ReplicaStore {
@@ -170,9 +170,9 @@ export class ReplicaStore {
   }
 
   /** One of this revision that no load has, and that could have this slot, on a node that can be asked. */
-  async findReturned({ model, revision, slot }: { model: string; revision: string; slot: number }): Promise<ReplicaRecord | null> {
+  async findReturned({ model, revision, ordinal }: { model: string; revision: string; ordinal: number }): Promise<ReplicaRecord | null> {
     const [found = null] = await this.#read(sql`
-      where r.model = ${model} and r.revision = ${revision} and ${canRetake(slot)} and r.op_id is not null and ${nodeIsHere} and ${isConfirmed}
+      where r.model = ${model} and r.revision = ${revision} and ${canRetake(ordinal)} and r.op_id is not null and ${nodeIsHere} and ${isConfirmed}
         and (r.state = 'ready' or not n.draining) and not exists (select from loads l where l.replica_id = r.id)
       order by r.state = 'ready' desc, r.created_at, r.id limit 1`)
     return found
@@ -195,14 +195,14 @@ export class ReplicaStore {
       with due as (
         select r.id from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
           left join changes c on c.kind = 'replica' and c.id = r.id
-        where r.state = 'draining' and ${nodeIsHere} and coalesce(r.told_at < now() - make_interval(secs => ${everyMs / 1000}), true)
+        where r.state = 'draining' and ${nodeIsHere} and coalesce(r.stop_sent_at < now() - make_interval(secs => ${everyMs / 1000}), true)
           and (r.drain_since < now() - make_interval(secs => ${patienceMs / 1000}) or ${isCaughtUp})
         order by r.id limit ${limit} for update of r skip locked
       )
-      update replicas r set told_at = now() from due where r.id = due.id returning r.id, r.node_id`.execute(this.#db)
+      update replicas r set stop_sent_at = now() from due where r.id = due.id returning r.id, r.node_id`.execute(this.#db)
     const left = await sql<{ is: boolean }>`
       select exists (select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
-        where r.state = 'draining' and r.told_at is null and ${nodeIsHere}) as is`.execute(this.#db)
+        where r.state = 'draining' and r.stop_sent_at is null and ${nodeIsHere}) as is`.execute(this.#db)
     const told = rows.map((row) => ({ id: ReplicaId.parse(row.id), nodeId: NodeId.parse(row.node_id) }))
     return { told, areSomeAsked: left.rows[0]?.is ?? false }
   }
@@ -242,8 +242,8 @@ export async function changeReplica(db: Kysely<Database> | Transaction<Database>
 }
 
 /** False: it is on its way out, or in another slot. Else it stays as it is until the transaction ends. */
-export async function lockToRetake(tx: Transaction<Database>, { id, slot }: { id: ReplicaId; slot: number }): Promise<boolean> {
-  const { rows } = await sql`select from replicas r where r.id = ${id} and ${canRetake(slot)} for update`.execute(tx)
+export async function lockToRetake(tx: Transaction<Database>, { id, ordinal }: { id: ReplicaId; ordinal: number }): Promise<boolean> {
+  const { rows } = await sql`select from replicas r where r.id = ${id} and ${canRetake(ordinal)} for update`.execute(tx)
   return rows.length > 0
 }
 
@@ -263,12 +263,12 @@ function statementOf(change: ReplicaChange) {
   switch (change.do) {
     case 'start':
       return sql`
-        insert into replicas (id, model, revision, slot, node_id, backend, config, state, op_id, checked, place)
-        select ${id}, ${change.model}, ${change.revision}, ${change.slot}::int, ${change.nodeId}, ${change.backend},
-          ${JSON.stringify(change.config)}::jsonb, 'starting', ${change.opId}, ${change.needsCheck ? 'due' : 'passed'}, min(free.place)
-        from generate_series(0, (select count(*)::int from replicas where node_id = ${change.nodeId} and state <> 'exited')) free (place)
+        insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, op_id, checked, slot)
+        select ${id}, ${change.model}, ${change.revision}, ${change.ordinal}::int, ${change.nodeId}, ${change.backend},
+          ${JSON.stringify(change.config)}::jsonb, 'starting', ${change.opId}, ${change.needsCheck ? 'due' : 'passed'}, min(free.slot)
+        from generate_series(0, (select count(*)::int from replicas where node_id = ${change.nodeId} and state <> 'exited')) free (slot)
         where not exists (
-          select from replicas o where o.node_id = ${change.nodeId} and o.model = ${change.model} and o.place = free.place and o.state <> 'exited')`
+          select from replicas o where o.node_id = ${change.nodeId} and o.model = ${change.model} and o.slot = free.slot and o.state <> 'exited')`
     case 'ready':
       return sql`
         update replicas set state = 'ready', ready_at = coalesce(ready_at, now()), backend_digest = coalesce(${change.backendDigest}, backend_digest),
@@ -280,16 +280,16 @@ function statementOf(change: ReplicaChange) {
           incarnation = coalesce(${change.stamp?.incarnation ?? null}, incarnation), seq = coalesce(${change.stamp?.seq ?? null}::bigint, seq)
         where id = ${id} and state <> 'exited'`
     case 'release':
-      return sql`update replicas set slot = null where id = ${id} and state <> 'exited'`
+      return sql`update replicas set ordinal = null where id = ${id} and state <> 'exited'`
     case 'retake':
-      return sql`update replicas set slot = ${change.slot} where id = ${id} and state in ('starting', 'ready')`
+      return sql`update replicas set ordinal = ${change.ordinal} where id = ${id} and state in ('starting', 'ready')`
     case 'drain':
-      return sql`update replicas set state = 'draining', drain_since = now(), slot = null where id = ${id} and state in ('starting', 'ready')`
+      return sql`update replicas set state = 'draining', drain_since = now(), ordinal = null where id = ${id} and state in ('starting', 'ready')`
     case 'drain_surplus':
       // A load that starts on the same node may be refused there because of this very replica: its slot is not taken yet.
       return sql`
-        update replicas r set state = 'draining', drain_since = now(), slot = null
-        where r.id = ${id} and r.state in ('starting', 'ready') and r.slot is not distinct from ${change.slot}::int
+        update replicas r set state = 'draining', drain_since = now(), ordinal = null
+        where r.id = ${id} and r.state in ('starting', 'ready') and r.ordinal is not distinct from ${change.ordinal}::int
           and not exists (select from loads l where l.replica_id = r.id)
           and (r.op_id is null or not exists (
             select from loads l left join replicas o on o.id = l.replica_id and o.state in ('starting', 'ready')

@@ -15,7 +15,7 @@ export async function applyRollout(tx: Tx, { actions, ...about }: About & { read
   const all = <Do extends RolloutAction['do']>(what: Do): Of<Do>[] => actions.filter((action): action is Of<Do> => action.do === what)
   const idsOf = (list: readonly { nodeId: string }[]): string[] => list.map(({ nodeId }) => nodeId)
   await stepWishes(tx, about, { nodeIds: idsOf(all('withdraw')), event: { type: 'withdrawn', note: 'rollout stopped' } })
-  await stepWishes(tx, about, { nodeIds: idsOf(all('call_off')), event: { type: 'cancel_asked' } })
+  await stepWishes(tx, about, { nodeIds: idsOf(all('call_off')), event: { type: 'cancel_requested' } })
   const touched = [
     ...(await begin(tx, about, idsOf(all('begin')))),
     ...(await tell(tx, about, all('tell'))),
@@ -96,8 +96,8 @@ async function begin(tx: Tx, { id, backend }: About, nodeIds: readonly string[])
   if (nodeIds.length === 0) return []
   const { rows } = await sql<{ operation_id: string }>`
     with moved as (
-      update intents i set is_held = false, next_at = now(), revision = i.revision + 1
-      where i.backend = ${backend} and i.op_id = ${id} and i.node_id = any(${nodeIds}::text[]) and i.is_held and i.state = 'waiting'
+      update intents i set awaits_ring = false, next_at = now(), row_version = i.row_version + 1
+      where i.backend = ${backend} and i.op_id = ${id} and i.node_id = any(${nodeIds}::text[]) and i.awaits_ring and i.state = 'waiting'
       returning i.node_id, i.backend, i.generation, i.epoch
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type) select node_id, backend, generation, epoch, 'begun' from moved
@@ -179,10 +179,10 @@ async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'retu
     ), taken as (
       update intents i set kind = 'upgrade', generation = nextval('intent_generation'),
         plan = o.previous || jsonb_build_object('rollback', jsonb_build_object('error', o.error, 'plan', o.plan)),
-        attempts = 0, last_failure = null, cancel_asked = false, is_held = false, state = 'waiting', next_at = now(),
+        attempts = 0, last_failure = null, cancel_requested = false, awaits_ring = false, state = 'waiting', next_at = now(),
         is_parked = not node_may_be_tried(i.node_id), was_sent = false, is_overdue = false, finished_at = null, note = '',
         phase = null, file_name = '', current_bytes = 0, total_bytes = 0, percentage = 0, progress_seq = null,
-        tried_since = i.epoch + 1, asked_at = null, wished_at = now(), revision = i.revision + 1
+        tried_since = i.epoch + 1, polled_at = null, requested_at = now(), row_version = i.row_version + 1
       from old o where i.node_id = o.node_id and i.backend = o.backend
       returning i.node_id, i.backend, i.generation, i.epoch
     ), logged as (

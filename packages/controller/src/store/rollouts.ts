@@ -10,7 +10,7 @@ import { retryConflicts } from './retry-conflicts.ts'
 import { RolloutSpec } from './rings.ts'
 import type { RolloutAction, RolloutFacts, RolloutNode, RolloutStand, Trouble } from './rollout-facts.ts'
 import type { Database } from './tables.ts'
-import { lockBackend } from './wishes.ts'
+import { lockBackend } from './submissions.ts'
 
 type Db = Kysely<Database> | Transaction<Database>
 type Decide = (facts: RolloutFacts) => readonly RolloutAction[]
@@ -96,7 +96,7 @@ interface Row {
   readonly is_here: boolean
   readonly can_return: boolean
   readonly state: 'waiting' | 'sending' | 'working' | 'applied' | 'failed' | 'dead' | 'cancelled' | null
-  readonly is_held: boolean
+  readonly awaits_ring: boolean
   readonly is_returning: boolean
   readonly is_proving: boolean
   readonly is_called_off: boolean
@@ -140,7 +140,7 @@ function standOf(row: Row): RolloutStand {
     case 'sending':
     case 'working':
       if (row.is_returning) return { state: 'returning' }
-      if (row.is_held) return { state: 'held' }
+      if (row.awaits_ring) return { state: 'held' }
       return { state: 'begun', isCalledOff: row.is_called_off }
     case 'applied':
       if (!row.is_proving) return row.is_returning ? { state: 'settled' } : { state: 'upgraded' }
@@ -191,8 +191,8 @@ const factsOf = (id: OperationId) => sql<Row>`
     n.node_id, n.node_name, n.ring, coalesce(shown.message, '') as message,
     coalesce(d.approved_at is not null and not d.draining and p.liveness = 'present' and p.answering = 'yes', false) as is_here,
     n.previous is not null and n.previous ->> 'digest' is distinct from i.plan ->> 'digest' as can_return,
-    i.state, coalesce(i.is_held, false) as is_held, coalesce(i.plan ? 'rollback', false) as is_returning,
-    coalesce(i.cancel_asked, false) as is_called_off, coalesce(i.note, '') as note, i.last_failure,
+    i.state, coalesce(i.awaits_ring, false) as awaits_ring, coalesce(i.plan ? 'rollback', false) as is_returning,
+    coalesce(i.cancel_requested, false) as is_called_off, coalesce(i.note, '') as note, i.last_failure,
     i.plan -> 'rollback' ->> 'error' as rollback_error,
     v.is_proving, case when v.is_proving then ${moving} end as moving
   from rollouts r
@@ -256,7 +256,7 @@ const ailing = sql`
     select o.model from replicas o where o.node_id = n.node_id and o.backend = r.backend and ${isUnexpected('o')}
       and o.backend_digest <> new.digest and o.exited_at > i.finished_at - interval '10 minutes' and o.exited_at <= i.finished_at
     group by o.model having count(*) > 1
-    union select l.model from loads l where l.purpose = 'serve' and l.state <> 'ready' and l.attempts > 1 and l.wished_at < i.finished_at
+    union select l.model from loads l where l.purpose = 'serve' and l.state <> 'ready' and l.attempts > 1 and l.requested_at < i.finished_at
       and l.pinned_node_id is distinct from n.node_id
       and exists (select from replicas o where o.node_id = n.node_id and o.backend = r.backend and o.model = l.model)
   ) a`

@@ -29,8 +29,8 @@ afterAll(async () => {
   await database.drop()
 })
 
-type Row = Readonly<{ state: string; revision: string; slot: number | null; checked: string }>
-const serving: Row = { state: 'ready', revision: 'new', slot: 0, checked: 'passed' }
+type Row = Readonly<{ state: string; revision: string; ordinal: number | null; checked: string }>
+const serving: Row = { state: 'ready', revision: 'new', ordinal: 0, checked: 'passed' }
 
 it.each<[string, Row, number]>([
   ['that serves', serving, 1],
@@ -38,12 +38,12 @@ it.each<[string, Row, number]>([
   ['that was not asked anything yet', { ...serving, checked: 'due' }, 0],
   ['that failed its check', { ...serving, checked: 'failed' }, 0],
   ['that is drained (G12)', { ...serving, state: 'draining' }, 0],
-  ['that nobody holds', { ...serving, slot: null }, 0],
+  ['that nobody holds', { ...serving, ordinal: null }, 0],
   ['that starts', { ...serving, state: 'starting' }, 0],
-])('G16 requests go to a replica %s: %j → %i', async (_, { state, revision, slot, checked }, want) => {
+])('G16 requests go to a replica %s: %j → %i', async (_, { state, revision, ordinal, checked }, want) => {
   await sql`delete from replicas`.execute(connection.db)
-  await sql`insert into replicas (id, model, revision, slot, node_id, backend, config, state, checked, ready_at, drain_since) values
-    ('r', 'm', ${revision}, ${slot}, 'n', 'llama', '{}', ${state}, ${checked}, ${state === 'starting' ? null : new Date()},
+  await sql`insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, checked, ready_at, drain_since) values
+    ('r', 'm', ${revision}, ${ordinal}, 'n', 'llama', '{}', ${state}, ${checked}, ${state === 'starting' ? null : new Date()},
      ${state === 'draining' ? new Date() : null})`.execute(connection.db)
   for (const scope of [null, { models: ['m'], nodes: [] }, { models: [], nodes: ['n'] }]) {
     expect(await store.routes.replicas(scope)).toHaveLength(want)

@@ -62,7 +62,7 @@ export class RouteStore {
       .innerJoin('nodes', 'nodes.id', 'replicas.node_id')
       .innerJoin('node_pulses', 'node_pulses.node_id', 'nodes.id')
       .where('replicas.state', '=', 'ready')
-      .where('replicas.slot', 'is not', null)
+      .where('replicas.ordinal', 'is not', null)
       .where('replicas.checked', '=', 'passed')
       .select(['replicas.id as replica_id', 'replicas.model', 'replicas.revision', 'nodes.id as node_id', 'nodes.name as node_name'])
       .select(['gateway_url', 'gateway_secret', 'approved_at', 'draining', 'liveness', 'answering', 'last_seen_at'])

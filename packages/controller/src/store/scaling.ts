@@ -8,8 +8,8 @@ import type { Database } from './tables.ts'
 export interface ScalableModel {
   readonly name: ModelName
   readonly scheduling: Scheduling
-  readonly askedReplicas: number
-  readonly isHeld: boolean
+  readonly requestedReplicas: number
+  readonly isUnloaded: boolean
   /** Milliseconds by the database's clock. */
   readonly busySince: number | null
   readonly slackSince: number | null
@@ -22,15 +22,15 @@ export interface ScalableModel {
 }
 
 export interface Scaled {
-  readonly from: Pick<ScalableModel, 'name' | 'askedReplicas' | 'busySince' | 'slackSince'>
-  readonly to: Pick<ScalableModel, 'askedReplicas' | 'busySince' | 'slackSince'>
+  readonly from: Pick<ScalableModel, 'name' | 'requestedReplicas' | 'busySince' | 'slackSince'>
+  readonly to: Pick<ScalableModel, 'requestedReplicas' | 'busySince' | 'slackSince'>
 }
 
 interface Row {
   readonly name: string
   readonly scheduling: unknown
-  readonly asked_replicas: number
-  readonly is_held: boolean
+  readonly requested_replicas: number
+  readonly is_unloaded: boolean
   readonly busy_ms: number | null
   readonly slack_ms: number | null
   readonly loads: number
@@ -51,17 +51,17 @@ export class ScalingStore {
   /** Those that may have more than they have to, and have any; and those that had a streak when that was so. All others cost a look at their row. */
   async list(): Promise<{ now: number; models: ScalableModel[] }> {
     const { rows } = await sql<Row>`
-      select m.name, m.config -> 'scheduling' as scheduling, m.asked_replicas, m.is_held, ${msOf(sql`m.busy_since`)} as busy_ms,
+      select m.name, m.config -> 'scheduling' as scheduling, m.requested_replicas, m.is_unloaded, ${msOf(sql`m.busy_since`)} as busy_ms,
         ${msOf(sql`m.slack_since`)} as slack_ms, ${msOf(sql`now()`)} as now_ms, l.loads, l.failed, l.ready
       from models m cross join lateral (
         select count(*)::int as loads, count(*) filter (where state = 'failed')::int as failed,
-          coalesce(array_agg(replica_id order by slot) filter (where state = 'ready'), '{}') as ready
+          coalesce(array_agg(replica_id order by ordinal) filter (where state = 'ready'), '{}') as ready
         from loads where model = m.name and purpose = 'serve'
       ) l cross join lateral (
         select (m.config #>> '{scheduling,max_replicas}')::int as max, coalesce((m.config #>> '{scheduling,min_replicas}')::int, 0) as min
       ) s
       where m.busy_since is not null or m.slack_since is not null
-        or (not m.is_held and (s.max = 0 or s.max > greatest(s.min, 1)) and greatest(m.asked_replicas, s.min) > 0)
+        or (not m.is_unloaded and (s.max = 0 or s.max > greatest(s.min, 1)) and greatest(m.requested_replicas, s.min) > 0)
       order by m.name`.execute(this.#db)
     return { now: rows[0]?.now_ms ?? 0, models: rows.map(modelOf) }
   }
@@ -83,17 +83,17 @@ export class ScalingStore {
           asked, to_timestamp(busy / 1000.0) as busy, to_timestamp(slack / 1000.0) as slack
         from unnest(
           ${changes.map(({ from }) => from.name)}::text[],
-          ${numbers(({ from }) => from.askedReplicas)}::int[], ${numbers(({ from }) => from.busySince)}::bigint[],
-          ${numbers(({ from }) => from.slackSince)}::bigint[], ${numbers(({ to }) => to.askedReplicas)}::int[],
+          ${numbers(({ from }) => from.requestedReplicas)}::int[], ${numbers(({ from }) => from.busySince)}::bigint[],
+          ${numbers(({ from }) => from.slackSince)}::bigint[], ${numbers(({ to }) => to.requestedReplicas)}::int[],
           ${numbers(({ to }) => to.busySince)}::bigint[], ${numbers(({ to }) => to.slackSince)}::bigint[]
         ) as c (name, seen_asked, seen_busy, seen_slack, asked, busy, slack)
       ), still as (
         select m.name from models m join change c on c.name = m.name
-        where m.asked_replicas = c.seen_asked
+        where m.requested_replicas = c.seen_asked
           and m.busy_since is not distinct from c.seen_busy and m.slack_since is not distinct from c.seen_slack
         order by m.name for no key update of m skip locked
       )
-      update models m set asked_replicas = c.asked, busy_since = c.busy, slack_since = c.slack,
+      update models m set requested_replicas = c.asked, busy_since = c.busy, slack_since = c.slack,
         updated_at = case when c.asked = c.seen_asked then m.updated_at else now() end
       from change c join still s on s.name = c.name where m.name = c.name
       returning m.name, c.asked <> c.seen_asked as is_step`
@@ -105,8 +105,8 @@ export class ScalingStore {
 const modelOf = (row: Row): ScalableModel => ({
   name: ModelName.parse(row.name),
   scheduling: Scheduling.parse(row.scheduling),
-  askedReplicas: row.asked_replicas,
-  isHeld: row.is_held,
+  requestedReplicas: row.requested_replicas,
+  isUnloaded: row.is_unloaded,
   busySince: row.busy_ms,
   slackSince: row.slack_ms,
   loads: row.loads,

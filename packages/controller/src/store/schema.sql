@@ -114,10 +114,11 @@ create table intents (
   plan jsonb not null,
   attempts integer not null default 0,
   last_failure jsonb,
-  cancel_asked boolean not null default false,
+  cancel_requested boolean not null default false,
   state text not null,
   next_at timestamp with time zone,
   is_parked boolean not null default false,
+  awaits_ring boolean not null default false,
   was_sent boolean not null default false,
   wait text,
   holder text,
@@ -133,11 +134,10 @@ create table intents (
   total_bytes bigint not null default 0,
   percentage real not null default 0,
   progress_seq bigint,
-  asked_at timestamp with time zone,
-  wished_at timestamp with time zone not null default now(),
-  revision bigint not null default 0,
   tried_since bigint not null default 0,
-  is_held boolean not null default false,
+  polled_at timestamp with time zone,
+  requested_at timestamp with time zone not null default now(),
+  row_version bigint not null default 0,
   constraint intents_pkey PRIMARY KEY (node_id, backend),
   constraint intents_generation_key UNIQUE (generation),
   constraint intents_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
@@ -178,15 +178,17 @@ create table join_tokens (
 create table loads (
   model text not null,
   purpose text not null,
-  slot integer not null,
+  ordinal integer not null,
   revision text not null,
   operation_id text,
   state text not null,
   epoch bigint not null default 0,
   op_id text,
   node_id text,
+  pinned_node_id text,
   replica_id text,
   install_id text,
+  needs_check boolean not null default false,
   attempts integer not null default 0,
   failure jsonb,
   failed_at timestamp with time zone,
@@ -199,12 +201,10 @@ create table loads (
   current_bytes bigint not null default 0,
   total_bytes bigint not null default 0,
   progress_seq bigint,
-  wished_at timestamp with time zone not null default now(),
-  row_version bigint not null default 0,
-  pinned_node_id text,
-  needs_check boolean not null default false,
   note text not null default ''::text,
-  constraint loads_pkey PRIMARY KEY (model, purpose, slot),
+  requested_at timestamp with time zone not null default now(),
+  row_version bigint not null default 0,
+  constraint loads_pkey PRIMARY KEY (model, purpose, ordinal),
   constraint loads_model_fkey FOREIGN KEY (model) REFERENCES models(name) ON DELETE CASCADE,
   constraint loads_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE SET NULL,
   constraint loads_pinned_node_id_fkey FOREIGN KEY (pinned_node_id) REFERENCES nodes(id) ON DELETE SET NULL,
@@ -220,9 +220,9 @@ CASE state
 END),
   constraint loads_attempts_check CHECK ((attempts >= 0)),
   constraint loads_current_bytes_check CHECK ((current_bytes >= 0)),
+  constraint loads_ordinal_check CHECK ((ordinal >= 0)),
   constraint loads_phase_check CHECK ((phase = ANY (ARRAY['resolving'::text, 'downloading'::text, 'extracting'::text, 'starting'::text]))),
   constraint loads_purpose_check CHECK ((purpose = ANY (ARRAY['serve'::text, 'stage'::text]))),
-  constraint loads_slot_check CHECK ((slot >= 0)),
   constraint loads_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'installing'::text, 'starting'::text, 'ready'::text, 'failed'::text]))),
   constraint loads_total_bytes_check CHECK ((total_bytes >= 0))
 );
@@ -274,16 +274,16 @@ create table models (
   config jsonb not null,
   revision text not null,
   backend text not null,
-  asked_replicas integer not null default 0,
-  is_held boolean not null default false,
+  requested_replicas integer not null default 0,
+  is_unloaded boolean not null default false,
   used_at timestamp with time zone,
-  created_at timestamp with time zone not null default now(),
-  updated_at timestamp with time zone not null default now(),
   busy_since timestamp with time zone,
   slack_since timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  updated_at timestamp with time zone not null default now(),
   constraint models_pkey PRIMARY KEY (name),
-  constraint models_asked_replicas_check CHECK ((asked_replicas >= 0)),
   constraint models_name_check CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$'::text) AND (name !~ '\.\.|//'::text))),
+  constraint models_requested_replicas_check CHECK ((requested_replicas >= 0)),
   constraint models_revision_check CHECK (((length(revision) >= 1) AND (length(revision) <= 128)))
 );
 
@@ -295,9 +295,9 @@ create table node_pulses (
   incarnation text,
   seq bigint,
   resources jsonb not null,
+  reported_at timestamp with time zone,
   in_flight integer not null default 0,
   probed_at timestamp with time zone,
-  reported_at timestamp with time zone,
   constraint node_pulses_pkey PRIMARY KEY (node_id),
   constraint node_pulses_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
   constraint node_pulses_answering_check CHECK ((answering = ANY (ARRAY['yes'::text, 'unproven'::text, 'no'::text]))),
@@ -322,16 +322,16 @@ create table nodes (
   vram_budget text,
   draining boolean not null default false,
   incarnation text not null,
-  inventory jsonb not null default '[]'::jsonb,
-  created_at timestamp with time zone not null default now(),
-  approved_at timestamp with time zone,
-  approved_by text,
   registration_signed_at timestamp with time zone,
+  inventory jsonb not null default '[]'::jsonb,
   inventory_incarnation text,
   inventory_seq bigint,
   inventory_at timestamp with time zone,
-  gateway_secret text not null default replace(((gen_random_uuid())::text || (gen_random_uuid())::text), '-'::text, ''::text),
   files jsonb not null default '[]'::jsonb,
+  gateway_secret text not null default replace(((gen_random_uuid())::text || (gen_random_uuid())::text), '-'::text, ''::text),
+  created_at timestamp with time zone not null default now(),
+  approved_at timestamp with time zone,
+  approved_by text,
   constraint nodes_pkey PRIMARY KEY (id),
   constraint nodes_public_key_key UNIQUE (public_key),
   constraint approval_is_whole CHECK (((approved_at IS NULL) = (approved_by IS NULL))),
@@ -392,7 +392,7 @@ create table operations (
   message text not null default ''::text,
   current_bytes bigint not null default 0,
   total_bytes bigint not null default 0,
-  cancel_asked boolean not null default false,
+  cancel_requested boolean not null default false,
   constraint operations_pkey PRIMARY KEY (id),
   constraint finished_when_all_are_settled CHECK (((finished_at IS NULL) = (open_nodes > 0))),
   constraint operation_is_about_one_thing CHECK (((backend IS NULL) <> (model IS NULL))),
@@ -409,8 +409,9 @@ create table replicas (
   id text not null,
   model text not null,
   revision text not null,
-  slot integer,
+  ordinal integer,
   node_id text not null,
+  slot integer not null default 0,
   backend text not null,
   backend_digest text,
   config jsonb not null,
@@ -418,17 +419,16 @@ create table replicas (
   op_id text,
   incarnation text,
   seq bigint,
-  created_at timestamp with time zone not null default now(),
-  ready_at timestamp with time zone,
-  drain_since timestamp with time zone,
-  told_at timestamp with time zone,
-  exited_at timestamp with time zone,
-  exit jsonb,
-  place integer not null default 0,
   checked text not null default 'passed'::text,
   check_holder text,
   check_until timestamp with time zone,
   check_since timestamp with time zone,
+  created_at timestamp with time zone not null default now(),
+  ready_at timestamp with time zone,
+  drain_since timestamp with time zone,
+  stop_sent_at timestamp with time zone,
+  exited_at timestamp with time zone,
+  exit jsonb,
   constraint replicas_pkey PRIMARY KEY (id),
   constraint replicas_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
   constraint check_lease_is_whole CHECK (((check_holder IS NULL) = (check_until IS NULL))),
@@ -441,7 +441,7 @@ CASE state
 END),
   constraint replicas_checked_check CHECK ((checked = ANY (ARRAY['due'::text, 'passed'::text, 'failed'::text]))),
   constraint replicas_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
-  constraint replicas_place_check CHECK ((place >= 0)),
+  constraint replicas_ordinal_check CHECK ((ordinal >= 0)),
   constraint replicas_slot_check CHECK ((slot >= 0)),
   constraint replicas_state_check CHECK ((state = ANY (ARRAY['starting'::text, 'ready'::text, 'draining'::text, 'exited'::text])))
 );
@@ -499,7 +499,7 @@ CREATE INDEX changes_by_seq ON public.changes USING btree (seq);
 
 CREATE INDEX intent_events_by_row ON public.intent_events USING btree (node_id, backend, id);
 
-CREATE INDEX intents_due ON public.intents USING btree (next_at, generation) WHERE ((next_at IS NOT NULL) AND (NOT is_parked) AND (NOT is_held));
+CREATE INDEX intents_due ON public.intents USING btree (next_at, generation) WHERE ((next_at IS NOT NULL) AND (NOT is_parked) AND (NOT awaits_ring));
 
 CREATE INDEX intents_leased ON public.intents USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
@@ -513,9 +513,9 @@ CREATE INDEX loads_by_replica ON public.loads USING btree (replica_id) WHERE (re
 
 CREATE INDEX loads_due ON public.loads USING btree (next_at) WHERE (next_at IS NOT NULL);
 
-CREATE UNIQUE INDEX one_live_replica_per_place ON public.replicas USING btree (node_id, model, place) WHERE (state <> 'exited'::text);
+CREATE UNIQUE INDEX one_live_replica_per_load ON public.replicas USING btree (model, ordinal) WHERE ((ordinal IS NOT NULL) AND (state <> 'exited'::text));
 
-CREATE UNIQUE INDEX one_live_replica_per_slot ON public.replicas USING btree (model, slot) WHERE ((slot IS NOT NULL) AND (state <> 'exited'::text));
+CREATE UNIQUE INDEX one_live_replica_per_slot ON public.replicas USING btree (node_id, model, slot) WHERE (state <> 'exited'::text);
 
 CREATE INDEX operation_nodes_open ON public.operation_nodes USING btree (generation) WHERE (status = 'open'::text);
 
@@ -552,7 +552,7 @@ CREATE OR REPLACE FUNCTION public.intent_events_are_history()
  LANGUAGE plpgsql
 AS $function$
 begin
-  raise exception 'intent_events is only ever added to';
+  raise exception 'intent_events is append-only';
 end
 $function$;
 
@@ -666,11 +666,11 @@ begin
   from new_pulses n join old_pulses o on o.node_id = n.node_id
   where n.liveness <> o.liveness or n.answering <> o.answering or n.incarnation is distinct from o.incarnation;
   if returned is not null then
-    update intents set next_at = now(), revision = revision + 1
+    update intents set next_at = now(), row_version = row_version + 1
     where node_id = any(returned) and wait = 'another_try' and next_at > now();
   end if;
   if restarted is not null then
-    update intents set wait = 'another_try', next_at = now(), holder = null, lease_until = null, revision = revision + 1
+    update intents set wait = 'another_try', next_at = now(), holder = null, lease_until = null, row_version = row_version + 1
     where node_id = any(restarted) and wait in ('reply', 'another_try');
   end if;
   if turned is not null then perform nodes_turned(turned, coalesce(returned, '{}')); end if;
@@ -683,7 +683,7 @@ CREATE OR REPLACE FUNCTION public.node_removed()
  LANGUAGE plpgsql
 AS $function$
 declare
-  told text[];
+  changed text[];
 begin
   insert into intent_events (node_id, backend, generation, epoch, type, detail)
   select node_id, backend, generation, epoch, 'cancelled', '{"reason": "node removed"}' from intents
@@ -696,8 +696,8 @@ begin
     update operations o set open_nodes = o.open_nodes - 1, finished_at = case when o.open_nodes = 1 then now() end
     from closed c where o.id = c.operation_id and o.backend is not null returning o.id
   )
-  select array_agg(id order by id) into told from (select id from counted union select operation_id from closed) e (id);
-  perform record_change('operation', id, false) from unnest(told) id;
+  select array_agg(id order by id) into changed from (select id from counted union select operation_id from closed) e (id);
+  perform record_change('operation', id, false) from unnest(changed) id;
   perform record_change('backend', e.name, false)
   from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;
   return old;
@@ -710,7 +710,7 @@ CREATE OR REPLACE FUNCTION public.nodes_turned(node_ids text[], returned text[])
 AS $function$
 begin
   update intents i set is_parked = not node_may_be_tried(i.node_id),
-    next_at = case when i.node_id = any(returned) then least(i.next_at, now()) else i.next_at end, revision = i.revision + 1
+    next_at = case when i.node_id = any(returned) then least(i.next_at, now()) else i.next_at end, row_version = i.row_version + 1
   where i.node_id = any(node_ids) and i.state = 'waiting';
   perform operations_of_nodes_changed(node_ids);
 end
@@ -741,11 +741,11 @@ begin
       values (change_kind, change_id, nextval('change_seq'), is_deleted, clock_timestamp());
       exit;
     exception when unique_violation then
-      null; -- somebody else inserted it meanwhile: update theirs
+      null; -- inserted concurrently: update that row
     end;
   end loop;
-  if now_ms - coalesce(nullif(current_setting('muster.rang_at', true), ''), '0')::bigint > 250 then
-    perform set_config('muster.rang_at', now_ms::text, false);
+  if now_ms - coalesce(nullif(current_setting('muster.notified_at', true), ''), '0')::bigint > 250 then
+    perform set_config('muster.notified_at', now_ms::text, false);
     perform pg_notify('muster_changes', '');
   end if;
 end
@@ -801,4 +801,4 @@ CREATE TRIGGER node_removed BEFORE DELETE ON public.nodes FOR EACH ROW EXECUTE F
 
 CREATE TRIGGER replica_added AFTER INSERT OR DELETE ON public.replicas FOR EACH ROW EXECUTE FUNCTION replica_changed();
 
-CREATE TRIGGER replica_changed AFTER UPDATE ON public.replicas FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.slot IS DISTINCT FROM new.slot) OR (old.checked IS DISTINCT FROM new.checked) OR (old.incarnation IS DISTINCT FROM new.incarnation))) EXECUTE FUNCTION replica_changed();
+CREATE TRIGGER replica_changed AFTER UPDATE ON public.replicas FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.ordinal IS DISTINCT FROM new.ordinal) OR (old.checked IS DISTINCT FROM new.checked) OR (old.incarnation IS DISTINCT FROM new.incarnation))) EXECUTE FUNCTION replica_changed();

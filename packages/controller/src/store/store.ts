@@ -14,7 +14,7 @@ import { LoadStore } from './loads.ts'
 import { ModelJobStore } from './model-jobs.ts'
 import { ModelOperationStore } from './model-operations.ts'
 import { ModelRemovalStore } from './model-removals.ts'
-import { ModelWishStore } from './model-wishes.ts'
+import { ModelSubmissionStore } from './model-submissions.ts'
 import { ModelStore } from './models.ts'
 import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
@@ -28,7 +28,7 @@ import { RouteStore } from './routes.ts'
 import { ScalingStore } from './scaling.ts'
 import { StatsStore } from './stats.ts'
 import type { Database } from './tables.ts'
-import { WishStore } from './wishes.ts'
+import { SubmissionStore } from './submissions.ts'
 
 export type Store = ReturnType<typeof createStore>
 
@@ -48,7 +48,7 @@ export function createStore(db: Kysely<Database>) {
     modelJobs: new ModelJobStore(db),
     modelOperations: new ModelOperationStore(db),
     modelRemovals: new ModelRemovalStore(db),
-    modelWishes: new ModelWishStore(db),
+    modelSubmissions: new ModelSubmissionStore(db),
     models: new ModelStore(db),
     nodes: new NodeStore(db),
     operations: new OperationStore(db),
@@ -61,6 +61,6 @@ export function createStore(db: Kysely<Database>) {
     routes: new RouteStore(db),
     scaling: new ScalingStore(db),
     stats: new StatsStore(db),
-    wishes: new WishStore(db),
+    submissions: new SubmissionStore(db),
   }
 }

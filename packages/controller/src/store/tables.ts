@@ -94,10 +94,11 @@ export interface IntentsTable {
   plan: Json
   attempts: Defaulted<number>
   last_failure: Json | null
-  cancel_asked: Defaulted<boolean>
+  cancel_requested: Defaulted<boolean>
   state: 'waiting' | 'sending' | 'working' | 'applied' | 'failed' | 'dead' | 'cancelled'
   next_at: Timestamp | null
   is_parked: Defaulted<boolean>
+  awaits_ring: Defaulted<boolean>
   was_sent: Defaulted<boolean>
   wait: 'result' | 'reply' | 'another_try' | null
   holder: string | null
@@ -113,11 +114,10 @@ export interface IntentsTable {
   total_bytes: Defaulted<number>
   percentage: Defaulted<number>
   progress_seq: number | null
-  asked_at: Timestamp | null
-  wished_at: Defaulted<Timestamp>
-  revision: Defaulted<number>
   tried_since: Defaulted<number>
-  is_held: Defaulted<boolean>
+  polled_at: Timestamp | null
+  requested_at: Defaulted<Timestamp>
+  row_version: Defaulted<number>
 }
 
 export interface JoinTokensTable {
@@ -129,15 +129,17 @@ export interface JoinTokensTable {
 export interface LoadsTable {
   model: string
   purpose: 'serve' | 'stage'
-  slot: number
+  ordinal: number
   revision: string
   operation_id: string | null
   state: 'waiting' | 'installing' | 'starting' | 'ready' | 'failed'
   epoch: Defaulted<number>
   op_id: string | null
   node_id: string | null
+  pinned_node_id: string | null
   replica_id: string | null
   install_id: string | null
+  needs_check: Defaulted<boolean>
   attempts: Defaulted<number>
   failure: Json | null
   failed_at: Timestamp | null
@@ -150,11 +152,9 @@ export interface LoadsTable {
   current_bytes: Defaulted<number>
   total_bytes: Defaulted<number>
   progress_seq: number | null
-  wished_at: Defaulted<Timestamp>
-  row_version: Defaulted<number>
-  pinned_node_id: string | null
-  needs_check: Defaulted<boolean>
   note: Defaulted<string>
+  requested_at: Defaulted<Timestamp>
+  row_version: Defaulted<number>
 }
 
 export interface LoginLinksTable {
@@ -194,13 +194,13 @@ export interface ModelsTable {
   config: Json
   revision: string
   backend: string
-  asked_replicas: Defaulted<number>
-  is_held: Defaulted<boolean>
+  requested_replicas: Defaulted<number>
+  is_unloaded: Defaulted<boolean>
   used_at: Timestamp | null
-  created_at: Defaulted<Timestamp>
-  updated_at: Defaulted<Timestamp>
   busy_since: Timestamp | null
   slack_since: Timestamp | null
+  created_at: Defaulted<Timestamp>
+  updated_at: Defaulted<Timestamp>
 }
 
 export interface NodePulsesTable {
@@ -211,9 +211,9 @@ export interface NodePulsesTable {
   incarnation: string | null
   seq: number | null
   resources: Json
+  reported_at: Timestamp | null
   in_flight: Defaulted<number>
   probed_at: Timestamp | null
-  reported_at: Timestamp | null
 }
 
 export interface NodesTable {
@@ -232,16 +232,16 @@ export interface NodesTable {
   vram_budget: string | null
   draining: Defaulted<boolean>
   incarnation: string
-  inventory: Defaulted<Json>
-  created_at: Defaulted<Timestamp>
-  approved_at: Timestamp | null
-  approved_by: string | null
   registration_signed_at: Timestamp | null
+  inventory: Defaulted<Json>
   inventory_incarnation: string | null
   inventory_seq: number | null
   inventory_at: Timestamp | null
-  gateway_secret: Defaulted<string>
   files: Defaulted<Json>
+  gateway_secret: Defaulted<string>
+  created_at: Defaulted<Timestamp>
+  approved_at: Timestamp | null
+  approved_by: string | null
 }
 
 export interface OperationNodesTable {
@@ -284,15 +284,16 @@ export interface OperationsTable {
   message: Defaulted<string>
   current_bytes: Defaulted<number>
   total_bytes: Defaulted<number>
-  cancel_asked: Defaulted<boolean>
+  cancel_requested: Defaulted<boolean>
 }
 
 export interface ReplicasTable {
   id: string
   model: string
   revision: string
-  slot: number | null
+  ordinal: number | null
   node_id: string
+  slot: Defaulted<number>
   backend: string
   backend_digest: string | null
   config: Json
@@ -300,17 +301,16 @@ export interface ReplicasTable {
   op_id: string | null
   incarnation: string | null
   seq: number | null
-  created_at: Defaulted<Timestamp>
-  ready_at: Timestamp | null
-  drain_since: Timestamp | null
-  told_at: Timestamp | null
-  exited_at: Timestamp | null
-  exit: Json | null
-  place: Defaulted<number>
   checked: Defaulted<'due' | 'passed' | 'failed'>
   check_holder: string | null
   check_until: Timestamp | null
   check_since: Timestamp | null
+  created_at: Defaulted<Timestamp>
+  ready_at: Timestamp | null
+  drain_since: Timestamp | null
+  stop_sent_at: Timestamp | null
+  exited_at: Timestamp | null
+  exit: Json | null
 }
 
 export interface RolloutsTable {

@@ -45,7 +45,7 @@ export const IntentView = z.object({
   attempts: z.number(),
   next_retry_at: z.string().nullable(),
   failure: Failure.nullable(),
-  wished_at: z.string(),
+  requested_at: z.string(),
   finished_at: z.string().nullable(),
   /** Why it is not so yet, or what came of it. */
   message: z.string(),

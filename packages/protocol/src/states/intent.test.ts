@@ -131,15 +131,15 @@ describe('a wish', () => {
       { type: 'failed', failure: soft, epoch: 3, mayRun: true },
       { state: 'waiting', wasSent: true },
     ],
-    ['that was never sent is cancelled at once', waiting(), { type: 'cancel_asked' }, { state: 'cancelled' }],
+    ['that was never sent is cancelled at once', waiting(), { type: 'cancel_requested' }, { state: 'cancelled' }],
     [
       'that a worker may know of is called off there first',
       waiting({ wasSent: true }),
-      { type: 'cancel_asked' },
+      { type: 'cancel_requested' },
       { state: 'waiting', cancelRequested: true },
     ],
-    ['that runs is called off there first', working(), { type: 'cancel_asked' }, { state: 'working', cancelRequested: true }],
-    ['is called off once', working({ cancelRequested: true }), { type: 'cancel_asked' }, null],
+    ['that runs is called off there first', working(), { type: 'cancel_requested' }, { state: 'working', cancelRequested: true }],
+    ['is called off once', working({ cancelRequested: true }), { type: 'cancel_requested' }, null],
     ['that was called off is cancelled when the worker says so', working({ cancelRequested: true }), cancelled(), { state: 'cancelled' }],
     [
       'that was called off is cancelled when the worker does not know it',
@@ -166,7 +166,7 @@ describe('a wish', () => {
     ['moves', working(), { type: 'moved' }, { signAt: 1_000 }],
     ['begins a new try with a clean record of time', working({ isOverdue: true }), failed(soft), { isOverdue: false }],
     ['that is at its end stays there', ended, { type: 'succeeded', note: '' }, null],
-    ['that is at its end is not called off', ended, { type: 'cancel_asked' }, null],
+    ['that is at its end is not called off', ended, { type: 'cancel_requested' }, null],
   ])('%s', (_, intent, event, want) => {
     const next = step(intent, event)
     if (want === null) expect(next).toBeNull()
@@ -184,7 +184,7 @@ describe('a wish', () => {
       { type: 'overdue', againInMs: 10 },
       { type: 'unknown_to_worker', againInMs: 10 },
       { type: 'succeeded', note: '' },
-      { type: 'cancel_asked' },
+      { type: 'cancel_requested' },
     ),
     fc.record({ type: fc.constant('failed' as const), failure: fc.constantFrom(soft, hard), epoch: fc.option(fc.nat(20)) }),
     fc.record({ type: fc.constant('cancelled_on_worker' as const), failure: fc.constant(soft), epoch: fc.option(fc.nat(20)) }),

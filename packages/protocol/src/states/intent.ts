@@ -74,7 +74,7 @@ export type IntentEvent =
   /** `epoch`: of which try; null when the worker does not say. `mayRun`: it was given up, and may go on there all the same. */
   | Readonly<{ type: 'failed'; failure: Failure; epoch: number | null; mayRun?: boolean }>
   | Readonly<{ type: 'cancelled_on_worker'; failure: Failure; epoch: number | null }>
-  | Readonly<{ type: 'cancel_asked' }>
+  | Readonly<{ type: 'cancel_requested' }>
   /** It can not be carried out where it is aimed at; nobody is asked. */
   | Readonly<{ type: 'withdrawn'; note: string }>
 
@@ -114,7 +114,7 @@ export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts)
       return isOlderTry(intent, event.epoch) ? null : failed(intent, event, facts)
     case 'cancelled_on_worker':
       return isOlderTry(intent, event.epoch) ? null : cancelledOnWorker(intent, event.failure, facts)
-    case 'cancel_asked':
+    case 'cancel_requested':
       if (intent.state === 'waiting' && !intent.wasSent) return ended(common, 'cancelled', 'cancelled', facts)
       return intent.cancelRequested ? null : { ...intent, cancelRequested: true }
     case 'withdrawn':

@@ -11,7 +11,7 @@ const opId = OperationId.parse('ld-1')
 const replicaId = ReplicaId.parse('r-1')
 const installId = OperationId.parse('op-1')
 const common = {
-  ...{ model: ModelName.parse('tiny'), purpose: 'serve' as const, slot: 0, revision: 'rev-1', epoch: 3, attempts: 0 },
+  ...{ model: ModelName.parse('tiny'), purpose: 'serve' as const, ordinal: 0, revision: 'rev-1', epoch: 3, attempts: 0 },
   ...{ pin: NodeId.parse('n-1'), needsCheck: false, note: '' },
   lease: { holder: 'c-1', until: now + 5_000 },
 }

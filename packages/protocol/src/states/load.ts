@@ -17,7 +17,7 @@ export type LoadPurpose = 'serve' | 'stage'
 type Common = Readonly<{
   model: ModelName
   purpose: LoadPurpose
-  slot: number
+  ordinal: number
   revision: string
   /** Of a try; goes to the worker with the command. */
   epoch: number
@@ -170,10 +170,10 @@ export function isLoadDue(load: Load, now: number): boolean {
 type Unplaced = Extract<Load, { state: 'waiting' | 'failed' }>
 const isUnplaced = (load: Load): load is Unplaced => load.state === 'waiting' || load.state === 'failed'
 
-const commonOf = ({ model, purpose, slot, revision, epoch, attempts, pin, needsCheck, note }: Load): Common => ({
+const commonOf = ({ model, purpose, ordinal, revision, epoch, attempts, pin, needsCheck, note }: Load): Common => ({
   model,
   purpose,
-  slot,
+  ordinal,
   revision,
   epoch,
   attempts,

@@ -2,23 +2,23 @@
 import { isOpen, type Intent, type IntentKind } from '@muster/protocol'
 import type { Plan } from './plan.ts'
 
-export type Wished = Readonly<{ kind: IntentKind; plan: Plan }>
+export type RequestedIntent = Readonly<{ kind: IntentKind; plan: Plan }>
 
-export type Taken =
+export type SubmissionDecision =
   /** A new wish, in place of whatever was there. */
   | 'take_over'
   /** The same wish is open already: it goes on, and both show it. One that waits is tried at once, as if it were new. */
   | 'attach'
 
 /** `isProving`: it came true, and what follows from it on the node is still waited for. */
-export type WishedRow = Readonly<{ intent: Intent; plan: Plan; isProving: boolean }>
+export type ExistingIntent = Readonly<{ intent: Intent; plan: Plan; isProving: boolean }>
 
-export function decideWish(wished: Wished, row: WishedRow | null): Taken {
+export function decideSubmission(requested: RequestedIntent, row: ExistingIntent | null): SubmissionDecision {
   if (row === null || !(isOpen(row.intent) || row.isProving) || row.intent.cancelRequested) return 'take_over'
-  return row.intent.kind === wished.kind && isSamePlan(wished, row.plan) ? 'attach' : 'take_over'
+  return row.intent.kind === requested.kind && isSamePlan(requested, row.plan) ? 'attach' : 'take_over'
 }
 
-function isSamePlan({ kind, plan }: Wished, other: Plan): boolean {
+function isSamePlan({ kind, plan }: RequestedIntent, other: Plan): boolean {
   if (kind === 'delete') return true
   return plan.digest === other.digest && (plan.digest !== null || plan.uri === other.uri) && plan.exact === other.exact
 }

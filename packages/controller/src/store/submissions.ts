@@ -4,17 +4,17 @@
 import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type IntentKind } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { beginRollout, type Begun } from './begin-rollout.ts'
-import { decideWish } from './decide.ts'
+import { decideSubmission } from './submission.pure.ts'
 import type { Plan } from './plan.ts'
 import { fromIntentRow, type IntentRecord } from './intent-rows.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { RolloutSpec } from './rings.ts'
 import type { Database } from './tables.ts'
 
-export type WishedNode = Readonly<{ nodeId: NodeId; nodeName: string }> &
+export type SubmittedNode = Readonly<{ nodeId: NodeId; nodeName: string }> &
   (Readonly<{ plan: Plan; /** Said when it has come true. */ note: string }> | Readonly<{ skip: string }>)
 
-export interface Wish {
+export interface Submission {
   readonly id: OperationId
   readonly kind: Extract<OperationKind, `backend.${string}`>
   readonly backend: BackendName
@@ -22,7 +22,7 @@ export interface Wish {
   readonly options: Readonly<Record<string, unknown>>
   /** Of an upgrade that goes from ring to ring; without one all nodes are tried at once. */
   readonly rollout?: RolloutSpec
-  readonly nodes: readonly WishedNode[]
+  readonly nodes: readonly SubmittedNode[]
 }
 
 export interface IdempotencyKey {
@@ -33,11 +33,11 @@ export interface IdempotencyKey {
 export type Remembered = Readonly<{ requestSha256: string; status: number; response: unknown }>
 
 type Tx = Transaction<Database>
-type Planned = Extract<WishedNode, { plan: Plan }>
+type Planned = Extract<SubmittedNode, { plan: Plan }>
 /** `isProving`: it came true, and its node is still being watched. */
 type Row = IntentRecord & { readonly isProving: boolean }
 
-export class WishStore {
+export class SubmissionStore {
   readonly #db: Kysely<Database>
 
   constructor(db: Kysely<Database>) {
@@ -56,12 +56,12 @@ export class WishStore {
   }
 
   /** Several wishes are one transaction, as one request made them. Null when the key was used meanwhile. */
-  async submit(wishes: readonly Wish[], once: (IdempotencyKey & { status: number; response: object }) | null): Promise<true | null> {
+  async submit(submissions: readonly Submission[], once: (IdempotencyKey & { status: number; response: object }) | null): Promise<true | null> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
         if (once !== null && !(await remember(tx, once))) return null
-        const inOrder = wishes.toSorted((a, b) => (a.backend < b.backend ? -1 : 1))
-        for (const wish of inOrder) await submitOne(tx, wish)
+        const inOrder = submissions.toSorted((a, b) => (a.backend < b.backend ? -1 : 1))
+        for (const submission of inOrder) await submitOne(tx, submission)
         return true
       }),
     )
@@ -70,7 +70,7 @@ export class WishStore {
 
 /** Held to the end of the transaction. */
 export async function lockBackend(tx: Tx, backend: string): Promise<void> {
-  await sql`select pg_advisory_xact_lock(hashtextextended(${`wish ${backend}`}, 0))`.execute(tx)
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`backend ${backend}`}, 0))`.execute(tx)
 }
 
 export async function remember(tx: Tx, once: IdempotencyKey & { status: number; response: object }): Promise<boolean> {
@@ -88,40 +88,40 @@ export async function remember(tx: Tx, once: IdempotencyKey & { status: number; 
   return (numInsertedOrUpdatedRows ?? 0n) > 0n
 }
 
-async function submitOne(tx: Tx, wish: Wish): Promise<void> {
-  await lockBackend(tx, wish.backend)
-  const wished = wish.nodes.filter((node): node is Planned => 'plan' in node)
-  const rows = await lockRows(tx, wish, wished)
-  const kind = wishKindOf(wish.kind)
+async function submitOne(tx: Tx, submission: Submission): Promise<void> {
+  await lockBackend(tx, submission.backend)
+  const requested = submission.nodes.filter((node): node is Planned => 'plan' in node)
+  const rows = await lockRows(tx, submission, requested)
+  const kind = intentKindOf(submission.kind)
   // Judged under the lock: an install may have begun or ended while the sources were asked.
   const isRepinned = ({ nodeId }: Planned): boolean => kind === 'upgrade' && isOpenInstall(rows.get(nodeId))
-  const repinned = wished.filter(isRepinned)
-  const planned = wished.filter((node) => !isRepinned(node))
+  const repinned = requested.filter(isRepinned)
+  const planned = requested.filter((node) => !isRepinned(node))
   await tx
     .insertInto('operations')
     .values({
-      id: wish.id,
-      kind: wish.kind,
-      backend: wish.backend,
-      requested_by: wish.requestedBy,
-      options: JSON.stringify(wish.options),
+      id: submission.id,
+      kind: submission.kind,
+      backend: submission.backend,
+      requested_by: submission.requestedBy,
+      options: JSON.stringify(submission.options),
       open_nodes: planned.length,
       ...(planned.length === 0 ? { finished_at: sql<string>`now()` } : {}),
     })
     .execute()
-  if (wish.options['force'] === true) await drainUsers(tx, wish, planned)
-  const isAttached = (node: Planned): boolean => decideWish({ kind, plan: node.plan }, rows.get(node.nodeId) ?? null) === 'attach'
+  if (submission.options['force'] === true) await drainUsers(tx, submission, planned)
+  const isAttached = (node: Planned): boolean => decideSubmission({ kind, plan: node.plan }, rows.get(node.nodeId) ?? null) === 'attach'
   const taken = planned.filter((node) => !isAttached(node))
-  const { id, backend, rollout } = wish
+  const { id, backend, rollout } = submission
   const begun = rollout === undefined ? new Map() : await beginRollout(tx, { id, backend, spec: rollout, nodes: taken, rows })
-  await takeOver(tx, wish, { nodes: taken, begun })
-  await attach(tx, wish, planned.filter(isAttached))
-  await skip(tx, wish, planned.length === 0 ? repinned : [])
-  await repin(tx, wish, repinned)
+  await takeOver(tx, submission, { nodes: taken, begun })
+  await attach(tx, submission, planned.filter(isAttached))
+  await skip(tx, submission, planned.length === 0 ? repinned : [])
+  await repin(tx, submission, repinned)
   await sql`
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${planned.map((node) => node.nodeId)}::text[]) as id
-      union all select 1, 'operation', ${wish.id}
+      union all select 1, 'operation', ${submission.id}
       order by rank, id
     ) c`.execute(tx)
 }
@@ -130,15 +130,15 @@ async function submitOne(tx: Tx, wish: Wish): Promise<void> {
  * A deletion that was forced: what runs the backend there ends first, and a model that runs nowhere else is held, or its
  * load would bring the backend back at once.
  */
-async function drainUsers(tx: Tx, { backend }: Wish, nodes: readonly Planned[]): Promise<void> {
+async function drainUsers(tx: Tx, { backend }: Submission, nodes: readonly Planned[]): Promise<void> {
   if (nodes.length === 0) return
   await sql`
     with drained as (
-      update replicas set state = 'draining', drain_since = now(), slot = null
+      update replicas set state = 'draining', drain_since = now(), ordinal = null
       where backend = ${backend} and node_id = any(${nodes.map((node) => node.nodeId)}::text[]) and state in ('starting', 'ready')
       returning id, model
     )
-    update models m set is_held = true, updated_at = now() where m.name in (select model from drained) and not exists (
+    update models m set is_unloaded = true, updated_at = now() where m.name in (select model from drained) and not exists (
       select from replicas r where r.model = m.name and r.state in ('starting', 'ready') and r.id not in (select id from drained)
     )`.execute(tx)
 }
@@ -147,10 +147,10 @@ async function drainUsers(tx: Tx, { backend }: Wish, nodes: readonly Planned[]):
 const isOpenInstall = (row: IntentRecord | undefined): boolean =>
   row !== undefined && isOpen(row.intent) && row.intent.kind === 'install' && !row.intent.cancelRequested
 
-export const wishKindOf = (kind: Wish['kind']): IntentKind =>
+export const intentKindOf = (kind: Submission['kind']): IntentKind =>
   kind === 'backend.install' ? 'install' : kind === 'backend.upgrade' ? 'upgrade' : 'delete'
 
-async function lockRows(tx: Tx, { backend }: Wish, planned: readonly Planned[]): Promise<Map<string, Row>> {
+async function lockRows(tx: Tx, { backend }: Submission, planned: readonly Planned[]): Promise<Map<string, Row>> {
   if (planned.length === 0) return new Map()
   const ids = planned.map((node) => node.nodeId)
   const rows = await tx
@@ -172,7 +172,7 @@ async function lockRows(tx: Tx, { backend }: Wish, planned: readonly Planned[]):
 /** Whatever was wished there before is superseded, also where it runs: the newer command overrules it on the worker. */
 async function takeOver(
   tx: Tx,
-  wish: Wish,
+  submission: Submission,
   { nodes, begun }: { nodes: readonly Planned[]; begun: ReadonlyMap<string, Begun> },
 ): Promise<void> {
   if (nodes.length === 0) return
@@ -180,62 +180,62 @@ async function takeOver(
     nodes.map(({ nodeId, nodeName, plan, note }) => ({ node_id: nodeId, node_name: nodeName, plan, note, ...begun.get(nodeId) })),
   )
   await sql`
-    with wished as (
+    with requested as (
       select w.*, i.generation as old_generation, i.state as old_state, i.epoch as old_epoch, i.attempts, i.current_bytes, i.total_bytes,
         i.percentage from jsonb_to_recordset(${given}::jsonb)
         as w (node_id text, node_name text, plan jsonb, note text, ring integer, previous jsonb)
-      left join intents i on i.node_id = w.node_id and i.backend = ${wish.backend} order by w.node_id
+      left join intents i on i.node_id = w.node_id and i.backend = ${submission.backend} order by w.node_id
     ), superseded as (
-      update operation_nodes n set status = 'cancelled', message = 'superseded by operation ' || ${wish.id}::text, finished_at = now(),
+      update operation_nodes n set status = 'cancelled', message = 'superseded by operation ' || ${submission.id}::text, finished_at = now(),
         attempts = w.attempts, current_bytes = w.current_bytes, total_bytes = w.total_bytes, percentage = w.percentage,
         generation = w.old_generation, proving = null, shown = null, phase = null
-      from wished w where (n.generation = w.old_generation or n.proving = w.old_generation) and n.status = 'open' returning n.operation_id
+      from requested w where (n.generation = w.old_generation or n.proving = w.old_generation) and n.status = 'open' returning n.operation_id
     ), counted as (
       update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
       from (select operation_id, count(*)::int as count from superseded group by operation_id) s where o.id = s.operation_id returning o.id
     ), taken as (
-      insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, is_held, note, total_bytes)
-      select node_id, ${wish.backend}, ${wishKindOf(wish.kind)}, nextval('intent_generation'), ${wish.id}, plan, 'waiting', now(),
+      insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, awaits_ring, note, total_bytes)
+      select node_id, ${submission.backend}, ${intentKindOf(submission.kind)}, nextval('intent_generation'), ${submission.id}, plan, 'waiting', now(),
         not node_may_be_tried(node_id), coalesce(ring > 1, false), note,
         coalesce((plan ->> 'sizeBytes')::bigint, 0)
-      from wished
+      from requested
       on conflict (node_id, backend) do update set kind = excluded.kind, generation = excluded.generation, op_id = excluded.op_id,
-        plan = excluded.plan, attempts = 0, last_failure = null, cancel_asked = false, state = 'waiting', next_at = now(), is_parked = excluded.is_parked,
-        is_held = excluded.is_held, was_sent = false,
+        plan = excluded.plan, attempts = 0, last_failure = null, cancel_requested = false, state = 'waiting', next_at = now(), is_parked = excluded.is_parked,
+        awaits_ring = excluded.awaits_ring, was_sent = false,
         wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false, finished_at = null,
         note = excluded.note, phase = null, file_name = '', current_bytes = 0, total_bytes = excluded.total_bytes, percentage = 0,
-        progress_seq = null, tried_since = intents.epoch + 1, asked_at = null, wished_at = now(), revision = intents.revision + 1
+        progress_seq = null, tried_since = intents.epoch + 1, polled_at = null, requested_at = now(), row_version = intents.row_version + 1
       returning node_id, backend, generation, epoch
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type, detail)
-      select node_id, ${wish.backend}, old_generation, old_epoch, 'superseded', jsonb_build_object('by', ${wish.id}::text)
-      from wished where old_state in ('waiting', 'sending', 'working')
+      select node_id, ${submission.backend}, old_generation, old_epoch, 'superseded', jsonb_build_object('by', ${submission.id}::text)
+      from requested where old_state in ('waiting', 'sending', 'working')
       union all
-      select node_id, backend, generation, epoch, 'wished', jsonb_build_object('kind', ${wish.kind}::text, 'operation', ${wish.id}::text) from taken
+      select node_id, backend, generation, epoch, 'requested', jsonb_build_object('kind', ${submission.kind}::text, 'operation', ${submission.id}::text) from taken
     ), shown as (
       insert into operation_nodes (operation_id, node_id, node_name, generation, status, ring, previous)
-      select ${wish.id}, t.node_id, w.node_name, t.generation, 'open', w.ring, w.previous from taken t join wished w on w.node_id = t.node_id
+      select ${submission.id}, t.node_id, w.node_name, t.generation, 'open', w.ring, w.previous from taken t join requested w on w.node_id = t.node_id
     )
     select record_change('operation', id, false) from (select id from counted order by id) c`.execute(tx)
 }
 
 /** What is shown of it there is shown of this one too, also where it came true and is still watched. */
-async function attach(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<void> {
+async function attach(tx: Tx, submission: Submission, nodes: readonly Planned[]): Promise<void> {
   if (nodes.length === 0) return
   await sql`
     with hurried as (
       update intents set next_at = case when state = 'waiting' then now() else next_at end,
         attempts = case when state = 'waiting' then 0 else attempts end,
-        last_failure = case when state = 'waiting' then null else last_failure end, revision = revision + 1
-      where backend = ${wish.backend} and node_id = any(${nodes.map((node) => node.nodeId)}::text[])
+        last_failure = case when state = 'waiting' then null else last_failure end, row_version = row_version + 1
+      where backend = ${submission.backend} and node_id = any(${nodes.map((node) => node.nodeId)}::text[])
       returning node_id, backend, generation, epoch
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type, detail)
-      select node_id, backend, generation, epoch, 'attached', jsonb_build_object('operation', ${wish.id}::text) from hurried
+      select node_id, backend, generation, epoch, 'attached', jsonb_build_object('operation', ${submission.id}::text) from hurried
     ), shown as (
       insert into operation_nodes (operation_id, node_id, node_name, generation, status, ring, previous, proving, shown, phase, message,
         current_bytes, total_bytes, percentage)
-      select ${wish.id}, h.node_id, n.name, case when o.proving is null then h.generation end, 'open', o.ring, o.previous, o.proving,
+      select ${submission.id}, h.node_id, n.name, case when o.proving is null then h.generation end, 'open', o.ring, o.previous, o.proving,
         o.shown, o.phase, coalesce(o.message, ''), coalesce(o.current_bytes, 0), coalesce(o.total_bytes, 0), coalesce(o.percentage, 0)
       from hurried h join nodes n on n.id = h.node_id left join lateral (
         select * from operation_nodes o where (o.generation = h.generation or o.proving = h.generation) and o.status = 'open' limit 1
@@ -247,15 +247,15 @@ async function attach(tx: Tx, wish: Wish, nodes: readonly Planned[]): Promise<vo
 }
 
 /** An upgrade that has nothing to do but to repin says so of its nodes. */
-async function skip(tx: Tx, wish: Wish, repinned: readonly Planned[]): Promise<void> {
+async function skip(tx: Tx, submission: Submission, repinned: readonly Planned[]): Promise<void> {
   const waiting = repinned.map((node) => ({ ...node, skip: 'its install is still open, and now goes to the newest version' }))
-  const skipped = [...wish.nodes.flatMap((node) => ('skip' in node ? [node] : [])), ...waiting]
+  const skipped = [...submission.nodes.flatMap((node) => ('skip' in node ? [node] : [])), ...waiting]
   if (skipped.length === 0) return
   await tx
     .insertInto('operation_nodes')
     .values(
       skipped.map((node) => ({
-        operation_id: wish.id,
+        operation_id: submission.id,
         node_id: node.nodeId,
         node_name: node.nodeName,
         status: 'skipped' as const,
@@ -267,18 +267,18 @@ async function skip(tx: Tx, wish: Wish, repinned: readonly Planned[]): Promise<v
 }
 
 /** The operations that wait for it follow it to its new generation. */
-async function repin(tx: Tx, { id, backend }: Wish, repinned: readonly Planned[]): Promise<void> {
+async function repin(tx: Tx, { id, backend }: Submission, repinned: readonly Planned[]): Promise<void> {
   if (repinned.length === 0) return
   const given = JSON.stringify(repinned.map(({ nodeId, plan }) => ({ node_id: nodeId, plan: { ...plan, exact: true } })))
   await sql`
-    with wished as (
+    with requested as (
       select w.node_id, w.plan, i.generation as old_generation from jsonb_to_recordset(${given}::jsonb) as w (node_id text, plan jsonb)
       join intents i on i.node_id = w.node_id and i.backend = ${backend}
       where i.kind = 'install' and i.state in ('waiting', 'sending', 'working') and i.plan ->> 'digest' is distinct from w.plan ->> 'digest'
     ), moved as (
       update intents i set plan = w.plan, generation = nextval('intent_generation'), state = 'waiting', next_at = now(),
-        wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, revision = i.revision + 1
-      from wished w where i.node_id = w.node_id and i.backend = ${backend}
+        wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, row_version = i.row_version + 1
+      from requested w where i.node_id = w.node_id and i.backend = ${backend}
       returning i.node_id, i.backend, i.generation, i.epoch, w.old_generation
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type, detail)

@@ -1,6 +1,6 @@
 import { BackendName, Digest, NodeId, OperationId, type Intent } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { decideWish, type Taken, type Wished } from './decide.ts'
+import { decideSubmission, type SubmissionDecision, type RequestedIntent } from './submission.pure.ts'
 import { nothingToFetch, type Plan } from './plan.ts'
 
 const digest = (n: number): Digest => Digest.parse(`sha256:${String(n).repeat(64)}`)
@@ -20,10 +20,10 @@ const common = {
 const waiting: Intent = { ...common, state: 'waiting', nextAt: 5, wasSent: false }
 const working: Intent = { ...common, state: 'working', acceptedAt: 1, signAt: 1, wait: { for: 'result' } }
 const applied: Intent = { ...common, state: 'applied', finishedAt: 1, note: '' }
-const install: Wished = { kind: 'install', plan: plan() }
-const remove: Wished = { kind: 'delete', plan: nothingToFetch }
+const install: RequestedIntent = { kind: 'install', plan: plan() }
+const remove: RequestedIntent = { kind: 'delete', plan: nothingToFetch }
 
-it.each<[string, Wished, { intent: Intent; plan: Plan; isProving?: boolean } | null, Taken]>([
+it.each<[string, RequestedIntent, { intent: Intent; plan: Plan; isProving?: boolean } | null, SubmissionDecision]>([
   ['the first of all', install, null, 'take_over'],
   ['S0.16 the same, which waits', install, { intent: waiting, plan: plan() }, 'attach'],
   ['S0.16 the same, which runs', install, { intent: working, plan: plan() }, 'attach'],
@@ -59,6 +59,6 @@ it.each<[string, Wished, { intent: Intent; plan: Plan; isProving?: boolean } | n
     { intent: waiting, plan: plan({ uri: 'file:///a', digest: null }) },
     'take_over',
   ],
-])('a wish meets: %s', (...[, wished, row, want]) => {
-  expect(decideWish(wished, row === null ? null : { isProving: false, ...row })).toBe(want)
+])('a submission meets: %s', (...[, requested, row, want]) => {
+  expect(decideSubmission(requested, row === null ? null : { isProving: false, ...row })).toBe(want)
 })
