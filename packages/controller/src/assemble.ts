@@ -66,6 +66,7 @@ import { createScaleLoop } from './scaling/scale-loop.ts'
 import { createStatsReader } from './stats/stats-reader.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'
+import { createInbound } from './work/inbound.ts'
 import { createWorkerSettings } from './worker-settings.ts'
 
 export interface ControllerDeps {
@@ -124,11 +125,9 @@ export function assemble(foundation: Foundation) {
       const failing = new AbortController()
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
-      const { feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling } = parts
-      const loops = [feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling].map(
-        (loop) => loop.run(until).catch((error: unknown) => failing.abort(error)),
-      )
-      await Promise.all(loops)
+      const { inbound, feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling } = parts
+      const loops = [inbound, feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling]
+      await Promise.all(loops.map((loop) => loop.run(until).catch((error: unknown) => failing.abort(error))))
       await Promise.all([parts.prober.settle(), listening.stop()])
       failing.signal.throwIfAborted()
     },
@@ -183,10 +182,21 @@ function createParts(foundation: Foundation) {
     metrics: metrics.inference,
     onStats: (at) => void hub.tick('stats', [at]),
   })
+  const inbound = createInbound({
+    ...{ bus, log },
+    receivers: {
+      heartbeat: [(beat) => pulse.receive(beat), loads.receiveHeartbeat],
+      leaving: (goodbye, node) => pulse.receiveLeaving(goodbye, node),
+      inventory: inventory.receive,
+      replica: loads.receiveEvent,
+      result: [operations.receiveResult, loads.receiveEvent],
+      progress: operations.receiveProgress,
+    },
+  })
   const own = { id, version, url: foundation.url }
   const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
   return {
-    ...{ metrics, feed, principals, principalWatch, prober, pulse, history, inventory, membership },
+    ...{ inbound, metrics, feed, principals, principalWatch, prober, pulse, history, inventory, membership },
     ...{ hub, housekeeping, models, operations, rollouts, planners, wishes, loads, serving, scaling },
   }
 }

@@ -33,6 +33,7 @@ import type { LoadRecord } from '../src/store/load-rows.ts'
 import { migrate } from '../src/store/migrate.ts'
 import { createStore, type Store } from '../src/store/store.ts'
 import type { Database } from '../src/store/tables.ts'
+import { createInbound } from '../src/work/inbound.ts'
 
 export type LoadsWorld = Awaited<ReturnType<typeof startLoadsWorld>>
 export type TestLoads = Readonly<{
@@ -98,9 +99,11 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
       step: () => undefined,
       ...options,
     })
+    const receivers = { heartbeat: [loads.receiveHeartbeat], replica: loads.receiveEvent, result: [loads.receiveEvent] }
+    const inbound = createInbound({ bus, receivers, log })
     const stopping = new AbortController()
     const feed = createFeed({ store: ownStore, log }, ({ changes }) => loads.noteChanges(new Set(changes.map(({ kind }) => kind))))
-    const running = Promise.all([loads.run(stopping.signal), feed.run(stopping.signal)])
+    const running = Promise.all([inbound.run(stopping.signal), loads.run(stopping.signal), feed.run(stopping.signal)])
     const stop = async (): Promise<void> => {
       stopping.abort()
       await running

@@ -28,7 +28,7 @@ export interface InventoryDeps {
 export function createInventory(deps: InventoryDeps) {
   const { bus, store, settings, settleByInventory, clock, log } = deps
   const { available, duties, nodes, pulses, inventory: inventories } = store
-  const listener = createInventoryListener({ bus, inventories, settleByInventory, clock, log })
+  const listener = createInventoryListener({ inventories, settleByInventory, clock, log })
   const asker = createInventoryAsker({ bus, inventories, pulses, settleByInventory, clock, log })
   const fleet = createFleetBackends({ nodes, available, duties, asker })
   const checker = createUpgradeChecker({
@@ -44,6 +44,7 @@ export function createInventory(deps: InventoryDeps) {
   return {
     fleet,
     checker,
+    receive: listener.receive,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       await Promise.all([listener.run(signal), checker.run(signal)])

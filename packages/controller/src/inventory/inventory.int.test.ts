@@ -12,6 +12,7 @@ import { migrate } from '../store/migrate.ts'
 import { createStore, type Store } from '../store/store.ts'
 import type { Database } from '../store/tables.ts'
 import { createInventoryAsker, isDoubtful } from './ask.ts'
+import { createInbound } from '../work/inbound.ts'
 import { createInventoryListener } from './listen.ts'
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>
@@ -146,9 +147,12 @@ describe('what nodes say of their own accord', () => {
     const id = await put()
     expect(isDoubtful((await store.nodes.find(id)) ?? expect.fail())).toBe(true)
     const ending = new AbortController()
-    const listener = () =>
-      createInventoryListener({ bus, inventories: store.inventory, settleByInventory, clock: systemClock, log: silentLog })
-    const running = [listener().run(ending.signal), listener().run(ending.signal)]
+    const listen = async (): Promise<void> => {
+      const listener = createInventoryListener({ inventories: store.inventory, settleByInventory, clock: systemClock, log: silentLog })
+      const inbound = createInbound({ bus, receivers: { inventory: listener.receive }, log: silentLog })
+      await Promise.all([inbound.run(ending.signal), listener.run(ending.signal)])
+    }
+    const running = [listen(), listen()]
     const say = (seq: number, more: object) =>
       worker.publish(
         nodeEvents,

@@ -1,14 +1,13 @@
 // What nodes say of their own accord about what they have installed: kept until the database has it, the newest of each.
 // Every controller hears it; the first to write it draws the conclusions.
-import type { Bus } from '@muster/bus'
 import { type Clock, createFailureStreak, createWakeTimer, inLanes, type Log } from '@muster/host'
-import { nodeEvents, type BackendList, type NodeEvent, type NodeId } from '@muster/protocol'
+import type { BackendList, NodeId } from '@muster/protocol'
 import type { InventoryStore } from '../store/inventory.ts'
+import type { EventOf } from '../work/inbound.ts'
 
 export type SettleByInventory = (nodeId: NodeId, list: BackendList) => Promise<void>
 
 export interface InventoryListenerDeps {
-  readonly bus: Bus
   readonly inventories: InventoryStore
   /** Ends what waits for this to be so. */
   readonly settleByInventory: SettleByInventory
@@ -16,7 +15,7 @@ export interface InventoryListenerDeps {
   readonly log: Log
 }
 
-type Said = Extract<NodeEvent, { type: 'inventory' }>
+type Said = EventOf<'inventory'>
 type Waiting = Readonly<{ node: NodeId; said: Said }>
 
 const retryMs = 1_000
@@ -24,14 +23,13 @@ const writeAtOnce = 4
 /** Ids come from the bus, so anybody on it could invent them; what is remembered is bounded. */
 const mostWaiting = 10_000
 
-export function createInventoryListener({ bus, inventories, settleByInventory, clock, log }: InventoryListenerDeps) {
+export function createInventoryListener({ inventories, settleByInventory, clock, log }: InventoryListenerDeps) {
   // By node and process: what a wrong process says in a node's name must not push out what the right one said.
   const waiting = new Map<string, Waiting>()
   const news = createWakeTimer(clock)
   const trouble = createFailureStreak({ what: 'inventories can not be recorded, and are kept', clock, log })
 
-  const hear = (node: NodeId, said: NodeEvent): void => {
-    if (said.type !== 'inventory') return
+  const receive = (said: Said, node: NodeId): void => {
     if (said.error !== undefined) return log.warn('a node could not list its backends', { node, error: said.error })
     const key = `${node} ${said.incarnation}`
     const before = waiting.get(key)
@@ -50,9 +48,9 @@ export function createInventoryListener({ bus, inventories, settleByInventory, c
   }
 
   return {
+    receive,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      const subscription = bus.subscribe(nodeEvents, { node: '*' }, (event, { node }) => hear(node, event))
       while (!signal.aborted) {
         await inLanes([...waiting], { atOnce: writeAtOnce }, write).then(
           () => trouble.recovered(),
@@ -60,7 +58,6 @@ export function createInventoryListener({ bus, inventories, settleByInventory, c
         )
         await news.pause(waiting.size > 0 ? retryMs : 60_000, signal).catch(() => false)
       }
-      await subscription.stop()
     },
   }
 }

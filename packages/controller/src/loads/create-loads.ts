@@ -94,13 +94,15 @@ export function createLoads(deps: LoadsDeps) {
   })
   const intervalMs = settings.reconcileInterval
   const checks = createReplicaChecks({ checks: store.replicaChecks, loads, advance, holder, intervalMs, clock, log })
-  const listener = createReplicaListener({ bus, loads, replicas, nodes, advance, unload, clock, log })
+  const listener = createReplicaListener({ loads, replicas, nodes, advance, unload, clock, log })
   const statuses = createLoadStatuses({ loads, replicas, nodes, heard, installBytes: installBytesOf(store) })
   return {
     cold: createColdLoads({ loads, statuses, wake: () => loop.wake() }),
     place: explainOf(createPlace(known), rowName),
     inFlight: listener.inFlight,
     onInFlight: listener.onInFlight,
+    receiveHeartbeat: listener.receiveHeartbeat,
+    receiveEvent: listener.receiveEvent,
     wake: (): void => loop.wake(),
     /** For the event stream. */
     read: async (ids: readonly string[]): Promise<Map<string, object>> =>

@@ -1,9 +1,10 @@
 // The loop with a clock, a bus and a database of its own making: what it does, and in which order.
 import { createLocalHub } from '@muster/bus'
 import { silentLog, type Clock } from '@muster/host'
-import { heartbeat, NodeId, Incarnation } from '@muster/protocol'
+import { heartbeat, NodeId, Incarnation, type Heartbeat } from '@muster/protocol'
 import { expect, it } from 'vitest'
 import type { PulseStore } from '../store/pulses.ts'
+import { createInbound } from '../work/inbound.ts'
 import { PulseLoop } from './pulse-loop.ts'
 
 const nodeTimeoutMs = 15_000
@@ -36,8 +37,9 @@ function world() {
     sweep: async () => (needDatabase(), state.sweeps.push(state.now), state.did.push('swept'), []),
     takeUnproven: async () => [],
   } as unknown as PulseStore
+  const bus = hub.connect()
   const loop = new PulseLoop({
-    bus: hub.connect(),
+    bus,
     pulses,
     clock,
     log: silentLog,
@@ -46,6 +48,8 @@ function world() {
     onBeat: () => undefined,
     onTick: () => undefined,
   })
+  const receivers = { heartbeat: [(beat: Heartbeat) => loop.receive(beat)] }
+  const inbound = createInbound({ bus, receivers, log: silentLog })
   return {
     state,
     hub,
@@ -54,7 +58,7 @@ function world() {
     run: async (ms: number, doing: (now: number) => void = () => undefined) => {
       until = state.now + ms
       meanwhile = doing
-      await loop.run(stopping.signal)
+      await Promise.all([inbound.run(stopping.signal), loop.run(stopping.signal)])
     },
   }
 }

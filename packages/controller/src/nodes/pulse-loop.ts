@@ -2,10 +2,11 @@
 // whoever listened all the while, and nodes that owe a proof are asked for it.
 // Every controller hears every heartbeat (a queue group would lose those handed to a controller
 // that hangs); the database keeps the first to write it, so N controllers cost N statements, not N rows.
-import type { Bus, Subscription } from '@muster/bus'
+import type { Bus } from '@muster/bus'
 import { createFailureStreak, createWakeTimer, type Clock, type Log, type FailureStreak } from '@muster/host'
-import { heartbeat, nodeEvents, type Heartbeat, type NodeId } from '@muster/protocol'
+import type { Heartbeat, NodeId } from '@muster/protocol'
 import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
+import type { EventOf } from '../work/inbound.ts'
 import { attend, inattentive, mayJudge, type Attention } from './attention.ts'
 
 /** How long a heartbeat waits for others to be written with. */
@@ -48,6 +49,7 @@ export class PulseLoop {
   readonly #hurry: ReturnType<typeof createWakeTimer>
   readonly #trouble: FailureStreak
   #attention: Attention
+  #goodbyeFlush: Promise<void> | null = null
 
   constructor(deps: PulseLoopDeps) {
     this.#deps = deps
@@ -60,33 +62,37 @@ export class PulseLoop {
     return this.#attention
   }
 
+  receive(beat: Heartbeat): void {
+    this.#note('bus', beat)
+  }
+
   noteHttpBeat(beat: Reported): void {
     this.#note('http', beat)
   }
 
+  /** A node that leaves is shown as gone at once: its goodbye does not wait for the next tick. */
+  receiveLeaving(goodbye: EventOf<'leaving'>, node: NodeId): void {
+    if (this.#goodbyes.size < maxRemembered) this.#goodbyes.set(node, goodbye)
+    this.#goodbyeFlush ??= this.#flushGoodbyes().finally(() => (this.#goodbyeFlush = null))
+  }
+
   /** Until aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const subscriptions = this.#subscribe()
     while (!signal.aborted) {
       await this.#tick(signal)
       const isHurried = await this.#hurry.pause(flushEveryMs, signal).catch(() => false)
       if (isHurried) await this.#deps.clock.sleep(flushFirstAfterMs, signal).catch(() => undefined)
     }
-    await Promise.all(subscriptions.map((subscription) => subscription.stop()))
+    await this.#goodbyeFlush
   }
 
-  #subscribe(): Subscription[] {
-    const { bus } = this.#deps
-    const everyNode = { node: '*' } as const
-    const beats = bus.subscribe(heartbeat, everyNode, (message, { node }) => {
-      if (message.node_id === node) this.#note('bus', message)
-    })
-    const events = bus.subscribe(nodeEvents, everyNode, async (event, { node }) => {
-      if (event.type !== 'leaving') return
-      if (this.#goodbyes.size < maxRemembered) this.#goodbyes.set(node, event)
-      await this.#flush().catch(() => undefined) // the next tick tries again
-    })
-    return [beats, events]
+  /** Again for goodbyes that arrive meanwhile. Never rejects: the next tick tries again. */
+  async #flushGoodbyes(): Promise<void> {
+    try {
+      while (this.#goodbyes.size > 0) await this.#flush()
+    } catch {
+      // The tick reports a database that does not answer.
+    }
   }
 
   #note(via: Beat['via'], beat: Reported): void {

@@ -53,8 +53,8 @@ export function createOperations(deps: OperationsDeps) {
   const showing = createShowing({ operations: store.operations, clock, log })
   const recordProgress: IntentStore['recordProgress'] = async (ticks) =>
     (await Promise.all([intents.recordProgress(ticks), deps.recordOther(ticks)])).flat()
-  const book = createProgressBook({ bus, recordProgress, onTicks: showing.onTicks, clock, log })
-  const results = createResultListener({ bus, intents, advance, settleProgress: book.settle, log })
+  const book = createProgressBook({ recordProgress, onTicks: showing.onTicks, clock, log })
+  const results = createResultListener({ intents, advance, settleProgress: book.settle, log })
   const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, book.heard), operation.progress)
 
   return {
@@ -62,6 +62,8 @@ export function createOperations(deps: OperationsDeps) {
     wake: (): void => reconciler.wake(),
     /** What was last heard of the bytes of some work, before it is stored. */
     heard: book.heard,
+    receiveResult: results.receive,
+    receiveProgress: book.receive,
     settleByInventory: results.settleByInventory,
     /** For the event stream. */
     read: async (ids: readonly string[]): Promise<Map<string, object>> =>
@@ -69,9 +71,7 @@ export function createOperations(deps: OperationsDeps) {
     tellTo: showing.tellTo,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      const subscription = results.subscribe()
       await Promise.all([reconciler.run(signal), book.run(signal), bars.run(signal)])
-      await subscription.stop()
     },
   }
 }

@@ -1,8 +1,9 @@
-import { createLocalHub, type Bus } from '@muster/bus'
+import { createLocalHub } from '@muster/bus'
 import { silentLog, type Clock } from '@muster/host'
 import { BackendName, NodeId, OperationId, progress, type Progress } from '@muster/protocol'
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import type { ProgressTick } from '../store/intents.ts'
+import { createInbound } from '../work/inbound.ts'
 import { createProgressBook, type TickKey } from './progress-book.ts'
 
 const [n1, n2] = [NodeId.parse('n-1'), NodeId.parse('n-2')]
@@ -32,14 +33,14 @@ async function world({ isOpen = (): boolean => true, record }: { isOpen?: (op: s
     return ticks.filter((tick) => isOpen(tick.opId))
   }
   const book = createProgressBook({
-    bus: hub.connect(),
     recordProgress,
     onTicks: (keys) => told.push(...keys),
     clock,
     log: silentLog,
   })
   const stopping = new AbortController()
-  const running = book.run(stopping.signal)
+  const inbound = createInbound({ bus: hub.connect(), receivers: { progress: book.receive }, log: silentLog })
+  const running = Promise.all([inbound.run(stopping.signal), book.run(stopping.signal)])
   const bus = hub.connect()
   return {
     ...{ book, written, told, bus },
@@ -191,26 +192,4 @@ it('what could not be stored is stored the next time', async () => {
   await pass(1_000)
   expect(written.map((ticks) => ticks.length)).toEqual([1, 1])
   await stop()
-})
-
-it('S2.24 goes on without progress when it can’t be subscribed to, and says so', async () => {
-  const warn = vi.fn()
-  const bus: Bus = {
-    ...createLocalHub({ log: silentLog }).connect(),
-    subscribe: () => {
-      throw new Error('not allowed')
-    },
-  }
-  const stopping = new AbortController()
-  const clock: Clock = { now: () => 0, monotonic: () => 0, sleep: async () => stopping.abort() }
-  const book = createProgressBook({
-    bus,
-    recordProgress: async () => [],
-    onTicks: () => undefined,
-    clock,
-    log: { ...silentLog, warn },
-  })
-  await book.run(stopping.signal)
-  expect(warn).toHaveBeenCalledWith(expect.stringContaining('can not be heard'), expect.anything())
-  expect(book.heard(n1, op1, 0)).toBeNull()
 })

@@ -1,8 +1,7 @@
 // What workers say of their bytes while they work. Every controller hears every tick; here is the latest of each, for
 // showing at once, and once a second what is new is stored. A tick decides nothing: all of them may be lost.
-import type { Bus, Subscription } from '@muster/bus'
 import { createFailureStreak, type Clock, type Log } from '@muster/host'
-import { progress, type NodeId, type OperationId, type Progress } from '@muster/protocol'
+import type { NodeId, OperationId, Progress } from '@muster/protocol'
 import type { BytesSeen } from '../store/intent-rows.ts'
 import type { IntentStore, ProgressTick } from '../store/intents.ts'
 
@@ -24,7 +23,6 @@ export type TickKey = Readonly<{ nodeId: NodeId; opId: OperationId }>
 export type BytesHeard = BytesSeen & Readonly<{ heardAt: number; epoch: number | null }>
 
 export interface ProgressBookDeps {
-  readonly bus: Bus
   /** Says which of it is about work under way. */
   readonly recordProgress: IntentStore['recordProgress']
   /** Told every 250 ms what was heard of since. */
@@ -33,14 +31,13 @@ export interface ProgressBookDeps {
   readonly log: Log
 }
 
-export function createProgressBook({ bus, recordProgress, onTicks, clock, log }: ProgressBookDeps) {
+export function createProgressBook({ recordProgress, onTicks, clock, log }: ProgressBookDeps) {
   const pages = createPages()
   let news = new Map<string, TickKey>()
   const trouble = createFailureStreak({ what: 'progress can not be stored', clock, log })
 
-  const note = (message: Progress, { node, op }: { node: NodeId; op: OperationId }): void => {
-    if (message.node_id !== node || message.op_id !== op) return
-    const key = { nodeId: node, opId: op }
+  const receive = (message: Progress): void => {
+    const key = { nodeId: message.node_id, opId: message.op_id }
     const known = pages.get(key)
     const seq = message.seq ?? null
     if (known !== undefined && seq !== null && known.tick.seq !== null && seq <= known.tick.seq) return
@@ -73,12 +70,12 @@ export function createProgressBook({ bus, recordProgress, onTicks, clock, log }:
   }
 
   return {
+    receive,
     heard: (nodeId: NodeId, opId: OperationId, since: number): BytesHeard | null => bytesOf(pages.get({ nodeId, opId }), since),
     /** What was said of these is stored now, before their end is: an end keeps the bytes that the row has. Never rejects. */
     settle: (keys: readonly TickKey[]): Promise<void> => store(keys.flatMap((key) => pages.get(key) ?? [])),
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      const subscription = subscribe(bus, note, log)
       let flushedAt = clock.monotonic()
       while (!signal.aborted) {
         tell()
@@ -88,7 +85,6 @@ export function createProgressBook({ bus, recordProgress, onTicks, clock, log }:
         }
         await clock.sleep(tellEveryMs, signal).catch(() => undefined)
       }
-      await subscription?.stop()
     },
   }
 }
@@ -117,18 +113,6 @@ function createPages() {
       count -= 1
       if (page.size === 0) nodes.delete(nodeId)
     },
-  }
-}
-
-type Note = (message: Progress, from: { node: NodeId; op: OperationId }) => void
-
-/** Without it operations are carried out all the same; only nobody sees their bytes move. */
-function subscribe(bus: Bus, note: Note, log: Log): Subscription | null {
-  try {
-    return bus.subscribe(progress, { node: '*', op: '*' }, note)
-  } catch (error) {
-    log.warn('progress of operations can not be heard; results are', { error })
-    return null
   }
 }
 

@@ -1,14 +1,12 @@
 // What workers say of their own accord: how their work ended, and what is installed since. Every controller hears it;
 // the first to write it wins.
-import type { Bus, Subscription } from '@muster/bus'
 import type { Log } from '@muster/host'
-import { nodeEvents, type BackendList, type NodeId, type OperationId, type OpStatusReply } from '@muster/protocol'
+import type { BackendList, NodeId, OperationId, OpStatusReply } from '@muster/protocol'
 import type { IntentStore } from '../store/intents.ts'
 import type { Advance } from './advance.ts'
 import { eventOfEnd, isSatisfied } from './decide.ts'
 
 export interface ListenDeps {
-  readonly bus: Bus
   readonly intents: IntentStore
   readonly advance: Advance
   /** Keeps what was last said of their bytes. */
@@ -20,7 +18,7 @@ export interface ListenDeps {
 const maxBatch = 200
 const maxWaiting = 20_000
 
-export function createResultListener({ bus, intents, advance, settleProgress, log }: ListenDeps) {
+export function createResultListener({ intents, advance, settleProgress, log }: ListenDeps) {
   let queue: { nodeId: NodeId; reply: OpStatusReply }[] = []
   let draining: Promise<void> | null = null
 
@@ -48,13 +46,11 @@ export function createResultListener({ bus, intents, advance, settleProgress, lo
   }
 
   return {
-    subscribe: (): Subscription =>
-      bus.subscribe(nodeEvents, { node: '*' }, (event, { node }) => {
-        if (event.type !== 'op.result') return
-        // What is too much is lost here and asked for again.
-        if (queue.length < maxWaiting) queue.push({ nodeId: node, reply: event })
-        draining ??= drain()
-      }),
+    receive(reply: OpStatusReply, nodeId: NodeId): void {
+      // What is too much is lost here and asked for again.
+      if (queue.length < maxWaiting) queue.push({ nodeId, reply })
+      draining ??= drain()
+    },
 
     /** A node has listed what it has: whatever was wished of it and is so now is done. */
     async settleByInventory(nodeId: NodeId, list: BackendList): Promise<void> {

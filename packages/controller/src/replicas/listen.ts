@@ -1,13 +1,12 @@
 // What workers say of their replicas: by events as things happen, and by the list in every heartbeat, which makes up for
 // events that were lost. Every controller hears both; the first to write it wins (settle.ts).
-import type { Bus } from '@muster/bus'
 import { createFailureStreak, createWakeTimer, type Clock, type Log } from '@muster/host'
-import { heartbeat, nodeEvents, type Heartbeat, type NodeEvent, type NodeId, type ReplicaId } from '@muster/protocol'
-import { compareBeats, settleEvent, settleFinding, type Beat, type ReplicaEvent, type SettleDeps } from './settle.ts'
+import type { Heartbeat, NodeId, ReplicaId } from '@muster/protocol'
+import type { ReplicaEvent, ResultEvent } from '../work/inbound.ts'
+import { compareBeats, settleEvent, settleFinding, type Beat, type SettleDeps } from './settle.ts'
 import type { Unload } from './tend.ts'
 
 export interface ReplicaListenerDeps extends SettleDeps {
-  readonly bus: Bus
   readonly unload: Unload
   readonly clock: Clock
   readonly log: Log
@@ -20,7 +19,7 @@ const compareEveryMs = 500
 const tellOrphanEveryMs = 5_000
 
 export function createReplicaListener(deps: ReplicaListenerDeps) {
-  const { bus, clock, log } = deps
+  const { clock, log } = deps
   const heard = createHeard(clock)
   const endOrphan = createEndOrphan(deps)
   const trouble = createFailureStreak({ what: 'what workers say of replicas can not be recorded; they say it again', clock, log })
@@ -52,16 +51,14 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
     inFlight: heard.inFlight,
     /** Called with each number as it is heard. */
     onInFlight: heard.onInFlight,
+    receiveHeartbeat: heard.beat,
+    receiveEvent: heard.event,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      const everyNode = { node: '*' } as const
-      const beats = bus.subscribe(heartbeat, everyNode, (beat, { node }) => heard.beat(beat, node))
-      const events = bus.subscribe(nodeEvents, everyNode, (event, { node }) => heard.event(event, node))
       while (!signal.aborted) {
         await settle(signal)
         await heard.news(compareEveryMs, signal)
       }
-      await Promise.all([beats.stop(), events.stop()])
     },
   }
 }
@@ -72,13 +69,12 @@ function createHeard(clock: Clock) {
   const news = createWakeTimer(clock)
   const tellInFlight = new Set<(id: ReplicaId, count: number) => void>()
   let beats = new Map<NodeId, Beat>()
-  let events: Readonly<{ node: NodeId; event: ReplicaEvent }>[] = []
+  let events: Readonly<{ node: NodeId; event: ReplicaEvent | ResultEvent }>[] = []
   return {
     inFlight: (id: ReplicaId): number => inFlight.get(id) ?? 0,
     onInFlight: (tell: (id: ReplicaId, count: number) => void): void => void tellInFlight.add(tell),
     news: (ms: number, signal: AbortSignal): Promise<boolean> => news.pause(ms, signal).catch(() => false),
     beat(beat: Heartbeat, node: NodeId): void {
-      if (beat.node_id !== node) return
       if (inFlight.size > maxRemembered) inFlight.clear()
       for (const { replica_id: id, in_flight: count } of beat.replicas ?? []) {
         inFlight.set(id, count)
@@ -88,8 +84,7 @@ function createHeard(clock: Clock) {
       if (before?.beat.incarnation === beat.incarnation && before.beat.seq > beat.seq) return
       if (beats.size < maxRemembered || before !== undefined) beats.set(node, { beat, arrivedAt: clock.monotonic() })
     },
-    event(event: NodeEvent, node: NodeId): void {
-      if (event.type !== 'replica.ready' && event.type !== 'replica.exited' && event.type !== 'op.result') return
+    event(event: ReplicaEvent | ResultEvent, node: NodeId): void {
       // What is too much is lost here, and found in the next heartbeat.
       if (events.length < maxRemembered) events.push({ node, event })
       news.wake()

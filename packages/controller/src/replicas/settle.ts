@@ -1,10 +1,11 @@
 // Writes down what workers said of their replicas.
-import type { Heartbeat, NodeEvent, NodeId, OpStatusReply, ReplicaId } from '@muster/protocol'
+import type { Heartbeat, NodeId, OpStatusReply, ReplicaId } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
 import { eventOfEnd, failureOfExit, type StepDetail } from '../loads/decide.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { Exit, ReplicaStore, Stamp } from '../store/replicas.ts'
+import type { ReplicaEvent, ResultEvent } from '../work/inbound.ts'
 import { compareReplicas, type Finding } from './compare.ts'
 
 export interface SettleDeps {
@@ -14,7 +15,6 @@ export interface SettleDeps {
   readonly advance: Advance
 }
 export type Beat = Readonly<{ beat: Heartbeat; arrivedAt: number }>
-export type ReplicaEvent = Extract<NodeEvent, { type: 'replica.ready' | 'replica.exited' | 'op.result' }>
 
 /** Nothing of a process that no longer speaks for its node counts. */
 export async function compareBeats(
@@ -40,7 +40,7 @@ export async function settleFinding(finding: Exclude<Finding, { is: 'orphan' }>,
   else await exited(finding.id, { exit: { reason: 'its worker does not list it any more' }, stamp }, deps)
 }
 
-export async function settleEvent(node: NodeId, event: ReplicaEvent, deps: SettleDeps): Promise<void> {
+export async function settleEvent(node: NodeId, event: ReplicaEvent | ResultEvent, deps: SettleDeps): Promise<void> {
   const speaking = await deps.nodes.incarnationsOf([node])
   if (speaking.get(node) !== event.incarnation) return
   const stamp = { incarnation: event.incarnation, seq: event.seq }

@@ -1,0 +1,90 @@
+// Receives everything that workers publish: one subscription per topic and controller, parsed once, dispatched by type.
+// Receivers only enqueue: they return at once, so a slow write of one type holds up neither another type nor another node.
+import type { Bus, Subscription } from '@muster/bus'
+import type { Log } from '@muster/host'
+import { heartbeat, nodeEvents, progress, unreachable, type Heartbeat, type NodeEvent, type NodeId, type Progress } from '@muster/protocol'
+
+export type EventOf<T extends NodeEvent['type']> = Extract<NodeEvent, { type: T }>
+export type ReplicaEvent = EventOf<'replica.ready' | 'replica.exited'>
+export type ResultEvent = EventOf<'op.result'>
+
+/** Synchronous and bounded: each receiver has a queue of its own and says what it drops when that is full. */
+export type Receive<M> = (message: M, node: NodeId) => void
+
+export interface Receivers {
+  readonly heartbeat?: readonly Receive<Heartbeat>[]
+  readonly leaving?: Receive<EventOf<'leaving'>>
+  readonly inventory?: Receive<EventOf<'inventory'>>
+  readonly replica?: Receive<ReplicaEvent>
+  readonly result?: readonly Receive<ResultEvent>[]
+  readonly progress?: Receive<Progress>
+}
+
+export interface InboundDeps {
+  readonly bus: Bus
+  readonly receivers: Receivers
+  readonly log: Log
+}
+
+export function createInbound({ bus, receivers, log }: InboundDeps) {
+  /** A receiver that throws keeps no other one from its message. */
+  const deliver = <M>(to: readonly Receive<M>[], message: M, node: NodeId): void => {
+    for (const receive of to) {
+      try {
+        receive(message, node)
+      } catch (error) {
+        log.error('cannot receive a message of a node', { node, error })
+      }
+    }
+  }
+  const dispatch = (event: NodeEvent, node: NodeId): void => {
+    switch (event.type) {
+      case 'op.result':
+        return deliver(receivers.result ?? [], event, node)
+      case 'inventory':
+        return deliver(listOf(receivers.inventory), event, node)
+      case 'replica.ready':
+      case 'replica.exited':
+        return deliver(listOf(receivers.replica), event, node)
+      case 'leaving':
+        return deliver(listOf(receivers.leaving), event, node)
+      default:
+        return unreachable(event)
+    }
+  }
+  const subscribeProgress = (): Subscription | null => {
+    try {
+      return bus.subscribe(progress, { node: '*', op: '*' }, (message, { node, op }) => {
+        if (message.node_id === node && message.op_id === op) deliver(listOf(receivers.progress), message, node)
+      })
+    } catch (error) {
+      // Operations are carried out without it; only their bytes are not shown.
+      log.warn('cannot subscribe to the progress of operations; results are still received', { error })
+      return null
+    }
+  }
+
+  return {
+    /** Runs until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      const everyNode = { node: '*' } as const
+      const subscriptions = [
+        // Every controller receives every heartbeat: a queue group would lose those handed to a controller that hangs.
+        bus.subscribe(heartbeat, everyNode, (beat, { node }) => {
+          if (beat.node_id === node) deliver(receivers.heartbeat ?? [], beat, node)
+        }),
+        bus.subscribe(nodeEvents, everyNode, (event, { node }) => dispatch(event, node)),
+        subscribeProgress(),
+      ]
+      await aborted(signal)
+      await Promise.all(subscriptions.map((subscription) => subscription?.stop()))
+    },
+  }
+}
+
+const listOf = <M>(receive: Receive<M> | undefined): readonly Receive<M>[] => (receive === undefined ? [] : [receive])
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}
