@@ -5,7 +5,7 @@ import { stepLoad, type Load, type LoadEvent } from '@muster/protocol'
 import type { LoadRecord } from '../store/load-rows.ts'
 import type { Read } from '../store/intents.ts'
 import type { LoadStore } from '../store/loads.ts'
-import { replicasOf, type StepDetail } from './decide.ts'
+import { replicasOf, type StepDetail } from './loads.pure.ts'
 
 export interface AdvanceDeps {
   readonly loads: LoadStore

@@ -20,8 +20,8 @@ import {
 } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
 import type { Place, Seen } from '../placement/candidates.ts'
-import { replicaPrefix } from '../replicas/compare.ts'
-import { returnOf } from '../replicas/surplus.ts'
+import { replicaPrefix } from '../replicas/compare.pure.ts'
+import { returnOf } from '../replicas/surplus.pure.ts'
 import type { Read } from '../store/intents.ts'
 import type { ListedLoad, LoadRecord } from '../store/load-rows.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
@@ -41,9 +41,9 @@ import {
   type InstallStanding,
   type StepDetail,
   type World,
-} from './decide.ts'
+} from './loads.pure.ts'
 import { alone, endFirst, evictFor, findOld, placeOf, unplaced } from './make-room.ts'
-import { isWanted } from './wanted.ts'
+import { isWanted } from './replica-set.pure.ts'
 
 /** The contract gives workers 2 s to accept. */
 const answerWithinMs = 3_000

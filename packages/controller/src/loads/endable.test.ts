@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ReadyFacts } from '../store/load-rows.ts'
 import type { WantedModel } from '../store/loads.ts'
-import { decideSet, endableFor, staleOf, type Member } from './wanted.ts'
+import { decideSet, endableFor, staleOf, type Member } from './replica-set.pure.ts'
 
 const name = ModelName.parse('tiny')
 const nodeOf = (index: number): NodeId => NodeId.parse(`n-${index}`)

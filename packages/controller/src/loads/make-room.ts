@@ -8,8 +8,8 @@ import type { Read } from '../store/intents.ts'
 import type { ListedLoad } from '../store/load-rows.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { Advance } from './advance.ts'
-import type { Decision, Old } from './decide.ts'
-import { endableFor, type Endable } from './wanted.ts'
+import type { Decision, Old } from './loads.pure.ts'
+import { endableFor, type Endable } from './replica-set.pure.ts'
 
 type Placed = Readonly<{ placement: Placement | Failure | null; seen: Seen }>
 export const unplaced: Placed = { placement: null, seen: new Map() }

@@ -7,7 +7,7 @@ import { createFailureStreak, createWakeTimer, type Clock, type Log, type Failur
 import type { Heartbeat, NodeId } from '@muster/protocol'
 import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
 import type { EventOf } from '../work/inbound.ts'
-import { attend, inattentive, mayJudge, type Attention } from './attention.ts'
+import { attend, inattentive, mayJudge, type Attention } from './attention.pure.ts'
 
 /** How long a heartbeat waits for others to be written with. */
 const flushEveryMs = 1_000

@@ -4,7 +4,7 @@ import type { Clock, Log } from '@muster/host'
 import type { OperationId } from '@muster/protocol'
 import type { EventHub } from '../events/hub.ts'
 import type { OperationStore } from '../store/operations.ts'
-import type { TickKey } from './progress-book.ts'
+import type { TickKey } from '../work/progress-cache.ts'
 
 export interface ShowingDeps {
   readonly operations: Pick<OperationStore, 'concernedBy'>

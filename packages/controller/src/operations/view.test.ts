@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
 import type { NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 import { nothingToFetch, type Plan } from '../store/plan.ts'
-import type { BytesHeard } from './progress-book.ts'
+import type { BytesHeard } from '../work/progress-cache.ts'
 import { viewOperation, type Heard } from './view.ts'
 
 const opId = OperationId.parse('op-1')

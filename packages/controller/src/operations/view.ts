@@ -17,7 +17,7 @@ import {
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
 import type { OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 import { messageOfJob, rowOfJob, stateOfJob } from './view-job.ts'
-import type { BytesHeard } from './progress-book.ts'
+import type { BytesHeard } from '../work/progress-cache.ts'
 
 /** What was heard of a row's bytes since they were last stored, in this try or one since `since`; null when nothing was. */
 export type Heard = (nodeId: NodeId, opId: OperationId, since: number) => BytesHeard | null

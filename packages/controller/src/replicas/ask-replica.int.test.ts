@@ -5,7 +5,7 @@ import { checkGatewayToken, Secret } from '@muster/host'
 import { gatewayScope, NodeId, ReplicaId } from '@muster/protocol'
 import { expect, it, onTestFinished } from 'vitest'
 import { createReplicaAsker } from './ask-replica.ts'
-import { questionsFor, type Answer } from './check.ts'
+import { questionsFor, type Answer } from './check.pure.ts'
 
 const [id, nodeId, secret] = [ReplicaId.parse('r-1'), NodeId.parse('n-1'), 'a'.repeat(64)]
 const [question] = questionsFor({ model: 'm', usecases: ['chat'] })

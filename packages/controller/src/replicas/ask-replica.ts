@@ -3,7 +3,7 @@
 import { errorCode, mintGatewayToken, type Secret } from '@muster/host'
 import { gatewayPaths, gatewayScope, refusedHeader, replicaHeader, type NodeId, type ReplicaId } from '@muster/protocol'
 import { Agent, request, type Dispatcher } from 'undici'
-import type { Answer, Question } from './check.ts'
+import type { Answer, Question } from './check.pure.ts'
 
 export interface AskedReplica {
   readonly id: ReplicaId

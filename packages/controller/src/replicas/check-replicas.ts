@@ -6,7 +6,7 @@ import type { Advance } from '../loads/advance.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { DueCheck, ReplicaCheckStore } from '../store/replica-checks.ts'
 import { createReplicaAsker, type ReplicaAsker } from './ask-replica.ts'
-import { judge, questionsFor, type Verdict } from './check.ts'
+import { judge, questionsFor, type Verdict } from './check.pure.ts'
 
 export interface CheckDeps {
   readonly checks: ReplicaCheckStore

@@ -1,12 +1,12 @@
 // Writes down what workers said of their replicas.
 import type { Heartbeat, NodeId, OpStatusReply, ReplicaId } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
-import { eventOfEnd, failureOfExit, type StepDetail } from '../loads/decide.ts'
+import { eventOfEnd, failureOfExit, type StepDetail } from '../loads/loads.pure.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { Exit, ReplicaStore, Stamp } from '../store/replicas.ts'
 import type { ReplicaEvent, ResultEvent } from '../work/inbound.ts'
-import { compareReplicas, type Finding } from './compare.ts'
+import { compareReplicas, type Finding } from './compare.pure.ts'
 
 export interface SettleDeps {
   readonly loads: LoadStore

@@ -1,6 +1,6 @@
 // What a rollout says, of its nodes and of what failed. Pure.
 import { unreachable, type Failure } from '@muster/protocol'
-import { failureOfExit } from '../loads/decide.ts'
+import { failureOfExit } from '../loads/loads.pure.ts'
 import type { RolloutFacts, RolloutNode, RolloutStand, Trouble } from '../store/rollout-facts.ts'
 
 type Proving = Extract<RolloutStand, { state: 'proving' }>

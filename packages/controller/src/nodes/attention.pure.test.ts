@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { attend, inattentive, mayJudge, type Attention, type Probe } from './attention.ts'
+import { attend, inattentive, mayJudge, type Attention, type Probe } from './attention.pure.ts'
 
 const limits = { maxGapMs: 5_000, maxClockJumpMs: 2_000 }
 const databaseStart = 1_000_000

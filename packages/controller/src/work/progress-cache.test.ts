@@ -3,8 +3,8 @@ import { silentLog, type Clock } from '@muster/host'
 import { BackendName, NodeId, OperationId, progress, type Progress } from '@muster/protocol'
 import { expect, it } from 'vitest'
 import type { ProgressTick } from '../store/intents.ts'
-import { createInbound } from '../work/inbound.ts'
-import { createProgressBook, type TickKey } from './progress-book.ts'
+import { createInbound } from './inbound.ts'
+import { createProgressBook, type TickKey } from './progress-cache.ts'
 
 const [n1, n2] = [NodeId.parse('n-1'), NodeId.parse('n-2')]
 const [op1, op2] = [OperationId.parse('op-1'), OperationId.parse('op-2')]

@@ -4,7 +4,7 @@ import type { Log } from '@muster/host'
 import type { BackendList, NodeId, OperationId, OpStatusReply } from '@muster/protocol'
 import type { IntentStore } from '../store/intents.ts'
 import type { Advance } from './advance.ts'
-import { eventOfEnd, isSatisfied } from './decide.ts'
+import { eventOfEnd, isSatisfied } from './intents.pure.ts'
 
 export interface ListenDeps {
   readonly intents: IntentStore

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { judge, questionsFor, type Answer, type Question } from './check.ts'
+import { judge, questionsFor, type Answer, type Question } from './check.pure.ts'
 
 const question = (over: Partial<Question> = {}): Question => ({ path: '/v1/chat/completions', body: {}, isKnown: false, ...over })
 const answer = (status: number, body: unknown): Answer => ({

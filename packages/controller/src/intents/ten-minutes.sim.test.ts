@@ -3,7 +3,7 @@
 import { stillInstallingMessage, isOpen, viewOpenIntent, stepIntent, type Intent, type IntentEvent } from '@muster/protocol'
 import { BackendName, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { eventOfEnd, eventOfStatus } from './decide.ts'
+import { eventOfEnd, eventOfStatus } from './intents.pure.ts'
 
 const timeoutMs = 2_000
 const stallMs = 120_000

@@ -8,7 +8,7 @@ import type { LoadStore } from '../store/loads.ts'
 import type { Advance } from './advance.ts'
 import type { Apply } from './apply.ts'
 import type { Demands } from './demands.ts'
-import { decideSet, type SetDecision } from './wanted.ts'
+import { decideSet, type SetDecision } from './replica-set.pure.ts'
 
 export interface LoadLoopDeps {
   readonly loads: LoadStore

@@ -6,7 +6,7 @@ import { backendList, opCancel, opStatus, type OpStatusReply } from '@muster/pro
 import type { Claimed, IntentStore } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import type { Advance } from './advance.ts'
-import { eventOfEnd, eventOfStatus, isSatisfied, tickOf } from './decide.ts'
+import { eventOfEnd, eventOfStatus, isSatisfied, tickOf } from './intents.pure.ts'
 
 const answerWithinMs = 5_000
 

@@ -5,7 +5,7 @@ import type { BackendName, IntentEvent, NodeId } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { IntentStore, Read } from '../store/intents.ts'
 import type { Advance } from './advance.ts'
-import type { Ask } from './ask.ts'
+import type { Ask } from './query.ts'
 import { claimMs, leaseMs, type Send } from './send.ts'
 
 export interface ReconcileDeps {

@@ -2,7 +2,7 @@ import { silentLog, systemClock } from '@muster/host'
 import { waitFor } from '@muster/testkit'
 import { expect, it } from 'vitest'
 import type { LoadStore } from '../store/loads.ts'
-import { LoadLoop } from './loop.ts'
+import { LoadLoop } from './load-work.ts'
 
 it('compares all models and looks for places again once a second, however often it is woken', async () => {
   const counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0 }

@@ -13,7 +13,7 @@ import {
 } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { nothingToFetch, type Plan } from '../store/plan.ts'
-import { againInMs, eventOfEnd, eventOfReply, eventOfStatus, isSatisfied } from './decide.ts'
+import { againInMs, eventOfEnd, eventOfReply, eventOfStatus, isSatisfied } from './intents.pure.ts'
 
 const digest = (n: number): Digest => Digest.parse(`sha256:${String(n).repeat(64)}`)
 const llama = BackendName.parse('llama')

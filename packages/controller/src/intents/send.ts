@@ -1,14 +1,24 @@
 // Sends one claimed wish to its worker and draws the conclusion. A worker that answers `async` says within seconds
 // whether it takes it on; one that answers at the end only gets a request that is held open as long as it may take.
-import { BusError, type Bus } from '@muster/bus'
+import { type Bus, BusError } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
-import { failureOf, FleetError, type CommandReply, type Failure, type IntentEvent } from '@muster/protocol'
+import {
+  backendDelete,
+  backendInstall,
+  backendUpgrade,
+  type CommandReply,
+  type Failure,
+  failureOf,
+  FleetError,
+  type IntentEvent,
+  type NodeId,
+  unreachable,
+} from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { Claimed } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import type { Advance } from './advance.ts'
-import { sendCommand, sendForcedInstall, type CommandOptions } from './command.ts'
-import { againInMs, eventOfReply } from './decide.ts'
+import { againInMs, eventOfReply } from './intents.pure.ts'
 
 /** The contract gives workers 2 s to accept. */
 const acceptWithinMs = 5_000
@@ -120,3 +130,58 @@ const garbled = (error: BusError): Failure => ({
   retry: 'backoff',
   message: `the worker and this controller do not understand each other: ${error.message}`.slice(0, 8192),
 })
+
+// The command that carries a wish to its worker, as the bus has it.
+
+type CommandOptions = Readonly<{ isAsync: boolean; timeoutMs: number; signal: AbortSignal }>
+
+/** What a worker is asked; rejects as the bus does. */
+async function sendCommand(bus: Bus, { intent, plan }: IntentRecord, options: CommandOptions): Promise<CommandReply> {
+  const to = { node: intent.nodeId }
+  const { timeoutMs, signal } = options
+  const about = aboutOf({ intent }, options)
+  switch (intent.kind) {
+    case 'install':
+      return await bus.request(
+        backendInstall,
+        to,
+        { ...about, ...sourceOf(plan), ...(plan.exact ? { exact: true } : {}) },
+        { timeoutMs, signal },
+      )
+    case 'upgrade': {
+      const strategy = plan.strategy === null ? {} : { strategy: plan.strategy }
+      return await bus.request(backendUpgrade, to, { ...about, ...sourceOf(plan), ...strategy }, { timeoutMs, signal })
+    }
+    case 'delete':
+      return await bus.request(backendDelete, to, about, { timeoutMs, signal })
+    default:
+      return unreachable(intent.kind)
+  }
+}
+
+/**
+ * For workers that know no `backend.upgrade`: an install that overwrites. The one place where `force` is sent; with it
+ * goes the last trace of the original's wire from the controller.
+ */
+async function sendForcedInstall(bus: Bus, { intent, plan }: IntentRecord, options: CommandOptions): Promise<CommandReply> {
+  const { timeoutMs, signal } = options
+  const to: { node: NodeId } = { node: intent.nodeId }
+  return await bus.request(backendInstall, to, { ...aboutOf({ intent }, options), ...sourceOf(plan), force: true }, { timeoutMs, signal })
+}
+
+function aboutOf({ intent }: Pick<IntentRecord, 'intent'>, { isAsync }: CommandOptions) {
+  const { backend, opId, generation, epoch } = intent
+  return { backend, op_id: opId, generation, epoch, ...(isAsync ? { async: true } : {}) }
+}
+
+function sourceOf({ uri, digest, name, alias, mirrors, version, galleryUrl }: IntentRecord['plan']) {
+  return {
+    ...(uri === null ? {} : { uri }),
+    ...(digest === null ? {} : { digest }),
+    ...(name === null ? {} : { name }),
+    ...(alias === null ? {} : { alias }),
+    ...(mirrors.length === 0 ? {} : { mirrors: [...mirrors] }),
+    ...(version === '' ? {} : { version }),
+    ...(galleryUrl === '' ? {} : { gallery_url: galleryUrl }),
+  }
+}

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ReadyFacts } from '../store/load-rows.ts'
 import type { WantedModel } from '../store/loads.ts'
-import { decideSet, isWanted, staleOf, type Member } from './wanted.ts'
+import { decideSet, isWanted, staleOf, type Member } from './replica-set.pure.ts'
 
 const name = ModelName.parse('tiny')
 const [n1, n2, n3] = ['n-1', 'n-2', 'n-3'].map((id) => NodeId.parse(id)) as [NodeId, NodeId, NodeId]
