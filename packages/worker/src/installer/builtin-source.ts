@@ -12,7 +12,7 @@ import {
   type RegistryCall,
 } from '@muster/source'
 import type { ControllerClient } from '../controller-client.ts'
-import { firstOf } from './first-of.ts'
+import { firstSuccess } from './first-of.ts'
 
 export interface BuiltinSource {
   readonly images: OciClient
@@ -55,7 +55,7 @@ export function createBuiltinSource({ client, nodeId, clock, log, random = Math.
     references: (uri) => client.all().map((registry) => ({ registry, ...builtinImage(uri) })),
     async readGallery(digest, signal) {
       const what = `the built-in gallery ${digest}`
-      const { bytes } = await firstOf(client.all(), (registry) =>
+      const { bytes } = await firstSuccess(client.all(), (registry) =>
         fetchDocument(call, { request: { reference: { registry, repository: 'gallery' }, path: `blobs/${digest}`, signal }, what, digest }),
       )
       return bytes.toString('utf8')

@@ -5,12 +5,12 @@ import { parseReference, sourceKind, type FileClient, type NodeTraits, type OciC
 import { failureOf, FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
-import { storageFailure } from '../storage/disk-full.ts'
-import { goesBy, listedDigest, type Activation, type InstalledRecord } from '../storage/installed-record.ts'
+import { storageFailureOf } from '../storage/disk-full.ts'
+import { matchesDigest, listedDigest, type Activation, type InstalledRecord } from '../storage/installed-record.ts'
 import type { BuiltinSource } from './builtin-source.ts'
 import { findSource, sourceProblem, type BackendSource, type OfferedGallery } from './find-source.ts'
-import { stopAll, tidyUp, withRoom, type RoomDeps } from './make-room.ts'
-import { pullArchive, takeFile } from './pull-archive.ts'
+import { stopAll, collectGarbage, fetchWithRoom, type RoomDeps } from './make-room.ts'
+import { pullArchive, importLocal } from './pull-archive.ts'
 import { pullImage, type PulledImage } from './pull-image.ts'
 
 /** The ways out of this machine, and what is offered there. */
@@ -43,11 +43,11 @@ export function createInstaller(deps: InstallerDeps): Installer {
       await store.deactivate(backend)
       // A load may have taken it in between; from here on none can.
       await stopAll(deps, { backend, force: true, only: 'outdated' }, context)
-      await tidyUp(deps, context)
+      await collectGarbage(deps, context)
     },
     async isInstalled(backend, digest) {
       const record = await find(store, backend)
-      if (record === null || (digest !== undefined && !goesBy(record, digest))) return false
+      if (record === null || (digest !== undefined && !matchesDigest(record, digest))) return false
       return (await store.summary(record.digest)) !== null
     },
     async verify(backend, { signal, onSign }) {
@@ -57,27 +57,27 @@ export function createInstaller(deps: InstallerDeps): Installer {
     async repair(backend, context) {
       const record = await find(store, backend)
       if (record === null) throw notInstalled(backend)
-      await mend(deps, record, context)
+      await repair(deps, record, context)
       return { digest: listedDigest(record), version: record.version }
     },
     async listAs(backend, digest) {
       const record = await find(store, backend)
-      if (record === null || !goesBy(record, digest)) return
+      if (record === null || !matchesDigest(record, digest)) return
       const renamed = { ...record, is_manifest_pinned: digest === record.digest }
       if (listedDigest(record) !== digest) await store.activate(renamed)
       // Also when it was listed so before: a worker that was killed in between has not told them.
       await relist(deps, renamed)
     },
     stopOutdated: (backend, context) => stopAll(deps, { backend, force: false, only: 'outdated' }, context),
-    tidy: (signal) => tidyUp(deps, { signal }),
+    tidy: (signal) => collectGarbage(deps, { signal }),
     inventory: async () => (await store.list()).map(listed),
   }
 }
 
 async function install(deps: InstallerDeps, request: InstallRequest, context: InstallContext): Promise<InstallOutcome> {
   const { store } = deps
-  const before = await versionBefore(deps, request)
-  const isHere = before !== null && (await isWhole(deps, before, context))
+  const before = await findPreviousVersion(deps, request)
+  const isHere = before !== null && (await isIntact(deps, before, context))
   const record = isHere ? before : await fetchNew(deps, { request, isDamagedHere: before !== null }, context)
   using held = new DisposableStack()
   held.use(store.hold([record.digest]))
@@ -89,37 +89,37 @@ async function install(deps: InstallerDeps, request: InstallRequest, context: In
   await relist(deps, record)
   // A load may have taken the old version in between.
   if (isFresh) await stopAll(deps, { backend: request.backend, force: true, only: 'outdated' }, context)
-  await tidyUp(deps, context)
+  await collectGarbage(deps, context)
   return { digest: listedDigest(record), version: record.version }
 }
 
 async function relist({ relistProcesses }: InstallerDeps, record: InstalledRecord): Promise<void> {
   const names = [record.digest, ...(record.index_digest === null ? [] : [record.index_digest])]
-  await relistProcesses?.({ names, listed: listedDigest(record) })
+  await relistProcesses?.({ names, installedBackendOf: listedDigest(record) })
 }
 
 /** The one that was in use before, if it is the one that is asked for: as it will be listed. */
-async function versionBefore({ store, clock }: InstallerDeps, { backend, digest, mode }: InstallRequest): Promise<InstalledRecord | null> {
+async function findPreviousVersion({ store, clock }: InstallerDeps, { backend, digest, mode }: InstallRequest): Promise<InstalledRecord | null> {
   if (digest === undefined || mode === 'reinstall') return null
   const previous = (await findActivation(store, backend))?.previous ?? null
-  if (previous === null || !goesBy(previous, digest)) return null
+  if (previous === null || !matchesDigest(previous, digest)) return null
   return { ...previous, is_manifest_pinned: digest === previous.digest, installed_at: new Date(clock.now()).toISOString() }
 }
 
 /** Without asking anybody: it was not touched, or it could be made whole from the blobs that are here. */
-async function isWhole(deps: InstallerDeps, { digest }: InstalledRecord, context: InstallContext): Promise<boolean> {
+async function isIntact(deps: InstallerDeps, { digest }: InstalledRecord, context: InstallContext): Promise<boolean> {
   const { signal, onSign } = context
-  return (await deps.store.verify(digest, { signal, onSign })) === 'intact' || (await rebuild(deps, digest, context))
+  return (await deps.store.verify(digest, { signal, onSign })) === 'intact' || (await rebuildFromBlobs(deps, digest, context))
 }
 
-type New = Readonly<{ request: InstallRequest; isDamagedHere: boolean }>
+type NewVersion = Readonly<{ request: InstallRequest; isDamagedHere: boolean }>
 
-async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: New, context: InstallContext): Promise<InstalledRecord> {
+async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: NewVersion, context: InstallContext): Promise<InstalledRecord> {
   const { store, clock } = deps
   const { galleries } = deps.sources()
   const source = await findSource(request, { galleries: galleries(), node: deps.node(), signal: context.signal })
   const whenThere = request.mode === 'install' && !isDamagedHere ? {} : { whenThere: 'mend' as const }
-  const { digest, indexDigest } = await withRoom(deps, { request, fetch: () => fetch(deps, { source, ...whenThere }, context) }, context)
+  const { digest, indexDigest } = await fetchWithRoom(deps, { request, fetchSource: () => fetch(deps, { source, ...whenThere }, context) }, context)
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   const summary = await store.summary(digest)
@@ -138,10 +138,10 @@ async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: New, co
   }
 }
 
-type Wanted = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; whenThere?: 'mend' }>
+type FetchRequest = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; whenThere?: 'mend' }>
 
 /** What was fetched is what was asked for, or it throws. */
-async function fetch(deps: InstallerDeps, { source, ...whenThere }: Wanted, context: InstallContext): Promise<PulledImage> {
+async function fetch(deps: InstallerDeps, { source, ...whenThere }: FetchRequest, context: InstallContext): Promise<PulledImage> {
   const { store, platform, clock } = deps
   const { oci, builtin, archives } = deps.sources()
   const { kind, uris, digest } = source
@@ -158,15 +158,15 @@ async function fetch(deps: InstallerDeps, { source, ...whenThere }: Wanted, cont
     case 'archive':
       return { digest: await pullArchive({ store, archives, clock }, { uris, digest, ...whenThere }, context), indexDigest: null }
     case 'file':
-      return { digest: await takeFile(store, { uri, digest, ...whenThere }, context), indexDigest: null }
+      return { digest: await importLocal(store, { uri, digest, ...whenThere }, context), indexDigest: null }
     default:
       return unreachable(kind)
   }
 }
 
 /** From the blobs that are here; where these are damaged or gone, from where the backend came. */
-async function mend(deps: InstallerDeps, record: InstalledRecord, context: InstallContext): Promise<void> {
-  if (await rebuild(deps, record.digest, context)) return
+async function repair(deps: InstallerDeps, record: InstalledRecord, context: InstallContext): Promise<void> {
+  if (await rebuildFromBlobs(deps, record.digest, context)) return
   const whenThere = 'mend'
   const kind = sourceKind(record.uri)
   if (kind === null) throw notInstalled(record.name)
@@ -174,7 +174,7 @@ async function mend(deps: InstallerDeps, record: InstalledRecord, context: Insta
 }
 
 /** False: the blobs that it was made of are damaged, gone or not known. */
-async function rebuild({ store }: InstallerDeps, tree: Digest, { signal, onSign }: InstallContext): Promise<boolean> {
+async function rebuildFromBlobs({ store }: InstallerDeps, tree: Digest, { signal, onSign }: InstallContext): Promise<boolean> {
   const layers = (await store.summary(tree))?.layers ?? []
   if (layers.length === 0) return false
   try {
@@ -198,7 +198,7 @@ async function listedName(store: BackendStore, name: BackendName): Promise<Backe
 /** A record that can't be understood is none: what is installed over it replaces it. */
 async function findActivation(store: BackendStore, name: BackendName): Promise<Activation | null> {
   return await store.get(name).catch((error: unknown) => {
-    if (errorCode(error) !== undefined) throw storageFailure(error)
+    if (errorCode(error) !== undefined) throw storageFailureOf(error)
     return null
   })
 }

@@ -1,7 +1,7 @@
 // One blob of a backend from whoever has it.
 import type { Clock } from '@muster/host'
 import type { Digest } from '@muster/protocol'
-import { askMirrors, type Mirror } from '../storage/ask-mirrors.ts'
+import { tryMirrors, type Mirror } from '../storage/ask-mirrors.ts'
 import type { Blobs } from '../storage/create-blobs.ts'
 import type { FetchOptions } from '../storage/fetch-blob.ts'
 
@@ -18,7 +18,7 @@ export async function fetchFromMirrors(
   { digest, size, mirrors }: MirroredBlob,
   options: FetchOptions,
 ): Promise<void> {
-  await askMirrors({
+  await tryMirrors({
     mirrors,
     incomingSize: () => store.incomingSize(digest),
     fetch: (open) => store.fetchBlob({ digest, size, open }, options),

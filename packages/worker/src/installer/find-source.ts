@@ -48,8 +48,8 @@ export async function findSource(
   request: InstallRequest,
   { galleries, node, signal }: { galleries: readonly OfferedGallery[]; node: NodeTraits; signal: AbortSignal },
 ): Promise<BackendSource> {
-  if (request.uri !== undefined) return named(request, request.uri)
-  const choice = await lookUp(request.name ?? request.backend, { galleries, node, signal })
+  if (request.uri !== undefined) return sourceOfRequest(request, request.uri)
+  const choice = await searchGalleries(request.name ?? request.backend, { galleries, node, signal })
   if (choice.kind !== 'found') throw failure(choice.kind === 'unknown' ? 'not_found' : 'incompatible', choice.reason)
   const { asked, found } = choice
   const { entry } = found
@@ -73,7 +73,7 @@ export async function findSource(
 }
 
 /** In the order of trust, and no further than needed: one that can't be reached is no reason to miss what another offers before it. */
-async function lookUp(
+async function searchGalleries(
   wanted: BackendName,
   { galleries, node, signal }: { galleries: readonly OfferedGallery[]; node: NodeTraits; signal: AbortSignal },
 ): Promise<BackendChoice> {
@@ -87,7 +87,7 @@ async function lookUp(
   return choice
 }
 
-function named({ backend, name, alias, digest, mirrors = [], version = '', galleryUrl = '' }: InstallRequest, uri: string): BackendSource {
+function sourceOfRequest({ backend, name, alias, digest, mirrors = [], version = '', galleryUrl = '' }: InstallRequest, uri: string): BackendSource {
   const kind = sourceKind(uri)
   if (kind === null) throw failure('invalid', `${JSON.stringify(uri)} is no source`)
   const isMeta = name !== undefined && name !== backend

@@ -1,7 +1,7 @@
 import { FleetError } from '@muster/protocol'
 
 /** The first that answers. What can't be mended by asking another (a wrong name, a bad digest) is told by the first. */
-export async function firstOf<Source, T>(sources: readonly Source[], ask: (source: Source) => Promise<T>): Promise<T> {
+export async function firstSuccess<Source, T>(sources: readonly Source[], ask: (source: Source) => Promise<T>): Promise<T> {
   let first: unknown = null
   for (const source of sources) {
     try {

@@ -5,7 +5,7 @@ import { failureOf, FleetError, type BackendName, type Failure } from '@muster/p
 import type { InstallContext, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import type { Relisted } from '../supervisor/relist.ts'
-import { whileWaiting } from '../storage/while-waiting.ts'
+import { withSigns } from '../storage/while-waiting.ts'
 
 /** Unless forced, what they are doing may come to its end. `outdated`: what runs from another version than the one in use. */
 export type StopProcesses = (backend: BackendName, how: { force: boolean; only?: 'outdated' }) => Promise<void>
@@ -19,28 +19,28 @@ export type RoomDeps = Readonly<{
   log: Log
 }>
 
-export type Fetching<T> = Readonly<{ request: InstallRequest; fetch: () => Promise<T> }>
+export type RoomRequest<T> = Readonly<{ request: InstallRequest; fetchSource: () => Promise<T> }>
 
 /** Fetches, and again each time that something could be given up for it. */
-export async function withRoom<T>(deps: RoomDeps, { request, fetch }: Fetching<T>, context: InstallContext): Promise<T> {
-  let gaveUp: GivenUp = 'nothing'
+export async function fetchWithRoom<T>(deps: RoomDeps, { request, fetchSource }: RoomRequest<T>, context: InstallContext): Promise<T> {
+  let gaveUp: Concession = 'nothing'
   let freeBefore = await deps.store.freeBytes()
   for (;;) {
     try {
-      return await fetch()
+      return await fetchSource()
     } catch (error) {
       const failure = failureOf(error)
       const isOver = context.signal.aborted
       const isFull = failure.code === 'disk_full'
       // What can't be used takes no space, nor does what has too little; what is tried again continues with what is there.
-      if ((failure.retry === 'never' || isFull) && !isOver) await tidyUp(deps, context)
+      if ((failure.retry === 'never' || isFull) && !isOver) await collectGarbage(deps, context)
       const free = await deps.store.freeBytes()
       // Some of what nobody needs was of others.
       const isMore = isFull && free > freeBefore + mebibyte
       freeBefore = free
       if (isMore && !isOver) continue
-      const next = isFull && !isOver ? await giveUpMore(deps, request, context) : 'nothing'
-      if (next === 'nothing') throw gaveUp === 'all' ? absent(failure, { request, error }) : error
+      const next = isFull && !isOver ? await concedeMore(deps, request, context) : 'nothing'
+      if (next === 'nothing') throw gaveUp === 'all' ? notInstalledNow(failure, { request, error }) : error
       gaveUp = next
       freeBefore = await deps.store.freeBytes()
     }
@@ -50,40 +50,40 @@ export async function withRoom<T>(deps: RoomDeps, { request, fetch }: Fetching<T
 /** Less is what others write meanwhile. */
 const mebibyte = 1024 ** 2
 
-type GivenUp = 'nothing' | 'previous' | 'all'
+type Concession = 'nothing' | 'previous' | 'all'
 
-async function giveUpMore(deps: RoomDeps, { backend, strategy }: InstallRequest, context: InstallContext): Promise<GivenUp> {
+async function concedeMore(deps: RoomDeps, { backend, strategy }: InstallRequest, context: InstallContext): Promise<Concession> {
   const { store, log } = deps
   // Whoever wants yet another version does not go back by two; what still runs from it holds it.
   if (await store.forgetPrevious(backend)) {
     log.warn('the disk is short: the version before the one in use is given up', { backend })
-    await tidyUp(deps, context)
+    await collectGarbage(deps, context)
     return 'previous'
   }
   if (strategy !== 'recreate' || (await store.get(backend)) === null) return 'nothing'
   log.warn('the disk is short for two versions: the old one is stopped and removed before the new one is fetched', { backend })
   await stopAll(deps, { backend, force: false }, context)
   await store.deactivate(backend)
-  await tidyUp(deps, context)
+  await collectGarbage(deps, context)
   return 'all'
 }
 
-type Stopping = Readonly<{ backend: BackendName; force: boolean; only?: 'outdated' }>
+type StopRequest = Readonly<{ backend: BackendName; force: boolean; only?: 'outdated' }>
 
-export async function stopAll({ stopProcesses }: RoomDeps, { backend, ...how }: Stopping, { onSign }: InstallContext): Promise<void> {
-  await whileWaiting(onSign, async () => stopProcesses?.(backend, how))
+export async function stopAll({ stopProcesses }: RoomDeps, { backend, ...how }: StopRequest, { onSign }: InstallContext): Promise<void> {
+  await withSigns(onSign, async () => stopProcesses?.(backend, how))
 }
 
-type Tidying = Pick<InstallContext, 'signal'> & Partial<Pick<InstallContext, 'onSign'>>
+type CollectContext = Pick<InstallContext, 'signal'> & Partial<Pick<InstallContext, 'onSign'>>
 
 /** What was done is done, also when something that nobody needs stays a little longer. */
-export async function tidyUp({ store, log }: RoomDeps, { signal, onSign }: Tidying): Promise<void> {
-  await whileWaiting(onSign, () => store.collect(signal)).catch((error: unknown) =>
+export async function collectGarbage({ store, log }: RoomDeps, { signal, onSign }: CollectContext): Promise<void> {
+  await withSigns(onSign, () => store.collect(signal)).catch((error: unknown) =>
     log.warn('not everything that nobody needs was removed', { error }),
   )
 }
 
-function absent(failure: Failure, { request, error }: { request: InstallRequest; error: unknown }): FleetError {
+function notInstalledNow(failure: Failure, { request, error }: { request: InstallRequest; error: unknown }): FleetError {
   const message = `${failure.message}; the old version was removed to make room, so ${request.backend} is not installed on this node now`
   return new FleetError({ ...failure, message }, { cause: error })
 }

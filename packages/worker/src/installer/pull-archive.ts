@@ -8,16 +8,16 @@ import { packedDigest, type FileClient } from '@muster/source'
 import { Digest, FleetError } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
-import { whileWaiting } from '../storage/while-waiting.ts'
+import { withSigns } from '../storage/while-waiting.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
 
 type Deps = Readonly<{ store: BackendStore; archives: FileClient; clock: Clock }>
 /** What is unpacked already is compared with what comes, and put right. */
-type WhenThere = Readonly<{ whenThere?: 'mend' }>
+type ExistingTree = Readonly<{ whenThere?: 'mend' }>
 
 export async function pullArchive(
   deps: Deps,
-  { uris, digest, ...whenThere }: WhenThere & Readonly<{ uris: readonly [string, ...string[]]; digest: Digest | null }>,
+  { uris, digest, ...whenThere }: ExistingTree & Readonly<{ uris: readonly [string, ...string[]]; digest: Digest | null }>,
   context: InstallContext,
 ): Promise<Digest> {
   const { store, archives } = deps
@@ -40,9 +40,9 @@ export async function pullArchive(
 }
 
 /** A digest, if one is given, is that of the archive, or of the directory as it would be packed. */
-export async function takeFile(
+export async function importLocal(
   store: BackendStore,
-  { uri, digest: wanted, ...whenThere }: WhenThere & Readonly<{ uri: string; digest: Digest | null }>,
+  { uri, digest: wanted, ...whenThere }: ExistingTree & Readonly<{ uri: string; digest: Digest | null }>,
   context: InstallContext,
 ): Promise<Digest> {
   const { signal, onProgress, onSign } = context
@@ -53,7 +53,7 @@ export async function takeFile(
   if (found.isDirectory()) {
     onProgress({ phase: 'extracting' })
     const digestOf = async (directory: string): Promise<Digest> => {
-      const packed = checked(await whileWaiting(onSign, () => packedDigest(directory, signal)), { wanted, path })
+      const packed = requireDigest(await withSigns(onSign, () => packedDigest(directory, signal)), { wanted, path })
       held.use(store.hold([packed]))
       return packed
     }
@@ -61,7 +61,7 @@ export async function takeFile(
   }
   // A device or a pipe may have no end.
   if (!found.isFile()) throw invalid(`${path} is neither a directory nor an archive`)
-  const digest = checked(await whileWaiting(onSign, () => digestOfFile(path, signal)), { wanted, path })
+  const digest = requireDigest(await withSigns(onSign, () => digestOfFile(path, signal)), { wanted, path })
   held.use(store.hold([digest]))
   await store.importArchive(path, digest, {
     signal,
@@ -79,7 +79,7 @@ function pathOf(uri: string): string {
   }
 }
 
-function checked(digest: Digest, { wanted, path }: { wanted: Digest | null; path: string }): Digest {
+function requireDigest(digest: Digest, { wanted, path }: { wanted: Digest | null; path: string }): Digest {
   if (wanted === null || wanted === digest) return digest
   throw new FleetError({ code: 'integrity', retry: 'backoff', message: `${path} should be ${wanted} and is ${digest}` })
 }
@@ -88,7 +88,7 @@ const invalid = (message: string): FleetError => new FleetError({ code: 'invalid
 
 async function unpackArchive(
   store: BackendStore,
-  { digest, path, ...whenThere }: WhenThere & Readonly<{ digest: Digest; path: string }>,
+  { digest, path, ...whenThere }: ExistingTree & Readonly<{ digest: Digest; path: string }>,
   { signal, onProgress, onSign }: InstallContext,
 ): Promise<Digest> {
   onProgress({ phase: 'extracting' })

@@ -5,9 +5,9 @@ import type { OciClient, OciReference, Platform, ResolvedImage } from '@muster/s
 import { failureOf, type Digest, type Failure } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
-import { whileWaiting } from '../storage/while-waiting.ts'
+import { withSigns } from '../storage/while-waiting.ts'
 import { fetchFromMirrors } from './fetch-from-mirrors.ts'
-import { firstOf } from './first-of.ts'
+import { firstSuccess } from './first-of.ts'
 
 /** Layers that come at once: enough to fill a line, few enough for the disk. */
 const atOnce = 3
@@ -26,7 +26,7 @@ export interface PulledImage {
   readonly indexDigest: Digest | null
 }
 
-export interface WantedImage {
+export interface ImageRequest {
   /** Those after the first are its mirrors. */
   readonly references: readonly OciReference[]
   readonly digest: Digest | null
@@ -34,7 +34,7 @@ export interface WantedImage {
   readonly whenThere?: 'mend'
 }
 
-export async function pullImage(deps: PullDeps, wanted: WantedImage, context: InstallContext): Promise<PulledImage> {
+export async function pullImage(deps: PullDeps, wanted: ImageRequest, context: InstallContext): Promise<PulledImage> {
   const { oci, store, platform } = deps
   const whenThere = wanted.whenThere === undefined ? {} : { whenThere: wanted.whenThere }
   const { signal, onProgress, step } = context
@@ -61,11 +61,11 @@ export async function pullImage(deps: PullDeps, wanted: WantedImage, context: In
   return { digest: image.manifestDigest, indexDigest: image.indexDigest ?? null }
 }
 
-type Found = Readonly<{ image: ResolvedImage; references: readonly OciReference[] }>
+type ImageSource = Readonly<{ image: ResolvedImage; references: readonly OciReference[] }>
 
 async function fetchAndUnpack(
   deps: PullDeps,
-  { image, references, ...whenThere }: Found & Pick<WantedImage, 'whenThere'>,
+  { image, references, ...whenThere }: ImageSource & Pick<ImageRequest, 'whenThere'>,
   context: InstallContext,
 ): Promise<void> {
   const { signal, onProgress, onSign } = context
@@ -90,15 +90,15 @@ const isDamage = ({ code, retry }: Failure): boolean => code === 'integrity' && 
 
 async function resolve(
   { oci, platform }: Pick<PullDeps, 'oci' | 'platform'>,
-  { references: named, digest }: WantedImage,
+  { references: named, digest }: ImageRequest,
   signal: AbortSignal,
 ): Promise<{ image: ResolvedImage; references: OciReference[] }> {
   const references = named.map((reference) => (digest === null ? reference : { ...reference, digest }))
-  const image = await firstOf(references, (reference) => oci.resolve(reference, platform, signal))
+  const image = await firstSuccess(references, (reference) => oci.resolve(reference, platform, signal))
   return { image, references }
 }
 
-async function fetchLayers(deps: PullDeps, { image, references }: Found, context: InstallContext): Promise<void> {
+async function fetchLayers(deps: PullDeps, { image, references }: ImageSource, context: InstallContext): Promise<void> {
   const layers = [...new Map(image.layers.map((layer) => [layer.digest, layer])).values()]
   const have = new Map<Digest, number>()
   await inLanes(layers, { atOnce, signal: context.signal }, async (layer, { index, signal }) => {
@@ -109,7 +109,7 @@ async function fetchLayers(deps: PullDeps, { image, references }: Found, context
       context.onProgress({ phase: 'downloading', fileName, current, total: image.totalBytes })
     }
     const mirrors = references.map((reference) => (offset: number) => deps.oci.openBlob(reference, layer.digest, { offset, signal }))
-    const release = await whileWaiting(context.onSign, () => context.budget.reserve(1024 ** 2, signal))
+    const release = await withSigns(context.onSign, () => context.budget.reserve(1024 ** 2, signal))
     try {
       await fetchFromMirrors(deps, { digest: layer.digest, size: layer.size, mirrors }, { signal, onBytes, onSign: context.onSign })
     } finally {

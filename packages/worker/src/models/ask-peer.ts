@@ -7,7 +7,7 @@ import { openStream } from '../http-stream.ts'
 
 type Peer = NonNullable<ModelFile['peers']>[number]
 
-export async function askPeer(
+export async function openPeerFile(
   { url: address, authorization }: Peer,
   { digest, offset, clock, signal }: { digest: Digest; offset: number; clock: Clock; signal: AbortSignal },
 ): Promise<OpenedStream> {

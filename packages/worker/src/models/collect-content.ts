@@ -9,7 +9,7 @@ import { Digest } from '@muster/protocol'
 import type { Holds } from '../storage/holds.ts'
 import { partialKeptMs } from '../storage/layout.ts'
 import type { FoundFolder, ModelFolders } from './model-folders.ts'
-import { ofModel, type ModelLayout } from './model-layout.ts'
+import { modelUploadsPrefix, type ModelLayout } from './model-layout.ts'
 
 export interface CollectContentDeps {
   readonly layout: ModelLayout
@@ -81,7 +81,7 @@ function outdated(found: readonly FoundFolder[], { isFolderUsed, clock }: Collec
 }
 
 async function uploadedForModels({ uploads }: ModelLayout): Promise<Digest[]> {
-  const directories = (await readdir(uploads)).filter((name) => name.startsWith(ofModel))
+  const directories = (await readdir(uploads)).filter((name) => name.startsWith(modelUploadsPrefix))
   return (await Promise.all(directories.map((name) => digestsIn(join(uploads, name))))).flat()
 }
 

@@ -1,18 +1,18 @@
 // One file of a model into the store: what is there is not fetched, other workers are asked first, then its source.
 import type { Clock, Log } from '@muster/host'
 import { failureOf, FleetError, type Digest, type Failure } from '@muster/protocol'
-import { askMirrors } from '../storage/ask-mirrors.ts'
+import { tryMirrors } from '../storage/ask-mirrors.ts'
 import type { Blobs } from '../storage/create-blobs.ts'
-import { translated } from '../storage/disk-full.ts'
-import { fetchBlob, sizeOf, type BlobSource, type FetchDeps, type FetchedBlob } from '../storage/fetch-blob.ts'
+import { withStorageFailures } from '../storage/disk-full.ts'
+import { downloadBlob, fileSize, type BlobSource, type FetchDeps, type FetchedBlob } from '../storage/fetch-blob.ts'
 import type { Holds } from '../storage/holds.ts'
-import { whileWaiting } from '../storage/while-waiting.ts'
-import { askPeer } from './ask-peer.ts'
+import { withSigns } from '../storage/while-waiting.ts'
+import { openPeerFile } from './ask-peer.ts'
 import { findOrigin, type FileOrigin, type OriginDeps } from './file-origin.ts'
 import type { ModelLayout } from './model-layout.ts'
-import { createOnce } from './once.ts'
-import type { KnownContent } from './known-content.ts'
-import { continueFrom, endPartial } from './partial-record.ts'
+import { createSharedWork } from './once.ts'
+import type { KnownSources } from './known-content.ts'
+import { resumeDownload, finishPartial } from './partial-record.ts'
 import type { WantedFile } from './wanted-files.ts'
 
 export interface FetchFileDeps extends OriginDeps {
@@ -20,7 +20,7 @@ export interface FetchFileDeps extends OriginDeps {
   readonly blobs: Blobs
   readonly fetching: FetchDeps
   readonly holds: Holds
-  readonly known: KnownContent
+  readonly known: KnownSources
   readonly clock: Clock
   readonly log: Log
 }
@@ -37,19 +37,19 @@ export interface FileContext {
 export type FetchFile = (file: WantedFile, context: FileContext) => Promise<FetchedBlob>
 
 export function createFetchFile(deps: FetchFileDeps): FetchFile {
-  const once = createOnce<FetchedBlob>()
+  const once = createSharedWork<FetchedBlob>()
   return async (file, context) => {
     if (file.size !== null) context.onSize(file.size)
     try {
-      if (file.digest !== null) return await fetchKnown(deps, { ...file, digest: file.digest }, context)
+      if (file.digest !== null) return await fetchByDigest(deps, { ...file, digest: file.digest }, context)
       const origin = await patient(context, () => findOrigin(deps, file, context.signal))
-      if (origin.digest !== null) return await fetchKnown(deps, { ...file, digest: origin.digest, origin }, context)
+      if (origin.digest !== null) return await fetchByDigest(deps, { ...file, digest: origin.digest, origin }, context)
       const { onBytes, onSign, signal } = context
       const shared = { signal, onSign, onProgress: ({ current = 0, total = 0 }) => (total > 0 && context.onSize(total), onBytes(current)) }
       const fetched = await once(file.uri, shared, ({ onProgress, ...rest }) => {
         const progress = { current: 0, total: 0 }
         const tell = (change: Partial<typeof progress>): void => onProgress({ phase: 'downloading', ...Object.assign(progress, change) })
-        return fetchUnknown(
+        return fetchByUri(
           deps,
           { file, origin },
           { ...rest, onBytes: (current) => tell({ current }), onSize: (total) => tell({ total }) },
@@ -59,42 +59,42 @@ export function createFetchFile(deps: FetchFileDeps): FetchFile {
       return fetched
     } catch (error) {
       context.signal.throwIfAborted()
-      throw about(file, error)
+      throw withFilename(file, error)
     }
   }
 }
 
-type Known = WantedFile & Readonly<{ digest: Digest; origin?: FileOrigin }>
+type IdentifiedFile = WantedFile & Readonly<{ digest: Digest; origin?: FileOrigin }>
 
-async function fetchKnown(deps: FetchFileDeps, file: Known, context: FileContext): Promise<FetchedBlob> {
+async function fetchByDigest(deps: FetchFileDeps, file: IdentifiedFile, context: FileContext): Promise<FetchedBlob> {
   const { digest } = file
   const { layout, holds, log } = deps
   context.held.use(holds.hold([digest]))
   const path = layout.blob(digest)
-  const there = await sizeOf(path)
+  const there = await fileSize(path)
   if (there === null) {
-    const passed = await askPeers(deps, file, context)
+    const passed = await fetchFromPeers(deps, file, context)
     if (passed !== null)
-      await askOrigin(deps, file, context).catch((error: unknown) => {
+      await fetchFromOrigin(deps, file, context).catch((error: unknown) => {
         if (passed.length > 0) log.info('no other worker gave a file either', { file: file.filename, digest, reasons: passed })
-        throw passed.length === 0 ? error : alsoSaying(error, passed)
+        throw passed.length === 0 ? error : withPeerReasons(error, passed)
       })
   }
-  const size = there ?? (await sizeOf(path)) ?? 0
+  const size = there ?? (await fileSize(path)) ?? 0
   context.onSize(size)
   context.onBytes(size)
   return { digest, size }
 }
 
 /** Null when one of them gave it; otherwise why not. */
-async function askPeers(deps: FetchFileDeps, file: Known, context: FileContext): Promise<readonly string[] | null> {
+async function fetchFromPeers(deps: FetchFileDeps, file: IdentifiedFile, context: FileContext): Promise<readonly string[] | null> {
   const reasons: string[] = []
   for (const peer of file.peers) {
     try {
       await fetchFrom(
         deps,
         file,
-        { mirrors: [(offset) => askPeer(peer, { digest: file.digest, offset, clock: deps.clock, signal: context.signal })] },
+        { mirrors: [(offset) => openPeerFile(peer, { digest: file.digest, offset, clock: deps.clock, signal: context.signal })] },
         context,
       )
       return null
@@ -109,7 +109,7 @@ async function askPeers(deps: FetchFileDeps, file: Known, context: FileContext):
   return reasons
 }
 
-async function askOrigin(deps: FetchFileDeps, file: Known, context: FileContext): Promise<void> {
+async function fetchFromOrigin(deps: FetchFileDeps, file: IdentifiedFile, context: FileContext): Promise<void> {
   const origin = file.origin ?? (await patient(context, () => findOrigin(deps, file, context.signal)))
   if (origin.digest !== null && origin.digest !== file.digest)
     throw new FleetError({ code: 'integrity', retry: 'never', message: `it should be ${file.digest}, and its source has ${origin.digest}` })
@@ -118,14 +118,14 @@ async function askOrigin(deps: FetchFileDeps, file: Known, context: FileContext)
   await fetchFrom(deps, file, { mirrors, size: origin.size }, context)
 }
 
-interface From {
+interface FileSource {
   readonly mirrors: readonly ((offset: number) => Promise<BlobSource>)[]
   readonly size?: number | null
 }
 
-async function fetchFrom({ blobs, clock }: FetchFileDeps, file: Known, { mirrors, size: said }: From, context: FileContext): Promise<void> {
+async function fetchFrom({ blobs, clock }: FetchFileDeps, file: IdentifiedFile, { mirrors, size: said }: FileSource, context: FileContext): Promise<void> {
   const { digest } = file
-  await askMirrors({
+  await tryMirrors({
     mirrors: mirrors.map((open) => telling(context, open)),
     incomingSize: () => blobs.incomingSize(digest),
     fetch: (open) => blobs.fetchBlob({ digest, size: file.size ?? said ?? null, open }, context),
@@ -135,7 +135,7 @@ async function fetchFrom({ blobs, clock }: FetchFileDeps, file: Known, { mirrors
 }
 
 /** Its digest is learned. */
-async function fetchUnknown(
+async function fetchByUri(
   { layout, fetching, holds, known, clock }: FetchFileDeps,
   { file, origin }: { readonly file: WantedFile; readonly origin: FileOrigin },
   context: Omit<FileContext, 'held'>,
@@ -149,16 +149,16 @@ async function fetchUnknown(
     context.onBytes(there.size)
     return there
   }
-  const deps: FetchDeps = { ...fetching, onLearned: hold }
-  const fetched = await askMirrors({
-    mirrors: origin.mirrors.map((open) => telling(context, (have) => continueFrom(open, incoming, have))),
-    incomingSize: async () => (await sizeOf(incoming)) ?? 0,
+  const deps: FetchDeps = { ...fetching, onDigest: hold }
+  const fetched = await tryMirrors({
+    mirrors: origin.mirrors.map((open) => telling(context, (have) => resumeDownload(open, incoming, have))),
+    incomingSize: async () => (await fileSize(incoming)) ?? 0,
     fetch: (open) =>
-      translated(fetchBlob(deps, { digest: null, incoming, name: file.filename, size: file.size ?? origin.size, open }, context)),
+      withStorageFailures(downloadBlob(deps, { digest: null, incoming, name: file.filename, size: file.size ?? origin.size, open }, context)),
     clock,
     signal: context.signal,
   })
-  await known.keep(file.uri, await endPartial(incoming), fetched)
+  await known.record(file.uri, await finishPartial(incoming), fetched)
   return fetched
 }
 
@@ -173,9 +173,9 @@ function telling(context: Telling, open: (offset: number) => Promise<BlobSource>
   }
 }
 
-const patient = <T>({ onSign }: Pick<FileContext, 'onSign'>, work: () => Promise<T>): Promise<T> => whileWaiting(onSign, work)
+const patient = <T>({ onSign }: Pick<FileContext, 'onSign'>, work: () => Promise<T>): Promise<T> => withSigns(onSign, work)
 
-function alsoSaying(error: unknown, reasons: readonly string[]): FleetError {
+function withPeerReasons(error: unknown, reasons: readonly string[]): FleetError {
   const failure = failureOf(error)
   return new FleetError(
     { ...failure, message: `${failure.message}; other workers: ${reasons.join('; ')}`.slice(0, 4000) },
@@ -184,7 +184,7 @@ function alsoSaying(error: unknown, reasons: readonly string[]): FleetError {
 }
 
 /** Wrong content does not become right by asking again: whoever configured it has to look at it. */
-function about({ filename }: WantedFile, error: unknown): FleetError {
+function withFilename({ filename }: WantedFile, error: unknown): FleetError {
   const failure: Failure = failureOf(error)
   const retry = failure.code === 'integrity' ? 'never' : failure.retry
   return new FleetError({ ...failure, retry, message: `${filename}: ${failure.message}`.slice(0, 8000) }, { cause: error })

@@ -36,7 +36,7 @@ export async function findOrigin(deps: OriginDeps, file: WantedFile, signal: Abo
     case 's3': {
       const { url, headers } = locateFile(source, deps)
       const how = headers === undefined ? { signal } : { signal, headers }
-      return unnamed((at) => deps.waysOut().files.open(url, { ...at, ...how }))
+      return originWithoutDigest((at) => deps.waysOut().files.open(url, { ...at, ...how }))
     }
     case 'oci': {
       const { reference } = source
@@ -66,7 +66,7 @@ export async function findOrigin(deps: OriginDeps, file: WantedFile, signal: Abo
   }
 }
 
-const unnamed = (open: OpenOrigin, size: number | null = null): FileOrigin => ({ digest: null, size, mirrors: [open] })
+const originWithoutDigest = (open: OpenOrigin, size: number | null = null): FileOrigin => ({ digest: null, size, mirrors: [open] })
 
 async function findOnDisk(modelDir: string | null, path: string): Promise<FileOrigin> {
   if (modelDir === null)
@@ -74,7 +74,7 @@ async function findOnDisk(modelDir: string | null, path: string): Promise<FileOr
   const found = await findLocalFile(path, modelDir)
   if (found === null) throw refusal('not_found', `there is no ${path} on this machine`)
   // What was read of another file under that name is not continued.
-  return unnamed(
+  return originWithoutDigest(
     ({ offset, validator }) => openLocalFile(found, validator === null || validator === found.validator ? offset : 0),
     found.size,
   )

@@ -4,23 +4,23 @@ import { readFile } from 'node:fs/promises'
 import { writeFileAtomic } from '@muster/host'
 import { Digest, failureOf } from '@muster/protocol'
 import { z } from 'zod'
-import { sizeOf, type FetchedBlob } from '../storage/fetch-blob.ts'
+import { fileSize, type FetchedBlob } from '../storage/fetch-blob.ts'
 import type { FileOrigin } from './file-origin.ts'
 import type { ModelLayout } from './model-layout.ts'
 
-const Known = z.object({ validator: z.string(), digest: Digest, size: z.number() })
+const KnownSource = z.object({ validator: z.string(), digest: Digest, size: z.number() })
 
-export interface KnownContent {
+export interface KnownSources {
   /** Null when it has to be fetched. `hold` is told before it is looked for. */
   find(uri: string, origin: FileOrigin, hold: (digest: Digest) => void): Promise<FetchedBlob | null>
-  keep(uri: string, validator: string | null, fetched: FetchedBlob): Promise<void>
+  record(uri: string, validator: string | null, fetched: FetchedBlob): Promise<void>
 }
 
-export function createKnownContent(layout: ModelLayout): KnownContent {
+export function createKnownSources(layout: ModelLayout): KnownSources {
   return {
     async find(uri, origin, hold) {
-      const known = Known.safeParse(
-        await readFile(layout.known(uri), 'utf8')
+      const known = KnownSource.safeParse(
+        await readFile(layout.knownSource(uri), 'utf8')
           .then(JSON.parse)
           .catch(() => null),
       ).data
@@ -28,7 +28,7 @@ export function createKnownContent(layout: ModelLayout): KnownContent {
       if (known === undefined || open === undefined) return null
       const { validator, digest, size } = known
       hold(digest)
-      if ((await sizeOf(layout.blob(digest))) !== size) return null
+      if ((await fileSize(layout.blob(digest))) !== size) return null
       try {
         // Nothing is left to send of what is here to its last byte; something else comes from its beginning.
         const { stream, offset } = await open({ offset: size, validator })
@@ -39,8 +39,8 @@ export function createKnownContent(layout: ModelLayout): KnownContent {
         throw error
       }
     },
-    async keep(uri, validator, fetched) {
-      if (validator !== null) await writeFileAtomic(layout.known(uri), JSON.stringify({ validator, ...fetched }), { mode: 0o600 })
+    async record(uri, validator, fetched) {
+      if (validator !== null) await writeFileAtomic(layout.knownSource(uri), JSON.stringify({ validator, ...fetched }), { mode: 0o600 })
     },
   }
 }

@@ -23,9 +23,9 @@ export interface ModelLayout {
   /** What was uploaded for a model, for as long as there is that model. */
   uploadsFor(model: ModelName): string
   /** What a file elsewhere was when it was last read. */
-  verified(path: string): string
+  verifiedFile(path: string): string
   /** What came from there last. */
-  known(source: string): string
+  knownSource(source: string): string
   model(model: ModelName): string
   folder(model: ModelName, revision: string): string
 }
@@ -47,21 +47,21 @@ export function modelLayoutOf(root: string): ModelLayout {
     verifiedFiles,
     knownSources,
     staging: join(root, 'staging'),
-    incomingFile: (digest) => join(incoming, hexOf(digest)),
+    incomingFile: (digest) => join(incoming, digestHex(digest)),
     incomingOf: (source) => join(incoming, `from-${hashOf(source)}`),
-    blob: (digest) => join(blobs, hexOf(digest)),
-    upload: (digest) => join(uploads, hexOf(digest)),
-    uploadsFor: (model) => join(uploads, `${ofModel}${hashOf(model)}`),
-    verified: (path) => join(verifiedFiles, hashOf(path)),
-    known: (source) => join(knownSources, hashOf(source)),
+    blob: (digest) => join(blobs, digestHex(digest)),
+    upload: (digest) => join(uploads, digestHex(digest)),
+    uploadsFor: (model) => join(uploads, `${modelUploadsPrefix}${hashOf(model)}`),
+    verifiedFile: (path) => join(verifiedFiles, hashOf(path)),
+    knownSource: (source) => join(knownSources, hashOf(source)),
     model: modelFolder,
     folder: (model, revision) => join(modelFolder(model), hashOf(revision)),
   }
 }
 
 /** How the directories among the uploads begin. */
-export const ofModel = 'of-'
+export const modelUploadsPrefix = 'of-'
 
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex')
 
-const hexOf = (digest: Digest): string => digest.slice('sha256:'.length)
+const digestHex = (digest: Digest): string => digest.slice('sha256:'.length)

@@ -3,17 +3,17 @@
 import type { InstallProgress } from '../operations/installer.ts'
 import type { StageContext } from './model-files.ts'
 
-interface Running<T> {
+interface SharedRun<T> {
   readonly callers: Set<StageContext>
   readonly stopping: AbortController
   readonly result: Promise<T>
   last: InstallProgress | null
 }
 
-export function createOnce<T>(): (key: string, context: StageContext, work: (context: StageContext) => Promise<T>) => Promise<T> {
-  const running = new Map<string, Running<T>>()
+export function createSharedWork<T>(): (key: string, context: StageContext, work: (context: StageContext) => Promise<T>) => Promise<T> {
+  const running = new Map<string, SharedRun<T>>()
 
-  const begin = (key: string, work: (context: StageContext) => Promise<T>): Running<T> => {
+  const begin = (key: string, work: (context: StageContext) => Promise<T>): SharedRun<T> => {
     const callers = new Set<StageContext>()
     const stopping = new AbortController()
     const context: StageContext = {
@@ -33,7 +33,7 @@ export function createOnce<T>(): (key: string, context: StageContext, work: (con
       })
     // Those who called it off have been told so already.
     result.catch(() => undefined)
-    const begun: Running<T> = { callers, stopping, result, last: null }
+    const begun: SharedRun<T> = { callers, stopping, result, last: null }
     running.set(key, begun)
     return begun
   }

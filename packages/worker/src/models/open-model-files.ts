@@ -17,14 +17,14 @@ import type { Step } from '../operations/installer.ts'
 import type { SettledSettings } from '../lasting-settings.ts'
 import { createBlobs } from '../storage/create-blobs.ts'
 import { createClaims } from '../storage/claims.ts'
-import { spaceGuard, translated } from '../storage/disk-full.ts'
-import { sizeOf, type FetchDeps } from '../storage/fetch-blob.ts'
+import { createSpaceCheck, withStorageFailures } from '../storage/disk-full.ts'
+import { fileSize, type FetchDeps } from '../storage/fetch-blob.ts'
 import { createHolds } from '../storage/holds.ts'
 import { createThreads } from '../storage/threads.ts'
-import { createTurns } from '../storage/turns.ts'
+import { createSemaphore } from '../storage/turns.ts'
 import { createWaysOut } from '../ways-out.ts'
 import { collectContent, type CollectContentDeps } from './collect-content.ts'
-import { createKnownContent } from './known-content.ts'
+import { createKnownSources } from './known-content.ts'
 import { listContents, openContent } from './content.ts'
 import { createFetchFile } from './fetch-file.ts'
 import { createModelFolders } from './model-folders.ts'
@@ -33,7 +33,7 @@ import { modelLayoutOf, type ModelLayout } from './model-layout.ts'
 import { receiveContent } from './receive-content.ts'
 import { modelFileSettings, type ModelFileSettings } from './settings.ts'
 import { createFindShared } from './shared-models.ts'
-import { createStage } from './stage.ts'
+import { createStaging } from './stage.ts'
 
 export interface ModelFilesOptions {
   readonly dataDir: Pick<DataDir, 'path'>
@@ -62,25 +62,25 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
   await prepare(layout)
   const holds = createHolds()
   const threads = createThreads()
-  const fetching: FetchDeps = { layout, threads, step, largestBytes, needSpace: spaceGuard(layout.root, keepFreeBytes) }
+  const fetching: FetchDeps = { layout, threads, step, largestBytes, requireSpace: createSpaceCheck(layout.root, keepFreeBytes) }
   const claims = createClaims(holds)
   const blobs = createBlobs({ ...fetching, layout, claims })
   const folders = createModelFolders({ layout, clock })
   const fetchFile = createFetchFile({
     ...{ layout, blobs, fetching, holds, builtin, clock, log },
-    known: createKnownContent(layout),
+    known: createKnownSources(layout),
     waysOut: createWaysOut({ cluster, allowSource: settings.allowSource, dockerConfig: settings.dockerConfig, clock, log }),
     origins: originsOf(settings),
     modelDir: settings.modelDir || null,
     platform: platformOf({ platform: process.platform, arch: process.arch }),
   })
   const findShared = settings.sharedModels === '' ? null : createFindShared({ directory: settings.sharedModels, layout, threads, log })
-  const staging = createStage({ layout, folders, fetchFile, findShared, step })
-  const collecting = createTurns(1)
+  const staging = createStaging({ layout, folders, fetchFile, findShared, step })
+  const collecting = createSemaphore(1)
   const collect: CollectContentDeps = { layout, folders, holds, isFolderUsed: staging.isFolderUsed, clock, log, step }
   const closing = new AbortController()
   const tidy = (freed?: ReadonlySet<Digest>): Promise<void> =>
-    collecting.take(closing.signal, () => translated(collectContent(collect, freed)))
+    collecting.run(closing.signal, () => withStorageFailures(collectContent(collect, freed)))
   // What a crash left; nobody waits for it.
   const tidied = tidy().catch((error: unknown) => log.warn('content of models was not cleaned up', { error }))
   const running = new Set<Promise<unknown>>()
@@ -97,9 +97,9 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
   }
   return {
     stage: (order, context) => run(context.signal, (signal) => staging.stage(order, { ...context, signal })),
-    remove: (model) => run(closing.signal, async () => await tidy(await translated(staging.remove(model)))),
+    remove: (model) => run(closing.signal, async () => await tidy(await withStorageFailures(staging.remove(model)))),
     contents: () => listContents(layout),
-    size: (digest) => sizeOf(layout.blob(digest)),
+    size: (digest) => fileSize(layout.blob(digest)),
     open: (digest, range) => openContent(layout.blob(digest), range),
     receive: (bytes, about) =>
       run(about.signal, (signal) => receiveContent({ layout, fetching, holds, clock }, bytes, { ...about, signal })),

@@ -3,17 +3,17 @@
 import { readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { identifySelf } from '@muster/host'
 import { z } from 'zod'
-import { sizeOf } from '../storage/fetch-blob.ts'
+import { fileSize } from '../storage/fetch-blob.ts'
 import type { OpenOrigin } from './file-origin.ts'
 
-const Partial = z.object({ validator: z.string(), boot: z.string() })
+const PartialRecord = z.object({ validator: z.string(), boot: z.string() })
 
-const recordOf = (incoming: string): string => `${incoming}.json`
+const partialRecordPath = (incoming: string): string => `${incoming}.json`
 
 /** All of it is there: what it belonged to, for the last time. */
-export async function endPartial(incoming: string): Promise<string | null> {
-  const path = recordOf(incoming)
-  const known = Partial.safeParse(
+export async function finishPartial(incoming: string): Promise<string | null> {
+  const path = partialRecordPath(incoming)
+  const known = PartialRecord.safeParse(
     await readFile(path, 'utf8')
       .then(JSON.parse)
       .catch(() => null),
@@ -23,10 +23,10 @@ export async function endPartial(incoming: string): Promise<string | null> {
 }
 
 /** Opens what the incoming file is continued with, or begun with again. */
-export async function continueFrom(open: OpenOrigin, incoming: string, have: number): ReturnType<OpenOrigin> {
-  const path = recordOf(incoming)
+export async function resumeDownload(open: OpenOrigin, incoming: string, have: number): ReturnType<OpenOrigin> {
+  const path = partialRecordPath(incoming)
   const { boot } = identifySelf()
-  const known = Partial.safeParse(
+  const known = PartialRecord.safeParse(
     await readFile(path, 'utf8')
       .then(JSON.parse)
       .catch(() => null),
@@ -35,7 +35,7 @@ export async function continueFrom(open: OpenOrigin, incoming: string, have: num
   const opened = await open({ offset: validator === null ? 0 : have, validator })
   if (validator !== null && opened.offset > 0) return opened
   // First the old bytes go, then the new name is written: never the one with the other.
-  if ((await sizeOf(incoming)) !== null) await truncate(incoming, 0)
+  if ((await fileSize(incoming)) !== null) await truncate(incoming, 0)
   if (opened.validator === null) await rm(path, { force: true })
   else await writeFile(path, JSON.stringify({ validator: opened.validator, boot }), { mode: 0o600 })
   return opened

@@ -5,8 +5,8 @@ import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { makeDirectory, newId, type Clock } from '@muster/host'
 import { FleetError, type Digest, type ModelName, type StoredFile } from '@muster/protocol'
-import { translated } from '../storage/disk-full.ts'
-import { fetchBlob, sizeOf, type FetchDeps } from '../storage/fetch-blob.ts'
+import { withStorageFailures } from '../storage/disk-full.ts'
+import { downloadBlob, fileSize, type FetchDeps } from '../storage/fetch-blob.ts'
 import type { Holds } from '../storage/holds.ts'
 import { syncPath } from '../storage/unpack/sync-tree.ts'
 import type { ModelLayout } from './model-layout.ts'
@@ -18,18 +18,18 @@ export interface ReceiveDeps {
   readonly clock: Clock
 }
 
-type About = Readonly<{ model?: ModelName; digest?: Digest; size?: number; signal: AbortSignal }>
+type UploadOptions = Readonly<{ model?: ModelName; digest?: Digest; size?: number; signal: AbortSignal }>
 
 export async function receiveContent(
   { layout, fetching, holds, clock }: ReceiveDeps,
   bytes: Readable,
-  { model, digest, size, signal }: About,
+  { model, digest, size, signal }: UploadOptions,
 ): Promise<StoredFile> {
   const incoming = layout.incomingOf(`upload ${newId()}`)
   using held = new DisposableStack()
   const hold = (content: Digest): void => void held.use(holds.hold([content]))
   if (digest !== undefined) hold(digest)
-  const there = digest === undefined ? null : await sizeOf(layout.blob(digest))
+  const there = digest === undefined ? null : await fileSize(layout.blob(digest))
   try {
     // What is there already is read to nowhere: whoever sends it waits for its end.
     if (there !== null) bytes.resume()
@@ -37,8 +37,8 @@ export async function receiveContent(
     const stored =
       digest !== undefined && there !== null
         ? { digest, size: there }
-        : await translated(fetchBlob({ ...fetching, onLearned: check(digest, hold) }, wanted, { signal }))
-    await noteUpload(layout, { model, digest: stored.digest, now: clock.now() })
+        : await withStorageFailures(downloadBlob({ ...fetching, onDigest: verifyDigest(digest, hold) }, wanted, { signal }))
+    await recordUpload(layout, { model, digest: stored.digest, now: clock.now() })
     return stored
   } catch (error) {
     await rm(incoming, { force: true })
@@ -47,7 +47,7 @@ export async function receiveContent(
 }
 
 /** Before it has the name of what it turned out to be. */
-const check =
+const verifyDigest =
   (wanted: Digest | undefined, hold: (digest: Digest) => void) =>
   (got: Digest): void => {
     if (wanted !== undefined && got !== wanted)
@@ -57,11 +57,11 @@ const check =
 
 type Upload = Readonly<{ model: ModelName | undefined; digest: Digest; now: number }>
 
-async function noteUpload(layout: ModelLayout, { model, digest, now }: Upload): Promise<void> {
+async function recordUpload(layout: ModelLayout, { model, digest, now }: Upload): Promise<void> {
   const directory = model === undefined ? layout.uploads : layout.uploadsFor(model)
   const path = join(directory, basename(layout.upload(digest)))
-  await translated(makeDirectory(directory, { mode: 0o700 }))
-  await translated(writeFile(path, '', { mode: 0o600 }))
+  await withStorageFailures(makeDirectory(directory, { mode: 0o700 }))
+  await withStorageFailures(writeFile(path, '', { mode: 0o600 }))
   await utimes(path, now / 1000, now / 1000)
   await syncPath(directory)
 }

@@ -21,19 +21,19 @@ export interface SharedModelsDeps {
   readonly log: Log
 }
 
-const Verified = z.object({ validator: z.string(), digest: Digest })
+const VerifiedFile = z.object({ validator: z.string(), digest: Digest })
 
 export function createFindShared({ directory, layout, threads, log }: SharedModelsDeps): FindShared {
   /** Read once, and again only when the file is another one or was written to. */
   const digestOf = async ({ path, size, validator }: LocalFile, { signal, onSign }: StageContext): Promise<Digest> => {
-    const note = layout.verified(path)
-    const known = Verified.safeParse(
+    const note = layout.verifiedFile(path)
+    const known = VerifiedFile.safeParse(
       await readFile(note, 'utf8')
         .then(JSON.parse)
         .catch(() => null),
     )
     if (known.success && known.data.validator === validator) return known.data.digest
-    const reading = threads.follow(path, { signal, onSign })
+    const reading = threads.hash(path, { signal, onSign })
     reading.grow(size)
     reading.finish()
     const digest = Digest.parse(`sha256:${await reading.result}`)

@@ -2,17 +2,17 @@
 import { rm } from 'node:fs/promises'
 import { errorCode, inLanes } from '@muster/host'
 import type { Digest, ModelName } from '@muster/protocol'
-import { translated } from '../storage/disk-full.ts'
-import { createKeyedTurns } from '../storage/turns.ts'
+import { withStorageFailures } from '../storage/disk-full.ts'
+import { createKeyedLocks } from '../storage/turns.ts'
 import { digestsIn } from './collect-content.ts'
 import type { FetchFile } from './fetch-file.ts'
 import type { ModelFiles, StageContext, StagedModel } from './model-files.ts'
 import { filesOf, type FolderRecord, type ModelFolders } from './model-folders.ts'
 import type { ModelLayout } from './model-layout.ts'
-import { createOnce } from './once.ts'
+import { createSharedWork } from './once.ts'
 import type { FindShared } from './shared-models.ts'
 import { createStageProgress } from './stage-progress.ts'
-import { readWantedFiles, type WantedFile } from './wanted-files.ts'
+import { parseWantedFiles, type WantedFile } from './wanted-files.ts'
 
 export interface StageDeps {
   readonly layout: ModelLayout
@@ -35,10 +35,10 @@ const atOnce = 3
 /** For what is too short to be cancelled. */
 const never = new AbortController().signal
 
-export function createStage(deps: StageDeps): Staging {
+export function createStaging(deps: StageDeps): Staging {
   const { layout, folders } = deps
-  const once = createOnce<string>()
-  const byModel = createKeyedTurns()
+  const once = createSharedWork<string>()
+  const byModel = createKeyedLocks()
   const used = new Map<string, number>()
   const use = (path: string): Disposable => {
     used.set(path, (used.get(path) ?? 0) + 1)
@@ -53,16 +53,16 @@ export function createStage(deps: StageDeps): Staging {
       },
     }
   }
-  const place = (record: FolderRecord): Promise<void> => byModel.take(record.model, never, () => translated(folders.place(record)))
+  const place = (record: FolderRecord): Promise<void> => byModel.run(record.model, never, () => withStorageFailures(folders.place(record)))
   return {
     async stage(order, context): Promise<StagedModel> {
       const { model, revision } = order
-      const files = readWantedFiles(order.files)
+      const files = parseWantedFiles(order.files)
       const path = layout.folder(model, revision)
       const inUse = use(path)
       try {
         const key = JSON.stringify([model, revision, files.map(({ filename, uri, digest }) => [filename, uri, digest])])
-        const directory = await once(key, context, (shared) => bringTogether({ ...deps, place }, { model, revision, files }, shared))
+        const directory = await once(key, context, (shared) => stageFiles({ ...deps, place }, { model, revision, files }, shared))
         return { directory, ...inUse }
       } catch (error) {
         inUse[Symbol.dispose]()
@@ -70,10 +70,10 @@ export function createStage(deps: StageDeps): Staging {
       }
     },
     remove: (model) =>
-      byModel.take(model, never, async () => {
+      byModel.run(model, never, async () => {
         const { found } = await folders.list(model)
         const uploads = layout.uploadsFor(model)
-        const uploaded = await digestsIn(uploads).catch(noneWhenAbsent)
+        const uploaded = await digestsIn(uploads).catch(noneIfMissing)
         await folders.removeModel(model)
         await rm(uploads, { recursive: true, force: true })
         return new Set([...uploaded, ...found.flatMap(({ record }) => record.files.map(({ digest }) => digest))])
@@ -82,20 +82,20 @@ export function createStage(deps: StageDeps): Staging {
   }
 }
 
-function noneWhenAbsent(error: unknown): Digest[] {
+function noneIfMissing(error: unknown): Digest[] {
   if (errorCode(error) === 'ENOENT') return []
   throw error
 }
 
-type Bring = StageDeps & { readonly place: (record: FolderRecord) => Promise<void> }
-type Order = Readonly<{ model: ModelName; revision: string; files: readonly WantedFile[] }>
+type StageFilesDeps = StageDeps & { readonly place: (record: FolderRecord) => Promise<void> }
+type StageRequest = Readonly<{ model: ModelName; revision: string; files: readonly WantedFile[] }>
 
 /** Where they are in the end. */
-async function bringTogether(deps: Bring, { model, revision, files }: Order, context: StageContext): Promise<string> {
+async function stageFiles(deps: StageFilesDeps, { model, revision, files }: StageRequest, context: StageContext): Promise<string> {
   const { layout, folders, fetchFile, findShared, place, step } = deps
   const directory = filesOf(layout.folder(model, revision))
-  const there = await translated(folders.find(model, revision))
-  if (there !== null && isOf(there, files)) return directory
+  const there = await withStorageFailures(folders.find(model, revision))
+  if (there !== null && hasSameFiles(there, files)) return directory
   context.onProgress({ phase: 'resolving' })
   const shared = (await findShared?.(model, files, context)) ?? null
   if (shared !== null) return shared
@@ -116,7 +116,7 @@ async function bringTogether(deps: Bring, { model, revision, files }: Order, con
 }
 
 /** A revision means the same files; that it is so costs nothing to see. */
-function isOf({ files }: FolderRecord, wanted: readonly WantedFile[]): boolean {
+function hasSameFiles({ files }: FolderRecord, wanted: readonly WantedFile[]): boolean {
   const digests = new Map(files.map(({ filename, digest }) => [filename, digest]))
   return (
     files.length === wanted.length &&

@@ -17,16 +17,16 @@ export interface WantedFile {
 /** What every file system takes as one part of a path. */
 const longestPartBytes = 255
 
-export function readWantedFiles(files: readonly ModelFile[]): readonly WantedFile[] {
+export function parseWantedFiles(files: readonly ModelFile[]): readonly WantedFile[] {
   const taken = new Set<string>()
   const folders = new Set<string>()
   return files.map((file) => {
-    const filename = readName(file.filename)
+    const filename = parseName(file.filename)
     const parts = filename.split('/')
     const above = parts.slice(1).map((_, depth) => parts.slice(0, depth + 1).join('/'))
-    if (taken.has(filename)) throw invalid(`two files are called ${shown(filename)}`)
+    if (taken.has(filename)) throw invalid(`two files are called ${quote(filename)}`)
     if (folders.has(filename) || above.some((folder) => taken.has(folder)))
-      throw invalid(`${shown(filename)} is the name of a file and of a folder`)
+      throw invalid(`${quote(filename)} is the name of a file and of a folder`)
     taken.add(filename)
     for (const folder of above) folders.add(folder)
     const source = parseModelUri(file.uri)
@@ -34,11 +34,11 @@ export function readWantedFiles(files: readonly ModelFile[]): readonly WantedFil
   })
 }
 
-function readName(text: string): string {
+function parseName(text: string): string {
   const name = ModelFileName.safeParse(text)
-  if (!name.success) throw invalid(`${shown(text)} is no name of a file: ${name.error.issues[0]?.message ?? 'wrong'}`)
+  if (!name.success) throw invalid(`${quote(text)} is no name of a file: ${name.error.issues[0]?.message ?? 'wrong'}`)
   if (name.data.split('/').some((part) => Buffer.byteLength(part) > longestPartBytes))
-    throw invalid(`${shown(text)} is no name of a file: a part of it is longer than ${longestPartBytes} bytes`)
+    throw invalid(`${quote(text)} is no name of a file: a part of it is longer than ${longestPartBytes} bytes`)
   return name.data
 }
 
@@ -49,11 +49,11 @@ function digestOf({ filename, sha256 }: ModelFile, source: ModelUri): Digest | n
     throw new FleetError({
       code: 'integrity',
       retry: 'never',
-      message: `${shown(filename)} should be ${given}, and its uri names ${named}`,
+      message: `${quote(filename)} should be ${given}, and its uri names ${named}`,
     })
   return given ?? named
 }
 
-const shown = (name: string): string => JSON.stringify(name.slice(0, 200))
+const quote = (name: string): string => JSON.stringify(name.slice(0, 200))
 
 const invalid = (message: string): FleetError => new FleetError({ code: 'invalid', retry: 'never', message })

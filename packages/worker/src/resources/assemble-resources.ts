@@ -3,7 +3,7 @@ import { Resources } from '@muster/protocol'
 import type { GpuReading } from './read-gpus.ts'
 import type { Machine } from './read-machine.ts'
 import { saneFree, saneTotal } from './sane-bytes.ts'
-import { summariseGpus } from './summarise-gpus.ts'
+import { summarizeGpus } from './summarise-gpus.ts'
 
 /** Null is a part that was never read. */
 export type Readings = Readonly<{
@@ -14,7 +14,7 @@ export type Readings = Readonly<{
 
 export function assembleResources({ machine, disk, gpus }: Readings, smallestGpuBytes: number): Resources {
   const memory = machine?.memory ?? { totalBytes: null, availableBytes: null }
-  const gpu = summariseGpus(gpus?.gpus ?? [], memory, smallestGpuBytes)
+  const gpu = summarizeGpus(gpus?.gpus ?? [], memory, smallestGpuBytes)
   const totalDisk = saneTotal(disk?.totalBytes)
   return Resources.parse({
     cpus: machine?.cpus ?? null,

@@ -37,7 +37,7 @@ function upwards(mount: string, path: string): string[] {
   return Array.from({ length: parts.length + 1 }, (_, depth) => [mount, ...parts.slice(0, depth)].join('/'))
 }
 
-interface Layout {
+interface CgroupFiles {
   readonly limit: string
   readonly usage: string
   /** Cached file pages, which the kernel takes back before it refuses memory. */
@@ -45,24 +45,24 @@ interface Layout {
   cpus(read: (file: string) => Promise<string | null>): Promise<number | null>
 }
 
-const version2: Layout = {
+const version2: CgroupFiles = {
   limit: 'memory.max',
   usage: 'memory.current',
   cached: /^inactive_file (\d+)$/m,
   cpus: async (read) => {
     const [quota, period] = ((await read('cpu.max')) ?? '').trim().split(/\s+/)
-    return share(quota, period)
+    return wholeCpus(quota, period)
   },
 }
 
-const version1: Layout = {
+const version1: CgroupFiles = {
   limit: 'memory.limit_in_bytes',
   usage: 'memory.usage_in_bytes',
   cached: /^total_inactive_file (\d+)$/m,
-  cpus: async (read) => share((await read('cpu.cfs_quota_us')) ?? '', (await read('cpu.cfs_period_us')) ?? ''),
+  cpus: async (read) => wholeCpus((await read('cpu.cfs_quota_us')) ?? '', (await read('cpu.cfs_period_us')) ?? ''),
 }
 
-async function readLevel(files: HostFiles, directory: string, layout: Layout): Promise<CgroupLimits> {
+async function readLevel(files: HostFiles, directory: string, layout: CgroupFiles): Promise<CgroupLimits> {
   const read = (file: string): Promise<string | null> => files.read(`${directory}/${file}`)
   const cpus = await layout.cpus(read)
   // No limit is `max` in version 2 and nearly 2^63 in version 1: both are no sane number of bytes.
@@ -74,7 +74,7 @@ async function readLevel(files: HostFiles, directory: string, layout: Layout): P
 }
 
 /** Rounded down: half a core more in threads than there is time for makes all of them wait. */
-function share(quota: string | undefined, period: string | undefined): number | null {
+function wholeCpus(quota: string | undefined, period: string | undefined): number | null {
   const [used, of] = [parseNumber(quota), parseNumber(period)]
   return used === undefined || of === undefined || used <= 0 || of <= 0 ? null : Math.max(1, Math.floor(used / of))
 }

@@ -1,14 +1,14 @@
 // Keeps one reading fresh, by a loop of its own: a reading that hangs holds up nobody who looks.
 import type { Clock, Log } from '@muster/host'
 
-export interface Fresh<T> {
+export interface PolledReading<T> {
   /** Resolves after the first try, whatever came of it. */
-  readonly tried: Promise<void>
+  readonly firstAttempt: Promise<void>
   /** The last reading and how long ago it was begun; null before there was one. */
   latest(): { readonly value: T; readonly ageMs: number } | null
 }
 
-export type KeepFresh<T> = Readonly<{
+export type PollOptions<T> = Readonly<{
   what: string
   everyMs: number
   read: () => Promise<T>
@@ -18,7 +18,7 @@ export type KeepFresh<T> = Readonly<{
 }>
 
 /** The next reading begins only after the one before has ended: at most one is under way, however long it takes. */
-export function keepFresh<T>({ what, everyMs, read, clock, log, signal }: KeepFresh<T>): Fresh<T> {
+export function pollReading<T>({ what, everyMs, read, clock, log, signal }: PollOptions<T>): PolledReading<T> {
   let last: { value: T; at: number } | null = null
   let complaint = ''
   const first = Promise.withResolvers<void>()
@@ -40,7 +40,7 @@ export function keepFresh<T>({ what, everyMs, read, clock, log, signal }: KeepFr
   }
   void loop()
   return {
-    tried: first.promise,
+    firstAttempt: first.promise,
     latest: () => (last === null ? null : { value: last.value, ageMs: clock.monotonic() - last.at }),
   }
 }

@@ -5,11 +5,11 @@ import { detectCapability } from '../capability.ts'
 import { applyLimits, noLimits, type Limits } from './apply-limits.ts'
 import { assembleResources } from './assemble-resources.ts'
 import type { HostFiles } from './host-files.ts'
-import { keepFresh, type Fresh } from './keep-fresh.ts'
+import { pollReading, type PolledReading } from './keep-fresh.ts'
 import { readGpus, type GpuReading } from './read-gpus.ts'
 import { readMachine, type Runtime } from './read-machine.ts'
 import type { RunTool } from './run-tool.ts'
-import { smallestUsefulBytes, summariseGpus } from './summarise-gpus.ts'
+import { smallestUsefulBytes, summarizeGpus } from './summarise-gpus.ts'
 
 export type MonitorDeps = Readonly<{
   dataDir: string
@@ -39,19 +39,19 @@ const staleAfterMs = 60_000
 export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
   const { files, runtime, dataDir, forcedCapability, limits = noLimits, clock, log, signal } = deps
   const loop = { clock, log, signal }
-  const machine = keepFresh({ ...loop, what: 'memory', everyMs: 2_000, read: () => readMachine({ files, runtime }) })
-  const disk = keepFresh({ ...loop, what: 'disk', everyMs: 10_000, read: () => files.space(dataDir) })
-  const gpus = keepFresh({ ...loop, what: 'gpus', everyMs: 10_000, read: completeGpuReading(deps) })
+  const machine = pollReading({ ...loop, what: 'memory', everyMs: 2_000, read: () => readMachine({ files, runtime }) })
+  const disk = pollReading({ ...loop, what: 'disk', everyMs: 10_000, read: () => files.space(dataDir) })
+  const gpus = pollReading({ ...loop, what: 'gpus', everyMs: 10_000, read: completeGpuReading(deps) })
   const smallestGpuBytes = forcedCapability === null ? smallestUsefulBytes : 0
 
   const readings = () => ({
-    machine: aged(machine, (value) => ({ ...value, memory: { ...value.memory, availableBytes: null } })),
-    disk: aged(disk, (value) => (value === null ? null : { ...value, availableBytes: null })),
-    gpus: aged(gpus, (value) => ({ ...value, gpus: value.gpus.map((gpu) => ({ ...gpu, freeBytes: null })) })),
+    machine: withoutStaleFigures(machine, (value) => ({ ...value, memory: { ...value.memory, availableBytes: null } })),
+    disk: withoutStaleFigures(disk, (value) => (value === null ? null : { ...value, availableBytes: null })),
+    gpus: withoutStaleFigures(gpus, (value) => ({ ...value, gpus: value.gpus.map((gpu) => ({ ...gpu, freeBytes: null })) })),
   })
 
   return {
-    ready: Promise.race([Promise.all([machine.tried, disk.tried, gpus.tried]), clock.sleep(readyAfterMs, signal)]).then(
+    ready: Promise.race([Promise.all([machine.firstAttempt, disk.firstAttempt, gpus.firstAttempt]), clock.sleep(readyAfterMs, signal)]).then(
       () => undefined,
       () => undefined,
     ),
@@ -59,14 +59,14 @@ export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
     capability: () => {
       if (forcedCapability !== null) return forcedCapability
       const reading = gpus.latest()?.value ?? { gpus: [], cudaMajor: null, kfd: false, vulkan: false }
-      const { vendor } = summariseGpus(reading.gpus, { totalBytes: null, availableBytes: null }, smallestGpuBytes)
+      const { vendor } = summarizeGpus(reading.gpus, { totalBytes: null, availableBytes: null }, smallestGpuBytes)
       return detectCapability({ ...reading, os: runtime.os, arch: runtime.arch, gpuVendor: vendor })
     },
   }
 }
 
 /** Of the older one: what a replica took or gave back since then is not in it. */
-function ageOf(machine: Fresh<unknown>, gpus: Fresh<GpuReading>): Pick<Resources, 'memory_age_ms'> {
+function ageOf(machine: PolledReading<unknown>, gpus: PolledReading<GpuReading>): Pick<Resources, 'memory_age_ms'> {
   const ofGpus = gpus.latest()
   const ages = [machine.latest()?.ageMs, ofGpus !== null && ofGpus.value.gpus.length > 0 ? ofGpus.ageMs : undefined]
   const known = ages.filter((age) => age !== undefined)
@@ -74,7 +74,7 @@ function ageOf(machine: Fresh<unknown>, gpus: Fresh<GpuReading>): Pick<Resources
 }
 
 /** The last reading, without what has gone stale. */
-function aged<T, U>(reading: Fresh<T>, withoutFree: (value: T) => U): T | U | null {
+function withoutStaleFigures<T, U>(reading: PolledReading<T>, withoutFree: (value: T) => U): T | U | null {
   const latest = reading.latest()
   if (latest === null) return null
   return latest.ageMs > staleAfterMs ? withoutFree(latest.value) : latest.value

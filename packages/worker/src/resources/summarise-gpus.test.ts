@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Gpu } from './gpu.ts'
-import { smallestUsefulBytes, summariseGpus } from './summarise-gpus.ts'
+import { smallestUsefulBytes, summarizeGpus } from './summarise-gpus.ts'
 
 const GiB = 2 ** 30
 const gpu = (over: Partial<Gpu>): Gpu => ({
@@ -43,9 +43,9 @@ it.each<[string, Gpu[], ReturnType<typeof summary>]>([
     summary('nvidia', 24, 20),
   ],
 ])('%s', (_, gpus, want) => {
-  expect(summariseGpus(gpus, memory, smallestUsefulBytes)).toEqual(want)
+  expect(summarizeGpus(gpus, memory, smallestUsefulBytes)).toEqual(want)
 })
 
 it('counts small cards when the operator answers for them', () => {
-  expect(summariseGpus([gpu({ totalBytes: 2 * GiB, freeBytes: GiB })], memory, 0)).toEqual(summary('nvidia', 2, 1))
+  expect(summarizeGpus([gpu({ totalBytes: 2 * GiB, freeBytes: GiB })], memory, 0)).toEqual(summary('nvidia', 2, 1))
 })

@@ -13,7 +13,7 @@ export const smallestUsefulBytes = 4 * 2 ** 30
 /** One node has one capability, so only the cards of one vendor count; the first of these that is there. */
 const preference: readonly GpuVendor[] = ['apple', 'nvidia', 'amd', 'intel']
 
-export function summariseGpus(gpus: readonly Gpu[], memory: Memory, smallestBytes: number): GpuSummary {
+export function summarizeGpus(gpus: readonly Gpu[], memory: Memory, smallestBytes: number): GpuSummary {
   const usable = gpus.filter((gpu) => gpu.totalBytes === null || gpu.totalBytes >= smallestBytes)
   const vendor = preference.find((candidate) => usable.some((gpu) => gpu.vendor === candidate))
   if (vendor === undefined) return { vendor: null, totalBytes: null, availableBytes: null, unified: false }

@@ -29,12 +29,12 @@ export function createActivations({ layout, log, step }: ActivationsDeps): Activ
   const names = async (): Promise<BackendName[]> =>
     (await readdir(layout.backends)).flatMap((name) => BackendName.safeParse(name).data ?? [])
   const get = async (name: BackendName): Promise<Activation | null> => {
-    const text = await readFile(fileIn(layout, name), 'utf8').catch(nullWhenAbsent)
+    const text = await readFile(recordPath(layout, name), 'utf8').catch(nullIfMissing)
     return text === null ? null : Activation.parse(JSON.parse(text))
   }
   const write = async (activation: Activation): Promise<void> => {
     const { name } = activation.current
-    await replaceFile(fileIn(layout, name), activation, () => step('W.swap.between'))
+    await replaceFile(recordPath(layout, name), activation, () => step('W.swap.between'))
     await syncPath(layout.backend(name))
   }
   return {
@@ -78,11 +78,11 @@ export function createActivations({ layout, log, step }: ActivationsDeps): Activ
   }
 }
 
-const fileIn = (layout: Layout, name: BackendName): string => join(layout.backend(name), 'current')
+const recordPath = (layout: Layout, name: BackendName): string => join(layout.backend(name), 'current')
 
 async function deactivate(name: BackendName, { layout, step }: Pick<ActivationsDeps, 'layout' | 'step'>): Promise<boolean> {
   await step('W.swap.before')
-  const isRemoved = await rm(fileIn(layout, name)).then(() => true, nullWhenAbsent)
+  const isRemoved = await rm(recordPath(layout, name)).then(() => true, nullIfMissing)
   if (isRemoved === null) return false
   await syncPath(layout.backend(name))
   await step('W.swap.between')
@@ -107,7 +107,7 @@ async function replaceFile(path: string, activation: Activation, between: () => 
   }
 }
 
-function nullWhenAbsent(error: unknown): null {
+function nullIfMissing(error: unknown): null {
   if (errorCode(error) === 'ENOENT') return null
   throw error
 }

@@ -6,7 +6,7 @@ import type { BlobSource } from './fetch-blob.ts'
 
 export type Mirror = (offset: number) => Promise<BlobSource>
 
-export interface Mirrored<T> {
+export interface MirroredFetch<T> {
   /** Asked in this order. */
   readonly mirrors: readonly Mirror[]
   /** How much of it is there, verified or not. */
@@ -20,7 +20,7 @@ export interface Mirrored<T> {
 const leastGainBytes = 10_000
 const pauseMs = 500
 
-export async function askMirrors<T>({ mirrors, incomingSize, fetch, clock, signal }: Mirrored<T>): Promise<T> {
+export async function tryMirrors<T>({ mirrors, incomingSize, fetch, clock, signal }: MirroredFetch<T>): Promise<T> {
   let asked = [...mirrors]
   for (;;) {
     const before = await incomingSize()

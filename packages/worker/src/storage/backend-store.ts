@@ -14,17 +14,17 @@ import { makeDirectory, type Clock, type Log } from '@muster/host'
 import { defaultUnpackLimits, FleetError, type BackendName, type Digest, type UnpackLimits } from '@muster/protocol'
 import { createActivations } from './activations.ts'
 import { createBlobs, type Blobs } from './create-blobs.ts'
-import { createClaims, patiently, type Claims } from './claims.ts'
+import { createClaims, claimWithSigns, type Claims } from './claims.ts'
 import { collect, type CollectDeps, type GcReport } from './collect.ts'
-import { freeBytes, spaceGuard, translated } from './disk-full.ts'
+import { freeBytes, createSpaceCheck, withStorageFailures } from './disk-full.ts'
 import type { FetchOptions } from './fetch-blob.ts'
 import { createHolds, type Holds } from './holds.ts'
 import type { Activation, InstalledRecord } from './installed-record.ts'
 import { layoutOf, type Layout } from './layout.ts'
 import { createPulls, type Pulls } from './pulls.ts'
 import { createThreads } from './threads.ts'
-import { copyTree, readTree, unpackTree, verifyTree, type BuildOptions, type CopyOptions, type Signed, type TreesDeps } from './trees.ts'
-import { createKeyedTurns, createTurns } from './turns.ts'
+import { copyTree, readTree, unpackTree, verifyTree, type BuildOptions, type CopyOptions, type SignOptions, type TreesDeps } from './trees.ts'
+import { createKeyedLocks, createSemaphore } from './turns.ts'
 import type { TreeLayer, TreeSummary } from './unpack/tree-manifest.ts'
 
 export interface BackendStore extends Blobs, AsyncDisposable {
@@ -43,7 +43,7 @@ export interface BackendStore extends Blobs, AsyncDisposable {
   /** Where to start a backend from; it exists once `unpack` or `importDirectory` has ended. */
   treePath(tree: Digest): string
   summary(tree: Digest): Promise<TreeSummary | null>
-  verify(tree: Digest, options: Signed): Promise<'intact' | 'damaged'>
+  verify(tree: Digest, options: SignOptions): Promise<'intact' | 'damaged'>
   /** From now on this version is the one in use; the one before is kept. */
   activate(record: InstalledRecord): Promise<void>
   /** False when it was not installed. What it used goes with the next `collect`. */
@@ -87,10 +87,10 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
     step,
     limits,
     keepFreeBytes,
-    needSpace: spaceGuard(root, keepFreeBytes),
+    requireSpace: createSpaceCheck(root, keepFreeBytes),
   }
   const blobs = createBlobs({ ...parts, largestBytes: limits.bytes })
-  const collecting = createTurns(1)
+  const collecting = createSemaphore(1)
   const close = (): Promise<void> => parts.threads.close()
   return {
     hold: holds.hold,
@@ -102,7 +102,7 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
       blobs.fetchBlob({ digest, size: null, open: async (offset) => ({ stream: createReadStream(from, { start: offset }), offset }) }, how),
     ...treesOf(parts),
     ...recordsOf(parts),
-    collect: (signal) => collecting.take(signal, () => collect(parts, signal)),
+    collect: (signal) => collecting.run(signal, () => collect(parts, signal)),
     freeBytes: () => freeBytes(root),
     close,
     [Symbol.asyncDispose]: close,
@@ -118,13 +118,13 @@ type TreePart = Pick<BackendStore, 'unpack' | 'importDirectory' | 'treePath' | '
 
 function treesOf(parts: Parts): TreePart {
   const { layout, claims } = parts
-  const claim = patiently(claims)
+  const claim = claimWithSigns(claims)
   return {
     unpack: (tree, layers, options) =>
-      claim([tree, ...layers.map(({ digest }) => digest)], options, () => translated(unpackTree(parts, { tree, layers }, options))),
+      claim([tree, ...layers.map(({ digest }) => digest)], options, () => withStorageFailures(unpackTree(parts, { tree, layers }, options))),
     importDirectory: async (from, options) => {
-      await using staged = await translated(copyTree(parts, from, options))
-      await claim([staged.digest], options, () => translated(staged.place()))
+      await using staged = await withStorageFailures(copyTree(parts, from, options))
+      await claim([staged.digest], options, () => withStorageFailures(staged.place()))
       return { digest: staged.digest, summary: staged.summary }
     },
     treePath: (tree) => join(layout.tree(tree), 'root'),
@@ -136,15 +136,15 @@ function treesOf(parts: Parts): TreePart {
 type RecordPart = Pick<BackendStore, 'activate' | 'deactivate' | 'forgetPrevious' | 'get' | 'list'>
 
 function recordsOf({ layout, claims, activations }: Parts): RecordPart {
-  const names = createKeyedTurns()
+  const names = createKeyedLocks()
   const activate = async (record: InstalledRecord): Promise<void> => {
     if ((await readTree(layout, record.digest)) === null) throw notUnpacked(record)
     await activations.activate(record)
   }
   return {
-    activate: (record) => names.take(record.name, never, () => claims.claim([record.digest], never, () => translated(activate(record)))),
-    deactivate: (name) => names.take(name, never, () => translated(activations.deactivate(name))),
-    forgetPrevious: (name) => names.take(name, never, () => translated(activations.forgetPrevious(name))),
+    activate: (record) => names.run(record.name, never, () => claims.claim([record.digest], never, () => withStorageFailures(activate(record)))),
+    deactivate: (name) => names.run(name, never, () => withStorageFailures(activations.deactivate(name))),
+    forgetPrevious: (name) => names.run(name, never, () => withStorageFailures(activations.forgetPrevious(name))),
     get: activations.get,
     list: async () => (await activations.all()).found.map(({ current }) => current),
   }

@@ -1,8 +1,8 @@
 // Work on blobs and trees that must not be disturbed: one at a time on the same digest, and nothing of it collected.
 import type { Digest } from '@muster/protocol'
 import type { Holds } from './holds.ts'
-import { createKeyedTurns } from './turns.ts'
-import { whileWaiting } from './while-waiting.ts'
+import { createKeyedLocks } from './turns.ts'
+import { withSigns } from './while-waiting.ts'
 
 export interface Claims {
   /** Waits until nobody else works on the first digest; all of them are held meanwhile. */
@@ -10,12 +10,12 @@ export interface Claims {
 }
 
 export function createClaims(holds: Holds): Claims {
-  const locks = createKeyedTurns()
+  const locks = createKeyedLocks()
   return {
     claim: async (digests, signal, work) => {
       const held = holds.hold(digests)
       try {
-        return await locks.take(digests[0], signal, work)
+        return await locks.run(digests[0], signal, work)
       } finally {
         held[Symbol.dispose]()
       }
@@ -30,9 +30,9 @@ type Claim = <T>(
 ) => Promise<T>
 
 /** Whoever waits for somebody else's work on the same is alive. */
-export function patiently(claims: Claims): Claim {
+export function claimWithSigns(claims: Claims): Claim {
   return (digests, { signal, onSign }, work) =>
-    whileWaiting(onSign, (come) =>
+    withSigns(onSign, (come) =>
       claims.claim(digests, signal, () => {
         come()
         return work()

@@ -56,7 +56,7 @@ export async function collect(deps: CollectDeps, signal: AbortSignal): Promise<G
   }
   // Trees are gone for good before the blobs that they could be mended from.
   await syncPath(layout.trees)
-  const keptBlobs = await neededBlobs(deps)
+  const keptBlobs = await findNeededBlobs(deps)
   if (keptBlobs === null) return report
   for (const directory of [layout.blobs, layout.incoming]) {
     for (const digest of await digestsIn(directory)) {
@@ -72,8 +72,8 @@ export async function collect(deps: CollectDeps, signal: AbortSignal): Promise<G
 }
 
 /** Null when a tree does not say what it was made of: then all blobs stay, it will be mended from them. */
-async function neededBlobs({ layout, pulls, log }: CollectDeps): Promise<ReadonlySet<Digest> | null> {
-  const kept = new Set(await pulls.wanted())
+async function findNeededBlobs({ layout, pulls, log }: CollectDeps): Promise<ReadonlySet<Digest> | null> {
+  const kept = new Set(await pulls.neededBlobs())
   for (const tree of await digestsIn(layout.trees)) {
     const summary = await readTree(layout, tree)
     if (summary === null) {

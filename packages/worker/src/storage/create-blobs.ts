@@ -1,30 +1,30 @@
 // Verified blobs by their digests: of backends in one store, of model files in another.
-import { patiently, type Claims } from './claims.ts'
-import { translated } from './disk-full.ts'
-import { fetchBlob, sizeOf, type FetchDeps, type FetchOptions, type WantedBlob } from './fetch-blob.ts'
+import { claimWithSigns, type Claims } from './claims.ts'
+import { withStorageFailures } from './disk-full.ts'
+import { downloadBlob, fileSize, type FetchDeps, type FetchOptions, type BlobDownload } from './fetch-blob.ts'
 import type { Digest } from '@muster/protocol'
 
 export interface Blobs {
   hasBlob(digest: Digest): Promise<boolean>
   incomingSize(digest: Digest): Promise<number>
   /** Does nothing when the blob is there. Of several callers for one blob one fetches and the others wait. */
-  fetchBlob(wanted: WantedBlob, options: FetchOptions): Promise<void>
+  fetchBlob(wanted: BlobDownload, options: FetchOptions): Promise<void>
 }
 
 export type BlobsDeps = FetchDeps & Readonly<{ claims: Claims; layout: FetchDeps['layout'] & { incomingFile(digest: Digest): string } }>
 
 export function createBlobs(deps: BlobsDeps): Blobs {
   const { layout, claims } = deps
-  const claim = patiently(claims)
+  const claim = claimWithSigns(claims)
   return {
-    hasBlob: async (digest) => (await sizeOf(layout.blob(digest))) !== null,
-    incomingSize: async (digest) => (await sizeOf(layout.incomingFile(digest))) ?? 0,
+    hasBlob: async (digest) => (await fileSize(layout.blob(digest))) !== null,
+    incomingSize: async (digest) => (await fileSize(layout.incomingFile(digest))) ?? 0,
     fetchBlob: (wanted, options) =>
       claim([wanted.digest], options, async () => {
-        const there = await sizeOf(layout.blob(wanted.digest))
+        const there = await fileSize(layout.blob(wanted.digest))
         if (there !== null) return options.onBytes?.(there)
         const { digest } = wanted
-        await translated(fetchBlob(deps, { ...wanted, incoming: layout.incomingFile(digest), name: digest }, options))
+        await withStorageFailures(downloadBlob(deps, { ...wanted, incoming: layout.incomingFile(digest), name: digest }, options))
       }),
   }
 }

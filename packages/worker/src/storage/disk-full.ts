@@ -14,23 +14,23 @@ export async function freeBytes(root: string): Promise<number> {
 }
 
 /** Throws when so many more bytes would leave less than `keepFreeBytes` to everybody else. */
-export function spaceGuard(root: string, keepFreeBytes: number): (bytes: number) => Promise<void> {
+export function createSpaceCheck(root: string, keepFreeBytes: number): (bytes: number) => Promise<void> {
   return async (bytes) => {
     const free = await freeBytes(root)
     if (free < bytes + keepFreeBytes) throw diskFull({ needed: bytes + keepFreeBytes, free })
   }
 }
 
-export async function translated<Result>(work: Promise<Result>): Promise<Result> {
+export async function withStorageFailures<Result>(work: Promise<Result>): Promise<Result> {
   try {
     return await work
   } catch (error) {
-    throw storageFailure(error)
+    throw storageFailureOf(error)
   }
 }
 
 /** Errors of the file system as failures; everything else as it is. */
-export function storageFailure(error: unknown): unknown {
+export function storageFailureOf(error: unknown): unknown {
   const code = errorCode(error)
   if (!(error instanceof Error) || typeof code !== 'string') return error
   if (code === 'ENOSPC' || code === 'EDQUOT')

@@ -4,7 +4,7 @@ import { open, rename, rm, stat, type FileHandle } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { errorCode } from '@muster/host'
 import { Digest, failureOf, FleetError } from '@muster/protocol'
-import { storageFailure } from './disk-full.ts'
+import { storageFailureOf } from './disk-full.ts'
 import type { RunningJob, Threads } from './threads.ts'
 import { syncPath } from './unpack/sync-tree.ts'
 
@@ -16,18 +16,18 @@ export interface BlobSource {
   readonly size?: number | null
 }
 
-interface Wanted {
+interface Download {
   /** Null when nobody knows it before the end. */
   readonly size: number | null
   /** Called at most once, not at all when every byte is there already, and again from 0 when those of a former try are wrong. */
   readonly open: (offset: number) => Promise<BlobSource>
 }
 
-export interface WantedBlob extends Wanted {
+export interface BlobDownload extends Download {
   readonly digest: Digest
 }
 
-export interface WantedContent extends Wanted {
+export interface ContentDownload extends Download {
   /** Null: whatever comes. Then `open` begins at 0 unless it knows that the rest belongs to what is there. */
   readonly digest: Digest | null
   /** Where its bytes are until they are verified. */
@@ -50,9 +50,9 @@ export interface FetchDeps {
   readonly threads: Threads
   readonly step: (name: string) => Promise<void> | void
   readonly largestBytes: number
-  readonly needSpace: (bytes: number) => Promise<void>
+  readonly requireSpace: (bytes: number) => Promise<void>
   /** Told what a blob is that was asked for without a digest, before it has that name. */
-  readonly onLearned?: (digest: Digest) => void
+  readonly onDigest?: (digest: Digest) => void
 }
 
 export type FetchedBlob = Readonly<{ digest: Digest; size: number }>
@@ -61,8 +61,8 @@ export type FetchedBlob = Readonly<{ digest: Digest; size: number }>
 const spaceCheckBytes = 64 * 1024 ** 2
 
 /** The caller holds the lock of the digest (of the incoming file when there is none), and has seen that the blob is not there. */
-export async function fetchBlob(deps: FetchDeps, wanted: WantedContent, options: FetchOptions): Promise<FetchedBlob> {
-  const isContinued = ((await sizeOf(wanted.incoming)) ?? 0) > 0
+export async function downloadBlob(deps: FetchDeps, wanted: ContentDownload, options: FetchOptions): Promise<FetchedBlob> {
+  const isContinued = ((await fileSize(wanted.incoming)) ?? 0) > 0
   const fetched = await fetchOnce(deps, wanted, options).catch(async (error: unknown) => {
     // A power cut leaves files whose last bytes never reached the disk. That is no fault of the source, so it is asked again.
     if (!isContinued || failureOf(error).code !== 'integrity') throw error
@@ -72,7 +72,7 @@ export async function fetchBlob(deps: FetchDeps, wanted: WantedContent, options:
   return fetched
 }
 
-async function fetchOnce(deps: FetchDeps, wanted: WantedContent, options: FetchOptions): Promise<FetchedBlob> {
+async function fetchOnce(deps: FetchDeps, wanted: ContentDownload, options: FetchOptions): Promise<FetchedBlob> {
   const { layout, threads } = deps
   const path = wanted.incoming
   const largest = wanted.size ?? deps.largestBytes
@@ -81,27 +81,27 @@ async function fetchOnce(deps: FetchDeps, wanted: WantedContent, options: FetchO
   if (have > largest) await file.truncate((have = 0))
   const failed = new AbortController()
   const onSign = options.onSign === undefined ? {} : { onSign: options.onSign }
-  const followed = threads.follow(path, { signal: AbortSignal.any([options.signal, failed.signal]), ...onSign })
+  const followed = threads.hash(path, { signal: AbortSignal.any([options.signal, failed.signal]), ...onSign })
   // When the download fails, its error is the one to tell.
   followed.result.catch(() => {})
   try {
     options.onBytes?.(have)
     if (!(await isComplete({ deps, wanted, have, options }))) {
-      await deps.needSpace(wanted.size === null ? 0 : wanted.size - have)
+      await deps.requireSpace(wanted.size === null ? 0 : wanted.size - have)
       have = await receive(deps, { file, have, followed, largest }, { wanted, ...options })
     }
     followed.grow(have)
     followed.finish()
     await file.datasync()
     const digest = Digest.parse(`sha256:${await followed.result}`)
-    if (wanted.digest === null) deps.onLearned?.(digest)
+    if (wanted.digest === null) deps.onDigest?.(digest)
     else if (digest !== wanted.digest) throw mismatch(wanted.digest, digest)
-    await place(layout, { path, digest, size: have })
+    await placeBlob(layout, { path, digest, size: have })
     return { digest, size: have }
   } catch (thrown) {
     failed.abort()
     await followed.result.catch(() => {})
-    const error = storageFailure(thrown)
+    const error = storageFailureOf(thrown)
     // Wrong bytes are useless, and on a full disk nobody else can go on until these are gone.
     if (error instanceof FleetError && ['integrity', 'disk_full'].includes(error.failure.code)) await rm(path, { force: true })
     throw error
@@ -109,44 +109,44 @@ async function fetchOnce(deps: FetchDeps, wanted: WantedContent, options: FetchO
 }
 
 /** What was learned only now may be there already, by another name; it is kept once. */
-async function place(layout: FetchDeps['layout'], { path, digest, size }: FetchedBlob & { readonly path: string }): Promise<void> {
-  if ((await sizeOf(layout.blob(digest))) === size) return await rm(path, { force: true })
+async function placeBlob(layout: FetchDeps['layout'], { path, digest, size }: FetchedBlob & { readonly path: string }): Promise<void> {
+  if ((await fileSize(layout.blob(digest))) === size) return await rm(path, { force: true })
   await rename(path, layout.blob(digest))
   await syncPath(layout.blobs)
 }
 
-interface Completion {
+interface CompletionQuery {
   readonly deps: FetchDeps
-  readonly wanted: WantedContent
+  readonly wanted: ContentDownload
   readonly have: number
   readonly options: FetchOptions
 }
 
 /** With an unknown size only the hash of what is there can tell whether it is all; with neither, only the source can. */
-async function isComplete({ deps, wanted, have, options }: Completion): Promise<boolean> {
+async function isComplete({ deps, wanted, have, options }: CompletionQuery): Promise<boolean> {
   if (wanted.digest === null) return false
   if (wanted.size !== null) return have === wanted.size
   if (have === 0) return false
-  const whole = deps.threads.follow(wanted.incoming, options)
+  const whole = deps.threads.hash(wanted.incoming, options)
   whole.grow(have)
   whole.finish()
   return `sha256:${await whole.result}` === wanted.digest
 }
 
-interface Reception {
+interface ReceiveTarget {
   readonly file: FileHandle
   readonly have: number
   readonly followed: RunningJob<string>
   readonly largest: number
 }
 
-type Receiving = FetchOptions & { readonly wanted: WantedContent }
+type ReceiveOptions = FetchOptions & { readonly wanted: ContentDownload }
 
 /** How many bytes are there in the end. */
 async function receive(
-  { step, needSpace }: FetchDeps,
-  { file, have, followed, largest }: Reception,
-  { wanted, signal, onBytes }: Receiving,
+  { step, requireSpace }: FetchDeps,
+  { file, have, followed, largest }: ReceiveTarget,
+  { wanted, signal, onBytes }: ReceiveOptions,
 ): Promise<number> {
   const { stream, offset, size: said = null } = await wanted.open(have)
   const what = nameOf(wanted)
@@ -154,7 +154,7 @@ async function receive(
     if (offset > have) throw broken(`${what} was asked for from byte ${have}, and came from byte ${offset}`)
     const size = wanted.size ?? said
     if (size !== null && size > largest) throw oversized(what, largest)
-    if (size !== null) await needSpace(size - offset)
+    if (size !== null) await requireSpace(size - offset)
     if (offset < have) await file.truncate(offset)
     let at = offset
     followed.grow(at)
@@ -169,7 +169,7 @@ async function receive(
       onBytes?.(at)
       if (at > lookAgainAt) {
         lookAgainAt = at + spaceCheckBytes
-        await needSpace(0)
+        await requireSpace(0)
       }
       if (isMidReported || at * 2 < (size ?? largest)) continue
       isMidReported = true
@@ -185,10 +185,10 @@ async function receive(
   }
 }
 
-const nameOf = ({ digest, name }: WantedContent): string => digest ?? name
+const nameOf = ({ digest, name }: ContentDownload): string => digest ?? name
 
 /** Null when there is none. */
-export async function sizeOf(path: string): Promise<number | null> {
+export async function fileSize(path: string): Promise<number | null> {
   try {
     return (await stat(path)).size
   } catch (error) {

@@ -6,10 +6,10 @@ export interface Holds {
   /** Blobs and trees that stay until the hold is disposed of. Take it before asking whether they are there. */
   hold(digests: readonly Digest[]): Disposable
   /** Sees what is held now and whatever is held later, however short, until it is disposed of. */
-  observe(): HeldSince
+  observe(): HoldObserver
 }
 
-export interface HeldSince extends Disposable {
+export interface HoldObserver extends Disposable {
   has(digest: Digest): boolean
 }
 

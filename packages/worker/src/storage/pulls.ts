@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { newId, type Clock } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import { z } from 'zod'
-import { sizeOf } from './fetch-blob.ts'
+import { fileSize } from './fetch-blob.ts'
 import { partialKeptMs, type Layout } from './layout.ts'
 
 export interface Pulls {
@@ -16,10 +16,10 @@ export interface Pulls {
   /** There is too little room for this one and for what others fetched, who may come back or not. */
   endOthers(tree: Digest): Promise<void>
   /** Also drops what is done, and what nobody came back to. */
-  wanted(): Promise<ReadonlySet<Digest>>
+  neededBlobs(): Promise<ReadonlySet<Digest>>
 }
 
-const Blobs = z.array(Digest)
+const BlobList = z.array(Digest)
 
 export function createPulls({ layout, clock }: { readonly layout: Layout; readonly clock: Clock }): Pulls {
   const end = (tree: Digest): Promise<void> => rm(layout.pull(tree), { force: true })
@@ -27,9 +27,9 @@ export function createPulls({ layout, clock }: { readonly layout: Layout; readon
     const path = layout.pull(tree)
     const found = await stat(path).catch(() => null)
     // A tree says itself what it was made of.
-    if (found !== null && clock.now() - found.mtimeMs < partialKeptMs && (await sizeOf(layout.tree(tree))) === null) {
+    if (found !== null && clock.now() - found.mtimeMs < partialKeptMs && (await fileSize(layout.tree(tree))) === null) {
       const text = readFile(path, 'utf8')
-      const blobs = Blobs.safeParse(await text.then(JSON.parse).catch(() => null))
+      const blobs = BlobList.safeParse(await text.then(JSON.parse).catch(() => null))
       if (blobs.success) return blobs.data
     }
     await end(tree)
@@ -47,7 +47,7 @@ export function createPulls({ layout, clock }: { readonly layout: Layout; readon
       await writeFile(temporary, JSON.stringify(blobs), { mode: 0o600 })
       await rename(temporary, layout.pull(tree))
     },
-    async wanted() {
+    async neededBlobs() {
       return new Set((await Promise.all((await begun()).map(read))).flat())
     },
   }

@@ -4,8 +4,8 @@
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { FleetError } from '@muster/protocol'
-import { createTurns } from './turns.ts'
-import { whileWaiting } from './while-waiting.ts'
+import { createSemaphore } from './turns.ts'
+import { withSigns } from './while-waiting.ts'
 import type { FromThread, JobKind, Jobs, ToThread } from './thread/job.ts'
 
 /** For names of 200,000 entries and the like; beyond it a job fails instead of the process. What is new is mostly chunks on
@@ -29,12 +29,12 @@ export interface RunningJob<Result> {
 export interface Threads {
   /** Waits for its turn; ends, also when cancelled, only after the job has stopped touching anything. */
   run<K extends Exclude<JobKind, 'follow'>>(kind: K, job: Jobs[K]['job'], options: JobOptions): Promise<Jobs[K]['result']>
-  follow(path: string, options: Pick<JobOptions, 'signal' | 'onSign'>): RunningJob<string>
+  hash(path: string, options: Pick<JobOptions, 'signal' | 'onSign'>): RunningJob<string>
   close(): Promise<void>
 }
 
 export function createThreads(): Threads {
-  const turns = createTurns(availableParallelism())
+  const turns = createSemaphore(availableParallelism())
   const idle: Thread[] = []
   let shared: { readonly thread: Thread; followers: number } | null = null
   let isClosed = false
@@ -58,8 +58,8 @@ export function createThreads(): Threads {
   }
   return {
     run: (kind, job, options) =>
-      whileWaiting(options.onSign, (come) =>
-        turns.take(options.signal, async () => {
+      withSigns(options.onSign, (come) =>
+        turns.run(options.signal, async () => {
           come()
           const thread = obtain()
           try {
@@ -69,7 +69,7 @@ export function createThreads(): Threads {
           }
         }),
       ),
-    follow: (path, options) => {
+    hash: (path, options) => {
       const { thread, leave } = joinShared()
       const job = thread.start('follow', { path }, options)
       // Of a job that fails, whoever waits for its result is told.
@@ -89,7 +89,7 @@ interface Thread {
   end(): Promise<unknown>
 }
 
-interface Waiting {
+interface PendingJob {
   readonly options: JobOptions
   readonly resolve: (result: unknown) => void
   readonly reject: (error: unknown) => void
@@ -101,11 +101,11 @@ function startThread(): Thread {
   const worker = new Worker(new URL('./thread/storage-thread.ts', import.meta.url), { resourceLimits, name: 'muster-storage' })
   // A thread without work keeps no process alive.
   worker.unref()
-  const waiting = new Map<number, Waiting>()
+  const waiting = new Map<number, PendingJob>()
   let lastId = 0
   let isAlive = true
   const send = (message: ToThread): void => worker.postMessage(message, [])
-  const settle = (id: number): Waiting | undefined => {
+  const settle = (id: number): PendingJob | undefined => {
     const job = waiting.get(id)
     waiting.delete(id)
     if (waiting.size === 0) worker.unref()
@@ -126,11 +126,11 @@ function startThread(): Thread {
       case 'sign':
         return waiting.get(id)?.options.onSign?.()
       case 'step':
-        return void takeStep(waiting.get(id), message.name).then((isTaken) => send({ id, tell: isTaken ? 'stepped' : 'cancel' }))
+        return void reportStep(waiting.get(id), message.name).then((isTaken) => send({ id, tell: isTaken ? 'stepped' : 'cancel' }))
       case 'done':
         return settle(id)?.resolve(message.result)
       case 'failed':
-        return fail(settle(id), message)
+        return rejectJob(settle(id), message)
     }
   })
   return {
@@ -159,7 +159,7 @@ function startThread(): Thread {
   }
 }
 
-async function takeStep(job: Waiting | undefined, name: string): Promise<boolean> {
+async function reportStep(job: PendingJob | undefined, name: string): Promise<boolean> {
   try {
     await job?.options.step?.(name)
     return true
@@ -169,6 +169,6 @@ async function takeStep(job: Waiting | undefined, name: string): Promise<boolean
   }
 }
 
-function fail(job: Waiting | undefined, { failure, error }: Extract<FromThread, { tell: 'failed' }>): void {
+function rejectJob(job: PendingJob | undefined, { failure, error }: Extract<FromThread, { tell: 'failed' }>): void {
   job?.reject(job.cause ?? (failure === null ? error : new FleetError(failure, { cause: error })))
 }

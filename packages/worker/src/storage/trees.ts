@@ -4,7 +4,7 @@ import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newId, type Log } from '@muster/host'
 import { FleetError, failureOf, type Digest, type UnpackLimits } from '@muster/protocol'
-import { sizeOf } from './fetch-blob.ts'
+import { fileSize } from './fetch-blob.ts'
 import type { Layout } from './layout.ts'
 import type { Threads } from './threads.ts'
 import { syncPath } from './unpack/sync-tree.ts'
@@ -20,8 +20,8 @@ export interface BuildOptions {
   readonly whenThere?: 'mend'
 }
 
-export type Signed = Pick<BuildOptions, 'signal' | 'onSign'>
-const signed = ({ signal, onSign }: Signed): Signed => ({ signal, ...(onSign === undefined ? {} : { onSign }) })
+export type SignOptions = Pick<BuildOptions, 'signal' | 'onSign'>
+const signOptions = ({ signal, onSign }: SignOptions): SignOptions => ({ signal, ...(onSign === undefined ? {} : { onSign }) })
 
 export interface TreesDeps {
   readonly layout: Layout
@@ -30,7 +30,7 @@ export interface TreesDeps {
   readonly step: (name: string) => Promise<void> | void
   readonly limits: UnpackLimits
   readonly keepFreeBytes: number
-  readonly needSpace: (bytes: number) => Promise<void>
+  readonly requireSpace: (bytes: number) => Promise<void>
 }
 
 /** Null when there is no such tree, or none that says what it is. */
@@ -38,22 +38,22 @@ export async function readTree(layout: Layout, tree: Digest): Promise<TreeSummar
   return readSummary(join(layout.tree(tree), 'manifest')).catch(() => null)
 }
 
-export interface WantedTree {
+export interface TreeRequest {
   readonly tree: Digest
   readonly layers: readonly TreeLayer[]
 }
 
-export async function unpackTree(deps: TreesDeps, { tree, layers }: WantedTree, options: BuildOptions): Promise<TreeSummary> {
+export async function unpackTree(deps: TreesDeps, { tree, layers }: TreeRequest, options: BuildOptions): Promise<TreeSummary> {
   const { layout, threads, step, limits, keepFreeBytes } = deps
   const found = await readTree(layout, tree)
   if (found !== null && options.whenThere !== 'mend') return found
   const located = await Promise.all(layers.map((layer) => locate(layout, layer)))
-  await deps.needSpace(located.reduce((sum, { size }) => sum + size, 0))
+  await deps.requireSpace(located.reduce((sum, { size }) => sum + size, 0))
   const staging = await stage(layout)
   try {
     const job = { staging, layers: located, limits, keepFreeBytes }
     const built = await threads.run('unpack', job, { ...options, step }).catch(async (error: unknown) => {
-      throw await blame(deps, { error, layers }, options)
+      throw await findDamagedLayer(deps, { error, layers }, options)
     })
     await place(deps, { staging, tree }, options)
     return built
@@ -76,7 +76,7 @@ export interface CopyOptions extends BuildOptions {
 
 export async function copyTree(deps: TreesDeps, from: string, options: CopyOptions): Promise<StagedTree> {
   const { layout, threads, limits, keepFreeBytes, step } = deps
-  await deps.needSpace(0)
+  await deps.requireSpace(0)
   const staging = await stage(layout)
   try {
     const summary = await threads.run('copy', { staging, from, limits, keepFreeBytes }, { ...options, step })
@@ -88,7 +88,7 @@ export async function copyTree(deps: TreesDeps, from: string, options: CopyOptio
   }
 }
 
-export async function verifyTree({ layout, threads, log }: TreesDeps, tree: Digest, options: Signed): Promise<'intact' | 'damaged'> {
+export async function verifyTree({ layout, threads, log }: TreesDeps, tree: Digest, options: SignOptions): Promise<'intact' | 'damaged'> {
   const problems = await threads.run('verify', { directory: layout.tree(tree) }, options)
   if (problems.length > 0) log.warn('tree damaged', { tree, problems })
   return problems.length === 0 ? 'intact' : 'damaged'
@@ -111,9 +111,9 @@ async function place(
 ): Promise<void> {
   await step('W.unpack.done')
   const directory = layout.tree(tree)
-  if ((await sizeOf(directory)) === null) await rename(staging, directory)
+  if ((await fileSize(directory)) === null) await rename(staging, directory)
   else if (options.whenThere === 'mend' || (await readTree(layout, tree)) === null) {
-    const mended = await threads.run('mend', { fresh: staging, directory }, signed(options))
+    const mended = await threads.run('mend', { fresh: staging, directory }, signOptions(options))
     log.info('tree mended', { tree, mended })
   }
   await syncPath(layout.trees)
@@ -121,22 +121,22 @@ async function place(
 
 async function locate(layout: Layout, layer: TreeLayer): Promise<TreeLayer & { path: string; size: number }> {
   const path = layout.blob(layer.digest)
-  const size = await sizeOf(path)
+  const size = await fileSize(path)
   if (size === null) throw missing(layer.digest)
   return { ...layer, path, size }
 }
 
 /** An archive that can't be unpacked is the archive's fault, unless its bytes have changed since they were verified. */
-async function blame(
+async function findDamagedLayer(
   { layout, threads }: TreesDeps,
   { error, layers }: { readonly error: unknown; readonly layers: readonly TreeLayer[] },
-  options: Signed,
+  options: SignOptions,
 ): Promise<unknown> {
   if (failureOf(error).code !== 'integrity') return error
   for (const { digest } of layers) {
     const path = layout.blob(digest)
-    const whole = threads.follow(path, signed(options))
-    whole.grow((await sizeOf(path)) ?? 0)
+    const whole = threads.hash(path, signOptions(options))
+    whole.grow((await fileSize(path)) ?? 0)
     whole.finish()
     if (`sha256:${await whole.result}` === digest) continue
     await rm(path, { force: true })

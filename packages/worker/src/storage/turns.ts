@@ -1,11 +1,11 @@
 // Lets a number of tasks run at a time, the others in the order in which they came. With a number of 1 it is a lock.
 
-export interface Turns {
-  take<Result>(signal: AbortSignal, task: () => Promise<Result>): Promise<Result>
+export interface Semaphore {
+  run<Result>(signal: AbortSignal, task: () => Promise<Result>): Promise<Result>
   readonly isUsed: () => boolean
 }
 
-export function createTurns(atATime: number): Turns {
+export function createSemaphore(atATime: number): Semaphore {
   const queue: (() => void)[] = []
   let running = 0
   const release = (): void => {
@@ -30,7 +30,7 @@ export function createTurns(atATime: number): Turns {
     })
   }
   return {
-    take: async (signal, task) => {
+    run: async (signal, task) => {
       await enter(signal)
       try {
         return await task()
@@ -43,18 +43,18 @@ export function createTurns(atATime: number): Turns {
 }
 
 /** A lock per key; those nobody uses take no memory. */
-export interface KeyedTurns {
-  take<Result>(key: string, signal: AbortSignal, task: () => Promise<Result>): Promise<Result>
+export interface KeyedLocks {
+  run<Result>(key: string, signal: AbortSignal, task: () => Promise<Result>): Promise<Result>
 }
 
-export function createKeyedTurns(): KeyedTurns {
-  const locks = new Map<string, Turns>()
+export function createKeyedLocks(): KeyedLocks {
+  const locks = new Map<string, Semaphore>()
   return {
-    take: async (key, signal, task) => {
-      const lock = locks.get(key) ?? createTurns(1)
+    run: async (key, signal, task) => {
+      const lock = locks.get(key) ?? createSemaphore(1)
       locks.set(key, lock)
       try {
-        return await lock.take(signal, task)
+        return await lock.run(signal, task)
       } finally {
         if (!lock.isUsed()) locks.delete(key)
       }

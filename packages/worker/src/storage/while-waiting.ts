@@ -2,7 +2,7 @@
 const everyMs = 1_000
 
 /** Until `come` is called, or the end. */
-export async function whileWaiting<T>(onSign: (() => void) | undefined, work: (come: () => void) => Promise<T>): Promise<T> {
+export async function withSigns<T>(onSign: (() => void) | undefined, work: (come: () => void) => Promise<T>): Promise<T> {
   if (onSign === undefined) return await work(() => undefined)
   const timer = setInterval(onSign, everyMs)
   const come = (): void => clearInterval(timer)

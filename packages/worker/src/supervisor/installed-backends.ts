@@ -1,7 +1,7 @@
 // What the supervisor needs of the backends on this machine: the tree to start one from, kept while a process runs from it.
 import type { BackendName, Digest } from '@muster/protocol'
 import type { BackendStore } from '../storage/backend-store.ts'
-import { goesBy, listedDigest } from '../storage/installed-record.ts'
+import { matchesDigest, listedDigest } from '../storage/installed-record.ts'
 import type { BackendDescription } from '../storage/unpack/artifact.ts'
 
 export type Tree = Readonly<{ digest: Digest; directory: string; description: BackendDescription | null }>
@@ -55,8 +55,8 @@ async function versionOf(store: Store, backend: BackendName, digest: Digest | un
   const current =
     records.find(({ name }) => name === backend) ?? records.find((each) => each.concrete === backend || each.alias === backend)
   if (current === undefined) return null
-  if (digest === undefined || goesBy(current, digest)) return { tree: current.digest, listed: listedDigest(current) }
+  if (digest === undefined || matchesDigest(current, digest)) return { tree: current.digest, listed: listedDigest(current) }
   const previous = (await store.get(current.name))?.previous ?? null
-  const isPrevious = previous !== null && goesBy(previous, digest)
+  const isPrevious = previous !== null && matchesDigest(previous, digest)
   return isPrevious ? { tree: previous.digest, listed: listedDigest(previous) } : { tree: digest, listed: digest }
 }

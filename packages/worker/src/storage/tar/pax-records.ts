@@ -13,7 +13,7 @@ export function parsePaxRecords(bytes: Buffer): PaxRecords {
   let records: PaxRecords = {}
   for (let at = 0; at < bytes.length;) {
     const { key, value, next } = recordAt(bytes, at)
-    records = { ...records, ...meaning(key, value) }
+    records = { ...records, ...interpretRecord(key, value) }
     at = next
   }
   return records
@@ -35,15 +35,15 @@ function recordAt(bytes: Buffer, at: number): { key: string; value: Buffer; next
   return { key: bytes.toString('latin1', start, equals), value: bytes.subarray(equals + 1, next - 1), next }
 }
 
-function meaning(key: string, value: Buffer): PaxRecords {
+function interpretRecord(key: string, value: Buffer): PaxRecords {
   if (key === 'path') return { path: decodeName(value) }
   if (key === 'linkpath') return { linkPath: decodeName(value) }
-  if (key === 'size') return { size: sizeOf(value.toString('latin1')) }
+  if (key === 'size') return { size: parsePaxSize(value.toString('latin1')) }
   if (key.startsWith('GNU.sparse.')) throw refusal('archive_sparse', 'an entry is a sparse file')
   return {}
 }
 
-function sizeOf(digits: string): number {
+function parsePaxSize(digits: string): number {
   if (!/^(0|[1-9][0-9]{0,14})$/.test(digits)) throw refusal('archive_size', `${quote(digits)} is not a size`)
   return Number(digits)
 }

@@ -35,7 +35,7 @@ export function parseTarHeader(block: Uint8Array): TarHeader | null {
     type: flag === '\0' ? '0' : flag,
     path: prefix === '' ? name : `${prefix}/${name}`,
     linkPath: text(bytes, 157, 100),
-    size: sizeOf(bytes),
+    size: parseSize(bytes),
     mode: octal(bytes, 100, 8) ?? 0,
     mtime: octal(bytes, 136, 12) ?? 0,
   }
@@ -59,7 +59,7 @@ function text(bytes: Buffer, at: number, length: number): string {
   return decodeName(end === -1 ? field : field.subarray(0, end))
 }
 
-function sizeOf(bytes: Buffer): number {
+function parseSize(bytes: Buffer): number {
   if ((bytes.readUInt8(124) & 0x80) !== 0) throw refusal('archive_size', 'a size is written in base 256')
   const size = octal(bytes, 124, 12)
   if (size === null) throw refusal('archive_size', `${quote(bytes.toString('latin1', 124, 136))} is not a size`)

@@ -83,7 +83,7 @@ export class TarReader {
         if (this.#longLink !== null) throw refusal('archive_pax', 'two long links for one entry')
         return this.#beginExtension(header, (bytes) => void (this.#longLink = longName(bytes)))
       default: {
-        const entry = merge(header, { pax: this.#pax ?? {}, longPath: this.#longPath, longLink: this.#longLink })
+        const entry = mergeExtensions(header, { pax: this.#pax ?? {}, longPath: this.#longPath, longLink: this.#longLink })
         this.#pax = this.#longPath = this.#longLink = null
         this.#sink.entry(entry)
         this.#begin(entry.size, { gathered: null, finish: () => this.#sink.end() })
@@ -135,19 +135,19 @@ interface Extensions {
   readonly longLink: string | null
 }
 
-function merge(header: TarHeader, { pax, longPath, longLink }: Extensions): TarHeader {
+function mergeExtensions(header: TarHeader, { pax, longPath, longLink }: Extensions): TarHeader {
   if ((pax.path !== undefined && longPath !== null) || (pax.linkPath !== undefined && longLink !== null))
     throw refusal('archive_pax', 'an entry has two long names')
   return {
     ...header,
     path: pax.path ?? longPath ?? header.path,
     linkPath: pax.linkPath ?? longLink ?? header.linkPath,
-    size: sizeOf(header, pax.size),
+    size: entrySize(header, pax.size),
   }
 }
 
 /** A record may say only what the header can't: where both say something else, readers disagree on what follows. */
-function sizeOf(header: TarHeader, size: number | undefined): number {
+function entrySize(header: TarHeader, size: number | undefined): number {
   if (size === undefined || size === header.size) return header.size
   const isTooLargeForOctal = size > largestOctalSize && (header.size === 0 || header.size === largestOctalSize)
   if (!isTooLargeForOctal) throw refusal('archive_size', `${quote(header.path)} has two sizes, ${header.size} and ${size}`)

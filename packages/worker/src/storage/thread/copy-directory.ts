@@ -18,7 +18,7 @@ export async function copyDirectory(job: CopyJob, context: JobContext): Promise<
   tree.beginLayer()
   try {
     const root = realpathSync(from)
-    for await (const path of walk(root, '', context.signal)) {
+    for await (const path of walkSource(root, '', context.signal)) {
       copyEntry({ tree, from: root, path }, context.sign)
     }
   } finally {
@@ -27,14 +27,14 @@ export async function copyDirectory(job: CopyJob, context: JobContext): Promise<
   return finishTree({ staging, root: tree.root, bytes: tree.bytes, layers: [] }, context)
 }
 
-async function* walk(root: string, prefix: string, signal: AbortSignal): AsyncGenerator<string> {
+async function* walkSource(root: string, prefix: string, signal: AbortSignal): AsyncGenerator<string> {
   // Lets a cancellation in.
   await nextTurn()
   signal.throwIfAborted()
   for (const found of readdirSync(join(root, prefix), { withFileTypes: true })) {
     const path = prefix + found.name
     yield path
-    if (found.isDirectory()) yield* walk(root, `${path}/`, signal)
+    if (found.isDirectory()) yield* walkSource(root, `${path}/`, signal)
   }
 }
 

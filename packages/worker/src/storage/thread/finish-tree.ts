@@ -5,8 +5,8 @@ import { checkArtifact } from '../unpack/artifact.ts'
 import { checkLinks } from '../unpack/resolve-links.ts'
 import { syncPath, syncTree } from '../unpack/sync-tree.ts'
 import { writeManifest, type TreeLayer, type TreeSummary } from '../unpack/tree-manifest.ts'
-import { collisions, walkNodes, type DirectoryNode } from '../unpack/tree-node.ts'
-import { whileWaiting } from '../while-waiting.ts'
+import { findCollisions, walkNodes, type DirectoryNode } from '../unpack/tree-node.ts'
+import { withSigns } from '../while-waiting.ts'
 import type { JobContext } from './job.ts'
 
 const collisionsShown = 20
@@ -23,9 +23,9 @@ export async function finishTree({ staging, root, bytes, layers }: BuiltTree, { 
   checkLinks(root)
   const backend = checkArtifact(root, directory)
   const entries = walkNodes(root).reduce((count) => count + 1, 0)
-  const summary: TreeSummary = { format: 1, layers: [...layers], entries, bytes, backend, collisions: collisions(root, collisionsShown) }
+  const summary: TreeSummary = { format: 1, layers: [...layers], entries, bytes, backend, collisions: findCollisions(root, collisionsShown) }
   writeManifest(join(staging, 'manifest'), summary, root)
-  await whileWaiting(sign, () => syncTree({ directory, root, entries }, signal))
+  await withSigns(sign, () => syncTree({ directory, root, entries }, signal))
   await syncPath(staging)
   return summary
 }

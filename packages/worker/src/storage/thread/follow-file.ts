@@ -3,18 +3,18 @@ import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import type { JobContext } from './job.ts'
 
-const bufferBytes = 1024 * 1024
+const hashBufferBytes = 1024 * 1024
 
-export async function followFile({ path }: { readonly path: string }, { grown, signal, sign }: JobContext): Promise<string> {
+export async function hashFile({ path }: { readonly path: string }, { waitForBytes, signal, sign }: JobContext): Promise<string> {
   await using file = await open(path, 'r')
   const hash = createHash('sha256')
-  const buffer = Buffer.allocUnsafe(bufferBytes)
+  const buffer = Buffer.allocUnsafe(hashBufferBytes)
   let at = 0
   for (;;) {
-    const { bytes, end } = await grown(at)
+    const { bytes, end } = await waitForBytes(at)
     while (at < bytes) {
       signal.throwIfAborted()
-      const { bytesRead } = await file.read(buffer, 0, Math.min(bufferBytes, bytes - at), at)
+      const { bytesRead } = await file.read(buffer, 0, Math.min(hashBufferBytes, bytes - at), at)
       if (bytesRead === 0) throw new Error(`${path} is shorter than what was written to it`)
       hash.update(buffer.subarray(0, bytesRead))
       at += bytesRead

@@ -12,18 +12,18 @@ export interface Jobs {
 }
 export type JobKind = keyof Jobs
 
-export interface BuildJob {
+export interface BuildJobOptions {
   /** A private directory that exists; the tree becomes `root` in it and its manifest `manifest`. */
   readonly staging: string
   readonly limits: UnpackLimits
   readonly keepFreeBytes: number
 }
 
-export interface UnpackJob extends BuildJob {
+export interface UnpackJob extends BuildJobOptions {
   readonly layers: readonly (TreeLayer & { readonly path: string; readonly size: number })[]
 }
 
-export interface CopyJob extends BuildJob {
+export interface CopyJob extends BuildJobOptions {
   readonly from: string
 }
 
@@ -47,5 +47,5 @@ export interface JobContext {
   sign(): void
   step(name: string): Promise<void>
   /** Resolves with the number of bytes there may be read, more than `than`; `end` once there will be no more. */
-  grown(than: number): Promise<{ readonly bytes: number; readonly end: boolean }>
+  waitForBytes(than: number): Promise<{ readonly bytes: number; readonly end: boolean }>
 }

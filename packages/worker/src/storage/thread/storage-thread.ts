@@ -2,9 +2,9 @@
 // that mostly wait (following a download) do, those that are busy get a thread each (threads.ts).
 import { parentPort } from 'node:worker_threads'
 import { FleetError } from '@muster/protocol'
-import { storageFailure } from '../disk-full.ts'
+import { storageFailureOf } from '../disk-full.ts'
 import { copyDirectory } from './copy-directory.ts'
-import { followFile } from './follow-file.ts'
+import { hashFile } from './follow-file.ts'
 import type { FromThread, JobContext, JobKind, Jobs, ToThread } from './job.ts'
 import { unpackLayers } from './unpack-layers.ts'
 import { mendTree, verifyTree } from './verify-tree.ts'
@@ -14,16 +14,16 @@ const signEveryMs = 1_000
 
 type Run = { readonly [K in JobKind]: (job: Jobs[K]['job'], context: JobContext) => Promise<Jobs[K]['result']> }
 
-const run: Run = { follow: followFile, unpack: unpackLayers, copy: copyDirectory, verify: verifyTree, mend: mendTree }
+const run: Run = { follow: hashFile, unpack: unpackLayers, copy: copyDirectory, verify: verifyTree, mend: mendTree }
 
-interface Running {
+interface RunningState {
   readonly abort: AbortController
   grown: { bytes: number; end: boolean }
   onGrown: () => void
   onStepped: () => void
 }
 
-const running = new Map<number, Running>()
+const running = new Map<number, RunningState>()
 const port = parentPort
 if (port === null) throw new Error('storage-thread.ts is started as a thread')
 const send = (message: FromThread): void => port.postMessage(message, [])
@@ -49,14 +49,14 @@ port.on('message', (message: ToThread) => {
 })
 
 async function start({ id, kind, job }: Extract<ToThread, { kind: JobKind }>): Promise<void> {
-  const state: Running = { abort: new AbortController(), grown: { bytes: 0, end: false }, onGrown: () => {}, onStepped: () => {} }
+  const state: RunningState = { abort: new AbortController(), grown: { bytes: 0, end: false }, onGrown: () => {}, onStepped: () => {} }
   running.set(id, state)
   try {
     // The other end of this port is threads.ts, whose types say what belongs to which kind.
     const result = await run[kind](job as never, contextOf(id, state))
     send({ id, tell: 'done', result })
   } catch (thrown) {
-    const error = storageFailure(thrown)
+    const error = storageFailureOf(thrown)
     const plain = error instanceof Error ? error : new Error(String(error))
     send({
       id,
@@ -69,7 +69,7 @@ async function start({ id, kind, job }: Extract<ToThread, { kind: JobKind }>): P
   }
 }
 
-function contextOf(id: number, state: Running): JobContext {
+function contextOf(id: number, state: RunningState): JobContext {
   const { signal } = state.abort
   let lastProgress = -Infinity
   let lastSign = performance.now()
@@ -93,7 +93,7 @@ function contextOf(id: number, state: Running): JobContext {
       await stepped
       signal.throwIfAborted()
     },
-    grown: async (than) => {
+    waitForBytes: async (than) => {
       while (state.grown.bytes <= than && !state.grown.end) {
         signal.throwIfAborted()
         await new Promise<void>((resolve) => (state.onGrown = resolve))

@@ -33,7 +33,7 @@ export async function unpackLayers(job: UnpackJob, context: JobContext): Promise
       packed += layer.size
     }
   } catch (error) {
-    throw meaningOf(error)
+    throw refusalOf(error)
   } finally {
     tree.abandon()
   }
@@ -43,7 +43,7 @@ export async function unpackLayers(job: UnpackJob, context: JobContext): Promise
   )
 }
 
-interface Application {
+interface LayerTarget {
   readonly layer: UnpackJob['layers'][number]
   readonly tree: MergedTree
 }
@@ -51,7 +51,7 @@ interface Application {
 type OnChunk = (unpackedBytes: number, packedBytes: number) => Promise<void>
 
 /** The size of the layer without its compression. */
-async function applyLayer({ layer, tree }: Application, signal: AbortSignal, onChunk: OnChunk): Promise<number> {
+async function applyLayer({ layer, tree }: LayerTarget, signal: AbortSignal, onChunk: OnChunk): Promise<number> {
   const hash = createHash('sha256')
   const reader = new TarReader({
     header: () => tree.countEntry(),
@@ -81,7 +81,7 @@ function checkRatio({ limits }: UnpackJob, unpacked: number, packed: number): vo
     throw refusal('compression_ratio', `it unpacks to more than ${limits.ratio} times its size`)
 }
 
-const meanings: Readonly<Record<string, RefusalReason>> = {
+const refusalReasons: Readonly<Record<string, RefusalReason>> = {
   // On a file system that takes two names for one.
   EEXIST: 'entry_duplicate',
   ENAMETOOLONG: 'path_length',
@@ -92,8 +92,8 @@ const meanings: Readonly<Record<string, RefusalReason>> = {
 }
 
 /** What this machine's file system refuses is the archive's fault in these cases. */
-function meaningOf(error: unknown): unknown {
-  const reason = meanings[String(errorCode(error))]
+function refusalOf(error: unknown): unknown {
+  const reason = refusalReasons[String(errorCode(error))]
   return reason === undefined || !(error instanceof Error)
     ? error
     : refusal(reason, `the file system does not take ${quote(error.message)}`)

@@ -20,7 +20,7 @@ export async function verifyTree({ directory }: { readonly directory: string }, 
   try {
     for await (const entry of readManifest(join(directory, 'manifest'))) {
       signal.throwIfAborted()
-      const problem = await differs(join(directory, 'root'), entry, sign)
+      const problem = await findDifference(join(directory, 'root'), entry, sign)
       if (problem !== null) problems.push(`${entry.path} ${problem}`)
       if (problems.length >= mostProblems) return problems
     }
@@ -39,16 +39,16 @@ export async function mendTree(
   const root = join(directory, 'root')
   const gone = join(fresh, 'gone')
   await mkdir(gone)
-  await replaceUnless(await isDirectory(root), { from: join(fresh, 'root'), to: root, gone: join(gone, 'root') })
+  await replaceEntry(await isDirectory(root), { from: join(fresh, 'root'), to: root, gone: join(gone, 'root') })
   const mended: string[] = []
   const known = new Set<string>()
   for await (const entry of readManifest(join(fresh, 'manifest'))) {
     signal.throwIfAborted()
     known.add(entry.path)
-    if ((await differs(root, entry, sign)) === null) continue
+    if ((await findDifference(root, entry, sign)) === null) continue
     const to = join(root, entry.path)
     if (entry.kind === 'directory' && (await isDirectory(to))) await chmod(to, entry.mode)
-    else await replaceUnless(false, { from: join(fresh, 'root', entry.path), to, gone: join(gone, String(mended.length)) })
+    else await replaceEntry(false, { from: join(fresh, 'root', entry.path), to, gone: join(gone, String(mended.length)) })
     mended.push(entry.path)
   }
   for await (const path of walk(root)) {
@@ -61,7 +61,7 @@ export async function mendTree(
   return mended.slice(0, mostProblems)
 }
 
-async function replaceUnless(isFine: boolean, { from, to, gone }: { from: string; to: string; gone: string }): Promise<void> {
+async function replaceEntry(isFine: boolean, { from, to, gone }: { from: string; to: string; gone: string }): Promise<void> {
   if (isFine) return
   // A file takes the place of a file in one step; only what rename can't replace is moved away before.
   await rename(from, to).catch(async (error: unknown) => {
@@ -77,7 +77,7 @@ async function isDirectory(path: string): Promise<boolean> {
   return found?.isDirectory() ?? false
 }
 
-async function differs(root: string, entry: ManifestEntry, sign: () => void): Promise<string | null> {
+async function findDifference(root: string, entry: ManifestEntry, sign: () => void): Promise<string | null> {
   sign()
   const path = join(root, entry.path)
   const found = await lstat(path).catch(() => null)

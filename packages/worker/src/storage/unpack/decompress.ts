@@ -44,7 +44,7 @@ export async function decompress(packed: Packed, sink: Sink, signal: AbortSignal
     }
     case 'gzip': {
       if (packed.size === 0) throw refusal('compression', 'it is empty, and not gzip data')
-      const used = await through({ packed, start: 0, end: packed.size, engine: createGunzip({ chunkSize }) }, sink, signal)
+      const used = await decompressRange({ packed, start: 0, end: packed.size, engine: createGunzip({ chunkSize }) }, sink, signal)
       if (used < packed.size) throw refusal('compression', 'something follows the end of the gzip data')
       return
     }
@@ -61,13 +61,13 @@ async function zstdFrames(packed: Packed, sink: Sink, signal: AbortSignal): Prom
     if (end > packed.size) throw refusal('compression', 'the zstd data ends within a frame')
     if (kind === 'data') {
       const engine = createZstdDecompress({ chunkSize, params: { [constants.ZSTD_d_windowLogMax]: windowLogMax } })
-      await through({ packed, start: at, end, engine }, sink, signal)
+      await decompressRange({ packed, start: at, end, engine }, sink, signal)
     }
     at = end
   }
 }
 
-interface Pass {
+interface PackedRange {
   readonly packed: Packed
   readonly start: number
   readonly end: number
@@ -75,7 +75,7 @@ interface Pass {
 }
 
 /** How many packed bytes the engine has used of those it was given. */
-async function through({ packed, start, end, engine }: Pass, sink: Sink, signal: AbortSignal): Promise<number> {
+async function decompressRange({ packed, start, end, engine }: PackedRange, sink: Sink, signal: AbortSignal): Promise<number> {
   const consume = async (source: AsyncIterable<Buffer>): Promise<void> => {
     for await (const chunk of source) await sink({ chunk, packedBytes: start + engine.bytesWritten })
   }

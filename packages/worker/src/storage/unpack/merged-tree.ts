@@ -11,7 +11,7 @@ import { createFileWriter, type FileWriter } from './file-writer.ts'
 import type { SpaceGuard } from './space-guard.ts'
 import type { DirectoryNode, FileNode, TreeNode } from './tree-node.ts'
 
-interface Place {
+interface Location {
   readonly parent: DirectoryNode
   readonly name: string
   readonly path: string
@@ -93,7 +93,7 @@ export class MergedTree {
     this.#writer.abandon()
   }
 
-  #makeDirectory({ parent, name, path }: Place, mode: number): DirectoryNode {
+  #makeDirectory({ parent, name, path }: Location, mode: number): DirectoryNode {
     mkdirSync(path, { mode })
     chmodSync(path, mode)
     const made: DirectoryNode = { kind: 'directory', parent, children: new Map(), layer: this.#layer, mode }
@@ -101,7 +101,7 @@ export class MergedTree {
     return made
   }
 
-  #placeOf(parts: readonly string[]): Place {
+  #placeOf(parts: readonly string[]): Location {
     const name = parts.at(-1) ?? ''
     let parent = this.root
     let path = this.#directory
@@ -120,7 +120,7 @@ export class MergedTree {
     return { parent, name, path: join(path, name) }
   }
 
-  #remove({ parent, name, path }: Place, node: TreeNode): void {
+  #remove({ parent, name, path }: Location, node: TreeNode): void {
     if (node.kind === 'directory') {
       rmSync(path, { recursive: true })
       this.#lastParent = null
@@ -129,7 +129,7 @@ export class MergedTree {
   }
 
   /** Makes room for an entry: what a lower layer has here goes; what this layer has already is a contradiction. */
-  #clear(place: Place): void {
+  #clear(place: Location): void {
     const found = place.parent.children.get(place.name)
     if (found === undefined) return
     if (found.layer === this.#layer)
@@ -138,7 +138,7 @@ export class MergedTree {
   }
 
   /** Whiteouts hide what lower layers have; what this layer brings stays, wherever in the archive it stands. */
-  #hideLower(place: Place): void {
+  #hideLower(place: Location): void {
     const found = place.parent.children.get(place.name)
     if (found === undefined) return
     if (found.layer !== this.#layer) this.#remove(place, found)

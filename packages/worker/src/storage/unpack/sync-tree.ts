@@ -10,13 +10,13 @@ const atATime = 16
 /** With fewer entries than this it is not worth a process, nor waiting for what others have written. */
 const largeTree = 200
 
-export interface SyncedTree {
+export interface TreeToSync {
   readonly directory: string
   readonly root: DirectoryNode
   readonly entries: number
 }
 
-export async function syncTree({ directory, root, entries }: SyncedTree, signal: AbortSignal): Promise<void> {
+export async function syncTree({ directory, root, entries }: TreeToSync, signal: AbortSignal): Promise<void> {
   if (entries >= largeTree && (await syncFileSystem(directory, signal))) return
   const files = paths(directory, root, 'file')
   await Promise.all(Array.from({ length: atATime }, () => syncAll(files, signal)))

@@ -47,7 +47,7 @@ function byCharacters(a: string, b: string): number {
 }
 
 /** Names that a file system which ignores case or composition would take for one. */
-export function collisions(root: DirectoryNode, most: number): string[] {
+export function findCollisions(root: DirectoryNode, most: number): string[] {
   const found: string[] = []
   const look = (directory: DirectoryNode, prefix: string): void => {
     const seen = new Map<string, string>()

@@ -3,7 +3,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import { refusal } from '../refusal.ts'
 
-const magic = 0xfd2fb528
+const zstdMagic = 0xfd2fb528
 const rleBlock = 1
 const reservedBlock = 3
 const dictionaryBytes = [0, 1, 2, 4]
@@ -16,10 +16,10 @@ export interface ZstdFrame {
 }
 
 export async function zstdFrameAt(file: FileHandle, at: number): Promise<ZstdFrame> {
-  const start = await read(file, at, 8)
+  const start = await readAt(file, at, 8)
   const found = start.length < 8 ? 0 : start.readUInt32LE(0)
   if (found >>> 4 === 0x184d2a5) return { kind: 'skippable', end: at + 8 + start.readUInt32LE(4) }
-  if (found !== magic) throw refusal('compression', at === 0 ? 'this is not zstd data' : 'something follows the end of the zstd data')
+  if (found !== zstdMagic) throw refusal('compression', at === 0 ? 'this is not zstd data' : 'something follows the end of the zstd data')
   const descriptor = start.readUInt8(4)
   const isSingleSegment = (descriptor & 0x20) !== 0
   const checksumBytes = (descriptor & 0x04) === 0 ? 0 : 4
@@ -30,7 +30,7 @@ export async function zstdFrameAt(file: FileHandle, at: number): Promise<ZstdFra
 
 async function endOfBlocks(file: FileHandle, start: number): Promise<number> {
   for (let at = start; ;) {
-    const bytes = await read(file, at, 3)
+    const bytes = await readAt(file, at, 3)
     if (bytes.length < 3) throw refusal('compression', 'the zstd data ends within a frame')
     const block = bytes.readUIntLE(0, 3)
     const type = (block >>> 1) & 3
@@ -40,7 +40,7 @@ async function endOfBlocks(file: FileHandle, start: number): Promise<number> {
   }
 }
 
-async function read(file: FileHandle, at: number, bytes: number): Promise<Buffer> {
+async function readAt(file: FileHandle, at: number, bytes: number): Promise<Buffer> {
   const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, at)
   return buffer.subarray(0, bytesRead)
 }
