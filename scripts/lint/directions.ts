@@ -125,7 +125,7 @@ export const directions: readonly Direction[] = [
       'packages/controller/src/page/page-build.ts',
       'packages/host/src/process-identity.ts',
       'packages/worker/src/{supervisor,resources}/**',
-      'packages/worker/src/storage/unpack/sync-file-system.ts',
+      'packages/worker/src/storage/unpack/sync.ts',
       'packages/testkit/**',
     ],
     never: ['node:child_process'],

@@ -1,5 +1,5 @@
 // Which builds of a backend this machine runs: one word, matched against the galleries' capabilities.
-import type { GpuVendor } from './resources/gpu.ts'
+import type { GpuVendor } from './resources/gpu-tools.pure.ts'
 
 export type CapabilityFacts = Readonly<{
   os: string

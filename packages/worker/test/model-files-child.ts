@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { resolveSettings, silentLog, systemClock } from '@muster/host'
 import { ModelName } from '@muster/protocol'
-import { openModelFiles } from '../src/models/open-model-files.ts'
+import { openModelFiles } from '../src/models/model-files.ts'
 import { workerSettings } from '../src/settings.ts'
 
 const [root = '', uri = '', sha256 = '', killAt = ''] = process.argv.slice(2)

@@ -6,7 +6,7 @@ import { systemClock } from '@muster/host'
 import { BackendName, Digest } from '@muster/protocol'
 import { layerOf, makeTempDir, sha256, tar, type Layer, type TarEntry, type TempDir } from '@muster/testkit'
 import { openBackendStore, type BackendStore, type BackendStoreOptions } from '../src/storage/backend-store.ts'
-import type { InstalledRecord } from '../src/storage/installed-record.ts'
+import type { InstalledRecord } from '../src/storage/records.ts'
 import type { TreeSummary } from '../src/storage/unpack/tree-manifest.ts'
 import { recordingLog, type RecordingLog } from './recording-log.ts'
 

@@ -12,7 +12,7 @@ import {
   type RegistryCall,
 } from '@muster/source'
 import type { ControllerClient } from '../controller-client.ts'
-import { firstSuccess } from './first-of.ts'
+import { firstSuccess } from '../storage/mirrors.ts'
 
 export interface BuiltinSource {
   readonly images: OciClient

@@ -1,17 +1,18 @@
 // Puts backends on this machine: finds where they come from, fetches and verifies them, unpacks them beside what is
 // there, proves them, and only then makes them the version in use.
-import { errorCode, type Clock } from '@muster/host'
-import { parseReference, sourceKind, type FileClient, type NodeTraits, type OciClient, type Platform } from '@muster/source'
-import { failureOf, FleetError, unreachable, type BackendName, type Digest, type InstalledBackend } from '@muster/protocol'
-import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
-import type { BackendStore } from '../storage/backend-store.ts'
-import { storageFailureOf } from '../storage/disk-full.ts'
-import { matchesDigest, listedDigest, type Activation, type InstalledRecord } from '../storage/installed-record.ts'
+import { type Clock, type DataDir, errorCode } from '@muster/host'
+import { type BackendName, type Digest, failureOf, FleetError, type InstalledBackend, unreachable } from '@muster/protocol'
+import { createGalleryReader, type FileClient, type NodeTraits, type OciClient, parseReference, type Platform, platformOf, sourceKind } from '@muster/source'
+import type { InstallContext, Installer, InstallOutcome, InstallRequest, Step } from '../operations/installer.ts'
+import { type BackendStore, openBackendStore } from '../storage/backend-store.ts'
+import { storageFailureOf } from '../storage/disk-space.ts'
+import { type Activation, type InstalledRecord, listedDigest, matchesDigest } from '../storage/records.ts'
+import { createWaysOut, type WaysOutDeps } from '../ways-out.ts'
 import type { BuiltinSource } from './builtin-source.ts'
-import { findSource, sourceProblem, type BackendSource, type OfferedGallery } from './find-source.ts'
-import { stopAll, collectGarbage, fetchWithRoom, type RoomDeps } from './make-room.ts'
-import { pullArchive, importLocal } from './pull-archive.ts'
-import { pullImage, type PulledImage } from './pull-image.ts'
+import { type BackendSource, findSource, type OfferedGallery, sourceProblem } from './find-source.ts'
+import { collectGarbage, fetchWithRoom, type RoomDeps, stopAll, type StopProcesses } from './make-room.ts'
+import { importLocal, pullArchive } from './pull-archive.ts'
+import { type PulledImage, pullImage } from './pull-image.ts'
 
 /** The ways out of this machine, and what is offered there. */
 export interface Sources {
@@ -95,7 +96,7 @@ async function install(deps: InstallerDeps, request: InstallRequest, context: In
 
 async function relist({ relistProcesses }: InstallerDeps, record: InstalledRecord): Promise<void> {
   const names = [record.digest, ...(record.index_digest === null ? [] : [record.index_digest])]
-  await relistProcesses?.({ names, installedBackendOf: listedDigest(record) })
+  await relistProcesses?.({ names, listed: listedDigest(record) })
 }
 
 /** The one that was in use before, if it is the one that is asked for: as it will be listed. */
@@ -119,7 +120,7 @@ async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: NewVers
   const { galleries } = deps.sources()
   const source = await findSource(request, { galleries: galleries(), node: deps.node(), signal: context.signal })
   const whenThere = request.mode === 'install' && !isDamagedHere ? {} : { whenThere: 'mend' as const }
-  const { digest, indexDigest } = await fetchWithRoom(deps, { request, fetchSource: () => fetch(deps, { source, ...whenThere }, context) }, context)
+  const { digest, indexDigest } = await fetchWithRoom(deps, { request, fetch: () => fetchSource(deps, { source, ...whenThere }, context) }, context)
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   const summary = await store.summary(digest)
@@ -141,7 +142,7 @@ async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: NewVers
 type FetchRequest = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; whenThere?: 'mend' }>
 
 /** What was fetched is what was asked for, or it throws. */
-async function fetch(deps: InstallerDeps, { source, ...whenThere }: FetchRequest, context: InstallContext): Promise<PulledImage> {
+async function fetchSource(deps: InstallerDeps, { source, ...whenThere }: FetchRequest, context: InstallContext): Promise<PulledImage> {
   const { store, platform, clock } = deps
   const { oci, builtin, archives } = deps.sources()
   const { kind, uris, digest } = source
@@ -170,7 +171,7 @@ async function repair(deps: InstallerDeps, record: InstalledRecord, context: Ins
   const whenThere = 'mend'
   const kind = sourceKind(record.uri)
   if (kind === null) throw notInstalled(record.name)
-  await fetch(deps, { source: { kind, uris: [record.uri], digest: record.digest }, whenThere }, context)
+  await fetchSource(deps, { source: { kind, uris: [record.uri], digest: record.digest }, whenThere }, context)
 }
 
 /** False: the blobs that it was made of are damaged, gone or not known. */
@@ -219,3 +220,42 @@ const listed = (record: InstalledRecord): InstalledBackend => ({
 
 const notInstalled = (backend: BackendName): FleetError =>
   new FleetError({ code: 'not_found', retry: 'never', message: `${backend} is not installed here` })
+
+// The installer of a worker: its store in the data directory, and the ways out that the cluster's settings allow.
+
+interface OpenInstallerOptions extends WaysOutDeps {
+  readonly dataDir: DataDir
+  /** What controllers serve themselves. */
+  readonly builtin: BuiltinSource
+  readonly node: () => NodeTraits
+  readonly stopProcesses: StopProcesses
+  readonly relistProcesses: NonNullable<RoomDeps['relistProcesses']>
+  readonly step?: Step
+}
+
+interface OpenedInstaller {
+  readonly installer: Installer
+  readonly store: BackendStore
+  close(): Promise<void>
+}
+
+export async function openInstaller(options: OpenInstallerOptions): Promise<OpenedInstaller> {
+  const { dataDir, clock, log, node, step, stopProcesses, relistProcesses } = options
+  const store = await openBackendStore({ root: dataDir.path('backends'), clock, log, ...(step === undefined ? {} : { step }) })
+  const platform = platformOf({ platform: process.platform, arch: process.arch })
+  const installer = createInstaller({ store, sources: createSources(options), platform, node, stopProcesses, relistProcesses, clock, log })
+  return { installer, store, close: () => store.close() }
+}
+
+function createSources({ cluster, builtin, ...deps }: OpenInstallerOptions): () => Sources {
+  const waysOut = createWaysOut({ cluster, ...deps })
+  return () => {
+    const { outbound, oci, files } = waysOut()
+    const read = createGalleryReader({ outbound, readBuiltin: builtin.readGallery })
+    const galleries: Sources['galleries'] = () =>
+      (cluster()?.galleries ?? [])
+        .filter(({ kind }) => kind === 'backend')
+        .map(({ name, url }) => ({ name, url, read: (signal) => read({ name, url }, signal) }))
+    return { archives: files, oci, builtin, galleries }
+  }
+}

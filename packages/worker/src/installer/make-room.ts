@@ -5,7 +5,7 @@ import { failureOf, FleetError, type BackendName, type Failure } from '@muster/p
 import type { InstallContext, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import type { Relisted } from '../supervisor/relist.ts'
-import { withSigns } from '../storage/while-waiting.ts'
+import { withSigns } from '../storage/signs.ts'
 
 /** Unless forced, what they are doing may come to its end. `outdated`: what runs from another version than the one in use. */
 export type StopProcesses = (backend: BackendName, how: { force: boolean; only?: 'outdated' }) => Promise<void>
@@ -19,15 +19,15 @@ export type RoomDeps = Readonly<{
   log: Log
 }>
 
-export type RoomRequest<T> = Readonly<{ request: InstallRequest; fetchSource: () => Promise<T> }>
+export type RoomRequest<T> = Readonly<{ request: InstallRequest; fetch: () => Promise<T> }>
 
 /** Fetches, and again each time that something could be given up for it. */
-export async function fetchWithRoom<T>(deps: RoomDeps, { request, fetchSource }: RoomRequest<T>, context: InstallContext): Promise<T> {
+export async function fetchWithRoom<T>(deps: RoomDeps, { request, fetch }: RoomRequest<T>, context: InstallContext): Promise<T> {
   let gaveUp: Concession = 'nothing'
   let freeBefore = await deps.store.freeBytes()
   for (;;) {
     try {
-      return await fetchSource()
+      return await fetch()
     } catch (error) {
       const failure = failureOf(error)
       const isOver = context.signal.aborted

@@ -8,8 +8,8 @@ import { packedDigest, type FileClient } from '@muster/source'
 import { Digest, FleetError } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
-import { withSigns } from '../storage/while-waiting.ts'
-import { fetchFromMirrors } from './fetch-from-mirrors.ts'
+import { withSigns } from '../storage/signs.ts'
+import { fetchFromMirrors } from '../storage/mirrors.ts'
 
 type Deps = Readonly<{ store: BackendStore; archives: FileClient; clock: Clock }>
 /** What is unpacked already is compared with what comes, and put right. */

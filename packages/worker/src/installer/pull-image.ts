@@ -5,9 +5,8 @@ import type { OciClient, OciReference, Platform, ResolvedImage } from '@muster/s
 import { failureOf, type Digest, type Failure } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
-import { withSigns } from '../storage/while-waiting.ts'
-import { fetchFromMirrors } from './fetch-from-mirrors.ts'
-import { firstSuccess } from './first-of.ts'
+import { withSigns } from '../storage/signs.ts'
+import { fetchFromMirrors, firstSuccess } from '../storage/mirrors.ts'
 
 /** Layers that come at once: enough to fill a line, few enough for the disk. */
 const atOnce = 3

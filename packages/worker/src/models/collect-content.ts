@@ -6,10 +6,10 @@ import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errorCode, newId, type Clock, type Log } from '@muster/host'
 import { Digest } from '@muster/protocol'
-import type { Holds } from '../storage/holds.ts'
+import type { Holds } from '../storage/locks.ts'
 import { partialKeptMs } from '../storage/layout.ts'
-import type { FoundFolder, ModelFolders } from './model-folders.ts'
-import { modelUploadsPrefix, type ModelLayout } from './model-layout.ts'
+import type { FoundFolder, ModelFolders } from './folders.ts'
+import { modelUploadsPrefix, type ModelLayout } from './layout.ts'
 
 export interface CollectContentDeps {
   readonly layout: ModelLayout

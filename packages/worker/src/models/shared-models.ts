@@ -7,8 +7,8 @@ import { Digest, failureOf, type ModelName } from '@muster/protocol'
 import { z } from 'zod'
 import type { Threads } from '../storage/threads.ts'
 import type { StageContext } from './model-files.ts'
-import type { ModelLayout } from './model-layout.ts'
-import { findLocalFile, type LocalFile } from './open-local-file.ts'
+import type { ModelLayout } from './layout.ts'
+import { findLocalFile, type LocalFile } from './origins.ts'
 import type { WantedFile } from './wanted-files.ts'
 
 /** The directory that has them all as they should be; null when there is none. */

@@ -2,16 +2,16 @@
 import { rm } from 'node:fs/promises'
 import { errorCode, inLanes } from '@muster/host'
 import type { Digest, ModelName } from '@muster/protocol'
-import { withStorageFailures } from '../storage/disk-full.ts'
-import { createKeyedLocks } from '../storage/turns.ts'
+import type { InstallProgress } from '../operations/installer.ts'
+import { withStorageFailures } from '../storage/disk-space.ts'
+import { createKeyedLocks } from '../storage/locks.ts'
 import { digestsIn } from './collect-content.ts'
 import type { FetchFile } from './fetch-file.ts'
+import { filesOf, type FolderRecord, type ModelFolders } from './folders.ts'
+import type { ModelLayout } from './layout.ts'
 import type { ModelFiles, StageContext, StagedModel } from './model-files.ts'
-import { filesOf, type FolderRecord, type ModelFolders } from './model-folders.ts'
-import type { ModelLayout } from './model-layout.ts'
-import { createSharedWork } from './once.ts'
+import { createSharedWork } from './shared-work.ts'
 import type { FindShared } from './shared-models.ts'
-import { createStageProgress } from './stage-progress.ts'
 import { parseWantedFiles, type WantedFile } from './wanted-files.ts'
 
 export interface StageDeps {
@@ -122,4 +122,27 @@ function hasSameFiles({ files }: FolderRecord, wanted: readonly WantedFile[]): b
     files.length === wanted.length &&
     wanted.every(({ filename, digest }) => digests.has(filename) && (digest ?? digests.get(filename)) === digests.get(filename))
   )
+}
+
+// How far all files of a model are, told as one. Without a total as long as the size of one of them is not known: a bar
+// that goes back says less than none.
+
+interface FileProgress {
+  onBytes(bytes: number): void
+  onSize(bytes: number): void
+}
+
+function createStageProgress(files: number, onProgress: (progress: InstallProgress) => void): (filename: string) => FileProgress {
+  const have = new Map<string, number>()
+  const sizes = new Map<string, number>()
+  const sum = (numbers: Map<string, number>): number => numbers.values().reduce((all, each) => all + each, 0)
+  return (filename) => ({
+    onSize: (bytes) => void sizes.set(filename, bytes),
+    onBytes(bytes) {
+      have.set(filename, bytes)
+      const current = sum(have)
+      const total = sizes.size === files ? Math.max(sum(sizes), current) : 0
+      onProgress({ phase: 'downloading', fileName: filename, current, total })
+    },
+  })
 }

@@ -1,7 +1,7 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { fakeFiles, type FakeFiles } from '../../test/fake-files.ts'
-import type { Gpu } from './gpu.ts'
-import { readGpus, type GpuReading } from './read-gpus.ts'
+import type { Gpu } from './gpu-tools.pure.ts'
+import { type GpuReading, isTegraCompatible, parseTegraRelease, readGpus } from './read-gpus.ts'
 import type { ToolOutcome } from './run-tool.ts'
 
 type Given = FakeFiles & { tools?: Record<string, ToolOutcome>; os?: NodeJS.Platform; arch?: string }
@@ -108,4 +108,26 @@ it.each<[string, Given, Want]>([
   ['an Intel Mac', { os: 'darwin', arch: 'x64' }, { gpus: [] }],
 ])('%s', async (_, given, want) => {
   expect(await read(given)).toMatchObject(want)
+})
+
+describe('parseTegraRelease', () => {
+  it.each([
+    ['# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64, DATE: Wed Jan  8 01:49:37 UTC 2025', 12],
+    ['# R35 (release), REVISION: 4.1, GCID: 33958178', 11],
+    ['# R38 (release), REVISION: 2.0', 13],
+    ['# R32 (release), REVISION: 7.1', null],
+    ['', null],
+  ])('of %j is CUDA %s', (text, want) => {
+    expect(parseTegraRelease(text)).toBe(want)
+  })
+})
+
+describe('isTegraCompatible', () => {
+  it.each([
+    ['nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0', true],
+    ['raspberrypi,4-model-b\0brcm,bcm2711\0', false],
+    ['', false],
+  ])('of %j is %s', (text, want) => {
+    expect(isTegraCompatible(text)).toBe(want)
+  })
 })

@@ -1,12 +1,9 @@
 // Every GPU of this machine that a backend could use. Who may use it is decided by device files,
 // not by what the kernel lists: in a container the host's cards are listed without being usable.
-import { readDrmCards } from './drm-cards.ts'
-import type { Gpu } from './gpu.ts'
+import { cudaMajor, type Gpu, type GpuVendor, nvidiaSmi, parseNvidiaProcVersion, parseNvidiaSmi, parseRocmSmi, rocmSmi } from './gpu-tools.pure.ts'
 import type { HostFiles } from './host-files.ts'
-import { cudaMajor, nvidiaSmi, parseNvidiaProcVersion, parseNvidiaSmi } from './nvidia-smi.ts'
-import { parseRocmSmi, rocmSmi } from './rocm-smi.ts'
 import type { RunTool } from './run-tool.ts'
-import { readTegra } from './tegra.ts'
+import { parseNumber, saneFree, saneTotal } from './sane-bytes.ts'
 
 export type GpuReading = Readonly<{
   gpus: readonly Gpu[]
@@ -79,3 +76,51 @@ async function hasVulkanDriver(files: HostFiles): Promise<boolean> {
   const drivers = await Promise.all(['/usr/share/vulkan/icd.d', '/etc/vulkan/icd.d'].map((directory) => files.list(directory)))
   return drivers.flat().some((file) => file.endsWith('.json') && !file.startsWith('lvp_'))
 }
+
+// The graphics cards that the Linux kernel knows, with or without a vendor's tool.
+
+const root = '/sys/class/drm'
+const vendors: Readonly<Record<string, GpuVendor>> = { '0x10de': 'nvidia', '0x1002': 'amd', '0x8086': 'intel' }
+
+/**
+ * Server boards' display chips (other vendors) and Intel's integrated graphics, which are always at
+ * 00:02.0, are left out: there is one in almost every machine, and no backend is built for them.
+ */
+async function readDrmCards(files: HostFiles): Promise<readonly Gpu[]> {
+  const cards = (await files.list(root)).filter((entry) => /^card\d+$/.test(entry)).toSorted()
+  const found = await Promise.all(cards.map((card) => readCard(files, card)))
+  return found.filter((card) => card !== null)
+}
+
+async function readCard(files: HostFiles, card: string): Promise<Gpu | null> {
+  const device = `${root}/${card}/device`
+  const vendor = vendors[(await files.read(`${device}/vendor`))?.trim().toLowerCase() ?? '']
+  if (vendor === undefined) return null
+  if (vendor === 'intel' && (await files.link(device))?.endsWith(':00:02.0')) return null
+  const totalBytes = saneTotal(parseNumber((await files.read(`${device}/mem_info_vram_total`)) ?? undefined))
+  const used = parseNumber((await files.read(`${device}/mem_info_vram_used`)) ?? undefined)
+  const freeBytes = totalBytes === null || used === undefined ? null : saneFree(totalBytes - used, totalBytes)
+  return { vendor, name: card, totalBytes, freeBytes, unified: false }
+}
+
+// Jetson and its relatives: an NVIDIA GPU that shares the machine's memory, often without nvidia-smi.
+
+type Tegra = Readonly<{ cudaMajor: number | null }>
+
+async function readTegra(files: HostFiles): Promise<Tegra | null> {
+  const [release, compatible] = await Promise.all([files.read('/etc/nv_tegra_release'), files.read('/proc/device-tree/compatible')])
+  if (release !== null) return { cudaMajor: parseTegraRelease(release) }
+  return isTegraCompatible(compatible ?? '') ? { cudaMajor: null } : null
+}
+
+/** `# R36 (release), REVISION: 4.3, GCID: …`: the release of Linux for Tegra decides the CUDA that comes with it. */
+export function parseTegraRelease(text: string): number | null {
+  const release = Number(/^#?\s*R(\d+)\b/.exec(text)?.[1])
+  if (release >= 38) return 13
+  if (release >= 36) return 12
+  if (release >= 34) return 11
+  return null
+}
+
+/** A list of NUL-terminated names, e.g. `nvidia,p3737-0000+p3701-0005`, `nvidia,tegra234`. */
+export const isTegraCompatible = (text: string): boolean => text.split('\0').some((name) => name.trim().startsWith('nvidia,tegra'))

@@ -7,12 +7,11 @@ import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newId, type Clock, type Log } from '@muster/host'
 import { Digest } from '@muster/protocol'
-import type { Activations } from './activations.ts'
-import type { Holds } from './holds.ts'
+import type { Activations, Pulls } from './records.ts'
+import type { Holds } from './locks.ts'
 import { partialKeptMs, type Layout } from './layout.ts'
-import type { Pulls } from './pulls.ts'
 import { readTree } from './trees.ts'
-import { syncPath } from './unpack/sync-tree.ts'
+import { syncPath } from './unpack/sync.ts'
 
 export interface GcReport {
   readonly trees: number

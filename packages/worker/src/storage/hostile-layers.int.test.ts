@@ -20,7 +20,7 @@ import {
 } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeTestStore, plantCanary, runSh, treeOf, type TestStore } from '../../test/test-store.ts'
-import type { RefusalReason } from './refusal.ts'
+import type { RefusalReason } from './unpack/refusal.ts'
 
 type Row = readonly [name: string, reason: RefusalReason, layers: readonly Layer[]]
 

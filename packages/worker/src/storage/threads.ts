@@ -4,9 +4,9 @@
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { FleetError } from '@muster/protocol'
-import { createSemaphore } from './turns.ts'
-import { withSigns } from './while-waiting.ts'
-import type { FromThread, JobKind, Jobs, ToThread } from './thread/job.ts'
+import { createSemaphore } from './locks.ts'
+import { withSigns } from './signs.ts'
+import type { FromThread, JobKind, Jobs, ToThread } from './thread/jobs.ts'
 
 /** For names of 200,000 entries and the like; beyond it a job fails instead of the process. What is new is mostly chunks on
  *  their way: a small space for it seems to lower the peak of an install, by less than its noise (bench/README.md). */

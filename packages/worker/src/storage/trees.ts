@@ -4,10 +4,10 @@ import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newId, type Log } from '@muster/host'
 import { FleetError, failureOf, type Digest, type UnpackLimits } from '@muster/protocol'
-import { fileSize } from './fetch-blob.ts'
+import { fileSize } from './blobs.ts'
 import type { Layout } from './layout.ts'
 import type { Threads } from './threads.ts'
-import { syncPath } from './unpack/sync-tree.ts'
+import { syncPath } from './unpack/sync.ts'
 import { readSummary, type TreeLayer, type TreeSummary } from './unpack/tree-manifest.ts'
 
 export interface BuildOptions {

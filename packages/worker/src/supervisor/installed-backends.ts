@@ -1,7 +1,7 @@
 // What the supervisor needs of the backends on this machine: the tree to start one from, kept while a process runs from it.
 import type { BackendName, Digest } from '@muster/protocol'
 import type { BackendStore } from '../storage/backend-store.ts'
-import { matchesDigest, listedDigest } from '../storage/installed-record.ts'
+import { matchesDigest, listedDigest } from '../storage/records.ts'
 import type { BackendDescription } from '../storage/unpack/artifact.ts'
 
 export type Tree = Readonly<{ digest: Digest; directory: string; description: BackendDescription | null }>

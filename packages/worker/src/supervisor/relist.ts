@@ -6,15 +6,15 @@ import { isGone, save, type Replica, type ReplicaDeps } from './replica.ts'
 import { newsOf } from './replica-words.ts'
 
 /** `names`: every digest it goes by, its tree's among them. */
-export type Relisted = Readonly<{ names: readonly Digest[]; installedBackendOf: Digest }>
+export type Relisted = Readonly<{ names: readonly Digest[]; listed: Digest }>
 
 type Having = Readonly<{ replicas: ReadonlyMap<ReplicaId, Replica>; deps: ReplicaDeps; announcer: Announcer }>
 
 /** Said when it resolves. */
-export async function relist({ replicas, deps, announcer }: Having, { names, installedBackendOf }: Relisted): Promise<void> {
+export async function relist({ replicas, deps, announcer }: Having, { names, listed }: Relisted): Promise<void> {
   for (const replica of replicas.values()) {
     const said = replica.record.listed ?? replica.record.digest
-    if (isGone(replica) || said === null || said === installedBackendOf || !names.includes(said)) continue
+    if (isGone(replica) || said === null || said === listed || !names.includes(said)) continue
     replica.record = { ...replica.record, listed }
     await save(replica, deps)
     for (const event of newsOf(replica.record)) announcer.say(event)

@@ -1,12 +1,12 @@
 // A thread of the store: takes jobs, reports progress, ends them when told to. Several jobs may run in one thread; those
 // that mostly wait (following a download) do, those that are busy get a thread each (threads.ts).
+import { createHash } from 'node:crypto'
+import { open } from 'node:fs/promises'
 import { parentPort } from 'node:worker_threads'
 import { FleetError } from '@muster/protocol'
-import { storageFailureOf } from '../disk-full.ts'
-import { copyDirectory } from './copy-directory.ts'
-import { hashFile } from './follow-file.ts'
-import type { FromThread, JobContext, JobKind, Jobs, ToThread } from './job.ts'
-import { unpackLayers } from './unpack-layers.ts'
+import { storageFailureOf } from '../disk-space.ts'
+import { copyDirectory, unpackLayers } from './build-tree.ts'
+import type { FromThread, JobContext, JobKind, Jobs, ToThread } from './jobs.ts'
 import { mendTree, verifyTree } from './verify-tree.ts'
 
 const progressEveryMs = 100
@@ -101,5 +101,28 @@ function contextOf(id: number, state: RunningState): JobContext {
       signal.throwIfAborted()
       return { ...state.grown }
     },
+  }
+}
+
+// Hashes a file while it grows, always from its first byte: what a former run has left there counts only by its hash.
+
+const hashBufferBytes = 1024 * 1024
+
+export async function hashFile({ path }: { readonly path: string }, { waitForBytes, signal, sign }: JobContext): Promise<string> {
+  await using file = await open(path, 'r')
+  const hash = createHash('sha256')
+  const buffer = Buffer.allocUnsafe(hashBufferBytes)
+  let at = 0
+  for (;;) {
+    const { bytes, end } = await waitForBytes(at)
+    while (at < bytes) {
+      signal.throwIfAborted()
+      const { bytesRead } = await file.read(buffer, 0, Math.min(hashBufferBytes, bytes - at), at)
+      if (bytesRead === 0) throw new Error(`${path} is shorter than what was written to it`)
+      hash.update(buffer.subarray(0, bytesRead))
+      at += bytesRead
+      sign()
+    }
+    if (end) return hash.digest('hex')
   }
 }

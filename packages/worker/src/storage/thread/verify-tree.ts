@@ -5,9 +5,9 @@ import { createReadStream } from 'node:fs'
 import { chmod, lstat, mkdir, readdir, readlink, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errorCode } from '@muster/host'
-import { syncPath } from '../unpack/sync-tree.ts'
+import { syncPath } from '../unpack/sync.ts'
 import { readManifest, type ManifestEntry } from '../unpack/tree-manifest.ts'
-import type { JobContext } from './job.ts'
+import type { JobContext } from './jobs.ts'
 
 const mostProblems = 20
 

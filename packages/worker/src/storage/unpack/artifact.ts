@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { defaultUnpackLimits } from '@muster/protocol'
 import { z } from 'zod'
-import { quote, refusal } from '../refusal.ts'
+import { quote, refusal } from './refusal.ts'
 import { parseEntryPath } from './entry-path.ts'
-import type { DirectoryNode, TreeNode } from './tree-node.ts'
+import type { DirectoryNode, TreeNode } from './tree-nodes.ts'
 
 const largestDescriptionBytes = 64 * 1024
 

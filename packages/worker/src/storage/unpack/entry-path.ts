@@ -1,6 +1,6 @@
 // What the name and the target of an entry may be. Nothing is cleaned up: a name that does not fit is refused.
 import type { UnpackLimits } from '@muster/protocol'
-import { quote, refusal } from '../refusal.ts'
+import { quote, refusal } from './refusal.ts'
 
 const largestTargetBytes = 4095
 

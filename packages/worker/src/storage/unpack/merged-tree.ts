@@ -1,15 +1,15 @@
 // Builds one tree on disk from the entries of many layers: a later layer replaces and hides what earlier ones have.
 // A path is only ever written below directories that this very run has made, so nothing is written through a link;
 // new files are made with O_EXCL and O_NOFOLLOW, so nothing that exists is opened.
-import { chmodSync, linkSync, mkdirSync, realpathSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
+import { createHash, type Hash } from 'node:crypto'
+import { chmodSync, closeSync, constants, fchmodSync, futimesSync, linkSync, mkdirSync, openSync, realpathSync, rmSync, symlinkSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { UnpackLimits } from '@muster/protocol'
-import { quote, refusal } from '../refusal.ts'
-import type { TarHeader } from '../tar/tar-header.ts'
+import type { SpaceGuard } from '../disk-space.ts'
 import { checkLinkTarget, parseEntryPath, parseWhiteout, type Whiteout } from './entry-path.ts'
-import { createFileWriter, type FileWriter } from './file-writer.ts'
-import type { SpaceGuard } from './space-guard.ts'
-import type { DirectoryNode, FileNode, TreeNode } from './tree-node.ts'
+import { quote, refusal } from './refusal.ts'
+import type { TarHeader } from './tar-header.ts'
+import type { DirectoryNode, FileNode, TreeNode } from './tree-nodes.ts'
 
 interface Location {
   readonly parent: DirectoryNode
@@ -247,4 +247,53 @@ function hardlinkTarget(entry: TarHeader, limits: UnpackLimits): readonly string
 
 function linkText(entry: TarHeader): string {
   return `the hard link ${quote(entry.path)} to ${quote(entry.linkPath)}`
+}
+
+// Writes one new file at a time and hashes it on the way. Synchronous on purpose: it runs in a thread of its own, where
+// waiting for one small write after the other through a queue costs more than the writes.
+
+interface NewFile {
+  readonly path: string
+  readonly mode: number
+  readonly mtime: number
+  readonly onHash: (sha256: string) => void
+}
+
+interface FileWriter {
+  open(file: NewFile): void
+  write(chunk: Buffer): void
+  /** Nothing when no file is open: links and directories end too. */
+  close(): void
+  abandon(): void
+}
+
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
+
+function createFileWriter(): FileWriter {
+  let current: { readonly file: NewFile; readonly fd: number; readonly hash: Hash } | null = null
+  return {
+    open: (file) => {
+      const fd = openSync(file.path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600)
+      current = { file, fd, hash: createHash('sha256') }
+    },
+    write: (chunk) => {
+      if (current === null) throw new Error('no file is open')
+      current.hash.update(chunk)
+      for (let at = 0; at < chunk.length;) at += writeSync(current.fd, chunk, at)
+    },
+    close: () => {
+      if (current === null) return
+      const { file, fd, hash } = current
+      fchmodSync(fd, file.mode)
+      // Interpreters that keep compiled files beside their sources compare times.
+      futimesSync(fd, file.mtime, file.mtime)
+      closeSync(fd)
+      current = null
+      file.onHash(hash.digest('hex'))
+    },
+    abandon: () => {
+      if (current !== null) closeSync(current.fd)
+      current = null
+    },
+  }
 }

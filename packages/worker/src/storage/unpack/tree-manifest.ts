@@ -4,7 +4,7 @@ import { closeSync, createReadStream, fsyncSync, openSync, writeFileSync } from 
 import { Digest } from '@muster/protocol'
 import { z } from 'zod'
 import { BackendDescription } from './artifact.ts'
-import { walkNodes, type DirectoryNode, type PlacedNode } from './tree-node.ts'
+import { walkNodes, type DirectoryNode, type PlacedNode } from './tree-nodes.ts'
 
 export const TreeLayer = z.object({ digest: Digest, mediaType: z.string(), diffId: Digest.nullable() })
 export type TreeLayer = z.infer<typeof TreeLayer>

@@ -1,0 +1,164 @@
+// Where a file of a model comes from when no other worker gives it: the one place that knows all kinds of sources.
+import { constants } from 'node:fs'
+import { open, realpath } from 'node:fs/promises'
+import { sep } from 'node:path'
+import { type Clock, errorCode } from '@muster/host'
+import { type Digest, FleetError, type ModelFile, unreachable } from '@muster/protocol'
+import { type FileOrigins, locateFile, openAtOffset, type OpenedStream, type OutboundResponse, type Platform } from '@muster/source'
+import { openStream } from '../http-stream.ts'
+import type { BuiltinSource } from '../installer/builtin-source.ts'
+import type { WaysOut } from '../ways-out.ts'
+import type { WantedFile } from './wanted-files.ts'
+
+/** `validator`: of what is here of it up to `offset`; null when that is not known, or need not be. */
+export type OpenOrigin = (at: { readonly offset: number; readonly validator: string | null }) => Promise<OpenedStream>
+
+export interface FileOrigin {
+  /** What it is, where the source says so itself before it is fetched. */
+  readonly digest: Digest | null
+  readonly size: number | null
+  /** Of the same content, asked in this order. */
+  readonly mirrors: readonly OpenOrigin[]
+}
+
+export interface OriginDeps {
+  readonly waysOut: () => WaysOut
+  readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
+  readonly origins: FileOrigins
+  /** Null: models may name no files of this machine. */
+  readonly modelDir: string | null
+  readonly platform: Platform
+  readonly clock: Clock
+}
+
+export async function findOrigin(deps: OriginDeps, file: WantedFile, signal: AbortSignal): Promise<FileOrigin> {
+  const { source } = file
+  switch (source.kind) {
+    case 'web':
+    case 'hf':
+    case 's3': {
+      const { url, headers } = locateFile(source, deps)
+      const how = headers === undefined ? { signal } : { signal, headers }
+      return originWithoutDigest((at) => deps.waysOut().files.open(url, { ...at, ...how }))
+    }
+    case 'oci': {
+      const { reference } = source
+      const { oci } = deps.waysOut()
+      const found = await oci.resolveFile({ reference, filename: file.filename, platform: deps.platform, signal })
+      return { ...found, mirrors: [({ offset }) => oci.openBlob(reference, found.digest, { offset, signal })] }
+    }
+    case 'builtin': {
+      const { digest } = source
+      const mirrors = deps.builtin.references(file.uri).map(
+        (reference): OpenOrigin =>
+          ({ offset }) =>
+            deps.builtin.images.openBlob(reference, digest, { offset, signal }),
+      )
+      return { digest, size: null, mirrors }
+    }
+    case 'file':
+      return await findOnDisk(deps.modelDir, source.path)
+    case 'upload':
+      throw new FleetError({
+        code: 'unavailable',
+        retry: 'backoff',
+        message: 'it was uploaded, and no node that has it answers: wait for one to return, or upload it again',
+      })
+    default:
+      return unreachable(source)
+  }
+}
+
+const originWithoutDigest = (open: OpenOrigin, size: number | null = null): FileOrigin => ({ digest: null, size, mirrors: [open] })
+
+async function findOnDisk(modelDir: string | null, path: string): Promise<FileOrigin> {
+  if (modelDir === null)
+    throw refusal('invalid', `source_forbidden: ${path} is a file of the worker, and this worker has no --model-dir that it could be in`)
+  const found = await findLocalFile(path, modelDir)
+  if (found === null) throw refusal('not_found', `there is no ${path} on this machine`)
+  // What was read of another file under that name is not continued.
+  return originWithoutDigest(
+    ({ offset, validator }) => openLocalFile(found, validator === null || validator === found.validator ? offset : 0),
+    found.size,
+  )
+}
+
+const refusal = (code: 'invalid' | 'not_found', message: string): FleetError => new FleetError({ code, retry: 'never', message })
+
+// A file that is on this machine already: under the one directory that models may name files of (`--model-dir`), or on a
+// volume that machines share. Links are followed first and judged by where they end.
+
+export interface LocalFile {
+  readonly path: string
+  readonly size: number
+  /** Another one when the file was replaced or written to. */
+  readonly validator: string
+}
+
+/** Null when there is nothing; throws when it is somewhere else, or no file. */
+export async function findLocalFile(path: string, root: string): Promise<LocalFile | null> {
+  const [real, base] = await Promise.all([realPath(path), realPath(root)])
+  if (real === null || base === null) return null
+  if (!real.startsWith(base.endsWith(sep) ? base : base + sep)) throw outside(path, root)
+  await using file = await openPlain(real)
+  const stats = await file.stat()
+  // A device or a pipe may have no end.
+  if (!stats.isFile()) throw new FleetError({ code: 'invalid', retry: 'never', message: `${path} is not a file` })
+  return { path: real, size: stats.size, validator: `${stats.dev}-${stats.ino}-${stats.size}-${stats.mtimeMs}` }
+}
+
+async function openLocalFile({ path, size, validator }: LocalFile, offset: number): Promise<OpenedStream> {
+  const file = await openPlain(path)
+  return { stream: file.createReadStream({ start: offset }), offset, size, validator }
+}
+
+/** Not through a link that was put there since, and without waiting for the other end of a pipe. */
+const openPlain = (path: string) => open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+
+async function realPath(path: string): Promise<string | null> {
+  try {
+    return await realpath(path)
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(String(errorCode(error)))) return null
+    throw error
+  }
+}
+
+const outside = (path: string, root: string): FleetError =>
+  new FleetError({
+    code: 'invalid',
+    retry: 'never',
+    message: `source_forbidden: ${path} is not in ${root}, the --model-dir of this worker`,
+  })
+
+// A file from another worker, through its gateway. Whom to ask comes from a controller, with a token for that file there
+// and nothing else; so what guards the ways out does not apply, and no answer sends us elsewhere.
+
+type Peer = NonNullable<ModelFile['peers']>[number]
+
+export async function openPeerFile(
+  { url: address, authorization }: Peer,
+  { digest, offset, clock, signal }: { digest: Digest; offset: number; clock: Clock; signal: AbortSignal },
+): Promise<OpenedStream> {
+  const url = URL.parse(address)
+  if (url === null || !/^https?:$/.test(url.protocol)) throw unavailable(`${JSON.stringify(address)} is no address of a worker`)
+  const what = `${digest} at ${url.host}`
+  const ask = async (headers: Readonly<Record<string, string>>, fine: readonly number[]): Promise<OutboundResponse> => {
+    const response = await open(headers)
+    if (fine.includes(response.status)) return response
+    response.body.destroy()
+    throw unavailable(`${what}: the worker answers ${response.status}`)
+  }
+  const open = async (headers: Readonly<Record<string, string>>): Promise<OutboundResponse> => {
+    try {
+      return await openStream({ url, headers: { ...headers, authorization }, onBroken: () => undefined, clock, signal })
+    } catch (error) {
+      signal.throwIfAborted()
+      throw unavailable(`${what}: the worker does not answer (${error instanceof Error ? error.message : String(error)})`, error)
+    }
+  }
+  return await openAtOffset(offset, { ask, what })
+}
+
+const unavailable = (message: string, cause?: unknown): FleetError =>
+  new FleetError({ code: 'unavailable', retry: 'backoff', message }, { cause })

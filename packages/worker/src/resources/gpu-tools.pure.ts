@@ -1,0 +1,98 @@
+// What nvidia-smi prints, read. It prints errors to stdout too, and any figure may be `[N/A]`,
+// `[Not Supported]`, `[Insufficient Permissions]`, `[Unknown Error]` or `[GPU is lost]`.
+import { z } from 'zod'
+import { parseNumber, saneFree, saneTotal } from './sane-bytes.ts'
+
+// One GPU as the tools and files of a machine describe it. Null is unknown.
+export type GpuVendor = 'nvidia' | 'amd' | 'intel' | 'apple'
+
+export type Gpu = Readonly<{
+  vendor: GpuVendor
+  name: string
+  totalBytes: number | null
+  freeBytes: number | null
+  /** It works in the machine's own memory and has none to itself. */
+  unified: boolean
+}>
+
+/** The name goes last: it is the only field that may hold a comma. */
+export const nvidiaSmi = {
+  program: 'nvidia-smi',
+  args: ['--query-gpu=index,memory.total,memory.used,memory.free,driver_version,name', '--format=csv,noheader,nounits'],
+} as const
+
+export type NvidiaReading = Readonly<{ gpus: readonly Gpu[]; driver: string | null }>
+
+/** These have no memory to themselves and report none: Jetson (nvgpu), Thor, DGX Spark. */
+const sharesMemory = /\bGB10\b|\bnvgpu\b|\b(?:Orin|Xavier|Thor|Tegra)\b/i
+
+const mebibyte = 2 ** 20
+
+export function parseNvidiaSmi(stdout: string): NvidiaReading {
+  const gpus: Gpu[] = []
+  let driver: string | null = null
+  for (const line of stdout.split('\n')) {
+    const [index, total, used, free, version, ...name] = line.split(',').map((field) => field.trim())
+    if (index === undefined || !/^\d+$/.test(index) || name.length === 0) continue
+    gpus.push(describe({ total, used, free, name: name.join(', ') }))
+    if (version !== undefined && /^\d+(?:\.\d+)*$/.test(version)) driver ??= version
+  }
+  return { gpus, driver }
+}
+
+function describe(row: { total: string | undefined; used: string | undefined; free: string | undefined; name: string }): Gpu {
+  const [total, used, free] = [row.total, row.used, row.free].map((text) => {
+    const mebibytes = parseNumber(text)
+    return mebibytes === undefined ? undefined : mebibytes * mebibyte
+  })
+  const totalBytes = saneTotal(total)
+  // `free` leaves out what the driver keeps for itself; the difference to `used` does not.
+  const freeBytes =
+    saneFree(free, totalBytes) ?? (totalBytes === null || used === undefined ? null : saneFree(totalBytes - used, totalBytes))
+  return { vendor: 'nvidia', name: row.name, totalBytes, freeBytes, unified: totalBytes === null && sharesMemory.test(row.name) }
+}
+
+/** `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 …`, also `… Open Kernel Module for x86_64  580.65.06 …`. */
+export function parseNvidiaProcVersion(text: string): string | null {
+  return /^NVRM version:.*?\s(\d{3,}(?:\.\d+)+)\s/m.exec(`${text}\n`)?.[1] ?? null
+}
+
+/** The newest CUDA that a driver runs: what decides, whatever toolkit is installed beside it. */
+export function cudaMajor(driver: string | null): number | null {
+  const major = Number(driver?.split('.')[0])
+  if (major >= 580) return 13
+  if (major >= 525) return 12
+  if (major >= 450) return 11
+  return null
+}
+
+// What rocm-smi prints, read. Warnings may stand before or after the JSON.
+
+export const rocmSmi = { program: 'rocm-smi', args: ['--showmeminfo', 'vram', '--json'] } as const
+
+const Cards = z.record(z.string(), z.unknown())
+const Card = z.record(z.string(), z.unknown())
+
+export function parseRocmSmi(stdout: string): readonly Gpu[] {
+  const cards = Cards.safeParse(jsonIn(stdout))
+  if (!cards.success) return []
+  return Object.entries(cards.data).flatMap(([key, value]): Gpu[] => {
+    const card = Card.safeParse(value)
+    if (!/^card\d+$/.test(key) || !card.success) return []
+    const totalBytes = saneTotal(figure(card.data['VRAM Total Memory (B)']))
+    const used = figure(card.data['VRAM Total Used Memory (B)'])
+    const freeBytes = totalBytes === null || used === undefined ? null : saneFree(totalBytes - used, totalBytes)
+    return [{ vendor: 'amd', name: key, totalBytes, freeBytes, unified: false }]
+  })
+}
+
+const figure = (value: unknown): number | undefined =>
+  typeof value === 'string' ? parseNumber(value) : typeof value === 'number' ? value : undefined
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text.slice(text.indexOf('{'), text.lastIndexOf('}') + 1))
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest'
+import { Resources } from '@muster/protocol'
+import type { Gpu } from './gpu-tools.pure.ts'
+import { applyLimits, noLimits, smallestUsefulBytes, summarizeGpus } from './resources.pure.ts'
+
+const of = (fields: object) => Resources.parse(fields)
+const limits = { maxReplicas: 2, maxMemoryBytes: 100 }
+
+describe('what replicas may have', () => {
+  it.each([
+    ['is lowered', { total_ram: 500, available_ram: 300 }, { total_ram: 100, available_ram: 100 }],
+    ['is never more than is free', { total_ram: 500, available_ram: 30 }, { total_ram: 100, available_ram: 30 }],
+    ['is never raised', { total_ram: 50, available_ram: 30 }, { total_ram: 50, available_ram: 30 }],
+    ['F16 stays unknown', {}, { total_ram: null, available_ram: null, total_vram: null }],
+    ['leaves a GPU of its own alone', { total_ram: 500, total_vram: 400 }, { total_ram: 100, total_vram: 400 }],
+    [
+      'is the same for a GPU that works in the same memory',
+      { total_ram: 500, total_vram: 500, available_vram: 200, unified_memory: true },
+      { total_ram: 100, total_vram: 100, available_vram: 100 },
+    ],
+  ])('%s', (_, had, has) => {
+    expect(applyLimits(of(had), limits)).toMatchObject({ ...has, max_replicas: 2 })
+  })
+
+  it('is all there is without limits', () => {
+    const all = of({ total_ram: 500, available_ram: 300, total_vram: 7 })
+    expect(applyLimits(all, noLimits)).toEqual(all)
+  })
+})
+
+const GiB = 2 ** 30
+const gpu = (over: Partial<Gpu>): Gpu => ({
+  vendor: 'nvidia',
+  name: '',
+  totalBytes: 24 * GiB,
+  freeBytes: 20 * GiB,
+  unified: false,
+  ...over,
+})
+const memory = { totalBytes: 64 * GiB, availableBytes: 60 * GiB }
+const summary = (vendor: string | null, total: number | null, available: number | null, unified = false) => ({
+  vendor,
+  totalBytes: total === null ? null : total * GiB,
+  availableBytes: available === null ? null : available * GiB,
+  unified,
+})
+
+it.each<[string, Gpu[], ReturnType<typeof summary>]>([
+  ['no GPU: unknown, not zero', [], summary(null, null, null)],
+  ['one', [gpu({})], summary('nvidia', 24, 20)],
+  ['several of a kind: their sum', [gpu({}), gpu({ totalBytes: 8 * GiB, freeBytes: 8 * GiB })], summary('nvidia', 32, 28)],
+  [
+    'two vendors: only the one whose builds are installed',
+    [gpu({ vendor: 'amd' }), gpu({ totalBytes: 8 * GiB, freeBytes: 8 * GiB })],
+    summary('nvidia', 8, 8),
+  ],
+  [
+    'a processor’s own graphics beside a real card',
+    [gpu({ vendor: 'amd', totalBytes: 16 * GiB }), gpu({ vendor: 'amd', totalBytes: GiB / 2 })],
+    summary('amd', 16, 20),
+  ],
+  ['only a processor’s own graphics: none', [gpu({ vendor: 'amd', totalBytes: GiB / 2 })], summary(null, null, null)],
+  ['F16 one of two unknown: what is known', [gpu({}), gpu({ totalBytes: null, freeBytes: null })], summary('nvidia', 24, 20)],
+  ['F16 all unknown: unknown', [gpu({ totalBytes: null, freeBytes: null })], summary('nvidia', null, null)],
+  ['shared memory repeats the machine’s', [gpu({ totalBytes: null, freeBytes: null, unified: true })], summary('nvidia', 64, 60, true)],
+  [
+    'a card beside a chip with shared memory: the card',
+    [gpu({ totalBytes: null, freeBytes: null, unified: true }), gpu({})],
+    summary('nvidia', 24, 20),
+  ],
+])('%s', (_, gpus, want) => {
+  expect(summarizeGpus(gpus, memory, smallestUsefulBytes)).toEqual(want)
+})
+
+it('counts small cards when the operator answers for them', () => {
+  expect(summarizeGpus([gpu({ totalBytes: 2 * GiB, freeBytes: GiB })], memory, 0)).toEqual(summary('nvidia', 2, 1))
+})
