@@ -5,12 +5,12 @@ import type { FollowMode } from '../operations/follow-options.ts'
 import { followStarted } from '../operations/follow-started.ts'
 import { renderOperation } from '../operations/operation-table.ts'
 
-export interface WishAnswer {
+export interface SubmissionResponse {
   readonly raw: unknown
   readonly body: { readonly operation_id: OperationId } | OperationView
 }
 
-export async function answerWish(call: ClientCall, mode: FollowMode, { raw, body }: WishAnswer): Promise<void> {
+export async function followSubmission(call: ClientCall, mode: FollowMode, { raw, body }: SubmissionResponse): Promise<void> {
   if ('operation_id' in body) return followStarted(call, mode, { raw, ids: [body.operation_id] })
   const { print, shell } = call
   print.result(raw, () => renderOperation(body, { now: shell.clock.now(), width: print.width }))

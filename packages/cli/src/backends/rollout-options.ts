@@ -13,8 +13,8 @@ export const rolloutOptions = (): Option[] => [
 /** Null when nothing of it was said. */
 export function rolloutOf({ option }: Pick<ClientCall, 'option'>, strategy: Strategy | undefined): Rollout | null {
   const given = {
-    ...numberOf('canary', option('canary')),
-    ...numberOf('max_parallel', option('maxParallel')),
+    ...countOf('canary', option('canary')),
+    ...countOf('max_parallel', option('maxParallel')),
     ...(option('minHealthyTime') === undefined ? {} : { min_healthy_time: option('minHealthyTime') }),
   }
   if (Object.keys(given).length === 0) return null
@@ -26,5 +26,5 @@ export function rolloutOf({ option }: Pick<ClientCall, 'option'>, strategy: Stra
   throw usageError(`--${String(issue?.path[0]).replaceAll('_', '-')}: ${issue?.message ?? 'not valid'}`)
 }
 
-const numberOf = (name: 'canary' | 'max_parallel', text: string | undefined): Record<string, number> =>
+const countOf = (name: 'canary' | 'max_parallel', text: string | undefined): Record<string, number> =>
   text === undefined ? {} : { [name]: /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN }

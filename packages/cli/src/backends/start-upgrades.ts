@@ -3,12 +3,12 @@ import { newId } from '@muster/host'
 import { type BackendName, backendRoutes, type NodeId, type Rollout, type Strategy, type BackendView } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ClientCall } from '../commands/client-command.ts'
-import type { Started } from '../operations/follow-started.ts'
+import type { StartedOperations } from '../operations/follow-started.ts'
 import { reportError } from '../report-error.ts'
-import type { WishAnswer } from './answer-wish.ts'
+import type { SubmissionResponse } from './answer-wish.ts'
 import { parseBackendName } from './backend-name.ts'
 
-export interface UpgradeWish {
+export interface UpgradeOptions {
   /** Null: all that have an upgrade or drift. */
   readonly names: readonly BackendName[] | null
   readonly strategy: Strategy | undefined
@@ -17,18 +17,18 @@ export interface UpgradeWish {
   readonly isDry: boolean
 }
 
-interface OnNodes extends UpgradeWish {
+interface UpgradeTargets extends UpgradeOptions {
   readonly nodes?: readonly NodeId[]
 }
 
-export async function startUpgrades(call: ClientCall, wish: OnNodes): Promise<WishAnswer | Started> {
+export async function startUpgrades(call: ClientCall, wish: UpgradeTargets): Promise<SubmissionResponse | StartedOperations> {
   const [only, ...others] = wish.names ?? []
   if (only !== undefined && others.length === 0) return upgradeOne(call, only, wish)
   if (wish.names === null && wish.strategy === undefined && wish.rollout === null && wish.nodes === undefined) return upgradeAll(call)
   // The route for all takes none of it: then this is the list of those that are meant.
   const meant = wish.names?.map((name) => ({ name, nodes: wish.nodes })) ?? (await upgradable(call, wish))
   const operations: { backend: string; operation_id: unknown }[] = []
-  const ids: Started['ids'][number][] = []
+  const ids: StartedOperations['ids'][number][] = []
   for (const { name, nodes } of meant) {
     try {
       const { body } = await upgradeOne(call, name, { ...wish, ...(nodes === undefined ? {} : { nodes }) })
@@ -44,7 +44,7 @@ export async function startUpgrades(call: ClientCall, wish: OnNodes): Promise<Wi
   return { raw: { operations }, ids, hasFailed: ids.length < meant.length }
 }
 
-function upgradeOne({ api }: ClientCall, name: BackendName, { strategy = 'rolling', rollout, nodes, isDry }: OnNodes): Promise<WishAnswer> {
+function upgradeOne({ api }: ClientCall, name: BackendName, { strategy = 'rolling', rollout, nodes, isDry }: UpgradeTargets): Promise<SubmissionResponse> {
   const body = {
     strategy,
     ...(rollout === null ? {} : { rollout }),
@@ -54,19 +54,19 @@ function upgradeOne({ api }: ClientCall, name: BackendName, { strategy = 'rollin
   return api.call(backendRoutes.upgrade, { params: { name }, body, idempotencyKey: newId() })
 }
 
-async function upgradeAll({ api }: ClientCall): Promise<Started> {
+async function upgradeAll({ api }: ClientCall): Promise<StartedOperations> {
   const { raw, body } = await api.call(backendRoutes.upgradeAll, { body: {}, idempotencyKey: newId() })
   return { raw, ids: body.operations.map((operation) => operation.operation_id) }
 }
 
-async function upgradable({ api }: ClientCall, { nodes }: OnNodes): Promise<{ name: BackendName; nodes: readonly NodeId[] | undefined }[]> {
+async function upgradable({ api }: ClientCall, { nodes }: UpgradeTargets): Promise<{ name: BackendName; nodes: readonly NodeId[] | undefined }[]> {
   const { body } = await api.call(backendRoutes.list)
   return body.backends
     .filter((backend) => backend.upgrade_available || backend.drift)
-    .map((backend) => ({ name: parseBackendName(backend.name), nodes: nodes && having(backend, nodes) }))
+    .map((backend) => ({ name: parseBackendName(backend.name), nodes: nodes && nodesWith(backend, nodes) }))
     .filter((one) => one.nodes === undefined || one.nodes.length > 0)
 }
 
 /** Of these nodes, those that have it. */
-const having = (backend: BackendView, nodes: readonly NodeId[]): readonly NodeId[] =>
+const nodesWith = (backend: BackendView, nodes: readonly NodeId[]): readonly NodeId[] =>
   nodes.filter((id) => backend.nodes.some((node) => node.node_id === id))

@@ -33,9 +33,9 @@ export const chatOptions = (): Option[] => [
 
 export function chatSettings({ option, flag }: Pick<ClientCall, 'option' | 'flag'>, model: ModelName): ChatSettings {
   const system = option('system')
-  const temperature = numberOf('temperature', option('temperature'), /^\d+(?:\.\d+)?$/)
-  const maxTokens = numberOf('max-tokens', option('maxTokens'), /^[1-9]\d{0,8}$/)
-  const seed = numberOf('seed', option('seed'), /^-?\d{1,15}$/)
+  const temperature = parseNumber('temperature', option('temperature'), /^\d+(?:\.\d+)?$/)
+  const maxTokens = parseNumber('max-tokens', option('maxTokens'), /^[1-9]\d{0,8}$/)
+  const seed = parseNumber('seed', option('seed'), /^-?\d{1,15}$/)
   return {
     model,
     system: system === undefined ? [] : [{ role: 'system', content: system }],
@@ -44,18 +44,18 @@ export function chatSettings({ option, flag }: Pick<ClientCall, 'option' | 'flag
       ...(maxTokens === undefined ? {} : { max_tokens: maxTokens }),
       ...(seed === undefined ? {} : { seed }),
     },
-    waitMs: waitOf(option('wait')),
+    waitMs: parseWait(option('wait')),
     hasStats: flag('stats'),
   }
 }
 
-function numberOf(name: string, text: string | undefined, pattern: RegExp): number | undefined {
+function parseNumber(name: string, text: string | undefined, pattern: RegExp): number | undefined {
   if (text === undefined) return undefined
   if (!pattern.test(text)) throw usageError(`--${name}: ${JSON.stringify(text)} is no number that fits`)
   return Number(text)
 }
 
-function waitOf(text: string | undefined): number {
+function parseWait(text: string | undefined): number {
   if (text === undefined) return defaultWaitMs
   try {
     // As everywhere, 0 means the default.

@@ -3,7 +3,7 @@ import { CliError } from '../cli-error.ts'
 import type { ClientCall } from '../commands/client-command.ts'
 import { reportError } from '../report-error.ts'
 import { untilInterrupted } from '../until-interrupted.ts'
-import { askModel } from './ask-model.ts'
+import { streamAnswer } from './ask-model.ts'
 import type { ChatSettings, Message } from './chat-settings.ts'
 
 export async function converse(call: ClientCall, settings: ChatSettings): Promise<void> {
@@ -15,15 +15,15 @@ export async function converse(call: ClientCall, settings: ChatSettings): Promis
     const typed = await ask('> ')
     if (typed.kind === 'end') return shell.terminal.write('\n')
     if (typed.kind === 'line' && typed.text.trim() !== '')
-      said = await answer(call, settings, [...said, { role: 'user', content: typed.text }])
+      said = await answerPrompt(call, settings, [...said, { role: 'user', content: typed.text }])
   }
 }
 
 /** All that was said by now. A question without an answer is forgotten: it can be asked again. */
-async function answer(call: ClientCall, settings: ChatSettings, messages: readonly Message[]): Promise<readonly Message[]> {
+async function answerPrompt(call: ClientCall, settings: ChatSettings, messages: readonly Message[]): Promise<readonly Message[]> {
   using interrupted = untilInterrupted()
   try {
-    const { text, isWhole } = await askModel(call, { settings, messages, signal: interrupted.signal })
+    const { text, isWhole } = await streamAnswer(call, { settings, messages, signal: interrupted.signal })
     if (!isWhole) call.print.remark('stopped')
     return text === '' ? messages.slice(0, -1) : [...messages, { role: 'assistant', content: text }]
   } catch (error) {

@@ -12,18 +12,18 @@ const Usage = z.object({ prompt_tokens: z.number(), completion_tokens: z.number(
 export type Usage = z.infer<typeof Usage>
 
 const finish = { finish_reason: z.string().nullish() }
-const said = z.object({ content: z.string().nullish() })
+const Content = z.object({ content: z.string().nullish() })
 const Chunk = z.object({
-  choices: z.array(z.object({ delta: said.nullish(), message: said.nullish(), ...finish })).default([]),
+  choices: z.array(z.object({ delta: Content.nullish(), message: Content.nullish(), ...finish })).default([]),
   usage: Usage.nullish().catch(null),
 })
-const Failed = z.object({ error: z.object({ message: z.string() }) })
+const ErrorChunk = z.object({ error: z.object({ message: z.string() }) })
 
-export type Piece =
+export type AnswerPart =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'end'; readonly finishReason: string | null; readonly usage: Usage | null }
 
-export async function* readAnswer(response: IncomingMessage): AsyncGenerator<Piece, void, void> {
+export async function* readAnswer(response: IncomingMessage): AsyncGenerator<AnswerPart, void, void> {
   let finishReason: string | null = null
   let usage: Usage | null = null
   for await (const event of eventsOf(response)) {
@@ -57,7 +57,7 @@ async function* eventsOf(response: IncomingMessage): AsyncGenerator<ServerEvent,
 
 function parseChunk({ type, data }: ServerEvent): z.infer<typeof Chunk> {
   const raw = parseJson(data)
-  const failed = Failed.safeParse(raw)
+  const failed = ErrorChunk.safeParse(raw)
   if (failed.success) throw cut(failed.data.error.message)
   const parsed = Chunk.safeParse(raw)
   if (!parsed.success || type === 'error') throw cut(`something else came instead: ${data.slice(0, 200)}`)

@@ -7,7 +7,7 @@ import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/plain-text.ts'
 import { explainRefusal, explainUnreachable, parseJson } from './explain-failure.ts'
 import { openRequest, readText, type RequestBody } from './http-request.ts'
-import { repeatBroken } from './repeat-broken.ts'
+import { retryBroken } from './repeat-broken.ts'
 import type { Target } from './target.ts'
 
 export type CallInput<T> = RouteInput<T> & {
@@ -87,7 +87,7 @@ export function createApiClient({ target, userAgent, clock }: { target: Target; 
   async function send(route: Route, input: SendInput): Promise<{ response: IncomingMessage; text: string }> {
     const once = () => sendOnce(route, input)
     try {
-      return input.idempotencyKey === undefined ? await once() : await repeatBroken(once, clock)
+      return input.idempotencyKey === undefined ? await once() : await retryBroken(once, clock)
     } catch (error) {
       input.signal?.throwIfAborted()
       throw explainUnreachable(error, target, input.idempotencyKey === undefined ? timeoutMs : longTimeoutMs)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { repeatBroken } from './repeat-broken.ts'
+import { retryBroken } from './repeat-broken.ts'
 
 const broken = (code: string) => Object.assign(new Error(code), { code })
 
@@ -12,7 +12,7 @@ function world(...outcomes: readonly (Error | string)[]) {
     if (typeof outcome === 'string') return outcome
     throw outcome
   }
-  const result = repeatBroken(send, { sleep: async (ms) => void slept.push(ms) })
+  const result = retryBroken(send, { sleep: async (ms) => void slept.push(ms) })
   return { result, tries: () => tries, slept }
 }
 

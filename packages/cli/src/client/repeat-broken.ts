@@ -5,7 +5,7 @@ import { type Clock, errorCode } from '@muster/host'
 /** Half a minute in all: a controller that restarts is back by then, or another one is asked. */
 const delaysMs = [250, 500, 1000, 2000, 4000, 8000, 8000]
 
-export async function repeatBroken<T>(send: () => Promise<T>, clock: Pick<Clock, 'sleep'>): Promise<T> {
+export async function retryBroken<T>(send: () => Promise<T>, clock: Pick<Clock, 'sleep'>): Promise<T> {
   try {
     return await send()
   } catch (error) {

@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander'
 import { newId } from '@muster/host'
 import { backendRoutes, InstallRequest } from '@muster/protocol'
-import { answerWish } from '../backends/answer-wish.ts'
+import { followSubmission } from '../backends/answer-wish.ts'
 import { dryRunOption, namedNodes, nodeOption, parseSelector, selectorOption } from '../backends/target-options.ts'
 import { usageError } from '../cli-error.ts'
 import { followMode, followOptions } from '../operations/follow-options.ts'
@@ -33,13 +33,13 @@ export const backendsInstall = (parent: Command, shell: Shell): Command =>
     ],
     run: async (call) => {
       const mode = followMode(call)
-      const wish = wishOf(call)
+      const wish = installRequest(call)
       const body = { ...wish, ...(await namedNodes(call.api, call.list('node'))) }
-      await answerWish(call, mode, await call.api.call(backendRoutes.install, { body, idempotencyKey: newId() }))
+      await followSubmission(call, mode, await call.api.call(backendRoutes.install, { body, idempotencyKey: newId() }))
     },
   })
 
-function wishOf({ words: [backend], option, list, flag }: ClientCall): InstallRequest {
+function installRequest({ words: [backend], option, list, flag }: ClientCall): InstallRequest {
   const uri = option('uri')
   if (backend === undefined && uri === undefined) throw usageError('name a backend of a gallery, or give --uri and --name')
   if (backend !== undefined && (uri !== undefined || option('name') !== undefined))

@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander'
 import { newId } from '@muster/host'
 import { backendRoutes } from '@muster/protocol'
-import { answerWish } from '../backends/answer-wish.ts'
+import { followSubmission } from '../backends/answer-wish.ts'
 import { parseBackendName } from '../backends/backend-name.ts'
 import { dryRunOption, namedNodes, nodeOption } from '../backends/target-options.ts'
 import { followMode, followOptions } from '../operations/follow-options.ts'
@@ -28,6 +28,6 @@ export const backendsRm = (parent: Command, shell: Shell): Command =>
       const name = parseBackendName(words[0])
       const { nodes } = await namedNodes(api, list('node'))
       const query = { node: nodes, force: flag('force'), dry_run: flag('dryRun') }
-      await answerWish(call, mode, await api.call(backendRoutes.remove, { params: { name }, query, idempotencyKey: newId() }))
+      await followSubmission(call, mode, await api.call(backendRoutes.remove, { params: { name }, query, idempotencyKey: newId() }))
     },
   })

@@ -1,10 +1,10 @@
 // `muster backends upgrade`.
 import { type Command, Option } from 'commander'
 import { Strategy } from '@muster/protocol'
-import { answerWish } from '../backends/answer-wish.ts'
+import { followSubmission } from '../backends/answer-wish.ts'
 import { parseBackendName } from '../backends/backend-name.ts'
 import { rolloutOf, rolloutOptions } from '../backends/rollout-options.ts'
-import { startUpgrades, type UpgradeWish } from '../backends/start-upgrades.ts'
+import { startUpgrades, type UpgradeOptions } from '../backends/start-upgrades.ts'
 import { dryRunOption, namedNodes, nodeOption } from '../backends/target-options.ts'
 import { usageError } from '../cli-error.ts'
 import { followMode, followOptions } from '../operations/follow-options.ts'
@@ -35,16 +35,16 @@ export const backendsUpgrade = (parent: Command, shell: Shell): Command =>
     ],
     run: async (call) => {
       const mode = followMode(call)
-      const wish = wishOf(call)
+      const wish = upgradeOptions(call)
       const nodes = await namedNodes(call.api, call.list('node'))
       const answer = await startUpgrades(call, { ...wish, ...nodes })
-      if ('body' in answer) return answerWish(call, mode, answer)
+      if ('body' in answer) return followSubmission(call, mode, answer)
       if (answer.ids.length > 0) return followStarted(call, mode, answer)
       call.print.result(answer.raw, () => 'nothing to upgrade')
     },
   })
 
-function wishOf(call: ClientCall): UpgradeWish {
+function upgradeOptions(call: ClientCall): UpgradeOptions {
   const { words, option, flag } = call
   const isAll = flag('all')
   if (isAll === words.length > 0) throw usageError(isAll ? 'give names or --all, not both' : 'name the backends to upgrade, or give --all')

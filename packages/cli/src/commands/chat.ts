@@ -1,6 +1,6 @@
 // `muster chat`.
 import type { Command } from 'commander'
-import { askForObject, askModel } from '../chat/ask-model.ts'
+import { requestAnswer, streamAnswer } from '../chat/ask-model.ts'
 import { chatOptions, chatSettings } from '../chat/chat-settings.ts'
 import { converse } from '../chat/converse.ts'
 import { CliError, usageError } from '../cli-error.ts'
@@ -33,11 +33,11 @@ export const chat = (parent: Command, shell: Shell): Command =>
       const { signal } = interrupted
       const question = { settings, messages: [{ role: 'user', content } as const], signal }
       if (call.print.format === 'text') {
-        const { isWhole } = await askModel(call, question)
+        const { isWhole } = await streamAnswer(call, question)
         if (!isWhole) throw new CliError('stopped: the answer is not whole')
         return
       }
-      const answer = await askForObject(call, question).catch((error: unknown) => {
+      const answer = await requestAnswer(call, question).catch((error: unknown) => {
         throw signal.aborted ? new CliError('stopped: there is no answer') : error
       })
       call.print.result(answer, () => '')

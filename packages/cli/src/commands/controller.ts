@@ -18,6 +18,6 @@ export const controller = (parent: Command, shell: Shell): Command =>
       if (settings.natsUrl === '')
         throw usageError('--nats-url is missing (or MUSTER_NATS_URL)', 'on one machine, `muster up` brings its own bus')
       const { startUp } = await import('../serve/start-up.ts')
-      return startUp({ ...start, settings: { ...settings, workers: 0 }, env, version, clock, say: terminal.out })
+      return startUp({ ...start, settings: { ...settings, workers: 0 }, env, version, clock, print: terminal.out })
     },
   })

@@ -66,7 +66,7 @@ const dataDirOption = (): Option =>
 
 export const configOption = (): Option => new Option('--config <file>', 'the configuration file (default: <data-dir>/muster.yaml)')
 
-export const placeOptions = (): Option[] => [dataDirOption(), configOption()]
+export const serviceOptions = (): Option[] => [dataDirOption(), configOption()]
 
 export const clientOptions = (): Option[] => [
   new Option('-o, --output <format>', 'json prints what the API answered, and nothing else').choices(['text', 'json']),

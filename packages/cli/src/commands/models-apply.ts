@@ -1,7 +1,7 @@
 // `muster models apply`.
 import { type Command, Option } from 'commander'
 import { CliError, usageError } from '../cli-error.ts'
-import { type Applied, appliedText, applyDocument } from '../models/apply-document.ts'
+import { type ApplyResult, appliedText, applyDocument } from '../models/apply-document.ts'
 import { type ModelDocument, parseDocuments, readSource } from '../models/read-documents.ts'
 import { plainText } from '../output/plain-text.ts'
 import { reportError } from '../report-error.ts'
@@ -28,13 +28,13 @@ export const modelsApply = (parent: Command, shell: Shell): Command =>
     },
   })
 
-interface Wish {
+interface ApplyInput {
   readonly documents: readonly ModelDocument[]
   readonly file: string
   readonly expected: string | undefined
 }
 
-async function applyAll({ api, print, shell }: ClientCall, { documents, file, expected }: Wish): Promise<void> {
+async function applyAll({ api, print, shell }: ClientCall, { documents, file, expected }: ApplyInput): Promise<void> {
   const all: unknown[] = []
   for (const document of documents) {
     try {
@@ -42,7 +42,7 @@ async function applyAll({ api, print, shell }: ClientCall, { documents, file, ex
       all.push(withOutcome(applied))
       if (print.format === 'text') print.line(undefined, () => appliedText(applied))
     } catch (error) {
-      if (!(error instanceof CliError) || isOfAll(error)) throw error
+      if (!(error instanceof CliError) || concernsAll(error)) throw error
       reportError(error.about(plainText(file)), shell.terminal)
       shell.fail(1)
     }
@@ -50,7 +50,7 @@ async function applyAll({ api, print, shell }: ClientCall, { documents, file, ex
   if (print.format === 'json') print.result(documents.length === 1 ? all[0] : { models: all }, () => '')
 }
 
-const withOutcome = ({ outcome, raw }: Applied): unknown => ({ outcome, ...(typeof raw === 'object' && raw !== null ? raw : {}) })
+const withOutcome = ({ outcome, raw }: ApplyResult): unknown => ({ outcome, ...(typeof raw === 'object' && raw !== null ? raw : {}) })
 
 /** No controller, or no right: the next document fares no better. */
-const isOfAll = ({ status }: CliError): boolean => status === null || status === 401 || status === 403
+const concernsAll = ({ status }: CliError): boolean => status === null || status === 401 || status === 403

@@ -36,7 +36,7 @@ export const modelsLogs = (parent: Command, shell: Shell): Command =>
           })
       }
       // One node that can't be asked hides nothing of the others.
-      await Promise.all(nodes.map((node) => show(node).catch((error: unknown) => tell(call, node, error))))
+      await Promise.all(nodes.map((node) => show(node).catch((error: unknown) => reportNodeError(call, node, error))))
     },
   })
 
@@ -56,7 +56,7 @@ async function nodesOf({ api, option }: ClientCall, name: ModelName): Promise<Na
   return nodes.filter((node) => node.node_type === 'backend' && (node.status === 'healthy' || node.status === 'draining'))
 }
 
-function tell({ shell }: ClientCall, node: NamedNode, error: unknown): void {
+function reportNodeError({ shell }: ClientCall, node: NamedNode, error: unknown): void {
   if (!(error instanceof CliError)) throw error
   reportError(error.about(plainText(node.name)), shell.terminal)
   shell.fail(1)

@@ -28,47 +28,47 @@ export const modelsScale = (parent: Command, shell: Shell): Command =>
     ],
     run: async (call) => {
       const { api, print, words } = call
-      const change = changeOf(call)
+      const change = parseReplicaChange(call)
       const params = { name: parseModelName(words[0]) }
       const { body: model } = await api.call(modelRoutes.get, { params })
-      const { raw, body } = await api.call(modelRoutes.scheduling, { params, body: scaled(model.config.scheduling, change) })
+      const { raw, body } = await api.call(modelRoutes.scheduling, { params, body: scaleScheduling(model.config.scheduling, change) })
       print.result(raw, () => plainText(`${body.name}: ${schedulingLines(body.config.scheduling).join('; ')}`))
     },
   })
 
-type Change = Pick<Scheduling, 'replicas' | 'min_replicas' | 'max_replicas'>
+type ReplicaChange = Pick<Scheduling, 'replicas' | 'min_replicas' | 'max_replicas'>
 
 const usage = 'give a number of replicas, MIN..MAX or all; or --min, --max or both, or --all'
 
-function changeOf({ words: [, given], option, flag }: ClientCall): Change {
-  const min = numberOf('--min', option('min'))
-  const max = numberOf('--max', option('max'))
+function parseReplicaChange({ words: [, given], option, flag }: ClientCall): ReplicaChange {
+  const min = parseCount('--min', option('min'))
+  const max = parseCount('--max', option('max'))
   const hasNumbers = min !== undefined || max !== undefined
   if ([given !== undefined, flag('all'), hasNumbers].filter(Boolean).length !== 1) throw usageError(`${usage}, and not two of them`)
   if (flag('all') || given === 'all') return { replicas: 'all' }
-  if (given !== undefined) return rangeOf(given)
+  if (given !== undefined) return parseRange(given)
   return { ...(min === undefined ? {} : { min_replicas: min }), ...(max === undefined ? {} : { max_replicas: max }) }
 }
 
 /** `3`, `1..4`, `1..`. */
-function rangeOf(text: string): Change {
+function parseRange(text: string): ReplicaChange {
   const [first = '', last, ...more] = text.split('..')
   if (more.length > 0) throw usageError(usage)
-  const min = numberOf('replicas', first) ?? 0
-  const max = last === undefined ? min : last === '' ? 0 : numberOf('replicas', last)
+  const min = parseCount('replicas', first) ?? 0
+  const max = last === undefined ? min : last === '' ? 0 : parseCount('replicas', last)
   if (max === 0 && last !== '')
     throw usageError('none is no number to scale to: `muster models unload` stops all, 0..1 starts one on demand')
   return { min_replicas: min, ...(max === undefined ? {} : { max_replicas: max }) }
 }
 
-function numberOf(name: string, text: string | undefined): number | undefined {
+function parseCount(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   if (!/^\d{1,4}$/.test(text) || Number(text) > 1024) throw usageError(`${name}: give a number of replicas from 0 to 1024`)
   return Number(text)
 }
 
 /** Both ways of counting exclude each other; everything else stays. */
-function scaled(scheduling: Scheduling, change: Change): Scheduling {
+function scaleScheduling(scheduling: Scheduling, change: ReplicaChange): Scheduling {
   const { replicas: _replicas, min_replicas: min, max_replicas: max, ...others } = scheduling
   const kept =
     change.replicas === 'all'

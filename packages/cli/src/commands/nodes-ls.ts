@@ -33,14 +33,14 @@ async function listNodes({ api, print, shell, option }: ClientCall): Promise<voi
   const shown = body.nodes.filter((_, at) => wanted[at])
   if (print.format === 'text' && shown.length === 0)
     return print.remark(status === undefined ? 'no nodes yet: `muster join URL --token T` adds this machine' : `no node is ${status}`)
-  print.result(status === undefined ? raw : onlyWanted(raw, wanted), () => renderTable(nodeColumns(shell.clock), shown, print.width))
+  print.result(status === undefined ? raw : keepMatching(raw, wanted), () => renderTable(nodeColumns(shell.clock), shown, print.width))
   const pending = shown.filter((node) => node.status === 'pending')
   if (pending.length > 0)
     print.remark(`waiting for approval: ${pending.map((node) => plainText(node.name)).join(', ')} (muster nodes approve NODE)`)
 }
 
 /** The answer as it came, with some of its nodes left out: fields that this version does not know stay. */
-function onlyWanted(raw: unknown, wanted: readonly boolean[]): unknown {
+function keepMatching(raw: unknown, wanted: readonly boolean[]): unknown {
   if (typeof raw !== 'object' || raw === null || !('nodes' in raw) || !Array.isArray(raw.nodes)) return raw
   return { ...raw, nodes: raw.nodes.filter((_, at) => wanted[at]) }
 }

@@ -5,7 +5,7 @@ import { createLog, environmentName, type ExplainedSetting, type Log, type Setti
 import type { Service } from '../serve/run-service.ts'
 import type { GivenFlag } from '../settings/given-flags.ts'
 import type { Shell } from '../shell.ts'
-import { type CommandDefinition, defineCommand, givenOptions, placeOptions } from './define-command.ts'
+import { type CommandDefinition, defineCommand, givenOptions, serviceOptions } from './define-command.ts'
 
 export interface ServiceStart<S extends Settings> {
   readonly shell: Shell
@@ -29,7 +29,7 @@ export interface ServiceCommandDefinition<S extends Settings> extends CommandDef
 }
 
 export function serviceCommand<S extends Settings>(parent: Command, shell: Shell, definition: ServiceCommandDefinition<S>): Command {
-  const command = defineCommand(parent, { ...definition, options: placeOptions() })
+  const command = defineCommand(parent, { ...definition, options: serviceOptions() })
   const { argumentFlags = [], needed = [] } = definition
   command.prepare = async () => {
     const [{ neededSetting, settingOption }, { logSettings }] = await Promise.all([

@@ -36,11 +36,11 @@ async function fetchModels(api: ApiClient): Promise<readonly ModelView[] | null>
   }
 }
 
-interface Shown extends Status {
+interface StatusAndModels extends Status {
   readonly models: readonly ModelView[]
 }
 
-function renderStatus(body: Shown, at: { url: string; now: number; width: number | null }): string {
+function renderStatus(body: StatusAndModels, at: { url: string; now: number; width: number | null }): string {
   const columns: Column<Status['controllers'][number]>[] = [
     { heading: 'CONTROLLER', cell: (controller) => controller.id, shrinks: true },
     { heading: 'URL', cell: (controller) => controller.url },

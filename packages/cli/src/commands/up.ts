@@ -16,6 +16,6 @@ export const up = (parent: Command, shell: Shell): Command =>
     settings: async () => defineSettings({ ...(await loadControllerSettings()), ...upSettings, ...(await loadModelFileSettings()) }),
     start: async ({ shell: { env, version, clock, terminal }, ...start }) => {
       const { startUp } = await import('../serve/start-up.ts')
-      return startUp({ ...start, firstModels: ['tiny'], env, version, clock, say: terminal.out })
+      return startUp({ ...start, firstModels: ['tiny'], env, version, clock, print: terminal.out })
     },
   })

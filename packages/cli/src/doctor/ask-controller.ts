@@ -1,9 +1,9 @@
 // What a controller says of itself, by which its database and its bus are judged.
 import { ApiError, type ResponseOf, systemRoutes } from '@muster/protocol'
-import { askHttp, type HttpFinding } from './ask-http.ts'
+import { probeHttp, type HttpFinding } from './ask-http.ts'
 import type { KnownTarget } from './known-target.ts'
 
-export type ControllerWord =
+export type ControllerReport =
   /** No controller is known. */
   | { readonly kind: 'none' }
   /** Nothing answers, or no Muster. */
@@ -14,17 +14,17 @@ export type ControllerWord =
   | { readonly kind: 'ready' }
   | { readonly kind: 'status'; readonly status: ResponseOf<typeof systemRoutes.status> }
 
-export async function askController(known: KnownTarget, signal: AbortSignal): Promise<ControllerWord> {
+export async function queryController(known: KnownTarget, signal: AbortSignal): Promise<ControllerReport> {
   if (known.target === null) return { kind: 'none' }
   const { target } = known
   const [status, ready] = await Promise.all([
-    askHttp(target, systemRoutes.status.path, signal),
-    askHttp({ ...target, key: null }, systemRoutes.readyz.path, signal),
+    probeHttp(target, systemRoutes.status.path, signal),
+    probeHttp({ ...target, key: null }, systemRoutes.readyz.path, signal),
   ])
-  return readWord(target.url.origin, { status, ready })
+  return parseReport(target.url.origin, { status, ready })
 }
 
-export function readWord(url: string, { status, ready }: { status: HttpFinding; ready: HttpFinding }): ControllerWord {
+export function parseReport(url: string, { status, ready }: { status: HttpFinding; ready: HttpFinding }): ControllerReport {
   const told = systemRoutes.status.response?.safeParse(status.answered ? status.json : undefined)
   if (told?.success === true) return { kind: 'status', status: told.data }
   if (!ready.answered || (ready.status !== 200 && ready.status !== 503)) return { kind: 'silent', url }

@@ -9,7 +9,7 @@ export type HttpFinding =
   | { readonly answered: true; readonly status: number; readonly json: unknown; readonly date: string | null }
   | { readonly answered: false; readonly reason: string; readonly refused: boolean }
 
-export async function askHttp(target: Target, path: string, signal: AbortSignal): Promise<HttpFinding> {
+export async function probeHttp(target: Target, path: string, signal: AbortSignal): Promise<HttpFinding> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(4000)])
   const headers = { accept: 'application/json', ...(target.key === null ? {} : { authorization: `Bearer ${target.key.reveal()}` }) }
   try {
@@ -23,8 +23,8 @@ export async function askHttp(target: Target, path: string, signal: AbortSignal)
 }
 
 /** Null when what answers is no Muster, or nothing answers. */
-export async function askVersion(url: URL, signal: AbortSignal): Promise<string | null> {
-  const finding = await askHttp({ url, urlFrom: '--port', key: null, keyFrom: '', isKeyWithheld: false }, systemRoutes.version.path, signal)
+export async function probeVersion(url: URL, signal: AbortSignal): Promise<string | null> {
+  const finding = await probeHttp({ url, urlFrom: '--port', key: null, keyFrom: '', isKeyWithheld: false }, systemRoutes.version.path, signal)
   return finding.answered && finding.status === 200 ? versionIn(finding.json) : null
 }
 

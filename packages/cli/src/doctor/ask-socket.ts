@@ -6,15 +6,15 @@ export type SocketFinding =
   /** Connected, and then silence or an end. */
   | { readonly answered: false; readonly connected: boolean; readonly reason: string }
 
-export interface SocketQuestion {
+export interface SocketProbe {
   readonly to: NetConnectOpts
-  readonly say: Buffer | null
+  readonly send: Buffer | null
   /** Enough was heard. */
   readonly isWhole: (data: Buffer) => boolean
   readonly signal: AbortSignal
 }
 
-export function askSocket({ to, say, isWhole, signal }: SocketQuestion): Promise<SocketFinding> {
+export function probeSocket({ to, send, isWhole, signal }: SocketProbe): Promise<SocketFinding> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(4000)])
   return new Promise((resolve) => {
     const socket = createConnection(to)
@@ -31,7 +31,7 @@ export function askSocket({ to, say, isWhole, signal }: SocketQuestion): Promise
     )
     socket.on('connect', () => {
       connected = true
-      if (say !== null) socket.write(say)
+      if (send !== null) socket.write(send)
     })
     socket.on('data', (chunk) => {
       data = Buffer.concat([data, chunk])

@@ -1,12 +1,12 @@
 // Whether commands and heartbeats can travel: as the controller sees it, else by looking at NATS.
-import { askController, type ControllerWord } from './ask-controller.ts'
+import { queryController, type ControllerReport } from './ask-controller.ts'
 import type { KnownTarget } from './known-target.ts'
 import { examineNats } from './nats-server.ts'
-import { judgeUntold } from './untold.ts'
+import { judgeUnreported } from './untold.ts'
 import { type Check, fail, ok, type Verdict, warn } from './verdict.ts'
 
 /** Null: the controller told nothing of its bus. */
-export function judgeBusOfController(word: ControllerWord): Verdict | null {
+export function judgeBusOfController(word: ControllerReport): Verdict | null {
   if (word.kind === 'ready') return ok('works: the controller is ready')
   if (word.kind !== 'status') return null
   const { kind, connected, open } = word.status.bus
@@ -29,11 +29,11 @@ type BusFacts = Readonly<{ known: KnownTarget; natsUrl: string | undefined; isOp
 export const busCheck = ({ known, natsUrl, isOpen }: BusFacts): Check => ({
   name: 'bus',
   run: async (signal) => {
-    const word = await askController(known, signal)
+    const word = await queryController(known, signal)
     const told = judgeBusOfController(word)
     if (told !== null) return told
     const seen = natsUrl === undefined ? ok('no --nats-url: `muster up` uses its in-process bus') : await examineNats(natsUrl, signal)
     const local = seen.level === 'ok' && isOpen ? openBus(seen.found) : seen
-    return judgeUntold(word, local, '--nats-url') ?? local
+    return judgeUnreported(word, local, '--nats-url') ?? local
   },
 })

@@ -3,18 +3,18 @@
 import { maxClockSkewMs, systemRoutes } from '@muster/protocol'
 import type { Clock } from '@muster/host'
 import { formatDuration } from '../output/amounts.ts'
-import { askHttp, type HttpFinding } from './ask-http.ts'
+import { probeHttp, type HttpFinding } from './ask-http.ts'
 import type { KnownTarget } from './known-target.ts'
 import { type Check, fail, ok, type Verdict, warn } from './verdict.ts'
 
 const warnAboveMs = 5000
-const advice = 'set the clock of the machine that is wrong, and keep it right with NTP (timedatectl set-ntp true)'
+const clockAdvice = 'set the clock of the machine that is wrong, and keep it right with NTP (timedatectl set-ntp true)'
 
 export function judgeClockSkew(facts: { offMs: number; whose: string }): Verdict {
   const size = Math.abs(facts.offMs)
   const found = `this machine is ${formatDuration(size)} ${facts.offMs > 0 ? 'ahead of' : 'behind'} ${facts.whose}`
-  if (size > maxClockSkewMs) return fail(found, advice)
-  if (size > warnAboveMs) return warn(found, advice)
+  if (size > maxClockSkewMs) return fail(found, clockAdvice)
+  if (size > warnAboveMs) return warn(found, clockAdvice)
   return ok(`agrees with ${facts.whose}`)
 }
 
@@ -23,7 +23,7 @@ export const clockSkewCheck = (known: KnownTarget, clock: Clock): Check => ({
   run: async (signal) => {
     if (known.target === null) return ok('not compared: no controller is known')
     const before = clock.now()
-    const finding = await askHttp(known.target, systemRoutes.status.path, signal)
+    const finding = await probeHttp(known.target, systemRoutes.status.path, signal)
     // Half way between asking and hearing is when they looked at their clock, as well as we can know.
     const ours = before + (clock.now() - before) / 2
     const theirs = theirTime(finding)

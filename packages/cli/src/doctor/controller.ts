@@ -1,7 +1,7 @@
 // Whether the controller answers, is ready, and speaks our version.
 import { systemRoutes } from '@muster/protocol'
 import { plainText } from '../output/plain-text.ts'
-import { askHttp, type HttpFinding, versionIn } from './ask-http.ts'
+import { probeHttp, type HttpFinding, versionIn } from './ask-http.ts'
 import type { KnownTarget } from './known-target.ts'
 import { type Check, fail, ok, type Verdict, warn } from './verdict.ts'
 
@@ -42,7 +42,7 @@ export const controllerCheck = (known: KnownTarget, ownVersion: string): Check =
     const { target } = known
     const [health, ready, version] = await Promise.all(
       [systemRoutes.healthz, systemRoutes.readyz, systemRoutes.version].map((route) =>
-        askHttp({ ...target, key: null }, route.path, signal),
+        probeHttp({ ...target, key: null }, route.path, signal),
       ),
     )
     if (health === undefined || ready === undefined || version === undefined) throw new Error('three questions have three answers')

@@ -47,9 +47,9 @@ export function judgeDataDir(facts: DataDirFacts): Verdict {
   }
 }
 
-export const dataDirCheck = (path: string): Check => ({ name: 'data dir', run: async () => judgeDataDir(await lookAt(path)) })
+export const dataDirCheck = (path: string): Check => ({ name: 'data dir', run: async () => judgeDataDir(await inspectDataDir(path)) })
 
-async function lookAt(path: string): Promise<DataDirFacts> {
+async function inspectDataDir(path: string): Promise<DataDirFacts> {
   const found = await stat(path).catch(() => null)
   if (found === null) return { path, state: 'missing', canBeMade: await isWritable(await nearestExisting(path)) }
   if (!found.isDirectory()) return { path, state: 'not_a_directory' }

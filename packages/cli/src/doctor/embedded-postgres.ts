@@ -6,13 +6,13 @@ import { errorCode, isAlive, type ProcessIdentity } from '@muster/host'
 import { parseJson } from '../client/explain-failure.ts'
 import { fail, ok, type Verdict, warn } from './verdict.ts'
 
-type Seen = { readonly pid: number; readonly alive: boolean }
+type ProcessState = { readonly pid: number; readonly alive: boolean }
 
 export type EmbeddedFacts =
   | { readonly state: 'none' }
   /** Root keeps it elsewhere, and there it is no more. */
   | { readonly state: 'gone'; readonly home: string; readonly dataDir: string }
-  | { readonly state: 'made'; readonly home: string; readonly holder: Seen | null; readonly server: Seen | null }
+  | { readonly state: 'made'; readonly home: string; readonly holder: ProcessState | null; readonly server: ProcessState | null }
 
 export function judgeEmbedded(facts: EmbeddedFacts): Verdict {
   if (facts.state === 'none') return ok('embedded: not made yet, the first start of `muster up` makes it')
@@ -39,7 +39,7 @@ export function judgeEmbedded(facts: EmbeddedFacts): Verdict {
 /** Where root keeps the servers' files; a user's are in the data directory itself. */
 const systemBase = '/var/lib/muster-postgres'
 
-export async function lookAtEmbedded(dataDir: string): Promise<EmbeddedFacts> {
+export async function inspectEmbedded(dataDir: string): Promise<EmbeddedFacts> {
   const own = join(dataDir, 'postgres')
   const location = record(parseJson((await readIfThere(join(own, 'location.json'))) ?? ''))
   const id = location?.['id']
@@ -49,10 +49,10 @@ export async function lookAtEmbedded(dataDir: string): Promise<EmbeddedFacts> {
   if (names === null) return { state: 'none' }
   const last = Math.max(0, ...names.map((name) => Number(/^(\d+)\.json$/.exec(name)?.[1] ?? 0)))
   const claim = record(parseJson((await readIfThere(join(home, 'holders', `${last}.json`))) ?? ''))
-  return { state: 'made', home, holder: claim?.['released'] === true ? null : seen(claim?.['muster']), server: seen(claim?.['server']) }
+  return { state: 'made', home, holder: claim?.['released'] === true ? null : processState(claim?.['muster']), server: processState(claim?.['server']) }
 }
 
-function seen(value: unknown): Seen | null {
+function processState(value: unknown): ProcessState | null {
   const { pid, started, boot } = record(value) ?? {}
   if (typeof pid !== 'number' || typeof started !== 'string' || typeof boot !== 'string') return null
   const identity: ProcessIdentity = { pid, started, boot }

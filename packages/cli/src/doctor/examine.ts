@@ -12,7 +12,7 @@ import { controllerCheck } from './controller.ts'
 import { dataDirCheck } from './data-dir.ts'
 import { databaseCheck } from './database.ts'
 import { diskSpaceCheck } from './disk-space.ts'
-import { knownTarget } from './known-target.ts'
+import { resolveKnownTarget } from './known-target.ts'
 import { modelsCheck } from './models.ts'
 import { nodeVersionCheck } from './node-version.ts'
 import { portCheck } from './port.ts'
@@ -34,7 +34,7 @@ async function checksFor(values: OptionValues, shell: Shell): Promise<{ ofMachin
   const { env, clock } = shell
   const dataDir = dataDirOf(values['dataDir'], env)
   const { settings, problem } = await readSettings({ values, env })
-  const known = knownTarget({ url: typeof values['url'] === 'string' ? values['url'] : undefined, dataDir, env })
+  const known = resolveKnownTarget({ url: typeof values['url'] === 'string' ? values['url'] : undefined, dataDir, env })
   const ofMachine = [nodeVersionCheck(), settingsCheck(problem), dataDirCheck(dataDir), diskSpaceCheck(dataDir), portCheck(settings)]
   const ofCluster = [
     controllerCheck(known, shell.version),

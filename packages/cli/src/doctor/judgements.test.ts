@@ -4,7 +4,7 @@ import { CliError } from '../cli-error.ts'
 import { judgeAdminKey } from './admin-key.ts'
 import type { HttpFinding } from './ask-http.ts'
 import type { SocketFinding } from './ask-socket.ts'
-import { type ControllerWord, readWord } from './ask-controller.ts'
+import { type ControllerReport, parseReport } from './ask-controller.ts'
 import { judgeBusOfController } from './bus.ts'
 import { judgeClockSkew } from './clock-skew.ts'
 import { type ControllerFacts, judgeController } from './controller.ts'
@@ -16,9 +16,9 @@ import { judgeModels } from './models.ts'
 import { judgeNatsServer } from './nats-server.ts'
 import { judgeNodeVersion } from './node-version.ts'
 import { judgePort, type PortState } from './port.ts'
-import { judgePostgresServer, placeOf } from './postgres-server.ts'
+import { judgePostgresServer, addressOf } from './postgres-server.ts'
 import { judgeSettings } from './settings.ts'
-import { judgeUntold } from './untold.ts'
+import { judgeUnreported } from './untold.ts'
 import type { Level, Verdict } from './verdict.ts'
 
 const answered = (status: number, json: unknown = {}): HttpFinding => ({ answered: true, status, json, date: null })
@@ -139,7 +139,7 @@ const status = (some: { database?: string; bus?: object } = {}): HttpFinding =>
 const unavailable = answered(503, { error: { code: 'database_unavailable', message: 'the database is away' } })
 
 describe('what the controller says of itself', () => {
-  it.each<[string, { status: HttpFinding; ready: HttpFinding }, Partial<ControllerWord>]>([
+  it.each<[string, { status: HttpFinding; ready: HttpFinding }, Partial<ControllerReport>]>([
     ['all', { status: status(), ready: answered(200) }, { kind: 'status' }],
     ['all, also while its bus is away', { status: status({ bus: { connected: false } }), ready: answered(503) }, { kind: 'status' }],
     ['that it is ready, to a key that it does not know', { status: answered(401, {}), ready: answered(200) }, { kind: 'ready' }],
@@ -147,13 +147,13 @@ describe('what the controller says of itself', () => {
     ['that it is not ready', { status: answered(401, {}), ready: answered(503) }, { kind: 'not_ready', reason: null }],
     ['nothing when it does not run', { status: refused, ready: refused }, { kind: 'silent' }],
     ['nothing when it is another program', { status: answered(404), ready: answered(404) }, { kind: 'silent' }],
-  ])('%s', (_, findings, word) => expect(readWord('http://h:1', findings)).toMatchObject(word))
+  ])('%s', (_, findings, word) => expect(parseReport('http://h:1', findings)).toMatchObject(word))
 })
 
 describe('database and bus, as the controller sees them', () => {
-  const told = (some: Parameters<typeof status>[0]): ControllerWord =>
-    readWord('http://h:1', { status: status(some), ready: answered(200) })
-  it.each<[string, ControllerWord, Level | undefined]>([
+  const told = (some: Parameters<typeof status>[0]): ControllerReport =>
+    parseReport('http://h:1', { status: status(some), ready: answered(200) })
+  it.each<[string, ControllerReport, Level | undefined]>([
     ['nothing without a controller', { kind: 'none' }, undefined],
     ['nothing from one that does not answer', { kind: 'silent', url: 'http://h:1' }, undefined],
     ['nothing from one that is not ready', { kind: 'not_ready', reason: null }, undefined],
@@ -162,7 +162,7 @@ describe('database and bus, as the controller sees them', () => {
     ['PostgreSQL 14 is too old', told({ database: '14.2 (Debian)' }), 'fail'],
   ])('database: %s', (_, word, level) => expect(judgeDatabaseOfController(word)?.level).toBe(level))
 
-  it.each<[string, ControllerWord, Level | undefined]>([
+  it.each<[string, ControllerReport, Level | undefined]>([
     ['nothing without a controller', { kind: 'none' }, undefined],
     ['nothing from one that is not ready', { kind: 'not_ready', reason: null }, undefined],
     ['it works when the controller is ready', { kind: 'ready' }, 'ok'],
@@ -176,10 +176,10 @@ describe('database and bus, as the controller sees them', () => {
 describe('what the controller does not tell', () => {
   const seen = { level: 'ok', found: 'it answers' } as const
   const broken = { level: 'fail', found: 'it is gone', advice: 'bring it back' } as const
-  const notReady: ControllerWord = { kind: 'not_ready', reason: 'the database is away' }
-  const silent: ControllerWord = { kind: 'silent', url: 'http://h:1' }
+  const notReady: ControllerReport = { kind: 'not_ready', reason: 'the database is away' }
+  const silent: ControllerReport = { kind: 'silent', url: 'http://h:1' }
   const unknown = 'unknown: the controller is not ready (the database is away)'
-  it.each<[string, ControllerWord, Verdict | null, Partial<Verdict> | null]>([
+  it.each<[string, ControllerReport, Verdict | null, Partial<Verdict> | null]>([
     ['is unknown while the controller is not ready', notReady, null, { level: 'fail', found: unknown }],
     ['is unknown then also when something answers', notReady, seen, { level: 'fail', found: unknown }],
     ['is what is broken', notReady, broken, broken],
@@ -188,7 +188,7 @@ describe('what the controller does not tell', () => {
     ['is what is seen from here when no controller is known', { kind: 'none' }, seen, seen],
     ['is nothing yet on a new machine', { kind: 'none' }, null, null],
   ])('%s', (_, word, local, want) => {
-    const verdict = judgeUntold(word, local, '--database-url')
+    const verdict = judgeUnreported(word, local, '--database-url')
     if (want === null) expect(verdict).toBeNull()
     else expect(verdict).toMatchObject(want)
   })
@@ -230,7 +230,7 @@ describe('a PostgreSQL server', () => {
     ['postgres://[::1]:5432/muster', '[::1]:5432'],
     ['mysql://db/muster', undefined],
     ['db', undefined],
-  ])('J8 %s is at %s, and no password is shown', (url, shown) => expect(placeOf(url)?.shown).toBe(shown))
+  ])('J8 %s is at %s, and no password is shown', (url, shown) => expect(addressOf(url)?.shown).toBe(shown))
 })
 
 describe('a NATS server', () => {

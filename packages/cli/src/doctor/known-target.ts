@@ -4,7 +4,7 @@ import { CliError } from '../cli-error.ts'
 
 export type KnownTarget = { readonly target: Target; readonly asked: boolean } | { readonly target: null; readonly reason: string }
 
-export function knownTarget(options: TargetOptions): KnownTarget {
+export function resolveKnownTarget(options: TargetOptions): KnownTarget {
   try {
     const target = resolveTarget(options)
     return { target, asked: target.urlFrom === '--url' || target.urlFrom === 'MUSTER_URL' }

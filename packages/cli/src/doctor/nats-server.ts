@@ -2,11 +2,11 @@
 import { plainText } from '../output/plain-text.ts'
 import { parseJson } from '../client/explain-failure.ts'
 import { formatBytes } from '../output/amounts.ts'
-import { askSocket, type SocketFinding } from './ask-socket.ts'
+import { probeSocket, type SocketFinding } from './ask-socket.ts'
 import { fail, ok, type Verdict, warn } from './verdict.ts'
 
 /** 2.9 is the oldest that Muster is tested with (Debian 12's). */
-const oldest = [2, 9] as const
+const oldestNats = [2, 9] as const
 /** Inventories and load requests of large nodes come near this. */
 const leastPayload = 1024 * 1024
 
@@ -17,7 +17,7 @@ export function judgeNatsServer(url: string, finding: SocketFinding): Verdict {
   const info = parseInfo(finding.data.toString('utf8'))
   if (info === null) return fail(`what answers at ${url} is not a NATS server`, 'correct --nats-url')
   const found = `${url} is nats-server ${plainText(info.version)}, messages up to ${formatBytes(info.maxPayload)}`
-  if (isOlder(info.version)) return fail(found, `use nats-server ${oldest.join('.')} or newer`)
+  if (isOlder(info.version)) return fail(found, `use nats-server ${oldestNats.join('.')} or newer`)
   if (info.maxPayload < leastPayload) return warn(found, 'set max_payload to 1MB or more in its configuration')
   return ok(found)
 }
@@ -31,7 +31,7 @@ function parseInfo(text: string): { version: string; maxPayload: number } | null
 
 function isOlder(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map((part) => Number.parseInt(part, 10) || 0)
-  return major < oldest[0] || (major === oldest[0] && minor < oldest[1])
+  return major < oldestNats[0] || (major === oldestNats[0] && minor < oldestNats[1])
 }
 
 export async function examineNats(natsUrl: string, signal: AbortSignal): Promise<Verdict> {
@@ -40,6 +40,6 @@ export async function examineNats(natsUrl: string, signal: AbortSignal): Promise
   const url = URL.parse(first.includes('://') ? first : `nats://${first}`)
   if (url === null || url.hostname === '') return fail('--nats-url is not a URL', 'write it as nats://host:4222')
   const to = { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 4222) }
-  const finding = await askSocket({ to, say: null, isWhole: (data) => data.includes('\n'), signal })
+  const finding = await probeSocket({ to, send: null, isWhole: (data) => data.includes('\n'), signal })
   return judgeNatsServer(`${url.protocol}//${url.host}`, finding)
 }

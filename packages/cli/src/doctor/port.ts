@@ -1,6 +1,6 @@
 // Whether a controller can listen where it is told to, or already does.
 import { createServer } from 'node:net'
-import { askVersion } from './ask-http.ts'
+import { probeVersion } from './ask-http.ts'
 import { type Check, fail, ok, type Verdict } from './verdict.ts'
 
 export type PortState = 'free' | 'in_use' | 'forbidden' | 'no_such_address' | 'unusable'
@@ -27,7 +27,7 @@ export const portCheck = ({ host, port }: { host: string; port: number }): Check
   name: 'port',
   run: async (signal) => {
     const state = port === 0 ? 'free' : await tryToListen({ host, port })
-    const musterVersion = state === 'in_use' ? await askVersion(new URL(`http://${reachable(host)}:${port}`), signal) : null
+    const musterVersion = state === 'in_use' ? await probeVersion(new URL(`http://${reachable(host)}:${port}`), signal) : null
     return judgePort({ host, port, state, musterVersion })
   },
 })

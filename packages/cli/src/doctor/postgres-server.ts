@@ -1,7 +1,7 @@
 // Whether a PostgreSQL server is there: it answers a request for encryption with one letter, before
 // any user or password is asked for.
 import type { NetConnectOpts } from 'node:net'
-import { askSocket, type SocketFinding } from './ask-socket.ts'
+import { probeSocket, type SocketFinding } from './ask-socket.ts'
 import { fail, ok, type Verdict } from './verdict.ts'
 
 /** Length 8 and the code 80877103 (PostgreSQL protocol, SSLRequest). */
@@ -15,17 +15,17 @@ export function judgePostgresServer(at: string, finding: SocketFinding): Verdict
 }
 
 export async function examinePostgres(databaseUrl: string, signal: AbortSignal): Promise<Verdict> {
-  const place = placeOf(databaseUrl)
+  const place = addressOf(databaseUrl)
   if (place === null)
     return fail(
       '--database-url is not a PostgreSQL URL',
       'write it as postgres://user@host:5432/database, with the password in MUSTER_DATABASE_URL',
     )
-  return judgePostgresServer(place.shown, await askSocket({ to: place.to, say: sslRequest, isWhole: (data) => data.length > 0, signal }))
+  return judgePostgresServer(place.shown, await probeSocket({ to: place.to, send: sslRequest, isWhole: (data) => data.length > 0, signal }))
 }
 
 /** Where a database URL leads, without its user and password. A host that begins with / is a directory with a socket. */
-export function placeOf(databaseUrl: string): { shown: string; to: NetConnectOpts } | null {
+export function addressOf(databaseUrl: string): { shown: string; to: NetConnectOpts } | null {
   // `postgres:///db?host=/run/postgresql` has no host, which only special schemes may not.
   const url = URL.parse(databaseUrl)
   if (url === null || (url.protocol !== 'postgres:' && url.protocol !== 'postgresql:')) return null

@@ -1,12 +1,12 @@
 // Pure: what is known of a part of the cluster when the controller does not tell of it.
-import type { ControllerWord } from './ask-controller.ts'
+import type { ControllerReport } from './ask-controller.ts'
 import { fail, type Verdict, warn } from './verdict.ts'
 
 /**
  * `local`: what was found by looking at it from here; null when there is nothing here to look at.
  * The result is null when there is nothing to know, either.
  */
-export function judgeUntold(word: ControllerWord, local: Verdict | null, flag: string): Verdict | null {
+export function judgeUnreported(word: ControllerReport, local: Verdict | null, flag: string): Verdict | null {
   if (local?.level === 'fail') return local
   if (word.kind === 'not_ready')
     return fail(

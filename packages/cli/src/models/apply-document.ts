@@ -9,7 +9,7 @@ import type { ModelDocument } from './read-documents.ts'
 
 export type ApplyOutcome = 'created' | 'changed' | 'unchanged'
 
-export interface Applied {
+export interface ApplyResult {
   readonly outcome: ApplyOutcome
   readonly before: ModelView | null
   readonly after: ModelView
@@ -17,7 +17,7 @@ export interface Applied {
 }
 
 /** `expected`: the revision that it must still have, or the beginning of it. */
-export async function applyDocument(api: ApiClient, document: ModelDocument, expected: string | undefined): Promise<Applied> {
+export async function applyDocument(api: ApiClient, document: ModelDocument, expected: string | undefined): Promise<ApplyResult> {
   const params = { name: document.name }
   const before = await readModel(api, document)
   const answer = await api.call(modelRoutes.put, {
@@ -48,7 +48,7 @@ function fullRevision(expected: string, before: ModelView | null): string {
   return isMeant ? before.revision : expected
 }
 
-export function appliedText({ outcome, before, after }: Applied): string {
+export function appliedText({ outcome, before, after }: ApplyResult): string {
   const revision = shortRevision(after.revision)
   if (outcome !== 'changed') return plainText(`${after.name} ${outcome} (revision ${revision})`)
   if (before === null || before.revision === after.revision)

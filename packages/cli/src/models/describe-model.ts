@@ -18,10 +18,10 @@ export function failureText(failure: LoadFailure | null, now: number): string {
   const code = failure.message.includes(failure.code) ? '' : ` (${failure.code})`
   // That no node fits is found without a try.
   const tries = failure.attempts === 0 ? '' : failure.attempts === 1 ? '1 try, ' : `${failure.attempts} tries, `
-  return `${failure.message}${code}; ${tries}${nextTry(failure.next_retry_at, now)}`
+  return `${failure.message}${code}; ${tries}${nextLoadTry(failure.next_retry_at, now)}`
 }
 
-function nextTry(next: string | null, now: number): string {
+function nextLoadTry(next: string | null, now: number): string {
   if (next === null) return 'waits for `muster models load` or a new revision'
   const at = Date.parse(next)
   return `next ${Number.isNaN(at) || at <= now ? 'now' : `in ${formatDuration(at - now)}`}`

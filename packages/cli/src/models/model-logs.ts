@@ -4,7 +4,7 @@ import { type ModelName, type NodeId, nodeRoutes, createSseParser } from '@muste
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 
-export interface LogWish {
+export interface LogRequest {
   readonly id: NodeId
   readonly model: ModelName
   readonly isFollowing: boolean
@@ -12,7 +12,7 @@ export interface LogWish {
 }
 
 /** Ends when the signal aborts, and without following when all was read. Throws when what is followed breaks off. */
-export async function* logLines(api: Pick<ApiClient, 'open'>, wish: LogWish): AsyncGenerator<string, void, void> {
+export async function* logLines(api: Pick<ApiClient, 'open'>, wish: LogRequest): AsyncGenerator<string, void, void> {
   const { id, model, isFollowing, signal } = wish
   try {
     const response = await api.open(nodeRoutes.logs, {

@@ -62,12 +62,12 @@ export const placementColumns: Column<PlacementNode>[] = [
   { heading: 'REASON', cell: (node) => node.reason, shrinks: true },
 ]
 
-export interface ShownModel {
+export interface ModelAndReplicas {
   readonly model: ModelView
   readonly replicas: readonly ReplicaView[]
 }
 
-export function renderModel({ model, replicas }: ShownModel, at: { now: number; width: number | null }): string {
+export function renderModel({ model, replicas }: ModelAndReplicas, at: { now: number; width: number | null }): string {
   const { config } = model
   const fields = renderFields([
     ['Name', model.name],

@@ -2,17 +2,17 @@
 import type { NodeView } from '@muster/protocol'
 
 /** A node, and the same as it came, with fields that this version does not know. */
-export interface SeenNode {
+export interface ReceivedNode {
   readonly node: NodeView
   readonly raw: unknown
 }
 
 export interface FleetView {
   /** All there are, just read. */
-  replace(nodes: readonly SeenNode[]): void
-  put(node: SeenNode): void
+  replace(nodes: readonly ReceivedNode[]): void
+  put(node: ReceivedNode): void
   remove(id: string, raw: unknown): void
-  lost(reason: string): void
+  connectionLost(reason: string): void
   /** A moment has passed. */
   tick(): void
 }

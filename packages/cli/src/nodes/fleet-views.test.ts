@@ -99,7 +99,7 @@ describe('the table on a terminal', () => {
   it('says below that the connection is lost, until all was read again', () => {
     const { view, drawn } = table()
     view.replace([seen()])
-    view.lost('closed')
+    view.connectionLost('closed')
     expect(drawn().at(-1)).toBe('connection lost (closed); trying again')
     view.replace([seen()])
     expect(drawn()).toHaveLength(2)

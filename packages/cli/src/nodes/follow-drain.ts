@@ -9,7 +9,7 @@ import type { FollowMode } from '../operations/follow-options.ts'
 import { asObject } from '../output/as-object.ts'
 import { plainText } from '../output/plain-text.ts'
 import { untilInterrupted } from '../until-interrupted.ts'
-import { drainStanding, type DrainStanding, type SeenDrain } from './drain-standing.ts'
+import { drainStatus, type DrainStatus, type DrainSnapshot } from './drain-standing.ts'
 
 const pollMs = 500
 
@@ -17,8 +17,8 @@ export async function followDrain(call: ClientCall, mode: Exclude<FollowMode, { 
   const { shell, print } = call
   using interrupted = untilInterrupted()
   const limit = mode.follow === 'end' && mode.limitMs !== null ? shell.clock.now() + mode.limitMs : Infinity
-  const tell = createTeller(call)
-  let last: Read | null = null
+  const tell = createDrainPrinter(call)
+  let last: DrainReading | null = null
   while (!interrupted.signal.aborted && shell.clock.now() < limit) {
     last = (await readOnce(call, id, tell.lost)) ?? last
     if (last !== null) tell.standing(last.standing)
@@ -29,12 +29,12 @@ export async function followDrain(call: ClientCall, mode: Exclude<FollowMode, { 
   end(call, last?.standing ?? null, id)
 }
 
-type Read = Readonly<{ standing: DrainStanding; raw: unknown }>
+type DrainReading = Readonly<{ standing: DrainStatus; raw: unknown }>
 
-const isOver = ({ state }: DrainStanding, { follow }: FollowMode): boolean =>
+const isOver = ({ state }: DrainStatus, { follow }: FollowMode): boolean =>
   state === 'drained' || state === 'resumed' || (state === 'waiting' && follow === 'running')
 
-async function readOnce({ api }: ClientCall, id: NodeView['id'], lost: (reason: string) => void): Promise<Read | null> {
+async function readOnce({ api }: ClientCall, id: NodeView['id'], lost: (reason: string) => void): Promise<DrainReading | null> {
   try {
     const params = { id }
     const { raw, body: node } = await api.call(nodeRoutes.get, { params })
@@ -44,7 +44,7 @@ async function readOnce({ api }: ClientCall, id: NodeView['id'], lost: (reason: 
       api,
       replicas.map(({ model }) => model),
     )
-    return { standing: drainStanding({ node, replicas, models }), raw: { ...asObject(raw), ...asObject(rawReplicas) } }
+    return { standing: drainStatus({ node, replicas, models }), raw: { ...asObject(raw), ...asObject(rawReplicas) } }
   } catch (error) {
     if (isFinal(error) || !(error instanceof CliError)) throw error
     lost(error.message)
@@ -52,7 +52,7 @@ async function readOnce({ api }: ClientCall, id: NodeView['id'], lost: (reason: 
   }
 }
 
-async function readModels(api: ClientCall['api'], names: readonly string[]): Promise<SeenDrain['models']> {
+async function readModels(api: ClientCall['api'], names: readonly string[]): Promise<DrainSnapshot['models']> {
   const found = new Map<string, ModelView>()
   for (const name of new Set(names)) {
     try {
@@ -66,12 +66,12 @@ async function readModels(api: ClientCall['api'], names: readonly string[]): Pro
 }
 
 /** Each thing once, until another is so. */
-function createTeller({ print }: ClientCall) {
+function createDrainPrinter({ print }: ClientCall) {
   let line = ''
   const told = new Set<string>()
   let isLost = false
   return {
-    standing(now: DrainStanding): void {
+    standing(now: DrainStatus): void {
       isLost = false
       if (print.format === 'json') return
       if (now.line !== line) print.line(undefined, () => plainText(now.line))
@@ -88,7 +88,7 @@ function createTeller({ print }: ClientCall) {
   }
 }
 
-function end({ shell, print }: ClientCall, standing: DrainStanding | null, id: string): void {
+function end({ shell, print }: ClientCall, standing: DrainStatus | null, id: string): void {
   if (standing?.state === 'drained') return
   if (standing?.state === 'resumed') return shell.fail(1)
   print.remark(`the drain goes on in the background: \`muster nodes show ${id}\` lists what is left, \`muster nodes resume ${id}\` ends it`)

@@ -5,7 +5,7 @@ import type { NodeView } from '@muster/protocol'
 import { plainText } from '../output/plain-text.ts'
 import type { Printer } from '../output/printer.ts'
 import { layOutTable, type TableLayout } from '../output/table.ts'
-import type { FleetView, SeenNode } from './fleet-view.ts'
+import type { FleetView, ReceivedNode } from './fleet-view.ts'
 import { nodeColumns } from './node-table.ts'
 
 export interface NodeLinesDeps {
@@ -19,7 +19,7 @@ export function createNodeLines({ print, clock, status }: NodeLinesDeps): FleetV
   const shown = new Map<string, { name: string; line: string }>()
   let layout: TableLayout<NodeView> | null = null
 
-  function put({ node, raw }: SeenNode): void {
+  function put({ node, raw }: ReceivedNode): void {
     if (status !== undefined && node.status !== status) return remove(node.id, raw)
     const line = print.format === 'json' ? JSON.stringify(raw) : fingerprint(node)
     if (shown.get(node.id)?.line === line) return
@@ -46,7 +46,7 @@ export function createNodeLines({ print, clock, status }: NodeLinesDeps): FleetV
       const present = new Set(nodes.map(({ node }): string => node.id))
       for (const id of [...shown.keys()]) if (!present.has(id)) remove(id, { id, deleted: true })
     },
-    lost: (reason) => print.remark(`connection lost (${plainText(reason)}); trying again`),
+    connectionLost: (reason) => print.remark(`connection lost (${plainText(reason)}); trying again`),
     tick: () => undefined,
   }
 }

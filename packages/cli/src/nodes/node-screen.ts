@@ -42,7 +42,7 @@ export function createNodeScreen({ screen, clock, status }: NodeScreenDeps): Fle
       nodes.delete(id)
       draw()
     },
-    lost: (reason) => {
+    connectionLost: (reason) => {
       notice = `connection lost (${plainText(reason)}); trying again`
       draw()
     },

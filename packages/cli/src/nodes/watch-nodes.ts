@@ -27,7 +27,7 @@ export async function watchNodes({ api, shell: { clock, terminal }, print, optio
   })()
   try {
     for await (const item of followEvents({ api, clock, signal })) {
-      if (item.kind === 'lost') view.lost(item.reason)
+      if (item.kind === 'lost') view.connectionLost(item.reason)
       else if (item.kind === 'event' && item.event.type === 'node') apply(view, item.event)
       else if (item.kind === 'connected' || item.event.type === 'reset') {
         const { raw, body } = await api.call(nodeRoutes.list)

@@ -6,7 +6,7 @@ import { type OperationId, operationRoutes } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import { followEvents, isFinal } from '../client/events.ts'
-import type { ProgressView, SeenOperation } from './progress-view.ts'
+import type { ProgressView, ReceivedOperation } from './progress-view.ts'
 import { type Following, type TrackedOperations, trackOperations } from './tracked-operations.ts'
 
 export interface FollowDeps {
@@ -23,13 +23,13 @@ const pollMs = 15_000
 const pollAloneMs = 2_000
 
 /** What was seen last of each; all of them are over unless the signal aborted. Throws when one can't be read any more. */
-export async function followOperations(deps: FollowDeps, following: Following): Promise<ReadonlyMap<OperationId, SeenOperation>> {
+export async function followOperations(deps: FollowDeps, following: Following): Promise<ReadonlyMap<OperationId, ReceivedOperation>> {
   const tracked = trackOperations(following, deps.view)
   const ended = new AbortController()
   const signal = AbortSignal.any([deps.signal, tracked.over, ended.signal])
   const run: Run = { ...deps, signal, tracked, reading: createWakeTimer(deps.clock), isStreaming: false }
   const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-  if (deps.signal.aborted || following.ids.length === 0) return tracked.seen
+  if (deps.signal.aborted || following.ids.length === 0) return tracked.latest
   const others = [listen(run), tick(run)]
   try {
     // An answer that hangs must hold up neither Ctrl-C nor an end that an event has told.
@@ -39,7 +39,7 @@ export async function followOperations(deps: FollowDeps, following: Following): 
     await Promise.all(others)
     deps.view.end()
   }
-  return tracked.seen
+  return tracked.latest
 }
 
 interface Run extends FollowDeps {
@@ -54,8 +54,8 @@ async function listen(run: Run): Promise<void> {
     try {
       for await (const item of followEvents({ api, clock, signal })) {
         run.isStreaming = item.kind !== 'lost'
-        if (item.kind === 'lost') view.lost(item.reason)
-        if (item.kind !== 'event' || tracked.hear(item.event)) reading.wake()
+        if (item.kind === 'lost') view.connectionLost(item.reason)
+        if (item.kind !== 'event' || tracked.receive(item.event)) reading.wake()
       }
     } catch {
       // No stream is to be had, for whatever reason: reading goes on without, and tells if that fails too.
@@ -74,10 +74,10 @@ async function read(run: Run): Promise<void> {
         const { body, raw } = await api.call(operationRoutes.get, { params: { id } })
         take({ operation: body, raw })
       }
-      view.found()
+      view.connectionRestored()
     } catch (error) {
       if (isFinal(error) || !(error instanceof CliError)) throw error
-      view.lost(error.message)
+      view.connectionLost(error.message)
       run.isStreaming = false
     }
     await reading.pause(run.isStreaming ? pollMs : pollAloneMs, signal).catch(() => undefined)

@@ -9,9 +9,9 @@ import { followOperations } from './follow-operations.ts'
 import { createOperationLines, createOperationObjects, silentView } from './operation-lines.ts'
 import { createOperationScreen } from './operation-screen.ts'
 import { exitCodeOfStates, isOver } from './outcome.ts'
-import type { ProgressView, SeenOperation } from './progress-view.ts'
+import type { ProgressView, ReceivedOperation } from './progress-view.ts'
 
-export interface Started {
+export interface StartedOperations {
   /** What the server answered, for --no-wait with JSON. */
   readonly raw: unknown
   readonly ids: readonly OperationId[]
@@ -19,7 +19,7 @@ export interface Started {
   readonly hasFailed?: boolean
 }
 
-export async function followStarted(call: ClientCall, mode: FollowMode, { raw, ids, hasFailed = false }: Started): Promise<void> {
+export async function followStarted(call: ClientCall, mode: FollowMode, { raw, ids, hasFailed = false }: StartedOperations): Promise<void> {
   const { print, shell } = call
   if (mode.follow === 'no') {
     print.result(raw, () => ids.join('\n'))
@@ -29,7 +29,7 @@ export async function followStarted(call: ClientCall, mode: FollowMode, { raw, i
   const { seen, isDetached } = await follow(call, mode, ids)
   if (print.format === 'json') print.result(jsonOf(ids, seen), () => '')
   const code = hasFailed ? 1 : exitCodeOfStates(ids.map((id) => seen.get(id)?.operation.state ?? null))
-  tellWhatToDo(call, { seen, ids, isDetached })
+  printNextSteps(call, { seen, ids, isDetached })
   if (code !== 0) shell.fail(code)
 }
 
@@ -37,12 +37,12 @@ export async function followStarted(call: ClientCall, mode: FollowMode, { raw, i
 export async function watchOperations(call: ClientCall, ids: readonly OperationId[]): Promise<void> {
   const view = call.print.format === 'json' ? createOperationObjects(call.print) : undefined
   const { seen, isDetached } = await follow(call, { follow: 'end', limitMs: null }, ids, view)
-  tellWhatToDo(call, { seen, ids, isDetached })
+  printNextSteps(call, { seen, ids, isDetached })
   const code = exitCodeOfStates(ids.map((id) => seen.get(id)?.operation.state ?? null))
   if (code !== 0) call.shell.fail(code)
 }
 
-type Seen = ReadonlyMap<OperationId, SeenOperation>
+type Seen = ReadonlyMap<OperationId, ReceivedOperation>
 
 async function follow(
   call: ClientCall,
@@ -83,7 +83,7 @@ function jsonOf(ids: readonly OperationId[], seen: Seen): unknown {
 }
 
 /** Of what is not done, the next command. */
-function tellWhatToDo({ print }: ClientCall, told: { seen: Seen; ids: readonly OperationId[]; isDetached: boolean }): void {
+function printNextSteps({ print }: ClientCall, told: { seen: Seen; ids: readonly OperationId[]; isDetached: boolean }): void {
   for (const id of told.ids) {
     const operation = told.seen.get(id)?.operation
     const title = operation === undefined ? id : titleOf(operation)

@@ -6,7 +6,7 @@ import { plainText } from '../output/plain-text.ts'
 import type { Printer } from '../output/printer.ts'
 import { bytesText, isWorking, noteOf, percentText, stateText, titleOf } from './describe-operation.ts'
 import { nodeKey } from './progress-rows.ts'
-import type { ProgressView, SeenOperation } from './progress-view.ts'
+import type { ProgressView, ReceivedOperation } from './progress-view.ts'
 
 export interface OperationLinesDeps {
   readonly print: Printer
@@ -34,11 +34,11 @@ export function createOperationLines({ print, clock }: OperationLinesDeps): Prog
       states.set(operation.id, operation.state)
       print.line(undefined, () => `${titleOf(operation)}: ${stateText(operation)}`)
     },
-    lost: (reason) => {
+    connectionLost: (reason) => {
       if (!isLost) print.remark(`connection lost (${plainText(reason)}); trying again`)
       isLost = true
     },
-    found: () => void (isLost = false),
+    connectionRestored: () => void (isLost = false),
     tick: () => undefined,
     end: () => undefined,
   }
@@ -49,7 +49,7 @@ export function createOperationObjects(print: Printer): ProgressView {
   const shown = new Map<string, string>()
   return {
     ...silentView,
-    put: ({ operation, raw }: SeenOperation) => {
+    put: ({ operation, raw }: ReceivedOperation) => {
       const text = JSON.stringify(raw)
       if (shown.get(operation.id) === text) return
       shown.set(operation.id, text)
@@ -60,7 +60,7 @@ export function createOperationObjects(print: Printer): ProgressView {
 
 const nothing = (): void => undefined
 /** For programs that want to know only what came of it. */
-export const silentView: ProgressView = { put: nothing, lost: nothing, found: nothing, tick: nothing, end: nothing }
+export const silentView: ProgressView = { put: nothing, connectionLost: nothing, connectionRestored: nothing, tick: nothing, end: nothing }
 
 /** What is said while a node works changes with every tick; what is said while it does not is news. */
 const factsOf = (node: OperationNode): string =>

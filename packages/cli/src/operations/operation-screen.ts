@@ -54,8 +54,8 @@ export function createOperationScreen({ screen, clock, paint }: OperationScreenD
       operations.set(operation.id, operation)
       if (isNew) draw()
     },
-    lost: (reason) => void (notice = `connection lost (${plainText(reason)}); trying again`),
-    found: () => void (notice = null),
+    connectionLost: (reason) => void (notice = `connection lost (${plainText(reason)}); trying again`),
+    connectionRestored: () => void (notice = null),
     tick: draw,
     end: () => {
       notice = null

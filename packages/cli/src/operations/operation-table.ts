@@ -24,7 +24,7 @@ export const operationColumns = (clock: Pick<Clock, 'now'>): Column<OperationVie
   { heading: 'MESSAGE', cell: (operation) => operation.message || nodesDone(operation), shrinks: true },
 ]
 
-const nodeColumns = (nodes: readonly OperationNode[], now: number): Column<OperationNode>[] => [
+const operationNodeColumns = (nodes: readonly OperationNode[], now: number): Column<OperationNode>[] => [
   { heading: 'NODE', cell: (node) => node.node_name || node.node_id, shrinks: true },
   ...(nodes.some(({ ring }) => ring !== null) ? [ringColumn] : []),
   { heading: 'STATUS', cell: (node) => node.status },
@@ -51,5 +51,5 @@ export function renderOperation(operation: OperationView, at: { now: number; wid
   ])
   return operation.nodes.length === 0
     ? fields
-    : `${fields}\n\n${renderTable(nodeColumns(operation.nodes, at.now), operation.nodes, at.width)}`
+    : `${fields}\n\n${renderTable(operationNodeColumns(operation.nodes, at.now), operation.nodes, at.width)}`
 }

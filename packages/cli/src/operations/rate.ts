@@ -1,7 +1,7 @@
 // How fast bytes come, over the last seconds: an average over all the time would say nothing of now, and the step
 // between two ticks jumps.
 const windowMs = 5_000
-const leastMs = 1_000
+const leastWindowMs = 1_000
 
 export interface RateMeter {
   /** Bytes per second by now; null while too little is known. */
@@ -23,7 +23,7 @@ export function createRateMeter(): RateMeter {
       const kept = [...since, { bytes, at }].filter((sample, index, all) => (all[index + 1]?.at ?? at) >= at - windowMs)
       samples.set(key, kept)
       const first = kept[0]
-      if (first === undefined || at - first.at < leastMs) return null
+      if (first === undefined || at - first.at < leastWindowMs) return null
       return ((bytes - first.bytes) / (at - first.at)) * 1000
     },
   }

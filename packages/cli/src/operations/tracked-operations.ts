@@ -2,7 +2,7 @@
 // answers, which may be older than the last event when they arrive.
 import { OperationId, OperationView, type ServerEvent } from '@muster/protocol'
 import { parseJson } from '../client/explain-failure.ts'
-import type { ProgressView, SeenOperation } from './progress-view.ts'
+import type { ProgressView, ReceivedOperation } from './progress-view.ts'
 
 export interface Following {
   readonly ids: readonly OperationId[]
@@ -10,26 +10,26 @@ export interface Following {
 }
 
 export interface TrackedOperations {
-  readonly seen: ReadonlyMap<OperationId, SeenOperation>
+  readonly latest: ReadonlyMap<OperationId, ReceivedOperation>
   /** Aborts once all of them are over. */
   readonly over: AbortSignal
   open(): OperationId[]
   /** True when what came can only be understood by reading. */
-  hear(event: ServerEvent): boolean
+  receive(event: ServerEvent): boolean
   /** Called when one is about to be read; takes what was read. */
-  beginReading(id: OperationId): (answer: SeenOperation) => void
+  beginReading(id: OperationId): (answer: ReceivedOperation) => void
 }
 
 export function trackOperations({ ids, isOver }: Following, view: Pick<ProgressView, 'put'>): TrackedOperations {
-  const seen = new Map<OperationId, SeenOperation>()
-  const heard = new Map<OperationId, number>()
+  const seen = new Map<OperationId, ReceivedOperation>()
+  const eventCounts = new Map<OperationId, number>()
   const over = new AbortController()
   const isOpen = (id: OperationId): boolean => {
     const last = seen.get(id)
     return last === undefined || !isOver(last.operation)
   }
 
-  function put(one: SeenOperation): void {
+  function put(one: ReceivedOperation): void {
     // Nothing is added to what the exit code is made from.
     if (over.signal.aborted) return
     seen.set(one.operation.id, one)
@@ -38,10 +38,10 @@ export function trackOperations({ ids, isOver }: Following, view: Pick<ProgressV
   }
 
   return {
-    seen,
+    latest,
     over: over.signal,
     open: () => ids.filter(isOpen),
-    hear: (event) => {
+    receive: (event) => {
       if (event.type !== 'operation') return event.type === 'reset'
       const raw = parseJson(event.data)
       const id = OperationId.safeParse(idOf(raw)).data
@@ -49,14 +49,14 @@ export function trackOperations({ ids, isOver }: Following, view: Pick<ProgressV
       const parsed = OperationView.safeParse(raw)
       // Gone, or not what this version knows: reading says which.
       if (!parsed.success) return true
-      heard.set(id, (heard.get(id) ?? 0) + 1)
+      eventCounts.set(id, (eventCounts.get(id) ?? 0) + 1)
       put({ operation: parsed.data, raw })
       return false
     },
     beginReading: (id) => {
-      const before = heard.get(id)
+      const before = eventCounts.get(id)
       return (answer) => {
-        if (heard.get(id) === before || isOver(answer.operation)) put(answer)
+        if (eventCounts.get(id) === before || isOver(answer.operation)) put(answer)
       }
     },
   }

@@ -2,7 +2,7 @@
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 
-export type Typed =
+export type PromptInput =
   | { readonly kind: 'line'; readonly text: string }
   /** Ctrl-C: what was typed is thrown away. */
   | { readonly kind: 'interrupted' }
@@ -15,7 +15,7 @@ export interface Input {
   /** All of it, to its end. */
   readAll(): Promise<string>
   /** Asks for lines, with editing and a memory of those before. */
-  createPrompt(): (question: string) => Promise<Typed>
+  createPrompt(): (question: string) => Promise<PromptInput>
 }
 
 export interface InputStreams {
@@ -33,7 +33,7 @@ export function createInput({ stdin, stdout }: InputStreams): Input {
         new Promise((resolve) => {
           // Open for one line only: in between, the terminal is as it was, and Ctrl-C is a signal like any other.
           const lines = createInterface({ input: stdin, output: stdout, history, terminal: true })
-          const end = (typed: Typed): void => {
+          const end = (typed: PromptInput): void => {
             resolve(typed)
             lines.close()
           }

@@ -5,10 +5,10 @@ import { FleetError } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/plain-text.ts'
 
-const bugs = [TypeError, ReferenceError, RangeError, SyntaxError]
+const bugClasses = [TypeError, ReferenceError, RangeError, SyntaxError]
 
 export function explainStartFailure(error: unknown): unknown {
   if (error instanceof CliError || error instanceof SettingsError || error instanceof FleetError) return error
-  if (!(error instanceof Error) || bugs.some((bug) => error instanceof bug)) return error
+  if (!(error instanceof Error) || bugClasses.some((bug) => error instanceof bug)) return error
   return new CliError(`could not start: ${plainText(error.message)}`, { cause: error })
 }

@@ -6,7 +6,7 @@ import { shellWord } from '../output/shell-word.ts'
 import type { GivenFlag } from '../settings/given-flags.ts'
 
 /** Null: not on this machine. */
-export type SecretPlace = { readonly file: string } | { readonly variable: string } | null
+export type SecretLocation = { readonly file: string } | { readonly variable: string } | null
 
 export interface ReadyFacts {
   readonly version: string
@@ -18,8 +18,8 @@ export interface ReadyFacts {
   readonly loginLink: string
   readonly workers: number
   readonly bus: 'local' | 'nats'
-  readonly adminKey: SecretPlace
-  readonly joinToken: SecretPlace
+  readonly adminKey: SecretLocation
+  readonly joinToken: SecretLocation
   /** At this very start. */
   readonly made: { readonly adminKey: Secret | null; readonly joinToken: Secret | null }
   /** One that can be asked; null when there is none. */
@@ -69,7 +69,7 @@ function secretLines({ made, adminKey, joinToken }: ReadyFacts): string[] {
   return lines.length === 0 ? [] : ['', ...lines]
 }
 
-const secretLine = (heading: string, made: Secret | null, place: SecretPlace): string[] =>
+const secretLine = (heading: string, made: Secret | null, place: SecretLocation): string[] =>
   made === null
     ? []
     : [row([heading, `${made.reveal()}   (shown once${place !== null && 'file' in place ? `; kept in ${place.file}` : ''})`])]

@@ -54,12 +54,12 @@ async function lifeOf(starting: Promise<Service>): Promise<Ending> {
 }
 
 /** Ctrl-C reaches every process of the terminal, and npm passes it on to its child: that is one wish, told twice. */
-const sameWishMs = 1_000
+const sameSignalMs = 1_000
 
 function listen({ log, clock, exit }: ServiceProcess, end: (ending: 'signal' | 'bug') => void): Disposable {
   let firstAt: number | null = null
   const onSignal = (signal: string): void => {
-    if (firstAt !== null && clock.monotonic() - firstAt < sameWishMs) return
+    if (firstAt !== null && clock.monotonic() - firstAt < sameSignalMs) return
     log.info(firstAt === null ? 'stopping' : 'told to stop twice: ending at once', { signal })
     if (firstAt !== null) exit(1)
     firstAt ??= clock.monotonic()

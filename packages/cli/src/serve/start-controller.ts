@@ -4,7 +4,7 @@ import { access } from 'node:fs/promises'
 import type { LocalHub } from '@muster/bus'
 import type { Controller, ControllerSettings } from '@muster/controller'
 import { type Clock, type ExplainedSetting, type Log, openDataDir, type Secret, abortable } from '@muster/host'
-import type { SecretPlace } from './ready-message.ts'
+import type { SecretLocation } from './ready-message.ts'
 
 export interface ControllerStart {
   readonly settings: ControllerSettings
@@ -42,7 +42,7 @@ export async function startControllerOn(
 }
 
 /** Where on this machine a secret of the cluster can be read: what was given counts before what an earlier start has left. */
-export async function placeOfSecret({
+export async function findSecret({
   name,
   given,
   file,
@@ -52,7 +52,7 @@ export async function placeOfSecret({
   given: Secret | undefined
   file: string
   env: Readonly<Record<string, string | undefined>>
-}): Promise<SecretPlace> {
+}): Promise<SecretLocation> {
   if (env[name] !== undefined) return { variable: name }
   const named = env[`${name}_FILE`]
   if (named !== undefined) return { file: named }

@@ -11,7 +11,7 @@ import type { GivenFlag } from '../settings/given-flags.ts'
 import { localUrl } from './local-url.ts'
 import { readyMessage } from './ready-message.ts'
 import type { Service } from './run-service.ts'
-import { placeOfSecret, type RunningController, secretFiles, startControllerOn } from './start-controller.ts'
+import { findSecret, type RunningController, secretFiles, startControllerOn } from './start-controller.ts'
 import { type LocalWorker, startLocalWorker } from './start-local-worker.ts'
 
 export interface UpStart {
@@ -26,7 +26,7 @@ export interface UpStart {
   readonly log: Log
   readonly clock: Clock
   readonly signal: AbortSignal
-  readonly say: (text: string) => void
+  readonly print: (text: string) => void
 }
 
 type Running = RunningController & { readonly localUrl: string; readonly localHub: LocalHub | undefined; readonly ownKeys: Set<string> }
@@ -48,7 +48,7 @@ export async function startUp(start: UpStart): Promise<Service> {
   })
   const running = { ...controller, localUrl: localUrl({ host: start.settings.host, port: controller.controller.port }), localHub, ownKeys }
   await startWorkersOn(stack, running, start)
-  start.say(await describeReady(running, start))
+  start.print(await describeReady(running, start))
   // The last one first: workers say goodbye while the controller still hears them, the database goes at the end.
   const owned = stack.move()
   return { ended: running.controller.ended, stop: () => owned.disposeAsync() }
@@ -102,8 +102,8 @@ async function describeReady(
     loginLink: (await controller.createLoginLink()).url,
     workers: settings.workers,
     bus: localHub === undefined ? 'nats' : 'local',
-    adminKey: await placeOfSecret({ name: 'MUSTER_ADMIN_KEY', given: settings.adminKey, file: files.adminKey, env }),
-    joinToken: await placeOfSecret({ name: 'MUSTER_JOIN_TOKEN', given: settings.joinToken, file: files.joinToken, env }),
+    adminKey: await findSecret({ name: 'MUSTER_ADMIN_KEY', given: settings.adminKey, file: files.adminKey, env }),
+    joinToken: await findSecret({ name: 'MUSTER_JOIN_TOKEN', given: settings.joinToken, file: files.joinToken, env }),
     made,
     model: await controller.anyModel(),
     isOpen: controller.isInferenceOpen,

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { bool, defineSettings, int, list, secret } from '@muster/host'
 import { expect, it } from 'vitest'
-import { givenOptions, placeOptions } from '../commands/define-command.ts'
+import { givenOptions, serviceOptions } from '../commands/define-command.ts'
 import { givenFlags } from './given-flags.ts'
 import { settingOption } from './setting-options.ts'
 
@@ -21,7 +21,7 @@ it.each<[string, string[], string]>([
   ['the name of a secret alone', ['--database-url', 'postgres://u:canary@h/d'], '--database-url …'],
 ])('carries on %s', (_, args, want) => {
   const command = new Command()
-  for (const option of [...Object.values(settings).map(settingOption), ...placeOptions()]) command.addOption(option)
+  for (const option of [...Object.values(settings).map(settingOption), ...serviceOptions()]) command.addOption(option)
   command.parse(args, { from: 'user' })
   const given = givenFlags(settings, givenOptions(command))
   expect(given.map(({ text }) => text).join(' ')).toBe(want)
