@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { CliError } from './cli-error.ts'
-import { findByName } from './find-by-name.ts'
+import { findByName } from './arguments.ts'
 
 const items = [
   { id: 'n-1', name: 'gpu' },

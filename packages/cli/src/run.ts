@@ -1,9 +1,8 @@
 // Runs one command in this process and turns its end into an exit code. No decisions here.
 import { systemClock, version } from '@muster/host'
-import { createInput } from './output/input.ts'
-import { createTerminal } from './output/terminal.ts'
+import { createInput, createTerminal } from './output/terminal.ts'
 import { createProgram } from './program.ts'
-import { exitCodeOf, reportError } from './report-error.ts'
+import { exitCodeOf, reportError } from './cli-error.ts'
 
 export async function run(env: Readonly<Record<string, string | undefined>>): Promise<void> {
   const terminal = createTerminal({ stdout: process.stdout, stderr: process.stderr, env })

@@ -2,10 +2,9 @@
 // each would only cost time: all but main.ts is the same.
 import { systemClock } from '@muster/host'
 import { PassThrough, Readable } from 'node:stream'
-import { createInput } from '../src/output/input.ts'
-import { createTerminal } from '../src/output/terminal.ts'
+import { createInput, createTerminal } from '../src/output/terminal.ts'
 import { createProgram } from '../src/program.ts'
-import { exitCodeOf, reportError } from '../src/report-error.ts'
+import { exitCodeOf, reportError } from '../src/cli-error.ts'
 
 export interface Result {
   readonly code: number

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseSelector } from './target-options.ts'
+import { parseSelector } from '../commands/backends.ts'
 
 describe('parseSelector', () => {
   it.each([

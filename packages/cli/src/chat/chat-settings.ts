@@ -3,7 +3,7 @@ import { Option } from 'commander'
 import { parseDuration } from '@muster/host'
 import type { ModelName } from '@muster/protocol'
 import { usageError } from '../cli-error.ts'
-import type { ClientCall } from '../commands/client-command.ts'
+import type { ClientCall } from '../commands/command.ts'
 
 export interface Message {
   readonly role: 'system' | 'user' | 'assistant'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { statsText } from './stats-text.ts'
+import { statsText } from './answer.ts'
 
 const times = { startedAt: 1_000, firstAt: 1_500, endedAt: 3_500 }
 

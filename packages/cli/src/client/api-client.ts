@@ -1,13 +1,13 @@
 // Calls the routes of the HTTP API as they are defined in @muster/protocol: what goes in is typed by
 // the route, what comes out is parsed by it.
-import type { IncomingMessage } from 'node:http'
-import type { Clock } from '@muster/host'
-import { routeUrl, type ResponseOf, type Route, type RouteInput } from '@muster/protocol'
+import { type IncomingMessage, request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import type { Readable } from 'node:stream'
+import { type Clock, errorCode } from '@muster/host'
+import { type ResponseOf, type Route, type RouteInput, routeUrl } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
-import { plainText } from '../output/plain-text.ts'
+import { plainText } from '../output/text.ts'
 import { explainRefusal, explainUnreachable, parseJson } from './explain-failure.ts'
-import { openRequest, readText, type RequestBody } from './http-request.ts'
-import { retryBroken } from './repeat-broken.ts'
 import type { Target } from './target.ts'
 
 export type CallInput<T> = RouteInput<T> & {
@@ -143,4 +143,74 @@ function parseAnswer<T extends Route>(route: T, { status, text }: { status: numb
       hint: 'compare `muster --version` with the version that `muster doctor` shows for the controller',
     },
   )
+}
+
+// One HTTP request on a connection of its own (a command makes few, and must not be kept alive by an
+// idle socket). Knows nothing of routes; follows no redirect, so that a key never travels elsewhere.
+
+/** A stream is sent as it is read, and ended with the request. */
+type RequestBody = string | { readonly stream: Readable; readonly sizeBytes: number }
+
+interface HttpRequest {
+  readonly method: string
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: RequestBody
+  readonly signal: AbortSignal
+}
+
+/** Resolves with the head of the answer; its body is still to be read. Rejects with the socket's error. */
+export function openRequest(request: HttpRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const open = request.url.protocol === 'https:' ? requestHttps : requestHttp
+    const { body } = request
+    const headers = { ...request.headers, ...(body === undefined ? {} : { 'content-length': String(sizeOf(body)) }) }
+    const outgoing = open(request.url, { method: request.method, headers, signal: request.signal, agent: false })
+    outgoing.on('response', resolve)
+    outgoing.on('error', reject)
+    if (body === undefined || typeof body === 'string') return void outgoing.end(body)
+    body.stream.on('error', (error) => outgoing.destroy(error))
+    outgoing.on('close', () => body.stream.destroy())
+    body.stream.pipe(outgoing)
+  })
+}
+
+const sizeOf = (body: RequestBody): number => (typeof body === 'string' ? Buffer.byteLength(body) : body.sizeBytes)
+
+export async function readText(response: IncomingMessage): Promise<string> {
+  response.setEncoding('utf8')
+  let text = ''
+  for await (const chunk of response) text += String(chunk)
+  return text
+}
+
+// Sends a request again whose connection broke before the answer was there. Only for requests that are safe to repeat:
+// nobody knows whether the first one was heard.
+
+/** Half a minute in all: a controller that restarts is back by then, or another one is asked. */
+const delaysMs = [250, 500, 1000, 2000, 4000, 8000, 8000]
+
+export async function retryBroken<T>(send: () => Promise<T>, clock: Pick<Clock, 'sleep'>): Promise<T> {
+  try {
+    return await send()
+  } catch (error) {
+    // Never heard, or heard by one that does not answer: whoever asked learns it at once.
+    if (neverSent(error) || isTimeout(error)) throw error
+  }
+  for (const delay of delaysMs) {
+    await clock.sleep(delay)
+    try {
+      return await send()
+    } catch (error) {
+      if (isTimeout(error)) throw error
+    }
+  }
+  return send()
+}
+
+const isTimeout = (error: unknown): boolean => error instanceof Error && error.name === 'TimeoutError'
+
+function neverSent(error: unknown): boolean {
+  const code = errorCode(error instanceof AggregateError ? error.errors[0] : error)
+  return code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EAI_AGAIN' || code === 'EHOSTUNREACH' || code === 'ENETUNREACH'
 }

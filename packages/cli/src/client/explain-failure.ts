@@ -2,7 +2,7 @@
 import { errorCode } from '@muster/host'
 import { ApiError } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
-import { plainText } from '../output/plain-text.ts'
+import { plainText } from '../output/text.ts'
 import type { Target } from './target.ts'
 
 /** The request never got an answer. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { retryBroken } from './repeat-broken.ts'
+import { retryBroken } from './api-client.ts'
 
 const broken = (code: string) => Object.assign(new Error(code), { code })
 

@@ -4,7 +4,6 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorCode, Secret } from '@muster/host'
 import { CliError, usageError } from '../cli-error.ts'
-import { isLoopback } from './loopback.ts'
 
 export interface Target {
   readonly url: URL
@@ -84,3 +83,7 @@ function readIfThere(file: string): string | null {
     throw new CliError(`can't read ${file}: ${reason}`, { cause: error, hint: 'run as its owner, or set MUSTER_URL and MUSTER_ADMIN_KEY' })
   }
 }
+
+/** Whether a URL leads to this machine alone. */
+export const isLoopback = ({ hostname }: URL): boolean =>
+  hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname)

@@ -1,15 +1,233 @@
 // `muster backends …`: the engines on the nodes.
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
+import { newId } from '@muster/host'
+import { backendRoutes, InstallRequest, type NodeId, Selector, Strategy } from '@muster/protocol'
+import { fetchNodes, parseBackendName } from '../arguments.ts'
+import { installedColumns, offeredColumns, upgradeColumns } from '../backends/describe-backend.ts'
+import { followSubmission, rolloutOf, rolloutOptions, startUpgrades, type UpgradeOptions } from '../backends/upgrades.ts'
+import { usageError } from '../cli-error.ts'
+import type { ApiClient } from '../client/api-client.ts'
+import { followMode, followOptions, followStarted } from '../operations/follow-started.ts'
+import { renderTable } from '../output/table.ts'
+import { formatAge, plainText } from '../output/text.ts'
 import type { Shell } from '../shell.ts'
-import { backendsGallery } from './backends-gallery.ts'
-import { backendsInstall } from './backends-install.ts'
-import { backendsLs } from './backends-ls.ts'
-import { backendsRm } from './backends-rm.ts'
-import { backendsUpgrade } from './backends-upgrade.ts'
-import { backendsUpgrades } from './backends-upgrades.ts'
-import { defineGroup } from './define-command.ts'
+import { type ClientCall, clientCommand, collect, defineGroup } from './command.ts'
 
 export function backends(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'backends', summary: 'List, install, upgrade and remove the engines on the nodes' })
   for (const define of [backendsLs, backendsGallery, backendsInstall, backendsUpgrade, backendsRm, backendsUpgrades]) define(group, shell)
+}
+
+// `muster backends ls`.
+
+const backendsLs = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'ls',
+    summary: 'List what is installed, and where',
+    details: 'Nodes that are away are shown as they were last heard of.',
+    run: async ({ api, print }) => {
+      const { raw, body } = await api.call(backendRoutes.list)
+      if (print.format === 'text' && body.backends.length === 0)
+        return print.remark('nothing is installed: `muster backends gallery` shows what can be, `muster backends install NAME` installs it')
+      print.result(raw, () => renderTable(installedColumns, body.backends, print.width))
+      if (body.backends.some((backend) => backend.upgrade_available || backend.drift))
+        print.remark('`muster backends upgrades` says what differs, `muster backends upgrade --all` upgrades')
+    },
+  })
+
+// `muster backends gallery`.
+
+const backendsGallery = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'gallery',
+    summary: 'List what the galleries offer, and how many nodes it fits',
+    details: 'Why something does not fit a node is in -o json.',
+    run: async ({ api, print }) => {
+      const { raw, body } = await api.call(backendRoutes.gallery)
+      if (print.format === 'json' || body.backends.length > 0)
+        print.result(raw, () => renderTable(offeredColumns, body.backends, print.width))
+      else print.remark('nothing is offered: `muster galleries add NAME URL` adds a gallery')
+      for (const { gallery, message } of body.problems) print.remark(plainText(`gallery ${gallery} can't be read: ${message}`))
+    },
+  })
+
+// `muster backends install`.
+
+const backendsInstall = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'install',
+    summary: 'Install a backend on all nodes that it fits, or on some',
+    details: 'Nodes that are away get it when they are back. What a node has already stays, unless --version or --digest asks for another.',
+    arguments: [['[name]', 'of a gallery; or use --uri and --name']],
+    options: [
+      new Option('--uri <uri>', 'install this: an OCI image, an https archive, or file:/// on the nodes'),
+      new Option('--name <name>', 'the name that --uri is installed as'),
+      new Option('--alias <alias>', 'another name for what --uri installs'),
+      new Option('--digest <digest>', 'exactly this build (sha256:…)'),
+      new Option('--version <version>', 'exactly this version'),
+      nodeOption(),
+      selectorOption(),
+      dryRunOption(),
+      ...followOptions(),
+    ],
+    examples: [
+      'muster backends install llama',
+      'muster backends install llama --node gpu-1 --node gpu-2 --wait=30m',
+      'muster backends install --uri oci://registry.example.com/engine:1.4 --name engine --selector gpu.vendor=nvidia',
+    ],
+    run: async (call) => {
+      const mode = followMode(call)
+      const wish = installRequest(call)
+      const body = { ...wish, ...(await namedNodes(call.api, call.list('node'))) }
+      await followSubmission(call, mode, await call.api.call(backendRoutes.install, { body, idempotencyKey: newId() }))
+    },
+  })
+
+function installRequest({ words: [backend], option, list, flag }: ClientCall): InstallRequest {
+  const uri = option('uri')
+  if (backend === undefined && uri === undefined) throw usageError('name a backend of a gallery, or give --uri and --name')
+  if (backend !== undefined && (uri !== undefined || option('name') !== undefined))
+    throw usageError('name a backend of a gallery, or give --uri and --name, not both')
+  if (uri !== undefined && option('name') === undefined) throw usageError('--uri needs --name, the name it is installed as')
+  const selector = option('selector')
+  if (selector !== undefined && list('node').length > 0) throw usageError('give --node or --selector, not both')
+  const given = {
+    backend,
+    uri,
+    name: option('name'),
+    alias: option('alias'),
+    digest: option('digest'),
+    version: option('version'),
+    selector: selector === undefined ? undefined : parseSelector(selector),
+    dry_run: flag('dryRun') ? true : undefined,
+  }
+  const parsed = InstallRequest.safeParse(given)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  throw usageError(`${issue?.path[0] === 'backend' ? 'name' : `--${String(issue?.path[0] ?? 'uri')}`}: ${issue?.message ?? 'not valid'}`)
+}
+
+// `muster backends upgrade`.
+
+const backendsUpgrade = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'upgrade',
+    summary: 'Upgrade backends where they are installed',
+    details:
+      'rolling: the new build is installed and checked beside the old one before it takes over, on one ring of nodes after the other; if one fails, all return to the old build. recreate: stop, replace, everywhere at once.',
+    arguments: [['[name...]', 'of the backends; or use --all']],
+    options: [
+      new Option('--all', 'every backend that has a newer build, or differs between nodes'),
+      new Option('--strategy <strategy>', 'how to replace what runs (default: rolling)').choices(Strategy.options),
+      ...rolloutOptions(),
+      nodeOption(),
+      dryRunOption(),
+      ...followOptions(),
+    ],
+    examples: [
+      'muster backends upgrade llama',
+      'muster backends upgrade --all --wait=1h',
+      'muster backends upgrade llama --canary 2 --max-parallel 4 --min-healthy-time 1m',
+      'muster backends upgrade llama --strategy recreate --node gpu-1',
+    ],
+    run: async (call) => {
+      const mode = followMode(call)
+      const wish = upgradeOptions(call)
+      const nodes = await namedNodes(call.api, call.list('node'))
+      const answer = await startUpgrades(call, { ...wish, ...nodes })
+      if ('body' in answer) return followSubmission(call, mode, answer)
+      if (answer.ids.length > 0) return followStarted(call, mode, answer)
+      call.print.result(answer.raw, () => 'nothing to upgrade')
+    },
+  })
+
+function upgradeOptions(call: ClientCall): UpgradeOptions {
+  const { words, option, flag } = call
+  const isAll = flag('all')
+  if (isAll === words.length > 0) throw usageError(isAll ? 'give names or --all, not both' : 'name the backends to upgrade, or give --all')
+  const isDry = flag('dryRun')
+  if (isDry && words.length !== 1) throw usageError('--dry-run shows one backend at a time: name it')
+  const strategy = Strategy.optional().parse(option('strategy'))
+  return { names: isAll ? null : words.map(parseBackendName), strategy, rollout: rolloutOf(call, strategy), isDry }
+}
+
+// `muster backends rm`.
+
+const backendsRm = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'rm',
+    summary: 'Delete a backend from all nodes that have it, or from some',
+    details: 'Nodes that are away are told when they are back. A backend that serves a model is left alone, unless --force.',
+    arguments: [['<name>', 'of the backend']],
+    options: [
+      nodeOption(),
+      new Option('--force', 'also where it serves a model: that is drained first'),
+      dryRunOption(),
+      ...followOptions(),
+    ],
+    examples: ['muster backends rm llama', 'muster backends rm llama --node gpu-1'],
+    run: async (call) => {
+      const { api, words, list, flag } = call
+      const mode = followMode(call)
+      const name = parseBackendName(words[0])
+      const { nodes } = await namedNodes(api, list('node'))
+      const query = { node: nodes, force: flag('force'), dry_run: flag('dryRun') }
+      await followSubmission(call, mode, await api.call(backendRoutes.remove, { params: { name }, query, idempotencyKey: newId() }))
+    },
+  })
+
+// `muster backends upgrades`.
+
+const backendsUpgrades = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'upgrades',
+    summary: 'List backends that have a newer build, or differ between nodes',
+    options: [new Option('--check', 'ask galleries and registries now, instead of showing what was found last')],
+    examples: ['muster backends upgrades --check'],
+    run: async ({ api, print, flag }) => {
+      const { raw, body } = flag('check')
+        ? await api.call(backendRoutes.check, { body: {}, idempotencyKey: newId() })
+        : await api.call(backendRoutes.upgrades)
+      const rows = Object.entries(body.upgrades)
+        .map(([name, upgrade]) => ({ name, ...upgrade }))
+        .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+      const asked = body.checked_at === null ? null : `${formatAge(body.checked_at, shell.clock.now())} ago`
+      if (print.format === 'json' || rows.length > 0) print.result(raw, () => renderTable(upgradeColumns, rows, print.width))
+      else if (asked !== null) print.remark(`nothing to upgrade; galleries and registries were asked ${asked}`)
+      if (asked === null) print.remark('galleries and registries were not asked yet: `muster backends upgrades --check` does it now')
+      for (const { backend, message } of body.problems)
+        print.remark(plainText(`${backend ?? 'a gallery'} could not be checked: ${message}`))
+    },
+  })
+
+// Which nodes a wish is about: `--node`, which may be repeated, or `--selector`; neither means all that can be meant.
+
+const nodeOption = (): Option =>
+  new Option('--node <node>', 'only on this node, by id or by a name that only one has; may be repeated').argParser(collect)
+
+const selectorOption = (): Option =>
+  new Option(
+    '--selector <labels>',
+    'only on nodes with these labels: KEY=VALUE,…; the same key again means one of the values, KEY=* any, KEY=! none, KEY=!VALUE another one',
+  )
+
+const dryRunOption = (): Option => new Option('--dry-run', 'show what would be done on which node, and do nothing')
+
+async function namedNodes(api: ApiClient, names: readonly string[]): Promise<{ nodes?: NodeId[] }> {
+  if (names.length === 0) return {}
+  const nodes = await fetchNodes(api, names)
+  return { nodes: [...new Set(nodes.map((node) => node.id))] }
+}
+
+export function parseSelector(text: string): Selector {
+  const wanted = new Map<string, string[]>()
+  for (const word of text.split(',')) {
+    const equals = word.indexOf('=')
+    if (equals <= 0) throw usageError(`--selector: ${JSON.stringify(word)} is not KEY=VALUE`)
+    const key = word.slice(0, equals).trim()
+    wanted.set(key, [...(wanted.get(key) ?? []), word.slice(equals + 1).trim()])
+  }
+  const parsed = Selector.safeParse(Object.fromEntries([...wanted].map(([key, values]) => [key, values.length === 1 ? values[0] : values])))
+  if (parsed.success) return parsed.data
+  throw usageError(`--selector: ${parsed.error.issues[0]?.message ?? 'not valid'}`)
 }

@@ -1,13 +1,11 @@
 // `muster chat`.
 import type { Command } from 'commander'
-import { requestAnswer, streamAnswer } from '../chat/ask-model.ts'
-import { chatOptions, chatSettings } from '../chat/chat-settings.ts'
-import { converse } from '../chat/converse.ts'
-import { CliError, usageError } from '../cli-error.ts'
-import { parseModelName } from '../models/model-name.ts'
-import type { Shell } from '../shell.ts'
-import { untilInterrupted } from '../until-interrupted.ts'
-import { type ClientCall, clientCommand } from './client-command.ts'
+import { parseModelName } from '../arguments.ts'
+import { requestAnswer, streamAnswer } from '../chat/answer.ts'
+import { chatOptions, chatSettings, type ChatSettings, type Message } from '../chat/chat-settings.ts'
+import { CliError, reportError, usageError } from '../cli-error.ts'
+import { type Shell, untilInterrupted } from '../shell.ts'
+import { type ClientCall, clientCommand } from './command.ts'
 
 export const chat = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
@@ -48,4 +46,33 @@ async function promptOf({ words, shell }: ClientCall): Promise<string> {
   const content = words[1] ?? (shell.input.isTerminal ? '' : await shell.input.readAll())
   if (content.trim() === '') throw usageError('give a prompt, as an argument or on standard input')
   return content
+}
+
+// A conversation on a terminal: the model is told all that was said before.
+
+async function converse(call: ClientCall, settings: ChatSettings): Promise<void> {
+  const { print, shell } = call
+  const ask = shell.input.createPrompt()
+  let said: readonly Message[] = []
+  print.remark('Ctrl-C stops an answer, Ctrl-D ends the conversation')
+  for (;;) {
+    const typed = await ask('> ')
+    if (typed.kind === 'end') return shell.terminal.write('\n')
+    if (typed.kind === 'line' && typed.text.trim() !== '')
+      said = await answerPrompt(call, settings, [...said, { role: 'user', content: typed.text }])
+  }
+}
+
+/** All that was said by now. A question without an answer is forgotten: it can be asked again. */
+async function answerPrompt(call: ClientCall, settings: ChatSettings, messages: readonly Message[]): Promise<readonly Message[]> {
+  using interrupted = untilInterrupted()
+  try {
+    const { text, isWhole } = await streamAnswer(call, { settings, messages, signal: interrupted.signal })
+    if (!isWhole) call.print.remark('stopped')
+    return text === '' ? messages.slice(0, -1) : [...messages, { role: 'assistant', content: text }]
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error
+    reportError(error, call.shell.terminal)
+    return messages.slice(0, -1)
+  }
 }

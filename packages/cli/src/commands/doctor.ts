@@ -1,9 +1,9 @@
 // `muster doctor`: looks at this machine and at the controller it would talk to.
 import type { Command } from 'commander'
-import { createPrinter } from '../output/printer.ts'
+import { createPrinter } from '../output/terminal.ts'
 import type { Shell } from '../shell.ts'
-import { clientOptions, configOption, defineCommand, givenOptions } from './define-command.ts'
-import { loadControllerSettings } from '../serve/load-definitions.ts'
+import { clientOptions, configOption, defineCommand, givenOptions } from './command.ts'
+import { loadControllerSettings } from '../serve/settings.ts'
 
 export function doctor(parent: Command, shell: Shell): Command {
   const command = defineCommand(parent, {
@@ -15,12 +15,12 @@ export function doctor(parent: Command, shell: Shell): Command {
     examples: ['muster doctor', 'MUSTER_DATABASE_URL=postgres://db/muster muster doctor --nats-url nats://bus:4222'],
   })
   command.prepare = async () => {
-    const { settingOption } = await import('../settings/setting-options.ts')
+    const { settingOption } = await import('../serve/setting-options.ts')
     const { host, port, databaseUrl, natsUrl } = await loadControllerSettings()
     for (const setting of [host, port, databaseUrl, natsUrl]) command.addOption(settingOption(setting))
   }
   return command.action(async () => {
-    const [{ examine }, { renderFindings }] = await Promise.all([import('../doctor/examine.ts'), import('../doctor/render-findings.ts')])
+    const [{ examine }, { renderFindings }] = await Promise.all([import('../doctor/examine.ts'), import('../doctor/checks.ts')])
     const values = givenOptions(command)
     const findings = await examine(values, shell)
     const isFine = findings.every(({ level }) => level !== 'fail')

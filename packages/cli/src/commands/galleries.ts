@@ -1,12 +1,69 @@
 // `muster galleries …`: where backends and models are offered.
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
+import { GalleryKind, GalleryName, galleryRoutes, type GalleryView } from '@muster/protocol'
+import { usageError } from '../cli-error.ts'
+import { type Column, renderTable } from '../output/table.ts'
+import { plainText } from '../output/text.ts'
 import type { Shell } from '../shell.ts'
-import { defineGroup } from './define-command.ts'
-import { galleriesAdd } from './galleries-add.ts'
-import { galleriesLs } from './galleries-ls.ts'
-import { galleriesRm } from './galleries-rm.ts'
+import { clientCommand, defineGroup } from './command.ts'
 
 export function galleries(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'galleries', summary: 'List, add and remove galleries of backends and models' })
   for (const define of [galleriesLs, galleriesAdd, galleriesRm]) define(group, shell)
 }
+
+// `muster galleries ls`.
+
+const columns: Column<GalleryView>[] = [
+  { heading: 'NAME', cell: (gallery) => gallery.name },
+  { heading: 'KIND', cell: (gallery) => gallery.kind },
+  { heading: 'FROM', cell: (gallery) => gallery.from },
+  { heading: 'URL', cell: (gallery) => gallery.url, shrinks: true },
+]
+
+const galleriesLs = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'ls',
+    summary: 'List the galleries, in the order in which a name is looked up',
+    run: async ({ api, print }) => {
+      const { raw, body } = await api.call(galleryRoutes.list)
+      print.result(raw, () => renderTable(columns, body.galleries, print.width))
+    },
+  })
+
+// `muster galleries add`.
+
+const galleriesAdd = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'add',
+    summary: 'Add a gallery, or give one another address',
+    arguments: [
+      ['<name>', 'what to call it'],
+      ['<url>', 'https://…, http://… (hosts listed with --allow-source), file:///… on each node, or github:owner/repo/path@ref'],
+    ],
+    options: [new Option('--kind <kind>', 'what it offers').choices(GalleryKind.options).default('backend')],
+    examples: ['muster galleries add localai github:mudler/LocalAI/backend/index.yaml@master'],
+    run: async ({ api, print, words: [name = '', url = ''], option }) => {
+      const body = galleryRoutes.put.body?.safeParse({ url, kind: option('kind') })
+      const problem = GalleryName.safeParse(name).error ?? body?.error
+      if (body?.success !== true || problem !== undefined) throw usageError(problem?.issues[0]?.message ?? 'this is not a gallery')
+      const { raw, body: view } = await api.call(galleryRoutes.put, { params: { name }, body: body.data })
+      print.result(raw, () => `${plainText(view.name)} offers ${view.kind}s from ${plainText(view.url)}`)
+    },
+  })
+
+// `muster galleries rm`.
+
+const galleriesRm = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'rm',
+    summary: 'Forget a gallery; what was installed from it stays',
+    arguments: [['<name>', 'its name']],
+    examples: ['muster galleries rm localai'],
+    run: async ({ api, print, words: [name = ''] }) => {
+      const problem = GalleryName.safeParse(name).error
+      if (problem !== undefined) throw usageError(problem.issues[0]?.message ?? 'this is not the name of a gallery')
+      const { raw } = await api.call(galleryRoutes.remove, { params: { name } })
+      print.result(raw, () => `${name} is forgotten`)
+    },
+  })

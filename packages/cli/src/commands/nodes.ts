@@ -1,18 +1,204 @@
 // `muster nodes …`: the fleet.
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
+import { nodeRoutes, NodeView } from '@muster/protocol'
+import { fetchNode, nodeArgument, parseLabelArguments } from '../arguments.ts'
+import { usageError } from '../cli-error.ts'
+import { replicasOfNodeColumns } from '../models/describe-model.ts'
+import { describeNode, labelLines, nodeColumns, renderNode } from '../nodes/describe-node.ts'
+import { followDrain } from '../nodes/follow-drain.ts'
+import { followMode } from '../operations/follow-started.ts'
+import { renderTable } from '../output/table.ts'
+import { asObject } from '../output/terminal.ts'
+import { plainText } from '../output/text.ts'
 import type { Shell } from '../shell.ts'
-import { defineGroup } from './define-command.ts'
-import { nodesApprove } from './nodes-approve.ts'
-import { nodesDrain } from './nodes-drain.ts'
-import { nodesLabel } from './nodes-label.ts'
-import { nodesLs } from './nodes-ls.ts'
-import { nodesResume } from './nodes-resume.ts'
-import { nodesRm } from './nodes-rm.ts'
-import { nodesShow } from './nodes-show.ts'
-import { nodesVramBudget } from './nodes-vram-budget.ts'
+import { type ClientCall, clientCommand, defineGroup } from './command.ts'
 
 export function nodes(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'nodes', summary: 'List, approve, drain, label and remove the machines of the fleet' })
   for (const define of [nodesLs, nodesShow, nodesApprove, nodesDrain, nodesResume, nodesRm, nodesLabel, nodesVramBudget])
     define(group, shell)
+}
+
+// `muster nodes ls`: a table, once or as it changes.
+
+const nodesLs = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'ls',
+    summary: 'List the nodes',
+    options: [
+      new Option('--status <status>', 'only nodes of this status').choices(NodeView.shape.status.options),
+      new Option(
+        '--watch',
+        'go on until Ctrl-C: keeps the table up to date; not on a terminal, a line for each change; with -o json, an object per line',
+      ),
+    ],
+    examples: ['muster nodes ls --status pending', 'muster nodes ls --watch'],
+    run: async (call) => {
+      if (!call.flag('watch')) return listNodes(call)
+      const { watchNodes } = await import('../nodes/watch-nodes.ts')
+      return watchNodes(call)
+    },
+  })
+
+async function listNodes({ api, print, shell, option }: ClientCall): Promise<void> {
+  const { raw, body } = await api.call(nodeRoutes.list)
+  const status = option('status')
+  const wanted = body.nodes.map((node) => status === undefined || node.status === status)
+  const shown = body.nodes.filter((_, at) => wanted[at])
+  if (print.format === 'text' && shown.length === 0)
+    return print.remark(status === undefined ? 'no nodes yet: `muster join URL --token T` adds this machine' : `no node is ${status}`)
+  print.result(status === undefined ? raw : keepMatching(raw, wanted), () => renderTable(nodeColumns(shell.clock), shown, print.width))
+  const pending = shown.filter((node) => node.status === 'pending')
+  if (pending.length > 0)
+    print.remark(`waiting for approval: ${pending.map((node) => plainText(node.name)).join(', ')} (muster nodes approve NODE)`)
+}
+
+/** The answer as it came, with some of its nodes left out: fields that this version does not know stay. */
+function keepMatching(raw: unknown, wanted: readonly boolean[]): unknown {
+  if (typeof raw !== 'object' || raw === null || !('nodes' in raw) || !Array.isArray(raw.nodes)) return raw
+  return { ...raw, nodes: raw.nodes.filter((_, at) => wanted[at]) }
+}
+
+// `muster nodes show`.
+
+const nodesShow = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'show',
+    summary: 'Show all that is known of one node, and the replicas on it',
+    arguments: [nodeArgument],
+    examples: ['muster nodes show gpu-1', 'muster nodes show gpu-1 -o json'],
+    run: async ({ api, print, words: [wanted] }) => {
+      const node = await fetchNode(api, wanted)
+      const params = { id: node.id }
+      const { raw, body } = await api.call(nodeRoutes.get, { params })
+      const replicas = await api.call(nodeRoutes.models, { params })
+      print.result({ ...asObject(raw), ...asObject(replicas.raw) }, () => {
+        const now = shell.clock.now()
+        const fields = renderNode(body, now)
+        const rows = replicas.body.replicas
+        return rows.length === 0 ? fields : `${fields}\n\n${renderTable(replicasOfNodeColumns(now), rows, print.width)}`
+      })
+    },
+  })
+
+// `muster nodes approve`.
+
+const nodesApprove = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'approve',
+    summary: 'Let a pending node in, so that it gets work',
+    arguments: [nodeArgument],
+    examples: ['muster nodes approve gpu-1'],
+    run: async ({ api, print, words: [wanted] }) => {
+      const node = await fetchNode(api, wanted)
+      const { raw, body } = await api.call(nodeRoutes.approve, { params: { id: node.id } })
+      print.result(raw, () => describeNode(body))
+    },
+  })
+
+// `muster nodes drain`.
+
+const nodesDrain = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'drain',
+    summary: 'Give a node no new work, and move what it serves to others',
+    details:
+      'Each replica serves on until another node has one in its place. Follows until none is left, or until those that are left wait for a place (exit code 3).',
+    arguments: [nodeArgument],
+    options: [
+      new Option('--wait [duration]', 'follow until no replica is left, also while they wait for a place; --wait=30m: at most so long'),
+      new Option('--no-wait', 'mark the node, and follow nothing'),
+    ],
+    examples: ['muster nodes drain gpu-1', 'muster nodes drain gpu-1 --wait=30m'],
+    run: async (call) => {
+      const { api, print } = call
+      const mode = followMode(call)
+      const node = await fetchNode(api, call.words[0])
+      const { raw, body } = await api.call(nodeRoutes.drain, { params: { id: node.id } })
+      if (mode.follow === 'no') return print.result(raw, () => describeNode(body))
+      if (print.format === 'text') print.line(undefined, () => describeNode(body))
+      await followDrain(call, mode, body)
+    },
+  })
+
+// `muster nodes resume`.
+
+const nodesResume = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'resume',
+    summary: 'End a drain: the node gets work again',
+    arguments: [nodeArgument],
+    examples: ['muster nodes resume gpu-1'],
+    run: async ({ api, print, words: [wanted] }) => {
+      const node = await fetchNode(api, wanted)
+      const { raw, body } = await api.call(nodeRoutes.resume, { params: { id: node.id } })
+      print.result(raw, () => describeNode(body))
+    },
+  })
+
+// `muster nodes rm`.
+
+const nodesRm = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'rm',
+    summary: 'Forget a node and its key',
+    details:
+      'Its open operations are cancelled. The worker is told, stops what it serves and keeps its files; to come back it needs a join token and a new approval.',
+    arguments: [nodeArgument],
+    examples: ['muster nodes rm gpu-1'],
+    run: async ({ api, print, words: [wanted] }) => {
+      const node = await fetchNode(api, wanted)
+      const { raw } = await api.call(nodeRoutes.remove, { params: { id: node.id } })
+      print.result(raw, () => `${plainText(node.name)} (${node.id}) is removed`)
+    },
+  })
+
+// `muster nodes label`.
+
+const nodesLabel = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'label',
+    summary: 'Show, set or take away labels of a node',
+    arguments: [nodeArgument, ['[label...]', 'KEY=VALUE sets a label, KEY- takes one away; none shows all']],
+    examples: ['muster nodes label gpu-1 rack=b2 tier=fast', 'muster nodes label gpu-1 tier-'],
+    run: async ({ api, print, words: [wanted, ...labels] }) => {
+      const patch = parseLabelArguments(labels)
+      const node = await fetchNode(api, wanted)
+      const params = { id: node.id }
+      const { raw, body } =
+        labels.length === 0
+          ? await api.call(nodeRoutes.labels, { params })
+          : await api.call(nodeRoutes.patchLabels, { params, body: patch })
+      print.result(raw, () => labelLines(body.labels).map(plainText).join('\n'))
+    },
+  })
+
+// `muster nodes vram-budget`.
+
+const nodesVramBudget = (parent: Command, shell: Shell): Command =>
+  clientCommand(parent, shell, {
+    name: 'vram-budget',
+    summary: 'Let Muster use only part of the GPU memory of a node',
+    details: 'It only lowers: a budget above what the node has changes nothing. `muster nodes show` shows it.',
+    arguments: [nodeArgument, ['[budget]', 'a percentage (80%) or a size (12GB)']],
+    options: [new Option('--clear', 'use all of it again')],
+    examples: ['muster nodes vram-budget gpu-1 80%', 'muster nodes vram-budget gpu-1 12GB', 'muster nodes vram-budget gpu-1 --clear'],
+    run: async ({ api, print, flag, words: [wanted, value] }) => {
+      const budget = flag('clear') ? null : parseBudget(value)
+      if (budget === null && value !== undefined) throw usageError('--clear takes no budget')
+      const node = await fetchNode(api, wanted)
+      const params = { id: node.id }
+      const { raw, body } =
+        budget === null
+          ? await api.call(nodeRoutes.deleteVramBudget, { params })
+          : await api.call(nodeRoutes.putVramBudget, { params, body: budget })
+      print.result(raw, () => plainText(`${body.name} (${body.id}) may use ${body.vram_budget ?? 'all'} of its GPU memory`))
+    },
+  })
+
+function parseBudget(value: string | undefined): { value: string } {
+  if (value === undefined) throw usageError('give a budget, a percentage (80%) or a size (12GB), or --clear')
+  const parsed = nodeRoutes.putVramBudget.body?.safeParse({ value })
+  if (parsed?.success === true) return parsed.data
+  throw usageError(`${JSON.stringify(plainText(value))} is none: ${parsed?.error.issues[0]?.message ?? 'not valid'}`)
 }

@@ -1,12 +1,11 @@
 // `muster pack`: a directory becomes an image that nodes can install.
 import { type Command, Option } from 'commander'
 import { usageError } from '../cli-error.ts'
-import { formatBytes } from '../output/amounts.ts'
-import { createPrinter } from '../output/printer.ts'
+import { formatBytes } from '../output/text.ts'
+import { createPrinter } from '../output/terminal.ts'
 import { renderFields } from '../output/table.ts'
-import type { Shell } from '../shell.ts'
-import { untilInterrupted } from '../until-interrupted.ts'
-import { defineCommand, givenOptions, type OptionValues } from './define-command.ts'
+import { type Shell, untilInterrupted } from '../shell.ts'
+import { defineCommand, givenOptions, type OptionValues } from './command.ts'
 
 const collect = (value: string, sofar: string[] | undefined): string[] => [...(sofar ?? []), value]
 

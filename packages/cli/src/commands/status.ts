@@ -4,11 +4,10 @@ import { modelRoutes, type ModelView, type ResponseOf, systemRoutes } from '@mus
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import { failureText } from '../models/describe-model.ts'
-import { formatAge } from '../output/amounts.ts'
-import { plainText } from '../output/plain-text.ts'
+import { formatAge, plainText } from '../output/text.ts'
 import { type Column, renderFields, renderTable } from '../output/table.ts'
 import type { Shell } from '../shell.ts'
-import { clientCommand } from './client-command.ts'
+import { clientCommand } from './command.ts'
 
 type Status = ResponseOf<typeof systemRoutes.status>
 

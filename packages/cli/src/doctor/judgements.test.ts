@@ -1,25 +1,21 @@
 // What the doctor makes of what it finds, one table per check.
 import { describe, expect, it } from 'vitest'
 import { CliError } from '../cli-error.ts'
-import { judgeAdminKey } from './admin-key.ts'
-import type { HttpFinding } from './ask-http.ts'
-import type { SocketFinding } from './ask-socket.ts'
-import { type ControllerReport, parseReport } from './ask-controller.ts'
-import { judgeBusOfController } from './bus.ts'
-import { judgeClockSkew } from './clock-skew.ts'
-import { type ControllerFacts, judgeController } from './controller.ts'
-import { type DataDirFacts, judgeDataDir } from './data-dir.ts'
-import { judgeDatabaseOfController } from './database.ts'
-import { judgeDiskSpace } from './disk-space.ts'
-import { judgeEmbedded } from './embedded-postgres.ts'
-import { judgeModels } from './models.ts'
-import { judgeNatsServer } from './nats-server.ts'
-import { judgeNodeVersion } from './node-version.ts'
-import { judgePort, type PortState } from './port.ts'
-import { judgePostgresServer, addressOf } from './postgres-server.ts'
-import { judgeSettings } from './settings.ts'
-import { judgeUnreported } from './untold.ts'
-import type { Level, Verdict } from './verdict.ts'
+import { type ControllerFacts, judgeAdminKey, judgeClockSkew, judgeController, judgeModels } from './controller-checks.ts'
+import type { HttpFinding, SocketFinding } from './probes.ts'
+import { type ControllerReport, judgeUnreported, parseReport } from './controller-report.ts'
+import { judgeBusOfController, judgeNatsServer } from './bus-check.ts'
+import {
+  type DataDirFacts,
+  judgeDataDir,
+  judgeDiskSpace,
+  judgeNodeVersion,
+  judgePort,
+  judgeSettings,
+  type PortState,
+} from './machine-checks.ts'
+import { addressOf, judgeDatabaseOfController, judgeEmbedded, judgePostgresServer } from './database-check.ts'
+import type { Level, Verdict } from './checks.ts'
 
 const answered = (status: number, json: unknown = {}): HttpFinding => ({ answered: true, status, json, date: null })
 const refused: HttpFinding = { answered: false, reason: 'nothing listens at http://h:1', refused: true }

@@ -1,8 +1,6 @@
 import type { Clock } from '@muster/host'
 import { describe, expect, it } from 'vitest'
-import { renderFindings } from './render-findings.ts'
-import { runChecks } from './run-checks.ts'
-import { fail, ok, warn } from './verdict.ts'
+import { fail, ok, renderFindings, runChecks, warn } from './checks.ts'
 
 /** A clock on which every wait is over at once, unless it was given up before. */
 const impatient: Clock = { now: () => 0, monotonic: () => 0, sleep: async () => undefined }

@@ -1,5 +1,54 @@
-// Pure: one sentence about a node, after something was done to it.
+// How nodes look in a table and one by one.
+import type { Clock } from '@muster/host'
 import type { NodeView } from '@muster/protocol'
-import { plainText } from '../output/plain-text.ts'
+import { type Column, renderFields } from '../output/table.ts'
+import { formatAge, formatFree, plainText } from '../output/text.ts'
+
+export const nodeColumns = (clock: Pick<Clock, 'now'>): Column<NodeView>[] => [
+  { heading: 'NAME', cell: (node) => node.name, shrinks: true },
+  { heading: 'ID', cell: (node) => node.id },
+  { heading: 'STATUS', cell: (node) => node.status },
+  { heading: 'CAPABILITY', cell: capabilityOf, shrinks: true },
+  { heading: 'ACTIVE', cell: (node) => String(node.in_flight), align: 'right' },
+  { heading: 'SEEN', cell: (node) => formatAge(node.last_seen_at, clock.now()), align: 'right' },
+]
+
+const capabilityOf = (node: NodeView): string => (node.node_type === 'agent' ? 'agent' : node.capability)
+
+export function renderNode(node: NodeView, now: number): string {
+  const { resources } = node
+  return renderFields([
+    ['Name', node.name],
+    ['Id', node.id],
+    ['Status', `${node.status}: ${node.status_reason}`],
+    ['Draining', node.draining ? 'yes' : 'no'],
+    ['Type', node.node_type],
+    ['Platform', `${node.os} ${node.arch}, ${node.capability}`],
+    ['Version', node.features.length === 0 ? node.version : `${node.version} (${node.features.join(', ')})`],
+    ['CPUs', resources.cpus === null ? '-' : String(resources.cpus)],
+    ['Memory', formatFree(resources.available_ram, resources.total_ram)],
+    ['GPU', resources.gpu_vendor ?? 'none'],
+    ['GPU memory', resources.unified_memory ? 'shared with the CPU' : formatFree(resources.available_vram, resources.total_vram)],
+    ['GPU budget', node.vram_budget ?? 'all of it'],
+    ['Disk', formatFree(resources.available_disk, resources.total_disk)],
+    ['Gateway', node.gateway_url],
+    ['Key', node.public_key],
+    ['Joined', node.created_at],
+    ['Approved', node.approved_at ?? 'not yet'],
+    ['Last seen', node.last_seen_at === null ? 'never' : `${node.last_seen_at} (${formatAge(node.last_seen_at, now)} ago)`],
+    ['Requests', `${node.in_flight} running`],
+    ['Operations', `${node.pending_ops} open`],
+    ['Backends', node.backends],
+    ['Models', node.models],
+    ['Labels', labelLines(node.labels)],
+  ])
+}
+
+export const labelLines = (labels: Readonly<Record<string, string>>): string[] =>
+  Object.entries(labels)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, value]) => `${key}=${value}`)
+
+// Pure: one sentence about a node, after something was done to it.
 
 export const describeNode = (node: NodeView): string => plainText(`${node.name} (${node.id}) is ${node.status}: ${node.status_reason}`)

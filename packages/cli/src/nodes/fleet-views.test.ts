@@ -1,10 +1,8 @@
 // How a watched fleet looks: as lines, and as a table that is kept up to date.
 import { describe, expect, it } from 'vitest'
 import { nodeView } from '../../test/scripted-controller.ts'
-import { createPrinter } from '../output/printer.ts'
-import type { FleetView } from './fleet-view.ts'
-import { createNodeLines } from './node-lines.ts'
-import { createNodeScreen } from './node-screen.ts'
+import { createPrinter } from '../output/terminal.ts'
+import { createNodeLines, createNodeScreen, type FleetView } from './watch-nodes.ts'
 
 const start = Date.parse('2030-01-01T00:00:00Z')
 const at = (seconds: number): string => new Date(start + seconds * 1000).toISOString()

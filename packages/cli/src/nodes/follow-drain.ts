@@ -1,15 +1,14 @@
 // Follows a node that is drained until nothing runs there any more, or until it waits for something. What is so is read again
 // and again; a controller that is away for a while is no end of it.
-import { modelRoutes, nodeRoutes, type ModelView, type NodeView } from '@muster/protocol'
+import { modelRoutes, type ModelView, nodeRoutes, type NodeView, type ReplicaView } from '@muster/protocol'
+import { parseModelName } from '../arguments.ts'
 import { CliError } from '../cli-error.ts'
 import { isFinal } from '../client/events.ts'
-import type { ClientCall } from '../commands/client-command.ts'
-import { parseModelName } from '../models/model-name.ts'
-import type { FollowMode } from '../operations/follow-options.ts'
-import { asObject } from '../output/as-object.ts'
-import { plainText } from '../output/plain-text.ts'
-import { untilInterrupted } from '../until-interrupted.ts'
-import { drainStatus, type DrainStatus, type DrainSnapshot } from './drain-standing.ts'
+import type { ClientCall } from '../commands/command.ts'
+import type { FollowMode } from '../operations/follow-started.ts'
+import { asObject } from '../output/terminal.ts'
+import { plainText } from '../output/text.ts'
+import { untilInterrupted } from '../shell.ts'
 
 const pollMs = 500
 
@@ -93,4 +92,50 @@ function end({ shell, print }: ClientCall, standing: DrainStatus | null, id: str
   if (standing?.state === 'resumed') return shell.fail(1)
   print.remark(`the drain goes on in the background: \`muster nodes show ${id}\` lists what is left, \`muster nodes resume ${id}\` ends it`)
   shell.fail(3)
+}
+
+// Pure: how far the draining of a node is, and what is to be said of it.
+
+interface DrainSnapshot {
+  readonly node: NodeView
+  /** What runs there still. */
+  readonly replicas: readonly ReplicaView[]
+  /** By name; models that are gone meanwhile are not among them. */
+  readonly models: ReadonlyMap<string, ModelView>
+}
+
+/** `waiting`: nothing moves until something changes elsewhere. */
+type DrainState = 'running' | 'waiting' | 'drained' | 'resumed'
+
+interface DrainStatus {
+  readonly state: DrainState
+  /** Said when it is another one than before. */
+  readonly line: string
+  /** What waits, and for what. */
+  readonly reasons: readonly string[]
+}
+
+function drainStatus({ node, replicas, models }: DrainSnapshot): DrainStatus {
+  const standing = (state: DrainState, what: string, reasons: readonly string[] = []): DrainStatus => ({
+    state,
+    line: `${node.name}: ${what}`,
+    reasons,
+  })
+  if (!node.draining) return standing('resumed', 'it is not draining any more')
+  if (replicas.length === 0) return standing('drained', 'no replica is left')
+  const left = `${replicas.length} ${replicas.length === 1 ? 'replica' : 'replicas'} left: ${replicas.map(textOf).join(', ')}`
+  if (node.status !== 'draining')
+    return standing('waiting', left, [`${node.name} is ${node.status} (${node.status_reason}): what runs there ends when it is back`])
+  const waits = replicas.map((replica) => waitReason(replica, models.get(replica.model)))
+  const reasons = [...new Set(waits.filter((reason) => reason !== null))]
+  return standing(waits.includes(null) ? 'running' : 'waiting', left, reasons)
+}
+
+const textOf = ({ model, state, in_flight: active }: ReplicaView): string =>
+  `${model} (${state}${active === 0 ? '' : `, ${active} ${active === 1 ? 'request' : 'requests'}`})`
+
+/** One that serves on because there is no other place; null: it is on its way. */
+function waitReason({ model, state }: ReplicaView, view: ModelView | undefined): string | null {
+  if (state !== 'ready' || view === undefined || view.failure === null) return null
+  return `${model} serves on until it has another place: ${view.failure.message}`
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { CliError } from '../cli-error.ts'
-import { parseLabelArguments } from './label-arguments.ts'
+import { parseLabelArguments } from '../arguments.ts'
 
 describe('parseLabelArguments', () => {
   it.each<[string, string[], Record<string, string | null>]>([

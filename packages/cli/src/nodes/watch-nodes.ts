@@ -1,14 +1,16 @@
 // `nodes ls --watch`: follows the events and shows the fleet as it is: on a terminal as a table that is kept up to
 // date, elsewhere as lines. Whenever the stream begins anew the whole list is read again, so nothing that happened
 // meanwhile is missed.
+import type { Clock } from '@muster/host'
 import { nodeRoutes, NodeView, type ServerEvent } from '@muster/protocol'
 import { followEvents } from '../client/events.ts'
 import { parseJson } from '../client/explain-failure.ts'
-import type { ClientCall } from '../commands/client-command.ts'
-import { untilInterrupted } from '../until-interrupted.ts'
-import type { FleetView } from './fleet-view.ts'
-import { createNodeLines } from './node-lines.ts'
-import { createNodeScreen } from './node-screen.ts'
+import type { ClientCall } from '../commands/command.ts'
+import { layOutTable, renderTable, type TableLayout } from '../output/table.ts'
+import type { Printer, Screen } from '../output/terminal.ts'
+import { plainText } from '../output/text.ts'
+import { untilInterrupted } from '../shell.ts'
+import { nodeColumns } from './describe-node.ts'
 
 const tickMs = 1000
 
@@ -52,3 +54,122 @@ function apply(view: FleetView, event: ServerEvent): void {
 function rawNodes(raw: unknown): readonly unknown[] {
   return typeof raw === 'object' && raw !== null && 'nodes' in raw && Array.isArray(raw.nodes) ? raw.nodes : []
 }
+
+// What shows the fleet while it is watched.
+
+/** A node, and the same as it came, with fields that this version does not know. */
+export interface ReceivedNode {
+  readonly node: NodeView
+  readonly raw: unknown
+}
+
+export interface FleetView {
+  /** All there are, just read. */
+  replace(nodes: readonly ReceivedNode[]): void
+  put(node: ReceivedNode): void
+  remove(id: string, raw: unknown): void
+  connectionLost(reason: string): void
+  /** A moment has passed. */
+  tick(): void
+}
+
+// The fleet as lines: the table once, then a line for each change that would be seen in it. For readers that can't
+// go back to a line: files, pipes, and programs that read JSON.
+
+export interface NodeLinesDeps {
+  readonly print: Printer
+  readonly clock: Pick<Clock, 'now'>
+  /** Only nodes of this one. */
+  readonly status: string | undefined
+}
+
+export function createNodeLines({ print, clock, status }: NodeLinesDeps): FleetView {
+  const shown = new Map<string, { name: string; line: string }>()
+  let layout: TableLayout<NodeView> | null = null
+
+  function put({ node, raw }: ReceivedNode): void {
+    if (status !== undefined && node.status !== status) return remove(node.id, raw)
+    const line = print.format === 'json' ? JSON.stringify(raw) : fingerprint(node)
+    if (shown.get(node.id)?.line === line) return
+    shown.set(node.id, { name: node.name, line })
+    print.line(raw, () => (layout ??= layOutTable(nodeColumns(clock), [node], print.width)).line(node))
+  }
+
+  function remove(id: string, raw: unknown): void {
+    const last = shown.get(id)
+    if (!shown.delete(id)) return
+    print.line(raw, () => `${plainText(last?.name ?? '')} (${id}) is ${status === undefined ? 'removed' : `not ${status} any more`}`)
+  }
+
+  return {
+    put,
+    remove,
+    replace: (nodes) => {
+      if (layout === null && print.format === 'text') {
+        const rows = nodes.map(({ node }) => node).filter((node) => status === undefined || node.status === status)
+        layout = layOutTable(nodeColumns(clock), rows, print.width)
+        print.line(undefined, layout.heading)
+      }
+      nodes.forEach(put)
+      const present = new Set(nodes.map(({ node }): string => node.id))
+      for (const id of [...shown.keys()]) if (!present.has(id)) remove(id, { id, deleted: true })
+    },
+    connectionLost: (reason) => print.remark(`connection lost (${plainText(reason)}); trying again`),
+    tick: () => undefined,
+  }
+}
+
+/** The age of a node changes all the time; only the other columns count as a change. */
+const fingerprint = (node: NodeView): string =>
+  nodeColumns({ now: () => 0 })
+    .filter((column) => column.heading !== 'SEEN')
+    .map((column) => column.cell(node))
+    .join('\0')
+
+// The fleet as a table that is kept up to date on a terminal: what changes is seen in its place, and ages grow.
+
+export interface NodeScreenDeps {
+  readonly screen: Screen
+  readonly clock: Pick<Clock, 'now'>
+  /** Only nodes of this one. */
+  readonly status: string | undefined
+}
+
+export function createNodeScreen({ screen, clock, status }: NodeScreenDeps): FleetView {
+  const nodes = new Map<string, NodeView>()
+  /** Before that, an empty table would be a claim. */
+  let isRead = false
+  let notice: string | null = null
+
+  function draw(): void {
+    if (!isRead) return
+    const rows = [...nodes.values()].filter((node) => status === undefined || node.status === status).toSorted(byName)
+    screen.draw([...renderTable(nodeColumns(clock), rows, screen.width()).split('\n'), ...(notice === null ? [] : [notice])])
+  }
+
+  return {
+    replace: (all) => {
+      nodes.clear()
+      for (const { node } of all) nodes.set(node.id, node)
+      isRead = true
+      notice = null
+      draw()
+    },
+    put: ({ node }) => {
+      nodes.set(node.id, node)
+      draw()
+    },
+    remove: (id) => {
+      nodes.delete(id)
+      draw()
+    },
+    connectionLost: (reason) => {
+      notice = `connection lost (${plainText(reason)}); trying again`
+      draw()
+    },
+    tick: draw,
+  }
+}
+
+/** As the API lists them. */
+const byName = (a: NodeView, b: NodeView): number => (a.name === b.name ? (a.id < b.id ? -1 : 1) : a.name < b.name ? -1 : 1)

@@ -2,12 +2,12 @@
 // whenever the stream begins anew, and now and then, so that no end is missed whatever happens to the stream or to
 // the controller behind it.
 import { type Clock, createWakeTimer, type WakeTimer } from '@muster/host'
-import { type OperationId, operationRoutes } from '@muster/protocol'
+import { OperationId, operationRoutes, OperationView, type ServerEvent } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import { followEvents, isFinal } from '../client/events.ts'
-import type { ProgressView, ReceivedOperation } from './progress-view.ts'
-import { type Following, type TrackedOperations, trackOperations } from './tracked-operations.ts'
+import { parseJson } from '../client/explain-failure.ts'
+import type { ProgressView, ReceivedOperation } from './progress-views.ts'
 
 export interface FollowDeps {
   readonly api: Pick<ApiClient, 'call' | 'open'>
@@ -87,3 +87,66 @@ async function read(run: Run): Promise<void> {
 async function tick({ clock, signal, view }: Run): Promise<void> {
   for (; !signal.aborted; view.tick()) await clock.sleep(tickMs, signal).catch(() => undefined)
 }
+
+// What is known of the operations that are followed, out of two sources: events, which come as they please, and
+// answers, which may be older than the last event when they arrive.
+
+interface Following {
+  readonly ids: readonly OperationId[]
+  isOver(operation: OperationView): boolean
+}
+
+interface TrackedOperations {
+  readonly latest: ReadonlyMap<OperationId, ReceivedOperation>
+  /** Aborts once all of them are over. */
+  readonly over: AbortSignal
+  open(): OperationId[]
+  /** True when what came can only be understood by reading. */
+  receive(event: ServerEvent): boolean
+  /** Called when one is about to be read; takes what was read. */
+  beginReading(id: OperationId): (answer: ReceivedOperation) => void
+}
+
+function trackOperations({ ids, isOver }: Following, view: Pick<ProgressView, 'put'>): TrackedOperations {
+  const latest = new Map<OperationId, ReceivedOperation>()
+  const eventCounts = new Map<OperationId, number>()
+  const over = new AbortController()
+  const isOpen = (id: OperationId): boolean => {
+    const last = latest.get(id)
+    return last === undefined || !isOver(last.operation)
+  }
+
+  function put(one: ReceivedOperation): void {
+    // Nothing is added to what the exit code is made from.
+    if (over.signal.aborted) return
+    latest.set(one.operation.id, one)
+    view.put(one)
+    if (!ids.some(isOpen)) over.abort()
+  }
+
+  return {
+    latest,
+    over: over.signal,
+    open: () => ids.filter(isOpen),
+    receive: (event) => {
+      if (event.type !== 'operation') return event.type === 'reset'
+      const raw = parseJson(event.data)
+      const id = OperationId.safeParse(idOf(raw)).data
+      if (id === undefined || !ids.includes(id)) return false
+      const parsed = OperationView.safeParse(raw)
+      // Gone, or not what this version knows: reading says which.
+      if (!parsed.success) return true
+      eventCounts.set(id, (eventCounts.get(id) ?? 0) + 1)
+      put({ operation: parsed.data, raw })
+      return false
+    },
+    beginReading: (id) => {
+      const before = eventCounts.get(id)
+      return (answer) => {
+        if (eventCounts.get(id) === before || isOver(answer.operation)) put(answer)
+      }
+    },
+  }
+}
+
+const idOf = (raw: unknown): unknown => (typeof raw === 'object' && raw !== null && 'id' in raw ? raw.id : undefined)

@@ -1,15 +1,21 @@
 // The second half of every command that starts operations: follows them, and ends with what became of them.
-import type { OperationId } from '@muster/protocol'
-import type { ClientCall } from '../commands/client-command.ts'
-import { createPaint } from '../output/paint.ts'
-import { untilInterrupted } from '../until-interrupted.ts'
+import { Option } from 'commander'
+import { parseDuration } from '@muster/host'
+import type { OperationId, OperationState, OperationView } from '@muster/protocol'
+import { usageError } from '../cli-error.ts'
+import type { ClientCall } from '../commands/command.ts'
+import { createPaint } from '../output/segments.ts'
+import { untilInterrupted } from '../shell.ts'
 import { titleOf } from './describe-operation.ts'
-import type { FollowMode } from './follow-options.ts'
 import { followOperations } from './follow-operations.ts'
-import { createOperationLines, createOperationObjects, silentView } from './operation-lines.ts'
-import { createOperationScreen } from './operation-screen.ts'
-import { exitCodeOfStates, isOver } from './outcome.ts'
-import type { ProgressView, ReceivedOperation } from './progress-view.ts'
+import {
+  createOperationLines,
+  createOperationObjects,
+  createOperationScreen,
+  type ProgressView,
+  type ReceivedOperation,
+  silentView,
+} from './progress-views.ts'
 
 export interface StartedOperations {
   /** What the server answered, for --no-wait with JSON. */
@@ -94,4 +100,50 @@ function printNextSteps({ print }: ClientCall, told: { seen: Seen; ids: readonly
     if (state === 'running' || state === 'background')
       print.remark(`${told.isDetached ? 'detached; ' : ''}${title} goes on in the background: \`muster ops watch ${id}\` follows it`)
   }
+}
+
+// The options of commands that follow what they started, and what they mean.
+
+export type FollowMode =
+  | { readonly follow: 'no' }
+  /** Until it leaves `running`. */
+  | { readonly follow: 'running' }
+  /** Until every node has its outcome, or the time is over. */
+  | { readonly follow: 'end'; readonly limitMs: number | null }
+
+export const followOptions = (): Option[] => [
+  new Option('--wait [duration]', 'follow to the very end, also what goes on in the background; --wait=30m: at most so long'),
+  new Option('--no-wait', 'print the id of the operation, and follow nothing'),
+]
+
+export function followMode({ option, flag, isOff }: Pick<ClientCall, 'option' | 'flag' | 'isOff'>): FollowMode {
+  if (isOff('wait')) return { follow: 'no' }
+  const given = option('wait')
+  if (given === undefined && !flag('wait')) return { follow: 'running' }
+  return { follow: 'end', limitMs: given === undefined || given === '' ? null : parseLimit(given) }
+}
+
+function parseLimit(text: string): number | null {
+  try {
+    // As everywhere, 0 means the default: no limit.
+    return parseDuration(text) || null
+  } catch (error) {
+    throw usageError(`--wait: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+// Pure: when an operation has been followed long enough, and what exit code that makes.
+
+/** `settled`: until every node has its outcome. `background`: until nothing more happens that is worth looking at. */
+type FollowUntil = 'settled' | 'background'
+
+const isGoingOn = (state: OperationState): boolean => state === 'running' || state === 'background'
+
+export const isOver = ({ state }: Pick<OperationView, 'state'>, until: FollowUntil): boolean =>
+  until === 'settled' ? !isGoingOn(state) : state !== 'running'
+
+/** The worst of all: failed before still going on before done. Null: nothing is known of it. */
+export function exitCodeOfStates(states: readonly (OperationState | null)[]): 0 | 1 | 3 {
+  if (states.some((state) => state === 'failed' || state === 'cancelled')) return 1
+  return states.some((state) => state === null || isGoingOn(state)) ? 3 : 0
 }

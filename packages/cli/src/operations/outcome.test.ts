@@ -1,6 +1,6 @@
 import { OperationState } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { exitCodeOfStates, isOver } from './outcome.ts'
+import { exitCodeOfStates, isOver } from './follow-started.ts'
 
 describe('isOver', () => {
   it.each([

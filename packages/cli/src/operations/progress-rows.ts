@@ -1,11 +1,7 @@
 // Pure: operations and their nodes as lines of a terminal, as many as there is room for.
 import type { OperationNode, OperationNodeStatus, OperationView } from '@muster/protocol'
-import { formatBytes } from '../output/amounts.ts'
-import { displayWidth } from '../output/display-width.ts'
-import type { Colour, Paint } from '../output/paint.ts'
-import { plainText } from '../output/plain-text.ts'
-import { progressBar } from '../output/progress-bar.ts'
-import { padTo, renderSegments, type Segment } from '../output/segments.ts'
+import { type Colour, padTo, type Paint, progressBar, renderSegments, type Segment } from '../output/segments.ts'
+import { displayWidth, formatBytes, plainText } from '../output/text.ts'
 import { bytesText, isWorking, noteOf, percentText, stateText, titleOf } from './describe-operation.ts'
 
 export interface RowsInput {
@@ -124,3 +120,34 @@ function barFor(percentage: number, room: number): Segment[] {
 }
 
 const widthOf = (segments: readonly Segment[]): number => segments.reduce((sum, { text }) => sum + displayWidth(text), 0)
+
+// How fast bytes come, over the last seconds: an average over all the time would say nothing of now, and the step
+// between two ticks jumps.
+const windowMs = 5_000
+const leastWindowMs = 1_000
+
+interface RateMeter {
+  /** Bytes per second by now; null while too little is known. */
+  measure(key: string, bytes: number, at: number): number | null
+}
+
+interface Sample {
+  readonly bytes: number
+  readonly at: number
+}
+
+export function createRateMeter(): RateMeter {
+  const samples = new Map<string, Sample[]>()
+  return {
+    measure: (key, bytes, at) => {
+      const known = samples.get(key) ?? []
+      // A new attempt, or another file: what was before says nothing of it.
+      const since = (known.at(-1)?.bytes ?? 0) > bytes ? [] : known
+      const kept = [...since, { bytes, at }].filter((sample, index, all) => (all[index + 1]?.at ?? at) >= at - windowMs)
+      samples.set(key, kept)
+      const first = kept[0]
+      if (first === undefined || at - first.at < leastWindowMs) return null
+      return ((bytes - first.bytes) / (at - first.at)) * 1000
+    },
+  }
+}

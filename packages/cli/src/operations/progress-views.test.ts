@@ -2,10 +2,9 @@
 import { stripVTControlCharacters } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { operationNode, operationView } from '../../test/scripted-controller.ts'
-import { createPaint } from '../output/paint.ts'
-import { createPrinter } from '../output/printer.ts'
-import { createOperationLines } from './operation-lines.ts'
-import { createOperationScreen } from './operation-screen.ts'
+import { createPaint } from '../output/segments.ts'
+import { createPrinter } from '../output/terminal.ts'
+import { createOperationLines, createOperationScreen } from './progress-views.ts'
 import { progressRows } from './progress-rows.ts'
 
 const now = Date.parse('2030-01-01T00:01:00Z')

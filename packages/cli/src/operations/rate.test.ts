@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createRateMeter } from './rate.ts'
+import { createRateMeter } from './progress-rows.ts'
 
 describe('createRateMeter', () => {
   it('says nothing before a second has passed', () => {

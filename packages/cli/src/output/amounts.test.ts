@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { formatAge, formatBytes, formatDuration, formatFree } from './amounts.ts'
+import { formatAge, formatBytes, formatDuration, formatFree } from './text.ts'
 
 describe('formatBytes', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { progressBar } from './progress-bar.ts'
+import { progressBar } from './segments.ts'
 
 describe('progressBar', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createScreen } from './screen.ts'
+import { createScreen } from './terminal.ts'
 
 /** What is written, with ␛ for the escape character. */
 function screenOf(rows: number) {

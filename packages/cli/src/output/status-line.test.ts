@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { createStatusLine } from './status-line.ts'
+import { createStatusLine } from './terminal.ts'
 
 it('draws over itself, never wraps, and leaves nothing behind', () => {
   let written = ''

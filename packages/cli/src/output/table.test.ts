@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { displayWidth } from './display-width.ts'
+import { displayWidth } from './text.ts'
 import { type Column, layOutTable, renderFields, renderTable } from './table.ts'
 
 type Row = { name: string; id: string; load: number }

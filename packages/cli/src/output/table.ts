@@ -1,7 +1,6 @@
 // Plain aligned tables: a heading, one line per row, two spaces between columns. On a terminal the
 // columns that may shrink are cut to its width; elsewhere nothing is cut, so that grep and awk see all.
-import { cutToWidth, displayWidth } from './display-width.ts'
-import { plainText } from './plain-text.ts'
+import { cutToWidth, displayWidth, plainText } from './text.ts'
 
 export interface Column<Row> {
   readonly heading: string

@@ -1,6 +1,7 @@
 // The two streams a command writes to, and what the reader of the first one can show.
-import { createScreen, type Screen } from './screen.ts'
-import { createStatusLine, type StatusLine } from './status-line.ts'
+import { createInterface } from 'node:readline'
+import { text } from 'node:stream/consumers'
+import { cutToWidth, plainJson } from './text.ts'
 
 export interface Terminal {
   out(text: string): void
@@ -42,3 +43,142 @@ export function createTerminal(streams: {
     colours: { out: allowed && stdout.isTTY === true, err: allowed && stderr.isTTY === true },
   }
 }
+
+// Lines of a terminal that are drawn again and again in the same place, below what was there before.
+
+export interface Screen {
+  /** Cells per line as they are now: windows change their size. */
+  width(): number
+  /** Lines that can be drawn. */
+  height(): number
+  /** What does not fit is left out, and counted in the last line. */
+  draw(lines: readonly string[]): void
+}
+
+export function createScreen(stream: OutputStream): Screen {
+  let drawn = 0
+  return {
+    width: () => Math.max(40, stream.columns || 80),
+    height: () => roomIn(stream),
+    draw: (lines) => {
+      const shown = fitLines(lines, roomIn(stream))
+      const back = drawn === 0 ? '' : `\u001b[${drawn}A`
+      const text = shown.map((line) => `\u001b[2K${line}\n`).join('')
+      // Without wrapping: a line that took two would not be found again.
+      stream.write(`${back}\u001b[?7l${text}\u001b[J\u001b[?7h`)
+      drawn = shown.length
+    },
+  }
+}
+
+/** One line stays free for the cursor: writing below the last one would scroll. */
+const roomIn = (stream: OutputStream): number => Math.max(2, (stream.rows || 24) - 1)
+
+function fitLines(lines: readonly string[], most: number): readonly string[] {
+  return lines.length <= most ? lines : [...lines.slice(0, most - 1), `… and ${lines.length - most + 1} more`]
+}
+
+// One line of a terminal that says what is waited for, and is gone when it is over.
+
+interface StatusLine {
+  show(text: string): void
+  clear(): void
+}
+
+export function createStatusLine(stream: OutputStream): StatusLine {
+  let isShown = false
+  return {
+    show: (text) => {
+      isShown = true
+      stream.write(`\r\u001b[2K${cutToWidth(text, Math.max(20, (stream.columns || 80) - 1))}`)
+    },
+    clear: () => {
+      if (isShown) stream.write('\r\u001b[2K')
+      isShown = false
+    },
+  }
+}
+
+// What is typed or piped into a command.
+
+type PromptInput =
+  | { readonly kind: 'line'; readonly text: string }
+  /** Ctrl-C: what was typed is thrown away. */
+  | { readonly kind: 'interrupted' }
+  /** Ctrl-D: there is nothing more. */
+  | { readonly kind: 'end' }
+
+export interface Input {
+  /** A person is there to be asked. */
+  readonly isTerminal: boolean
+  /** All of it, to its end. */
+  readAll(): Promise<string>
+  /** Asks for lines, with editing and a memory of those before. */
+  createPrompt(): (question: string) => Promise<PromptInput>
+}
+
+interface InputStreams {
+  readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean }
+  readonly stdout: NodeJS.WritableStream & { readonly isTTY?: boolean }
+}
+
+export function createInput({ stdin, stdout }: InputStreams): Input {
+  return {
+    isTerminal: stdin.isTTY === true && stdout.isTTY === true,
+    readAll: () => text(stdin),
+    createPrompt: () => {
+      let history: string[] = []
+      return (question) =>
+        new Promise((resolve) => {
+          // Open for one line only: in between, the terminal is as it was, and Ctrl-C is a signal like any other.
+          const lines = createInterface({ input: stdin, output: stdout, history, terminal: true })
+          const end = (typed: PromptInput): void => {
+            resolve(typed)
+            lines.close()
+          }
+          lines.on('history', (now: string[]) => void (history = now))
+          lines.on('SIGINT', () => {
+            stdout.write('\n')
+            end({ kind: 'interrupted' })
+          })
+          lines.on('close', () => resolve({ kind: 'end' }))
+          lines.question(question, (line) => end({ kind: 'line', text: line }))
+        })
+    },
+  }
+}
+
+// What a command says, in the format the user asked for. With JSON, stdout carries the API's object
+// and nothing else; with text, results go to stdout and remarks to stderr.
+
+export interface Printer {
+  readonly format: 'text' | 'json'
+  readonly width: number | null
+  /** `raw` is printed as JSON, or `text()` as it is. An answer without a body prints no JSON at all. */
+  result(raw: unknown, text: () => string): void
+  /** One object of a stream: JSON on one line each, or a line of text. */
+  line(raw: unknown, text: () => string): void
+  /** For a person who looks on; left out with JSON. */
+  remark(text: string): void
+}
+
+export function createPrinter(terminal: Pick<Terminal, 'out' | 'err' | 'width'>, format: 'text' | 'json'): Printer {
+  const print =
+    (indent: number | undefined) =>
+    (raw: unknown, text: () => string): void => {
+      if (format === 'text') terminal.out(text())
+      else if (raw !== undefined) terminal.out(plainJson(raw, indent))
+    }
+  return {
+    format,
+    width: terminal.width,
+    result: print(2),
+    line: print(undefined),
+    remark: (text) => {
+      if (format === 'text') terminal.err(text)
+    },
+  }
+}
+
+/** An answer as it came, to be shown together with another. */
+export const asObject = (raw: unknown): object => (typeof raw === 'object' && raw !== null ? raw : {})

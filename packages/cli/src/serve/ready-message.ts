@@ -1,9 +1,9 @@
 // Pure: what `up` and `controller` say on stdout once everything works. The secrets of the first
 // start are shown here and nowhere else.
 import type { Secret } from '@muster/host'
-import { isLoopback } from '../client/loopback.ts'
-import { shellWord } from '../output/shell-word.ts'
-import type { GivenFlag } from '../settings/given-flags.ts'
+import { isLoopback } from '../client/target.ts'
+import { shellWord } from '../output/text.ts'
+import type { GivenFlag } from './setting-options.ts'
 
 /** Null: not on this machine. */
 export type SecretLocation = { readonly file: string } | { readonly variable: string } | null

@@ -1,8 +1,10 @@
 // The life of a process that serves until it is told to stop: starts, waits for a signal, stops in
 // order. The first signal stops it within a deadline; a later one ends it at once. A bug in the
 // process is logged with its stack and ends it too, after a short try to stop in order.
-import type { Clock, Log } from '@muster/host'
-import { explainStartFailure } from './explain-start-failure.ts'
+import { type Clock, type Log, SettingsError } from '@muster/host'
+import { FleetError } from '@muster/protocol'
+import { CliError } from '../cli-error.ts'
+import { plainText } from '../output/text.ts'
 
 export interface Service {
   /** Resolves when it ended by itself; rejects with the reason why it had to. */
@@ -86,4 +88,15 @@ async function within(ms: number, clock: Clock, act: () => Promise<unknown>): Pr
   } finally {
     done.abort()
   }
+}
+
+// Why a process could not start, as one sentence. What only a bug throws stays as it is, and is shown
+// with its stack.
+
+const bugClasses = [TypeError, ReferenceError, RangeError, SyntaxError]
+
+export function explainStartFailure(error: unknown): unknown {
+  if (error instanceof CliError || error instanceof SettingsError || error instanceof FleetError) return error
+  if (!(error instanceof Error) || bugClasses.some((bug) => error instanceof bug)) return error
+  return new CliError(`could not start: ${plainText(error.message)}`, { cause: error })
 }

@@ -1,18 +1,17 @@
 // A controller and its own workers in this process: all of `muster up`, and, without workers, all of
 // `muster controller`. The database is embedded and the bus in-process unless others are named.
+import { access } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { LocalHub } from '@muster/bus'
-import type { ControllerSettings } from '@muster/controller'
-import type { Clock, ExplainedSetting, Log } from '@muster/host'
+import type { Controller, ControllerSettings } from '@muster/controller'
+import { abortable, type Clock, type ExplainedSetting, type Log, openDataDir, type Secret } from '@muster/host'
 import type { ModelFileSettings } from '@muster/worker'
 import { usageError } from '../cli-error.ts'
-import type { GivenFlag } from '../settings/given-flags.ts'
-import { localUrl } from './local-url.ts'
-import { readyMessage } from './ready-message.ts'
+import type { GivenFlag } from './setting-options.ts'
+import { readyMessage, type SecretLocation } from './ready-message.ts'
 import type { Service } from './run-service.ts'
-import { findSecret, type RunningController, secretFiles, startControllerOn } from './start-controller.ts'
-import { type LocalWorker, startLocalWorker } from './start-local-worker.ts'
+import { type LocalWorker, startLocalWorker } from './start-workers.ts'
 
 export interface UpStart {
   readonly settings: ControllerSettings & { readonly workers: number } & Partial<ModelFileSettings>
@@ -109,4 +108,76 @@ async function describeReady(
     isOpen: controller.isInferenceOpen,
     given,
   })
+}
+
+// A controller in this process, from its data directory to the moment it is ready, and back.
+
+export interface ControllerStart {
+  readonly settings: ControllerSettings
+  readonly explained: readonly ExplainedSetting[]
+  readonly dataDir: string
+  readonly log: Log
+  readonly clock: Clock
+  readonly signal: AbortSignal
+  readonly localHub?: LocalHub
+  readonly ownWorkers?: () => ReadonlySet<string>
+  /** Models of the built-in gallery that a new installation begins with. */
+  readonly firstModels?: readonly string[]
+}
+
+export interface RunningController {
+  readonly controller: Controller
+  /** Absolute. */
+  readonly dataDir: string
+  readonly made: Awaited<Controller['made']>
+}
+
+/** What has to be undone is left on `stack`, also when it fails half way. */
+export async function startControllerOn(
+  stack: AsyncDisposableStack,
+  { dataDir: path, signal, ...deps }: ControllerStart,
+): Promise<RunningController> {
+  const { checkSettings, startController } = await import('@muster/controller')
+  checkSettings(deps.settings)
+  const dataDir = stack.use(await openDataDir({ path, role: 'controller', clock: deps.clock, signal }))
+  const controller = await startController({ ...deps, dataDir, signal })
+  stack.defer(() => controller.stop())
+  const made = await abortable(controller.made, signal)
+  await controller.ready(signal)
+  return { controller, dataDir: dataDir.root, made }
+}
+
+/** Where on this machine a secret of the cluster can be read: what was given counts before what an earlier start has left. */
+export async function findSecret({
+  name,
+  given,
+  file,
+  env,
+}: {
+  name: string
+  given: Secret | undefined
+  file: string
+  env: Readonly<Record<string, string | undefined>>
+}): Promise<SecretLocation> {
+  if (env[name] !== undefined) return { variable: name }
+  const named = env[`${name}_FILE`]
+  if (named !== undefined) return { file: named }
+  if (given !== undefined) return null
+  return access(file).then(
+    () => ({ file }),
+    () => null,
+  )
+}
+
+export const secretFiles = (dataDir: string): { adminKey: string; joinToken: string } => ({
+  adminKey: join(dataDir, 'admin.key'),
+  joinToken: join(dataDir, 'join.token'),
+})
+
+// Pure: how this machine itself reaches a controller that listens on `host`. An address that stands
+// for all of them is reached through the loopback one.
+export function localUrl({ host, port }: { host: string; port: number }): string {
+  if (host === '0.0.0.0') return `http://127.0.0.1:${port}`
+  if (host === '::') return `http://[::1]:${port}`
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`
 }

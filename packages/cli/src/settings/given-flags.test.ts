@@ -1,9 +1,8 @@
 import { Command } from 'commander'
 import { bool, defineSettings, int, list, secret } from '@muster/host'
 import { expect, it } from 'vitest'
-import { givenOptions, serviceOptions } from '../commands/define-command.ts'
-import { givenFlags } from './given-flags.ts'
-import { settingOption } from './setting-options.ts'
+import { givenOptions, serviceOptions } from '../commands/command.ts'
+import { givenFlags, settingOption } from '../serve/setting-options.ts'
 
 const settings = defineSettings({
   port: int({ flag: 'port', default: 8080, help: '' }),

@@ -1,0 +1,168 @@
+// One question and its answer: written as it comes, or the whole of it as an object.
+import type { IncomingMessage } from 'node:http'
+import { z } from 'zod'
+import { createSseParser, inferenceRoutes, type ServerEvent } from '@muster/protocol'
+import { CliError } from '../cli-error.ts'
+import { readText } from '../client/api-client.ts'
+import { parseJson } from '../client/explain-failure.ts'
+import type { ClientCall } from '../commands/command.ts'
+import { plainText } from '../output/text.ts'
+import type { ChatSettings, Message } from './chat-settings.ts'
+import { createLoadingNotice, waitForModel } from './wait-for-model.ts'
+
+export interface ChatRequest {
+  readonly settings: ChatSettings
+  readonly messages: readonly Message[]
+  readonly signal: AbortSignal
+}
+
+/** What came of it; not all when the signal aborted. Throws when it was refused, or cut off. */
+export async function streamAnswer(call: ClientCall, question: ChatRequest): Promise<{ text: string; isWhole: boolean }> {
+  const { api, print, shell } = call
+  const { clock, terminal } = shell
+  let text = ''
+  let startedAt = 0
+  let firstAt: number | null = null
+
+  const begin = (signal: AbortSignal): Promise<IncomingMessage> => {
+    startedAt = clock.monotonic()
+    const body = { ...requestBody(question), stream: true, stream_options: { include_usage: true } }
+    return api.open(inferenceRoutes.chat, { body, headers: { accept: 'text/event-stream' }, signal })
+  }
+  const write = (piece: string): void => {
+    firstAt ??= clock.monotonic()
+    text += piece
+    terminal.write(terminal.width === null ? piece : stripControls(piece))
+  }
+  const endLine = (): void => {
+    if (text !== '' && !text.endsWith('\n')) terminal.write('\n')
+  }
+  const finish = ({ finishReason, usage }: Extract<AnswerPart, { kind: 'end' }>): void => {
+    if (finishReason === 'length') print.remark('the answer ends here because it has as many tokens as it may have')
+    const endedAt = clock.monotonic()
+    if (question.settings.hasStats) print.remark(statsText({ usage, startedAt, firstAt: firstAt ?? endedAt, endedAt }))
+  }
+
+  try {
+    for await (const piece of readAnswer(await sendWhenLoaded(call, question, begin))) {
+      if (piece.kind === 'text') {
+        write(piece.text)
+        continue
+      }
+      endLine()
+      finish(piece)
+      return { text, isWhole: true }
+    }
+  } catch (error) {
+    endLine()
+    if (!question.signal.aborted) throw error
+  }
+  return { text, isWhole: false }
+}
+
+export async function requestAnswer(call: ClientCall, question: ChatRequest): Promise<unknown> {
+  const send = (signal: AbortSignal) => call.api.call(inferenceRoutes.chat, { body: { ...requestBody(question), stream: false }, signal })
+  const { raw } = await sendWhenLoaded(call, question, send)
+  if (raw === undefined) throw new CliError('what was answered is no JSON')
+  return raw
+}
+
+const requestBody = ({ settings, messages }: ChatRequest) => ({
+  model: settings.model,
+  messages: [...settings.system, ...messages],
+  ...settings.sampling,
+})
+
+function sendWhenLoaded<T>(call: ClientCall, { settings, signal }: ChatRequest, send: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { clock, terminal } = call.shell
+  const notice = createLoadingNotice({ api: call.api, clock, print: call.print, terminal, model: settings.model })
+  return waitForModel(send, { clock, notice, waitMs: settings.waitMs, signal })
+}
+
+/** Nothing that a terminal would obey, whatever a model says; line breaks and tabs stay. */
+const stripControls = (text: string): string => text.replace(/[^\P{Cc}\n\t]/gu, '')
+
+// An answer as it comes: the pieces of its text, and its end. An answer that is cut off never looks like a whole one:
+// it throws, whatever cut it.
+
+const Usage = z.object({ prompt_tokens: z.number(), completion_tokens: z.number() })
+export type Usage = z.infer<typeof Usage>
+
+const finish = { finish_reason: z.string().nullish() }
+const Content = z.object({ content: z.string().nullish() })
+const Chunk = z.object({
+  choices: z.array(z.object({ delta: Content.nullish(), message: Content.nullish(), ...finish })).default([]),
+  usage: Usage.nullish().catch(null),
+})
+const ErrorChunk = z.object({ error: z.object({ message: z.string() }) })
+
+type AnswerPart =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'end'; readonly finishReason: string | null; readonly usage: Usage | null }
+
+async function* readAnswer(response: IncomingMessage): AsyncGenerator<AnswerPart, void, void> {
+  let finishReason: string | null = null
+  let usage: Usage | null = null
+  for await (const event of eventsOf(response)) {
+    if (event.data === '[DONE]') return yield { kind: 'end', finishReason, usage }
+    const chunk = parseChunk(event)
+    const [choice] = chunk.choices
+    usage = chunk.usage ?? usage
+    finishReason = choice?.finish_reason ?? finishReason
+    const text = (choice?.delta ?? choice?.message)?.content ?? ''
+    if (text !== '') yield { kind: 'text', text }
+  }
+  throw cut('it ended without an end')
+}
+
+/** A backend that knows no streams answers as a whole: one piece, and the end. */
+async function* eventsOf(response: IncomingMessage): AsyncGenerator<ServerEvent, void, void> {
+  response.setEncoding('utf8')
+  try {
+    if (response.headers['content-type']?.startsWith('application/json') === true) {
+      for (const data of [await readText(response), '[DONE]']) yield { type: 'message', data, lastEventId: '' }
+      return
+    }
+    const parser = createSseParser('')
+    for await (const chunk of response) yield* parser.push(String(chunk))
+  } catch (error) {
+    throw cut(error instanceof Error ? error.message : String(error), error)
+  } finally {
+    response.destroy()
+  }
+}
+
+function parseChunk({ type, data }: ServerEvent): z.infer<typeof Chunk> {
+  const raw = parseJson(data)
+  const failed = ErrorChunk.safeParse(raw)
+  if (failed.success) throw cut(failed.data.error.message)
+  const parsed = Chunk.safeParse(raw)
+  if (!parsed.success || type === 'error') throw cut(`something else came instead: ${data.slice(0, 200)}`)
+  return parsed.data
+}
+
+const cut = (reason: string, cause?: unknown): CliError => new CliError(`the answer was cut off: ${plainText(reason)}`, { cause })
+
+// Pure: how much was said, and how fast. What the backend did not count is not guessed.
+
+interface AnswerTimes {
+  readonly usage: Usage | null
+  readonly startedAt: number
+  readonly firstAt: number
+  readonly endedAt: number
+}
+
+/** In less, what was written came in one piece, and says nothing of how fast it was written. */
+const leastWritingMs = 20
+
+const secondsText = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
+
+export function statsText({ usage, startedAt, firstAt, endedAt }: AnswerTimes): string {
+  const times = `${secondsText(endedAt - startedAt)}, the first word after ${secondsText(firstAt - startedAt)}`
+  if (usage === null) return `${times}; the backend did not count the tokens`
+  const { prompt_tokens: read, completion_tokens: written } = usage
+  // The first one came with the reading of the prompt: the others say how fast it writes.
+  const rate =
+    written > 1 && endedAt - firstAt >= leastWritingMs ? `, ${(((written - 1) / (endedAt - firstAt)) * 1000).toFixed(1)} tokens/s` : ''
+  return `${read} tokens read, ${written} written in ${times}${rate}`
+}

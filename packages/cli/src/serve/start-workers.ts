@@ -1,0 +1,117 @@
+// A worker inside the process of `muster up`. It joins over HTTP like any other; what differs is that
+// the controller knows its key beforehand, and that it may use the bus of this process.
+import type { LocalHub } from '@muster/bus'
+import { type Clock, type Log, openDataDir, resolveSettings } from '@muster/host'
+import { FleetError } from '@muster/protocol'
+import type { ModelFileSettings, Worker, WorkerSettings } from '@muster/worker'
+import { CliError } from '../cli-error.ts'
+import type { Service } from './run-service.ts'
+
+export interface LocalWorkerStart {
+  readonly name: string
+  readonly dataDir: string
+  /** The controller, as this machine reaches it. */
+  readonly url: string
+  /** Credentials for registries: on one machine they are the controller's. */
+  readonly dockerConfig: string
+  /** Where files of models may come from, among other settings. */
+  readonly modelFiles: Partial<ModelFileSettings>
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly localHub: LocalHub | undefined
+  /** Told its public key before it registers. */
+  readonly trust: (publicKey: string) => void
+  readonly log: Log
+  readonly clock: Clock
+}
+
+export interface LocalWorker {
+  /** When it takes commands; rejects when it ended before. */
+  readonly joined: Promise<void>
+  stop(): Promise<void>
+}
+
+export async function startLocalWorker({
+  name,
+  url,
+  dockerConfig,
+  modelFiles,
+  env,
+  localHub,
+  trust,
+  log,
+  clock,
+  ...start
+}: LocalWorkerStart): Promise<LocalWorker> {
+  const { connectNatsBus, loadNodeKey, modelFileSettings, startWorker, workerSettings } = await import('@muster/worker')
+  const dataDir = await openDataDir({ path: start.dataDir, role: 'worker', clock })
+  let worker: Worker
+  const connected = Promise.withResolvers<void>()
+  try {
+    const key = await loadNodeKey(dataDir)
+    trust(key.publicKey)
+    const overNats = connectNatsBus({ key, clock, log })
+    worker = await startWorker({
+      // Nothing of the environment: it is the controller's (`MUSTER_NAME` for N workers would be one name for all).
+      settings: {
+        ...resolveSettings(workerSettings, {
+          flags: { join: url, name, 'gateway-listen': '127.0.0.1', 'docker-config': dockerConfig },
+          env: {},
+        }),
+        ...Object.fromEntries(Object.entries(modelFiles).filter(([setting]) => setting in modelFileSettings)),
+      },
+      dataDir,
+      env,
+      clock,
+      log,
+      connectBus: async (target) => {
+        const bus = target.url.startsWith('local:') && localHub !== undefined ? localHub.connect() : await overNats(target)
+        connected.resolve()
+        return bus
+      },
+    })
+  } catch (error) {
+    await dataDir.release()
+    throw error
+  }
+  let isStopping = false
+  const ended = worker.ended.then(({ message }) => {
+    if (!isStopping) log.warn('a worker of this process ended; the rest goes on', { reason: message })
+    throw new FleetError({ code: 'unavailable', retry: 'never', message: `the worker ${name} ended: ${message}` })
+  })
+  const joined = Promise.race([connected.promise, ended])
+  // Nobody may be waiting: what happens after it joined is told by the log alone.
+  joined.catch(() => undefined)
+  return {
+    joined,
+    stop: async () => {
+      isStopping = true
+      await worker.stop()
+      await dataDir.release()
+    },
+  }
+}
+
+// A worker as a process of its own.
+
+export interface WorkerStart {
+  readonly settings: WorkerSettings
+  readonly dataDir: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly log: Log
+  readonly clock: Clock
+  readonly signal: AbortSignal
+}
+
+export async function startWorkerService({ settings, dataDir: path, env, log, clock, signal }: WorkerStart): Promise<Service> {
+  const { startWorker } = await import('@muster/worker')
+  await using stack = new AsyncDisposableStack()
+  const dataDir = stack.use(await openDataDir({ path, role: 'worker', clock, signal }))
+  const worker = await startWorker({ settings, dataDir, env, clock, log })
+  stack.defer(() => worker.stop())
+  const owned = stack.move()
+  const ended = worker.ended.then(({ code, message }) => {
+    if (code !== 0) throw new CliError(message)
+    log.info('the worker ended', { reason: message })
+  })
+  return { ended, stop: () => owned.disposeAsync() }
+}
