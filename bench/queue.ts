@@ -91,7 +91,7 @@ async function muster(life: 'intent' | 'whole life'): Promise<Contender> {
     if (to === null) throw new Error(`${event.type} means nothing here`)
     const moved = await intents.apply([{ from: record, to, event: event.type }])
     if (moved.length !== 1) throw new Error('somebody else moved it')
-    return { ...record, intent: to, revision: record.revision + 1 }
+    return { ...record, intent: to, rowVersion: record.rowVersion + 1 }
   }
   return {
     name: `muster (${life})`,

@@ -112,7 +112,10 @@ export async function startRolloutWorld() {
       }
       const rollout = { canary: 1, maxParallel: 1, minHealthyMs: 10_000, ...spec }
       const wished = nodes.map((name) => ({ nodeId: NodeId.parse(name), nodeName: name, plan, note: '' }))
-      await store.submissions.submit([{ id, kind: 'backend.upgrade', backend, requestedBy: 'test', options: {}, rollout, nodes: wished }], null)
+      await store.submissions.submit(
+        [{ id, kind: 'backend.upgrade', backend, requestedBy: 'test', options: {}, rollout, nodes: wished }],
+        null,
+      )
       return id
     },
     async remove(nodes: readonly string[]): Promise<OperationId> {

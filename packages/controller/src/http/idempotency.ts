@@ -17,7 +17,10 @@ export function idempotencyKeyOf(call: { headers: Headers; principal: Principal 
 }
 
 /** What was answered before; null when this is the first time. */
-export async function answeredBefore(wishes: Pick<SubmissionStore, 'remembered'>, key: IdempotencyKey | null): Promise<Answer<never> | null> {
+export async function answeredBefore(
+  wishes: Pick<SubmissionStore, 'remembered'>,
+  key: IdempotencyKey | null,
+): Promise<Answer<never> | null> {
   const before = key === null ? null : await wishes.remembered(key)
   if (key === null || before === null) return null
   if (before.requestSha256 !== key.requestSha256) {

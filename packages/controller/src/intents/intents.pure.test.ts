@@ -99,12 +99,12 @@ describe('asking how it goes', () => {
     ['the first look only begins the watch', working(), null, same, 'moved'],
     ['the look before was long ago: nobody watched', working(), 100_000, same, 'moved'],
     ['it waits for its next try already', waiting, 199_000, same, null],
-  ])('%s', (...[, intent, askedAt, reply, want]) => {
-    expect(eventOfStatus({ intent, bytes: downloading, askedAt }, reply, facts)?.type ?? null).toBe(want)
+  ])('%s', (...[, intent, polledAt, reply, want]) => {
+    expect(eventOfStatus({ intent, bytes: downloading, polledAt }, reply, facts)?.type ?? null).toBe(want)
   })
 
   it('A19 a stall may go on there, says since when, and where it stood', () => {
-    const event = eventOfStatus({ intent: working(), bytes: downloading, askedAt: 199_000 }, same, facts)
+    const event = eventOfStatus({ intent: working(), bytes: downloading, polledAt: 199_000 }, same, facts)
     expect(event).toMatchObject({ type: 'failed', epoch: 3, mayRun: true, failure: { code: 'timeout', retry: 'backoff' } })
     expect(event).toHaveProperty(
       'failure.message',
@@ -113,7 +113,7 @@ describe('asking how it goes', () => {
   })
 
   it('what the worker does not know is sent again a little later', () => {
-    expect(eventOfStatus({ intent: working(), bytes: quiet, askedAt: null }, said('unknown'), facts)).toEqual(unknown)
+    expect(eventOfStatus({ intent: working(), bytes: quiet, polledAt: null }, said('unknown'), facts)).toEqual(unknown)
   })
 })
 

@@ -51,11 +51,11 @@ const unexplained = (how: string): Failure => ({
   message: `it ${how} on the worker, which gave no reason`,
 })
 
-export type Asked = Readonly<{ intent: Intent; bytes: BytesSeen; /** The last time, null: never of this try. */ askedAt: number | null }>
+export type Asked = Readonly<{ intent: Intent; bytes: BytesSeen; /** The last time, null: never of this try. */ polledAt: number | null }>
 export type StallFacts = Readonly<{ now: number; quietMs: number; stallMs: number }>
 
 /** What follows from asking how it goes; null: nothing. */
-export function eventOfStatus({ intent, bytes, askedAt }: Asked, reply: OpStatusReply, facts: StallFacts): IntentEvent | null {
+export function eventOfStatus({ intent, bytes, polledAt }: Asked, reply: OpStatusReply, facts: StallFacts): IntentEvent | null {
   if (reply.generation !== undefined && reply.generation !== intent.generation) return { type: 'unknown_to_worker', againInMs }
   const end = eventOfEnd(reply)
   if (end !== null) return end
@@ -65,7 +65,7 @@ export function eventOfStatus({ intent, bytes, askedAt }: Asked, reply: OpStatus
   if (intent.state === 'sending') return reply.epoch === intent.epoch ? { type: 'accepted' } : null
   if (intent.state !== 'working') return null
   // Waiting for its turn is no stall; nor is what nobody has watched: the first look only begins the watch.
-  const isWatched = askedAt !== null && facts.now - askedAt <= 4 * facts.quietMs + 5_000
+  const isWatched = polledAt !== null && facts.now - polledAt <= 4 * facts.quietMs + 5_000
   if (!isWatched || hasMoved(reply, bytes)) return { type: 'moved' }
   if (facts.now - intent.signAt <= facts.stallMs) return null
   return { type: 'failed', epoch: intent.epoch, failure: stalled(facts, reply), mayRun: true }

@@ -32,7 +32,7 @@ type Shown = Readonly<{ at: number; status: string; attempts: number }>
 function live(from: Intent, beganAt: number, workMs: number): { intent: Intent; shown: Shown[]; now: number } {
   let intent = from
   let now = beganAt
-  let askedAt: number | null = null
+  let polledAt: number | null = null
   const shown: Shown[] = []
   const move = (event: IntentEvent | null): void => {
     if (event !== null) intent = stepIntent(intent, event, { now, retry, chance: 0.5 }) ?? intent
@@ -42,7 +42,7 @@ function live(from: Intent, beganAt: number, workMs: number): { intent: Intent; 
   for (; isOpen(intent) && now < beganAt + 3_600_000; now += 500) {
     if (intent.state === 'working' && !intent.isOverdue && now - intent.acceptedAt >= timeoutMs)
       move({ type: 'overdue', againInMs: timeoutMs })
-    if (now - (askedAt ?? beganAt) >= quietMs) {
+    if (now - (polledAt ?? beganAt) >= quietMs) {
       const { opId: op_id, generation, epoch } = intent
       const current = Math.floor(((now - beganAt) / workMs) * 1_000)
       const isDone = now - beganAt >= workMs
@@ -50,8 +50,8 @@ function live(from: Intent, beganAt: number, workMs: number): { intent: Intent; 
         ? { op_id, generation, epoch, state: 'succeeded' as const }
         : { op_id, generation, epoch, state: 'running' as const, phase: 'downloading' as const, current, total: 1_000 }
       const bytes = { phase: 'downloading' as const, fileName: '', current: 0, total: 1_000, percentage: 0, seq: null }
-      move(eventOfEnd(reply) ?? eventOfStatus({ intent, bytes, askedAt }, reply, { now, quietMs, stallMs }))
-      askedAt = now
+      move(eventOfEnd(reply) ?? eventOfStatus({ intent, bytes, polledAt }, reply, { now, quietMs, stallMs }))
+      polledAt = now
     }
     if (isOpen(intent)) shown.push({ at: now - beganAt, status: viewOpenIntent(intent, healthy, true).status, attempts: intent.attempts })
   }

@@ -36,7 +36,9 @@ describe('a cold model', () => {
     const { load: row } = await world.untilState('tiny', 'ready')
     expect(row).toMatchObject({ replicaId: load.replica_id, nodeId: worker.id, attempts: 0 })
     expect(await loads.cold.status(tiny)).toEqual({ kind: 'ready' })
-    expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([{ id: load.replica_id, state: 'ready', isHere: true, ordinal: 0 }])
+    expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([
+      { id: load.replica_id, state: 'ready', isHere: true, ordinal: 0 },
+    ])
     expect(worker.loads).toHaveLength(1)
   })
 

@@ -42,7 +42,11 @@ const outcomeOf = (wanted: WantedModel, members: readonly Member[]): Required<Wa
   const { add, events } = decideSet(wanted, members)
   const of = (type: string): number[] =>
     events.flatMap(({ load: { ordinal }, event }) => (event.type === type ? [ordinal] : [])).toSorted((a, b) => a - b)
-  return { add: add.map(({ ordinal, pin, needsCheck }) => [ordinal, pin, needsCheck]), gone: of('unwanted'), changed: of('revision_changed') }
+  return {
+    add: add.map(({ ordinal, pin, needsCheck }) => [ordinal, pin, needsCheck]),
+    gone: of('unwanted'),
+    changed: of('revision_changed'),
+  }
 }
 const nothing: Required<Want> = { add: [], gone: [], changed: [] }
 
@@ -217,7 +221,8 @@ function worldOf({ min, isUnloaded, isEverywhere, members, drained, listed }: Fo
 }
 const servingOf = (members: readonly Member[]): number =>
   members.filter(({ load: { state }, ready }) => state === 'ready' && ready?.checked === 'passed').length
-const desired = ({ min, isUnloaded, isEverywhere, drained }: Found): number => (isUnloaded ? 0 : isEverywhere ? nodes.length - drained.length : min)
+const desired = ({ min, isUnloaded, isEverywhere, drained }: Found): number =>
+  isUnloaded ? 0 : isEverywhere ? nodes.length - drained.length : min
 
 /** What is decided, done. */
 function act(wanted: WantedModel, members: readonly Member[]): Member[] {
@@ -245,7 +250,13 @@ function comeUp(members: readonly Member[], { drained, listed, isEverywhere }: F
     taken.add(nodeOf(at))
     const { revision, ordinal, pin } = member.load
     return {
-      ...up(ordinal, { at: nodeOf(at), revision, digest: listed[at] ?? null, listed: listed[at] ?? null, ...(pin === null ? {} : { pin }) }),
+      ...up(ordinal, {
+        at: nodeOf(at),
+        revision,
+        digest: listed[at] ?? null,
+        listed: listed[at] ?? null,
+        ...(pin === null ? {} : { pin }),
+      }),
     }
   })
 }

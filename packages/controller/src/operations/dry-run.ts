@@ -95,7 +95,7 @@ function rowOf(submission: Submission, node: SubmittedNode, { known, now, ring }
     plan: node.plan,
     bytes: { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: null },
     triedSince: 0,
-    askedAt: null,
+    polledAt: null,
     requestedAt: now,
     awaitsRing: ring !== null && ring > 1,
     rowVersion: 0,

@@ -37,7 +37,7 @@ function open(
     plan,
     bytes: { ...noBytes, ...bytes },
     triedSince: since,
-    askedAt: null,
+    polledAt: null,
     requestedAt: '',
     awaitsRing: held,
     rowVersion: 1,

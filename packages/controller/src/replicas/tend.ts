@@ -68,7 +68,8 @@ async function settle(
   const { id, nodeId: node, model, ordinal } = replica
   if (fate.do === 'wait') return
   if (fate.do === 'drain') {
-    if (await replicas.change({ id, do: 'drain_surplus', ordinal })) log.info('a replica is not needed any more', { model, replica: id, node })
+    if (await replicas.change({ id, do: 'drain_surplus', ordinal }))
+      log.info('a replica is not needed any more', { model, replica: id, node })
     return
   }
   const event = returnOf(replica)

@@ -30,7 +30,12 @@ describe('a model whose replicas are all busy', () => {
     ['ends what was slack', [1, 1], { slackSince: long.slackSince }, scale(2, { busySince: now })],
     ['has no more than its maximum', [9, 9], { scheduling: { max_replicas: 2 }, busySince: long.busySince }, scale(2)],
     ['has no limit with a maximum of 0', [1, 1], { scheduling: { max_replicas: 0 }, busySince: long.busySince }, scale(3)],
-    ['grows from its minimum, whatever was asked', [1, 1], { ...many(2), requestedReplicas: 0, loads: 2, busySince: long.busySince }, scale(3)],
+    [
+      'grows from its minimum, whatever was asked',
+      [1, 1],
+      { ...many(2), requestedReplicas: 0, loads: 2, busySince: long.busySince },
+      scale(3),
+    ],
     ['counts from its maximum, when more was asked before that', [0, 0], { ...lowered(2), slackSince: long.slackSince }, scale(1)],
     ['waits while one comes up', [1], { loads: 2, busySince: long.busySince }, scale(2)],
     ['does not ask for more while one has no place', [1], { failed: 1, busySince: long.busySince }, scale(2)],

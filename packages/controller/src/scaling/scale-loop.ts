@@ -28,7 +28,8 @@ export function createScaleLoop({ scaling, inFlight, isInformed, idleMs, clock, 
     })
     const stepped = new Set(await scaling.write(changes))
     for (const { from, to } of changes)
-      if (stepped.has(from.name)) log.info('a model is scaled', { model: from.name, from: from.requestedReplicas, to: to.requestedReplicas })
+      if (stepped.has(from.name))
+        log.info('a model is scaled', { model: from.name, from: from.requestedReplicas, to: to.requestedReplicas })
     return everyMs
   }
   const rounds = createLoop({ what: 'models can not be scaled', clock, log })

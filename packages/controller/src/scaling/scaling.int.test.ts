@@ -66,7 +66,8 @@ async function untilReady(model: string, count: number): Promise<ReplicaId[]> {
   )
 }
 const asked = async (model: string): Promise<number> =>
-  (await sql<{ asked: number }>`select requested_replicas as asked from models where name = ${model}`.execute(world.db)).rows[0]?.asked ?? -1
+  (await sql<{ asked: number }>`select requested_replicas as asked from models where name = ${model}`.execute(world.db)).rows[0]?.asked ??
+  -1
 async function schedule(model: string, scheduling: object): Promise<void> {
   await world.store.models.setScheduling(ModelName.parse(model), Scheduling.parse(scheduling))
 }

@@ -164,7 +164,11 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
     cancelRequested: row.cancel_requested,
     replicas: row.replicas,
     model: row.exists
-      ? { isUnloaded: row.is_unloaded ?? false, requestedReplicas: row.requested_replicas ?? 0, scheduling: Scheduling.parse(row.scheduling ?? {}) }
+      ? {
+          isUnloaded: row.is_unloaded ?? false,
+          requestedReplicas: row.requested_replicas ?? 0,
+          scheduling: Scheduling.parse(row.scheduling ?? {}),
+        }
       : null,
     loads: LoadBriefs.parse(row.loads),
     nodes: row.nodes.map((node) => ({ id: NodeId.parse(node.id), status: node.status })),

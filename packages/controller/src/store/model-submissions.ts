@@ -73,11 +73,15 @@ export class ModelSubmissionStore {
   }
 
   /** The configuration now, the files on one node as an operation. `differs`: there is another one of that name. */
-  async install(submission: ModelSubmission & { readonly config: ModelConfig; readonly revision: string }, once: Once): Promise<SubmitOutcome | 'differs'> {
+  async install(
+    submission: ModelSubmission & { readonly config: ModelConfig; readonly revision: string },
+    once: Once,
+  ): Promise<SubmitOutcome | 'differs'> {
     return await this.#inTurn(submission, once, async (tx) => {
       if ((await createModel(tx, submission.config, submission.revision)) === 'differs') return 'differs'
       await open(tx, submission, 'model.install', { message: 'waiting for a node' })
-      if (submission.config.files.length === 0) await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'it has no files to fetch')
+      if (submission.config.files.length === 0)
+        await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'it has no files to fetch')
       else await ensureLoads(tx, { model: submission.model, purpose: 'stage', count: 1, operationId: submission.id })
       return 'done'
     })
@@ -134,7 +138,12 @@ export async function ensureLoads(
 type Concerned = readonly Readonly<{ id: NodeId; name: string }>[]
 type Opened = Readonly<{ nodes?: Concerned; message?: string; options?: object }>
 
-async function open(tx: Tx, { id, model, requestedBy }: ModelSubmission, kind: ModelOperationKind, { options, ...more }: Opened): Promise<void> {
+async function open(
+  tx: Tx,
+  { id, model, requestedBy }: ModelSubmission,
+  kind: ModelOperationKind,
+  { options, ...more }: Opened,
+): Promise<void> {
   await new ModelOperationStore(tx).open({ id, kind, model, requestedBy, ...more })
   if (options !== undefined)
     await tx
@@ -145,7 +154,11 @@ async function open(tx: Tx, { id, model, requestedBy }: ModelSubmission, kind: M
 }
 
 /** What was wished of it before and is not over is over now. `kind`: null for all of them. */
-async function endOthers(tx: Tx, submission: ModelSubmission, { kind, message }: { kind: ModelOperationKind | null; message: string }): Promise<void> {
+async function endOthers(
+  tx: Tx,
+  submission: ModelSubmission,
+  { kind, message }: { kind: ModelOperationKind | null; message: string },
+): Promise<void> {
   const others = await tx
     .selectFrom('operations')
     .select('id')

@@ -56,7 +56,10 @@ export class SubmissionStore {
   }
 
   /** Several wishes are one transaction, as one request made them. Null when the key was used meanwhile. */
-  async submit(submissions: readonly Submission[], once: (IdempotencyKey & { status: number; response: object }) | null): Promise<true | null> {
+  async submit(
+    submissions: readonly Submission[],
+    once: (IdempotencyKey & { status: number; response: object }) | null,
+  ): Promise<true | null> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
         if (once !== null && !(await remember(tx, once))) return null

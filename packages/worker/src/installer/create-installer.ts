@@ -2,7 +2,16 @@
 // there, proves them, and only then makes them the version in use.
 import { type Clock, type DataDir, errorCode } from '@muster/host'
 import { type BackendName, type Digest, failureOf, FleetError, type InstalledBackend, unreachable } from '@muster/protocol'
-import { createGalleryReader, type FileClient, type NodeTraits, type OciClient, parseReference, type Platform, platformOf, sourceKind } from '@muster/source'
+import {
+  createGalleryReader,
+  type FileClient,
+  type NodeTraits,
+  type OciClient,
+  parseReference,
+  type Platform,
+  platformOf,
+  sourceKind,
+} from '@muster/source'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest, Step } from '../operations/installer.ts'
 import { type BackendStore, openBackendStore } from '../storage/backend-store.ts'
 import { storageFailureOf } from '../storage/disk-space.ts'
@@ -100,7 +109,10 @@ async function relist({ relistProcesses }: InstallerDeps, record: InstalledRecor
 }
 
 /** The one that was in use before, if it is the one that is asked for: as it will be listed. */
-async function findPreviousVersion({ store, clock }: InstallerDeps, { backend, digest, mode }: InstallRequest): Promise<InstalledRecord | null> {
+async function findPreviousVersion(
+  { store, clock }: InstallerDeps,
+  { backend, digest, mode }: InstallRequest,
+): Promise<InstalledRecord | null> {
   if (digest === undefined || mode === 'reinstall') return null
   const previous = (await findActivation(store, backend))?.previous ?? null
   if (previous === null || !matchesDigest(previous, digest)) return null
@@ -120,7 +132,11 @@ async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: NewVers
   const { galleries } = deps.sources()
   const source = await findSource(request, { galleries: galleries(), node: deps.node(), signal: context.signal })
   const whenThere = request.mode === 'install' && !isDamagedHere ? {} : { whenThere: 'mend' as const }
-  const { digest, indexDigest } = await fetchWithRoom(deps, { request, fetch: () => fetchSource(deps, { source, ...whenThere }, context) }, context)
+  const { digest, indexDigest } = await fetchWithRoom(
+    deps,
+    { request, fetch: () => fetchSource(deps, { source, ...whenThere }, context) },
+    context,
+  )
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   const summary = await store.summary(digest)

@@ -87,7 +87,10 @@ async function searchGalleries(
   return choice
 }
 
-function sourceOfRequest({ backend, name, alias, digest, mirrors = [], version = '', galleryUrl = '' }: InstallRequest, uri: string): BackendSource {
+function sourceOfRequest(
+  { backend, name, alias, digest, mirrors = [], version = '', galleryUrl = '' }: InstallRequest,
+  uri: string,
+): BackendSource {
   const kind = sourceKind(uri)
   if (kind === null) throw failure('invalid', `${JSON.stringify(uri)} is no source`)
   const isMeta = name !== undefined && name !== backend

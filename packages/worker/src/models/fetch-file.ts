@@ -46,11 +46,7 @@ export function createFetchFile(deps: FetchFileDeps): FetchFile {
       const fetched = await once(file.uri, shared, ({ onProgress, ...rest }) => {
         const progress = { current: 0, total: 0 }
         const tell = (change: Partial<typeof progress>): void => onProgress({ phase: 'downloading', ...Object.assign(progress, change) })
-        return fetchByUri(
-          deps,
-          { file, origin },
-          { ...rest, onBytes: (current) => tell({ current }), onSize: (total) => tell({ total }) },
-        )
+        return fetchByUri(deps, { file, origin }, { ...rest, onBytes: (current) => tell({ current }), onSize: (total) => tell({ total }) })
       })
       context.held.use(deps.holds.hold([fetched.digest]))
       return fetched
@@ -120,7 +116,12 @@ interface FileSource {
   readonly size?: number | null
 }
 
-async function fetchFrom({ blobs, clock }: FetchFileDeps, file: IdentifiedFile, { mirrors, size: said }: FileSource, context: FileContext): Promise<void> {
+async function fetchFrom(
+  { blobs, clock }: FetchFileDeps,
+  file: IdentifiedFile,
+  { mirrors, size: said }: FileSource,
+  context: FileContext,
+): Promise<void> {
   const { digest } = file
   await tryMirrors({
     mirrors: mirrors.map((open) => telling(context, open)),
@@ -151,7 +152,9 @@ async function fetchByUri(
     mirrors: origin.mirrors.map((open) => telling(context, (have) => resumeDownload(open, incoming, have))),
     incomingSize: async () => (await fileSize(incoming)) ?? 0,
     fetch: (open) =>
-      withStorageFailures(downloadBlob(deps, { digest: null, incoming, name: file.filename, size: file.size ?? origin.size, open }, context)),
+      withStorageFailures(
+        downloadBlob(deps, { digest: null, incoming, name: file.filename, size: file.size ?? origin.size, open }, context),
+      ),
     clock,
     signal: context.signal,
   })

@@ -3,7 +3,14 @@ import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { type Clock, type DataDir, type Log, makeDirectory } from '@muster/host'
-import { type Digest, FleetError, type LoadModel, type ModelName, type StoredFile, type WorkerSettings as ClusterSettings } from '@muster/protocol'
+import {
+  type Digest,
+  FleetError,
+  type LoadModel,
+  type ModelName,
+  type StoredFile,
+  type WorkerSettings as ClusterSettings,
+} from '@muster/protocol'
 import { type FileOrigins, platformOf } from '@muster/source'
 import type { BuiltinSource } from '../installer/builtin-source.ts'
 import type { SettledSettings } from '../lasting-settings.ts'

@@ -1,6 +1,15 @@
 // Every GPU of this machine that a backend could use. Who may use it is decided by device files,
 // not by what the kernel lists: in a container the host's cards are listed without being usable.
-import { cudaMajor, type Gpu, type GpuVendor, nvidiaSmi, parseNvidiaProcVersion, parseNvidiaSmi, parseRocmSmi, rocmSmi } from './gpu-tools.pure.ts'
+import {
+  cudaMajor,
+  type Gpu,
+  type GpuVendor,
+  nvidiaSmi,
+  parseNvidiaProcVersion,
+  parseNvidiaSmi,
+  parseRocmSmi,
+  rocmSmi,
+} from './gpu-tools.pure.ts'
 import type { HostFiles } from './host-files.ts'
 import type { RunTool } from './run-tool.ts'
 import { parseNumber, saneFree, saneTotal } from './sane-bytes.ts'

@@ -48,7 +48,10 @@ export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
   })
 
   return {
-    ready: Promise.race([Promise.all([machine.firstAttempt, disk.firstAttempt, gpus.firstAttempt]), clock.sleep(readyAfterMs, signal)]).then(
+    ready: Promise.race([
+      Promise.all([machine.firstAttempt, disk.firstAttempt, gpus.firstAttempt]),
+      clock.sleep(readyAfterMs, signal),
+    ]).then(
       () => undefined,
       () => undefined,
     ),

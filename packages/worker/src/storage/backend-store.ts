@@ -19,7 +19,16 @@ import { collect, type CollectDeps, type GcReport } from './collect.ts'
 import { freeBytes, createSpaceCheck, withStorageFailures } from './disk-space.ts'
 import { layoutOf, type Layout } from './layout.ts'
 import { createThreads } from './threads.ts'
-import { copyTree, readTree, unpackTree, verifyTree, type BuildOptions, type CopyOptions, type SignOptions, type TreesDeps } from './trees.ts'
+import {
+  copyTree,
+  readTree,
+  unpackTree,
+  verifyTree,
+  type BuildOptions,
+  type CopyOptions,
+  type SignOptions,
+  type TreesDeps,
+} from './trees.ts'
 import type { TreeLayer, TreeSummary } from './unpack/tree-manifest.ts'
 
 export interface BackendStore extends Blobs, AsyncDisposable {
@@ -116,7 +125,9 @@ function treesOf(parts: Parts): TreePart {
   const claim = claimWithSigns(claims)
   return {
     unpack: (tree, layers, options) =>
-      claim([tree, ...layers.map(({ digest }) => digest)], options, () => withStorageFailures(unpackTree(parts, { tree, layers }, options))),
+      claim([tree, ...layers.map(({ digest }) => digest)], options, () =>
+        withStorageFailures(unpackTree(parts, { tree, layers }, options)),
+      ),
     importDirectory: async (from, options) => {
       await using staged = await withStorageFailures(copyTree(parts, from, options))
       await claim([staged.digest], options, () => withStorageFailures(staged.place()))
@@ -137,7 +148,8 @@ function recordsOf({ layout, claims, activations }: Parts): RecordPart {
     await activations.activate(record)
   }
   return {
-    activate: (record) => names.run(record.name, never, () => claims.claim([record.digest], never, () => withStorageFailures(activate(record)))),
+    activate: (record) =>
+      names.run(record.name, never, () => claims.claim([record.digest], never, () => withStorageFailures(activate(record)))),
     deactivate: (name) => names.run(name, never, () => withStorageFailures(activations.deactivate(name))),
     forgetPrevious: (name) => names.run(name, never, () => withStorageFailures(activations.forgetPrevious(name))),
     get: activations.get,

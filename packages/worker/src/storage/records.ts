@@ -33,7 +33,8 @@ export const listedDigest = ({ digest, index_digest: index, is_manifest_pinned: 
   isManifestPinned ? digest : (index ?? digest)
 
 /** Either of its digests names it. */
-export const matchesDigest = (record: InstalledRecord, digest: Digest): boolean => record.digest === digest || record.index_digest === digest
+export const matchesDigest = (record: InstalledRecord, digest: Digest): boolean =>
+  record.digest === digest || record.index_digest === digest
 
 export const Activation = z.object({ format: z.literal(1), current: InstalledRecord, previous: InstalledRecord.nullable() })
 export type Activation = z.infer<typeof Activation>

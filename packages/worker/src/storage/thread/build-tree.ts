@@ -191,7 +191,14 @@ async function finishTree({ staging, root, bytes, layers }: BuiltTree, { signal,
   checkLinks(root)
   const backend = checkArtifact(root, directory)
   const entries = walkNodes(root).reduce((count) => count + 1, 0)
-  const summary: TreeSummary = { format: 1, layers: [...layers], entries, bytes, backend, collisions: findCollisions(root, collisionsShown) }
+  const summary: TreeSummary = {
+    format: 1,
+    layers: [...layers],
+    entries,
+    bytes,
+    backend,
+    collisions: findCollisions(root, collisionsShown),
+  }
   writeManifest(join(staging, 'manifest'), summary, root)
   await withSigns(sign, () => syncTree({ directory, root, entries }, signal))
   await syncPath(staging)

@@ -2,7 +2,21 @@
 // A path is only ever written below directories that this very run has made, so nothing is written through a link;
 // new files are made with O_EXCL and O_NOFOLLOW, so nothing that exists is opened.
 import { createHash, type Hash } from 'node:crypto'
-import { chmodSync, closeSync, constants, fchmodSync, futimesSync, linkSync, mkdirSync, openSync, realpathSync, rmSync, symlinkSync, unlinkSync, writeSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  fchmodSync,
+  futimesSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { UnpackLimits } from '@muster/protocol'
 import type { SpaceGuard } from '../disk-space.ts'

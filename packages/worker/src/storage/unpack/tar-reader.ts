@@ -1,7 +1,16 @@
 // Reads a tar archive from chunks as they come and hands on its entries, with the long names of PAX and GNU resolved.
 // It knows the format and nothing of files; what an entry may be is unpack/'s to decide. See docs/adr/0006.
 import { quote, refusal } from './refusal.ts'
-import { blockBytes, checkGlobalPaxRecords, decodeName, largestOctalSize, parsePaxRecords, parseTarHeader, type PaxRecords, type TarHeader } from './tar-header.ts'
+import {
+  blockBytes,
+  checkGlobalPaxRecords,
+  decodeName,
+  largestOctalSize,
+  parsePaxRecords,
+  parseTarHeader,
+  type PaxRecords,
+  type TarHeader,
+} from './tar-header.ts'
 
 /** Names are at most 1024 bytes and attributes rarely more than a page; a larger header is a bomb. */
 const largestExtensionBytes = 128 * 1024
