@@ -112,7 +112,7 @@ describe('the same wish again', () => {
     await two.stop()
     const first = await world.install('hurried', { nodes: [two.id] })
     await query(`update intents set attempts = 7, last_failure = '{"code":"unavailable","retry":"backoff","message":"old"}',
-      next_at = now() + interval '1 hour', was_sent = true, revision = revision + 1 where backend = 'hurried'`)
+      next_at = now() + interval '1 hour', was_sent = true, row_version = row_version + 1 where backend = 'hurried'`)
     const second = await world.install('hurried', { nodes: [two.id] })
     const [row] = await query(`select attempts, last_failure, next_at <= now() as is_due from intents where backend = 'hurried'`)
     expect(row).toEqual({ attempts: 0, last_failure: null, is_due: true })

@@ -205,7 +205,7 @@ describe('a try', () => {
     one.installer.script.set(backendName('again'), failing(unavailable))
     const first = await world.install('again', { nodes: [one.id] })
     await world.until(first, 'failed thrice', ({ nodes }) => (nodes[0]?.attempts ?? 0) >= 3)
-    const postpone = `update intents set next_at = now() + interval '1 hour', revision = revision + 1
+    const postpone = `update intents set next_at = now() + interval '1 hour', row_version = row_version + 1
       where backend = 'again' and state = 'waiting' returning 1`
     await waitFor(async () => (await query(postpone)).length > 0, { what: 'it to wait, so that its next try can be made a late one' })
     one.installer.script.delete(backendName('again'))

@@ -116,7 +116,7 @@ describe('cancel', () => {
     const answer = await administer(world.database.url, async (client) => {
       await client.query('begin')
       await client.query(`update intents set state = 'applied', finished_at = now(), accepted_at = null, sign_at = null, wait = null,
-        revision = revision + 1 where backend = 'raced'`)
+        row_version = row_version + 1 where backend = 'raced'`)
       await client.query(`update operation_nodes set status = 'success', finished_at = now() where operation_id = any($1)`, [[id, other]])
       await client.query('update operations set open_nodes = 0, finished_at = now() where id = any($1)', [[id, other]])
       const asked = cancel(id)
