@@ -3,7 +3,7 @@
 // used again, so a token needs no time at which it ends.
 import type { Digest, ReplicaId } from './ids.ts'
 
-/** What a token is good for, and nothing else. */
+/** A token is valid for exactly this. */
 export const gatewayScope = {
   replica: (id: ReplicaId): string => `replica:${id}`,
   file: (digest: Digest): string => `file:${digest}`,
@@ -13,7 +13,7 @@ export const gatewayScope = {
 } as const
 
 export const gatewayPaths = {
-  /** What follows is the path that the backend is asked for: `/replicas/<id>/v1/chat/completions`. */
+  /** The rest is the path on the backend: `/replicas/<id>/v1/chat/completions`. */
   replica: (id: ReplicaId): string => `/replicas/${id}`,
   /** GET with ranges: the content of a model file. */
   file: (digest: Digest): string => `/files/${digest}`,

@@ -17,7 +17,7 @@ const Golden = z.strictObject({
   request: z.array(z.unknown()).min(1).optional(),
   reply: z.array(z.unknown()).min(1).optional(),
   message: z.array(z.unknown()).min(1).optional(),
-  /** What others send and we read with allowances: fields of theirs we don't know, values we can't use. */
+  /** Messages that are read with tolerance: unknown fields, values that cannot be used. */
   read_as: z.array(z.strictObject({ part: Part, sent: z.unknown(), read: z.unknown() })).default([]),
   refused: z.array(z.strictObject({ part: Part, sent: z.unknown() })).default([]),
 })
@@ -72,7 +72,7 @@ describe.each(Object.entries(messageCatalogue))('%s', (name, conversation) => {
     it.each(examples.map((example) => [JSON.stringify(example), example] as const))('keeps all of %s', (_, example) => {
       const parsed = schema.parse(example)
       expect(parsed).toMatchObject(z.record(z.string(), z.unknown()).parse(example))
-      // What was read is what a sender puts on the wire: it must be read the same again.
+      // The parsed message is what a sender puts on the wire: it must parse to the same again.
       expect(schema.parse(JSON.parse(JSON.stringify(parsed)))).toEqual(parsed)
     })
 

@@ -3,14 +3,14 @@
 // does not fit is refused (sanitising makes two names one).
 import { z } from 'zod'
 
-/** What others write and is kept as it is, but for what PostgreSQL can't keep: one text must not spoil a statement about many rows. */
+/** Foreign text without the characters that PostgreSQL cannot store: one text must not fail a statement about many rows. */
 export const storableText = (max: number) =>
   z
     .string()
     .max(max)
     .overwrite((text) => text.replaceAll('\0', '\uFFFD').toWellFormed())
 
-/** What foreign machines and people write: no control characters, no halves of characters (PostgreSQL keeps neither). */
+/** Text from other machines and people: no control characters, no lone surrogates (PostgreSQL stores neither). */
 export const plainText = (max: number) =>
   z
     .string()
@@ -75,6 +75,6 @@ export type Digest = z.infer<typeof Digest>
 export const NodeType = z.enum(['backend', 'agent'])
 export type NodeType = z.infer<typeof NodeType>
 
-/** What states/node.ts makes of a node. */
+/** Derived by states/node.ts. */
 export const NodeStatus = z.enum(['pending', 'offline', 'unhealthy', 'draining', 'healthy'])
 export type NodeStatus = z.infer<typeof NodeStatus>

@@ -1,10 +1,10 @@
-// How much a packed backend may be. A worker refuses whatever is beyond one of these; whoever packs refuses it before.
+// Limits of a packed backend. A worker refuses anything beyond them, and so does packing.
 export interface UnpackLimits {
   readonly bytes: number
   readonly entries: number
   readonly depth: number
   readonly pathBytes: number
-  /** Of one part of a path: what every Linux file system takes. */
+  /** Bytes of one path segment: the limit of every Linux file system. */
   readonly nameBytes: number
   /** Unpacked by packed size, once more than `ratioFreeBytes` were unpacked. */
   readonly ratio: number

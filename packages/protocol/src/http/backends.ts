@@ -1,4 +1,4 @@
-// /api/backends: what is installed where, what is offered, and the wishes to change it.
+// /api/backends: what is installed where, what is offered, and operations that change it.
 import { z } from 'zod'
 import { BackendName, Digest, NodeId, NodeStatus, OperationId } from '../ids.ts'
 import { route } from './define.ts'
@@ -20,7 +20,7 @@ export const BackendView = z.object({
   name: z.string(),
   is_system: z.boolean(),
   is_meta: z.boolean(),
-  /** Of the first node by name. */
+  /** Taken from the first node by name. */
   metadata: z.object({
     name: z.string(),
     installed_at: z.string(),
@@ -49,7 +49,7 @@ const upgrades = z.object({
   upgrades: z.record(z.string(), UpgradeView),
   /** When galleries and registries were last asked; null: not yet. */
   checked_at: z.string().nullable(),
-  /** What could not be found out, and why. */
+  /** Sources that could not be read, and why. */
   problems: z.array(z.object({ backend: z.string().nullable(), message: z.string() })),
 })
 

@@ -4,7 +4,7 @@
 import { z } from 'zod'
 
 /**
- * Who may call: `open` anyone · `inference` any key that may infer (where only this machine can reach it: anyone) ·
+ * Callers: `open` anyone · `inference` any key that may infer (where only this machine can reach it: anyone) ·
  * `metrics` read keys (where only this machine can reach it: anyone) · `read` keys that may look · `admin` keys that may
  * change · `node` a worker that signs with its key.
  */
@@ -46,7 +46,7 @@ export type ResponseOf<T> = T extends Route<infer _P, infer _Q, infer _B, infer 
 
 // A part that a route does not define is inferred as unknown: it can't be given. One that it defines must be.
 type Part<Name extends string, Value> = unknown extends Value ? { readonly [K in Name]?: never } : { readonly [K in Name]: Value }
-/** What a client gives to call a route. */
+/** Arguments of a call. */
 export type RouteInput<T> = Part<'params', ParamsOf<T>> & Part<'query', QueryOf<T>> & Part<'body', BodyOf<T>>
 
 // The error envelope of the API; below /v1 it is OpenAI's.

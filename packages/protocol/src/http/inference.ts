@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { ModelName } from '../ids.ts'
 import { route } from './define.ts'
 
-/** What is read of a request's body; everything else is the backend's business. */
+/** The fields of a request's body that the controller reads; all others are for the backend. */
 export const InferenceRequest = z.looseObject({ model: z.string(), stream: z.boolean().nullish() })
 
 const OpenAiModel = z.object({ id: z.string(), object: z.literal('model'), created: z.number(), owned_by: z.string() })

@@ -45,7 +45,7 @@ export const Scheduling = z
   })
 export type Scheduling = z.infer<typeof Scheduling>
 
-/** As it is written; what is left out has its default. */
+/** As in the file, without defaults. */
 export const ModelConfig = z.strictObject({
   name: ModelName,
   backend: BackendName,
@@ -84,7 +84,7 @@ export const ModelView = z.object({
 })
 export type ModelView = z.infer<typeof ModelView>
 
-/** What a request for a cold model is told while it waits. */
+/** Progress of a cold model, for a request that waits for it. */
 export const Loading = z.object({
   model: z.string(),
   state: ModelState,
@@ -115,7 +115,7 @@ export const PlacementNode = z.object({
   node_id: NodeId,
   node_name: z.string(),
   eligible: z.boolean(),
-  /** What excluded it; empty when it is eligible. */
+  /** Why it is excluded; empty when it is eligible. */
   reason: z.string(),
   score: z.number(),
   /** The same in one word: `agent`, `status`, `old_worker`, `selector`, `spread`, `unfit`, `disk`, `memory` or `places`. */

@@ -10,7 +10,7 @@ import { Labels } from './selector.ts'
 export const signatureHeaders = { key: 'x-muster-key', timestamp: 'x-muster-timestamp', signature: 'x-muster-signature' } as const
 export const maxClockSkewMs = 5 * 60_000
 
-/** What is signed: METHOD, PATH, TIMESTAMP, and the hex sha256 of the raw body, one per line. */
+/** The signed text: METHOD, PATH, TIMESTAMP, and the hex sha256 of the raw body, one per line. */
 export const signedText = (request: { method: string; path: string; timestamp: string; bodySha256: string }): string =>
   `${request.method}\n${request.path}\n${request.timestamp}\n${request.bodySha256}`
 

@@ -35,7 +35,7 @@ export const NodeView = z.object({
 })
 export type NodeView = z.infer<typeof NodeView>
 
-/** The wish about one backend of a node: the last one that was made, also when it has come to its end. */
+/** The intent for one backend of a node: the newest, open or ended. */
 export const IntentView = z.object({
   backend: BackendName,
   kind: z.enum(['install', 'upgrade', 'delete']),
@@ -52,7 +52,7 @@ export const IntentView = z.object({
 })
 export type IntentView = z.infer<typeof IntentView>
 
-/** What a node had at one moment; null: it did not say. */
+/** A sample of a node's resources; null: not reported. */
 export const NodeSample = z.object({
   at: z.string(),
   available_ram: z.number().nullable(),
@@ -159,7 +159,7 @@ export const nodeRoutes = {
     method: 'GET',
     path: '/api/nodes/:id/intents',
     access: 'read',
-    summary: 'What was wished of its backends, and how far that is',
+    summary: 'The intents of its backends, and their state',
     params,
     response: z.object({ intents: z.array(IntentView) }),
   }),

@@ -12,7 +12,7 @@ export const LabelKey = z
   )
 export const LabelValue = z.string().regex(/^[^\p{C}\p{Zl}\p{Zp}]{0,255}$/u, 'a label value is at most 255 printable characters')
 
-/** One that is not Muster's own. */
+/** A selector that is not one of Muster's own. */
 export const SettableLabelKey = LabelKey.refine((key) => !automaticLabels.some((automatic) => automatic === key), {
   error: (issue) => `${String(issue.input)} is set by Muster itself and can't be changed`,
 })

@@ -11,7 +11,7 @@ export interface SseParser {
   push(text: string): ServerEvent[]
 }
 
-/** More than any event of ours has; a stream without line breaks must not fill the memory. */
+/** More than any event of Muster has; a stream without line breaks must not fill the memory. */
 const maxBufferedChars = 16 * 1024 * 1024
 
 export function createSseParser(lastEventId: string): SseParser {

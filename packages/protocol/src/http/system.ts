@@ -16,7 +16,7 @@ export const KeyView = z.object({
 })
 export type KeyView = z.infer<typeof KeyView>
 
-/** One setting of a controller, as it is in force. */
+/** A setting of the running controller. */
 export const SettingView = z.object({
   flag: z.string(),
   /** As a person would write it; of a secret only whether it is set. */
@@ -64,7 +64,7 @@ export const systemRoutes = {
       bus: z.object({
         kind: z.enum(['local', 'nats']),
         connected: z.boolean(),
-        /** Whoever can reach it can speak for every node: nodes have no credentials of their own on it. */
+        /** The bus without credentials per node: any client that reaches it can act for every node. */
         open: z.boolean().optional(),
       }),
       nodes: z.partialRecord(NodeStatus, z.number()),

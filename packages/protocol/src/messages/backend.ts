@@ -29,7 +29,7 @@ const sourced = {
   alias: BackendName.optional(),
   /** Other places of the same content, tried when `uri` does not answer. */
   mirrors: z.array(z.string().max(2048)).max(64).optional(),
-  /** What the gallery says of it, for the record: many artifacts do not say it themselves. */
+  /** From the gallery, for the record: many artifacts lack it. */
   version: plainText(256).optional(),
   gallery_url: plainText(2048).optional(),
 }

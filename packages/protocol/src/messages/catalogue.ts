@@ -23,5 +23,5 @@ export const messageCatalogue: Readonly<Record<string, Command | Topic>> = {
   events: node.nodeEvents,
 }
 
-/** What nodes say of their own accord; everything else is said to them. */
+/** Published by nodes; all others are requests to nodes. */
 export const nodeTopics: readonly Topic[] = [node.heartbeat, node.nodeEvents, node.progress]

@@ -52,7 +52,7 @@ const replica = {
   model: ModelName,
   revision: z.string().max(128),
   backend_digest: Digest.nullable().default(null),
-  /** Of the load that it came from. */
+  /** The load that started it. */
   op_id: OperationId.optional(),
 }
 
@@ -90,7 +90,7 @@ export const Progress = z.object({
   percentage: z.number().min(0).max(100),
   phase: Phase.nullable().default(null),
   seq: z.number().int().min(0).optional(),
-  /** Of which try it speaks. */
+  /** The try that it belongs to. */
   epoch: z.number().int().min(0).optional(),
 })
 export type Progress = z.infer<typeof Progress>

@@ -16,7 +16,7 @@ export const OpStatusReply = z.object({
   /** Grows with every sign of life, also where no byte moves: that of the last progress, or of what it would have said. */
   progress_seq: z.number().int().min(0).optional(),
   generation: z.number().int().min(0).optional(),
-  /** Of which try. */
+  /** The try that it belongs to. */
   epoch: z.number().int().min(0).optional(),
   failure: Failure.optional(),
   digest: Digest.optional(),

@@ -55,7 +55,7 @@ const cancelled = (epoch: number | null = 3): IntentEvent => ({
 })
 const step = (intent: Intent, event: IntentEvent): Intent | null => stepIntent(intent, event, facts)
 
-describe('a wish', () => {
+describe('an intent', () => {
   it.each<[string, Intent, IntentEvent, Partial<Intent> | null]>([
     ['is claimed when it is due, and that is another try', waiting(), claimed, { state: 'sending', epoch: 4, holder: 'c-2' }],
     ['is not claimed before it is due', waiting({ nextAt: 2_000 }), claimed, null],

@@ -1,11 +1,11 @@
-// The wish about one backend on one node, and how far it has come. One row per (node, backend); a newer wish takes the
-// row over with a new generation (store/wishes), everything else is a step here. Who owns each transition:
-//   waiting    a wish, a retry, the end of a try that failed or whose fate is unknown    → sending (the reconciler's claim)
-//   sending    the controller that claimed it, until its lease ends                      → working, waiting, or an end
-//   working    the worker; controllers only listen, ask, and note that it takes long     → waiting, or an end
-//   applied, failed, dead, cancelled   ends; only a newer wish or an administrator's retry opens the row again
-// An epoch is one try: it grows with every claim, travels with the command, and what a worker says of an older try
-// ends nothing. A time that passes means *unknown*, so it moves no attempt.
+// The durable demand for one backend on one node, and its state. One row per (node, backend); a newer intent takes the row
+// over with a new generation (store/submissions), everything else is a step here. Owners of the transitions:
+//   waiting    a submission, a retry, the end of a try that failed or is unknown        → sending (the reconciler's claim)
+//   sending    the controller that claimed it, until its lease ends                     → working, waiting, or an end
+//   working    the worker; controllers receive, poll, and mark it overdue               → waiting, or an end
+//   applied, failed, dead, cancelled   ends; only a newer intent or an administrator's retry opens the row again
+// An epoch names one try: it grows with every claim and is part of the command; reports of an older try settle nothing.
+// A timeout means *unknown*, so it counts no attempt.
 import { unreachable, type Failure } from '../failure.ts'
 import type { BackendName, NodeId, OperationId } from '../ids.ts'
 import { backoffMs, type RetryPolicy } from '../backoff.ts'
@@ -23,16 +23,16 @@ type Common = Readonly<{
   /** Failure replies, no responders and stalls. */
   attempts: number
   lastFailure: Failure | null
-  /** This try, or one it goes on with, has taken longer than it may take before it is shown so. */
+  /** This try, or one that it continues, takes longer than its timeout; shown, and nothing else. */
   isOverdue: boolean
-  /** An administrator called it off: no further try, and the worker is told. */
+  /** An administrator cancelled it: no further try, and the worker is commanded to stop. */
   cancelRequested: boolean
 }>
 
 /** Times are milliseconds of the database's clock. */
 export type Intent = Common &
   (
-    | Readonly<{ state: 'waiting'; nextAt: number; /** A worker may know of it. */ wasSent: boolean }>
+    | Readonly<{ state: 'waiting'; nextAt: number; /** The worker may have received it. */ wasSent: boolean }>
     | Readonly<{ state: 'sending'; holder: string; leaseUntil: number }>
     | Readonly<{
         state: 'working'
@@ -44,13 +44,13 @@ export type Intent = Common &
     | Readonly<{ state: 'applied' | 'failed' | 'dead' | 'cancelled'; finishedAt: number; note: string }>
   )
 
-/** How the end of the work is learnt. */
+/** How the result is received. */
 export type AwaitedResult =
-  /** From the worker, by event or by asking. */
+  /** From the worker, as an event or by polling. */
   | Readonly<{ for: 'result' }>
   /** From the reply to a request that is held open (a worker without `async`). */
   | Readonly<{ for: 'reply'; holder: string; leaseUntil: number }>
-  /** The request timed out, or its holder is gone: asked again then. */
+  /** The request timed out, or its holder is gone: sent again then. */
   | Readonly<{ for: 'another_try'; nextAt: number }>
 
 export type OpenState = 'waiting' | 'sending' | 'working'
@@ -58,24 +58,24 @@ export type OpenIntent = Extract<Intent, { state: OpenState }>
 
 export type IntentEvent =
   | Readonly<{ type: 'claimed'; holder: string; leaseUntil: number }>
-  /** The worker took it on. */
+  /** The worker accepted it. */
   | Readonly<{ type: 'accepted' }>
-  /** It went to a worker that answers at the end only. */
+  /** It was sent to a worker that replies only at the end. */
   | Readonly<{ type: 'request_opened'; holder: string; leaseUntil: number }>
-  /** Sent, and neither taken on nor refused: nobody knows. */
+  /** Sent, and neither accepted nor refused: unknown. */
   | Readonly<{ type: 'unheard'; againInMs: number }>
   /** The controller that held it is gone. */
   | Readonly<{ type: 'lease_lost' }>
   | Readonly<{ type: 'moved' }>
   | Readonly<{ type: 'overdue'; againInMs: number }>
-  /** The worker knows nothing of it (any more). */
+  /** The worker does not know it (any more). */
   | Readonly<{ type: 'unknown_to_worker'; againInMs: number }>
   | Readonly<{ type: 'succeeded'; note: string }>
-  /** `epoch`: of which try; null when the worker does not say. `mayRun`: it was given up, and may go on there all the same. */
+  /** `epoch`: the failed try; null when the worker does not report it. `mayRun`: it was given up, and may still run there. */
   | Readonly<{ type: 'failed'; failure: Failure; epoch: number | null; mayRun?: boolean }>
   | Readonly<{ type: 'cancelled_on_worker'; failure: Failure; epoch: number | null }>
   | Readonly<{ type: 'cancel_requested' }>
-  /** It can not be carried out where it is aimed at; nobody is asked. */
+  /** It cannot be carried out on its node any more; the worker is not involved. */
   | Readonly<{ type: 'withdrawn'; note: string }>
 
 export type StepFacts = Readonly<{ now: number; retry: RetryPolicy; /** In [0, 1). */ chance: number }>
@@ -184,7 +184,7 @@ function leaseLost(intent: OpenIntent, { now }: StepFacts): Intent | null {
   return { ...intent, wait: { for: 'another_try', nextAt: now } }
 }
 
-/** Nothing about the attempt: it goes on, and is shown as what it is. */
+/** Counts no attempt: it goes on, and is shown as overdue. */
 function overdue(intent: OpenIntent, againInMs: number, { now }: StepFacts): Intent | null {
   if (intent.state !== 'working') return null
   if (intent.wait.for === 'reply') return { ...intent, isOverdue: true, wait: { for: 'another_try', nextAt: now + againInMs } }
@@ -192,8 +192,8 @@ function overdue(intent: OpenIntent, againInMs: number, { now }: StepFacts): Int
 }
 
 /**
- * A try that failed before it was cancelled is told as what it was; it is not tried again. Of one that is over, the worker
- * need not be asked when it is called off before the next.
+ * A try that failed before it was cancelled ends as failed, without another try. A failed try is over on the worker, so
+ * cancelling it before the next one needs no command.
  */
 function failed(intent: OpenIntent, { failure, mayRun = false }: { failure: Failure; mayRun?: boolean }, facts: StepFacts): Intent | null {
   if (intent.state === 'waiting' && !intent.cancelRequested) return null

@@ -1,13 +1,13 @@
-// The job of having one replica of a model in one of its slots (or, `stage`, of having its files somewhere). One row per
-// model and slot; requests, `load` and minimums only see to it that it is there. Who owns each transition:
-//   waiting      whoever wanted it, or the end of a try that says nothing against another one   → the controller that claims it
-//   installing   a wish for the backend on that node, made by the load; the reconciler of wishes carries it out
-//   starting     the worker; controllers listen, ask, and note that nothing moves
+// The demand for one replica of a model (or, `stage`, for its files on some node). One row per model and ordinal; requests,
+// `load` and minimums only see to it that the row exists. Owners of the transitions:
+//   waiting      the demand, or the end of a try that does not speak against another one   → the controller that claims it
+//   installing   the intent for the backend on that node, submitted by the load; the reconciler carries it out
+//   starting     the worker; controllers receive, poll, and notice that nothing moves
 //   ready        the worker's process; its exit, or its node's silence, ends it
 //   failed       the clock (`nextAt`); without one only `load` or a new revision opens it again
 // Steps about many rows at once are written in SQL, by the same rules (controller `store`): `claimed` by `claim`; `hurried` by
 // `reconsider` and, fresh, by `ensureLoads`; `looked` by `hurryInstalling`; `node_away` by the trigger of a removed node.
-// A replica id is never used twice, so whatever is said of one is about one try: it needs no other fence.
+// A replica id is never used twice, so every report about one is about one try: it needs no other fence.
 import { unreachable, type Failure } from '../failure.ts'
 import type { ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'
 import { backoffMs } from '../backoff.ts'
@@ -19,21 +19,20 @@ type Common = Readonly<{
   purpose: LoadPurpose
   ordinal: number
   revision: string
-  /** Of a try; goes to the worker with the command. */
+  /** Names one try; part of the command. */
   epoch: number
-  /** Failures in a row: of loads, and of processes that exited soon. */
+  /** Consecutive failures: failed loads, and processes that exited soon. */
   attempts: number
-  /** Where it has to be: it takes the place of a replica there. */
+  /** The only node that will do: it replaces a replica there. */
   pin: NodeId | null
-  /** Others serve meanwhile: what comes up is asked something before it gets requests. */
+  /** Others serve meanwhile: its replica is checked before it gets requests. */
   needsCheck: boolean
-  /** What was done otherwise than usual, for whoever follows it. */
+  /** Shown with it: for example that the old replica had to end first. */
   note: string
-  /** Whose it is for the moment, and until when. */
   lease: Readonly<{ holder: string; until: number }> | null
 }>
 
-/** Times are milliseconds of the database's clock. `nextAt`: when somebody has to look. */
+/** Times are milliseconds of the database's clock. `nextAt`: when it is due. */
 export type Load = Common &
   (
     | Readonly<{ state: 'waiting'; nextAt: number }>
@@ -55,41 +54,41 @@ export type LoadState = Load['state']
 
 export type LoadEvent =
   | Readonly<{ type: 'claimed'; holder: string; leaseUntil: number }>
-  /** The node was chosen, and has no such backend: a wish for it was made. */
+  /** The node was chosen and lacks the backend: its install was submitted. */
   | Readonly<{ type: 'install_asked'; nodeId: NodeId; installId: OperationId }>
-  /** The node was chosen and has all that it needs; the command goes out under the lease. */
+  /** The node was chosen and has everything needed; the command is sent under the lease. */
   | Readonly<{ type: 'placed'; nodeId: NodeId; opId: OperationId; replicaId: ReplicaId | null }>
-  /** It is not known yet how it ends; looked at again then. */
+  /** Its end is not known yet; it is due again then. */
   | Readonly<{ type: 'looked'; againInMs: number }>
   | Readonly<{ type: 'installed' }>
   | Readonly<{ type: 'install_failed'; failure: Failure }>
-  /** The wish for the backend was taken back by somebody: chosen anew. */
+  /** The backend's install was cancelled or superseded: a node is chosen anew. */
   | Readonly<{ type: 'install_gone'; againInMs: number }>
   | Readonly<{ type: 'accepted'; quietMs: number }>
-  /** Sent, and nobody knows whether it arrived. */
+  /** Sent, and unknown whether it arrived. */
   | Readonly<{ type: 'unheard'; againInMs: number }>
   | Readonly<{ type: 'moved'; quietMs: number }>
   | Readonly<{ type: 'ready' }>
   | Readonly<{ type: 'failed'; failure: Failure }>
-  /** The worker has a process in that slot, of which is decided first: that says nothing against the load. */
+  /** The worker has a process in that slot, which is decided about first; not a failure of the load. */
   | Readonly<{ type: 'slot_taken'; againInMs: number }>
-  /** Nobody at its node took the command: its worker ended just now, say. That is told of the node, and says nothing against the load. */
+  /** No responders: its worker ended a moment ago, say. That is recorded for the node, and is not a failure of the load. */
   | Readonly<{ type: 'nobody_listens'; againInMs: number }>
-  /** Nothing moves any more, and nobody knows what became of it: it may run there all the same. */
+  /** Nothing moves any more, and its state is unknown: it may still run there. */
   | Readonly<{ type: 'given_up'; failure: Failure }>
-  /** `wasTold`: it ended because it was told to. */
+  /** `wasTold`: it was commanded to end. */
   | Readonly<{ type: 'exited'; failure: Failure; wasTold: boolean }>
-  /** It came up, and did not answer as it should when it was asked something. */
+  /** It came up and failed its check. */
   | Readonly<{ type: 'check_failed'; failure: Failure }>
-  /** There is no room for it as long as those whose place it takes are there; they were told to go. */
+  /** There is no room for it beside the replica that it replaces, which is ended first. */
   | Readonly<{ type: 'room_asked'; note: string; againInMs: number }>
-  /** Where it has to be it can not be, and no waiting helps: it may go anywhere. */
+  /** It cannot run on its pinned node, and waiting does not help: it may go anywhere. */
   | Readonly<{ type: 'unpinned' }>
   | Readonly<{ type: 'node_away' }>
-  /** A replica that was out of reach is back, and its slot is still open. */
+  /** A replica that was out of reach is back, and the load has no other. */
   | Readonly<{ type: 'returned'; nodeId: NodeId; replicaId: ReplicaId; opId: OperationId; isReady: boolean }>
   | Readonly<{ type: 'revision_changed'; revision: string }>
-  /** An administrator asks for it (again), or something changed that it waits for. */
+  /** It was requested (again), or something changed that it waits for. */
   | Readonly<{ type: 'hurried'; isFresh: boolean }>
   | Readonly<{ type: 'unwanted' }>
 
@@ -159,7 +158,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
   }
 }
 
-/** How often a wish that is under way is looked at; its end wakes whoever waits for it earlier. */
+/** How often an install under way is polled; its end wakes the load earlier. */
 const lookMs = 1_000
 
 export function isLoadDue(load: Load, now: number): boolean {
@@ -190,7 +189,7 @@ function placed(load: Load, { nodeId, opId, replicaId }: Extract<LoadEvent, { ty
   return {
     ...commonOf(load),
     ...{ state: 'starting', nodeId, opId, replicaId, lease, epoch: epoch + 1, signAt: now },
-    // The lease keeps others off until the answer is noted; whoever takes over then asks at once.
+    // The lease keeps other controllers off until the reply is recorded; one that takes over polls at once.
     nextAt: now,
   }
 }
@@ -216,11 +215,11 @@ function failed(load: Load, failure: Failure, { now, chance }: LoadFacts): Load 
   return { ...commonOf(load), attempts, state: 'failed', failure, failedAt: now, nextAt, nodeId }
 }
 
-/** The first time its slot gets another one at once; a process that keeps exiting has to wait. */
+/** After the first exit it gets another replica at once; a process that keeps exiting has to wait. */
 function exited(load: Load, { failure, wasTold }: { failure: Failure; wasTold: boolean }, facts: LoadFacts): Load | null {
   if (load.state === 'starting') return failed(load, failure, facts)
   if (load.state !== 'ready') return null
-  // The place that it took is its own by now: what comes after it may be anywhere.
+  // It has replaced the old replica by now: its successor may run anywhere.
   if (wasTold) return { ...waiting(load, facts.now), pin: null }
   const attempts = facts.now - load.readyAt >= steadyMs ? 0 : load.attempts
   if (attempts === 0) return { ...waiting(load, facts.now), pin: null, attempts: 1 }
@@ -233,7 +232,7 @@ function exited(load: Load, { failure, wasTold }: { failure: Failure; wasTold: b
   }
 }
 
-/** `isFresh`: whoever asked has seen the failure, and knows better. */
+/** `isFresh`: requested by an administrator who has seen the failure. */
 function hurried(load: Load, isFresh: boolean, now: number): Load | null {
   if (!isUnplaced(load)) return null
   if (isFresh) return { ...waiting(load, now), attempts: 0 }

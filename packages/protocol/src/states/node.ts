@@ -1,5 +1,5 @@
-// What a node is seen as. The status is never stored: it is derived from facts, so it cannot be
-// latched wrong. Facts and who owns their transitions:
+// The status of a node. It is never stored: it is derived from facts, so it cannot be
+// latched wrong. Facts and the owners of their transitions:
 //   approved    an administrator (approve); bound to the key, nothing else sets it
 //   draining    an administrator (drain, resume); survives silence
 //   liveness    heartbeats (→ present), the worker's goodbye (→ left), the approval (→ new), and the silence
@@ -20,12 +20,12 @@ export type PulseEvent =
   | { type: 'answered' }
   | { type: 'no_responders' }
   | { type: 'leaving' }
-  /** What it said while it was pending, true or not, must not make it healthy. */
+  /** Heartbeats from before the approval must not make it healthy. */
   | { type: 'approved' }
   | { type: 'silent_for_timeout' }
   | { type: 'silent_for_offline' }
 
-/** `store/pulses.ts` says the same in SQL, for thousands of nodes at once; a test compares the two. */
+/** `store/pulses.ts` implements the same in SQL, for thousands of nodes at once; a test compares the two. */
 export function step(pulse: Pulse, event: PulseEvent): Pulse {
   switch (event.type) {
     case 'heartbeat': {

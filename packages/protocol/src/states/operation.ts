@@ -1,5 +1,5 @@
-// What an operation is seen as. Of a node that is not settled nothing is stored here: its status follows from the
-// intent and from how the node is, so that a node which falls silent, or returns, changes what is shown by itself.
+// The status of an operation. Nothing is stored for an unsettled node: its status is derived from its intent and from the
+// node's status, so it follows a node that falls silent or returns.
 import { unreachable } from '../failure.ts'
 import type { OperationNodeStatus, OperationState } from '../http/operations.ts'
 import type { NodeStatus } from '../ids.ts'
@@ -22,7 +22,7 @@ export type OpenNodeView = Readonly<{
 
 export const stillInstallingMessage = 'worker still installing in background'
 
-/** `hasProgress`: something was heard of the bytes of this try. */
+/** `hasProgress`: progress of this try was reported. */
 export function viewOpenIntent(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenNodeView {
   const shown: OpenNodeView = intent.isOverdue
     ? { status: 'running_on_worker', message: stillInstallingMessage, nextRetryAt: null }
@@ -40,12 +40,12 @@ function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): 
     }
     case 'sending':
       if (isSilent(node)) return away(node)
-      // Its bytes may be heard of before the answer is: then it is in work.
+      // Progress may arrive before the reply.
       return { status: hasProgress ? 'downloading' : 'queued', message: '', nextRetryAt: null }
     case 'working': {
       if (isSilent(node)) return away(node)
-      const isHeard = intent.wait.for === 'result' || hasProgress
-      return { status: isHeard ? 'downloading' : 'queued', message: '', nextRetryAt: null }
+      const isAccepted = intent.wait.for === 'result' || hasProgress
+      return { status: isAccepted ? 'downloading' : 'queued', message: '', nextRetryAt: null }
     }
     default:
       return unreachable(intent)
@@ -58,7 +58,7 @@ const away = ({ status }: NodePresence): OpenNodeView => ({
   nextRetryAt: null,
 })
 
-/** Its due tries are sent: it is healthy, or they are the probe that finds out whether it answers again. */
+/** Due tries are sent to it: it is healthy, or the try is the probe that finds out whether it answers again. */
 export const canReceiveCommands = ({ status, isAnswering }: NodePresence): boolean =>
   status === 'healthy' || (status === 'unhealthy' && !isAnswering)
 
