@@ -96,9 +96,9 @@ it('S4.2 a load is shown with its node, is over when its replica is ready, and w
 it('S0.38 an install shows its bytes to whoever listens, and is called off on its worker', async () => {
   world.offer('[]')
   await world.api().put('/api/models/plain', { backend: 'scripted', files: [{ uri: 'https://h.example/f', filename: 'f' }] })
-  // At once, as a wish does it.
+  // In one statement, as a submission does it.
   await query(`
-    with wished as (insert into operations (id, kind, model, requested_by, open_nodes) values ('op-install', 'model.install', 'plain', 'test', 1))
+    with submitted as (insert into operations (id, kind, model, requested_by) values ('op-install', 'model.install', 'plain', 'test'))
     insert into loads (model, purpose, ordinal, revision, operation_id, state, next_at)
     select name, 'stage', 0, revision, 'op-install', 'waiting', now() from models where name = 'plain'`)
   await using reader = await readEvents(world.api(1))

@@ -118,7 +118,6 @@ describe('cancel', () => {
       await client.query(`update intents set state = 'applied', finished_at = now(), accepted_at = null, sign_at = null, wait = null,
         row_version = row_version + 1 where backend = 'raced'`)
       await client.query(`update operation_nodes set status = 'success', finished_at = now() where operation_id = any($1)`, [[id, other]])
-      await client.query('update operations set open_nodes = 0, finished_at = now() where id = any($1)', [[id, other]])
       const asked = cancel(id)
       await untilBlocked()
       await client.query('commit')
@@ -304,7 +303,7 @@ describe('retry', () => {
     expect(answers.filter(({ status }) => status === 409)).toHaveLength(19)
     gate.open()
     expect(await world.ended(id)).toMatchObject({ state: 'succeeded' })
-    expect(await query('select open_nodes from operations where id = $1', [id])).toEqual([{ open_nodes: 0 }])
+    expect(await query(`select node_id from operation_nodes where operation_id = $1 and status = 'open'`, [id])).toEqual([])
   })
 })
 

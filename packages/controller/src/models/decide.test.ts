@@ -26,11 +26,11 @@ const open = (...ids: NodeId[]): Job['nodes'] => ids.map((id) => ({ id, status: 
 
 describe('a load', () => {
   it.each<[string, Partial<Job>, Partial<Verdict>]>([
-    ['waits for a place', { loads: [load()] }, { show: [], settle: [], progress: { current: 0, total: 0, message: '', isWaiting: false } }],
+    ['waits for a place', { loads: [load()] }, { show: [], settle: [], progress: { current: 0, total: 0, message: '' } }],
     [
       'says why there is no place, and is tried again by itself',
       { loads: [load({ state: 'failed', failure, nextAt: 'then' })] },
-      { progress: { current: 0, total: 0, message: 'no room', isWaiting: true } },
+      { progress: { current: 0, total: 0, message: 'no room' } },
     ],
     [
       'shows the backend being installed',
@@ -108,17 +108,17 @@ describe('S0.38 an install', () => {
     [
       'shows its bytes',
       { loads: [stage({ fileName: 'f', currentBytes: 1, totalBytes: 2 })] },
-      { progress: { current: 1, total: 2, fileName: 'f', message: 'fetching its files on a', isWaiting: false } },
+      { progress: { current: 1, total: 2, fileName: 'f', message: 'fetching its files on a' } },
     ],
     [
       'waits for a node',
       { loads: [stage({ state: 'waiting', nodeId: null })] },
-      { progress: { current: 0, total: 0, fileName: '', message: 'waiting for a node', isWaiting: false } },
+      { progress: { current: 0, total: 0, fileName: '', message: 'waiting for a node' } },
     ],
     [
       'is tried again',
       { loads: [stage({ state: 'failed', failure, nextAt: 'then' })] },
-      { progress: { current: 0, total: 0, fileName: '', message: 'no room', isWaiting: true } },
+      { progress: { current: 0, total: 0, fileName: '', message: 'no room' } },
     ],
     ['fails with what can not heal', { loads: [stage({ state: 'failed', failure })] }, { end: { outcome: 'failed', message: 'no room' } }],
     [

@@ -53,8 +53,7 @@ function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
   const hopeless = own.find(({ state, nextAt }) => state === 'failed' && nextAt === null)
   if (hopeless !== undefined) return { ...verdict, end: { outcome: 'failed', message: hopeless.failure?.message ?? 'it failed' } }
   const nowhere = own.find(({ state, nodeId }) => state === 'failed' && nodeId === null)
-  const isUnderWay = own.length < job.replicas || show.length > 0 || own.some(({ state }) => state === 'waiting')
-  return { ...verdict, progress: { current: 0, total: 0, message: nowhere?.failure?.message ?? '', isWaiting: !isUnderWay } }
+  return { ...verdict, progress: { current: 0, total: 0, message: nowhere?.failure?.message ?? '' } }
 }
 
 function settledNodes({ nodes }: Job, show: Verdict['show'], ready: readonly LoadBrief[]): Verdict['settle'] {
@@ -107,7 +106,7 @@ function decideInstall(job: Job): Verdict {
       : state === 'starting'
         ? `fetching its files on ${stage.nodeName ?? '?'}`
         : 'waiting for a node'
-  return { ...nothing, progress: { current, total, fileName, message, isWaiting: state === 'failed' } }
+  return { ...nothing, progress: { current, total, fileName, message } }
 }
 
 /** While a worker is at it, it is told to stop, until it says that it has. */

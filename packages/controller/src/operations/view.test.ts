@@ -250,7 +250,7 @@ describe('the whole', () => {
 })
 
 describe('an operation about a model', () => {
-  const job = { outcome: null, message: '', current: 0, total: 0, cancelRequested: false, isWaiting: false }
+  const job = { outcome: null, message: '', current: 0, total: 0, cancelRequested: false, replicas: 1, loads: [] }
   const about = { kind: 'model.load' as const, backend: null, model: 'tiny' }
   const shownNode = (name: string, fields: object = {}): OperationNodeRecord => ({
     ...{ nodeId: name, nodeName: name, ring: null, status: 'shown', shown: 'queued', phase: null, fileName: '', nextRetryAt: null },

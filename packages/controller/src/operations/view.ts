@@ -2,11 +2,7 @@
 import {
   stillInstallingMessage,
   FailureCode,
-  isOpen,
   isSettled,
-  viewOpenIntent,
-  operationState,
-  presenceOf,
   type NodeId,
   type NodePresence,
   type OperationId,
@@ -15,8 +11,8 @@ import {
   type OperationView,
 } from '@muster/protocol'
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
-import type { OperationNodeRecord, OperationRecord } from '../store/operations.ts'
-import { messageOfJob, rowOfJob, stateOfJob } from './view-job.ts'
+import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
+import { openIntent, statusOfNode, statusOfOperation } from './status.pure.ts'
 import type { BytesHeard } from '../work/progress-cache.ts'
 
 /** What was heard of a row's bytes since they were last stored, in this try or one since `since`; null when nothing was. */
@@ -27,9 +23,11 @@ type Shown = Readonly<{ view: OperationNode; node: NodePresence | null; weight: 
 export function viewOperation(operation: OperationRecord, heard: Heard = () => null): OperationView {
   const shown = operation.nodes.map((row) => showNode(row, heard))
   const nodes = shown.map(({ view }) => view)
-  const ofNodes = operationState(shown.map(({ view, node }) => ({ status: view.status, nextRetryAt: nextOf(view), node })))
   const { job } = operation
-  const state = job === null ? ofNodes : stateOfJob(job, ofNodes)
+  const state = statusOfOperation(
+    operation,
+    shown.map(({ view, node }) => ({ status: view.status, nextRetryAt: nextOf(view), node })),
+  )
   const counted = nodes.filter((node) => node.status !== 'skipped')
   const latest = shown.filter(({ view }) => view.file_name !== '').toSorted((a, b) => b.heardAt - a.heardAt)[0]?.view.file_name
   return {
@@ -74,12 +72,10 @@ function showNode(row: OperationNodeRecord, heard: Heard): Shown {
 }
 
 function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: Heard): Shown {
-  const { intent, plan } = row.record
-  if (!isOpen(intent)) throw new Error(`the row of ${intent.backend} on ${row.nodeId} is settled, its operation is not`)
+  const { plan } = row.record
+  const intent = openIntent(row)
   const { bytes, heardAt, isHeard } = bytesOf(row.record, heard)
-  const node = presenceOf(row.node)
-  const { status, message: said, nextRetryAt } = viewOpenIntent(intent, node, isHeard)
-  const message = said === '' ? stageOf(row) : said
+  const { status, message, nextRetryAt, node } = statusOfNode(row, isHeard)
   const total = bytes.total > 0 ? bytes.total : (plan.sizeBytes ?? 0)
   const isError = status === 'error'
   const view: OperationNode = {
@@ -102,15 +98,8 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
   return { view, node, weight: total, heardAt }
 }
 
-/** Where a rollout is with it; empty without one. */
-function stageOf({ ring, record: { plan, awaitsRing } }: Extract<OperationNodeRecord, { status: 'open' }>): string {
-  if (awaitsRing) return `waiting for ring ${ring ?? 1}`
-  return plan.rollback === undefined ? '' : `returning to ${plan.version || (plan.digest ?? 'the version before')}`
-}
-
 function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Shown {
-  const node = row.node === null ? null : presenceOf(row.node)
-  const { status, message } = rowOfJob(row, node)
+  const { status, message, node } = statusOfNode(row, false)
   const isError = status === 'error'
   const view: OperationNode = {
     node_id: row.nodeId,
@@ -156,6 +145,11 @@ function progressOf(shown: readonly Shown[]): number {
   const average = known.length === 0 ? 1 : sum(known) / known.length
   const weights = counted.map((node) => (node.weight > 0 ? node.weight : average))
   return round(sum(counted.map((node, index) => node.percentage * (weights[index] ?? 0))) / sum(weights))
+}
+
+function messageOfJob({ outcome, message, cancelRequested }: JobRecord, ofNodes: string): string {
+  if (outcome === null && cancelRequested) return 'cancelling'
+  return message === '' ? ofNodes : message
 }
 
 function messageOf(state: OperationState, nodes: readonly OperationNode[]): string {

@@ -321,7 +321,6 @@ const followed = sql`
       attempts = m.attempts, dead = m.state = 'dead', current_bytes = m.current_bytes, total_bytes = m.total_bytes,
       percentage = m.percentage, finished_at = m.finished_at
     from ended m where n.generation = m.generation and n.status = 'open' and not (m.is_rolled_out and n.ring is not null)
-    returning n.operation_id
   )`
 
 // A try that failed begins anew, and so do its bytes; all else keeps what was seen of them.
@@ -360,11 +359,7 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
   ), logged as (
     insert into intent_events (node_id, backend, generation, epoch, type, detail)
     select node_id, backend, generation, epoch, event, detail from moved
-  ), ${followed}, counted as (
-    update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
-    from (select operation_id, count(*)::int as count from settled group by operation_id) s where o.id = s.operation_id
-    returning o.id
-  ), changed as (
+  ), ${followed}, changed as (
     select 0 as rank, 'node' as kind, node_id as id from moved where finished_at is not null
     union select 1, 'operation', operation_id from concerned
   ), told as (

@@ -1,6 +1,6 @@
-// What of a load is shown with its model, and with the operations that wait for it.
+// A load as shown with its model, and with the operations that wait for it.
 import { Failure, NodeId, OperationId, Phase } from '@muster/protocol'
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { z } from 'zod'
 
 /** Times inside JSON come as PostgreSQL writes them. */
@@ -33,7 +33,7 @@ export const LoadBriefs = z.array(
 )
 export type LoadBrief = Readonly<z.infer<typeof LoadBriefs>[number]>
 
-/** Of the model `m` of a statement, as JSON that the schema reads. */
-export const loadsOfModel = sql`
+/** The loads of a model, as JSON that the schema reads. */
+export const loadsOf = (model: RawBuilder<unknown>) => sql`
   select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('node_name', n.name) order by l.purpose, l.ordinal), '[]')
-  from loads l left join nodes n on n.id = l.node_id where l.model = m.name`
+  from loads l left join nodes n on n.id = l.node_id where l.model = ${model}`

@@ -2,7 +2,7 @@
 // lock, so that of two controllers that look at once none writes what it saw before the other one did.
 import { ModelName, NodeId, OperationId, Scheduling } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { LoadBriefs, loadsOfModel, type LoadBrief } from './load-brief.ts'
+import { LoadBriefs, loadsOf, type LoadBrief } from './load-brief.ts'
 import {
   ModelOperationStore,
   type JobProgress,
@@ -180,7 +180,7 @@ async function readJob(tx: Tx, id: OperationId): Promise<JobRow> {
   const { rows } = await sql<JobRow>`
     select o.id, o.kind, o.cancel_requested, coalesce((o.options ->> 'replicas')::int, 1) as replicas, m.name is not null as exists, m.is_unloaded, m.requested_replicas,
       m.config -> 'scheduling' as scheduling,
-      (${loadsOfModel}) as loads,
+      (${loadsOf(sql`m.name`)}) as loads,
       coalesce((select jsonb_agg(jsonb_build_object('id', n.node_id, 'status', n.status) order by n.node_id)
         from operation_nodes n where n.operation_id = o.id), '[]') as nodes,
       coalesce((select array_agg(distinct r.node_id order by r.node_id) from replicas r
@@ -243,8 +243,6 @@ async function retryDelete(
 }
 
 async function reopen(tx: Tx, id: OperationId): Promise<void> {
-  await sql`update operations set outcome = null, message = '', finished_at = null, open_nodes = 1, cancel_requested = false where id = ${id}`.execute(
-    tx,
-  )
+  await sql`update operations set outcome = null, message = '', finished_at = null, cancel_requested = false where id = ${id}`.execute(tx)
   await sql`select record_change('operation', ${id}, false)`.execute(tx)
 }

@@ -44,8 +44,6 @@ export type JobProgress = Readonly<{
   total: number
   fileName?: string
   message?: string
-  /** Nothing goes on for now; it is tried again by itself. */
-  isWaiting?: boolean
 }>
 type Db = Kysely<Database> | Transaction<Database>
 
@@ -58,7 +56,7 @@ export class ModelOperationStore {
 
   /** It is open until `finish` (or, where its nodes are all there is to it, until the last of them is settled). */
   async open({ id, kind, model, requestedBy, nodes = [], message = '' }: OpenedOperation): Promise<void> {
-    await this.#db.insertInto('operations').values({ id, kind, model, requested_by: requestedBy, open_nodes: 1, message }).execute()
+    await this.#db.insertInto('operations').values({ id, kind, model, requested_by: requestedBy, message }).execute()
     if (nodes.length > 0)
       await this.#db
         .insertInto('operation_nodes')
@@ -130,13 +128,12 @@ export class ModelOperationStore {
 
   /** Bytes of a job without nodes. Its bar never goes back, also when a try begins anew. */
   async progress(operationId: OperationId, progress: JobProgress): Promise<void> {
-    const { current, total, fileName = '', message = '', isWaiting = false } = progress
+    const { current, total, fileName = '', message = '' } = progress
     const { rows } = await sql`
       update operations set current_bytes = ${current}::bigint, total_bytes = ${total}::bigint, progress = greatest(progress, ${percentageOf(current, total)}::real),
-        file_name = ${fileName}, message = ${message}, options = jsonb_set(options, '{waiting}', to_jsonb(${isWaiting}::boolean))
+        file_name = ${fileName}, message = ${message}
       where id = ${operationId} and finished_at is null
-        and (current_bytes, total_bytes, file_name, message, coalesce((options ->> 'waiting')::boolean, false))
-          is distinct from (${current}::bigint, ${total}::bigint, ${fileName}, ${message}, ${isWaiting}::boolean)
+        and (current_bytes, total_bytes, file_name, message) is distinct from (${current}::bigint, ${total}::bigint, ${fileName}, ${message})
       returning id`.execute(this.#db)
     if (rows.length > 0) await recordChange(this.#db, operationId)
   }
@@ -189,7 +186,7 @@ async function endOperation(tx: Db, id: string, { outcome, message }: { outcome:
       percentage = case when ${status} = 'success' then 100 else percentage end, finished_at = now()
     where operation_id = ${id} and status = 'open'`.execute(tx)
   await sql`
-    update operations set outcome = ${outcome}, message = ${message}, open_nodes = 0, finished_at = now(),
+    update operations set outcome = ${outcome}, message = ${message}, finished_at = now(),
       progress = case when ${outcome} = 'succeeded' then 100 else progress end
     where id = ${id}`.execute(tx)
 }

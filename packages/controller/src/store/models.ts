@@ -2,7 +2,7 @@
 // changes a model holds its lock to the end of the transaction, so that two never decide on the same state.
 import { ModelConfig, ModelName, type NodeId, type Scheduling } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { LoadBriefs, loadsOfModel, type LoadBrief } from './load-brief.ts'
+import { LoadBriefs, loadsOf, type LoadBrief } from './load-brief.ts'
 import { cancelRemovals } from './model-removals.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
@@ -182,7 +182,7 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
       select count(*) from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = n.id
       where r.model = m.name and r.state = 'ready' and r.checked = 'passed' and n.approved_at is not null
         and p.liveness = 'present' and p.answering = 'yes' and (r.incarnation is null or r.incarnation = n.incarnation)
-    )::int as ready, (${loadsOfModel}) as loads
+    )::int as ready, (${loadsOf(sql`m.name`)}) as loads
     from models m where ${names}::text[] is null or m.name = any(${names}::text[]) order by m.name collate "C"`.execute(db)
   return rows.map((row) => ({
     name: ModelName.parse(row.name),

@@ -4,6 +4,7 @@ import { sql, type Kysely, type Selectable } from 'kysely'
 import { z } from 'zod'
 import { fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
 import type { Responsiveness, Liveness } from '@muster/protocol'
+import { LoadBriefs, loadsOf, type LoadBrief } from './load-brief.ts'
 import type { Database, OperationNodesTable, OperationsTable } from './tables.ts'
 
 export type NodeFactsRow = Readonly<{
@@ -48,15 +49,17 @@ export type ShownNodeRecord = Readonly<{
   percentage: number
 }>
 
-/** What is kept of the one job behind an operation about a model. */
+/** An operation about a model, beside its nodes. */
 export type JobRecord = Readonly<{
   outcome: 'succeeded' | 'failed' | 'cancelled' | null
   message: string
   current: number
   total: number
   cancelRequested: boolean
-  /** Nothing goes on for now; it is tried again by itself. */
-  isWaiting: boolean
+  /** Requested by `load`. */
+  replicas: number
+  /** Loads of its model, while it is open. */
+  loads: readonly LoadBrief[]
 }>
 
 export interface OperationRecord {
@@ -79,6 +82,7 @@ export interface OperationRecord {
 const maxListed = 500
 
 type JobRow = Pick<Selectable<OperationsTable>, 'outcome' | 'message' | 'current_bytes' | 'total_bytes' | 'cancel_requested' | 'options'>
+type OperationRow = Selectable<OperationsTable> & { readonly loads: unknown }
 type NodeRow = Selectable<OperationNodesTable> & {
   operation_finished_at: string | null
   operation_progress: number
@@ -95,7 +99,7 @@ export class OperationStore {
   }
 
   async list(filter: OperationFilter): Promise<OperationRecord[]> {
-    const base = this.#db.selectFrom('operations').selectAll().orderBy('created_at', 'desc').orderBy('id')
+    const base = this.#select().orderBy('created_at', 'desc').orderBy('id')
     if (filter === 'active') return await this.#withNodes(await base.where('finished_at', 'is', null).execute())
     const rows = await (filter === 'all' ? base : base.where('finished_at', 'is not', null)).limit(maxListed).execute()
     return await this.#withNodes(rows)
@@ -103,7 +107,7 @@ export class OperationStore {
 
   async listByIds(ids: readonly string[]): Promise<OperationRecord[]> {
     if (ids.length === 0) return []
-    return await this.#withNodes(await this.#db.selectFrom('operations').selectAll().where('id', 'in', ids).execute())
+    return await this.#withNodes(await this.#select().where('id', 'in', ids).execute())
   }
 
   async find(id: OperationId): Promise<OperationRecord | null> {
@@ -170,7 +174,12 @@ export class OperationStore {
     await sql`delete from idempotency_keys where created_at < now() - make_interval(secs => ${keysMs / 1000})`.execute(this.#db)
   }
 
-  async #withNodes(rows: readonly Selectable<OperationsTable>[]): Promise<OperationRecord[]> {
+  #select() {
+    const loads = sql<unknown>`case when finished_at is null and model is not null then (${loadsOf(sql`operations.model`)}) end`
+    return this.#db.selectFrom('operations').selectAll().select(loads.as('loads'))
+  }
+
+  async #withNodes(rows: readonly OperationRow[]): Promise<OperationRecord[]> {
     const nodes = await readNodes(
       this.#db,
       rows.map((row) => row.id),
@@ -189,7 +198,7 @@ export class OperationStore {
         finishedAt: own[0] === undefined ? row.finished_at : own[0].operation_finished_at,
         progress: own[0]?.operation_progress ?? row.progress,
         fileName: row.file_name,
-        job: row.model === null ? null : jobOf(own[0]?.job ?? row),
+        job: row.model === null ? null : jobOf(own[0]?.job ?? row, row.loads),
         nodes: own.map(nodeOf),
       }
     })
@@ -228,13 +237,14 @@ function nodeOf(row: NodeRow): OperationNodeRecord {
   return { ...about, status: row.status, dead: row.dead, ...said, ...bytes }
 }
 
-const JobOptions = z.object({ waiting: z.boolean().default(false) })
+const JobOptions = z.object({ replicas: z.number().default(1) })
 
-const jobOf = (row: JobRow): JobRecord => ({
+const jobOf = (row: JobRow, loads: unknown): JobRecord => ({
   outcome: row.outcome,
   message: row.message,
   current: row.current_bytes,
   total: row.total_bytes,
   cancelRequested: row.cancel_requested,
-  isWaiting: JobOptions.parse(row.options).waiting,
+  replicas: JobOptions.parse(row.options).replicas,
+  loads: LoadBriefs.parse(loads ?? []),
 })

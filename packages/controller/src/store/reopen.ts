@@ -143,15 +143,11 @@ async function unwatch(tx: Tx, id: OperationId, nodeIds: readonly string[]): Pro
 async function detach(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
   if (nodeIds.length === 0) return
   await sql`
-    with left_ as (
-      update operation_nodes n set status = 'cancelled', message = 'cancelled', finished_at = now(), attempts = i.attempts,
-        current_bytes = i.current_bytes, total_bytes = i.total_bytes, percentage = i.percentage, generation = i.generation,
-        proving = null, shown = null, phase = null
-      from intents i where (i.generation = n.generation or i.generation = n.proving) and n.operation_id = ${id} and n.status = 'open' and n.node_id = any(${nodeIds}::text[])
-      returning n.node_id
-    )
-    update operations o set open_nodes = o.open_nodes - ${nodeIds.length}, finished_at = case when o.open_nodes = ${nodeIds.length} then now() end
-    where o.id = ${id} and exists (select from left_)`.execute(tx)
+    update operation_nodes n set status = 'cancelled', message = 'cancelled', finished_at = now(), attempts = i.attempts,
+      current_bytes = i.current_bytes, total_bytes = i.total_bytes, percentage = i.percentage, generation = i.generation,
+      proving = null, shown = null, phase = null
+    from intents i where (i.generation = n.generation or i.generation = n.proving) and n.operation_id = ${id} and n.status = 'open'
+      and n.node_id = any(${nodeIds}::text[])`.execute(tx)
   await sql`select record_change('operation', ${id}, false)`.execute(tx)
 }
 
@@ -173,13 +169,11 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type, detail)
       select node_id, backend, generation, epoch, 'retried', jsonb_build_object('operation', ${id}::text) from opened
-    ), shown as (
-      update operation_nodes n set status = 'open', generation = o.generation, message = '', error = null, error_code = null, attempts = 0,
-        dead = false, finished_at = null, current_bytes = 0, percentage = 0,
-        ring = coalesce((${JSON.stringify(rings)}::jsonb ->> n.node_id)::int, n.ring)
-      from opened o where n.operation_id = ${id} and n.node_id = o.node_id
     )
-    update operations set open_nodes = open_nodes + (select count(*) from opened), finished_at = null where id = ${id}`.execute(tx)
+    update operation_nodes n set status = 'open', generation = o.generation, message = '', error = null, error_code = null, attempts = 0,
+      dead = false, finished_at = null, current_bytes = 0, percentage = 0,
+      ring = coalesce((${JSON.stringify(rings)}::jsonb ->> n.node_id)::int, n.ring)
+    from opened o where n.operation_id = ${id} and n.node_id = o.node_id`.execute(tx)
   await sql`
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${nodeIds}::text[]) as id union all select 1, 'operation', ${id} order by rank, id

@@ -134,7 +134,7 @@ async function settle(tx: Tx, { id, backend }: About, ended: readonly (Of<'prove
       join intents i on i.node_id = g.node_id and i.backend = ${backend} and i.op_id = ${id}
       where n.proving = i.generation and n.status = 'open' returning n.operation_id
     )
-    ${counted}`.execute(tx)
+    select distinct operation_id from settled`.execute(tx)
   return rows.map((row) => row.operation_id)
 }
 
@@ -149,15 +149,9 @@ async function settleRest(tx: Tx, { id, backend }: About): Touched {
       where i.backend = ${backend} and i.op_id = ${id} and i.state = 'applied' and n.proving = i.generation and n.status = 'open'
       returning n.operation_id
     )
-    ${counted}`.execute(tx)
+    select distinct operation_id from settled`.execute(tx)
   return rows.map((row) => row.operation_id)
 }
-
-/** Operations have that many nodes less to wait for. */
-const counted = sql`
-  update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
-  from (select operation_id, count(*)::int as count from settled group by operation_id) s where o.id = s.operation_id
-  returning o.id as operation_id`
 
 /**
  * A wish for what was there before, in place of the one that came true. It carries what it takes back, for a retry, and what is
@@ -193,11 +187,6 @@ async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'retu
         finished_at = null
       from concerned c join taken t on t.node_id = c.node_id
       where n.operation_id = c.operation_id and n.node_id = c.node_id
-    ), counted as (
-      update operations o set open_nodes = o.open_nodes + c.reopened, finished_at = null
-      from (
-        select operation_id, count(*) filter (where status = 'success')::int as reopened from concerned group by operation_id
-      ) c where o.id = c.operation_id and c.reopened > 0
     )
     select distinct operation_id from concerned`.execute(tx)
   return rows.map((row) => row.operation_id)

@@ -383,7 +383,6 @@ create table operations (
   model text,
   requested_by text not null,
   options jsonb not null default '{}'::jsonb,
-  open_nodes integer not null,
   progress real not null default 0,
   file_name text not null default ''::text,
   created_at timestamp with time zone not null default now(),
@@ -394,15 +393,18 @@ create table operations (
   total_bytes bigint not null default 0,
   cancel_requested boolean not null default false,
   constraint operations_pkey PRIMARY KEY (id),
-  constraint finished_when_all_are_settled CHECK (((finished_at IS NULL) = (open_nodes > 0))),
   constraint operation_is_about_one_thing CHECK (((backend IS NULL) <> (model IS NULL))),
   constraint operations_current_bytes_check CHECK ((current_bytes >= 0)),
   constraint operations_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
   constraint operations_kind_check CHECK ((kind = ANY (ARRAY['backend.install'::text, 'backend.upgrade'::text, 'backend.delete'::text, 'model.install'::text, 'model.load'::text, 'model.unload'::text, 'model.delete'::text]))),
-  constraint operations_open_nodes_check CHECK ((open_nodes >= 0)),
   constraint operations_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text]))),
   constraint operations_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (100)::double precision))),
-  constraint operations_total_bytes_check CHECK ((total_bytes >= 0))
+  constraint operations_total_bytes_check CHECK ((total_bytes >= 0)),
+  constraint outcome_is_of_a_model CHECK (
+CASE
+    WHEN (model IS NULL) THEN (outcome IS NULL)
+    ELSE ((finished_at IS NULL) = (outcome IS NULL))
+END)
 );
 
 create table replicas (
@@ -520,6 +522,8 @@ CREATE UNIQUE INDEX one_live_replica_per_slot ON public.replicas USING btree (no
 CREATE INDEX operation_nodes_open ON public.operation_nodes USING btree (generation) WHERE (status = 'open'::text);
 
 CREATE INDEX operation_nodes_open_by_node ON public.operation_nodes USING btree (node_id) WHERE (status = 'open'::text);
+
+CREATE INDEX operation_nodes_open_by_operation ON public.operation_nodes USING btree (operation_id) WHERE (status = 'open'::text);
 
 CREATE INDEX operation_nodes_proving ON public.operation_nodes USING btree (proving) WHERE (proving IS NOT NULL);
 
@@ -692,11 +696,8 @@ begin
     update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
       proving = null, error = null, error_code = null, next_retry_at = null
     where node_id = old.id and status = 'open' returning operation_id
-  ), counted as (
-    update operations o set open_nodes = o.open_nodes - 1, finished_at = case when o.open_nodes = 1 then now() end
-    from closed c where o.id = c.operation_id and o.backend is not null returning o.id
   )
-  select array_agg(id order by id) into changed from (select id from counted union select operation_id from closed) e (id);
+  select array_agg(operation_id order by operation_id) into changed from closed;
   perform record_change('operation', id, false) from unnest(changed) id;
   perform record_change('backend', e.name, false)
   from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;
@@ -723,6 +724,24 @@ AS $function$
   select record_change('operation', o.operation_id, false) from (
     select distinct operation_id from operation_nodes where node_id = any(node_ids) and status = 'open' order by operation_id
   ) o
+$function$;
+
+CREATE OR REPLACE FUNCTION public.operations_settled()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  ids text[];
+begin
+  select array_agg(distinct o.id order by o.id) into ids from changed_nodes n join operations o on o.id = n.operation_id
+  where o.backend is not null and (n.status = 'open') <> (o.finished_at is null);
+  if ids is null then return null; end if;
+  perform from operations where id = any(ids) order by id for no key update;
+  update operations o set finished_at = case when o.finished_at is null then now() end
+  where o.id = any(ids)
+    and (o.finished_at is null) <> exists (select from operation_nodes n where n.operation_id = o.id and n.status = 'open');
+  return null;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION public.record_change(change_kind text, change_id text, is_deleted boolean)
@@ -798,6 +817,8 @@ CREATE TRIGGER node_edited AFTER UPDATE ON public.nodes FOR EACH ROW WHEN (((to_
 CREATE TRIGGER node_inventory_changed AFTER UPDATE OF inventory ON public.nodes FOR EACH ROW WHEN ((old.inventory <> new.inventory)) EXECUTE FUNCTION node_inventory_changed();
 
 CREATE TRIGGER node_removed BEFORE DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_removed();
+
+CREATE TRIGGER operations_settled AFTER UPDATE ON public.operation_nodes REFERENCING NEW TABLE AS changed_nodes FOR EACH STATEMENT EXECUTE FUNCTION operations_settled();
 
 CREATE TRIGGER replica_added AFTER INSERT OR DELETE ON public.replicas FOR EACH ROW EXECUTE FUNCTION replica_changed();
 

@@ -108,7 +108,6 @@ async function submitOne(tx: Tx, submission: Submission): Promise<void> {
       backend: submission.backend,
       requested_by: submission.requestedBy,
       options: JSON.stringify(submission.options),
-      open_nodes: planned.length,
       ...(planned.length === 0 ? { finished_at: sql<string>`now()` } : {}),
     })
     .execute()
@@ -193,9 +192,6 @@ async function takeOver(
         attempts = w.attempts, current_bytes = w.current_bytes, total_bytes = w.total_bytes, percentage = w.percentage,
         generation = w.old_generation, proving = null, shown = null, phase = null
       from requested w where (n.generation = w.old_generation or n.proving = w.old_generation) and n.status = 'open' returning n.operation_id
-    ), counted as (
-      update operations o set open_nodes = o.open_nodes - s.count, finished_at = case when o.open_nodes = s.count then now() end
-      from (select operation_id, count(*)::int as count from superseded group by operation_id) s where o.id = s.operation_id returning o.id
     ), taken as (
       insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, awaits_ring, note, total_bytes)
       select node_id, ${submission.backend}, ${intentKindOf(submission.kind)}, nextval('intent_generation'), ${submission.id}, plan, 'waiting', now(),
@@ -219,7 +215,7 @@ async function takeOver(
       insert into operation_nodes (operation_id, node_id, node_name, generation, status, ring, previous)
       select ${submission.id}, t.node_id, w.node_name, t.generation, 'open', w.ring, w.previous from taken t join requested w on w.node_id = t.node_id
     )
-    select record_change('operation', id, false) from (select id from counted order by id) c`.execute(tx)
+    select record_change('operation', id, false) from (select distinct operation_id as id from superseded order by id) s`.execute(tx)
 }
 
 /** What is shown of it there is shown of this one too, also where it came true and is still watched. */

@@ -275,7 +275,6 @@ export interface OperationsTable {
   model: string | null
   requested_by: string
   options: Defaulted<Json>
-  open_nodes: number
   progress: Defaulted<number>
   file_name: Defaulted<string>
   created_at: Defaulted<Timestamp>

@@ -211,9 +211,6 @@ create table operations (
   model text,
   requested_by text not null,
   options jsonb not null default '{}',
-  -- The number of its unsettled nodes. A counter, because two statements that settle the last two nodes concurrently do not
-  -- see each other's rows, but do see each other's counter.
-  open_nodes integer not null check (open_nodes >= 0),
   -- The highest progress shown so far: a bar never goes back.
   progress real not null default 0 check (progress between 0 and 100),
   file_name text not null default '',
@@ -225,7 +222,7 @@ create table operations (
   total_bytes bigint not null default 0 check (total_bytes >= 0),
   cancel_requested boolean not null default false,
   constraint operation_is_about_one_thing check ((backend is null) <> (model is null)),
-  constraint finished_when_all_are_settled check ((finished_at is null) = (open_nodes > 0))
+  constraint outcome_is_of_a_model check (case when model is null then outcome is null else (finished_at is null) = (outcome is null) end)
 );
 create index operations_active on operations (created_at desc) where finished_at is null;
 create index operations_finished on operations (finished_at desc) where finished_at is not null;
@@ -331,7 +328,27 @@ create table operation_nodes (
 );
 create index operation_nodes_open on operation_nodes (generation) where status = 'open';
 create index operation_nodes_open_by_node on operation_nodes (node_id) where status = 'open';
+create index operation_nodes_open_by_operation on operation_nodes (operation_id) where status = 'open';
 create index operation_nodes_proving on operation_nodes (proving) where proving is not null;
+
+-- An operation about a backend is finished while none of its nodes is open. A trigger, because two transactions that settle its
+-- last two nodes do not see each other's rows: here the second one waits for the operation's lock and then reads anew.
+create function operations_settled() returns trigger language plpgsql as $$
+declare
+  ids text[];
+begin
+  select array_agg(distinct o.id order by o.id) into ids from changed_nodes n join operations o on o.id = n.operation_id
+  where o.backend is not null and (n.status = 'open') <> (o.finished_at is null);
+  if ids is null then return null; end if;
+  perform from operations where id = any(ids) order by id for no key update;
+  update operations o set finished_at = case when o.finished_at is null then now() end
+  where o.id = any(ids)
+    and (o.finished_at is null) <> exists (select from operation_nodes n where n.operation_id = o.id and n.status = 'open');
+  return null;
+end
+$$;
+create trigger operations_settled after update on operation_nodes
+  referencing new table as changed_nodes for each statement execute function operations_settled();
 
 -- History of intents, written in the transaction of the event. Append-only; old rows are deleted with the operations' history.
 create table intent_events (
@@ -670,11 +687,8 @@ begin
     update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
       proving = null, error = null, error_code = null, next_retry_at = null
     where node_id = old.id and status = 'open' returning operation_id
-  ), counted as (
-    update operations o set open_nodes = o.open_nodes - 1, finished_at = case when o.open_nodes = 1 then now() end
-    from closed c where o.id = c.operation_id and o.backend is not null returning o.id
   )
-  select array_agg(id order by id) into changed from (select id from counted union select operation_id from closed) e (id);
+  select array_agg(operation_id order by operation_id) into changed from closed;
   perform record_change('operation', id, false) from unnest(changed) id;
   perform record_change('backend', e.name, false)
   from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;

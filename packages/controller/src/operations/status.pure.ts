@@ -1,0 +1,71 @@
+// The status of an operation and of its nodes, for operations about backends and about models alike. Derived whenever it is
+// read: from the intent or load that a node waits for, and from the node's own status.
+import {
+  canReceiveCommands,
+  isOpen,
+  operationState,
+  presenceOf,
+  viewOpenIntent,
+  type NodeOutcome,
+  type NodePresence,
+  type OpenIntent,
+  type OperationNodeStatus,
+  type OperationState,
+} from '@muster/protocol'
+import type { LoadBrief } from '../store/load-brief.ts'
+import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
+
+export type NodeStatusView = Readonly<{
+  status: OperationNodeStatus
+  message: string
+  nextRetryAt: number | null
+  /** Null when it does not count any more: settled, or the node was removed. */
+  node: NodePresence | null
+}>
+
+/** `hasProgress`: progress of the current try was reported. */
+export function statusOfNode(row: OperationNodeRecord, hasProgress: boolean): NodeStatusView {
+  if (row.status === 'open') {
+    const node = presenceOf(row.node)
+    const { status, message, nextRetryAt } = viewOpenIntent(openIntent(row), node, hasProgress)
+    return { status, message: message === '' ? rolloutMessage(row) : message, nextRetryAt, node }
+  }
+  if (row.status !== 'shown') return { status: row.status, message: row.message, nextRetryAt: null, node: null }
+  if (row.node === null) return { status: 'cancelled', message: 'node removed', nextRetryAt: null, node: null }
+  const node = presenceOf(row.node)
+  // A node that is away shows that: it goes on when the node returns.
+  if (row.shown !== 'running_on_worker' && !canReceiveCommands(node))
+    return { status: 'queued', message: `node ${node.status}, will retry when healthy`, nextRetryAt: null, node }
+  const isRetried = row.shown === 'error' && row.nextRetryAt !== null
+  return { status: row.shown, message: row.message, nextRetryAt: isRetried ? Date.parse(row.nextRetryAt) : null, node }
+}
+
+type OpenNode = Extract<OperationNodeRecord, { status: 'open' }>
+
+export function openIntent({ nodeId, record: { intent } }: OpenNode): OpenIntent {
+  if (!isOpen(intent)) throw new Error(`the intent for ${intent.backend} on ${nodeId} is settled, its operation is not`)
+  return intent
+}
+
+/** The stage of its rollout; empty without one. */
+function rolloutMessage({ ring, record: { plan, awaitsRing } }: OpenNode): string {
+  if (awaitsRing) return `waiting for ring ${ring ?? 1}`
+  return plan.rollback === undefined ? '' : `returning to ${plan.version || (plan.digest ?? 'the version before')}`
+}
+
+/** An operation about a backend is its nodes; one about a model goes on until it has an outcome, whatever its nodes show. */
+export function statusOfOperation({ kind, job }: Pick<OperationRecord, 'kind' | 'job'>, nodes: readonly NodeOutcome[]): OperationState {
+  const ofNodes = operationState(nodes)
+  if (job === null) return ofNodes
+  return job.outcome ?? (ofNodes === 'background' || isIdle(kind, job) ? 'background' : 'running')
+}
+
+/** Nothing is under way for now: everything that failed waits for its next try. */
+function isIdle(kind: OperationRecord['kind'], { replicas, loads }: JobRecord): boolean {
+  const of = (purpose: LoadBrief['purpose']): LoadBrief[] => loads.filter((load) => load.purpose === purpose)
+  if (kind === 'model.install') return of('stage').some(({ state }) => state === 'failed')
+  if (kind !== 'model.load') return false
+  const serve = of('serve')
+  const isUnderWay = ({ state, nodeId }: LoadBrief): boolean => state === 'waiting' || (state !== 'ready' && nodeId !== null)
+  return serve.length >= replicas && !serve.some(isUnderWay)
+}
