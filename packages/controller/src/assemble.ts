@@ -189,7 +189,7 @@ function createParts(foundation: Foundation) {
       leaving: (goodbye, node) => pulse.receiveLeaving(goodbye, node),
       inventory: inventory.receive,
       replica: loads.receiveEvent,
-      result: [operations.receiveResult, loads.receiveEvent],
+      result: { intent: operations.receiveResult, load: loads.receiveEvent },
       progress: operations.receiveProgress,
     },
   })
@@ -266,7 +266,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
       inventory.checker.wake()
       loads.noteInstalled(settled.map(({ intent }) => intent.nodeId))
     },
-    recordOther: (ticks) => store.loads.recordProgress(ticks, quietMsOf(settings)),
+    recordLoadProgress: (ticks) => store.loads.recordProgress(ticks, quietMsOf(settings)),
   })
   const loads: Loads = createLoads({
     ...{ bus, store, settings, holder: id, wishes, random: Math.random, step: foundation.step ?? noStep, clock, log },
@@ -274,6 +274,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
     isComing: planners.isComing,
     wakeOperations: operations.wake,
     heard: operations.heard,
+    settleProgress: operations.settleProgress,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),
     onRefused: metrics.placement.refused,
     onEvicted: metrics.placement.evicted,

@@ -94,12 +94,13 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
       wishes: { install: () => Promise.reject(new Error('nothing is installed here')) },
       wakeOperations: () => undefined,
       heard: () => null,
+      settleProgress: async () => undefined,
       filesFor: async ({ files }) => files,
       onStep: (step) => void taken.push(step),
       step: () => undefined,
       ...options,
     })
-    const receivers = { heartbeat: [loads.receiveHeartbeat], replica: loads.receiveEvent, result: [loads.receiveEvent] }
+    const receivers = { heartbeat: [loads.receiveHeartbeat], replica: loads.receiveEvent, result: { load: loads.receiveEvent } }
     const inbound = createInbound({ bus, receivers, log })
     const stopping = new AbortController()
     const feed = createFeed({ store: ownStore, log }, ({ changes }) => loads.noteChanges(new Set(changes.map(({ kind }) => kind))))

@@ -14,6 +14,8 @@ export interface LoopOptions {
   readonly log: Log
   /** Pause after a failed round. */
   readonly retryMs?: number
+  /** Pause between a wake and the round it causes, so that a storm of wakes becomes one round. */
+  readonly breathMs?: number
 }
 
 export interface Loop {
@@ -22,7 +24,7 @@ export interface Loop {
   run(round: (signal: AbortSignal) => Promise<number>, signal: AbortSignal): Promise<void>
 }
 
-export function createLoop({ what, clock, log, retryMs = defaultRetryMs }: LoopOptions): Loop {
+export function createLoop({ what, clock, log, retryMs = defaultRetryMs, breathMs = 0 }: LoopOptions): Loop {
   const timer = createWakeTimer(clock)
   const streak = createFailureStreak({ what, clock, log })
   const runOnce = async (round: (signal: AbortSignal) => Promise<number>, signal: AbortSignal): Promise<number> => {
@@ -40,7 +42,8 @@ export function createLoop({ what, clock, log, retryMs = defaultRetryMs }: LoopO
     async run(round, signal) {
       while (!signal.aborted) {
         const pauseMs = await runOnce(round, signal)
-        await timer.pause(Math.max(pauseMs, minimumPauseMs), signal).catch(() => false)
+        const isWoken = await timer.pause(Math.max(pauseMs, minimumPauseMs), signal).catch(() => false)
+        if (isWoken && breathMs > 0) await clock.sleep(breathMs, signal).catch(() => undefined)
       }
     },
   }

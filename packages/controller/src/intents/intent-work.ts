@@ -1,132 +1,100 @@
-// The loop that makes wishes come true: takes what is due and sends it, takes over what a controller has dropped, notes
-// what takes long, and asks about what is quiet. It remembers nothing between rounds; events only wake it.
-import { type Clock, createLoop, type Log, type Loop } from '@muster/host'
-import type { BackendName, IntentEvent, NodeId } from '@muster/protocol'
+// Intents as work of the engine: sends what is due, takes over what a dead controller held, marks what is overdue, and queries
+// workers about what is quiet. It remembers nothing between rounds; events only wake it.
+import type { Clock, Log } from '@muster/host'
+import type { IntentEvent } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
-import type { IntentStore, Read } from '../store/intents.ts'
+import type { Claimed, IntentStore, Read } from '../store/intents.ts'
+import { createEngine, createLanes, type Engine } from '../work/engine.ts'
+import { claimLeaseMs } from '../work/lease.ts'
+import { createHeldRequests, isAsyncWorker } from '../work/legacy.ts'
 import type { Advance } from './advance.ts'
-import type { Ask } from './query.ts'
-import { claimMs, leaseMs, type Send } from './send.ts'
+import type { Query } from './query.ts'
+import type { Send } from './send.ts'
 
-export interface ReconcileDeps {
+export interface IntentWorkDeps {
   readonly intents: IntentStore
   readonly advance: Advance
   readonly send: Send
-  readonly ask: Ask
-  /** A node that became an agent can't do what was wished of it any more. */
+  readonly query: Query
+  /** Ends the intents of nodes that became agents, which install nothing. */
   readonly withdrawFromAgents: () => Promise<unknown>
   readonly holder: string
   readonly timeouts: { readonly installMs: number; readonly upgradeMs: number }
   readonly quietMs: number
-  /** The safety poll; what is due earlier wakes it earlier. */
   readonly intervalMs: number
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Commands that wait for their answer at once. Each is a promise, not a thread; a node has at most one. */
 const lanes = 1_024
-/** Questions at once. */
-const maxAsked = 256
+const queryLanes = 256
 const batch = 200
-/** Looking after what runs, however often the loop is woken. */
+/** However often the loop is woken, work that runs is looked after this often. */
 const watchEveryMs = 500
 const cancelEveryMs = 1_000
-/** Workers say within milliseconds whether they take a command on; 2 s later at most everybody shall see it. */
+/** Workers reply within milliseconds whether they accept a command; 2 s later at the latest everybody sees it. */
 const unansweredMs = 500
 
-export class Reconciler {
-  readonly #deps: ReconcileDeps
-  readonly #rounds: Loop
-  readonly #sending = new Set<Promise<void>>()
-  /** Requests to workers that answer at the end only, minutes later: they take nobody's place. */
-  readonly #holding = new Map<string, { nodeId: NodeId; backend: BackendName; done: Promise<void> }>()
-  readonly #asking = new Set<Promise<void>>()
-  #watchedAt = -Infinity
-  #renewedAt = -Infinity
+type DueIntent = Readonly<{ row: Claimed; now: number }>
 
-  constructor(deps: ReconcileDeps) {
-    this.#deps = deps
-    this.#rounds = createLoop({ what: 'operations can not be carried on', ...deps })
+export function createIntentWork(deps: IntentWorkDeps): Engine {
+  const { intents, advance, send, query, holder, timeouts, quietMs, clock, log } = deps
+  const wake = (): void => engine.wake()
+  const queries = createLanes({ size: queryLanes, onFree: wake, log })
+  const held = createHeldRequests({ intents, holder, onEnd: wake, clock, log })
+  let watchedAt = -Infinity
+
+  const advanceAll = async ({ rows, now }: Read<IntentRecord>, event: IntentEvent): Promise<void> => {
+    await Promise.all(rows.map((record) => advance({ record, event, now })))
   }
-
-  wake(): void {
-    this.#rounds.wake()
-  }
-
-  /** Until aborted; then what was sent and not answered is given back. */
-  async run(signal: AbortSignal): Promise<void> {
-    await this.#rounds.run((until) => this.#round(until), signal)
-    const held = [...this.#holding.values()].map(({ done }) => done)
-    await Promise.all([...this.#sending, ...held, ...this.#asking])
-  }
-
-  async #round(signal: AbortSignal): Promise<number> {
-    const { clock, intents, timeouts, intervalMs } = this.#deps
-    await this.#sendDue(signal)
-    const now = clock.monotonic()
-    if (now - this.#watchedAt >= watchEveryMs) {
-      this.#watchedAt = now
-      await this.#watch(signal)
+  /** In the order of design.md. True when intents of nodes that returned are due now. */
+  const watch = async (signal: AbortSignal): Promise<boolean> => {
+    let isMoreDue = false
+    if (await held.renew()) {
+      await deps.withdrawFromAgents()
+      isMoreDue = await intents.park()
     }
-    const { nextMs, isBusy } = await intents.outlook(timeouts)
-    // What is past due and was not taken up is looked at with the next watch.
-    const soon = nextMs === null ? Infinity : nextMs > 0 ? nextMs : watchEveryMs
-    return Math.min(intervalMs, soon, isBusy ? watchEveryMs : Infinity)
+    await advanceAll(await intents.findLost(batch), { type: 'lease_lost' })
+    await advanceAll(await intents.findOverdue(timeouts, batch), { type: 'overdue', againInMs: timeouts.installMs })
+    const limit = Math.min(queries.free(), batch)
+    if (limit <= 0) return isMoreDue
+    const { rows, now } = await intents.takeQuiet({ quietMs, unansweredMs, claimMs: claimLeaseMs, cancelEveryMs, limit })
+    for (const row of rows) queries.add(query(row, now, signal))
+    return isMoreDue
   }
 
-  async #sendDue(signal: AbortSignal): Promise<void> {
-    const { intents, holder, send } = this.#deps
-    for (;;) {
-      if (lanes - this.#sending.size < batch || signal.aborted) return
-      const { rows, now } = await intents.claim({ holder, leaseMs: claimMs, limit: batch })
-      for (const row of rows) {
-        if (row.features.includes('async')) this.#track(this.#sending, send(row, now, signal))
-        else this.#hold(row.intent, send(row, now, signal))
-      }
-      if (rows.length < batch) return
-    }
-  }
-
-  async #watch(signal: AbortSignal): Promise<void> {
-    const { clock, intents, holder, timeouts, quietMs, ask } = this.#deps
-    if (clock.monotonic() - this.#renewedAt >= leaseMs / 3) {
-      this.#renewedAt = clock.monotonic()
-      await intents.renew(holder, leaseMs, [...this.#holding.values()])
-      await this.#deps.withdrawFromAgents()
-      if (await intents.park()) this.wake()
-    }
-    await this.#advanceAll(await intents.findLost(batch), { type: 'lease_lost' })
-    await this.#advanceAll(await intents.findOverdue(timeouts, batch), { type: 'overdue', againInMs: timeouts.installMs })
-    const free = maxAsked - this.#asking.size
-    if (free <= 0) return
-    const { rows, now } = await intents.takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit: Math.min(free, batch) })
-    for (const row of rows) this.#track(this.#asking, ask(row, now, signal))
-  }
-
-  async #advanceAll({ rows, now }: Read<IntentRecord>, event: IntentEvent): Promise<void> {
-    await Promise.all(rows.map((record) => this.#deps.advance({ record, event, now })))
-  }
-
-  #hold({ nodeId, backend, generation, epoch }: IntentRecord['intent'], work: Promise<void>): void {
-    const key = `${nodeId} ${backend} ${generation} ${epoch}`
-    const done = this.#guard(work).finally(() => {
-      this.#holding.delete(key)
-      this.wake()
-    })
-    this.#holding.set(key, { nodeId, backend, done })
-  }
-
-  /** One that takes its time holds up nobody; when it is done there may be more to do for the same node. */
-  #track(running: Set<Promise<void>>, work: Promise<void>): void {
-    const tracked = this.#guard(work).finally(() => {
-      running.delete(tracked)
-      this.wake()
-    })
-    running.add(tracked)
-  }
-
-  #guard(work: Promise<void>): Promise<void> {
-    return work.catch((error: unknown) => this.#deps.log.error('a wish was left for the next try, by a mistake of ours', { error }))
+  const engine = createEngine<DueIntent>(
+    {
+      what: 'cannot carry on with intents; retrying',
+      lanes,
+      batch,
+      async claim(limit) {
+        const { rows, now } = await intents.claim({ holder, leaseMs: claimLeaseMs, limit })
+        return rows.map((row) => ({ row, now }))
+      },
+      async run({ row, now }, signal) {
+        if (isAsyncWorker(row.features)) await send(row, now, signal)
+        else held.hold(row.intent, send(row, now, signal))
+      },
+      async tend(signal) {
+        if (clock.monotonic() - watchedAt < watchEveryMs) return false
+        watchedAt = clock.monotonic()
+        return await watch(signal)
+      },
+      async nextMs() {
+        const { nextMs, isBusy } = await intents.outlook(timeouts)
+        // Intents that are past due and were not claimed are looked at with the next watch.
+        const soon = nextMs === null ? Infinity : nextMs > 0 ? nextMs : watchEveryMs
+        return Math.min(soon, isBusy ? watchEveryMs : Infinity)
+      },
+    },
+    deps,
+  )
+  return {
+    wake: engine.wake,
+    async run(signal) {
+      await engine.run(signal)
+      await Promise.all([queries.drained(), held.drained()])
+    },
   }
 }

@@ -1,10 +1,9 @@
-// What follows from an answer of a worker. Pure: protocol/states/intent.ts then moves the row.
+// Turns replies of workers about an intent into events. Pure: protocol/states/intent.ts then moves the row.
 import {
   isOpen,
   unreachable,
   type BackendList,
   type CommandReply,
-  type Failure,
   type Intent,
   type IntentEvent,
   type OpStatusReply,
@@ -12,91 +11,67 @@ import {
 } from '@muster/protocol'
 import type { Plan } from '../store/plan.ts'
 import type { BytesSeen } from '../store/intent-rows.ts'
-import type { ProgressTick } from '../store/intents.ts'
+import { endOf, hasMoved, outcomeOf, stallFailure, type StallLimits } from '../work/exchange.pure.ts'
 
-/** Asked again this much later when nobody knows what became of a command. */
+/** Queried or sent again this much later when the fate of a command is unknown. */
 export const againInMs = 2_000
 
 export function eventOfReply(kind: IntentKind, epoch: number, reply: CommandReply): IntentEvent {
-  if ('success' in reply) {
-    if (reply.success) return { type: 'succeeded', note: '' }
-    const message = `${kind} failed: ${reply.error ?? 'the worker gave no reason'}`
-    return { type: 'failed', epoch, failure: { code: 'internal', retry: 'backoff', message } }
-  }
-  return reply.accepted ? { type: 'accepted' } : { type: 'failed', epoch, failure: reply.failure }
-}
-
-/** How it ended, by event or when asked; null while it has not. */
-export function eventOfEnd(reply: OpStatusReply): IntentEvent | null {
-  const epoch = reply.epoch ?? null
-  switch (reply.state) {
-    case 'succeeded':
-      return { type: 'succeeded', note: '' }
-    case 'failed':
-      return { type: 'failed', epoch, failure: reply.failure ?? unexplained('failed') }
-    case 'cancelled':
-      return { type: 'cancelled_on_worker', epoch, failure: reply.failure ?? unexplained('was cancelled') }
-    case 'unknown':
+  const outcome = outcomeOf(kind, reply)
+  switch (outcome.is) {
     case 'accepted':
-    case 'running':
-      return null
+      return { type: 'accepted' }
+    case 'done':
+      return { type: 'succeeded', note: '' }
+    case 'refused':
+      return { type: 'failed', epoch, failure: outcome.failure }
     default:
-      return unreachable(reply.state)
+      return unreachable(outcome)
   }
 }
 
-const unexplained = (how: string): Failure => ({
-  code: 'internal',
-  retry: 'backoff',
-  message: `it ${how} on the worker, which gave no reason`,
-})
+/** Null while the work has not ended. */
+export function eventOfEnd(reply: OpStatusReply): IntentEvent | null {
+  const end = endOf(reply)
+  if (end === null) return null
+  if (end.is === 'succeeded') return { type: 'succeeded', note: '' }
+  const { epoch, failure } = end
+  return { type: end.is === 'failed' ? 'failed' : 'cancelled_on_worker', epoch, failure }
+}
 
-export type Asked = Readonly<{ intent: Intent; bytes: BytesSeen; /** The last time, null: never of this try. */ polledAt: number | null }>
-export type StallFacts = Readonly<{ now: number; quietMs: number; stallMs: number }>
+/** `polledAt`: the previous query of this try; null when there was none. */
+export type QueriedIntent = Readonly<{ intent: Intent; bytes: BytesSeen; polledAt: number | null }>
 
-/** What follows from asking how it goes; null: nothing. */
-export function eventOfStatus({ intent, bytes, polledAt }: Asked, reply: OpStatusReply, facts: StallFacts): IntentEvent | null {
-  if (reply.generation !== undefined && reply.generation !== intent.generation) return { type: 'unknown_to_worker', againInMs }
+/** Event that follows from a status query; null: none. */
+export function eventOfStatus({ intent, bytes, polledAt }: QueriedIntent, reply: OpStatusReply, limits: StallLimits): IntentEvent | null {
+  if (isOfOtherGeneration(intent, reply)) return { type: 'unknown_to_worker', againInMs }
   const end = eventOfEnd(reply)
   if (end !== null) return end
   if (reply.state === 'unknown') return { type: 'unknown_to_worker', againInMs }
-  // It was taken on, and whoever sent it has not said so: it is gone, or the answer is. An older try is not this one:
-  // what became of it would end nothing.
+  // The worker accepted it, and the sender has not recorded that: it is gone, or the reply is. An older try is not this one:
+  // its end would end nothing.
   if (intent.state === 'sending') return reply.epoch === intent.epoch ? { type: 'accepted' } : null
   if (intent.state !== 'working') return null
-  // Waiting for its turn is no stall; nor is what nobody has watched: the first look only begins the watch.
-  const isWatched = polledAt !== null && facts.now - polledAt <= 4 * facts.quietMs + 5_000
+  // Work that no controller has watched is not stalled: the first query only begins the watch.
+  const isWatched = polledAt !== null && limits.now - polledAt <= 4 * limits.quietMs + 5_000
   if (!isWatched || hasMoved(reply, bytes)) return { type: 'moved' }
-  if (facts.now - intent.signAt <= facts.stallMs) return null
-  return { type: 'failed', epoch: intent.epoch, failure: stalled(facts, reply), mayRun: true }
+  if (limits.now - intent.signAt <= limits.stallMs) return null
+  return { type: 'failed', epoch: intent.epoch, failure: stallFailure(limits.stallMs, reply), mayRun: true }
 }
 
-/** Workers number their signs of life, since not every sign moves a byte. */
-function hasMoved({ state, phase, current, progress_seq: seq }: OpStatusReply, seen: BytesSeen): boolean {
-  if (state === 'accepted') return true
-  if (seq !== undefined && seen.seq !== null) return seq > seen.seq
-  return (current ?? 0) !== seen.current || (phase ?? null) !== seen.phase
+/** Event that follows from a cancel request; null while the worker has not confirmed it. */
+export function eventOfCancel(intent: Intent, reply: OpStatusReply): IntentEvent | null {
+  if (reply.state === 'unknown' || isOfOtherGeneration(intent, reply)) return { type: 'unknown_to_worker', againInMs: 0 }
+  return eventOfEnd(reply)
 }
 
-/** What was asked for and answered is as good as what is told: of progress everything may be lost. */
-export function tickOf({ intent, bytes }: Pick<Asked, 'intent' | 'bytes'>, reply: OpStatusReply): ProgressTick {
-  const { phase = null, current = 0, total = 0, progress_seq: seq = null } = reply
-  const percentage = total > 0 ? Math.min(100, Math.floor((current / total) * 1000) / 10) : 0
-  const { nodeId, opId, epoch } = intent
-  return { nodeId, opId, epoch, phase, fileName: bytes.fileName, current, total, percentage, seq }
-}
-
-const stalled = ({ stallMs }: StallFacts, { phase, current, total }: OpStatusReply): Failure => ({
-  code: 'timeout',
-  retry: 'backoff',
-  message: `no sign of life for ${Math.round(stallMs / 1000)} s${phase === undefined ? '' : ` while ${phase}`}${
-    current === undefined ? '' : ` (${current} of ${total ?? '?'} bytes)`
-  }; it was cancelled on the worker and is tried again`,
-})
+/** A reply about an older or newer intent under the same operation id says nothing about this one. */
+export const isOfOtherGeneration = ({ generation }: Pick<Intent, 'generation'>, reply: OpStatusReply): boolean =>
+  reply.generation !== undefined && reply.generation !== generation
 
 /**
- * Whether what a node lists makes the wish true. A list that was made before the worker took the wish on says nothing
- * about it: workers that number their wishes say up to which one their list goes, of others it has to be in work.
+ * True when the inventory of a node fulfills the intent. A list that was made before the worker accepted the intent does not
+ * count: workers that number their intents report up to which one their list goes; for others it has to be in work.
  */
 export function isSatisfied({ intent, plan }: { intent: Intent; plan: Plan }, list: BackendList): boolean {
   if (!isOpen(intent)) return false
@@ -104,7 +79,7 @@ export function isSatisfied({ intent, plan }: { intent: Intent; plan: Plan }, li
     if (intent.state !== 'working') return false
   } else {
     if ((list.generations[intent.backend] ?? -1) < intent.generation) return false
-    // It may be there and damaged: an upgrade that failed, or of which nobody knows, is tried again to mend it.
+    // The version may be present and damaged: an upgrade that failed, or whose fate is unknown, is tried again to repair it.
     if (intent.state !== 'working' && intent.kind === 'upgrade') return false
   }
   const found = list.backends.find(({ name }) => name === intent.backend || name === plan.name)

@@ -1,16 +1,18 @@
-// Asks workers about work of which nothing was heard for a while, or which an administrator has called off. An answer
-// settles it, shows that it lives, or shows that it does not: then it is cancelled there and tried again.
+// Queries workers about intents that were quiet for a while, and repeats cancel requests until the worker confirms them. A reply
+// settles the intent, shows that its work lives, or shows a stall: then it is cancelled on the worker and tried again.
 import type { Bus } from '@muster/bus'
 import type { Log } from '@muster/host'
-import { backendList, opCancel, opStatus, type OpStatusReply } from '@muster/protocol'
 import type { Claimed, IntentStore } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
+import { tickOf } from '../work/exchange.pure.ts'
+import { queryStatus, requestCancel, type RequestLimits } from '../work/exchange.ts'
+import { isAsyncWorker, queryLegacyWorker } from '../work/legacy.ts'
 import type { Advance } from './advance.ts'
-import { eventOfEnd, eventOfStatus, isSatisfied, tickOf } from './intents.pure.ts'
+import { eventOfCancel, eventOfEnd, eventOfStatus } from './intents.pure.ts'
 
-const answerWithinMs = 5_000
+const timeoutMs = 5_000
 
-export interface AskDeps {
+export interface QueryDeps {
   readonly bus: Bus
   readonly pulses: Pick<PulseStore, 'recordAnswered'>
   readonly intents: Pick<IntentStore, 'recordProgress'>
@@ -20,71 +22,47 @@ export interface AskDeps {
   readonly log: Log
 }
 
-export type Ask = (row: Claimed, now: number, signal: AbortSignal) => Promise<void>
+export type Query = (row: Claimed, now: number, signal: AbortSignal) => Promise<void>
 
-export function createAsk(deps: AskDeps): Ask {
+export function createQuery(deps: QueryDeps): Query {
   return async (row, now, signal) => {
+    const limits = { timeoutMs, signal }
     try {
-      if (!row.features.includes('async')) await askLegacy(row, now, { ...deps, signal })
-      else if (row.intent.cancelRequested) await callOff(row, now, { ...deps, signal })
-      else await askStatus(row, now, { ...deps, signal })
-      // It met no responders before, and has answered now.
+      if (!isAsyncWorker(row.features)) await queryLegacyWorker(row, now, { ...deps, limits })
+      else if (row.intent.cancelRequested) await cancel(row, now, { ...deps, limits })
+      else await query(row, now, { ...deps, limits })
+      // The node met no responders before, and has answered now.
       if (!row.isAnswering) await deps.pulses.recordAnswered({ id: row.intent.nodeId, incarnation: row.incarnation })
     } catch (error) {
       if (signal.aborted) return
-      // What is not answered is asked again. It says nothing of the node: its due tries, which carry out something, do.
+      // The query is repeated. Only commands, which are due tries, prove that a node does not answer.
       const { nodeId: node, backend } = row.intent
-      deps.log.debug('a worker did not say how its work goes', { node, backend, error })
+      deps.log.debug('status query failed', { node, backend, error })
     }
   }
 }
 
-type Now = AskDeps & { readonly signal: AbortSignal }
+type Means = QueryDeps & { readonly limits: RequestLimits }
 
-async function askStatus(row: Claimed, now: number, { bus, intents, advance, quietMs, stallMs, log, signal }: Now): Promise<void> {
-  const { nodeId: node, opId, epoch } = row.intent
-  const to = { timeoutMs: answerWithinMs, signal }
-  const reply = await bus.request(opStatus, { node }, { op_id: opId }, to)
+async function query(row: Claimed, now: number, { bus, intents, advance, quietMs, stallMs, log, limits }: Means): Promise<void> {
+  const { intent, bytes } = row
+  const reply = await queryStatus(bus, intent, limits)
   const event = eventOfStatus(row, reply, { now, quietMs, stallMs })
   if (event === null) return
   const moved = await advance({ record: row, event, now })
-  if (reply.state === 'running' && event.type === 'moved') await intents.recordProgress([tickOf(row, reply)])
+  if (reply.state === 'running' && event.type === 'moved') await intents.recordProgress([tickOf(intent, bytes, reply)])
   // Another try may have begun meanwhile, under the same id: that one is left alone.
   const isStalled = event.type === 'failed' && reply.state === 'running' && moved !== null
   if (!isStalled) return
-  log.warn('work showed no sign of life; it is cancelled on the worker and tried again', {
-    node,
-    op: opId,
-    epoch,
-    backend: row.intent.backend,
-  })
-  // The row waits for its next try already, so what the worker says of this one ends nothing; unless it was done after all.
-  const last = await bus.request(opCancel, { node }, { op_id: opId }, to)
-  if (last.state === 'succeeded') await settle(row, last, { advance, now })
+  const { nodeId: node, opId: op, epoch, backend } = intent
+  log.warn('intent stalled; its work is cancelled on the worker', { node, op, epoch, backend })
+  // The intent waits for its next try already, so the end of this one changes nothing; unless it succeeded after all.
+  const last = await requestCancel(bus, intent, limits)
+  const end = last.state === 'succeeded' ? eventOfEnd(last) : null
+  if (end !== null) await advance({ record: row, event: end, now })
 }
 
-/** Until the worker confirms it, or its true end came first. */
-async function callOff(row: Claimed, now: number, { bus, advance, signal }: Now): Promise<void> {
-  const { nodeId: node, opId } = row.intent
-  const reply = await bus.request(opCancel, { node }, { op_id: opId }, { timeoutMs: answerWithinMs, signal })
-  const isOther = reply.generation !== undefined && reply.generation !== row.intent.generation
-  if (reply.state === 'unknown' || isOther) await advance({ record: row, event: { type: 'unknown_to_worker', againInMs: 0 }, now })
-  else await settle(row, reply, { advance, now })
-}
-
-async function settle(row: Claimed, reply: OpStatusReply, { advance, now }: { advance: Advance; now: number }): Promise<void> {
-  const event = eventOfEnd(reply)
+async function cancel(row: Claimed, now: number, { bus, advance, limits }: Means): Promise<void> {
+  const event = eventOfCancel(row.intent, await requestCancel(bus, row.intent, limits))
   if (event !== null) await advance({ record: row, event, now })
-}
-
-/** A worker of the original knows neither `op.status` nor `op.cancel`: what it lists is all that can be learnt. */
-async function askLegacy(row: Claimed, now: number, { bus, advance, signal }: Now): Promise<void> {
-  const { nodeId: node, cancelRequested } = row.intent
-  const list = await bus.request(backendList, { node }, {}, { timeoutMs: answerWithinMs, signal })
-  if (list.error === undefined && isSatisfied(row, list)) await advance({ record: row, event: { type: 'succeeded', note: '' }, now })
-  // Nobody holds its request any more, and it can't be told to stop: it may still come to its end there.
-  else if (cancelRequested) await advance({ record: row, event: { type: 'unknown_to_worker', againInMs: 0 }, now })
-  // It was accepted by a newer worker than the one that runs there now, which has never heard of it.
-  else if (row.intent.state === 'working' && row.intent.wait.for === 'result')
-    await advance({ record: row, event: { type: 'unknown_to_worker', againInMs: 0 }, now })
 }

@@ -1,58 +1,62 @@
-// What workers say of their own accord: how their work ended, and what is installed since. Every controller hears it;
-// the first to write it wins.
+// Settles intents by what workers report: the result of an operation, and the inventory of a node. Every controller receives
+// both; the first to write wins.
 import type { Log } from '@muster/host'
-import type { BackendList, NodeId, OperationId, OpStatusReply } from '@muster/protocol'
+import type { BackendList, NodeId, OpStatusReply } from '@muster/protocol'
 import type { IntentStore } from '../store/intents.ts'
+import type { WorkKey } from '../work/exchange.ts'
 import type { Advance } from './advance.ts'
-import { eventOfEnd, isSatisfied } from './intents.pure.ts'
+import { eventOfEnd, isOfOtherGeneration, isSatisfied } from './intents.pure.ts'
 
-export interface ListenDeps {
+export interface ResultsDeps {
   readonly intents: IntentStore
   readonly advance: Advance
-  /** Keeps what was last said of their bytes. */
-  readonly settleProgress: (keys: readonly { nodeId: NodeId; opId: OperationId }[]) => Promise<void>
+  /** Stores the last known progress: an end keeps the bytes that the row has. */
+  readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
   readonly log: Log
 }
 
-/** In one statement. */
+type Result = Readonly<{ nodeId: NodeId; reply: OpStatusReply }>
+
+/** Results per statement. */
 const maxBatch = 200
-const maxWaiting = 20_000
+const maxPending = 20_000
 
-export function createResultListener({ intents, advance, settleProgress, log }: ListenDeps) {
-  let queue: { nodeId: NodeId; reply: OpStatusReply }[] = []
-  let draining: Promise<void> | null = null
+export function createResults({ intents, advance, settleProgress, log }: ResultsDeps) {
+  let queue: Result[] = []
+  let isDraining = false
 
-  const drain = async (): Promise<void> => {
-    while (queue.length > 0) {
-      const batch = queue.slice(0, maxBatch)
-      queue = queue.slice(maxBatch)
-      await settleResults(batch).catch((error: unknown) =>
-        log.warn('results could not be recorded; their workers are asked again', { count: batch.length, error }),
-      )
-    }
-    draining = null
-  }
-  const settleResults = async (batch: readonly { nodeId: NodeId; reply: OpStatusReply }[]): Promise<void> => {
+  const settle = async (batch: readonly Result[]): Promise<void> => {
     const keys = batch.map(({ nodeId, reply }) => ({ nodeId, opId: reply.op_id }))
     await settleProgress(keys)
     const found = await intents.findByOps(keys)
     const moving = batch.flatMap(({ nodeId, reply }) => {
       const event = eventOfEnd(reply)
       const record = found.rows.find(({ intent }) => intent.nodeId === nodeId && intent.opId === reply.op_id)
-      const isOther = reply.generation !== undefined && reply.generation !== record?.intent.generation
-      return event === null || record === undefined || isOther ? [] : [advance({ record, event, now: found.now })]
+      if (event === null || record === undefined || isOfOtherGeneration(record.intent, reply)) return []
+      return [advance({ record, event, now: found.now })]
     })
     await Promise.all(moving)
+  }
+  const drain = async (): Promise<void> => {
+    isDraining = true
+    while (queue.length > 0) {
+      const batch = queue.slice(0, maxBatch)
+      queue = queue.slice(maxBatch)
+      await settle(batch).catch((error: unknown) =>
+        log.warn('cannot record results; their workers are queried', { count: batch.length, error }),
+      )
+    }
+    isDraining = false
   }
 
   return {
     receive(reply: OpStatusReply, nodeId: NodeId): void {
-      // What is too much is lost here and asked for again.
-      if (queue.length < maxWaiting) queue.push({ nodeId, reply })
-      draining ??= drain()
+      // A result beyond the limit is lost here; its worker is queried.
+      if (queue.length < maxPending) queue.push({ nodeId, reply })
+      if (!isDraining) void drain()
     },
 
-    /** A node has listed what it has: whatever was wished of it and is so now is done. */
+    /** Settles the open intents that the inventory of a node fulfills. */
     async settleByInventory(nodeId: NodeId, list: BackendList): Promise<void> {
       if (list.error !== undefined) return
       const { rows, now } = await intents.findOpen(nodeId)

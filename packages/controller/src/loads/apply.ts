@@ -1,22 +1,19 @@
 // Carries out what was decided about a claimed load, within its lease: chooses a node, wishes for the backend there, sends
 // the command, or asks how it goes. Whatever it does may have been done before by somebody who is gone.
 import { type Clock, type Log, newId, type Step } from '@muster/host'
-import { BusError, type Bus } from '@muster/bus'
+import type { Bus } from '@muster/bus'
 import {
   failureOf,
-  FleetError,
   modelLoad,
-  opCancel,
   OperationId,
-  opStatus,
   ReplicaId,
   type BackendName,
-  type CommandReply,
   type Load,
   type LoadEvent,
   type ModelConfig,
   type ModelFile,
   type NodeId,
+  unreachable,
 } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
 import type { Place, Seen } from '../placement/candidates.ts'
@@ -28,15 +25,18 @@ import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
+import { loadOpPrefix, tickOf } from '../work/exchange.pure.ts'
+import { queryStatus, requestCancel, requestErrorOf, type RequestError } from '../work/exchange.ts'
 import type { Advance } from './advance.ts'
 import type { Demands } from './demands.ts'
 import {
   afterRoomMs,
   decideLoad,
   eventOfRefusal,
+  eventOfReply,
+  eventOfSilence,
   eventOfStatus,
   isTaken,
-  tickOf,
   type Decision,
   type InstallStanding,
   type StepDetail,
@@ -154,8 +154,8 @@ async function carryOut(decision: Decision, { job, model, seen, set }: Task, dep
       if (!(await endFirst(decision.old, set, deps))) return 'outdated'
       await move(job, { type: 'room_asked', note: decision.note, againInMs: afterRoomMs }, deps)
       return 'done'
-    case 'ask':
-      if (model !== null) await ask({ job, model }, deps)
+    case 'query':
+      if (model !== null) await query({ job, model }, deps)
       return 'done'
     case 'nothing':
       return 'done'
@@ -201,7 +201,7 @@ async function askForInstall(nodeId: NodeId, { job, model }: Known, deps: ApplyD
 async function start(nodeId: NodeId, { job, model, seen }: Known & { seen: Seen }, deps: ApplyDeps): Promise<Outcome> {
   const { load } = job.record
   const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId(replicaPrefix))
-  const opId = OperationId.parse(newId('ld'))
+  const opId = OperationId.parse(newId(loadOpPrefix))
   const detail = { started: { backend: model.backend, config: model.config, seen: seen.get(nodeId) ?? [] } }
   const placed = await move(job, { type: 'placed', nodeId, opId, replicaId }, deps, detail)
   if (placed === 'crowded') return 'outdated'
@@ -247,68 +247,52 @@ async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model
     return eventOfRefusal({ load, slot }, event.failure, await deps.replicas.liveOn([node]))
   } catch (error) {
     if (job.signal.aborted) return null
-    if (error instanceof FleetError) return { type: 'failed', failure: error.failure }
-    if (!(error instanceof BusError)) throw error
-    return await eventOfBusError(error, load, deps)
+    const failed = requestErrorOf(error, 'model')
+    if (failed === null) throw error
+    return await eventOfRequestError(failed, load, deps)
   }
 }
 
-function eventOfReply(reply: CommandReply, quietMs: number): LoadEvent {
-  if ('success' in reply) {
-    const message = `the worker could not take the load on: ${reply.error ?? 'it gave no reason'}`
-    return { type: 'failed', failure: { code: 'internal', retry: 'backoff', message } }
-  }
-  return reply.accepted ? { type: 'accepted', quietMs } : { type: 'failed', failure: reply.failure }
-}
-
-async function eventOfBusError(error: BusError, load: Extract<Load, { state: 'starting' }>, deps: ApplyDeps): Promise<LoadEvent> {
-  switch (error.code) {
+async function eventOfRequestError(
+  failed: RequestError,
+  { nodeId }: Extract<Load, { state: 'starting' }>,
+  { nodes, pulses }: ApplyDeps,
+): Promise<LoadEvent> {
+  switch (failed.is) {
+    case 'refused':
+      return { type: 'failed', failure: failed.failure }
     case 'no_responders': {
-      const node = await deps.nodes.find(load.nodeId)
-      if (node !== null) await deps.pulses.recordNoResponders({ id: node.id, incarnation: node.incarnation })
+      const node = await nodes.find(nodeId)
+      if (node !== null) await pulses.recordNoResponders({ id: node.id, incarnation: node.incarnation })
       return { type: 'nobody_listens', againInMs }
     }
-    case 'timeout':
-    case 'disconnected':
-    case 'closed':
+    case 'unknown':
       return { type: 'unheard', againInMs }
-    case 'too_large':
-    case 'invalid': {
-      const message = `the worker and this controller do not understand each other: ${error.message}`.slice(0, 8192)
-      return { type: 'given_up', failure: { code: 'internal', retry: 'backoff', message } }
-    }
+    case 'garbled':
+      return { type: 'given_up', failure: failed.failure }
     default:
-      return { type: 'given_up', failure: failureOf(error) }
+      return unreachable(failed)
   }
 }
 
-async function ask({ job, model }: Known, deps: ApplyDeps): Promise<void> {
+async function query({ job, model }: Known, deps: ApplyDeps): Promise<void> {
   const { load, bytes } = job.record
   if (load.state !== 'starting') return
-  const to = { timeoutMs: answerWithinMs, signal: job.signal }
-  const { nodeId: node, opId: op_id } = load
+  const { bus, quietMs, stallMs, log } = deps
+  const limits = { timeoutMs: answerWithinMs, signal: job.signal }
+  const about = { model: load.model, node: load.nodeId, op: load.opId }
   try {
-    const reply = await deps.bus.request(opStatus, { node }, { op_id }, to)
-    const { quietMs, stallMs } = deps
+    const reply = await queryStatus(bus, load, limits)
     const event = eventOfStatus(load, { reply, bytes }, { now: job.now(), quietMs, stallMs })
     if (event === 'unknown') return await send({ job, model }, deps)
-    const detail = { backendDigest: reply.digest ?? null }
-    const moved = await move(job, event, deps, detail)
-    // What was answered is as good as what is told: of progress everything may be lost.
-    if (event.type === 'moved') await deps.loads.recordProgress([tickOf(load, { reply, bytes })], quietMs)
+    const moved = await move(job, event, deps, { backendDigest: reply.digest ?? null })
+    if (event.type === 'moved') await deps.loads.recordProgress([tickOf(load, bytes, reply)], quietMs)
     if (event.type !== 'given_up' || moved === null) return
-    deps.log.warn('a load showed no sign of life; it is cancelled on its worker', { model: load.model, node, op: op_id })
-    await deps.bus.request(opCancel, { node }, { op_id }, to)
+    log.warn('load stalled; it is cancelled on the worker', about)
+    await requestCancel(bus, load, limits)
   } catch (error) {
     if (job.signal.aborted) return
-    deps.log.debug('a worker did not say how a load goes', { model: load.model, node, error })
-    await move(job, await unanswered(load, job, deps), deps)
+    log.debug('status query failed', { ...about, error })
+    await move(job, eventOfSilence(load, { now: job.now(), quietMs, stallMs }, againInMs), deps)
   }
-}
-
-/** A worker that reports, and never says how the load goes, is not worth waiting for longer than for one that stands still. */
-async function unanswered(load: Extract<Load, { state: 'starting' }>, job: Job, { stallMs }: ApplyDeps): Promise<LoadEvent> {
-  if (job.now() - load.signAt <= stallMs) return { type: 'looked', againInMs }
-  const message = `the worker did not say for ${Math.round(stallMs / 1000)} s how the load goes; it is tried again`
-  return { type: 'given_up', failure: { code: 'timeout', retry: 'backoff', message } }
 }

@@ -20,12 +20,13 @@ import { viewReplica } from '../replicas/view.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { Store } from '../store/store.ts'
+import type { WorkKey } from '../work/exchange.ts'
 import { createAdvance, type Taken } from './advance.ts'
 import { createApply } from './apply.ts'
 import { createColdLoads } from './cold-loads.ts'
 import type { InstallStanding } from './loads.pure.ts'
 import { createDemands } from './demands.ts'
-import { LoadLoop } from './load-work.ts'
+import { LoadWork } from './load-work.ts'
 import { readOnce } from './read-once.ts'
 import { createLoadStatuses, type Bytes } from './status.ts'
 
@@ -41,6 +42,8 @@ export interface LoadsDeps {
   /** There are new wishes for backends. */
   readonly wakeOperations: () => void
   readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
+  /** Stores the last known progress before an end is recorded. */
+  readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
   readonly onStep: (taken: Taken) => void
   /** A model found no node, for these reasons. */
@@ -86,7 +89,7 @@ export function createLoads(deps: LoadsDeps) {
     step: deps.step,
     onEvicted: (count) => deps.onEvicted?.(count),
   })
-  const loop = new LoadLoop({
+  const loop = new LoadWork({
     ...{ loads, demand, advance, apply, holder, clock, log },
     tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
     idleMs: settings.idleScaleDown,
@@ -94,7 +97,10 @@ export function createLoads(deps: LoadsDeps) {
   })
   const intervalMs = settings.reconcileInterval
   const checks = createReplicaChecks({ checks: store.replicaChecks, loads, advance, holder, intervalMs, clock, log })
-  const listener = createReplicaListener({ loads, replicas, nodes, advance, unload, clock, log })
+  const listener = createReplicaListener({
+    ...{ loads, replicas, nodes, advance, unload, clock, log },
+    settleProgress: deps.settleProgress,
+  })
   const statuses = createLoadStatuses({ loads, replicas, nodes, heard, installBytes: installBytesOf(store) })
   return {
     cold: createColdLoads({ loads, statuses, wake: () => loop.wake() }),

@@ -2,7 +2,7 @@ import { silentLog, systemClock } from '@muster/host'
 import { waitFor } from '@muster/testkit'
 import { expect, it } from 'vitest'
 import type { LoadStore } from '../store/loads.ts'
-import { LoadLoop } from './load-work.ts'
+import { LoadWork } from './load-work.ts'
 
 it('compares all models and looks for places again once a second, however often it is woken', async () => {
   const counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0 }
@@ -26,7 +26,7 @@ it('compares all models and looks for places again once a second, however often 
     },
   }
   let now = 0
-  const loop = new LoadLoop({
+  const loop = new LoadWork({
     loads: loads as LoadStore,
     demand: {
       all: async () => {

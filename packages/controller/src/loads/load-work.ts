@@ -1,85 +1,97 @@
-// The loop that brings models up: sees to it that wanted slots have a load and others have none, takes what is due one step
-// further, and looks after replicas that nobody holds. It remembers nothing between rounds; events only wake it.
-import { type Clock, createLoop, type Log, type Loop } from '@muster/host'
+// Loads as work of the engine: keeps a load for every wanted replica and none for others, takes due loads one step further,
+// and looks after replicas that no load owns. It remembers nothing between rounds; events only wake it.
+import type { Clock, Log } from '@muster/host'
 import type { LoadEvent } from '@muster/protocol'
-import type { LoadRecord } from '../store/load-rows.ts'
 import type { Read } from '../store/intents.ts'
+import type { LoadRecord } from '../store/load-rows.ts'
 import type { LoadStore } from '../store/loads.ts'
+import { createEngine, createLanes, type Engine, type Lanes } from '../work/engine.ts'
+import { claimLeaseMs } from '../work/lease.ts'
 import type { Advance } from './advance.ts'
 import type { Apply } from './apply.ts'
 import type { Demands } from './demands.ts'
 import { decideSet, type SetDecision } from './replica-set.pure.ts'
 
-export interface LoadLoopDeps {
+export interface LoadWorkDeps {
   readonly loads: LoadStore
   readonly demand: Demands
   readonly advance: Advance
   readonly apply: Apply
-  /** Decides about replicas that no load holds, and has those ended that are to go. True: some wait for what wakes nobody. */
+  /** Decides about replicas that no load owns, and unloads draining ones. True: some wait for other controllers, which wakes nobody. */
   readonly tendReplicas: (signal: AbortSignal) => Promise<boolean>
   readonly holder: string
   readonly idleMs: number
-  /** The safety poll; what is due earlier wakes it earlier. */
   readonly intervalMs: number
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Whoever has not noted what came of it by then is gone, and another one goes on. */
-const leaseMs = 8_000
 const batch = 64
 const lanes = 256
-/** However often it is woken, it is not looked more often for nodes that went away. */
+/** However often the loop is woken, loads on absent nodes are looked for this often. */
 const lookEveryMs = 100
-/** Nor is what all models want compared with all loads; a load that somebody waits for is there without it. */
+/** And the replicas that models want are compared with all loads this often. A cold model gets its load without that. */
 const compareEveryMs = 1_000
-/**
- * Every step of a replica changes its node, and each look at a load judges all nodes. The others are looked at by themselves a
- * few seconds later.
- */
-const hurriedAtOnce = 8
-/** Requests may still come to what is to end. */
-const leavingEveryMs = 200
+/** Every step of a replica changes its node, and each look at a load judges all nodes: only the first few are looked at at once. */
+const reconsideredAtOnce = 8
+/** Requests may still arrive at draining replicas, so those are looked at more often. */
+const drainingEveryMs = 200
 
+type DueLoad = Readonly<{ row: LoadRecord; now: number }>
 type Move = Readonly<{ record: LoadRecord; now: number; event: LoadEvent; among?: readonly LoadRecord[] }>
 
-export class LoadLoop {
-  readonly #deps: LoadLoopDeps
-  readonly #rounds: Loop
-  readonly #running = new Set<Promise<void>>()
+export class LoadWork {
+  readonly #deps: LoadWorkDeps
+  readonly #engine: Engine
+  readonly #tending: Lanes
   #lookedAt = -Infinity
   #comparedAt = -Infinity
-  #areNodesNew = false
-  #isTending = false
-  /** What wakes nobody is waited for: that every controller knows of a replica. */
-  #isUnderWay = false
-  #isLeaving = false
+  #hasNewNodes = false
+  /** Stale replicas are left, which go when every controller routes to their successors: no event tells that. */
+  #isChanging = false
+  #areSomeDraining = false
+  /** Milliseconds until a comparison or look that a wake came too early for. */
+  #owedMs = Infinity
 
-  constructor(deps: LoadLoopDeps) {
+  constructor(deps: LoadWorkDeps) {
+    const { loads, holder, apply, log } = deps
     this.#deps = deps
-    this.#rounds = createLoop({ what: 'models can not be brought up', ...deps })
+    this.#tending = createLanes({ size: 1, onFree: () => this.wake(), log })
+    this.#engine = createEngine<DueLoad>(
+      {
+        what: 'cannot carry on with loads; retrying',
+        lanes,
+        batch,
+        async claim(limit) {
+          const { rows, now } = await loads.claim({ holder, leaseMs: claimLeaseMs, limit })
+          return rows.map((row) => ({ row, now }))
+        },
+        run: ({ row, now }, signal) => apply(row, now, signal),
+        tend: (signal) => this.#tend(signal),
+        nextMs: () => this.#nextMs(),
+      },
+      deps,
+    )
   }
 
   wake(): void {
-    this.#rounds.wake()
+    this.#engine.wake()
   }
 
-  /** What found no place may have one now. */
+  /** Loads that found no node may have one now. */
   noteNodes(): void {
-    this.#areNodesNew = true
+    this.#hasNewNodes = true
     this.wake()
   }
 
-  /** Until aborted; what it holds then is taken over when its lease ends. */
+  /** Runs until aborted; what it holds then is claimed again when its lease ends. */
   async run(signal: AbortSignal): Promise<void> {
-    await this.#rounds.run((until) => this.#round(until), signal)
-    await Promise.all(this.#running)
+    await this.#engine.run(signal)
+    await this.#tending.drained()
   }
 
-  async #round(signal: AbortSignal): Promise<number> {
-    const { clock, loads, intervalMs } = this.#deps
-    await this.#takeDue(signal)
-    const now = clock.monotonic()
+  async #tend(signal: AbortSignal): Promise<boolean> {
+    const now = this.#deps.clock.monotonic()
     const compareInMs = this.#comparedAt + compareEveryMs - now
     const lookInMs = this.#lookedAt + lookEveryMs - now
     if (compareInMs <= 0) {
@@ -88,45 +100,43 @@ export class LoadLoop {
     }
     if (lookInMs <= 0) {
       this.#lookedAt = now
-      await this.#leaveAway()
-      this.#tend(signal)
+      await this.#leaveAbsentNodes()
+      this.#tendReplicas(signal)
     }
-    if (compareInMs <= 0 || lookInMs <= 0) await this.#takeDue(signal)
-    const nextMs = await loads.nextDue()
-    const owedMs = [compareInMs, lookInMs].filter((ms) => ms > 0)
-    const againMs = [...(this.#isUnderWay ? [compareEveryMs] : []), ...(this.#isLeaving ? [leavingEveryMs] : [])]
-    return Math.min(intervalMs, nextMs === null ? Infinity : Math.max(nextMs, 50), ...owedMs, ...againMs)
+    this.#owedMs = Math.min(...[compareInMs, lookInMs].map((ms) => (ms > 0 ? ms : Infinity)))
+    return compareInMs <= 0 || lookInMs <= 0
   }
 
-  async #takeDue(signal: AbortSignal): Promise<void> {
-    const { loads, holder, apply } = this.#deps
-    while (!signal.aborted && lanes - this.#running.size >= batch) {
-      const { rows, now } = await loads.claim({ holder, leaseMs, limit: batch })
-      for (const row of rows) this.#track(apply(row, now, signal))
-      if (rows.length < batch) return
-    }
+  async #nextMs(): Promise<number> {
+    const dueMs = await this.#deps.loads.nextDue()
+    return Math.min(
+      dueMs === null ? Infinity : Math.max(dueMs, 50),
+      this.#owedMs,
+      this.#isChanging ? compareEveryMs : Infinity,
+      this.#areSomeDraining ? drainingEveryMs : Infinity,
+    )
   }
 
-  /** What is wanted and what there is. */
+  /** Compares the replicas that models want with their loads. */
   async #compare(): Promise<void> {
     const { loads, idleMs, log } = this.#deps
-    if (this.#areNodesNew) {
-      this.#areNodesNew = false
-      await loads.reconsider(hurriedAtOnce)
+    if (this.#hasNewNodes) {
+      this.#hasNewNodes = false
+      await loads.reconsider(reconsideredAtOnce)
     }
     const idle = await loads.forgetIdle(idleMs)
-    if (idle.length > 0) log.info('models are idle', { models: idle.slice(0, 20) })
-    // In this order: a load that is asked for in between is not there yet. The other way round it would seem to be too much.
+    if (idle.length > 0) log.info('models became idle', { models: idle.slice(0, 20) })
+    // In this order: a load that is requested in between is missing here. The other way round it would seem superfluous.
     const { rows, now } = await loads.listSets()
     const models = await this.#deps.demand.all()
     const byModel = Map.groupBy(rows, ({ load }) => load.model)
     const decided = models.map((model) => ({ set: byModel.get(model.name) ?? [], ...decideSet(model, byModel.get(model.name) ?? []) }))
-    this.#isUnderWay = decided.some(({ isUnderWay }) => isUnderWay)
+    this.#isChanging = decided.some(({ isUnderWay }) => isUnderWay)
     for (const { set, events } of decided) if (events.length > 0) await this.#change({ set, events, now })
     await loads.add(decided.flatMap(({ add }) => add))
   }
 
-  /** One after the other, each on the loads of its model as they were read and as this made them since. */
+  /** One event after the other, each on the loads of its model as they were read and as the events before left them. */
   async #change({ set, events, now }: { set: readonly LoadRecord[]; events: SetDecision['events']; now: number }): Promise<void> {
     let among = set.filter(({ load }) => load.purpose === 'serve')
     for (const { load, event } of events) {
@@ -138,39 +148,27 @@ export class LoadLoop {
     }
   }
 
-  async #leaveAway(): Promise<void> {
+  async #leaveAbsentNodes(): Promise<void> {
     const { rows, now } = await this.#deps.loads.findAway(batch)
     for (const record of rows) await this.#move({ record, now, event: { type: 'node_away' } })
   }
 
-  /** Decided on the row as it was read; if it was moved since, the next round looks again. */
+  /** Moves the row as it was read; if it was moved since, the next round decides again. */
   async #move({ record, now, event, among }: Move): ReturnType<Advance> {
-    let left: Read<LoadRecord> = { now, rows: [record] }
+    let rows: Read<LoadRecord>['rows'] = [record]
     const read = async (): Promise<Read<LoadRecord>> => {
-      const given = left
-      left = { now, rows: [] }
-      return given
+      const read = { now, rows }
+      rows = []
+      return read
     }
     const moved = await this.#deps.advance({ read, eventOf: () => event, ...(among === undefined ? {} : { among }) })
     this.wake()
     return moved
   }
 
-  /** Workers that do not answer hold up no load. */
-  #tend(signal: AbortSignal): void {
-    if (this.#isTending) return
-    this.#isTending = true
-    const tended = this.#deps.tendReplicas(signal).then((areLeaving) => void (this.#isLeaving = areLeaving))
-    this.#track(tended.finally(() => (this.#isTending = false)))
-  }
-
-  #track(work: Promise<void>): void {
-    const tracked = work
-      .catch((error: unknown) => this.#deps.log.error('a load was left for the next try, by a mistake of ours', { error }))
-      .finally(() => {
-        this.#running.delete(tracked)
-        this.wake()
-      })
-    this.#running.add(tracked)
+  /** Beside the loads: workers that do not answer hold up none. */
+  #tendReplicas(signal: AbortSignal): void {
+    if (this.#tending.free() === 0) return
+    this.#tending.add(this.#deps.tendReplicas(signal).then((areSomeDraining) => void (this.#areSomeDraining = areSomeDraining)))
   }
 }

@@ -152,7 +152,7 @@ describe('what is next for a load', () => {
       { event: { type: 'install_failed', failure: soft } },
     ],
     ['whose install somebody took back', installing, { install: { kind: 'gone' } }, { event: { type: 'install_gone' } }],
-    ['that is quiet', starting, {}, { do: 'ask' }],
+    ['that is quiet', starting, {}, { do: 'query' }],
     ['whose node is away', starting, { isNodeHere: false }, { event: { type: 'node_away' } }],
     ['that is ready', ready, {}, { do: 'nothing' }],
     ['that is ready, of another revision', ready, { model: { name: common.model, revision: 'rev-2', isWanted: true } }, { do: 'nothing' }],

@@ -1,6 +1,7 @@
 // What is done next about a load, and what follows for its replica. Pure: protocol/states/load.ts then moves the row.
 import {
   unreachable,
+  type CommandReply,
   type Failure,
   type Load,
   type LoadEvent,
@@ -12,8 +13,8 @@ import {
 } from '@muster/protocol'
 import { whyNowhere, type Exclusion, type Placement } from '../placement/choose.ts'
 import type { Exit, ReplicaChange, ReplicaRecord, Stamp } from '../store/replicas.ts'
-import type { ProgressTick } from '../store/intents.ts'
 import type { LoadBytes } from '../store/load-rows.ts'
+import { endOf, hasMoved, outcomeOf, stallFailure, type StallLimits } from '../work/exchange.pure.ts'
 
 /** How far the wish for the backend has come that a load waits for. */
 export type InstallStanding = Readonly<{ kind: 'open' } | { kind: 'done' } | { kind: 'gone' } | { kind: 'failed'; failure: Failure }>
@@ -48,8 +49,8 @@ export type Decision =
   | Readonly<{ do: 'evict'; nodeName: string; victims: readonly ReplicaId[] }>
   /** There is no room for both: the old one goes first. */
   | Readonly<{ do: 'recreate'; old: Old; note: string }>
-  /** Nothing was heard of it: its worker is asked. */
-  | Readonly<{ do: 'ask' }>
+  /** It was quiet for a while: its worker is queried. */
+  | Readonly<{ do: 'query' }>
   | Readonly<{ do: 'nothing' }>
 
 /** How often an install that is under way is looked at. */
@@ -78,7 +79,7 @@ export function decideLoad(load: Load, world: World): Decision {
     case 'installing':
       return world.isNodeHere ? followInstall(world.install) : step({ type: 'node_away' })
     case 'starting':
-      return world.isNodeHere ? { do: 'ask' } : step({ type: 'node_away' })
+      return world.isNodeHere ? { do: 'query' } : step({ type: 'node_away' })
     case 'ready':
       return world.isNodeHere ? { do: 'nothing' } : step({ type: 'node_away' })
     default:
@@ -162,69 +163,50 @@ export function eventOfRefusal(
 /** The other conflict, an id that was used before, never heals. */
 export const isTaken = ({ code, retry }: Failure): boolean => code === 'conflict' && retry === 'backoff'
 
-export type StallFacts = Readonly<{ now: number; quietMs: number; stallMs: number }>
-
-/** What follows from asking a worker about a load that is starting. `unknown`: it is told (again). */
+/** Event that follows from a status query about a load that is starting. `unknown`: the command is sent again. */
 export function eventOfStatus(
   load: Extract<Load, { state: 'starting' }>,
   { reply, bytes }: { reply: OpStatusReply; bytes: LoadBytes },
-  { now, quietMs, stallMs }: StallFacts,
+  { now, quietMs, stallMs }: StallLimits,
 ): LoadEvent | 'unknown' {
   const end = eventOfEnd(reply)
   if (end !== null) return end
   const isStalled = now - load.signAt > stallMs
   if (reply.state !== 'unknown' && hasMoved(reply, bytes)) return { type: 'moved', quietMs }
-  if (isStalled) return { type: 'given_up', failure: stalled(stallMs, reply) }
+  if (isStalled) return { type: 'given_up', failure: stallFailure(stallMs, reply) }
   return reply.state === 'unknown' ? 'unknown' : { type: 'looked', againInMs: quietMs }
 }
 
-/** How it ended; null while it has not. */
+/** Null while the load has not ended. */
 export function eventOfEnd(reply: OpStatusReply): LoadEvent | null {
-  switch (reply.state) {
-    case 'succeeded':
-      return { type: 'ready' }
-    case 'failed':
-      return { type: 'failed', failure: reply.failure ?? unexplained(reply.state) }
-    case 'cancelled':
-      // Somebody called it off there; as long as the load is wanted, that says nothing against another try.
-      return { type: 'failed', failure: { ...(reply.failure ?? unexplained(reply.state)), retry: 'backoff' } }
-    case 'unknown':
+  const end = endOf(reply)
+  if (end === null) return null
+  if (end.is === 'succeeded') return { type: 'ready' }
+  // A cancel on the worker is no reason against another try while the load is wanted.
+  return { type: 'failed', failure: end.is === 'cancelled' ? { ...end.failure, retry: 'backoff' } : end.failure }
+}
+
+export function eventOfReply(reply: CommandReply, quietMs: number): LoadEvent {
+  const outcome = outcomeOf('load', reply)
+  switch (outcome.is) {
     case 'accepted':
-    case 'running':
-      return null
+      return { type: 'accepted', quietMs }
+    case 'refused':
+      return { type: 'failed', failure: outcome.failure }
+    case 'done':
+      // Workers that reply at the end only run no models.
+      return { type: 'failed', failure: { code: 'internal', retry: 'backoff', message: 'the worker did not accept the load' } }
     default:
-      return unreachable(reply.state)
+      return unreachable(outcome)
   }
 }
 
-const unexplained = (how: string): Failure => ({
-  code: 'internal',
-  retry: 'backoff',
-  message: `the load ${how === 'failed' ? 'failed' : 'was cancelled'} on the worker, which gave no reason`,
-})
-
-function hasMoved({ state, phase, current, progress_seq: seq }: OpStatusReply, seen: LoadBytes): boolean {
-  if (state === 'accepted') return true
-  if (seq !== undefined && seen.seq !== null) return seq > seen.seq
-  return seq !== undefined || (current ?? 0) !== seen.current || (phase ?? null) !== seen.phase
+/** A worker that is present and never answers queries is given up like one whose work does not move. */
+export function eventOfSilence({ signAt }: Extract<Load, { state: 'starting' }>, limits: StallLimits, againInMs: number): LoadEvent {
+  if (limits.now - signAt <= limits.stallMs) return { type: 'looked', againInMs }
+  const message = `the worker did not answer for ${Math.round(limits.stallMs / 1000)} s how the load goes; it is tried again`
+  return { type: 'given_up', failure: { code: 'timeout', retry: 'backoff', message } }
 }
-
-export function tickOf(
-  { nodeId, opId, epoch }: Extract<Load, { state: 'starting' }>,
-  { reply, bytes }: { reply: OpStatusReply; bytes: LoadBytes },
-): ProgressTick {
-  const { phase = null, current = 0, total = 0, progress_seq: seq = null } = reply
-  const percentage = total > 0 ? Math.min(100, Math.floor((current / total) * 1000) / 10) : 0
-  return { nodeId, opId, epoch, phase, fileName: bytes.fileName, current, total, percentage, seq }
-}
-
-const stalled = (stallMs: number, { phase, state }: OpStatusReply): Failure => ({
-  code: 'timeout',
-  retry: 'backoff',
-  message: `the load showed no sign of life for ${Math.round(stallMs / 1000)} s${
-    state === 'unknown' ? ', and its worker knows nothing of it' : phase === undefined ? '' : ` while ${phase}`
-  }; it was given up there and is tried again`,
-})
 
 /** An exit, as the failure of the load that it ends. */
 export function failureOfExit({ exit_code: code, signal, last_lines: lines }: Exit): Failure {

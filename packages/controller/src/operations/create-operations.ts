@@ -3,16 +3,16 @@ import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import type { OperationView } from '@muster/protocol'
 import { createAdvance, type Settled } from '../intents/advance.ts'
-import { createAsk } from '../intents/query.ts'
-import { createResultListener } from '../intents/results.ts'
-import { Reconciler } from '../intents/intent-work.ts'
+import { createIntentWork } from '../intents/intent-work.ts'
+import { createQuery } from '../intents/query.ts'
+import { createResults } from '../intents/results.ts'
 import { createSend } from '../intents/send.ts'
 import type { ControllerSettings } from '../settings.ts'
-import type { IntentStore } from '../store/intents.ts'
+import type { IntentStore, ProgressTick } from '../store/intents.ts'
 import type { OperationRecord } from '../store/operations.ts'
 import type { Store } from '../store/store.ts'
 import { createBars } from './bars.ts'
-import { createProgressBook } from '../work/progress-cache.ts'
+import { createProgressCache } from '../work/progress-cache.ts'
 import { createShowing } from './showing.ts'
 import { viewOperation } from './view.ts'
 
@@ -23,8 +23,7 @@ export interface OperationsDeps {
   /** This process; what it holds is taken over when it is gone. */
   readonly holder: string
   readonly onSettled: (settled: readonly Settled[]) => void
-  /** Of work that is no wish: loads of models. Says which of it is under way. */
-  readonly recordOther: IntentStore['recordProgress']
+  readonly recordLoadProgress: IntentStore['recordProgress']
   readonly step: Step
   readonly random: () => number
   readonly clock: Clock
@@ -43,27 +42,27 @@ export function createOperations(deps: OperationsDeps) {
   const quietMs = Math.min(maxQuietMs, stallMs / 4)
   const advance = createAdvance({ intents, retry, onSettled: deps.onSettled, random, clock, log })
   const send = createSend({ bus, pulses, advance, holder, timeouts, step: deps.step, clock, log })
-  const ask = createAsk({ bus, pulses, intents, advance, quietMs, stallMs, log })
-  const reconciler = new Reconciler({
-    ...{ intents, advance, send, ask, holder, timeouts, quietMs, clock, log },
+  const query = createQuery({ bus, pulses, intents, advance, quietMs, stallMs, log })
+  const work = createIntentWork({
+    ...{ intents, advance, send, query, holder, timeouts, quietMs, clock, log },
     withdrawFromAgents: () => store.reopen.withdrawFromAgents(),
     intervalMs: settings.reconcileInterval,
   })
   const bars = createBars({ operations: store.operations, clock, log })
   const showing = createShowing({ operations: store.operations, clock, log })
-  const recordProgress: IntentStore['recordProgress'] = async (ticks) =>
-    (await Promise.all([intents.recordProgress(ticks), deps.recordOther(ticks)])).flat()
-  const book = createProgressBook({ recordProgress, onTicks: showing.onTicks, clock, log })
-  const results = createResultListener({ intents, advance, settleProgress: book.settle, log })
-  const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, book.heard), operation.progress)
+  const recordProgress = { intent: (ticks: readonly ProgressTick[]) => intents.recordProgress(ticks), load: deps.recordLoadProgress }
+  const cache = createProgressCache({ recordProgress, onTicks: showing.onTicks, clock, log })
+  const results = createResults({ intents, advance, settleProgress: cache.settle, log })
+  const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, cache.heard), operation.progress)
 
   return {
     view,
-    wake: (): void => reconciler.wake(),
+    wake: work.wake,
     /** What was last heard of the bytes of some work, before it is stored. */
-    heard: book.heard,
+    heard: cache.heard,
+    settleProgress: cache.settle,
     receiveResult: results.receive,
-    receiveProgress: book.receive,
+    receiveProgress: cache.receive,
     settleByInventory: results.settleByInventory,
     /** For the event stream. */
     read: async (ids: readonly string[]): Promise<Map<string, object>> =>
@@ -71,7 +70,7 @@ export function createOperations(deps: OperationsDeps) {
     tellTo: showing.tellTo,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      await Promise.all([reconciler.run(signal), book.run(signal), bars.run(signal)])
+      await Promise.all([work.run(signal), cache.run(signal), bars.run(signal)])
     },
   }
 }

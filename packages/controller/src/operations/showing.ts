@@ -4,7 +4,7 @@ import type { Clock, Log } from '@muster/host'
 import type { OperationId } from '@muster/protocol'
 import type { EventHub } from '../events/hub.ts'
 import type { OperationStore } from '../store/operations.ts'
-import type { TickKey } from '../work/progress-cache.ts'
+import type { WorkKey } from '../work/exchange.ts'
 
 export interface ShowingDeps {
   readonly operations: Pick<OperationStore, 'concernedBy'>
@@ -19,7 +19,7 @@ const largeEveryMs = 1_000
 export function createShowing({ operations, clock, log }: ShowingDeps) {
   let hub: EventHub | null = null
   let isBusy = false
-  const heard = new Map<string, TickKey>()
+  const heard = new Map<string, WorkKey>()
   const moved = new Set<OperationId>()
   const restingUntil = new Map<OperationId, number>()
 
@@ -41,7 +41,7 @@ export function createShowing({ operations, clock, log }: ShowingDeps) {
   }
 
   return {
-    onTicks(keys: readonly TickKey[]): void {
+    onTicks(keys: readonly WorkKey[]): void {
       if (hub === null || hub.listenerCount() === 0) return heard.clear()
       for (const key of keys) heard.set(`${key.nodeId} ${key.opId}`, key)
       if (isBusy || (heard.size === 0 && moved.size === 0)) return

@@ -5,6 +5,7 @@ import { eventOfEnd, failureOfExit, type StepDetail } from '../loads/loads.pure.
 import type { LoadStore } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { Exit, ReplicaStore, Stamp } from '../store/replicas.ts'
+import type { WorkKey } from '../work/exchange.ts'
 import type { ReplicaEvent, ResultEvent } from '../work/inbound.ts'
 import { compareReplicas, type Finding } from './compare.pure.ts'
 
@@ -13,6 +14,7 @@ export interface SettleDeps {
   readonly replicas: ReplicaStore
   readonly nodes: Pick<NodeStore, 'incarnationsOf'>
   readonly advance: Advance
+  readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
 }
 export type Beat = Readonly<{ beat: Heartbeat; arrivedAt: number }>
 
@@ -83,8 +85,14 @@ async function exited(id: ReplicaId, { exit, stamp }: { exit: Exit; stamp: Stamp
   await deps.replicas.change({ id, do: 'exit', exit, stamp })
 }
 
-async function ended(node: NodeId, reply: OpStatusReply, detail: StepDetail, { loads, advance }: SettleDeps): Promise<void> {
+async function ended(
+  node: NodeId,
+  reply: OpStatusReply,
+  detail: StepDetail,
+  { loads, advance, settleProgress }: SettleDeps,
+): Promise<void> {
   const event = eventOfEnd(reply)
   if (event === null) return
+  await settleProgress([{ nodeId: node, opId: reply.op_id }])
   await advance({ read: () => loads.findByOp(node, reply.op_id), eventOf: (load) => (load.state === 'starting' ? event : null), detail })
 }

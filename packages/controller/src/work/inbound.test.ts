@@ -30,15 +30,18 @@ it('subscribes once per topic and hands every event to the receiver of its type'
     leaving: collect('leaving'),
     inventory: collect('inventory'),
     replica: collect('replica'),
-    result: [collect('result')],
+    result: { intent: collect('intent result'), load: collect('load result') },
   }
   await receiving(receivers, (worker) => {
     worker.publish(nodeEvents, { node: n1 }, { type: 'op.result', incarnation, seq: 1, op_id, state: 'succeeded' })
+    const load = OperationId.parse('ld-1')
+    worker.publish(nodeEvents, { node: n1 }, { type: 'op.result', incarnation, seq: 1, op_id: load, state: 'succeeded' })
     worker.publish(nodeEvents, { node: n2 }, { type: 'inventory', incarnation, seq: 2, backends: [] })
     worker.publish(nodeEvents, { node: n1 }, { type: 'leaving', incarnation, seq: 3 })
   })
   expect(received).toEqual([
-    ['result', 'op.result', n1],
+    ['intent result', 'op.result', n1],
+    ['load result', 'op.result', n1],
     ['inventory', 'inventory', n2],
     ['leaving', 'leaving', n1],
   ])

@@ -3,6 +3,7 @@
 import type { Bus, Subscription } from '@muster/bus'
 import type { Log } from '@muster/host'
 import { heartbeat, nodeEvents, progress, unreachable, type Heartbeat, type NodeEvent, type NodeId, type Progress } from '@muster/protocol'
+import { kindOfWork, type WorkKind } from './exchange.pure.ts'
 
 export type EventOf<T extends NodeEvent['type']> = Extract<NodeEvent, { type: T }>
 export type ReplicaEvent = EventOf<'replica.ready' | 'replica.exited'>
@@ -16,7 +17,8 @@ export interface Receivers {
   readonly leaving?: Receive<EventOf<'leaving'>>
   readonly inventory?: Receive<EventOf<'inventory'>>
   readonly replica?: Receive<ReplicaEvent>
-  readonly result?: readonly Receive<ResultEvent>[]
+  /** The id of its operation decides which kind of work a result belongs to. */
+  readonly result?: Readonly<Partial<Record<WorkKind, Receive<ResultEvent>>>>
   readonly progress?: Receive<Progress>
 }
 
@@ -40,7 +42,7 @@ export function createInbound({ bus, receivers, log }: InboundDeps) {
   const dispatch = (event: NodeEvent, node: NodeId): void => {
     switch (event.type) {
       case 'op.result':
-        return deliver(receivers.result ?? [], event, node)
+        return deliver(listOf(receivers.result?.[kindOfWork(event.op_id)]), event, node)
       case 'inventory':
         return deliver(listOf(receivers.inventory), event, node)
       case 'replica.ready':

@@ -4,7 +4,8 @@ import { BackendName, NodeId, OperationId, progress, type Progress } from '@must
 import { expect, it } from 'vitest'
 import type { ProgressTick } from '../store/intents.ts'
 import { createInbound } from './inbound.ts'
-import { createProgressBook, type TickKey } from './progress-cache.ts'
+import type { WorkKey } from './exchange.ts'
+import { createProgressCache } from './progress-cache.ts'
 
 const [n1, n2] = [NodeId.parse('n-1'), NodeId.parse('n-2')]
 const [op1, op2] = [OperationId.parse('op-1'), OperationId.parse('op-2')]
@@ -15,7 +16,7 @@ const turns = async (): Promise<void> => {
 /** Time passes when a test says so. `isOpen`: of which rows the database says that they are open. */
 async function world({ isOpen = (): boolean => true, record }: { isOpen?: (op: string) => boolean; record?: () => Promise<never> } = {}) {
   const hub = createLocalHub({ log: silentLog })
-  const [written, told]: [ProgressTick[][], TickKey[]] = [[], []]
+  const [written, told]: [ProgressTick[][], WorkKey[]] = [[], []]
   let now = 0
   let wake = (): void => undefined
   const clock: Clock = {
@@ -32,18 +33,18 @@ async function world({ isOpen = (): boolean => true, record }: { isOpen?: (op: s
     await record?.()
     return ticks.filter((tick) => isOpen(tick.opId))
   }
-  const book = createProgressBook({
-    recordProgress,
+  const cache = createProgressCache({
+    recordProgress: { intent: recordProgress, load: recordProgress },
     onTicks: (keys) => told.push(...keys),
     clock,
     log: silentLog,
   })
   const stopping = new AbortController()
-  const inbound = createInbound({ bus: hub.connect(), receivers: { progress: book.receive }, log: silentLog })
-  const running = Promise.all([inbound.run(stopping.signal), book.run(stopping.signal)])
+  const inbound = createInbound({ bus: hub.connect(), receivers: { progress: cache.receive }, log: silentLog })
+  const running = Promise.all([inbound.run(stopping.signal), cache.run(stopping.signal)])
   const bus = hub.connect()
   return {
-    ...{ book, written, told, bus },
+    ...{ cache, written, told, bus },
     async say(fields: Partial<Progress>, from: { node?: NodeId; op?: OperationId } = {}): Promise<void> {
       const { node = n1, op = op1 } = from
       const message = {
@@ -72,13 +73,13 @@ async function world({ isOpen = (): boolean => true, record }: { isOpen?: (op: s
 }
 
 it('S2.32 keeps one entry per node and operation, the latest', async () => {
-  const { book, say, stop } = await world()
+  const { cache, say, stop } = await world()
   await say({ percentage: 10, current: 1, total: 10, file_name: 'a', phase: 'downloading', seq: 1 })
   await say({ percentage: 20, current: 2, total: 10, file_name: 'b', phase: 'extracting', seq: 2 })
   await say({ percentage: 70, seq: 9 }, { node: n2 })
   await say({ percentage: 90, seq: 9 }, { op: op2 })
-  expect(book.heard(n1, op1, 0)).toMatchObject({ percentage: 20, current: 2, total: 10, fileName: 'b', phase: 'extracting', seq: 2 })
-  expect([book.heard(n2, op1, 0)?.percentage, book.heard(n1, op2, 0)?.percentage, book.heard(n2, op2, 0)]).toEqual([70, 90, null])
+  expect(cache.heard(n1, op1, 0)).toMatchObject({ percentage: 20, current: 2, total: 10, fileName: 'b', phase: 'extracting', seq: 2 })
+  expect([cache.heard(n2, op1, 0)?.percentage, cache.heard(n1, op2, 0)?.percentage, cache.heard(n2, op2, 0)]).toEqual([70, 90, null])
   await stop()
 })
 
@@ -88,31 +89,31 @@ it.each<[string, Partial<Progress>]>([
   ['B3 about another node than the one that says it', { percentage: 90, seq: 6, node_id: n2 }],
   ['B3 about another operation than its subject', { percentage: 90, seq: 6, op_id: op2 }],
 ])('drops what is %s', async (_, fields) => {
-  const { book, say, stop } = await world()
+  const { cache, say, stop } = await world()
   await say({ percentage: 50, seq: 5 })
   await say(fields)
-  expect([book.heard(n1, op1, 0)?.percentage, book.heard(n2, op1, 0), book.heard(n1, op2, 0)]).toEqual([50, null, null])
+  expect([cache.heard(n1, op1, 0)?.percentage, cache.heard(n2, op1, 0), cache.heard(n1, op2, 0)]).toEqual([50, null, null])
   await stop()
 })
 
 it('I10 a bar never goes back within an attempt, though its worker was restarted or the command was sent again', async () => {
-  const { book, say, stop } = await world()
+  const { cache, say, stop } = await world()
   await say({ percentage: 52, seq: 5, epoch: 3 })
   await say({ percentage: 3, current: 3, seq: 2 ** 32, epoch: 3 })
-  expect(book.heard(n1, op1, 3)).toMatchObject({ percentage: 52, current: 3 })
+  expect(cache.heard(n1, op1, 3)).toMatchObject({ percentage: 52, current: 3 })
   await say({ percentage: 4, seq: 2 ** 32 + 1, epoch: 4 })
-  expect(book.heard(n1, op1, 3)?.percentage).toBe(52)
+  expect(cache.heard(n1, op1, 3)?.percentage).toBe(52)
   // Seen from the next attempt that is another try.
-  expect(book.heard(n1, op1, 4)?.percentage).toBe(4)
-  expect(book.heard(n1, op1, 5)).toBeNull()
+  expect(cache.heard(n1, op1, 4)?.percentage).toBe(4)
+  expect(cache.heard(n1, op1, 5)).toBeNull()
   await stop()
 })
 
 it('what a worker without epochs says counts for any attempt', async () => {
-  const { book, say, stop } = await world()
+  const { cache, say, stop } = await world()
   await say({ percentage: 40 })
   await say({ percentage: 30 })
-  expect(book.heard(n1, op1, 7)).toMatchObject({ percentage: 40, seq: null, epoch: null })
+  expect(cache.heard(n1, op1, 7)).toMatchObject({ percentage: 40, seq: null, epoch: null })
   await stop()
 })
 
@@ -131,26 +132,26 @@ it('D12 stores what is new once a second, each once, and tells every 250 ms', as
 })
 
 it('what was said last is stored before an end is, which keeps the bytes that the row has', async () => {
-  const { book, say, written, stop } = await world()
+  const { cache, say, written, stop } = await world()
   await say({ percentage: 10, seq: 1 })
   await say({ percentage: 10, seq: 1 }, { node: n2 })
-  await book.settle([{ nodeId: n1, opId: op1 }])
-  await book.settle([{ nodeId: n1, opId: op1 }])
+  await cache.settle([{ nodeId: n1, opId: op1 }])
+  await cache.settle([{ nodeId: n1, opId: op1 }])
   expect(written.map((ticks) => ticks.map((tick) => tick.nodeId))).toEqual([[n1]])
   await stop()
 })
 
 it('B3 forgets at once what nobody asked for, or what has come to its end', async () => {
-  const { book, say, pass, stop } = await world({ isOpen: (op) => op === op1 })
+  const { cache, say, pass, stop } = await world({ isOpen: (op) => op === op1 })
   await say({ percentage: 10, seq: 1 })
   await say({ percentage: 10, seq: 1 }, { op: op2 })
   await pass(1_000)
-  expect([book.heard(n1, op1, 0)?.percentage, book.heard(n1, op2, 0)]).toEqual([10, null])
+  expect([cache.heard(n1, op1, 0)?.percentage, cache.heard(n1, op2, 0)]).toEqual([10, null])
   await stop()
 })
 
 it('B4 one node that names operations without end takes nobody else’s place', async () => {
-  const { book, say, bus, pass, written, stop } = await world({ isOpen: (op) => op === op1 })
+  const { cache, say, bus, pass, written, stop } = await world({ isOpen: (op) => op === op1 })
   for (let i = 0; i < 51_000; i += 1) {
     const op = OperationId.parse(`op-x${i}`)
     bus.publish(
@@ -162,18 +163,18 @@ it('B4 one node that names operations without end takes nobody else’s place', 
   }
   await turns()
   await say({ percentage: 10, seq: 1 }, { node: n2 })
-  expect(book.heard(n2, op1, 0)?.percentage).toBe(10)
+  expect(cache.heard(n2, op1, 0)?.percentage).toBe(10)
   await pass(1_000)
   expect(written[0]?.length).toBeLessThan(300)
   await stop()
 })
 
 it('S2.25 a database that does not answer keeps nobody from hearing', async () => {
-  const { book, say, pass, stop } = await world({ record: () => new Promise(() => undefined) })
+  const { cache, say, pass, stop } = await world({ record: () => new Promise(() => undefined) })
   await say({ percentage: 10, seq: 1 })
   await pass(1_000)
   await say({ percentage: 20, seq: 2 })
-  expect(book.heard(n1, op1, 0)?.percentage).toBe(20)
+  expect(cache.heard(n1, op1, 0)?.percentage).toBe(20)
   void stop()
 })
 

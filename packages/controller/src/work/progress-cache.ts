@@ -1,117 +1,120 @@
-// What workers say of their bytes while they work. Every controller hears every tick; here is the latest of each, for
-// showing at once, and once a second what is new is stored. A tick decides nothing: all of them may be lost.
-import { createFailureStreak, type Clock, type Log } from '@muster/host'
+// The latest progress message of each operation on each node. Every controller receives every message; it is shown at once and
+// stored once a second. Progress decides nothing: all of it may be lost.
+import { createFailureStreak, createLoop, type Clock, type Log } from '@muster/host'
 import type { NodeId, OperationId, Progress } from '@muster/protocol'
 import type { BytesSeen } from '../store/intent-rows.ts'
 import type { IntentStore, ProgressTick } from '../store/intents.ts'
+import { kindOfWork, type WorkKind } from './exchange.pure.ts'
+import type { WorkKey } from './exchange.ts'
 
-/** Ids come from the bus, so what is remembered of them is bounded: of all, and of one node, that it may harm itself only. */
-const maxRemembered = 50_000
-const maxOfOneNode = 256
+/** Ids come from the bus, so memory for them is bounded: in total, and per node, so that a node harms only itself. */
+const maxEntries = 50_000
+const maxPerNode = 256
 const forgetAfterMs = 300_000
-const flushEveryMs = 1_000
-/** Also how often those who watch are told. */
-const tellEveryMs = 250
-/** Tries of which the highest percentage is remembered. */
+const storeEveryMs = 1_000
+const showEveryMs = 250
+/** Tries whose highest percentage is kept. */
 const maxPeaks = 8
 
-/** How far one try came at most. */
 type Peak = Readonly<{ epoch: number | null; percentage: number }>
 type Entry = Readonly<{ tick: ProgressTick; peaks: readonly Peak[]; heardAt: number }> & { isStored: boolean }
-export type TickKey = Readonly<{ nodeId: NodeId; opId: OperationId }>
-/** `heardAt`: to tell which was heard last. `epoch`: of which try; null when the worker does not say. */
+/** `heardAt`: orders messages of several nodes. `epoch`: the try; null when the worker does not report it. */
 export type BytesHeard = BytesSeen & Readonly<{ heardAt: number; epoch: number | null }>
 
-export interface ProgressBookDeps {
-  /** Says which of it is about work under way. */
-  readonly recordProgress: IntentStore['recordProgress']
-  /** Told every 250 ms what was heard of since. */
-  readonly onTicks: (keys: readonly TickKey[]) => void
+type RecordProgress = IntentStore['recordProgress']
+
+export interface ProgressCacheDeps {
+  /** Each returns which of the ticks are about work in progress. */
+  readonly recordProgress: Readonly<Record<WorkKind, RecordProgress>>
+  /** Called every 250 ms with the work that has new progress. */
+  readonly onTicks: (keys: readonly WorkKey[]) => void
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createProgressBook({ recordProgress, onTicks, clock, log }: ProgressBookDeps) {
-  const pages = createPages()
-  let news = new Map<string, TickKey>()
-  const trouble = createFailureStreak({ what: 'progress can not be stored', clock, log })
+export function createProgressCache({ recordProgress, onTicks, clock, log }: ProgressCacheDeps) {
+  const entries = createEntries()
+  let news = new Map<string, WorkKey>()
+  const loop = createLoop({ what: 'cannot publish progress; retrying', clock, log })
+  const streak = createFailureStreak({ what: 'cannot store progress; retrying', clock, log })
 
-  const receive = (message: Progress): void => {
-    const key = { nodeId: message.node_id, opId: message.op_id }
-    const known = pages.get(key)
-    const seq = message.seq ?? null
-    if (known !== undefined && seq !== null && known.tick.seq !== null && seq <= known.tick.seq) return
-    if (pages.put(entryOf(message, known, clock.monotonic()))) news.set(keyOf(key), key)
-  }
-  const store = async (entries: readonly Entry[]): Promise<void> => {
-    const fresh = entries.filter((entry) => !entry.isStored)
+  const store = async (all: readonly Entry[]): Promise<void> => {
+    const fresh = all.filter((entry) => !entry.isStored)
     if (fresh.length === 0) return
     try {
-      const open = new Set((await recordProgress(fresh.map((entry) => entry.tick))).map(keyOf))
+      const byKind = Map.groupBy(fresh, ({ tick }) => kindOfWork(tick.opId))
+      const recorded = [...byKind].map(([kind, ofKind]) => recordProgress[kind](ofKind.map(({ tick }) => tick)))
+      const open = new Set((await Promise.all(recorded)).flat().map(keyOf))
       for (const entry of fresh) {
         entry.isStored = true
-        // Nobody asked for it, or it has come to its end.
-        if (!open.has(keyOf(entry.tick))) pages.forget(entry.tick)
+        // Unknown work, or work that has ended.
+        if (!open.has(keyOf(entry.tick))) entries.forget(entry.tick)
       }
-      trouble.recovered()
+      streak.recovered()
     } catch (error) {
-      trouble.failed({ error, ticks: fresh.length })
+      streak.failed({ error, ticks: fresh.length })
     }
   }
-  const flush = async (): Promise<void> => {
-    await store(pages.all())
+  const storeAll = async (): Promise<void> => {
+    await store(entries.all())
     const old = clock.monotonic() - forgetAfterMs
-    for (const { tick, heardAt } of pages.all()) if (heardAt < old) pages.forget(tick)
+    for (const { tick, heardAt } of entries.all()) if (heardAt < old) entries.forget(tick)
   }
-  const tell = (): void => {
+  const show = (): void => {
     const keys = [...news.values()]
     news = new Map()
     onTicks(keys)
   }
 
   return {
-    receive,
-    heard: (nodeId: NodeId, opId: OperationId, since: number): BytesHeard | null => bytesOf(pages.get({ nodeId, opId }), since),
-    /** What was said of these is stored now, before their end is: an end keeps the bytes that the row has. Never rejects. */
-    settle: (keys: readonly TickKey[]): Promise<void> => store(keys.flatMap((key) => pages.get(key) ?? [])),
-    /** Until aborted. */
+    receive(message: Progress): void {
+      const key = { nodeId: message.node_id, opId: message.op_id }
+      const known = entries.get(key)
+      const seq = message.seq ?? null
+      if (known !== undefined && seq !== null && known.tick.seq !== null && seq <= known.tick.seq) return
+      if (entries.put(entryOf(message, known, clock.monotonic()))) news.set(keyOf(key), key)
+    },
+    heard: (nodeId: NodeId, opId: OperationId, since: number): BytesHeard | null => bytesOf(entries.get({ nodeId, opId }), since),
+    /** Stores the progress of this work now, before its end is: an end keeps the bytes that the row has. Never rejects. */
+    settle: (keys: readonly WorkKey[]): Promise<void> => store(keys.flatMap((key) => entries.get(key) ?? [])),
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      let flushedAt = clock.monotonic()
-      while (!signal.aborted) {
-        tell()
-        if (clock.monotonic() - flushedAt >= flushEveryMs) {
-          await flush()
-          flushedAt = clock.monotonic()
+      let storedAt = clock.monotonic()
+      await loop.run(async () => {
+        show()
+        if (clock.monotonic() - storedAt >= storeEveryMs) {
+          await storeAll()
+          storedAt = clock.monotonic()
         }
-        await clock.sleep(tellEveryMs, signal).catch(() => undefined)
-      }
+        return showEveryMs
+      }, signal)
     },
   }
 }
 
-/** The latest of each, by node: full for one that names too many is not full for others. */
-function createPages() {
+/** By node: a node that names too many operations fills only its own share. */
+function createEntries() {
   const nodes = new Map<NodeId, Map<OperationId, Entry>>()
   let count = 0
   return {
-    get: ({ nodeId, opId }: TickKey): Entry | undefined => nodes.get(nodeId)?.get(opId),
-    all: (): Entry[] => [...nodes.values()].flatMap((page) => [...page.values()]),
+    get: ({ nodeId, opId }: WorkKey): Entry | undefined => nodes.get(nodeId)?.get(opId),
+    all: (): Entry[] => [...nodes.values()].flatMap((ofNode) => [...ofNode.values()]),
     /** False: there is no room for it. */
     put(entry: Entry): boolean {
       const { nodeId, opId } = entry.tick
-      const page = nodes.get(nodeId) ?? new Map<OperationId, Entry>()
-      const isNew = !page.has(opId)
-      if (isNew && (count >= maxRemembered || page.size >= maxOfOneNode)) return false
+      const ofNode = nodes.get(nodeId) ?? new Map<OperationId, Entry>()
+      const isNew = !ofNode.has(opId)
+      if (isNew && (count >= maxEntries || ofNode.size >= maxPerNode)) return false
       if (isNew) count += 1
-      page.set(opId, entry)
-      nodes.set(nodeId, page)
+      ofNode.set(opId, entry)
+      nodes.set(nodeId, ofNode)
       return true
     },
-    forget({ nodeId, opId }: TickKey): void {
-      const page = nodes.get(nodeId)
-      if (page?.delete(opId) !== true) return
+    forget({ nodeId, opId }: WorkKey): void {
+      const ofNode = nodes.get(nodeId)
+      if (ofNode?.delete(opId) !== true) return
       count -= 1
-      if (page.size === 0) nodes.delete(nodeId)
+      if (ofNode.size === 0) nodes.delete(nodeId)
     },
   }
 }
@@ -121,13 +124,13 @@ const keyOf = ({ nodeId, opId }: { nodeId: string; opId: string }): string => `$
 function entryOf(message: Progress, known: Entry | undefined, heardAt: number): Entry {
   const { node_id: nodeId, op_id: opId, phase, file_name: fileName, current, total, seq = null, epoch = null } = message
   const before = known?.peaks ?? []
-  // Within one try a bar never goes back, also when the worker was restarted.
+  // Within one try the percentage never falls, also when the worker was restarted.
   const percentage = Math.max(message.percentage, before.find((peak) => peak.epoch === epoch)?.percentage ?? 0)
   const peaks = [...before.filter((peak) => peak.epoch !== epoch), { epoch, percentage }].slice(-maxPeaks)
   return { tick: { nodeId, opId, phase, fileName, current, total, percentage, seq, epoch }, peaks, heardAt, isStored: false }
 }
 
-/** `since`: the first try of the attempt. What was said of an earlier one is about an attempt that failed. */
+/** `since`: the first try of the attempt. Progress of an earlier one belongs to an attempt that failed. */
 function bytesOf(entry: Entry | undefined, since: number): BytesHeard | null {
   if (entry === undefined || (entry.tick.epoch !== null && entry.tick.epoch < since)) return null
   const { phase, fileName, current, total, seq, epoch } = entry.tick
