@@ -9,6 +9,7 @@ import { createJobsLoop } from './jobs-loop.ts'
 import { createKeepLoadInfo } from './keep-load-info.ts'
 import { createModelCatalogue } from './model-catalogue.ts'
 import { createReceiveUpload } from './receive-upload.ts'
+import { createRemovals } from './removals.ts'
 import { createShowModels } from './show-models.ts'
 
 export interface ModelsDeps {
@@ -27,9 +28,10 @@ export type Models = ReturnType<typeof createModels>
 
 export function createModels({ bus, store, settings, holder, clock, log, ...ways }: ModelsDeps) {
   const { show, read } = createShowModels(store)
-  const jobs = createJobsLoop({
-    ...{ bus, jobs: store.modelJobs, removals: store.modelRemovals, holder, random: Math.random, clock, log },
-    intervalMs: settings.reconcileInterval,
+  const intervalMs = settings.reconcileInterval
+  const jobs = createJobsLoop({ bus, jobs: store.modelJobs, intervalMs, clock, log })
+  const removals = createRemovals({
+    ...{ bus, removals: store.modelRemovals, holder, intervalMs, random: Math.random, clock, log },
     retry: { baseMs: settings.opRetryBase, maxMs: settings.opRetryMax },
   })
   const loadInfo = createKeepLoadInfo({ loadInfo: store.loadInfo, clock, log })
@@ -40,10 +42,13 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
     receiveUpload: createReceiveUpload({ holders: store.fileHolders, models: store.models, controller: holder, clock, log }),
     /** A process serves a model. */
     noteReady: loadInfo.wake,
-    wake: jobs.wake,
+    wake(): void {
+      jobs.wake()
+      removals.wake()
+    },
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      await Promise.all([jobs.run(signal), loadInfo.run(signal)])
+      await Promise.all([jobs.run(signal), removals.run(signal), loadInfo.run(signal)])
     },
   }
 }

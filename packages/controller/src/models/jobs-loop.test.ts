@@ -6,6 +6,7 @@ import { expect, it } from 'vitest'
 import type { ModelJobStore } from '../store/model-jobs.ts'
 import type { ModelRemovalStore, Removal } from '../store/model-removals.ts'
 import { createJobsLoop } from './jobs-loop.ts'
+import { createRemovals } from './removals.ts'
 
 const nodeId = NodeId.parse('one')
 const op = OperationId.parse
@@ -30,14 +31,17 @@ function start({ advance, due }: { advance: (id: OperationId) => Promise<{ nodeI
     putOff: async () => undefined,
     nextDue: async () => null,
   }
-  const loop = createJobsLoop({
-    ...{ bus, jobs: jobs as ModelJobStore, removals: removals as ModelRemovalStore, holder: 'c', intervalMs: 1_000, random: () => 0.5 },
-    retry: { baseMs: 1, maxMs: 1 },
+  const means = {
+    bus,
+    intervalMs: 1_000,
     clock: { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 5), signal) },
     log: createLog({ level: 'warn', format: 'json', stream: { write: (line) => lines.push(line) } }),
-  })
+  }
   const stopping = new AbortController()
-  const running = loop.run(stopping.signal)
+  const loop = createJobsLoop({ ...means, jobs: jobs as ModelJobStore })
+  const retry = { baseMs: 1, maxMs: 1 }
+  const engine = createRemovals({ ...means, removals: removals as ModelRemovalStore, holder: 'c', random: () => 0.5, retry })
+  const running = Promise.all([loop.run(stopping.signal), engine.run(stopping.signal)])
   const stop = async (): Promise<void> => {
     stopping.abort()
     await running
