@@ -1,6 +1,6 @@
 // Whether newer builds are on offer: asked shortly after the start, now and then, after backend operations and on demand;
 // by one controller at a time, for all. It reads and resolves; only --auto-upgrade makes it wish for anything.
-import { type Clock, createFailureStreak, createWakeTimer, type Log, withDeadline } from '@muster/host'
+import { type Clock, createLoop, type Log, withDeadline } from '@muster/host'
 import { FleetError, type BackendName } from '@muster/protocol'
 import { z } from 'zod'
 import type { Catalogue } from '../gallery/catalogue.ts'
@@ -53,8 +53,8 @@ export type UpgradeChecker = ReturnType<typeof createUpgradeChecker>
 
 export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
   const { duties, holder, stopping, clock, log, intervalMs } = deps
-  const wakeable = createWakeTimer(clock)
-  const trouble = createFailureStreak({ what: 'whether newer backends are on offer can not be found out', clock, log })
+  const loop = createLoop({ what: 'cannot check for newer backends; retrying', retryMs: intervalMs, clock, log })
+  let isRequested = false
   const take = (unlessDoneWithinMs: number): Promise<boolean> => duties.take(checkDuty, { holder, leaseMs, unlessDoneWithinMs })
 
   const checkOnce = async (): Promise<void> => {
@@ -76,23 +76,28 @@ export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
 
   return {
     /** What was installed changed, or what is offered. */
-    wake: (): void => wakeable.wake(),
+    wake(): void {
+      isRequested = true
+      loop.wake()
+    },
     /** As of now; throws when it can't be done. */
     checkNow: (): Promise<void> => checkInTurn(),
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      let wokenAt = -Infinity
-      for (let pauseMs = soonMs; !signal.aborted; pauseMs = intervalMs) {
-        const isWoken = await wakeable.pause(pauseMs, signal).catch(() => false)
-        if (isWoken) await clock.sleep(Math.max(debounceMs, wokenAt + restMs - clock.monotonic()), signal).catch(() => undefined)
-        if (signal.aborted) return
-        if (isWoken) wokenAt = clock.monotonic()
-        const due = isWoken ? checkInTurn() : take(Math.min(intervalMs / 2, 60_000)).then((isOurs) => (isOurs ? checkOnce() : undefined))
-        await due.then(
-          () => trouble.recovered(),
-          (error: unknown) => signal.aborted || trouble.failed({ error }),
-        )
-      }
+      let [isFirst, requestedAt] = [true, -Infinity]
+      await loop.run(async (until) => {
+        if (isFirst) {
+          isFirst = false
+          return isRequested ? 0 : soonMs
+        }
+        if (isRequested) {
+          await clock.sleep(Math.max(debounceMs, requestedAt + restMs - clock.monotonic()), until)
+          isRequested = false
+          requestedAt = clock.monotonic()
+          await checkInTurn()
+        } else if (await take(Math.min(intervalMs / 2, 60_000))) await checkOnce()
+        return intervalMs
+      }, signal)
     },
   }
 }

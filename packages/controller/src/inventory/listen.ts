@@ -1,6 +1,6 @@
 // What nodes say of their own accord about what they have installed: kept until the database has it, the newest of each.
 // Every controller hears it; the first to write it draws the conclusions.
-import { type Clock, createFailureStreak, createWakeTimer, inLanes, type Log } from '@muster/host'
+import { type Clock, createLoop, inLanes, type Log } from '@muster/host'
 import type { BackendList, NodeId } from '@muster/protocol'
 import type { InventoryStore } from '../store/inventory.ts'
 import type { EventOf } from '../work/inbound.ts'
@@ -19,6 +19,7 @@ type Said = EventOf<'inventory'>
 type Waiting = Readonly<{ node: NodeId; said: Said }>
 
 const retryMs = 1_000
+const idleMs = 60_000
 const writeAtOnce = 4
 /** Ids come from the bus, so anybody on it could invent them; what is remembered is bounded. */
 const mostWaiting = 10_000
@@ -26,8 +27,7 @@ const mostWaiting = 10_000
 export function createInventoryListener({ inventories, settleByInventory, clock, log }: InventoryListenerDeps) {
   // By node and process: what a wrong process says in a node's name must not push out what the right one said.
   const waiting = new Map<string, Waiting>()
-  const news = createWakeTimer(clock)
-  const trouble = createFailureStreak({ what: 'inventories can not be recorded, and are kept', clock, log })
+  const loop = createLoop({ what: 'cannot record inventories; retrying', retryMs, clock, log })
 
   const receive = (said: Said, node: NodeId): void => {
     if (said.error !== undefined) return log.warn('a node could not list its backends', { node, error: said.error })
@@ -36,7 +36,7 @@ export function createInventoryListener({ inventories, settleByInventory, clock,
     if (before !== undefined && before.said.seq > said.seq) return
     if (before === undefined && waiting.size >= mostWaiting) return log.warn('an inventory was dropped: too many wait', { node })
     waiting.set(key, { node, said })
-    news.wake()
+    loop.wake()
   }
 
   const write = async ([key, each]: [string, Waiting]): Promise<void> => {
@@ -51,13 +51,10 @@ export function createInventoryListener({ inventories, settleByInventory, clock,
     receive,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      while (!signal.aborted) {
-        await inLanes([...waiting], { atOnce: writeAtOnce }, write).then(
-          () => trouble.recovered(),
-          (error: unknown) => trouble.failed({ error, waiting: waiting.size }),
-        )
-        await news.pause(waiting.size > 0 ? retryMs : 60_000, signal).catch(() => false)
-      }
+      await loop.run(async () => {
+        await inLanes([...waiting], { atOnce: writeAtOnce }, write)
+        return waiting.size > 0 ? retryMs : idleMs
+      }, signal)
     },
   }
 }

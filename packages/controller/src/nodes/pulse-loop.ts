@@ -3,7 +3,7 @@
 // Every controller hears every heartbeat (a queue group would lose those handed to a controller
 // that hangs); the database keeps the first to write it, so N controllers cost N statements, not N rows.
 import type { Bus } from '@muster/bus'
-import { createFailureStreak, createWakeTimer, type Clock, type Log, type FailureStreak } from '@muster/host'
+import { createFailureStreak, createLoop, type Clock, type FailureStreak, type Log, type Loop } from '@muster/host'
 import type { Heartbeat, NodeId } from '@muster/protocol'
 import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
 import type { EventOf } from '../work/inbound.ts'
@@ -46,14 +46,14 @@ export class PulseLoop {
   readonly #heard = new Map<NodeId, string>()
   /** Said by workers that leave; kept until the database has them. */
   readonly #goodbyes = new Map<NodeId, { incarnation: string; seq: number }>()
-  readonly #hurry: ReturnType<typeof createWakeTimer>
+  readonly #loop: Loop
   readonly #trouble: FailureStreak
   #attention: Attention
   #goodbyeFlush: Promise<void> | null = null
 
   constructor(deps: PulseLoopDeps) {
     this.#deps = deps
-    this.#hurry = createWakeTimer(deps.clock)
+    this.#loop = createLoop({ what: 'cannot watch nodes; retrying', breathMs: flushFirstAfterMs, ...deps })
     this.#trouble = createFailureStreak({ what: 'heartbeats can not be recorded, and are kept', ...deps })
     this.#attention = inattentive(deps.clock.monotonic())
   }
@@ -78,11 +78,10 @@ export class PulseLoop {
 
   /** Until aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await this.#tick(signal)
-      const isHurried = await this.#hurry.pause(flushEveryMs, signal).catch(() => false)
-      if (isHurried) await this.#deps.clock.sleep(flushFirstAfterMs, signal).catch(() => undefined)
-    }
+    await this.#loop.run(async (until) => {
+      await this.#tick(until)
+      return flushEveryMs
+    }, signal)
     await this.#goodbyeFlush
   }
 
@@ -99,7 +98,7 @@ export class PulseLoop {
     const resources = beat.resources === null ? null : JSON.stringify(beat.resources)
     if (this.#waiting.size >= maxRemembered) this.#waiting.clear()
     this.#waiting.set(keyOf(beat), { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
-    if (this.#heard.get(beat.node_id) !== beat.incarnation) this.#hurry.wake()
+    if (this.#heard.get(beat.node_id) !== beat.incarnation) this.#loop.wake()
     this.#deps.onBeat(beat)
   }
 

@@ -1,6 +1,6 @@
 // What workers say of their replicas: by events as things happen, and by the list in every heartbeat, which makes up for
 // events that were lost. Every controller hears both; the first to write it wins (settle.ts).
-import { createFailureStreak, createWakeTimer, type Clock, type Log } from '@muster/host'
+import { createFailureStreak, createLoop, type Clock, type Log } from '@muster/host'
 import type { Heartbeat, NodeId, ReplicaId } from '@muster/protocol'
 import type { ReplicaEvent, ResultEvent } from '../work/inbound.ts'
 import { compareBeats, settleEvent, settleFinding, type Beat, type SettleDeps } from './settle.ts'
@@ -20,7 +20,8 @@ const tellOrphanEveryMs = 5_000
 
 export function createReplicaListener(deps: ReplicaListenerDeps) {
   const { clock, log } = deps
-  const heard = createHeard(clock)
+  const loop = createLoop({ what: 'cannot record reports about replicas; retrying', clock, log })
+  const heard = createHeard({ clock, onEvent: loop.wake })
   const endOrphan = createEndOrphan(deps)
   const trouble = createFailureStreak({ what: 'what workers say of replicas can not be recorded; they say it again', clock, log })
 
@@ -55,25 +56,23 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
     receiveEvent: heard.event,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      while (!signal.aborted) {
-        await settle(signal)
-        await heard.news(compareEveryMs, signal)
-      }
+      await loop.run(async (until) => {
+        await settle(until)
+        return compareEveryMs
+      }, signal)
     },
   }
 }
 
 /** What was heard and is not settled yet: of each node its last heartbeat, and all events. */
-function createHeard(clock: Clock) {
+function createHeard({ clock, onEvent }: { clock: Clock; onEvent: () => void }) {
   const inFlight = new Map<ReplicaId, number>()
-  const news = createWakeTimer(clock)
   const tellInFlight = new Set<(id: ReplicaId, count: number) => void>()
   let beats = new Map<NodeId, Beat>()
   let events: Readonly<{ node: NodeId; event: ReplicaEvent | ResultEvent }>[] = []
   return {
     inFlight: (id: ReplicaId): number => inFlight.get(id) ?? 0,
     onInFlight: (tell: (id: ReplicaId, count: number) => void): void => void tellInFlight.add(tell),
-    news: (ms: number, signal: AbortSignal): Promise<boolean> => news.pause(ms, signal).catch(() => false),
     beat(beat: Heartbeat, node: NodeId): void {
       if (inFlight.size > maxRemembered) inFlight.clear()
       for (const { replica_id: id, in_flight: count } of beat.replicas ?? []) {
@@ -87,7 +86,7 @@ function createHeard(clock: Clock) {
     event(event: ReplicaEvent | ResultEvent, node: NodeId): void {
       // What is too much is lost here, and found in the next heartbeat.
       if (events.length < maxRemembered) events.push({ node, event })
-      news.wake()
+      onEvent()
     },
     take() {
       const taken = { beats, events }
