@@ -2,8 +2,7 @@
 import { backendRoutes as routes } from '@muster/protocol'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { UpgradeChecker } from '../inventory/check-upgrades.ts'
-import type { FleetBackends } from '../inventory/fleet-backends.ts'
-import { offeredBackends } from '../inventory/offered-backends.ts'
+import { type FleetBackends, offeredBackends } from '../inventory/fleet-backends.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 

@@ -10,8 +10,7 @@ import type { AvailableStore } from '../store/available.ts'
 import type { DutyStore } from '../store/duties.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import { findAvailable, type FoundAvailable } from './find-available.ts'
-import { installedOf } from './installed.ts'
-import { hasUpgrade } from './upgrades.ts'
+import { hasUpgrade, installedOf } from './upgrades.ts'
 
 export interface UpgradeCheckerDeps {
   readonly catalogue: Catalogue

@@ -5,10 +5,10 @@ import type { Catalogue } from '../gallery/catalogue.ts'
 import type { ResolveSource } from '../gallery/resolve-source.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { Store } from '../store/store.ts'
-import { createInventoryAsker } from './ask.ts'
+import { createInventoryAsker } from './query-nodes.ts'
 import { createUpgradeChecker, type UpgradeCheckerDeps } from './check-upgrades.ts'
 import { createFleetBackends } from './fleet-backends.ts'
-import { createInventoryListener, type SettleByInventory } from './listen.ts'
+import { createInventoryListener, type SettleByInventory } from './reports.ts'
 
 export interface InventoryDeps {
   readonly bus: Bus

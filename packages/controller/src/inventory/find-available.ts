@@ -8,7 +8,7 @@ import { offerOfRecord } from '../gallery/plan-upgrade.ts'
 import type { ResolveSource, Source } from '../gallery/resolve-source.ts'
 import type { AvailableBackend } from '../store/available.ts'
 import type { NodeRecord } from '../store/nodes.ts'
-import { installedOf, kindOfNode } from './installed.ts'
+import { installedOf, kindOfNode } from './upgrades.ts'
 
 export type UpgradeProblem = Readonly<{ backend: string | null; message: string }>
 export type FoundAvailable = Readonly<{

@@ -1,13 +1,13 @@
 // The backends of the cluster, as clients see them: from what nodes said; only those that never said it are asked.
-import { BackendName, type BackendView, type UpgradeView } from '@muster/protocol'
+import { BackendName, type BackendView, type OfferedBackend, type UpgradeView } from '@muster/protocol'
+import { chooseBackend, type GalleryEntry, isMeta } from '@muster/source'
+import type { Offered } from '../gallery/catalogue.ts'
 import type { AvailableStore } from '../store/available.ts'
 import type { DutyStore } from '../store/duties.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
-import { isDoubtful, type InventoryAsker } from './ask.ts'
-import { CheckReport, checkDuty } from './check-upgrades.ts'
-import { installedOf } from './installed.ts'
-import { mergeInventories } from './merge.ts'
-import { upgradeOf } from './upgrades.ts'
+import { checkDuty, CheckReport } from './check-upgrades.ts'
+import { installedOf, kindOfNode, mergeInventories, upgradeOf } from './upgrades.ts'
+import { type InventoryAsker, isDoubtful } from './query-nodes.ts'
 
 export interface FleetBackendsDeps {
   readonly nodes: NodeStore
@@ -58,4 +58,49 @@ export function createFleetBackends({ nodes, available, duties, asker }: FleetBa
     /** Those with an upgrade or drift. */
     upgradable: async (): Promise<BackendName[]> => Object.keys((await upgrades()).upgrades).map((name) => BackendName.parse(name)),
   }
+}
+
+// What the galleries offer, and which nodes each entry fits. Pure.
+
+/** Of several entries of one name the first counts, so only that one is shown. */
+export function offeredBackends({ galleries }: Offered, nodes: readonly NodeRecord[]): OfferedBackend[] {
+  const targets = nodes.filter((node) => node.nodeType !== 'agent' && node.approvedAt !== null)
+  const installed = new Set(targets.flatMap(({ inventory }) => inventory.map(({ name }) => name)))
+  const seen = new Set<BackendName>()
+  return galleries.flatMap((gallery) =>
+    gallery.entries.flatMap((entry) => {
+      if (seen.has(entry.name)) return []
+      seen.add(entry.name)
+      const fits = fitsEach({ galleries, name: entry.name }, targets)
+      return [{ ...shown(entry), gallery: gallery.name, installed: installed.has(entry.name), nodes: fits }]
+    }),
+  )
+}
+
+const shown = (entry: GalleryEntry) => ({
+  name: entry.name,
+  is_meta: isMeta(entry),
+  version: entry.version,
+  description: entry.description,
+  license: entry.license,
+  icon: entry.icon,
+  tags: entry.tags,
+  urls: entry.urls,
+})
+
+/** A fleet has few kinds of nodes. */
+function fitsEach(
+  { galleries, name }: { galleries: Offered['galleries']; name: BackendName },
+  nodes: readonly NodeRecord[],
+): OfferedBackend['nodes'] {
+  const reasons = new Map<string, string | null>()
+  return nodes.map((node) => {
+    const kind = kindOfNode(node)
+    if (!reasons.has(kind)) {
+      const choice = chooseBackend(galleries, name, node)
+      reasons.set(kind, choice.kind === 'found' ? null : choice.reason)
+    }
+    const reason = reasons.get(kind) ?? null
+    return { node_id: node.id, node_name: node.name, fits: reason === null, reason }
+  })
 }

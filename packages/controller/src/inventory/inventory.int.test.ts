@@ -11,9 +11,9 @@ import { connectDatabase } from '../store/connect.ts'
 import { migrate } from '../store/migrate.ts'
 import { createStore, type Store } from '../store/store.ts'
 import type { Database } from '../store/tables.ts'
-import { createInventoryAsker, isDoubtful } from './ask.ts'
+import { createInventoryAsker, isDoubtful } from './query-nodes.ts'
 import { createInbound } from '../work/inbound.ts'
-import { createInventoryListener } from './listen.ts'
+import { createInventoryListener } from './reports.ts'
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>
 let connection: ReturnType<typeof connectDatabase<Database>>

@@ -1,7 +1,58 @@
 // Which backends have a newer build on offer, and where nodes that should have the same one differ. Pure.
-import type { InstalledBackend, UpgradeView } from '@muster/protocol'
+import { BackendName, type BackendView, type InstalledBackend, type UpgradeView } from '@muster/protocol'
+import { formatPlatform, platformOf } from '@muster/source'
+import { statusOf } from '../nodes/view.ts'
 import type { AvailableBackend } from '../store/available.ts'
-import type { Installed } from './installed.ts'
+import type { NodeRecord } from '../store/nodes.ts'
+
+// Who has what, with what is on offer for it there. Pure.
+
+type Installed = Readonly<{
+  node: NodeRecord
+  entry: InstalledBackend
+  offer: AvailableBackend | null
+  /** Nodes for which one build is right: the same machine, and the same backend behind the name. */
+  group: string
+}>
+
+/** The kind of node, as far as it decides what suits it. */
+export const kindOfNode = ({ os, arch, capability }: NodeRecord): string => `${machineOf({ os, arch })} ${capability}`
+const machineOf = ({ os, arch }: Pick<NodeRecord, 'os' | 'arch'>): string => formatPlatform(platformOf({ platform: os, arch }))
+
+const byName = (a: NodeRecord, b: NodeRecord): number => (a.name === b.name ? (a.id < b.id ? -1 : 1) : a.name < b.name ? -1 : 1)
+
+/** By backend, the nodes sorted by name. Nodes that are away have what they had. */
+export function installedOf(nodes: readonly NodeRecord[], available: readonly AvailableBackend[]): Map<BackendName, Installed[]> {
+  const offers = Map.groupBy(available, ({ backend, platform }) => JSON.stringify([backend, platform]))
+  const found = new Map<BackendName, Installed[]>()
+  for (const node of nodes.filter(hasBackends).toSorted(byName)) {
+    const kind = kindOfNode(node)
+    const seen = new Set<string>()
+    for (const entry of node.inventory) {
+      if (seen.has(entry.name)) continue
+      seen.add(entry.name)
+      const offer = offerFor(entry, offers.get(JSON.stringify([entry.name, kind])) ?? [])
+      const group = `${machineOf(node)} ${groupOf(entry, { offer, node })}`
+      const holders = found.get(entry.name) ?? []
+      found.set(entry.name, holders)
+      holders.push({ node, entry, offer, group })
+    }
+  }
+  return found
+}
+
+const hasBackends = (node: NodeRecord): boolean => node.nodeType !== 'agent' && node.approvedAt !== null
+
+/** What is in no gallery is on offer under the uri it came from. */
+const offerFor = (entry: InstalledBackend, offers: readonly AvailableBackend[]): AvailableBackend | null =>
+  offers.find(({ concrete }) => concrete === entry.uri) ?? offers.find(({ concrete }) => isName(concrete)) ?? null
+
+const isName = (concrete: string): boolean => BackendName.safeParse(concrete).success
+
+function groupOf(entry: InstalledBackend, { offer, node }: { offer: AvailableBackend | null; node: NodeRecord }): string {
+  if (offer !== null && isName(offer.concrete)) return offer.concrete
+  return entry.is_meta ? node.capability : ''
+}
 
 export type BackendUpgrade = Readonly<{ hasUpgrade: boolean; view: UpgradeView }>
 
@@ -63,3 +114,37 @@ function newestFirst(a: readonly Installed[], b: readonly Installed[]): number {
 }
 const newest = (holders: readonly Installed[]): string =>
   holders.map(({ entry }) => entry.installed_at).reduce((max, at) => (at > max ? at : max), '')
+
+// The backends of the whole cluster, from what each node said last. Pure.
+
+export function mergeInventories(nodes: readonly NodeRecord[], available: readonly AvailableBackend[]): BackendView[] {
+  return [...installedOf(nodes, available)].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, installed]) => viewOf(installed))
+}
+
+function viewOf([first, ...others]: readonly Installed[]): BackendView[] {
+  if (first === undefined) return []
+  const installed: [Installed, ...Installed[]] = [first, ...others]
+  const { is_system, is_meta, ...metadata } = first.entry
+  const { hasUpgrade, view } = upgradeOf(installed)
+  return [
+    {
+      name: metadata.name,
+      is_system,
+      is_meta,
+      metadata,
+      nodes: installed.map(shownNode),
+      upgrade_available: hasUpgrade,
+      drift: view.node_drift.length > 0,
+    },
+  ]
+}
+
+const shownNode = ({ node, entry: { version, digest, uri, installed_at } }: Installed): BackendView['nodes'][number] => ({
+  node_id: node.id,
+  node_name: node.name,
+  node_status: statusOf(node).status,
+  version,
+  digest,
+  uri,
+  installed_at,
+})

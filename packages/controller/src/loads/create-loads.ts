@@ -2,9 +2,9 @@
 import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import {
-  FailureCode,
   type BackendName,
   type Failure,
+  FailureCode,
   type ModelConfig,
   type ModelFile,
   type NodeId,
@@ -15,20 +15,18 @@ import type { Catalogue } from '../gallery/catalogue.ts'
 import type { Submissions } from '../operations/submit.ts'
 import { createPlace, type Place, type PlaceDeps } from '../placement/candidates.ts'
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
-import { createReplicaListener } from '../replicas/listen.ts'
-import { viewReplica } from '../replicas/view.ts'
+import { createReplicaListener } from '../replicas/reports.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'
+import { viewReplica } from '../replicas/view.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { Store } from '../store/store.ts'
 import type { WorkKey } from '../work/exchange.ts'
 import { createAdvance, type Taken } from './advance.ts'
 import { createApply } from './apply.ts'
-import { createColdLoads } from './cold-loads.ts'
-import type { InstallStanding } from './loads.pure.ts'
 import { createDemands } from './demands.ts'
+import { type Bytes, createColdLoads, createLoadStatuses } from './load-status.ts'
 import { LoadWork } from './load-work.ts'
-import { readOnce } from './read-once.ts'
-import { createLoadStatuses, type Bytes } from './status.ts'
+import type { InstallStanding } from './loads.pure.ts'
 
 export interface LoadsDeps {
   readonly bus: Bus
@@ -181,4 +179,22 @@ function errorOf({ error, errorCode, dead }: { error: string | null; errorCode: 
 
 function installBytesOf({ intents }: Pick<Store, 'intents'>) {
   return async (nodeId: NodeId, backend: BackendName): Promise<Bytes | null> => (await intents.find(nodeId, backend)).rows[0]?.bytes ?? null
+}
+
+// What placement is decided on, read once: however often one decision asks, it asks about the same moment.
+
+type Facts = PlaceDeps['placement']
+
+function readOnce(store: Facts): Facts {
+  let replicas: ReturnType<Facts['replicas']> | null = null
+  const nodes = new Map<string, ReturnType<Facts['nodes']>>()
+  return {
+    replicas: () => (replicas ??= store.replicas()),
+    nodes(wanted) {
+      const key = JSON.stringify(wanted)
+      const read = nodes.get(key) ?? store.nodes(wanted)
+      nodes.set(key, read)
+      return read
+    },
+  }
 }

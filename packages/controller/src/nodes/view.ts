@@ -1,8 +1,8 @@
 // A node as the API shows it. Pure.
-import { nodeStatus, type NodeView } from '@muster/protocol'
-import type { NodeRecord } from '../store/nodes.ts'
+import { parseBytes } from '@muster/host'
+import { nodeStatus, type NodeStatus, type NodeView, type Resources } from '@muster/protocol'
+import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { effectiveLabels } from './labels.ts'
-import { applyVramBudget } from './vram-budget.ts'
 
 export function statusOf(node: NodeRecord): ReturnType<typeof nodeStatus> {
   return nodeStatus({ ...node, approved: node.approvedAt !== null })
@@ -34,5 +34,36 @@ export function viewOf(node: NodeRecord): NodeView {
     models: [...node.models],
     backends: node.nodeType === 'agent' ? [] : node.inventory.map((backend) => backend.name),
     pending_ops: node.pendingOps,
+  }
+}
+
+// How many nodes have which status, without reading them all.
+
+/** Statuses that no node has are left out. */
+export async function countByStatus(nodes: NodeStore): Promise<Partial<Record<NodeStatus, number>>> {
+  const counts: Partial<Record<NodeStatus, number>> = {}
+  for (const { count, ...facts } of await nodes.countByStatusFacts()) {
+    const { status } = nodeStatus({ ...facts, lastSeenAt: null })
+    counts[status] = (counts[status] ?? 0) + count
+  }
+  return counts
+}
+
+// A budget lowers the GPU memory that counts; it never raises it, and never invents what is unknown. Pure.
+
+function budgetBytes(budget: string, totalBytes: number): number | null {
+  const percent = /^(\d+(?:\.\d+)?)\s?%$/.exec(budget)?.[1]
+  return percent === undefined ? parseBytes(budget) : Math.floor((totalBytes * Number(percent)) / 100)
+}
+
+export function applyVramBudget(resources: Resources, budget: string | null): Resources {
+  if (budget === null || resources.total_vram === null) return resources
+  const bytes = budgetBytes(budget, resources.total_vram)
+  if (bytes === null || bytes >= resources.total_vram) return resources
+  const withheld = resources.total_vram - bytes
+  return {
+    ...resources,
+    total_vram: bytes,
+    available_vram: resources.available_vram === null ? null : Math.max(0, resources.available_vram - withheld),
   }
 }

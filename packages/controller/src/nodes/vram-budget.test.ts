@@ -1,6 +1,6 @@
 import { Resources } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { applyVramBudget } from './vram-budget.ts'
+import { applyVramBudget } from './view.ts'
 
 const gpu = (total: number | null, available: number | null) => Resources.parse({ total_vram: total, available_vram: available })
 
