@@ -1,7 +1,7 @@
 // Beside the page rather than in it: a shell is asked what it makes of what the page offers to copy.
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
-import { curlSample, javascriptSample, pythonSample, shellQuote, type SampleRequest } from '../src/features/playground/code-samples.ts'
+import { curlSample, javascriptSample, pythonSample, shellQuote, type SampleRequest } from '../src/features/playground/code-samples.pure.ts'
 
 const hard = [
   'plain',

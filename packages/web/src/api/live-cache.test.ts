@@ -1,8 +1,7 @@
 import { ModelView, NodeView, OperationView, ReplicaView, type BackendView, type StatsBucket } from '@muster/protocol'
 import { QueryObserver, type QueryKey } from '@tanstack/react-query'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { LiveCache } from './live-cache.ts'
-import { createQueryClient } from './query-client.ts'
+import { createQueryClient, LiveCache } from './live-cache.ts'
 
 const resources = {
   cpus: 8,

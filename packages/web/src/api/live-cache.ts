@@ -1,10 +1,22 @@
 // Events → cache. Each event carries the whole current object, so applying one is putting it in its place; what an event
 // says nothing of (a list that is derived from several objects) is read again by whoever shows it.
+import { MutationCache, type Query, QueryClient, type QueryKey } from '@tanstack/react-query'
 import type { NodeView, OperationFilter, OperationView, ReplicaView, ServerEvent, StatsBucket } from '@muster/protocol'
-import type { Query, QueryClient, QueryKey } from '@tanstack/react-query'
-import { byName, isIn, merge, newestFirst, oldestFirst, parseEvent, type Change, type Order, type StatsEvent } from './live-change.ts'
-import { isOfSomeModel, isOfSomeNode, keys } from './keys.ts'
-import { appendSample, type NodeHistory } from './node-history.ts'
+import { ApiFailure, isLoggedOut } from './client.ts'
+import {
+  appendSample,
+  byName,
+  type Change,
+  isIn,
+  merge,
+  newestFirst,
+  type NodeHistory,
+  oldestFirst,
+  type Order,
+  parseEvent,
+  type StatsEvent,
+} from './live-change.pure.ts'
+import { isOfSomeModel, isOfSomeNode, keys } from './queries.ts'
 
 interface Applied {
   readonly kind: string
@@ -190,3 +202,30 @@ const isPlacedOtherwise = (before: NodeView | undefined, now: NodeView | null): 
   before?.models.length !== now?.models.length
 
 const changesOf = (applied: readonly Applied[]): Change[] => [...new Map(applied.map(({ change }) => [change.id, change])).values()]
+
+const isWorthRepeating = (error: unknown): boolean =>
+  error instanceof ApiFailure && (error.status === 0 || error.status === 429 || error.status >= 500)
+
+export function createQueryClient(): QueryClient {
+  // Whoever was logged out meanwhile is told by the first thing that is refused: the frame asks who is there, and shows the login.
+  const mutationCache = new MutationCache({
+    onError: (error) => void (isLoggedOut(error) && client.invalidateQueries({ queryKey: keys.status })),
+  })
+  const client = new QueryClient({
+    mutationCache,
+    defaultOptions: {
+      queries: {
+        staleTime: Infinity,
+        gcTime: 10 * 60_000,
+        refetchOnWindowFocus: false,
+        refetchOnReconnect: false,
+        retry: (_, error) => isWorthRepeating(error),
+        retryDelay: (failures) => Math.min(1_000 * 2 ** failures, 10_000),
+        // A browser's word that there is no network is wrong where the controller is on this very machine.
+        networkMode: 'always',
+      },
+      mutations: { networkMode: 'always' },
+    },
+  })
+  return client
+}

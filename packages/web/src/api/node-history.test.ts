@@ -1,6 +1,6 @@
 import { NodeView } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { appendSample, type NodeHistory } from './node-history.ts'
+import { appendSample, type NodeHistory } from './live-change.pure.ts'
 
 const node = (seen: string | null, inFlight = 0): NodeView =>
   NodeView.parse({

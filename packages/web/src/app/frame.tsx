@@ -9,12 +9,10 @@ import { Button } from '../components/button.tsx'
 import { OperationDrawer } from '../features/operations/operation-drawer.tsx'
 import { OperationStrip } from '../features/operations/operation-strip.tsx'
 import { LoginPage } from '../pages/login-page.tsx'
-import { Help } from './help.tsx'
-import { useKeyboard } from './keyboard.ts'
-import { LiveDot } from './live-dot.tsx'
+import { Help, useKeyboard } from './keyboard.tsx'
+import { LiveDot, StaleNotice } from './liveness.tsx'
 import { Navigation } from './navigation.tsx'
-import { StaleNotice } from './stale-notice.tsx'
-import { chooseTheme, useTheme } from '../components/theme.ts'
+import { chooseTheme, useTheme } from '../components/storage.ts'
 
 export function Frame() {
   const liveness = useLiveness()

@@ -1,10 +1,17 @@
 // The addresses of the page. What is chosen, filtered and open is in them: back works, and a link can be shared.
-import { createRootRoute, createRoute, createRouter } from '@tanstack/react-router'
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  type ErrorComponentProps,
+  lazyRouteComponent as lazy,
+  Link,
+} from '@tanstack/react-router'
 import { z } from 'zod'
-import { followTrail } from '../components/use-close.ts'
-import { FailedPage, NoSuchPage } from './dead-ends.tsx'
+import { Failed } from '../components/loaded.tsx'
+import { Page } from '../components/page.tsx'
+import { followTrail } from '../components/dialog.tsx'
 import { Frame } from './frame.tsx'
-import { fetchAllPages, lazyRouteComponent } from './lazy-page.ts'
 
 const text = z.string().max(512).optional().catch(undefined)
 
@@ -102,5 +109,67 @@ export function createAppRouter() {
 declare module '@tanstack/react-router' {
   interface Register {
     router: ReturnType<typeof createAppRouter>
+  }
+}
+
+function NoSuchPage() {
+  return (
+    <Page title="No such page" sentence="Nothing is at this address. It may have been renamed or removed.">
+      <p>
+        <Link to="/" className="underline underline-offset-2">
+          Go to the overview
+        </Link>
+      </p>
+    </Page>
+  )
+}
+
+function FailedPage({ error }: ErrorComponentProps) {
+  return (
+    <Page title="This page failed" sentence="The rest of Muster is not concerned. If it happens again, it is a bug.">
+      <Failed
+        title="What the browser says:"
+        error={error instanceof Error ? error : new Error(String(error))}
+        onRetry={() => location.reload()}
+      />
+    </Page>
+  )
+}
+
+const importers: (() => Promise<unknown>)[] = []
+const askEveryMs = 1_000
+/** A second failure so soon is no upgrade. */
+const reloadAgainAfterMs = 60_000
+const mark = 'muster.reloaded'
+
+/** Like the router's own, but a controller that is away is waited for instead of leaving the page. */
+const lazyRouteComponent: typeof lazy = (importer, exportName) => {
+  const patient: typeof importer = () => importer().catch((error: unknown) => afterFailure(error))
+  importers.push(importer)
+  return lazy(patient, exportName)
+}
+
+/** Once the first page is there: whoever goes elsewhere waits for nothing, also while the controller is away. What fails is fetched later. */
+function fetchAllPages(): void {
+  const later = window.requestIdleCallback ?? ((run: () => void) => setTimeout(run, 1_000))
+  later(() => void Promise.allSettled(importers.map((importer) => importer())))
+}
+
+async function afterFailure(error: unknown): Promise<never> {
+  await untilAnswered()
+  if (Date.now() - Number(sessionStorage.getItem(mark) ?? 0) < reloadAgainAfterMs) throw error
+  sessionStorage.setItem(mark, String(Date.now()))
+  location.reload()
+  return await new Promise<never>(() => undefined)
+}
+
+async function untilAnswered(): Promise<void> {
+  for (;;) {
+    const isThere = await fetch('/', { cache: 'no-store' }).then(
+      ({ ok }) => ok,
+      () => false,
+    )
+    if (isThere) return
+    await new Promise((resolve) => setTimeout(resolve, askEveryMs))
   }
 }

@@ -1,6 +1,6 @@
 // What can be copied: short ids with the whole of them behind a click, and commands to paste.
 import { useEffect, useState } from 'react'
-import { shortId } from '../format/amounts.ts'
+import { shortId } from '../format.ts'
 import { Button } from './button.tsx'
 
 export function useCopied(): [isCopied: boolean, copy: (text: string) => void] {

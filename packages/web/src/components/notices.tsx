@@ -1,6 +1,6 @@
 // Short notices that something was begun, or was refused. They go by themselves; what they tell can be found elsewhere too.
 import { createContext, useCallback, useContext, useEffect, useRef, useState, type ReactNode } from 'react'
-import { toneText, type Tone } from './state-mark.tsx'
+import { toneText, type Tone } from './state.tsx'
 
 interface Notice {
   readonly id: number

@@ -1,6 +1,6 @@
 // Times for people, with the exact one on demand. One clock for the whole page.
 import { useSyncExternalStore } from 'react'
-import { formatDuration } from '../format/amounts.ts'
+import { formatDuration } from '../format.ts'
 
 const listeners = new Set<() => void>()
 let now = Date.now()

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { isLoopback } from './loopback.ts'
+import { isLoopback } from '../format.ts'
 
 it.each([
   ['127.0.0.1', true],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { searchFor } from './search.ts'
+import { searchFor } from '../format.ts'
 
 describe('a search', () => {
   it.each([

@@ -1,17 +1,19 @@
 // Backends: what is installed, what is on offer, and the sheets that change it.
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
+import { BackendName } from '@muster/protocol'
 import { backendsQuery, upgradesQuery } from '../api/queries.ts'
 import { CopyBlock } from '../components/copy.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { Tabs } from '../components/tabs.tsx'
-import { BackendSheets } from '../features/backends/backend-sheets.tsx'
+import { pageSentence } from '../features/backends/backend-words.pure.ts'
+import { DeleteSheet } from '../features/backends/delete-sheet.tsx'
 import { GalleryList } from '../features/backends/gallery-list.tsx'
+import { AddressSheet, InstallSheet } from '../features/backends/install-sheet.tsx'
 import { InstalledList } from '../features/backends/installed-list.tsx'
-import { pageSentence } from '../features/backends/sentences.ts'
-import { CheckNow, CheckProblems } from '../features/backends/upgrade-check.tsx'
-import { UpgradesBanner } from '../features/backends/upgrades-banner.tsx'
+import { UpgradeAllSheet, UpgradeSheet } from '../features/backends/upgrade-sheets.tsx'
+import { CheckNow, CheckProblems, UpgradesBanner } from '../features/backends/upgrades.tsx'
 
 const route = getRouteApi('/backends')
 
@@ -58,4 +60,15 @@ function NothingInstalled() {
       <CopyBlock label="the command" text="muster backends install llama" />
     </Empty>
   )
+}
+
+export function BackendSheets({ wish, backend }: { readonly wish: string | undefined; readonly backend: string | undefined }) {
+  if (wish === 'upgrade-all') return <UpgradeAllSheet />
+  if (wish === 'install' && backend === undefined) return <AddressSheet />
+  const name = BackendName.safeParse(backend).data
+  if (name === undefined) return null
+  // Another backend is another sheet: nothing of the one before is left in it.
+  if (wish === 'install') return <InstallSheet key={name} name={name} />
+  if (wish === 'upgrade') return <UpgradeSheet key={name} name={name} />
+  return wish === 'delete' ? <DeleteSheet key={name} name={name} /> : null
 }

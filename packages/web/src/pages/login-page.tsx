@@ -1,6 +1,11 @@
+import { useMutation } from '@tanstack/react-query'
+import { useState } from 'react'
+import { loginRoutes } from '@muster/protocol'
+import { call } from '../api/client.ts'
+import { Button } from '../components/button.tsx'
 import { CopyBlock } from '../components/copy.tsx'
+import { TextField } from '../components/field.tsx'
 import { Page } from '../components/page.tsx'
-import { LoginForm } from '../features/access/login-form.tsx'
 
 /** Shown in place of everything else to whoever is not logged in. The address stays: it is what is shown afterwards. */
 export function LoginPage() {
@@ -26,5 +31,43 @@ export function LoginPage() {
         </section>
       </Page>
     </main>
+  )
+}
+
+function LoginForm() {
+  const [key, setKey] = useState('')
+  const login = useMutation({
+    mutationFn: (given: string) => call(loginRoutes.loginByKey, { body: { key: given } }),
+    // Everything anew, with the cookie: the page that was asked for.
+    onSuccess: () => location.reload(),
+  })
+  return (
+    <form
+      className="flex flex-col items-start gap-2"
+      onSubmit={(event) => {
+        event.preventDefault()
+        login.mutate(key)
+      }}
+    >
+      <div className="w-full">
+        <TextField
+          label="Admin key"
+          name="key"
+          type="password"
+          autoComplete="current-password"
+          spellCheck={false}
+          required
+          value={key}
+          error={login.error?.message ?? null}
+          onChange={(event) => {
+            setKey(event.target.value)
+            if (login.isError) login.reset()
+          }}
+        />
+      </div>
+      <Button type="submit" look="primary" isBusy={login.isPending || login.isSuccess}>
+        Log in
+      </Button>
+    </form>
   )
 }

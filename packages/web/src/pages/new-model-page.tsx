@@ -9,10 +9,7 @@ import { Button } from '../components/button.tsx'
 import { Failed } from '../components/loaded.tsx'
 import { useNotices } from '../components/notices.tsx'
 import { Page } from '../components/page.tsx'
-import { ConfigEditor } from '../features/models/config-editor.tsx'
-import { exampleConfig } from '../features/models/example.ts'
-import { UnsavedGuard } from '../features/models/unsaved-guard.tsx'
-import { useValidation } from '../features/models/use-validation.ts'
+import { ConfigEditor, exampleConfig, UnsavedGuard, useValidation } from '../features/models/config-editor.tsx'
 
 export function NewModelPage() {
   const [text, setText] = useState(exampleConfig)

@@ -7,13 +7,12 @@ import { CopyBlock } from '../components/copy.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { useNow } from '../components/time.tsx'
-import { useClose } from '../components/use-close.ts'
+import { useClose } from '../components/dialog.tsx'
 import { AddNodeSheet } from '../features/nodes/add-node-sheet.tsx'
-import { AskSheet, isAsked } from '../features/nodes/ask-sheet.tsx'
-import { filterNodes, isFiltered } from '../features/nodes/filter-nodes.ts'
-import { NodeFilters } from '../features/nodes/node-filters.tsx'
-import { NodeTable } from '../features/nodes/node-table.tsx'
-import { sayFleet } from '../features/nodes/node-words.ts'
+import { AskSheet, isAsked } from '../features/nodes/node-actions.tsx'
+import { filterNodes, isFiltered } from '../features/nodes/node-filter.pure.ts'
+import { NodeFilters, NodeTable } from '../features/nodes/node-table.tsx'
+import { sayFleet } from '../features/nodes/node-words.pure.ts'
 
 const route = getRouteApi('/nodes')
 

@@ -5,13 +5,12 @@ import { useNavigate, useSearch } from '@tanstack/react-router'
 import { operationsQuery } from '../api/queries.ts'
 import { Button } from '../components/button.tsx'
 import { CopyBlock } from '../components/copy.tsx'
-import { SelectField } from '../components/field.tsx'
+import { SearchText, SelectField } from '../components/field.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
-import { SearchText } from '../components/search-text.tsx'
 import { Tabs } from '../components/tabs.tsx'
 import { OperationCard } from '../features/operations/operation-card.tsx'
-import { filterOperations, kindChoices, sentenceOf } from '../features/operations/operation-words.ts'
+import { filterOperations, kindChoices, sentenceOf } from '../features/operations/operation-words.pure.ts'
 
 export function OperationsPage() {
   const { tab } = useSearch({ from: '/operations' })

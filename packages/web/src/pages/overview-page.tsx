@@ -1,16 +1,19 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import type { ModelView } from '@muster/protocol'
 import { modelsQuery, nodesQuery, statsQuery } from '../api/queries.ts'
 import { buttonClass } from '../components/button.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
-import { Page } from '../components/page.tsx'
+import { Page, Section } from '../components/page.tsx'
+import { Pill } from '../components/state.tsx'
+import { Cell, Row, Table } from '../components/table.tsx'
 import { useNow } from '../components/time.tsx'
-import { UpgradesBanner } from '../features/backends/upgrades-banner.tsx'
+import { UpgradesBanner } from '../features/backends/upgrades.tsx'
+import { modelTones, replicasOf } from '../features/models/model-words.pure.ts'
 import { AttentionList } from '../features/overview/attention-list.tsx'
-import { fleetSentence } from '../features/overview/fleet-sentence.ts'
-import { ModelSummary } from '../features/overview/model-summary.tsx'
+import { fleetSentence } from '../features/overview/fleet-sentence.pure.ts'
 import { TrafficSection } from '../features/traffic/traffic-section.tsx'
-import { lastMinuteOf } from '../features/traffic/traffic.ts'
+import { lastMinuteOf } from '../features/traffic/traffic.pure.ts'
 
 export function OverviewPage() {
   const nodes = useQuery(nodesQuery)
@@ -46,3 +49,40 @@ const NoNodes = () => (
     </Link>
   </Empty>
 )
+
+const most = 12
+
+export function ModelSummary({ models }: { readonly models: readonly ModelView[] }) {
+  if (models.length === 0) return null
+  return (
+    <Section
+      title="Models"
+      actions={
+        <Link to="/models" className="text-soft underline hover:text-ink">
+          {models.length > most ? `All ${models.length}` : 'All of them'}
+        </Link>
+      }
+    >
+      <Table label="Models" columns={['Model', 'State', 'Replicas ready', '']}>
+        {models.slice(0, most).map(({ name, state, ...model }) => (
+          <Row key={name}>
+            <Cell className="[overflow-wrap:anywhere]">
+              <Link to="/models/$name" params={{ name }} className="font-medium hover:underline">
+                {name}
+              </Link>
+            </Cell>
+            <Cell>
+              <Pill tone={modelTones[state]}>{state}</Pill>
+            </Cell>
+            <Cell className="whitespace-nowrap">{replicasOf(model)}</Cell>
+            <Cell className="text-right">
+              <Link to="/playground" search={{ model: name }} aria-label={`Ask ${name}`} className="underline">
+                Ask
+              </Link>
+            </Cell>
+          </Row>
+        ))}
+      </Table>
+    </Section>
+  )
+}

@@ -3,7 +3,7 @@ import { Link, useSearch } from '@tanstack/react-router'
 import { modelsQuery } from '../api/queries.ts'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
-import { chooseModel, modelSentence } from '../features/playground/choose-model.ts'
+import { chooseModel, modelSentence } from '../features/playground/playground-words.pure.ts'
 import { Playground } from '../features/playground/playground.tsx'
 
 export function PlaygroundPage() {

@@ -1,10 +1,15 @@
+import { useMutation } from '@tanstack/react-query'
 import { useSearch } from '@tanstack/react-router'
+import { loginRoutes } from '@muster/protocol'
+import { call, isLoggedOut } from '../api/client.ts'
+import { Button } from '../components/button.tsx'
+import { useNotices } from '../components/notices.tsx'
 import { Page } from '../components/page.tsx'
+import { forgetAll } from '../components/storage.ts'
 import { Tabs } from '../components/tabs.tsx'
-import { LogOutButton } from '../features/access/log-out-button.tsx'
 import { AboutTab } from '../features/settings/about-tab.tsx'
 import { GalleriesTab } from '../features/settings/galleries-tab.tsx'
-import { InForceTab } from '../features/settings/in-force-tab.tsx'
+import { InForceTab } from '../features/settings/configuration-tab.tsx'
 import { KeysTab } from '../features/settings/keys-tab.tsx'
 
 const tabs = [
@@ -26,4 +31,24 @@ export function SettingsPage() {
       {chosen.id === 'about' && <AboutTab />}
     </Page>
   )
+}
+
+export function LogOutButton() {
+  const tell = useNotices()
+  const logout = useMutation({
+    mutationFn: () => call(loginRoutes.logout),
+    onSuccess: leave,
+    // Whoever is out already is where he wanted to be.
+    onError: (error) => (isLoggedOut(error) ? leave() : tell('bad', error.message)),
+  })
+  return (
+    <Button onClick={() => logout.mutate()} isBusy={logout.isPending || logout.isSuccess}>
+      Log out
+    </Button>
+  )
+}
+
+function leave(): void {
+  forgetAll()
+  location.reload()
 }

@@ -2,13 +2,10 @@
 import type { BackendName } from '@muster/protocol'
 import { useState } from 'react'
 import { ApiFailure } from '../../api/client.ts'
-import { Check } from '../../components/choices.tsx'
-import type { UsedBy } from './preview.ts'
-import { TargetsField } from './targets-field.tsx'
-import { useDryRun } from './use-dry-run.ts'
-import { useFacts } from './use-facts.ts'
-import { everywhere, namedTargets, type Wish } from './wish.ts'
-import { WishSheet } from './wish-sheet.tsx'
+import { Check } from '../../components/field.tsx'
+import type { UsedBy } from './preview.pure.ts'
+import { TargetsField, WishSheet } from './change-sheet.tsx'
+import { everywhere, namedTargets, useDryRun, useFacts, type Wish } from './backend-change.ts'
 
 export function DeleteSheet({ name }: { readonly name: BackendName }) {
   const [targets, setTargets] = useState(everywhere)

@@ -1,14 +1,14 @@
 // What the galleries offer, and which nodes each of it fits.
-import type { OfferedBackend } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import type { OfferedBackend } from '@muster/protocol'
 import { backendGalleryQuery } from '../../api/queries.ts'
-import { Empty, Loaded } from '../../components/loaded.tsx'
-import { Problems } from '../../components/problems.tsx'
-import { Pill } from '../../components/state-mark.tsx'
-import { plural } from '../../format/amounts.ts'
-import { fitWords, misfits, searchOffers } from './offers.ts'
-import { SearchBackends } from './search-backends.tsx'
-import { WishLink } from './wish-link.tsx'
+import { SearchText } from '../../components/field.tsx'
+import { Empty, Loaded, Problems } from '../../components/loaded.tsx'
+import { Pill } from '../../components/state.tsx'
+import { plural } from '../../format.ts'
+import { fitWords, misfits, searchOffers } from './backend-words.pure.ts'
+import { WishLink } from './change-sheet.tsx'
 
 export function GalleryList({ q }: { readonly q: string }) {
   const gallery = useQuery(backendGalleryQuery)
@@ -97,5 +97,16 @@ function Fits({ nodes, out }: { readonly nodes: OfferedBackend['nodes']; readonl
         ))}
       </ul>
     </details>
+  )
+}
+
+export function SearchBackends({ label, q }: { readonly label: string; readonly q: string }) {
+  const navigate = useNavigate()
+  return (
+    <SearchText
+      label={label}
+      text={q}
+      onType={(typed) => void navigate({ to: '/backends', replace: true, search: (before) => ({ ...before, q: typed }) })}
+    />
   )
 }

@@ -4,11 +4,8 @@ import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { backendGalleryQuery } from '../../api/queries.ts'
 import { TextField } from '../../components/field.tsx'
-import { TargetsField } from './targets-field.tsx'
-import { useDryRun } from './use-dry-run.ts'
-import { useFacts } from './use-facts.ts'
-import { everywhere, namedTargets, type Wish } from './wish.ts'
-import { WishSheet } from './wish-sheet.tsx'
+import { TargetsField, WishSheet } from './change-sheet.tsx'
+import { everywhere, namedTargets, useDryRun, useFacts, type Wish } from './backend-change.ts'
 
 const all = 'On every node that it fits'
 

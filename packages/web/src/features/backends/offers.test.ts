@@ -1,6 +1,6 @@
 import { OfferedBackend } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { fitWords, misfits, searchOffers } from './offers.ts'
+import { fitWords, misfits, searchOffers } from './backend-words.pure.ts'
 
 const nodes = (...reasons: (string | null)[]): OfferedBackend['nodes'] =>
   OfferedBackend.shape.nodes.parse(

@@ -1,18 +1,17 @@
 // The configuration of a model, to be read and changed as YAML.
-import { modelRoutes, type ModelView } from '@muster/protocol'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { modelRoutes, type ModelView } from '@muster/protocol'
 import { ApiFailure, call } from '../../api/client.ts'
 import { modelsQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { Failed } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
-import { shortId } from '../../format/amounts.ts'
-import { ConfigEditor } from './config-editor.tsx'
-import { keepSaved } from './keep-saved.ts'
-import { saveMeaning } from './save-meaning.ts'
-import { UnsavedGuard } from './unsaved-guard.tsx'
-import { useConfigDraft, type ConfigDraft } from './use-config-draft.ts'
-import { useValidation } from './use-validation.ts'
+import { shortId } from '../../format.ts'
+import { ConfigEditor, UnsavedGuard, useValidation } from './config-editor.tsx'
+import { keepSaved } from './model-actions.tsx'
+import { isSameConfig, saveMeaning } from './model-words.pure.ts'
+import { toYaml } from './config-yaml.pure.ts'
 
 export function ConfigTab({ model }: { readonly model: ModelView }) {
   const draft = useConfigDraft(model)
@@ -95,3 +94,53 @@ const Aside = ({ draft }: { readonly draft: ConfigDraft }) => (
     <Button onClick={draft.putBack}>Put mine back</Button>
   </div>
 )
+
+interface Draft {
+  readonly text: string
+  /** What it was made from. */
+  readonly base: ModelView
+}
+
+interface ConfigDraft {
+  readonly text: string
+  readonly base: ModelView
+  readonly isDirty: boolean
+  /** Somebody else saved another one since. */
+  readonly isOutdated: boolean
+  /** What was put aside for the newer one. */
+  readonly aside: string | null
+  change(text: string): void
+  discard(): void
+  /** What was sent is saved; what was typed since stays, as a change of it. */
+  settle(sent: string, saved: ModelView): void
+  /** The newer one is shown; what was typed is put aside. */
+  takeNewer(): void
+  /** What is typed stays, and is meant to replace the newer one. */
+  keepMine(): void
+  putBack(): void
+}
+
+function useConfigDraft(model: ModelView): ConfigDraft {
+  const [draft, setDraft] = useState<Draft | null>(null)
+  const [aside, setAside] = useState<string | null>(null)
+  const asSaved = toYaml(model.config)
+  const text = draft?.text ?? asSaved
+  const base = draft?.base ?? model
+  return {
+    ...{ text, base, aside },
+    isDirty: draft !== null && text !== toYaml(base.config),
+    isOutdated: draft !== null && !isSameConfig(base.config, model.config),
+    change: (next) => setDraft({ text: next, base }),
+    discard: () => setDraft(null),
+    settle: (sent, saved) => setDraft((now) => (now === null || now.text === sent ? null : { text: now.text, base: saved })),
+    takeNewer() {
+      setAside(text)
+      setDraft(null)
+    },
+    keepMine: () => setDraft({ text, base: model }),
+    putBack() {
+      if (aside !== null) setDraft({ text: aside, base: model })
+      setAside(null)
+    },
+  }
+}

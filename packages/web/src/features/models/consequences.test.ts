@@ -1,6 +1,6 @@
 import { ModelView, ReplicaView } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { deleteConsequences, unloadConsequences } from './consequences.ts'
+import { deleteConsequences, unloadConsequences } from './model-words.pure.ts'
 
 const model = (config: object = {}): ModelView =>
   ModelView.parse({

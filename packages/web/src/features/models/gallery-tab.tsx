@@ -5,12 +5,11 @@ import { Link } from '@tanstack/react-router'
 import { modelGalleryQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { CopyBlock } from '../../components/copy.tsx'
-import { Empty, Loaded } from '../../components/loaded.tsx'
-import { Problems } from '../../components/problems.tsx'
-import { Pill } from '../../components/state-mark.tsx'
+import { Empty, Loaded, Problems } from '../../components/loaded.tsx'
+import { Pill } from '../../components/state.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
-import { searchFor } from '../../format/search.ts'
-import { useModelAct } from './use-model-acts.ts'
+import { searchFor } from '../../format.ts'
+import { useModelAct } from './model-actions.tsx'
 
 export function GalleryTab({ q }: { readonly q: string }) {
   const gallery = useQuery(modelGalleryQuery)

@@ -5,10 +5,9 @@ import { Link } from '@tanstack/react-router'
 import { nodesQuery } from '../../api/queries.ts'
 import { Button, buttonClass } from '../../components/button.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
-import { ModelStateMark } from './model-state.tsx'
-import { replicasOf } from './model-words.ts'
-import { useComing } from './use-coming.ts'
-import { useModelAct } from './use-model-acts.ts'
+import { ModelStateMark, useComing } from './model-state.tsx'
+import { replicasOf } from './model-words.pure.ts'
+import { useModelAct } from './model-actions.tsx'
 
 export function ModelsTable({ models }: { readonly models: readonly ModelView[] }) {
   const nodes = useQuery(nodesQuery).data ?? []

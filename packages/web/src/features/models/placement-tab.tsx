@@ -1,12 +1,16 @@
 // Which nodes a model could run on, and why not on the others.
-import type { ModelView, PlacementView } from '@muster/protocol'
-import { useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { modelPlacementQuery } from '../../api/queries.ts'
+import { type ModelName, modelRoutes, type ModelView, type PlacementView, type Scheduling } from '@muster/protocol'
+import { call } from '../../api/client.ts'
+import { keys, modelPlacementQuery } from '../../api/queries.ts'
+import { useSettled } from '../../components/field.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
-import { Pill } from '../../components/state-mark.tsx'
+import { Section } from '../../components/page.tsx'
+import { Pill, type Tone } from '../../components/state.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
-import { formatCount, listNames, plural } from '../../format/amounts.ts'
+import { formatCount, listNames, plural } from '../../format.ts'
+import { changeSentence, comparePlacement, type NodeChange } from './placement.pure.ts'
 
 export function PlacementTab({ model }: { readonly model: ModelView }) {
   const placement = useQuery(modelPlacementQuery(model.name))
@@ -71,3 +75,70 @@ function Eviction({ view: { eviction } }: { readonly view: PlacementView }) {
     </p>
   )
 }
+
+interface PlacementPreviewProps {
+  readonly name: ModelName
+  /** Null: nothing is changed, or what is typed is not valid yet. */
+  readonly scheduling: Scheduling | null
+  readonly isValid: boolean
+}
+
+export function PlacementPreview({ name, scheduling, isValid }: PlacementPreviewProps) {
+  const now = useQuery(modelPlacementQuery(name))
+  // As text it is the same as long as it says the same.
+  const asked = useSettled(scheduling === null ? null : JSON.stringify(scheduling))
+  const then = useQuery({
+    queryKey: keys.placementPreview(name, asked),
+    queryFn: ({ signal }) =>
+      call(modelRoutes.placementPreview, { params: { name }, body: { scheduling: JSON.parse(asked ?? '{}') as Scheduling }, signal }),
+    enabled: asked !== null,
+    placeholderData: keepPreviousData,
+    gcTime: 0,
+  })
+  const isPreview = asked !== null && scheduling !== null
+  const isOlder = isPreview && (then.isPlaceholderData || asked !== JSON.stringify(scheduling))
+  return (
+    <Section title={isPreview ? 'Placement with this' : 'Placement now'}>
+      <Loaded query={isPreview ? then : now} what="where it could run">
+        {(shown) => {
+          const changes = comparePlacement(now.data ?? shown, shown)
+          return (
+            <>
+              <p role="status" aria-busy={isOlder} className={`min-h-5 ${isValid && !isOlder ? '' : 'text-soft'}`}>
+                {isValid
+                  ? isPreview
+                    ? changeSentence(changes)
+                    : 'Change something to see what it would mean.'
+                  : 'What is typed is not valid yet.'}
+              </p>
+              <Changes changes={changes} />
+            </>
+          )
+        }}
+      </Loaded>
+    </Section>
+  )
+}
+
+const marks: Readonly<Record<NodeChange['change'], { tone: Tone; sign: string; word: string }>> = {
+  becomes: { tone: 'good', sign: '+', word: 'becomes eligible' },
+  ceases: { tone: 'wait', sign: '−', word: 'no longer eligible' },
+  stays: { tone: 'good', sign: '✓', word: 'eligible' },
+  stays_out: { tone: 'idle', sign: '–', word: 'not eligible' },
+}
+
+const Changes = ({ changes }: { readonly changes: readonly NodeChange[] }) => (
+  <Table label="Placement preview" columns={['Node', 'Can take it', 'Why not']}>
+    {changes.map(({ id, name, change, reason }) => (
+      <Row key={id} aria-label={name}>
+        <Cell className="max-w-56 [overflow-wrap:anywhere]">{name}</Cell>
+        <Cell>
+          <Pill tone={marks[change].tone} sign={marks[change].sign}>
+            {marks[change].word}
+          </Pill>
+        </Cell>
+        <Cell className="[overflow-wrap:anywhere]">{reason}</Cell>
+      </Row>
+    ))}
+  </Table>
+)

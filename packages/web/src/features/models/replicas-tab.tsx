@@ -7,7 +7,7 @@ import { ShortId } from '../../components/copy.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
-import { ReplicaStateMark } from './replica-state.tsx'
+import { ReplicaStateMark } from './model-state.tsx'
 
 export function ReplicasTab({ model }: { readonly model: ModelView }) {
   const replicas = useQuery(modelReplicasQuery(model.name))

@@ -1,6 +1,6 @@
 import { ModelConfig } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { isSameConfig, saveMeaning } from './save-meaning.ts'
+import { isSameConfig, saveMeaning } from './model-words.pure.ts'
 
 const config = (more: object = {}): ModelConfig => ModelConfig.parse({ name: 'a', backend: 'llama', ...more })
 const before = (ready: number) => ({ config: config({ scheduling: { min_replicas: 1 } }), revision: 'r1', replicas_ready: ready })

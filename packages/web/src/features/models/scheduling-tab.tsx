@@ -1,16 +1,16 @@
 // Where and how often a model runs, as a form; what a change would mean for its placement is shown while it is typed.
-import { modelRoutes, type ModelView, type Scheduling } from '@muster/protocol'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { modelRoutes, type ModelView, type Scheduling } from '@muster/protocol'
 import { call } from '../../api/client.ts'
 import { Button } from '../../components/button.tsx'
+import { SelectField, TextField } from '../../components/field.tsx'
 import { Failed } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
-import { keepSaved } from './keep-saved.ts'
-import { PlacementPreview } from './placement-preview.tsx'
-import { SchedulingFields } from './scheduling-fields.tsx'
-import { formOf, readForm, type SchedulingForm } from './scheduling-form.ts'
-import { UnsavedGuard } from './unsaved-guard.tsx'
+import { UnsavedGuard } from './config-editor.tsx'
+import { keepSaved } from './model-actions.tsx'
+import { PlacementPreview } from './placement-tab.tsx'
+import { formOf, readForm, type SchedulingErrors, type SchedulingForm, type SelectorRow } from './scheduling-form.pure.ts'
 
 export function SchedulingTab({ model }: { readonly model: ModelView }) {
   const [typed, setTyped] = useState<SchedulingForm | null>(null)
@@ -60,4 +60,119 @@ function useSaveScheduling({ name }: ModelView, onSaved: (sent: SchedulingForm) 
       tell('good', `The scheduling of ${name} is saved.`)
     },
   })
+}
+
+interface SchedulingFieldsProps {
+  readonly form: SchedulingForm
+  readonly errors: SchedulingErrors
+  readonly onChange: (form: SchedulingForm) => void
+}
+
+const spreads = [
+  { value: 'count', label: 'as many as are needed' },
+  { value: 'all', label: 'one on every node that fits' },
+]
+const policies = [
+  { value: '', label: 'prefix (default)' },
+  { value: 'prefix', label: 'prefix: conversations stay where their beginning is cached' },
+  { value: 'least', label: 'least: the replica with the fewest requests' },
+]
+
+function SchedulingFields({ form, errors, onChange }: SchedulingFieldsProps) {
+  const set = (change: Partial<SchedulingForm>): void => onChange({ ...form, ...change })
+  return (
+    <>
+      <SelectField
+        label="Replicas"
+        choices={spreads}
+        value={form.spread}
+        onChange={({ target }) => set({ spread: target.value === 'all' ? 'all' : 'count' })}
+      />
+      {form.spread === 'count' && (
+        <div className="grid grid-cols-2 gap-3">
+          <TextField
+            label="At least"
+            inputMode="numeric"
+            placeholder="0"
+            hint="kept up without requests"
+            value={form.min}
+            error={errors.min ?? null}
+            onChange={({ target }) => set({ min: target.value })}
+          />
+          <TextField
+            label="At most"
+            inputMode="numeric"
+            placeholder="1, or the minimum"
+            hint="0 is no limit"
+            value={form.max}
+            error={errors.max ?? null}
+            onChange={({ target }) => set({ max: target.value })}
+          />
+        </div>
+      )}
+      <div className="grid grid-cols-2 gap-3">
+        <TextField
+          label="Priority"
+          inputMode="numeric"
+          placeholder="0"
+          hint="the higher stays when room is short"
+          value={form.priority}
+          error={errors.priority ?? null}
+          onChange={({ target }) => set({ priority: target.value })}
+        />
+        <SelectField label="Policy" choices={policies} value={form.policy} onChange={({ target }) => set({ policy: target.value })} />
+      </div>
+      <SelectorFields rows={form.selector} errors={errors.selector} onChange={(selector) => set({ selector })} />
+      {errors.other !== undefined && (
+        <p role="alert" className="text-bad">
+          {errors.other}
+        </p>
+      )}
+    </>
+  )
+}
+
+interface SelectorFieldsProps {
+  readonly rows: readonly SelectorRow[]
+  readonly errors: SchedulingErrors['selector']
+  readonly onChange: (rows: readonly SelectorRow[]) => void
+}
+
+function SelectorFields({ rows, errors, onChange }: SelectorFieldsProps) {
+  const replace = (at: number, change: Partial<SelectorRow>): void =>
+    onChange(rows.map((row, index) => (index === at ? { ...row, ...change } : row)))
+  return (
+    <fieldset className="flex flex-col gap-2">
+      <legend className="mb-1 font-medium">Only nodes with these labels</legend>
+      {rows.map((row, at) => (
+        // Rows have no name of their own, and never change places.
+        <div key={at} className="grid grid-cols-[1fr_1fr_auto] items-start gap-2">
+          <TextField
+            label={`Label ${at + 1}`}
+            isLabelHidden
+            placeholder="label"
+            value={row.label}
+            error={errors[at] ?? null}
+            onChange={({ target }) => replace(at, { label: target.value })}
+          />
+          <TextField
+            label={`Value of label ${at + 1}`}
+            isLabelHidden
+            placeholder="value, another"
+            value={row.value}
+            onChange={({ target }) => replace(at, { value: target.value })}
+          />
+          <Button aria-label={`Remove label ${at + 1}`} onClick={() => onChange(rows.filter((_, index) => index !== at))}>
+            ✕
+          </Button>
+        </div>
+      ))}
+      <div>
+        <Button onClick={() => onChange([...rows, { label: '', value: '' }])}>Add a label</Button>
+      </div>
+      <p className="text-soft">
+        Several values with commas mean one of them; <code>*</code> is any, <code>!</code> none, <code>!x</code> not x.
+      </p>
+    </fieldset>
+  )
 }

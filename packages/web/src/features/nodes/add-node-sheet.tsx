@@ -1,16 +1,13 @@
 // What to run on a machine to make it a node, and, once that was run, the door to let it in.
-import { joinTokenRoutes } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
+import { joinTokenRoutes } from '@muster/protocol'
 import { ApiFailure, call } from '../../api/client.ts'
-import { keys } from '../../api/keys.ts'
-import { nodesQuery } from '../../api/queries.ts'
+import { keys, nodesQuery } from '../../api/queries.ts'
 import { CopyBlock } from '../../components/copy.tsx'
 import { Dialog } from '../../components/dialog.tsx'
 import { Failed, Loaded } from '../../components/loaded.tsx'
 import { useNow } from '../../components/time.tsx'
-import { formatDuration } from '../../format/amounts.ts'
-import { isLoopback } from '../../format/loopback.ts'
-import { joinCommand } from './join-command.ts'
+import { formatDuration, isLoopback } from '../../format.ts'
 import { ApproveButton } from './node-actions.tsx'
 import { NodeStatusMark } from './node-status.tsx'
 
@@ -117,3 +114,13 @@ function LocalBus({ message }: { readonly message: string }) {
     </>
   )
 }
+
+interface JoinCommand {
+  readonly url: string
+  readonly token: string
+  /** In a clone of the repository, without a `muster` on the path. */
+  readonly isClone?: boolean
+}
+
+const joinCommand = ({ url, token, isClone = false }: JoinCommand): string =>
+  `${isClone ? 'npm run -s muster --' : 'muster'} worker --join ${url} --token ${token}`

@@ -1,6 +1,6 @@
 import { Resources } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { memoryOf, sayMachine } from './node-memory.ts'
+import { memoryOf, sayMachine } from './node-words.pure.ts'
 
 const gb = 1e9
 it.each([

@@ -1,9 +1,9 @@
 // How a node is, in a word, and why where that is no matter of course.
 import type { NodeView } from '@muster/protocol'
-import { Pill } from '../../components/state-mark.tsx'
+import { Pill } from '../../components/state.tsx'
 import { useNow } from '../../components/time.tsx'
-import { formatDuration } from '../../format/amounts.ts'
-import { reasonOf, silentSince, statusSign, statusTone } from './node-words.ts'
+import { formatDuration } from '../../format.ts'
+import { reasonOf, silentSince, statusSign, statusTone } from './node-words.pure.ts'
 
 export function NodeStatusMark({ node }: { readonly node: NodeView }) {
   const since = silentSince(node)

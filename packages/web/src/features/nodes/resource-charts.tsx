@@ -2,13 +2,13 @@
 import type { NodeView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, type ReactNode } from 'react'
-import type { NodeHistory } from '../../api/node-history.ts'
+import type { NodeHistory } from '../../api/live-change.pure.ts'
 import { nodeHistoryQuery } from '../../api/queries.ts'
 import { Chart, type Series } from '../../components/chart.tsx'
 import { Loaded } from '../../components/loaded.tsx'
 import { useNow } from '../../components/time.tsx'
-import { formatBytes, formatBytesOf, formatCount } from '../../format/amounts.ts'
-import { hourOf } from './history-series.ts'
+import { formatBytes, formatBytesOf, formatCount } from '../../format.ts'
+import { hourOf } from './history.pure.ts'
 
 const height = 110
 

@@ -1,6 +1,6 @@
 import { ReplicaView } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { whatDrainDoes, whatRemovalDoes } from './what-happens.ts'
+import { whatDrainDoes, whatRemovalDoes } from './node-words.pure.ts'
 
 const replica = (model: string, state = 'ready'): ReplicaView =>
   ReplicaView.parse({

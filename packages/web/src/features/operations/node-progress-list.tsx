@@ -1,14 +1,13 @@
 // What goes on at each node of an operation: one row each, in the same place from its beginning to its end.
-import type { OperationNode, OperationView } from '@muster/protocol'
 import { Link } from '@tanstack/react-router'
-import { Bar } from '../../components/bar.tsx'
+import { type ReactNode, useId, useState } from 'react'
+import type { OperationNode, OperationView } from '@muster/protocol'
 import { Button } from '../../components/button.tsx'
-import { Pill } from '../../components/state-mark.tsx'
+import { Bar, Pill } from '../../components/state.tsx'
 import { useNow } from '../../components/time.tsx'
-import { formatBytes, formatBytesOf } from '../../format/amounts.ts'
-import { canRetry, nodeMarkOf, noteOf, phaseText, ringsOf } from './node-words.ts'
-import { percentText } from './operation-words.ts'
-import { useRetry } from './use-operation-actions.ts'
+import { formatBytes, formatBytesOf } from '../../format.ts'
+import { useRetry } from './operation-actions.tsx'
+import { canRetry, nodeMarkOf, noteOf, percentText, phaseText, ringsOf } from './operation-words.pure.ts'
 
 export function NodeProgressList({ operation }: { readonly operation: OperationView }) {
   return (
@@ -97,3 +96,50 @@ function bytesText({ current, total }: OperationNode): string {
   return current > 0 ? formatBytes(current) : ''
 }
 const bytesExactly = ({ current, total }: OperationNode): string | undefined => (total > 0 ? `${current} of ${total} bytes` : undefined)
+
+interface DisclosureProps {
+  readonly label: string
+  /** Said to those who listen, where the label alone would not tell whose it is. */
+  readonly of: string
+  readonly isOpenAtFirst?: boolean
+  readonly children: () => ReactNode
+}
+
+export function Disclosure({ label, of, isOpenAtFirst = false, children }: DisclosureProps) {
+  const [isOpen, setOpen] = useState(isOpenAtFirst)
+  const id = useId()
+  return (
+    <div className="flex flex-col gap-2">
+      <DisclosureButton label={label} of={of} isOpen={isOpen} controls={id} onToggle={() => setOpen(!isOpen)} />
+      <div id={id} hidden={!isOpen}>
+        {isOpen && children()}
+      </div>
+    </div>
+  )
+}
+
+interface DisclosureButtonProps {
+  readonly label: string
+  readonly of: string
+  readonly isOpen: boolean
+  readonly controls: string
+  readonly onToggle: () => void
+}
+
+export function DisclosureButton({ label, of, isOpen, controls, onToggle }: DisclosureButtonProps) {
+  return (
+    <button
+      type="button"
+      aria-expanded={isOpen}
+      aria-controls={controls}
+      onClick={onToggle}
+      className="self-start rounded-md px-1 whitespace-nowrap text-soft hover:text-ink"
+    >
+      <span aria-hidden className="inline-block w-4">
+        {isOpen ? '▾' : '▸'}
+      </span>
+      {label}
+      <span className="sr-only"> of {of}</span>
+    </button>
+  )
+}

@@ -1,12 +1,13 @@
 // The buttons of an operation: each says what it does, and is there only when it can be done.
-import type { OperationView } from '@muster/protocol'
+import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
+import { NodeId, type OperationNode, operationRoutes, type OperationView } from '@muster/protocol'
+import { call } from '../../api/client.ts'
 import { Button } from '../../components/button.tsx'
-import { ConfirmSheet } from '../../components/confirm-sheet.tsx'
-import { plural } from '../../format/amounts.ts'
-import { canRetry } from './node-words.ts'
-import { isActive, isCancelling, nounOf, titleOf } from './operation-words.ts'
-import { useCancel, useRetry } from './use-operation-actions.ts'
+import { ConfirmSheet } from '../../components/dialog.tsx'
+import { useNotices } from '../../components/notices.tsx'
+import { plural } from '../../format.ts'
+import { canRetry, isActive, isCancelling, nounOf, titleOf } from './operation-words.pure.ts'
 
 export function OperationActions({ operation }: { readonly operation: OperationView }) {
   return (
@@ -62,4 +63,25 @@ function whatCancelDoes({ nodes }: OperationView): string {
   const done = nodes.filter(({ status }) => status === 'success').length
   const kept = done === 0 ? 'Nothing that is on a disk already is undone.' : `What is done on ${plural(done, 'node')} stays as it is.`
   return `Nothing is tried any further, and what runs is called off. ${kept} A node that is away is told when it returns.`
+}
+
+/** On one node, or wherever it failed. */
+export function useRetry(operation: OperationView) {
+  const tell = useNotices()
+  return useMutation({
+    mutationFn: (node: OperationNode | null) =>
+      call(operationRoutes.retry, {
+        params: { id: operation.id },
+        body: node === null ? {} : { node_id: NodeId.parse(node.node_id) },
+      }),
+    onError: (error) => tell('bad', `${titleOf(operation)}: ${error.message}`),
+  })
+}
+
+function useCancel(operation: OperationView) {
+  const tell = useNotices()
+  return useMutation({
+    mutationFn: () => call(operationRoutes.cancel, { params: { id: operation.id }, body: {} }),
+    onError: (error) => tell('bad', `${titleOf(operation)}: ${error.message}`),
+  })
 }

@@ -1,14 +1,13 @@
 // One operation in a list: what it is, how far it is, and its nodes on demand. Other pages show it too.
 import type { OperationView } from '@muster/protocol'
 import { Link } from '@tanstack/react-router'
-import { Pill } from '../../components/state-mark.tsx'
+import { Pill } from '../../components/state.tsx'
 import { When } from '../../components/time.tsx'
-import { formatDuration, plural } from '../../format/amounts.ts'
-import { Disclosure } from './disclosure.tsx'
-import { NodeProgressList } from './node-progress-list.tsx'
+import { formatDuration, plural } from '../../format.ts'
+import { Disclosure, NodeProgressList } from './node-progress-list.tsx'
 import { OperationActions } from './operation-actions.tsx'
 import { OperationProgress } from './operation-progress.tsx'
-import { isActive, markOf, titleOf } from './operation-words.ts'
+import { isActive, markOf, titleOf } from './operation-words.pure.ts'
 
 export function OperationCard({ operation }: { readonly operation: OperationView }) {
   const title = titleOf(operation)

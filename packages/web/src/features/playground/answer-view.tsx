@@ -1,11 +1,14 @@
 // One answer, as it comes and as it ended. What a model says is text and nothing else.
-import type { ModelName } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { nodesQuery } from '../../api/queries.ts'
-import { endingOf, figuresOf } from './answer-figures.ts'
-import { ColdProgress } from './cold-progress.tsx'
-import type { Answer, Turn } from './conversation.ts'
+import type { ModelName } from '@muster/protocol'
+import { modelLoadStatusQuery, modelsQuery, nodesQuery, operationsQuery } from '../../api/queries.ts'
+import { Bar } from '../../components/state.tsx'
+import { useNow } from '../../components/time.tsx'
+import { formatBytesOf, formatDuration } from '../../format.ts'
+import { endingOf, figuresOf } from './playground-words.pure.ts'
+import { coldView, type ColdView, phases, phaseWords } from './model-loading.pure.ts'
+import type { Answer, Turn } from './conversation.pure.ts'
 
 export function AnswerView({ turn }: { readonly turn: Turn }) {
   const { answer } = turn
@@ -93,5 +96,58 @@ function WhatNow({ model, code }: { readonly model: string; readonly code: strin
         ? `See which nodes could run ${model}, and why not the others`
         : `Open ${model}: its log, its configuration, and load it again`}
     </Link>
+  )
+}
+
+type Waiting = Extract<Answer, { readonly state: 'asking' | 'loading' }>
+
+function ColdProgress({ name, answer }: { readonly name: ModelName; readonly answer: Waiting }) {
+  const model = useQuery(modelsQuery).data?.find((each) => each.name === name)
+  const operations = useQuery(operationsQuery('active')).data ?? []
+  const isCold = answer.loading !== null || model?.state !== 'ready'
+  const status = useQuery({ ...modelLoadStatusQuery(name), enabled: isCold }).data
+  const waitedMs = useNow() - answer.askedAt
+  if (!isCold) return <p className="min-h-5 text-soft">Waiting for the first word …</p>
+  const view = coldView({ model, told: [status, answer.loading], operations })
+  return (
+    <div role="group" aria-label={`Loading ${name}`} className="flex flex-col gap-2 rounded-md border p-3">
+      <p className="[overflow-wrap:anywhere]">
+        <span className="text-work">{name} is not loaded yet: </span>
+        {phaseWords[view.phase]}
+        {view.node !== null && ` on ${view.node}`}. It is answered as soon as the model is up.
+      </p>
+      <Phases view={view} />
+      <Bar percent={view.progress?.percent ?? 0} tone="work" label={`Progress of ${name}`} />
+      {/* Its place is kept: nothing moves when bytes become known. */}
+      <p className="flex min-h-5 flex-wrap gap-x-3 text-[13px] text-soft">
+        {view.progress !== null && (
+          <>
+            <span>{Math.floor(view.progress.percent)} %</span>
+            <span>{formatBytesOf(view.progress.current, view.progress.total)}</span>
+          </>
+        )}
+        {view.etaSeconds !== null && <span>about {formatDuration(view.etaSeconds * 1_000)} left</span>}
+        <span>waited {formatDuration(waitedMs)}</span>
+      </p>
+    </div>
+  )
+}
+
+function Phases({ view }: { readonly view: ColdView }) {
+  const at = phases.indexOf(view.phase)
+  return (
+    <ol className="flex flex-wrap gap-x-2 gap-y-1 text-[13px]">
+      {phases.map((phase, index) => (
+        <li
+          key={phase}
+          aria-current={index === at ? 'step' : undefined}
+          className={index === at ? 'font-medium text-work' : index < at ? 'text-good' : 'text-soft'}
+        >
+          <span aria-hidden>{index < at ? '✓ ' : index === at ? '↓ ' : '○ '}</span>
+          {phase}
+          {index < at && <span className="sr-only"> (done)</span>}
+        </li>
+      ))}
+    </ol>
   )
 }

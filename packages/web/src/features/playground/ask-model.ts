@@ -3,9 +3,9 @@
 import { createSseParser, inferenceRoutes, Loading } from '@muster/protocol'
 import { z } from 'zod'
 import { ApiFailure, open, refusalOf } from '../../api/client.ts'
-import type { ConversationEvent, Message } from './conversation.ts'
-import type { Parameters } from './parameters.ts'
-import { readChunk, routeMsOf } from './read-chunk.ts'
+import type { ConversationEvent, Message } from './conversation.pure.ts'
+import type { Parameters } from './parameters.pure.ts'
+import { readChunk, routeMsOf } from './answer-chunk.pure.ts'
 
 export interface Question {
   readonly turn: number

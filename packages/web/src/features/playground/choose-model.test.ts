@@ -1,6 +1,6 @@
 import type { ModelView } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { chooseModel, modelSentence } from './choose-model.ts'
+import { chooseModel, modelSentence } from './playground-words.pure.ts'
 
 const model = (name: string, state: ModelView['state'], more: object = {}): ModelView =>
   ({

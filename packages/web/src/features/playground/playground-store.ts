@@ -1,10 +1,11 @@
 // Holds the conversation of this page, and runs the question that is under way: it goes on when somebody looks at
 // another page meanwhile. The browser keeps it until the tab is closed.
+import { createContext, useContext, useSyncExternalStore } from 'react'
 import { z } from 'zod'
-import { keep } from '../../components/kept.ts'
+import { keep } from '../../components/storage.ts'
 import { askModel, now } from './ask-model.ts'
-import { Conversation, isBusy, messagesFor, noConversation, revive, step, type ConversationEvent } from './conversation.ts'
-import { noParameters, ParameterForm, readParameters } from './parameters.ts'
+import { Conversation, type ConversationEvent, isBusy, messagesFor, noConversation, revive, step } from './conversation.pure.ts'
+import { noParameters, ParameterForm, readParameters } from './parameters.pure.ts'
 
 const Kept = z.object({ conversation: Conversation, form: ParameterForm, draft: z.string() })
 export type PlaygroundState = z.infer<typeof Kept>
@@ -114,4 +115,11 @@ function readKept(): PlaygroundState | null {
   } catch {
     return null
   }
+}
+
+const StoreContext = createContext(new PlaygroundStore())
+
+export function usePlayground(): readonly [PlaygroundState, PlaygroundStore] {
+  const store = useContext(StoreContext)
+  return [useSyncExternalStore(store.subscribe, store.state), store]
 }

@@ -2,17 +2,16 @@
 import type { ResponseOf, systemRoutes } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { statusQuery } from '../../api/queries.ts'
-import { chooseTheme, useTheme, type Theme } from '../../components/theme.ts'
+import { chooseTheme, useTheme, type Theme } from '../../components/storage.ts'
 import { Button } from '../../components/button.tsx'
 import { ShortId } from '../../components/copy.tsx'
-import { Fact, Facts } from '../../components/facts.tsx'
+import { Cell, Fact, Facts, Row, Table } from '../../components/table.tsx'
 import { Loaded } from '../../components/loaded.tsx'
 import { Section } from '../../components/page.tsx'
-import { Pill } from '../../components/state-mark.tsx'
-import { Cell, Row, Table } from '../../components/table.tsx'
+import { Pill } from '../../components/state.tsx'
 import { When } from '../../components/time.tsx'
-import { formatDuration } from '../../format/amounts.ts'
-import { busSentence } from './bus-words.ts'
+import { formatDuration } from '../../format.ts'
+import { busSentence } from './settings-words.pure.ts'
 
 type Status = ResponseOf<typeof systemRoutes.status>
 

@@ -1,6 +1,6 @@
 import type { SettingView } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { chooseSettings } from './choose-settings.ts'
+import { chooseSettings } from './settings-words.pure.ts'
 
 const setting = (flag: string, more: Partial<SettingView> = {}): SettingView => ({
   ...{ flag, value: '1', default: '1', from: 'default', description: '', is_secret: false },

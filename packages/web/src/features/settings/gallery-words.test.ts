@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { galleryState, type GalleryProblem } from './gallery-words.ts'
+import { galleryState, type GalleryProblem } from './settings-words.pure.ts'
 
 const problem = (gallery: string, message: string): GalleryProblem => ({ gallery, message })
 

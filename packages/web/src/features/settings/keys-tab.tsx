@@ -1,17 +1,20 @@
 // Who may call the API: the keys there are, without their secrets.
-import type { KeyView } from '@muster/protocol'
-import { useQuery } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import { keyRoutes, type KeyView, type Scope } from '@muster/protocol'
+import { call } from '../../api/client.ts'
 import { keysQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
+import { CopyBlock } from '../../components/copy.tsx'
+import { ConfirmSheet, Dialog, useClose } from '../../components/dialog.tsx'
+import { TextField } from '../../components/field.tsx'
 import { Loaded } from '../../components/loaded.tsx'
+import { useNotices } from '../../components/notices.tsx'
 import { Section } from '../../components/page.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
-import { useClose } from '../../components/use-close.ts'
-import { NewKeySheet } from './new-key-sheet.tsx'
-import { RevokeKeySheet } from './revoke-key-sheet.tsx'
-import { scopeWords } from './scope-words.ts'
+import { scopes, scopeWords } from './settings-words.pure.ts'
 
 export function KeysTab() {
   // No event tells of keys, so they are read anew each time somebody comes here.
@@ -62,5 +65,129 @@ function KeyTable({ keys, onRevoke }: { readonly keys: readonly KeyView[]; reado
         </Row>
       ))}
     </Table>
+  )
+}
+
+function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
+  const client = useQueryClient()
+  const [name, setName] = useState('')
+  const [scope, setScope] = useState<Scope>('inference')
+  const create = useMutation({
+    mutationFn: () => call(keyRoutes.create, { body: { name: name.trim(), scope } }),
+    onSuccess: () => client.invalidateQueries({ queryKey: keysQuery.queryKey }),
+  })
+  if (create.data !== undefined) return <ShownOnce made={create.data} onClose={onClose} />
+  return (
+    <Dialog title="Create a key" place="sheet" onClose={onClose}>
+      <form
+        id="new-key"
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault()
+          create.mutate()
+        }}
+      >
+        <TextField
+          label="Name"
+          hint="Whose it is, or what for: as ci, or grafana."
+          required
+          maxLength={255}
+          value={name}
+          error={create.error?.message ?? null}
+          onChange={(event) => setName(event.target.value)}
+        />
+        <ScopeChoice scope={scope} onChoose={setScope} />
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" isBusy={create.isPending}>
+            Create the key
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
+
+function ScopeChoice({ scope, onChoose }: { readonly scope: Scope; readonly onChoose: (scope: Scope) => void }) {
+  return (
+    <fieldset className="flex flex-col gap-1.5">
+      <legend className="mb-1 font-medium">Scope</legend>
+      {scopes.map((each) => (
+        <label key={each} className="flex items-baseline gap-2">
+          <input type="radio" name="scope" value={each} checked={each === scope} onChange={() => onChoose(each)} />
+          <span>
+            {each} <span className="text-soft">{scopeWords[each]}</span>
+          </span>
+        </label>
+      ))}
+    </fieldset>
+  )
+}
+
+function ShownOnce({
+  made,
+  onClose,
+}: {
+  readonly made: { readonly name: string; readonly key: string; readonly scope: Scope }
+  readonly onClose: () => void
+}) {
+  return (
+    <Dialog
+      title={`The key ${made.name}`}
+      place="sheet"
+      onClose={onClose}
+      footer={
+        <Button look="primary" onClick={onClose}>
+          I have kept it
+        </Button>
+      }
+    >
+      <p role="status" className="text-wait">
+        Copy it now: it is not shown again. Whoever loses it makes another one.
+      </p>
+      <CopyBlock label="the key" text={made.key} />
+      <p className="text-soft">It {scopeWords[made.scope]}.</p>
+    </Dialog>
+  )
+}
+
+function RevokeKeySheet({ revoked, onClose }: { readonly revoked: KeyView; readonly onClose: () => void }) {
+  const client = useQueryClient()
+  const tell = useNotices()
+  const revoke = useMutation({
+    mutationFn: () => call(keyRoutes.remove, { params: { id: revoked.id } }),
+    onSuccess: async () => {
+      tell('good', `The key ${revoked.name} is revoked.`)
+      onClose()
+      await client.invalidateQueries({ queryKey: keysQuery.queryKey })
+    },
+  })
+  return (
+    <ConfirmSheet
+      title={`Revoke the key ${revoked.name}?`}
+      act="Revoke the key"
+      look="danger"
+      keep="Keep it"
+      refused="It is not revoked."
+      doing={revoke}
+      onConfirm={() => revoke.mutate()}
+      onClose={onClose}
+    >
+      <p>
+        Within two seconds whoever uses it is refused, on every controller
+        {revoked.scope === 'admin' && ', and browsers that logged in with it are logged out'}. It can’t be taken back.
+      </p>
+      <p className="text-soft">
+        It was{' '}
+        {revoked.last_used_at === null ? (
+          'never used'
+        ) : (
+          <>
+            last used <When at={revoked.last_used_at} />
+          </>
+        )}
+        .
+      </p>
+    </ConfirmSheet>
   )
 }

@@ -2,9 +2,8 @@
 import type { StatsBucket } from '@muster/protocol'
 import { useMemo } from 'react'
 import { Chart } from '../../components/chart.tsx'
-import { formatCount } from '../../format/amounts.ts'
-import { chartHeight } from './chart-height.ts'
-import { trafficOf } from './traffic.ts'
+import { formatCount } from '../../format.ts'
+import { chartHeight, trafficOf } from './traffic.pure.ts'
 
 export interface TrafficChartsProps {
   readonly buckets: readonly StatsBucket[]

@@ -7,9 +7,9 @@ import { statusQuery } from '../../api/queries.ts'
 import { CopyBlock } from '../../components/copy.tsx'
 import { Section } from '../../components/page.tsx'
 import { useNow } from '../../components/time.tsx'
-import { isLoopback } from '../../format/loopback.ts'
-import { curlSample } from '../playground/code-samples.ts'
-import { chartHeight } from './chart-height.ts'
+import { isLoopback } from '../../format.ts'
+import { curlSample } from '../playground/code-samples.pure.ts'
+import { chartHeight } from './traffic.pure.ts'
 
 // It brings the library that draws, which the first page shall not wait for.
 const TrafficCharts = lazy(async () => ({ default: (await import('./traffic-charts.tsx')).TrafficCharts }))

@@ -1,0 +1,56 @@
+// The five states there are, each with its own colour and its own sign: nobody has to tell colours apart.
+
+export type Tone = 'idle' | 'work' | 'wait' | 'good' | 'bad'
+
+export const toneText: Readonly<Record<Tone, string>> = {
+  idle: 'text-idle',
+  work: 'text-work',
+  wait: 'text-wait',
+  good: 'text-good',
+  bad: 'text-bad',
+}
+export const toneFill: Readonly<Record<Tone, string>> = {
+  idle: 'bg-idle',
+  work: 'bg-work',
+  wait: 'bg-wait',
+  good: 'bg-good',
+  bad: 'bg-bad',
+}
+export const toneSign: Readonly<Record<Tone, string>> = { idle: '○', work: '↓', wait: '◔', good: '✓', bad: '✕' }
+
+/** A sign and a word. `hint` explains it to whoever points at it, or listens. */
+export function Pill({ tone, sign, hint, children }: { tone: Tone; sign?: string; hint?: string; children: string }) {
+  return (
+    <span title={hint} className={`inline-flex items-center gap-1 whitespace-nowrap ${toneText[tone]}`}>
+      <span aria-hidden className="inline-block w-3 text-center text-[0.85em]">
+        {sign ?? toneSign[tone]}
+      </span>
+      <span>{children}</span>
+      {hint !== undefined && <span className="sr-only">: {hint}</span>}
+    </span>
+  )
+}
+
+interface BarProps {
+  /** 0–100. */
+  readonly percent: number
+  readonly label: string
+  readonly tone?: Tone | 'ink'
+  readonly className?: string
+}
+
+export function Bar({ percent, label, tone = 'ink', className = '' }: BarProps) {
+  const width = Math.max(0, Math.min(100, percent))
+  return (
+    <span
+      role="progressbar"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={Math.round(width)}
+      className={`block h-1 w-full overflow-hidden rounded-full bg-line ${className}`}
+    >
+      <span className={`block h-full rounded-full ${tone === 'ink' ? 'bg-ink' : toneFill[tone]}`} style={{ width: `${width}%` }} />
+    </span>
+  )
+}

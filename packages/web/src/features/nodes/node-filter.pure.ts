@@ -1,0 +1,44 @@
+// Which nodes are shown. Pure.
+import type { NodeView } from '@muster/protocol'
+import { searchFor } from '../../format.ts'
+
+export interface NodeFilter {
+  readonly q?: string | undefined
+  readonly type?: string | undefined
+  readonly state?: string | undefined
+  /** `key` or `key=value`. */
+  readonly label?: string | undefined
+}
+
+export function filterNodes(nodes: readonly NodeView[], { q = '', type, state, label }: NodeFilter): readonly NodeView[] {
+  const isFound = searchFor(q)
+  return nodes.filter(
+    (node) =>
+      (type === undefined || node.node_type === type) &&
+      (state === undefined || node.status === state) &&
+      (label === undefined || hasLabel(node, label)) &&
+      isFound(node.name, node.id, ...Object.entries(node.labels).map(([key, value]) => `${key}=${value}`)),
+  )
+}
+
+export const isFiltered = (filter: NodeFilter): boolean =>
+  [filter.q, filter.type, filter.state, filter.label].some((value) => value !== undefined && value !== '')
+
+/** A key has no `=`; a value may. */
+function hasLabel({ labels }: NodeView, label: string): boolean {
+  const split = label.indexOf('=')
+  return split < 0 ? Object.hasOwn(labels, label) : labels[label.slice(0, split)] === label.slice(split + 1)
+}
+
+/** Keys that have a few values only are worth choosing by value: of the others (as `node.name`) the search finds more. */
+const mostValues = 20
+
+export function labelChoices(nodes: readonly NodeView[]): string[] {
+  const values = new Map<string, Set<string>>()
+  for (const { labels } of nodes)
+    for (const [key, value] of Object.entries(labels)) values.set(key, (values.get(key) ?? new Set()).add(value))
+  values.delete('node.name')
+  return [...values]
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([key, all]) => [key, ...(all.size > mostValues ? [] : [...all].toSorted().map((value) => `${key}=${value}`))])
+}

@@ -1,0 +1,173 @@
+// The labels of a node, changed in place. Those that Muster sets by itself are shown as such.
+import { useMutation } from '@tanstack/react-query'
+import { useState } from 'react'
+import { automaticLabels, nodeRoutes, type NodeView } from '@muster/protocol'
+import { call } from '../../api/client.ts'
+import { Button } from '../../components/button.tsx'
+import { TextField } from '../../components/field.tsx'
+import { Section } from '../../components/page.tsx'
+import { formatBytes } from '../../format.ts'
+
+const isAutomatic = (key: string): boolean => automaticLabels.some((automatic) => automatic === key)
+
+function useLabelChange(node: NodeView) {
+  return useMutation({
+    mutationFn: (patch: Readonly<Record<string, string | null>>) =>
+      call(nodeRoutes.patchLabels, { params: { id: node.id }, body: { ...patch } }),
+  })
+}
+
+export function NodeLabels({ node }: { readonly node: NodeView }) {
+  const labels = Object.entries(node.labels)
+  const own = labels.filter(([key]) => !isAutomatic(key))
+  return (
+    <Section title="Labels">
+      <p className="text-soft">Models choose their nodes by them.</p>
+      <ul aria-label="Labels" className="flex max-w-2xl flex-col divide-y rounded-md border bg-raised">
+        {labels
+          .filter(([key]) => isAutomatic(key))
+          .map(([key, value]) => (
+            <li key={key} className="grid grid-cols-[minmax(0,2fr)_minmax(0,3fr)_6rem] gap-2 px-3 py-1.5">
+              <span className="font-mono [overflow-wrap:anywhere]">{key}</span>
+              <span className="font-mono [overflow-wrap:anywhere]">{value}</span>
+              <span className="text-right text-soft">automatic</span>
+            </li>
+          ))}
+        {own.map(([key, value]) => (
+          // Another value from elsewhere replaces what is being typed: it would be about something that is gone.
+          <OwnLabel key={`${key}=${value}`} node={node} label={key} value={value} />
+        ))}
+      </ul>
+      <NewLabel node={node} />
+    </Section>
+  )
+}
+
+function OwnLabel({ node, label, value }: { readonly node: NodeView; readonly label: string; readonly value: string }) {
+  const [typed, setTyped] = useState(value)
+  const change = useLabelChange(node)
+  return (
+    <li className="px-3 py-1.5">
+      <form
+        className="grid grid-cols-[minmax(0,2fr)_minmax(0,3fr)_6rem] items-start gap-2"
+        onSubmit={(event) => {
+          event.preventDefault()
+          change.mutate({ [label]: typed })
+        }}
+      >
+        <span className="font-mono [overflow-wrap:anywhere]">{label}</span>
+        <TextField
+          label={`Value of ${label}`}
+          isLabelHidden
+          className="font-mono"
+          value={typed}
+          onChange={(event) => setTyped(event.target.value)}
+          error={change.error?.message ?? null}
+        />
+        <span className="flex justify-end gap-1">
+          {typed === value ? (
+            <Button look="bare" isBusy={change.isPending} aria-label={`Remove ${label}`} onClick={() => change.mutate({ [label]: null })}>
+              Remove
+            </Button>
+          ) : (
+            <Button type="submit" isBusy={change.isPending} aria-label={`Save ${label}`}>
+              Save
+            </Button>
+          )}
+        </span>
+      </form>
+    </li>
+  )
+}
+
+function NewLabel({ node }: { readonly node: NodeView }) {
+  const [typed, setTyped] = useState({ key: '', value: '' })
+  const change = useLabelChange(node)
+  return (
+    <form
+      aria-label="New label"
+      className="grid max-w-2xl grid-cols-[minmax(0,2fr)_minmax(0,3fr)_6rem] items-end gap-2 px-3"
+      onSubmit={(event) => {
+        event.preventDefault()
+        change.mutate({ [typed.key.trim()]: typed.value }, { onSuccess: () => setTyped({ key: '', value: '' }) })
+      }}
+    >
+      <TextField
+        label="New label"
+        placeholder="rack"
+        className="font-mono"
+        value={typed.key}
+        onChange={(event) => setTyped({ ...typed, key: event.target.value })}
+      />
+      <TextField
+        label="Its value"
+        placeholder="b2"
+        className="font-mono"
+        value={typed.value}
+        onChange={(event) => setTyped({ ...typed, value: event.target.value })}
+      />
+      <span className="flex justify-end">
+        <Button type="submit" isBusy={change.isPending} disabled={typed.key.trim() === ''}>
+          Add
+        </Button>
+      </span>
+      {change.error !== null && (
+        <p role="alert" className="col-span-3 text-bad [overflow-wrap:anywhere]">
+          {change.error.message}
+        </p>
+      )}
+    </form>
+  )
+}
+
+export function VramBudget({ node }: { readonly node: NodeView }) {
+  const { total_vram: total } = node.resources
+  return (
+    <Section title="GPU memory budget">
+      <p className="text-soft">
+        {total === null || total === 0
+          ? 'It has no GPU that Muster knows of, so a budget has no effect now.'
+          : node.vram_budget === null
+            ? `Models may use all of its ${formatBytes(total)}.`
+            : `Models may use ${formatBytes(total)} of it (${node.vram_budget}).`}
+      </p>
+      <BudgetForm key={node.vram_budget} node={node} />
+    </Section>
+  )
+}
+
+function BudgetForm({ node }: { readonly node: NodeView }) {
+  const params = { id: node.id }
+  const [typed, setTyped] = useState(node.vram_budget ?? '')
+  const change = useMutation({
+    mutationFn: (value: string | null) =>
+      value === null ? call(nodeRoutes.deleteVramBudget, { params }) : call(nodeRoutes.putVramBudget, { params, body: { value } }),
+  })
+  return (
+    <form
+      className="flex max-w-2xl flex-wrap items-start gap-2"
+      onSubmit={(event) => {
+        event.preventDefault()
+        change.mutate(typed.trim())
+      }}
+    >
+      <TextField
+        label="Budget"
+        isLabelHidden
+        placeholder="80% or 12GB"
+        className="w-40!"
+        value={typed}
+        onChange={(event) => setTyped(event.target.value)}
+        error={change.error?.message ?? null}
+      />
+      <Button type="submit" isBusy={change.isPending} disabled={typed.trim() === '' || typed.trim() === node.vram_budget}>
+        Set the budget
+      </Button>
+      {node.vram_budget !== null && (
+        <Button isBusy={change.isPending} onClick={() => change.mutate(null)}>
+          Remove it
+        </Button>
+      )}
+    </form>
+  )
+}

@@ -1,0 +1,52 @@
+import { NodeView, type NodeStatus } from '@muster/protocol'
+import { expect, it } from 'vitest'
+import { countNames, sayFleet, sayNode } from './node-words.pure.ts'
+
+const now = Date.parse('2026-01-01T12:00:00Z')
+const silence = 'no heartbeat for longer than the node timeout; last heard 2026-01-01T11:58:00Z'
+const seen = '2026-01-01T11:58:00Z'
+const node = (name: string, status: NodeStatus = 'healthy', more: Partial<NodeView> = {}): NodeView => ({
+  ...NodeView.parse({
+    ...{ id: 'n-1', name, node_type: 'backend', status, status_reason: 'heartbeats arrive', draining: false, labels: {}, resources: {} },
+    ...{ vram_budget: null, version: '1', os: 'linux', arch: 'x64', capability: 'default', features: [], gateway_url: '', public_key: '' },
+    ...{ created_at: '', approved_at: null, last_seen_at: seen, in_flight: 0, models: [], backends: [], pending_ops: 0 },
+  }),
+  ...more,
+})
+const silent = (name: string): NodeView => node(name, 'unhealthy', { status_reason: silence })
+
+it.each([
+  ['nothing', [], 'No nodes yet.'],
+  ['one', [node('a')], '1 node, healthy.'],
+  ['all well', [node('a'), node('b')], '2 nodes, all healthy.'],
+  ['one silent', [node('a'), silent('gpu-3')], '2 nodes, 1 healthy. gpu-3 has been silent for 2 min.'],
+  [
+    'worst first',
+    [node('a', 'pending'), node('b', 'draining'), node('c', 'offline'), silent('d'), node('e')],
+    '5 nodes, 1 healthy. d has been silent for 2 min. c is offline, last heard 2 min ago. a waits for approval. b is draining.',
+  ],
+  [
+    'another reason than silence',
+    [node('a', 'unhealthy', { status_reason: 'reports, and has yet to answer a command' })],
+    '1 node, 0 healthy. a is unhealthy: reports, and has yet to answer a command.',
+  ],
+  ['several of a kind', [silent('a'), silent('b'), silent('c'), silent('d')], '4 nodes, 0 healthy. a, b and 2 more are unhealthy.'],
+] as const)('the fleet: %s', (_, nodes, want) => expect(sayFleet(nodes, now)).toBe(want))
+
+it.each([
+  ['idle', node('a'), 'Healthy, runs no models.'],
+  ['busy', node('a', 'healthy', { models: ['m', 'n', 'm'], in_flight: 3 }), 'Healthy, runs m ×2 and n, 3 requests under way.'],
+  ['with wishes', node('a', 'healthy', { pending_ops: 1 }), 'Healthy, runs no models. 1 wish is open.'],
+  ['silent', silent('a'), 'Unhealthy: no heartbeat for longer than the node timeout; last heard 2 min ago.'],
+  [
+    'drained',
+    node('a', 'draining', { status_reason: 'an administrator drained it', models: ['m'] }),
+    'Draining: an administrator drained it. It still runs m.',
+  ],
+] as const)('one node: %s', (_, given, want) => expect(sayNode(given, now)).toBe(want))
+
+it('counts each name once', () =>
+  expect(countNames(['b', 'a', 'b'])).toEqual([
+    { name: 'a', count: 1 },
+    { name: 'b', count: 2 },
+  ]))

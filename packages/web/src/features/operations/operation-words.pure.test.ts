@@ -1,0 +1,184 @@
+import { OperationId, type OperationNode, type OperationView } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import {
+  busyHint,
+  canRetry,
+  filterOperations,
+  foremost,
+  isCancelling,
+  markOf,
+  nodeMarkOf,
+  nodesDone,
+  noteOf,
+  phaseText,
+  ringsOf,
+  sentenceOf,
+  titleOf,
+} from './operation-words.pure.ts'
+
+const node = (fields: Partial<OperationNode> = {}): OperationNode => ({
+  ...{ node_id: 'n-1', node_name: 'gpu-1', status: 'queued', phase: null, message: '', file_name: '', current: 0, total: 0 },
+  ...{ percentage: 0, attempts: 0, next_retry_at: null, dead: false, ring: null, error: null, error_code: null, ...fields },
+})
+const operation = (fields: Partial<OperationView> = {}): OperationView => ({
+  ...{ id: OperationId.parse('op-1'), kind: 'backend.install', backend: 'llama', model: null, state: 'running', message: '', progress: 0 },
+  ...{ file_name: '', current_bytes: 0, total_bytes: 0, created_at: '', finished_at: null, requested_by: 'admin', nodes: [], ...fields },
+})
+const now = Date.parse('2026-01-01T12:00:00Z')
+const inOneMinute = '2026-01-01T12:01:00Z'
+
+describe('an operation', () => {
+  it.each<[Partial<OperationView>, string]>([
+    [{}, 'Install llama'],
+    [{ kind: 'backend.upgrade' }, 'Upgrade llama'],
+    [{ kind: 'backend.delete' }, 'Delete llama'],
+    [{ kind: 'model.install', backend: null, model: 'tiny' }, 'Install model tiny'],
+    [{ kind: 'model.load', backend: 'llama', model: 'tiny' }, 'Load model tiny'],
+    [{ kind: 'model.delete', backend: null, model: null }, 'Delete model'],
+  ])('%j is called %s', (fields, title) => expect(titleOf(operation(fields))).toBe(title))
+
+  it.each<[Partial<OperationView>, string, string]>([
+    [{}, 'work', 'Running'],
+    [{ state: 'background' }, 'wait', 'In the background'],
+    [{ state: 'succeeded' }, 'good', 'Done'],
+    [{ state: 'failed' }, 'bad', 'Failed'],
+    [{ state: 'cancelled' }, 'idle', 'Cancelled'],
+    [{ message: 'cancelling' }, 'wait', 'Cancelling'],
+    [{ nodes: [node({ message: 'cancelling' }), node({ status: 'success' })] }, 'wait', 'Cancelling'],
+    [{ nodes: [node({ message: 'cancelling' }), node()] }, 'work', 'Running'],
+    [{ state: 'cancelled', message: 'cancelling' }, 'idle', 'Cancelled'],
+  ])('%j is marked %s %s', (fields, tone, word) => expect(markOf(operation(fields))).toMatchObject({ tone, word }))
+
+  it('that has ended is not being cancelled', () => {
+    expect(isCancelling(operation({ state: 'succeeded', nodes: [node({ status: 'success', message: 'cancelling' })] }))).toBe(false)
+  })
+
+  it.each<[Partial<OperationNode>[], string]>([
+    [[], ''],
+    [[{ status: 'success' }], '1 of 1 node'],
+    [[{ status: 'success' }, { status: 'skipped' }, { status: 'downloading' }], '1 of 2 nodes'],
+    [[{ status: 'error' }, { status: 'error', next_retry_at: inOneMinute }, { status: 'cancelled' }], '2 of 3 nodes'],
+  ])('with %j is done on %s', (nodes, want) => expect(nodesDone(nodes.map(node))).toBe(want))
+})
+
+describe('all of them', () => {
+  const running = operation()
+  const behind = operation({ id: OperationId.parse('op-2'), state: 'background' })
+  const failing = operation({ state: 'background', nodes: [node({ status: 'error', next_retry_at: inOneMinute })] })
+  it.each<[OperationView[], string]>([
+    [[], 'Nothing is running.'],
+    [[running], '1 operation is running.'],
+    [[running, running, behind], '2 operations are running, 1 works in the background.'],
+    [[running, behind, behind], '1 operation is running, 2 work in the background.'],
+    [[behind], '1 operation works in the background.'],
+    [[failing, behind], '2 operations work in the background. 1 node failed and is tried again.'],
+  ])('%#: %s', (active, want) => expect(sentenceOf(active)).toBe(want))
+
+  it('show what is worked on before what waits', () => {
+    expect([foremost([behind, running]), foremost([behind]), foremost([])]).toEqual([running, behind, null])
+  })
+
+  it.each<[object, number]>([
+    [{}, 2],
+    [{ kind: '', search: ' ' }, 2],
+    [{ kind: 'model.load' }, 1],
+    [{ search: 'INSTALL llama' }, 1],
+    [{ search: 'gpu-7' }, 1],
+    [{ search: 'llama gpu-7' }, 0],
+  ])('%j finds %d', (filter, count) => {
+    const load = operation({ kind: 'model.load', backend: null, model: 'tiny', nodes: [node({ node_name: 'gpu-7' })] })
+    expect(filterOperations([operation(), load], filter)).toHaveLength(count)
+  })
+})
+
+describe('a node', () => {
+  it.each<[OperationNode['status'], string, string]>([
+    ['queued', 'idle', 'Queued'],
+    ['downloading', 'work', 'Downloading'],
+    ['running_on_worker', 'wait', 'Worker busy'],
+    ['success', 'good', 'Done'],
+    ['error', 'bad', 'Failed'],
+    ['cancelled', 'idle', 'Cancelled'],
+    ['skipped', 'idle', 'Skipped'],
+  ])('S2.39 that is %s is marked %s: %s', (status, tone, word) => {
+    expect(nodeMarkOf(node({ status }), 'backend.install')).toMatchObject({ tone, word })
+  })
+
+  it('S2.39 whose worker is busy says what that means', () => {
+    expect(nodeMarkOf(node({ status: 'running_on_worker' }), 'backend.install').hint).toBe(busyHint)
+    expect(noteOf(node({ status: 'running_on_worker', message: 'worker still installing in background' }), now)).toContain('nothing to do')
+    expect(noteOf(node({ status: 'running_on_worker', message: 'cancelling' }), now)).toBe('cancelling')
+  })
+
+  it.each<[OperationView['kind'], OperationNode['phase'], string]>([
+    ['backend.upgrade', 'extracting', 'Downloading'],
+    ['backend.delete', null, 'Deleting'],
+    ['model.delete', null, 'Deleting'],
+    ['model.unload', null, 'Unloading'],
+    ['model.load', 'downloading', 'Downloading'],
+    ['model.load', 'starting', 'Loading'],
+  ])('at work on %s, %s is %s', (kind, phase, word) => {
+    expect(nodeMarkOf(node({ status: 'downloading', phase }), kind).word).toBe(word)
+  })
+
+  it.each(['resolving', 'downloading', 'extracting', 'starting'] as const)('S2.49 says that it is %s', (phase) =>
+    expect(phaseText(node({ phase }))).toContain(phase),
+  )
+
+  const failed = { status: 'error', error: 'no such tag', error_code: 'not_found', attempts: 1 } as const
+  it.each<[Partial<OperationNode>, string]>([
+    [{ message: 'node offline, will retry when healthy' }, 'node offline, will retry when healthy'],
+    [{ status: 'skipped', message: 'no image for darwin/arm64' }, 'no image for darwin/arm64'],
+    [failed, 'no such tag (not_found)'],
+    [{ ...failed, attempts: 3 }, 'no such tag (not_found); after 3 tries'],
+    [{ ...failed, next_retry_at: inOneMinute }, 'no such tag (not_found); 1 try, next in 1 min'],
+    [{ ...failed, next_retry_at: '2026-01-01T11:00:00Z', attempts: 2 }, 'no such tag (not_found); 2 tries, next now'],
+    [{ ...failed, dead: true, attempts: 10 }, 'no such tag (not_found); given up after 10 tries'],
+    [{ ...failed, error: 'canary failed', error_code: 'rolled_back', attempts: 0 }, 'rolled back: canary failed'],
+  ])('%j explains: %s', (fields, want) => expect(noteOf(node(fields), now)).toBe(want))
+
+  it('S2.43 can be retried where it failed for good', () => {
+    expect([canRetry(node(failed)), canRetry(node({ ...failed, next_retry_at: inOneMinute })), canRetry(node())]).toEqual([
+      true,
+      false,
+      false,
+    ])
+  })
+})
+
+describe('rings', () => {
+  const titles = (nodes: Partial<OperationNode>[]): string[] =>
+    ringsOf(nodes.map(node)).map(({ title, happened }) => `${title}: ${happened}`)
+  it.each<[string, Partial<OperationNode>[], string[]]>([
+    ['none', [{}, {}], [': ']],
+    ['nobody', [], []],
+    [
+      'in turn',
+      [
+        { ring: 2, message: 'waiting for ring 2' },
+        { ring: 1, status: 'success' },
+        { ring: 10, message: 'waiting for ring 10' },
+        { status: 'success' },
+      ],
+      ['At once: done', 'Canary: done', 'Ring 2: waits', 'Ring 10: waits'],
+    ],
+    [
+      'taken back',
+      [
+        { ring: 1, status: 'error', error_code: 'rolled_back' },
+        { ring: 2, status: 'error', error_code: 'internal' },
+        { ring: 3, status: 'cancelled', message: 'rollout stopped' },
+      ],
+      ['Canary: rolled back', 'Ring 2: failed', 'Ring 3: rollout stopped'],
+    ],
+    [
+      'half way',
+      [
+        { ring: 1, status: 'success' },
+        { ring: 1, status: 'downloading' },
+      ],
+      ['Canary: 1 of 2 done'],
+    ],
+    ['on the way back', [{ ring: 1, status: 'downloading', message: 'returning to 1.2' }], ['Canary: going back']],
+  ])('%s', (_, nodes, want) => expect(titles(nodes)).toEqual(want))
+})

@@ -1,2 +1,0 @@
-/** Known before the charts are: their place is kept. */
-export const chartHeight = 120

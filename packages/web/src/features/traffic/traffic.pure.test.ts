@@ -1,0 +1,40 @@
+import type { StatsBucket } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import { lastMinuteOf, trafficOf } from './traffic.pure.ts'
+
+const now = Date.parse('2026-01-01T12:00:07Z')
+const bucket = (secondsAgo: number, changes: Partial<StatsBucket> = {}): StatsBucket => ({
+  at: new Date(Date.parse('2026-01-01T12:00:00Z') - secondsAgo * 1_000).toISOString(),
+  ...{ model: 'm', node_id: 'a', requests: 20, errors: 1, prompt_tokens: 7, completion_tokens: 100, in_flight: 2, duration_ms: 5 },
+  ...changes,
+})
+
+describe('traffic', () => {
+  it('is an hour of tens of seconds, per second', () => {
+    const { times, requests, tokens, errors, inFlight } = trafficOf([bucket(30), bucket(30, { node_id: 'b' })], { now, since: 0 })
+    expect(times).toHaveLength(360)
+    expect(times.at(-1)).toBe(Date.parse('2026-01-01T12:00:00Z') / 1_000)
+    expect([requests.at(-4), tokens.at(-4), errors.at(-4), inFlight.at(-4)]).toEqual([4, 20, 0.2, 4])
+  })
+
+  it('is nothing where nobody asked, and unknown where nobody can know', () => {
+    const { requests } = trafficOf([], { now, since: now - 60_000 })
+    // The bucket in which the controller began is known in part; the last two are not told yet.
+    expect(requests.slice(-9)).toEqual([null, null, 0, 0, 0, 0, 0, null, null])
+    expect(requests.slice(0, -7).every((value) => value === null)).toBe(true)
+  })
+
+  it('is known where a bucket is, however old the controllers are', () => {
+    const { requests } = trafficOf([bucket(600), bucket(0)], { now, since: now })
+    expect(requests.at(-61)).toBe(2)
+    expect(requests.at(-60)).toBe(0)
+    expect(requests.at(-62)).toBe(null)
+    expect(requests.at(-1)).toBe(2)
+  })
+
+  it('of the last minute is that of the last six buckets that are whole', () => {
+    const buckets = [bucket(10), bucket(20), bucket(70), bucket(80)]
+    expect(lastMinuteOf(buckets, now)).toEqual({ requestsPerSecond: 40 / 60, tokensPerSecond: 200 / 60, errors: 2 })
+    expect(lastMinuteOf([], now)).toEqual({ requestsPerSecond: 0, tokensPerSecond: 0, errors: 0 })
+  })
+})

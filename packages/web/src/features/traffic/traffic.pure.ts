@@ -1,0 +1,86 @@
+// Pure: what went through, out of buckets of ten seconds. Buckets are written only where something was asked: none means
+// nothing, except before there was a controller to ask, and in the last seconds, of which nobody knows yet.
+import type { StatsBucket } from '@muster/protocol'
+
+const bucketMs = 10_000
+const hourMs = 3_600_000
+/** A bucket is over, written, and told of: until then it is not known. */
+const lateMs = 25_000
+
+export interface Traffic {
+  /** Seconds since 1970. */
+  readonly times: readonly number[]
+  readonly requests: readonly (number | null)[]
+  readonly tokens: readonly (number | null)[]
+  readonly errors: readonly (number | null)[]
+  readonly inFlight: readonly (number | null)[]
+}
+export interface Known {
+  readonly now: number
+  /** Since when there is a controller. */
+  readonly since: number
+}
+
+interface Sum {
+  requests: number
+  tokens: number
+  errors: number
+  inFlight: number
+}
+
+function sumsOf(buckets: readonly StatsBucket[]): Map<number, Sum> {
+  const sums = new Map<number, Sum>()
+  for (const bucket of buckets) {
+    const at = Math.floor(Date.parse(bucket.at) / bucketMs) * bucketMs
+    const sum = sums.get(at) ?? { requests: 0, tokens: 0, errors: 0, inFlight: 0 }
+    sum.requests += bucket.requests
+    sum.tokens += bucket.completion_tokens
+    sum.errors += bucket.errors
+    sum.inFlight += bucket.in_flight
+    sums.set(at, sum)
+  }
+  return sums
+}
+
+/** The last hour, per second. */
+export function trafficOf(buckets: readonly StatsBucket[], { now, since }: Known): Traffic {
+  const sums = sumsOf(buckets)
+  const last = Math.floor(now / bucketMs) * bucketMs
+  const begun = Math.min(since, ...sums.keys())
+  const at = Array.from({ length: hourMs / bucketMs }, (_, index) => last - hourMs + (index + 1) * bucketMs)
+  const series = (of: (sum: Sum) => number): (number | null)[] =>
+    at.map((time) => {
+      const sum = sums.get(time)
+      if (sum !== undefined) return of(sum)
+      return time + bucketMs > begun && time + lateMs <= now ? 0 : null
+    })
+  const perSecond = (amount: number): number => (amount * 1_000) / bucketMs
+  return {
+    times: at.map((time) => time / 1_000),
+    requests: series((sum) => perSecond(sum.requests)),
+    tokens: series((sum) => perSecond(sum.tokens)),
+    errors: series((sum) => perSecond(sum.errors)),
+    inFlight: series((sum) => sum.inFlight),
+  }
+}
+
+export interface LastMinute {
+  readonly requestsPerSecond: number
+  readonly tokensPerSecond: number
+  readonly errors: number
+}
+
+/** The last sixty seconds of which everything is known. */
+export function lastMinuteOf(buckets: readonly StatsBucket[], now: number): LastMinute {
+  const newest = Math.floor((now - lateMs) / bucketMs) * bucketMs
+  const sums = [...sumsOf(buckets)].filter(([at]) => at > newest - 60_000 && at <= newest).map(([, sum]) => sum)
+  const total = (of: (sum: Sum) => number): number => sums.reduce((amount, sum) => amount + of(sum), 0)
+  return {
+    requestsPerSecond: total((sum) => sum.requests) / 60,
+    tokensPerSecond: total((sum) => sum.tokens) / 60,
+    errors: total((sum) => sum.errors),
+  }
+}
+
+/** Known before the charts are: their place is kept. */
+export const chartHeight = 120
