@@ -1,6 +1,7 @@
 // Unit tests share nothing and need nothing; integration tests (*.int.test.ts) share one PostgreSQL server and may
 // start processes; simulations (*.sim.test.ts) run many seeds. They run in this order, so that what is quick fails first.
 import { defineConfig } from 'vitest/config'
+import { startBundledThreads } from './packages/testkit/src/bundle-programs.ts'
 
 const everyTest = ['packages/*/{src,test}/**/*.test.{ts,tsx}', 'tests/**/*.test.ts', 'scripts/**/*.test.ts']
 const integration = '{packages,tests}/**/*.int.test.{ts,tsx}'
@@ -16,7 +17,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: everyTest,
-          testTimeout: 20_000,
+          testTimeout: 60_000,
           exclude: [integration, simulation],
           // Sources have no module state, so files may share a process: 4.7 CPU seconds instead of 22 for 45 files.
           isolate: false,
@@ -25,17 +26,18 @@ export default defineConfig({
       },
       {
         extends: true,
+        plugins: [startBundledThreads()],
         test: {
           name: 'int',
           include: [integration],
-          testTimeout: 90_000,
-          hookTimeout: 120_000,
+          testTimeout: 240_000,
+          hookTimeout: 240_000,
           isolate: false,
           globalSetup: 'packages/testkit/src/global-setup.ts',
           sequence: { groupOrder: 1 },
         },
       },
-      { extends: true, test: { name: 'sim', include: [simulation], testTimeout: 60_000, sequence: { groupOrder: 2 } } },
+      { extends: true, test: { name: 'sim', include: [simulation], testTimeout: 120_000, sequence: { groupOrder: 2 } } },
     ],
   },
 })

@@ -1,7 +1,7 @@
 // Bundles each program that tests start by the hundred into one file: importing a worker's sources costs 1.1 CPU seconds per
 // process, its bundle 0.4. Paths that the sources derive from `import.meta` keep pointing at the sources.
 import { createHash } from 'node:crypto'
-import { globSync, statSync } from 'node:fs'
+import { globSync, readFileSync, statSync } from 'node:fs'
 import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -46,16 +46,34 @@ export async function findBundle(directory: string | undefined, path: string): P
   return bundled === undefined ? path : join(directory, bundled)
 }
 
+/** A plugin of vitest: tests start the bundled threads too, for 0.17 CPU seconds each instead of 0.4. */
+export function startBundledThreads(): Pick<Plugin, 'name'> & { enforce: 'pre'; transform(code: string, id: string): string | null } {
+  return {
+    name: 'bundled-threads',
+    enforce: 'pre',
+    transform(code, id) {
+      const directory = process.env['TEST_PROGRAMS']
+      if (directory === undefined || !code.includes('new Worker(new URL(')) return null
+      const manifest = JSON.parse(readFileSync(join(directory, 'manifest.json'), 'utf8')) as Record<string, string>
+      return replaceThreadUrls(code, { id, manifest, directory })
+    },
+  }
+}
+
+type Bundled = Readonly<{ id: string; manifest: Readonly<Record<string, string>>; directory: string }>
+
+function replaceThreadUrls(code: string, { id, manifest, directory }: Bundled): string {
+  return code.replaceAll(/new URL\('(\.[^']*\.ts)', import\.meta\.url\)/g, (whole: string, path: string) => {
+    const bundled = manifest[join(dirname(id), path)]
+    return bundled === undefined ? whole : `new URL(${JSON.stringify(pathToFileURL(join(directory, bundled)).href)})`
+  })
+}
+
 const keepPaths = (manifest: Readonly<Record<string, string>>, directory: string): Plugin => ({
   name: 'keep-paths',
   transform(code, id) {
     if (!code.includes('import.meta.')) return null
-    const threadUrl = (whole: string, path: string): string => {
-      const bundled = manifest[join(dirname(id), path)]
-      return bundled === undefined ? whole : `new URL(${JSON.stringify(pathToFileURL(join(directory, bundled)).href)})`
-    }
-    return code
-      .replaceAll(/new URL\('(\.[^']*\.ts)', import\.meta\.url\)/g, threadUrl)
+    return replaceThreadUrls(code, { id, manifest, directory })
       .replaceAll('import.meta.dirname', JSON.stringify(dirname(id)))
       .replaceAll('import.meta.filename', JSON.stringify(id))
       .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(id).href))

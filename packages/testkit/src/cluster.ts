@@ -102,6 +102,6 @@ export async function untilReady(controller: { api: ApiClient; process: StartedP
       if (controller.process.hasExited()) throw new Error(`the controller ended:\n${controller.process.output()}`)
       return (await controller.api.get('/readyz').catch(() => null))?.status === 200
     },
-    { what: `${controller.api.url}/readyz to be 200`, timeoutMs: 30_000 },
+    { what: `${controller.api.url}/readyz to be 200` },
   )
 }

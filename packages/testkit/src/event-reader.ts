@@ -14,7 +14,7 @@ export interface EventReader extends AsyncDisposable {
   comments(): number
   /** False when the controller ended the stream. */
   isOpen(): boolean
-  until(what: string, condition: (event: SeenEvent) => boolean, timeoutMs?: number): Promise<SeenEvent>
+  until(what: string, condition: (event: SeenEvent) => boolean): Promise<SeenEvent>
   close(): Promise<void>
 }
 
@@ -47,7 +47,7 @@ export async function readEvents(api: ApiClient, options: { lastEventId?: string
     lastId: () => state.lastId,
     comments: () => state.comments,
     isOpen: () => state.isOpen,
-    until: (what, condition, timeoutMs = 10_000) => waitFor(() => events.find(condition), { what, timeoutMs }),
+    until: (what, condition) => waitFor(() => events.find(condition), { what }),
     close,
     [Symbol.asyncDispose]: close,
   }

@@ -146,7 +146,7 @@ async function startServer(dir: string, args: readonly string[]): Promise<Runnin
   await once(child, 'spawn')
   await log.close()
   try {
-    const identity = await waitFor(() => readyServer(dir, child), { what: 'the PostgreSQL server to start', timeoutMs: 30_000 })
+    const identity = await waitFor(() => readyServer(dir, child), { what: 'the PostgreSQL server to start' })
     return {
       identity,
       stop: async () => {

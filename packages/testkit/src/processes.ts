@@ -80,7 +80,7 @@ export function createProcesses(): Processes {
 }
 
 async function startProcess(program: string, options: StartOptions): Promise<StartedProcess> {
-  const { args = [], cwd = repositoryRoot, env = {}, stopTimeoutMs = 15_000 } = options
+  const { args = [], cwd = repositoryRoot, env = {}, stopTimeoutMs = 60_000 } = options
   const child = spawn(program, args, { cwd, env: { ...inheritedEnv(), ...env }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   const title = [program, ...args].join(' ')
   const { pid, exited } = await spawned(child, title)
@@ -104,7 +104,7 @@ async function startProcess(program: string, options: StartOptions): Promise<Sta
     stdout: () => text.stdout,
     stderr: () => text.stderr,
     output: () => text.both,
-    waitForOutput: async (pattern, timeoutMs = 10_000) => {
+    waitForOutput: async (pattern, timeoutMs = 90_000) => {
       const look = (): RegExpExecArray | 'ended' | null => pattern.exec(text.both) ?? (hasExited() ? 'ended' : null)
       const found = await waitFor(look, { what: String(pattern), timeoutMs }).catch(() => {
         throw describe(`waited ${timeoutMs} ms for ${pattern} in the output`)

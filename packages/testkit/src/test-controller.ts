@@ -43,7 +43,7 @@ export async function startTestController(options: TestControllerOptions): Promi
     ...(options.backendsDirectory === undefined ? {} : { backendsDirectory: options.backendsDirectory }),
     ...(options.ownWorkers === undefined ? {} : { ownWorkers: options.ownWorkers }),
   })
-  await controller.ready(AbortSignal.timeout(20_000))
+  await controller.ready(AbortSignal.timeout(120_000))
   const stop = async (): Promise<void> => {
     await controller.stop()
     await dataDir.release()

@@ -1,8 +1,12 @@
 // Waiting for something to become true, instead of sleeping and hoping.
+import { availableParallelism, loadavg } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { inspect } from 'node:util'
 
-const pollMs = 20
+/** Short at first, then a twentieth of the wait so far: a condition is often a request that costs the waiting machine itself. */
+const pollMs = (waitedMs: number): number => Math.min(Math.max(waitedMs / 20, 10), 100)
+/** Costs nothing while tests pass; a busy machine needs it. */
+const patienceMs = 90_000
 
 type Falsy = false | null | undefined | 0 | ''
 
@@ -13,16 +17,21 @@ export interface WaitOptions {
 }
 
 /** Returns the first truthy answer of the condition. One that throws is asked again, and so is one that hangs. */
-export async function waitFor<T>(condition: () => T | Promise<T>, { what, timeoutMs = 30_000 }: WaitOptions): Promise<Exclude<T, Falsy>> {
-  const deadline = performance.now() + timeoutMs
+export async function waitFor<T>(
+  condition: () => T | Promise<T>,
+  { what, timeoutMs = patienceMs }: WaitOptions,
+): Promise<Exclude<T, Falsy>> {
+  const since = performance.now()
+  const deadline = since + timeoutMs
   let seen = 'nothing: the condition never answered'
   for (;;) {
     const answer = await ask(condition, deadline - performance.now())
     if ('value' in answer && isTruthy(answer.value)) return answer.value
     if ('value' in answer) seen = inspect(answer.value, { depth: 6 })
     if ('error' in answer) seen = `an error: ${answer.error instanceof Error ? answer.error.message : inspect(answer.error)}`
-    if (performance.now() + pollMs >= deadline) throw new Error(`waited ${timeoutMs} ms for ${what}; last seen: ${seen}`)
-    await delay(pollMs)
+    const pauseMs = pollMs(performance.now() - since)
+    if (performance.now() + pauseMs >= deadline) throw new Error(`waited ${timeoutMs} ms for ${what}; last seen: ${seen}`)
+    await delay(pauseMs)
   }
 }
 
@@ -48,4 +57,10 @@ async function ask<T>(condition: () => T | Promise<T>, remainingMs: number): Pro
 
 function isTruthy<T>(value: T): value is Exclude<T, Falsy> {
   return Boolean(value)
+}
+
+/** A bound in real time that a test proves: exact on an idle machine, stretched where processes wait for a core. */
+export function boundMs(ms: number): number {
+  const perCore = (loadavg()[0] ?? 0) / availableParallelism()
+  return ms * Math.max(1, 2 * perCore)
 }
