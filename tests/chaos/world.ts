@@ -130,7 +130,7 @@ async function startWorker(index: number, { directory, processes, join: joined }
   const member = await startMember(name, 'worker', () => processes.muster(args))
   const url = `http://127.0.0.1:${port}`
   await untilAnswers(`${url}/readyz`)
-  const id = await waitFor(async () => await healthyNode(joined, name), { what: `${name} to be healthy`, timeoutMs: 60_000 })
+  const id = await waitFor(async () => await healthyNode(joined, name), { what: `${name} to be healthy` })
   return { ...member, id, url, dataDir }
 }
 
@@ -181,7 +181,7 @@ function postgresMember(postgres: Awaited<ReturnType<typeof startTestPostgres>>)
       const family = childrenOf(postgres.pid)
       postgres.kill('SIGKILL')
       // They end by themselves when they notice; a new server does not start beside them.
-      await waitFor(() => family.every((pid) => !isRunning(pid)), { what: 'the sessions of the killed server to end', timeoutMs: 30_000 })
+      await waitFor(() => family.every((pid) => !isRunning(pid)), { what: 'the sessions of the killed server to end' })
     },
     async start() {
       await postgres.restart()
@@ -204,7 +204,7 @@ function isRunning(pid: number): boolean {
 }
 
 async function untilAnswers(url: string): Promise<void> {
-  await waitFor(async () => (await ask(url)).status === 200, { what: `${url} to be 200`, timeoutMs: 60_000 })
+  await waitFor(async () => (await ask(url)).status === 200, { what: `${url} to be 200` })
 }
 
 type Publishing = Readonly<{ directory: string; processes: Processes; registry: Registry }>

@@ -6,7 +6,7 @@ import { scriptedOf, startFleet, type Fleet } from './fleet-world.ts'
 let world: Fleet
 beforeAll(async () => {
   world = await startFleet({ postgresUrl: inject('postgresUrl'), controllers: 3, workers: ['one', 'two'] })
-}, 120_000)
+})
 afterAll(() => world[Symbol.asyncDispose]())
 
 describe('a cold model', { timeout: 90_000 }, () => {
@@ -67,7 +67,6 @@ describe('a cold model', { timeout: 90_000 }, () => {
     void world.ask('handed-over', {}, { of: first }).catch(() => undefined)
     await waitFor(async () => (await second.api.get('/api/models/handed-over')).body['state'] === 'loading', {
       what: 'the load to be under way',
-      timeoutMs: 20_000,
     })
     const served = world.ask('handed-over', {}, { of: second })
     first.process.kill('SIGKILL')

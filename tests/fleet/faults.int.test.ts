@@ -1,5 +1,5 @@
 // Two replicas wanted on three nodes, under load, while one thing after the other is killed or cut off.
-import { canMakeNetworks, makeNetwork, nodesOf, waitFor, type Network } from '@muster/testkit'
+import { boundMs, canMakeNetworks, makeNetwork, nodesOf, waitFor, type Network } from '@muster/testkit'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { startLoad, type Load } from './load.ts'
@@ -27,7 +27,7 @@ const untilCalm = (): Promise<unknown> =>
       const running = (await processesOf(world)).map(({ replicaId }) => replicaId).toSorted()
       return ids.length === 2 && JSON.stringify(ids) === JSON.stringify(running)
     },
-    { what: 'two replicas, and their processes alone', timeoutMs: 30_000 },
+    { what: 'two replicas, and their processes alone' },
   )
 const workerOf = async (name: string) => (await processesOf(world)).filter(({ worker }) => worker === `worker-${name}`)
 
@@ -43,7 +43,7 @@ describe.skipIf(!canMakeNetworks())('two replicas wanted on three nodes, under l
     await world.startWorker('two', ['--gateway-listen', `${network.hostAddress}:0`])
     await untilHealthy(world, 3)
     watch = await watchProcesses(world)
-  }, 120_000)
+  })
   afterAll(async () => {
     await watch?.stop()
     await world?.[Symbol.asyncDispose]()
@@ -60,7 +60,7 @@ describe.skipIf(!canMakeNetworks())('two replicas wanted on three nodes, under l
       await load.stop()
     }
     expect(watch.doubles()).toEqual([])
-    expect(load.longestGapMs()).toBeLessThan(mostGapMs)
+    expect(load.longestGapMs()).toBeLessThan(boundMs(mostGapMs))
   }
 
   it('I9 I11 C1 a node cut off: its replica is replaced, and what is too much is gone soon after it is back', async () => {
@@ -69,7 +69,6 @@ describe.skipIf(!canMakeNetworks())('two replicas wanted on three nodes, under l
       await network.pull()
       await waitFor(async () => (await ready()).filter(({ node_name }) => node_name !== 'far').length === 2, {
         what: 'two replicas on the others',
-        timeoutMs: 30_000,
       })
       await pause(partitionMs)
       // It knows nothing of that, and goes on.
@@ -77,7 +76,6 @@ describe.skipIf(!canMakeNetworks())('two replicas wanted on three nodes, under l
       await network.plug()
       await waitFor(async () => (await nodesOf(world.api)).every(({ status }) => status === 'healthy'), {
         what: 'all nodes healthy',
-        timeoutMs: 60_000,
       })
     })
   })
@@ -91,7 +89,6 @@ describe.skipIf(!canMakeNetworks())('two replicas wanted on three nodes, under l
       // Its load is moved meanwhile.
       await waitFor(async () => (await ready()).every(({ node_name }) => node_name !== name), {
         what: 'it to be missed',
-        timeoutMs: 30_000,
       })
       const [address, within] = name === 'far' ? [network.address, network.namespace] : [network.hostAddress, undefined]
       await world.startWorker(name, ['--gateway-listen', `${address}:0`], within)
@@ -122,6 +119,6 @@ describe.skipIf(!canMakeNetworks())('two replicas wanted on three nodes, under l
     await load.stop()
     expect(load.failures().length).toBeLessThanOrEqual(1)
     expect(watch.doubles()).toEqual([])
-    expect(load.longestGapMs()).toBeLessThan(mostGapMs)
+    expect(load.longestGapMs()).toBeLessThan(boundMs(mostGapMs))
   })
 })

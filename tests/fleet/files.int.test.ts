@@ -13,7 +13,7 @@ let server: FileServer
 beforeAll(async () => {
   server = await startFileServer()
   world = await startFleet({ postgresUrl: inject('postgresUrl'), workers: ['one', 'two'] })
-}, 120_000)
+})
 afterAll(async () => {
   await world[Symbol.asyncDispose]()
   await server[Symbol.asyncDispose]()
@@ -38,7 +38,7 @@ describe('files of models', { timeout: 60_000 }, () => {
     scriptedOf(await world.ask('passed-on'))
     await waitFor(async () => (await keptBy('one')).length + (await keptBy('two')).length === 1, { what: 'one copy' })
     await world.api.put('/api/models/passed-on/scheduling', { min_replicas: 2, max_replicas: 2 })
-    await waitFor(async () => (await nodesOf('passed-on')).length === 2, { what: 'two replicas', timeoutMs: 30_000 })
+    await waitFor(async () => (await nodesOf('passed-on')).length === 2, { what: 'two replicas' })
     expect(await nodesOf('passed-on')).toEqual(['one', 'two'])
     for (const name of ['one', 'two']) expect(await keptBy(name)).toEqual([sha256(weights)])
     expect(server.answersFor('/weights.bin')).toEqual([{ from: 0, bytes: weights.length }])
@@ -51,14 +51,14 @@ describe('files of models', { timeout: 60_000 }, () => {
     expect(status).toBe(202)
     expect((await world.api.get('/api/models/passed-on')).status).toBe(404)
     expect((await world.ask('passed-on')).status).toBe(404)
-    await waitFor(async () => (await keptBy('one')).length === 0, { what: 'the first worker to have none', timeoutMs: 20_000 })
+    await waitFor(async () => (await keptBy('one')).length === 0, { what: 'the first worker to have none' })
     expect(await keptBy('two')).toHaveLength(1)
     const operation = async (): Promise<string> =>
       String((await world.api.get(`/api/operations/${String(body['operation_id'])}`)).body['state'])
     await waitFor(async () => (await operation()) === 'background', { what: 'the deletion to wait for the other one' })
     await world.startWorker('two')
-    await waitFor(async () => (await keptBy('two')).length === 0, { what: 'the other one to have none', timeoutMs: 30_000 })
-    await waitFor(async () => (await operation()) === 'succeeded', { what: 'the deletion to end', timeoutMs: 20_000 })
+    await waitFor(async () => (await keptBy('two')).length === 0, { what: 'the other one to have none' })
+    await waitFor(async () => (await operation()) === 'succeeded', { what: 'the deletion to end' })
     expect(await world.backendProcesses()).toEqual([])
   })
 
@@ -80,7 +80,6 @@ describe('files of models', { timeout: 60_000 }, () => {
     await world.workers.get(first)?.stop()
     const elsewhere = await waitFor(async () => (await nodesOf('uploaded')).find((name) => name !== first), {
       what: 'a replica elsewhere',
-      timeoutMs: 40_000,
     })
     expect(elsewhere).toBe(first === 'one' ? 'two' : 'one')
   })

@@ -147,7 +147,7 @@ async function approveAll(api: ApiClient, count: number): Promise<void> {
       const nodes = await nodesOf(api)
       return nodes.length === count ? nodes : null
     },
-    { what: `${count} nodes that joined`, timeoutMs: 30_000 },
+    { what: `${count} nodes that joined` },
   )
   for (const { id } of joined) seen(await api.post(`/api/nodes/${id}/approve`, {}))
 }
@@ -155,7 +155,6 @@ async function approveAll(api: ApiClient, count: number): Promise<void> {
 export async function untilHealthy({ api }: Pick<Fleet, 'api'>, count: number): Promise<void> {
   await waitFor(async () => (await nodesOf(api)).filter(({ status }) => status === 'healthy').length >= count, {
     what: `${count} healthy nodes`,
-    timeoutMs: 30_000,
   })
 }
 

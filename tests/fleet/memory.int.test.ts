@@ -19,7 +19,7 @@ beforeAll(async () => {
   const more = { parameters: { model: 'weights.bin' }, files: files(server.url), scheduling: { min_replicas: 1 } }
   await world.putModel('large', {}, more)
   await world.until('large', ({ replicas_ready: ready }) => ready === 1)
-}, 180_000)
+})
 afterAll(async () => {
   await world[Symbol.asyncDispose]()
   await server[Symbol.asyncDispose]()
@@ -52,7 +52,7 @@ describe('a node with memory for one replica of a model', { timeout: 120_000 }, 
     const [before] = await world.replicas('large')
     const more = { parameters: { model: 'weights.bin' }, files: files(server.url), scheduling: { min_replicas: 1 } }
     await world.putModel('large', { say: 'edited ' }, more)
-    await waitFor(async () => (await world.ask('large')).text.includes('edited'), { what: 'the edited model', timeoutMs: 60_000 })
+    await waitFor(async () => (await world.ask('large')).text.includes('edited'), { what: 'the edited model' })
     expect((await world.replicas('large')).find(({ state }) => state === 'ready')?.id).not.toBe(before?.id)
     expect(await world.backendProcesses()).toHaveLength(1)
   })

@@ -19,7 +19,7 @@ afterEach(() => world[Symbol.asyncDispose]())
 const checkedOf = async (id: string): Promise<Record<string, unknown>> =>
   (await world.db.query('select checked, state, check_holder from replicas where id = $1', [id])).rows[0]
 const untilChecked = (id: string, checked: string): Promise<unknown> =>
-  waitFor(async () => (await checkedOf(id))['checked'] === checked, { what: `the check to be ${checked}`, timeoutMs: 20_000 })
+  waitFor(async () => (await checkedOf(id))['checked'] === checked, { what: `the check to be ${checked}` })
 
 /** Answers checks and others when it is let. */
 function gate(answer: Behave): { behave: Behave; open: () => void } {
@@ -104,14 +104,14 @@ describe('a new replica', () => {
     const { check_holder: first } = await checkedOf(id)
     const second = await world.addController()
     await world.controller.stop()
-    await waitFor(() => fresh.requests.length === 2, { what: 'it to be asked again', timeoutMs: 30_000 })
+    await waitFor(() => fresh.requests.length === 2, { what: 'it to be asked again' })
     expect((await checkedOf(id))['check_holder']).not.toBe(first)
     held.open()
     await untilChecked(id, 'passed')
     await waitFor(async () => (await world.chat('m', another(), { at: second })).ok && fresh.requests.length > 2, {
       what: 'it to get requests',
     })
-  }, 60_000)
+  })
 
   it('is asked by one of two controllers', async () => {
     await world.addController()

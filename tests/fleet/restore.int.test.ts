@@ -9,7 +9,7 @@ const workers = ['one', 'two', 'three']
 let world: Fleet
 beforeAll(async () => {
   world = await startFleet({ postgresUrl: inject('postgresUrl'), controllers: 1, workers })
-}, 120_000)
+})
 afterAll(() => world[Symbol.asyncDispose]())
 
 async function stopEverything(): Promise<void> {
@@ -51,7 +51,7 @@ it('S4.9 S4.14 two replicas come back by themselves with the same options, and n
 
   const { status } = await world.api.delete('/api/models/kept')
   expect(status).toBe(202)
-  await waitFor(async () => (await world.backendProcesses()).length === 0, { what: 'its processes to go', timeoutMs: 30_000 })
+  await waitFor(async () => (await world.backendProcesses()).length === 0, { what: 'its processes to go' })
   await stopEverything()
   await startEverything()
   // Somebody else's model comes up meanwhile, so what was to come back would have.

@@ -12,7 +12,7 @@ beforeAll(async () => {
   world = await startRollingWorld({ postgresUrl: inject('postgresUrl'), controllers: 2, workers: ['one', 'two', 'three'] })
   await world.putModel('steady', {}, { scheduling: { replicas: 'all' } })
   await world.until('steady', ({ replicas_ready: ready }) => ready === 3, 60_000)
-}, 180_000)
+})
 afterAll(() => world[Symbol.asyncDispose]())
 
 /** Upgrades under load and gives back how that ended, once everything runs the first build again. */
@@ -23,7 +23,6 @@ async function failToUpgrade() {
     const operation = await world.upgrade({ rollout }, 120_000)
     await waitFor(async () => (await world.replicas('steady')).filter(({ state }) => state === 'ready').length === 3, {
       what: 'three replicas again',
-      timeoutMs: 60_000,
     })
     load.builds()
     const before = load.count()

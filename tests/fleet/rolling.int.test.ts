@@ -12,7 +12,7 @@ beforeAll(async () => {
   world = await startRollingWorld({ postgresUrl: inject('postgresUrl'), controllers: 2, workers: ['one', 'two', 'three'] })
   await world.putModel('busy', {}, { scheduling: { replicas: 'all' } })
   await world.until('busy', ({ replicas_ready: ready }) => ready === 3, 60_000)
-}, 180_000)
+})
 afterAll(() => world[Symbol.asyncDispose]())
 
 /** Of the model, those that are there to stay. */
@@ -40,7 +40,7 @@ describe('under 50 requests a second on three workers and two controllers', { ti
     expect(load.failures(), isFailed()).toEqual([])
     expect(load.builds()).toEqual(new Set([`2.0.${tries}`]))
     expect((await ready()).map((replica) => replica.backend_digest)).toEqual([digest, digest, digest])
-    await waitFor(async () => (await world.trees()).length === 3, { what: 'the old processes to have gone', timeoutMs: 30_000 })
+    await waitFor(async () => (await world.trees()).length === 3, { what: 'the old processes to have gone' })
     // A tree is named after its content: all three run in the new one.
     const after = await treeNames()
     expect(after.size).toBe(1)
@@ -59,7 +59,7 @@ describe('under 50 requests a second on three workers and two controllers', { ti
           const now = await ready()
           return now.length === 3 && now.every(({ revision }) => !before.includes(revision))
         },
-        { what: 'three replicas of the new revision', timeoutMs: 90_000 },
+        { what: 'three replicas of the new revision' },
       )
     } finally {
       await load.stop()
@@ -69,7 +69,7 @@ describe('under 50 requests a second on three workers and two controllers', { ti
 
   it('W21 a node that is drained loses its replicas, and no request fails', async () => {
     await world.putModel('busy', { start_delay_ms: 200 }, { scheduling: { min_replicas: 2, max_replicas: 2 } })
-    await waitFor(async () => (await ready()).length === 2, { what: 'two replicas', timeoutMs: 60_000 })
+    await waitFor(async () => (await ready()).length === 2, { what: 'two replicas' })
     const [from] = await ready()
     const node = (await nodesOf(world.api)).find(({ name }) => name === from?.node_name)
     load = startLoad(world.controllers, { model: 'busy', perSecond: 50 })
@@ -81,7 +81,7 @@ describe('under 50 requests a second on three workers and two controllers', { ti
           const now = await ready()
           return now.length === 2 && now.every(({ node_name }) => node_name !== node?.name)
         },
-        { what: 'two replicas elsewhere', timeoutMs: 60_000 },
+        { what: 'two replicas elsewhere' },
       )
     } finally {
       await load.stop()

@@ -9,7 +9,7 @@ beforeAll(async () => {
     ...{ postgresUrl: inject('postgresUrl'), controllers: 2, workers: ['one', 'two'] },
     args: ['--idle-scale-down', '4s'],
   })
-}, 120_000)
+})
 afterAll(() => world[Symbol.asyncDispose]())
 
 /** Asks over and over, some at once, on both controllers, until told to end; gives back which replicas answered. */
@@ -68,7 +68,7 @@ describe('a model that may have two replicas', { timeout: 90_000 }, () => {
       statuses.push((await world.ask('busy')).status)
       return (await world.backendProcesses()).length === 1
     }
-    await waitFor(isAlone, { what: 'one process', timeoutMs: 40_000 })
+    await waitFor(isAlone, { what: 'one process' })
     expect(new Set(statuses)).toEqual(new Set([200]))
     expect((await world.model('busy')).replicas_ready).toBe(1)
     expect(await gauges('busy')).toEqual([1, 1])

@@ -28,11 +28,11 @@ beforeAll(async () => {
   port = await freePort()
   const dataDir = join(directory.path, 'data')
   const up = await processes.muster(['up', '--port', String(port), '--data-dir', dataDir])
-  await up.waitForOutput(/curl/, 60_000)
+  await up.waitForOutput(/curl/)
   api = createApiClient(`http://127.0.0.1:${port}`, (await readFile(join(dataDir, 'admin.key'), 'utf8')).trim())
-  await waitFor(async () => (await api.get('/readyz').catch(() => null))?.status === 200, { what: 'the controller', timeoutMs: 30_000 })
+  await waitFor(async () => (await api.get('/readyz').catch(() => null))?.status === 200, { what: 'the controller' })
   client = new OpenAI({ baseURL: `http://127.0.0.1:${port}/v1`, apiKey: 'whatever', maxRetries: 0 })
-}, 120_000)
+})
 afterAll(async () => {
   await processes.stopAll()
   await directory[Symbol.asyncDispose]()
@@ -110,6 +110,6 @@ describe('muster up, on an empty directory', { timeout: 60_000 }, () => {
       const { body } = await api.get('/api/models/tiny/replicas')
       return (body['replicas'] as unknown as { in_flight: number }[]).reduce((sum, replica) => sum + replica.in_flight, 0)
     }
-    await waitFor(async () => (await inFlight()) === 0, { what: 'nothing to be in flight', timeoutMs: 10_000 })
+    await waitFor(async () => (await inFlight()) === 0, { what: 'nothing to be in flight' })
   })
 })

@@ -126,7 +126,7 @@ it('on an empty database the first models are there, once: what is deleted stays
     const settings = resolveSettings(controllerSettings, { flags: { port: '0' }, env })
     const localHub = createLocalHub({ log: silentLog })
     const controller = await startController({ settings, dataDir, log: silentLog, clock: systemClock, localHub, firstModels: ['tiny'] })
-    await controller.ready(AbortSignal.timeout(20_000))
+    await controller.ready(AbortSignal.timeout(120_000))
     await work(createApiClient(`http://127.0.0.1:${controller.port}`, adminKey))
     await controller.stop()
     await dataDir.release()

@@ -140,7 +140,7 @@ describe('a request', () => {
     other.publish(subject('backend.install'), Buffer.alloc(2 * 1024 ** 2, 'x'))
     await waitFor(() => other.isClosed(), { what: 'the server to close it' })
     const body = { backend: 'a', backend_galleries: '\u0001'.repeat(250_000) }
-    const sending = world.bus.request(backendInstall, { node: world.node }, body, { timeoutMs: 5_000 })
+    const sending = world.bus.request(backendInstall, { node: world.node }, body, { timeoutMs: 60_000 })
     expect(await sending.catch((error: unknown) => error instanceof BusError && error.code)).toBe('too_large')
     expect(await look()).toEqual(before)
   })

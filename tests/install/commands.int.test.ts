@@ -4,7 +4,15 @@ import { chmod, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BusError } from '@muster/bus'
 import { backendInstall, backendUpgrade } from '@muster/protocol'
-import { createLegacyController, makeIndex, startHostileRegistry, waitFor, type HostileRegistry, type ImageFixture } from '@muster/testkit'
+import {
+  boundMs,
+  createLegacyController,
+  makeIndex,
+  startHostileRegistry,
+  waitFor,
+  type HostileRegistry,
+  type ImageFixture,
+} from '@muster/testkit'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { backendImage, noise, startWorkerWorld, type WorkerWorld } from './worker-world.ts'
 
@@ -43,10 +51,10 @@ describe('what runs beside what', () => {
   it('S1.1 install and upgrade have a subject and a subscription each', async () => {
     const { backend, uri } = publish(newName())
     const to = { node: world.node }
-    expect(await world.bus.request(backendInstall, to, { backend, uri }, { timeoutMs: 20_000 })).toEqual({ success: true })
-    expect(await world.bus.request(backendUpgrade, to, { backend, uri }, { timeoutMs: 20_000 })).toEqual({ success: true })
+    expect(await world.bus.request(backendInstall, to, { backend, uri }, { timeoutMs: 60_000 })).toEqual({ success: true })
+    expect(await world.bus.request(backendUpgrade, to, { backend, uri }, { timeoutMs: 60_000 })).toEqual({ success: true })
     const other = { ...backendUpgrade, subject: 'nodes.{node}.backend.upgraded' } as typeof backendUpgrade
-    await expect(world.bus.request(other, to, { backend }, { timeoutMs: 5_000 })).rejects.toThrow(BusError)
+    await expect(world.bus.request(other, to, { backend }, { timeoutMs: 60_000 })).rejects.toThrow(BusError)
   })
 
   it('S1.2 S1.3 S1.5 S1.24 thirty upgrades that trickle delay no install of another backend', async () => {
@@ -56,17 +64,16 @@ describe('what runs beside what', () => {
     await Promise.all(slow.map(({ backend, uri }, n) => world.start('upgrade', { backend, uri, op_id: ops[n] ?? '' })))
     await waitFor(() => slow.every(({ layer }) => registry.bytesSent(layer.digest) > 0), {
       what: 'all of them to download',
-      timeoutMs: 20_000,
     })
     const { backend, uri, layer, digest } = publish(newName(), '1.0', 4 * mb)
     const sentAt = performance.now()
     expect(await world.start('install', { backend, uri, op_id: 'fast' })).toEqual({ accepted: true })
-    expect(performance.now() - sentAt).toBeLessThan(2_000)
+    expect(performance.now() - sentAt).toBeLessThan(boundMs(2_000))
     const first = await waitFor(() => world.ticks.find(({ op_id }) => op_id === 'fast'), { what: 'its progress' })
     expect(first.phase).toBe('resolving')
     expect(first.at - sentAt).toBeLessThan(2_000)
     expect(await world.ended('fast')).toMatchObject({ state: 'succeeded', digest })
-    expect(performance.now() - sentAt).toBeLessThan(10_000)
+    expect(performance.now() - sentAt).toBeLessThan(boundMs(10_000))
     expect(registry.bytesSent(layer.digest)).toBe(layer.bytes.length)
     // None of them had to end or wait for it.
     expect(
@@ -113,7 +120,7 @@ describe('what runs beside what', () => {
     const { backend, uri } = publish(newName())
     expect(await world.install({ backend, uri })).toEqual({ success: true })
     const body = { backend, uri, force: true, model_id: 'm', replica_index: 0 } as const
-    const legacy = createLegacyController({ bus: world.bus, nodeId: world.node, timeoutMs: 20_000 })
+    const legacy = createLegacyController({ bus: world.bus, nodeId: world.node, timeoutMs: 60_000 })
     expect(await legacy.upgrade(body)).toEqual({ success: true })
   })
 })
@@ -122,7 +129,7 @@ describe('what is on the disk', () => {
   it('S1.12 S3.4 force from an old controller fetches what the name means now, over what is there', async () => {
     const first = publish(newName())
     const { backend, uri } = first
-    const legacy = createLegacyController({ bus: world.bus, nodeId: world.node, timeoutMs: 20_000 })
+    const legacy = createLegacyController({ bus: world.bus, nodeId: world.node, timeoutMs: 60_000 })
     expect(await legacy.install({ backend, uri })).toMatchObject({ success: true })
     const second = publish(backend, '2.0')
     expect(await legacy.install({ backend, uri, force: true })).toMatchObject({ success: true })
@@ -152,7 +159,7 @@ describe('what is on the disk', () => {
       const startedAt = performance.now()
       const wish = { backend, uri, digest: second.digest, ...(force === undefined ? {} : { force }), op_id: `op-${backend}` }
       expect(await world.install(wish)).toEqual({ success: true })
-      expect(performance.now() - startedAt).toBeLessThan(1_000)
+      expect(performance.now() - startedAt).toBeLessThan(boundMs(1_000))
       expect(await world.status(`op-${backend}`)).toMatchObject({ state: 'succeeded', digest: first.digest, version: '1.0' })
       expect([await recordOf(backend), asked(backend)]).toEqual([record, requests])
     },

@@ -22,7 +22,7 @@ import { hashOf, versions, type Version } from './crash-images.ts'
 
 export const repository = 'backends/echo'
 const program = join(import.meta.dirname, '../../packages/testkit/src/crashing-worker.ts')
-const soon = { timeoutMs: 5_000 }
+const soon = { timeoutMs: 10_000 }
 
 export type KillAt = Readonly<{ step: string; nth?: number }>
 
@@ -101,7 +101,7 @@ function createQuestions(bus: Bus, node: NodeId) {
     status,
     untilThere: async (worker: StartedProcess): Promise<void> => {
       const isThere = async (): Promise<boolean> => worker.hasExited() || (await list()).length >= 0
-      await waitFor(isThere, { what: 'the worker to be on the bus', timeoutMs: 20_000 })
+      await waitFor(isThere, { what: 'the worker to be on the bus' })
       if (worker.hasExited()) throw new Error(`the worker ended: ${worker.output()}`)
     },
     untilEnded: (op: string): Promise<OpStatusReply> =>
@@ -110,7 +110,7 @@ function createQuestions(bus: Bus, node: NodeId) {
           const seen = await status(op)
           return ['succeeded', 'failed', 'cancelled'].includes(seen.state) ? seen : null
         },
-        { what: `${op} to end`, timeoutMs: 20_000 },
+        { what: `${op} to end` },
       ),
   }
 }

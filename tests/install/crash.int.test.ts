@@ -28,7 +28,7 @@ beforeAll(async () => {
     expect(await world.untilEnded(`prepare-${generation}`)).toMatchObject({ state: 'succeeded' })
   }
   await worker.stop()
-}, 60_000)
+})
 afterEach(async () => {
   world.registry.behave()
   await endAll()
@@ -112,9 +112,7 @@ async function expectRightEnd({ kind, dataDir, body }: Crashed): Promise<void> {
   const told = current === undefined ? {} : { digest: current.digest, version: current.version }
   expect(await world.untilEnded(body.op_id)).toEqual({ op_id: body.op_id, generation: 10, epoch: 1, state: 'succeeded', ...told })
   expect(await world.list()).toMatchObject(current === undefined ? [] : [{ name: 'echo', ...told }])
-  await waitFor(async () => isDeepStrictEqual(await readDisk(dataDir), diskWith(after)), { what: 'a tidy disk', timeoutMs: 10_000 }).catch(
-    () => undefined,
-  )
+  await waitFor(async () => isDeepStrictEqual(await readDisk(dataDir), diskWith(after)), { what: 'a tidy disk' }).catch(() => undefined)
   expect(await readDisk(dataDir)).toEqual(diskWith(after))
 }
 
@@ -203,7 +201,7 @@ describe('a worker that was killed', () => {
     const { sent, status } = await recover(work)
     expect(status.state).toBe('succeeded')
     expect(sent.flat()).toEqual([])
-  }, 60_000)
+  })
 
   it('E1 E21 keeps what it fetched for one install when another ends before that goes on', async () => {
     const work = await crash('install', { step: 'W.pull.layer_verified', nth: 3 })
@@ -212,7 +210,7 @@ describe('a worker that was killed', () => {
     await start(work.dataDir)
     await waitFor(() => world.registry.requests.slice(requests).some(({ path }) => path.includes(first.digest)), { what: 'it to go on' })
     const other = { backend: 'other', ...pinned(third), op_id: `op-${++ops}`, generation: 20, epoch: 1, async: true } as const
-    await world.bus.request(backendInstall, { node: world.node }, other, { timeoutMs: 5_000 })
+    await world.bus.request(backendInstall, { node: world.node }, other, { timeoutMs: 60_000 })
     expect(await world.untilEnded(other.op_id)).toMatchObject({ state: 'succeeded' })
     const before = answersFor(world.registry, first)
     world.registry.dropConnections()

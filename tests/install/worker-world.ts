@@ -67,7 +67,7 @@ export interface WorkerWorld extends AsyncDisposable {
 export type WorldOptions = Readonly<{ postgresUrl: string; dataPath?: string; step?: Step }>
 
 const long = { timeoutMs: 60_000 }
-const soon = { timeoutMs: 5_000 }
+const soon = { timeoutMs: 10_000 }
 
 export async function startWorkerWorld({ postgresUrl, dataPath, step }: WorldOptions): Promise<WorkerWorld> {
   const ending = new AsyncDisposableStack()
@@ -91,7 +91,7 @@ export async function startWorkerWorld({ postgresUrl, dataPath, step }: WorldOpt
   const node = await waitFor(() => worker.nodeId(), { what: 'the node to register' })
   const ticks: (Progress & { at: number })[] = []
   bus.subscribe(progress, { node, op: '*' }, (tick) => void ticks.push({ ...tick, at: performance.now() }))
-  await waitFor(() => bus.request(backendList, { node }, {}, { timeoutMs: 1_000 }), { what: 'the node to answer', timeoutMs: 30_000 })
+  await waitFor(() => bus.request(backendList, { node }, {}, { timeoutMs: 5_000 }), { what: 'the node to answer' })
   const store = join(dataDir.root, 'backends')
   return {
     ...commandsTo(bus, node),
@@ -128,10 +128,10 @@ function commandsTo(bus: Bus, node: NodeId): Commands {
     install: (body) => bus.request(backendInstall, to, body, long),
     upgrade: (body) => bus.request(backendUpgrade, to, body, long),
     remove: (body) => bus.request(backendDelete, to, body, long),
-    start: (kind, body) => bus.request(commands[kind], to, { ...body, async: true }, { timeoutMs: 2_000 }),
+    start: (kind, body) => bus.request(commands[kind], to, { ...body, async: true }, { timeoutMs: 60_000 }),
     status,
     cancel: (op_id) => bus.request(opCancel, to, { op_id }, soon),
-    ended: (opId, timeoutMs = 30_000) =>
+    ended: (opId, timeoutMs = 90_000) =>
       waitFor(
         async () => {
           const now = await status(opId)

@@ -47,7 +47,7 @@ it('S0.21 S0.27 S3.17 every controller lists the same, also of a worker that was
   const [one, two] = cluster.controllers.map(({ api }) => api)
   if (one === undefined || two === undefined) throw new Error('two controllers were asked for')
   const worker = await cluster.startWorker({ name: 'w', join: one.url, token: joinToken })
-  await waitFor(async () => (await nodesOf(one)).some(({ status }) => status === 'healthy'), { what: 'a healthy node', timeoutMs: 20_000 })
+  await waitFor(async () => (await nodesOf(one)).some(({ status }) => status === 'healthy'), { what: 'a healthy node' })
 
   const installed = await one.post('/api/backends/install', { uri, name: 'talk' })
   expect(installed.status, installed.text).toBe(202)
@@ -61,7 +61,7 @@ it('S0.21 S0.27 S3.17 every controller lists the same, also of a worker that was
         for (const api of [one, two]) expect(await listing(api)).toMatchObject(talkOn(status) as object)
         return true
       },
-      { what: `both to list it on a node that is ${status}`, timeoutMs: 30_000 },
+      { what: `both to list it on a node that is ${status}` },
     )
   await bothSay('healthy')
 
@@ -71,4 +71,4 @@ it('S0.21 S0.27 S3.17 every controller lists the same, also of a worker that was
 
   worker.kill('SIGKILL')
   await bothSay('unhealthy')
-}, 120_000)
+})

@@ -115,7 +115,7 @@ async function finished(operation: unknown): Promise<void> {
       expect(state).not.toBe('failed')
       return state === 'succeeded'
     },
-    { what: `operation ${String(operation)}`, timeoutMs: 20_000 },
+    { what: `operation ${String(operation)}` },
   )
 }
 
@@ -163,7 +163,7 @@ describe('the backends of a cluster', () => {
     await waitFor(async () => (await talk())?.metadata.digest === second, { what: 'the new digest in the listing' })
     expect(upgradesIn(await controller.api.get('/api/backends/upgrades'))).toEqual({})
     await events.close()
-  }, 90_000)
+  })
 
   it('come from Muster itself too, and those who follow are told when one is gone', async () => {
     const events = await readEvents(controller.api)
@@ -177,7 +177,7 @@ describe('the backends of a cluster', () => {
     await events.until('echo to be gone', ({ event, data }) => event === 'backend' && data['id'] === 'echo' && data['deleted'] === true)
     expect((await backends()).map(({ name }) => name)).toEqual(['talk'])
     await events.close()
-  }, 60_000)
+  })
 
   it('S0.23 S0.24 ask only who never said it: no responders is unhealthy, an answer counts', async () => {
     const enter = async (name: string): Promise<NodeId> => {
@@ -211,7 +211,7 @@ describe('the backends of a cluster', () => {
     // It is known now: nobody is asked again, so it stays as it is.
     expect((await talk())?.nodes).toHaveLength(2)
     expect((await controller.api.get(`/api/nodes/${well}`)).body['status']).toBe('healthy')
-  }, 60_000)
+  })
 
   it('S0.23 W8 S0.27 are still known of a node that left, with its status', async () => {
     await worker.stop()
@@ -220,5 +220,5 @@ describe('the backends of a cluster', () => {
     })
     const third = await publish('1.2.0')
     expect(await check()).toMatchObject({ talk: { available_digest: third } })
-  }, 60_000)
+  })
 })

@@ -56,7 +56,7 @@ async function ended(operation: unknown): Promise<Record<string, unknown>> {
       const { body } = await controller.api.get(`/api/operations/${String(operation)}`)
       return body['finished_at'] === null ? null : body
     },
-    { what: 'the operation to end', timeoutMs: 50_000 },
+    { what: 'the operation to end' },
   )
 }
 
@@ -67,7 +67,7 @@ it('is offered by every controller, installed like any other backend, and answer
       const answer = await controller.api.post('/api/backends/install', { backend: 'llama' })
       return answer.status === 202 ? answer : null
     },
-    { what: 'llama to be offered', timeoutMs: 50_000 },
+    { what: 'llama to be offered' },
   )
   expect(await ended(body['operation_id'])).toMatchObject({ state: 'succeeded', nodes: [{ node_id: node, status: 'success' }] })
 
@@ -91,7 +91,7 @@ it('is offered by every controller, installed like any other backend, and answer
   expect(await ended(again.body['operation_id'])).toMatchObject({
     ...{ state: 'succeeded', nodes: [{ message: expect.stringContaining('already up to date') as string }] },
   })
-}, 120_000)
+})
 
 it('can be packed and pushed from where it was assembled', async () => {
   await using registry = await startRegistry()
@@ -100,4 +100,4 @@ it('can be packed and pushed from where it was assembled', async () => {
   const pack = await processes.muster(['pack', from, '-t', `${host}/llama:1`, '--push', '--allow-source', host, '-o', 'json'])
   expect(await pack.exited, pack.output()).toMatchObject({ code: 0 })
   expect(JSON.parse(pack.stdout())).toMatchObject({ digest: expect.stringMatching(/^sha256:/) as string })
-}, 60_000)
+})

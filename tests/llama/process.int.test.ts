@@ -114,7 +114,7 @@ describe('the beginning and the end', () => {
 
   it('takes no more threads than there are cores, when nobody says how many', async () => {
     const free = await startLlama(processes, { env: { MUSTER_MODEL_OPTIONS: '{}' } })
-    const [, threads] = await free.process.waitForOutput(/(\d+) threads/, 30_000)
+    const [, threads] = await free.process.waitForOutput(/(\d+) threads/)
     expect(Number(threads)).toBeGreaterThanOrEqual(1)
     expect(Number(threads)).toBeLessThanOrEqual(availableParallelism())
   })

@@ -61,6 +61,6 @@ export async function startLlama(processes: Processes, { directory, options = {}
 }
 
 export async function untilLoaded(llama: LlamaServer): Promise<LlamaServer> {
-  await waitFor(async () => (await llama.health()).status === 200, { what: 'the model to be loaded', timeoutMs: 30_000 })
+  await waitFor(async () => (await llama.health()).status === 200, { what: 'the model to be loaded' })
   return llama
 }

@@ -39,7 +39,7 @@ const say = (type: 'replica.ready' | 'replica.exited', { replica_id, model, revi
     { type, incarnation: worker.incarnation, seq: ++seq, replica_id, model, revision, ...(op_id === undefined ? {} : { op_id }) },
   )
 const loadOf = (model: string): Promise<LoadModel> =>
-  waitFor(() => loads.findLast((each) => each.model === model), { what: `${model} to be loaded`, timeoutMs: 20_000 })
+  waitFor(() => loads.findLast((each) => each.model === model), { what: `${model} to be loaded` })
 const query = async (text: string): Promise<Record<string, unknown>[]> =>
   await administer(world.database.url, async (client) => (await client.query<Record<string, unknown>>(text)).rows)
 const post = async (path: string, body: object = {}): Promise<string> => {
@@ -119,12 +119,10 @@ it('S4.14 a deletion ends the process, and no tick, event or heartbeat brings th
   say('replica.ready', load)
   await waitFor(async () => (await world.api().get('/api/models/deleted')).body['state'] === 'ready', {
     what: 'it to be ready',
-    timeoutMs: 20_000,
   })
   expect((await world.api().delete('/api/models/deleted')).status).toBe(202)
   await waitFor(async () => (await query(`select from replicas where model = 'deleted' and state <> 'exited'`)).length === 0, {
     what: 'its process to be ended',
-    timeoutMs: 20_000,
   })
   say('replica.ready', load)
   const before = loads.length

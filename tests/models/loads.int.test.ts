@@ -12,14 +12,14 @@ import {
   type OperationId,
   type ReplicaId,
 } from '@muster/protocol'
-import { waitFor } from '@muster/testkit'
+import { boundMs, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { listed, startOperationsWorld, type OperationsWorld, type WireWorker } from '../operations/operations-world.ts'
 
 let world: OperationsWorld
 beforeAll(async () => {
   world = await startOperationsWorld({ postgresUrl: inject('postgresUrl') })
-}, 60_000)
+})
 afterAll(() => world[Symbol.asyncDispose]())
 
 type Serving = Readonly<{ worker: WireWorker; asked: string[]; loads: LoadModel[]; unloads: ReplicaId[]; has: InstalledBackend[] }>
@@ -113,7 +113,7 @@ describe('a load', () => {
     const before = performance.now()
     await putModel('quick', 'busy')
     await untilModel('quick', 'ready')
-    expect(performance.now() - before).toBeLessThan(5_000)
+    expect(performance.now() - before).toBeLessThan(boundMs(5_000))
     expect(asked).toEqual(['upgrade slow', 'load quick'])
   })
 })

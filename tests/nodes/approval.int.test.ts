@@ -305,7 +305,6 @@ describe('a legacy worker, which heartbeats over HTTP', () => {
     await report()
     await waitFor(async () => (await report(), (await statusOf(id)) === 'healthy'), {
       what: 'the answer to make it healthy',
-      timeoutMs: 15_000,
     })
     expect((await cluster.api.get(`/api/nodes/${id}/backends`)).body).toMatchObject({ backends: [{ name: 'llama-cpp' }] })
     await serving.stop()

@@ -1,6 +1,7 @@
 // Two controllers, one PostgreSQL, one NATS, workers that come and go: real processes, real signals.
 import { join } from 'node:path'
 import {
+  boundMs,
   adminKey,
   createProcesses,
   createTestDatabase,
@@ -77,16 +78,16 @@ describe('a fleet', () => {
     const killedAt = Date.now()
     await worker.exited
     const gone = await untilStatus('delta', 'unhealthy', 22_000)
-    expect(Date.now() - killedAt).toBeLessThan(20_000)
+    expect(Date.now() - killedAt).toBeLessThan(boundMs(20_000))
     expect(Date.now() - Date.parse(gone.last_seen_at ?? '')).toBeGreaterThan(15_000)
     expect(gone.status_reason).toMatch(/no heartbeat/)
 
     const back = Date.now()
     await cluster.startWorker({ name: 'delta', join: second().url })
     const again = await untilStatus('delta', 'healthy')
-    expect(Date.now() - back).toBeLessThan(5_000)
+    expect(Date.now() - back).toBeLessThan(boundMs(5_000))
     expect(again.id).toBe(id)
-  }, 60_000)
+  })
 
   it('knows a goodbye: a worker that is stopped is offline at once, and returns without approval', async () => {
     const worker = await cluster.startWorker({ name: 'epsilon', join: first().url, token: joinToken })

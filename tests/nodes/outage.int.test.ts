@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
+  boundMs,
   createProcesses,
   createTestDatabase,
   isLongRun,
@@ -64,8 +65,8 @@ beforeAll(async () => {
     ],
     env: { MUSTER_TOKEN: joinToken },
   })
-  await waitFor(allHealthy, { what: 'the whole fleet to be healthy', timeoutMs: 40_000 })
-}, 90_000)
+  await waitFor(allHealthy, { what: 'the whole fleet to be healthy' })
+})
 afterAll(async () => {
   for (const end of endings) await end()
 })
@@ -98,7 +99,7 @@ function watch(): { stop: () => Promise<string[]> } {
 }
 
 async function until(moment: number): Promise<void> {
-  await waitFor(() => Date.now() >= moment, { what: 'the outage to last', timeoutMs: 60_000 })
+  await waitFor(() => Date.now() >= moment, { what: 'the outage to last' })
 }
 
 describe(`under ${fleetSize} workers`, () => {
@@ -113,13 +114,13 @@ describe(`under ${fleetSize} workers`, () => {
     const back = Date.now()
     await waitFor(async () => (await allHealthy()) && (await apis[0]?.get('/readyz'))?.status === 200, {
       what: 'all to be healthy again',
-      timeoutMs: 10_000,
+      timeoutMs: boundMs(10_000),
     })
     // One node timeout later silence counts again: whoever did not come back would be shown now.
     await until(back + settleMs)
     expect(await allHealthy()).toBe(true)
     expect(await watching.stop()).toEqual([])
-  }, 90_000)
+  })
 
   it('D2 an outage of PostgreSQL marks nobody dead, and all are healthy within 10 s after it returns', async () => {
     const watching = watch()
@@ -133,12 +134,12 @@ describe(`under ${fleetSize} workers`, () => {
     const back = Date.now()
     await waitFor(async () => (await allHealthy()) && (await apis[1]?.get('/readyz'))?.status === 200, {
       what: 'all to be healthy again',
-      timeoutMs: 10_000,
+      timeoutMs: boundMs(10_000),
     })
     await until(back + settleMs)
     expect(await allHealthy()).toBe(true)
     expect(await watching.stop()).toEqual([])
-  }, 90_000)
+  })
 
   it('no process ended', () => {
     expect(fleet.hasExited(), fleet.output()).toBe(false)

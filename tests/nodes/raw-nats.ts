@@ -44,7 +44,7 @@ export async function connectRawNats(port: number): Promise<RawNats> {
     async request(subject, payload) {
       const inbox = `_INBOX_raw.${++sent}`
       publish(subject, payload, inbox)
-      await waitFor(() => answers.has(inbox), { what: `an answer of ${subject}`, timeoutMs: 15_000 })
+      await waitFor(() => answers.has(inbox), { what: `an answer of ${subject}` })
       return answers.get(inbox) ?? null
     },
     [Symbol.asyncDispose]: async () => void socket.destroy(),

@@ -29,7 +29,7 @@ async function startController(killAt = 'never'): Promise<{ api: ApiClient; hasE
   const args = [program, '--port', String(port), '--directory', data, '--nats', nats.url, '--kill-at', killAt]
   const env = { MUSTER_DATABASE_URL: database.url, MUSTER_ADMIN_KEY: adminKey, MUSTER_JOIN_TOKEN: joinToken }
   const process = await processes.start('node', { args, env })
-  await process.waitForOutput(/ready/, 30_000)
+  await process.waitForOutput(/ready/)
   return { api: createApiClient(`http://127.0.0.1:${port}`, adminKey), hasExited: process.hasExited }
 }
 
@@ -50,8 +50,8 @@ beforeAll(async () => {
     joinToken,
   ])
   const isHealthy = async (): Promise<boolean> => (await nodesOf(survivor)).some(({ status }) => status === 'healthy')
-  await waitFor(isHealthy, { what: 'a healthy node', timeoutMs: 30_000 })
-}, 90_000)
+  await waitFor(isHealthy, { what: 'a healthy node' })
+})
 afterAll(async () => {
   await processes.stopAll()
   await database.drop()
@@ -78,7 +78,7 @@ async function ended(id: string): Promise<Record<string, unknown>> {
       const { body } = await survivor.get(`/api/operations/${id}`)
       return body['finished_at'] === null ? null : body
     },
-    { what: `operation ${id} to end`, timeoutMs: 40_000 },
+    { what: `operation ${id} to end` },
   )
 }
 
@@ -125,10 +125,9 @@ describe('a controller that is killed', () => {
         id = String(answer.body['operation_id'])
         await waitFor(async () => crashing.hasExited() || (await survivor.get(`/api/operations/${id}`)).body['finished_at'] !== null, {
           what: 'its end, or that of the controller',
-          timeoutMs: 40_000,
         })
       }
-      await waitFor(crashing.hasExited, { what: `the controller to reach ${step}`, timeoutMs: 20_000 })
+      await waitFor(crashing.hasExited, { what: `the controller to reach ${step}` })
       expect(await ended(id)).toMatchObject({ state: 'succeeded', nodes: [{ status: 'success', attempts: 0 }] })
       expect((await events(id)).filter((type) => type === 'succeeded')).toHaveLength(1)
     },

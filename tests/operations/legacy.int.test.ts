@@ -211,7 +211,7 @@ it('S2.27 an old worker with progress shows it, one without is green all the sam
 
 it('S1.12 S1.13 an old controller drives a new worker, beside new ones', async () => {
   const worker = await world.addWorker('new-worker')
-  const legacy = createLegacyController({ bus: world.bus, nodeId: worker.id, timeoutMs: 10_000 })
+  const legacy = createLegacyController({ bus: world.bus, nodeId: worker.id, timeoutMs: 60_000 })
   expect(await legacy.install({ backend: 'both', uri: 'oci://example.com/both:1' })).toEqual({ success: true })
   expect(await legacy.install({ backend: 'both', uri: 'oci://example.com/both:1', force: true })).toEqual({ success: true })
   expect(await legacy.upgrade({ backend: 'both', uri: 'oci://example.com/both:1' })).toEqual({ success: true })
@@ -232,7 +232,7 @@ it('S1.13 S1.20 new and new: accepted at once, and the end comes by event', asyn
   world.publish('fresh', '1.0.0')
   const id = await world.install('fresh', { nodes: [worker.id] })
   await world.until(id, 'in work', ({ nodes }) => nodes[0]?.status === 'downloading')
-  const status = await world.bus.request(opStatus, { node: worker.id }, { op_id: OperationId.parse(id) }, { timeoutMs: 5_000 })
+  const status = await world.bus.request(opStatus, { node: worker.id }, { op_id: OperationId.parse(id) }, { timeoutMs: 60_000 })
   expect(status).toMatchObject({ state: 'running' })
   gate.open()
   expect((await world.ended(id)).state).toBe('succeeded')

@@ -283,7 +283,7 @@ it('A19 S2.47 by asking alone: numbered signs keep it alive, and a worker stuck 
   })
   const id = await install(node, 'asked')
   // Asked every half second: three stall windows.
-  await waitFor(() => asked >= 12, { what: 'to be asked often enough', timeoutMs: 20_000 })
+  await waitFor(() => asked >= 12, { what: 'to be asked often enough' })
   expect((await world.operation(id)).nodes[0]).toMatchObject({ status: 'downloading', attempts: 0, current: 77 })
   isStuck = true
   await untilRow(id, 'given up', ({ attempts }) => attempts === 1)

@@ -248,7 +248,6 @@ async function untilHealthy({ controllers }: World, id: NodeId): Promise<void> {
   const api = controllers[0]?.api
   await waitFor(async () => (await api?.get(`/api/nodes/${id}`))?.body['status'] === 'healthy', {
     what: `${id} to be healthy`,
-    timeoutMs: 20_000,
   })
 }
 

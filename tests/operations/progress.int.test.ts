@@ -158,7 +158,7 @@ describe('what a worker says of its bytes', () => {
 
   it('S2.23 S2.37 is nothing without an operation: a command from elsewhere makes no rows', async () => {
     const [before] = await query<{ n: string }>('select count(*) as n from operations')
-    const reply = await world.bus.request(backendInstall, { node: one.id }, { backend: backendName('direct') }, { timeoutMs: 10_000 })
+    const reply = await world.bus.request(backendInstall, { node: one.id }, { backend: backendName('direct') }, { timeoutMs: 60_000 })
     expect(reply).toMatchObject({ success: true })
     await waitFor(
       async () => ((await world.api().get(`/api/nodes/${one.id}`)).body['backends'] as unknown as string[]).includes('direct'),

@@ -2,7 +2,7 @@
 // only grow; and event streams that are continued elsewhere.
 import { connect } from 'node:net'
 import { newId } from '@muster/host'
-import { adminKey, readEvents, waitFor, type EventReader, type SeenEvent } from '@muster/testkit'
+import { boundMs, adminKey, readEvents, waitFor, type EventReader, type SeenEvent } from '@muster/testkit'
 import { backendInstall, backendList, opStatus, type OperationView } from '@muster/protocol'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import { backendName, createGate, failing } from '../../packages/worker/test/scripted-installer.ts'
@@ -37,7 +37,7 @@ async function pollOften(id: string, index: number): Promise<OperationView[]> {
       seen.push(now)
       return isEnded(now)
     },
-    { what: `the end on controller ${index}`, timeoutMs: 25_000 },
+    { what: `the end on controller ${index}` },
   )
   return seen
 }
@@ -116,10 +116,10 @@ it('B7 a stored state is the same on both within a second', async () => {
   world.publish('same', '1.0.0')
   const id = await world.install('same', { nodes: [workers[0]?.id ?? ''] })
   await world.until(id, 'in work', ({ nodes }) => nodes[0]?.status === 'downloading')
-  await world.until(id, 'in work there', ({ nodes }) => nodes[0]?.status === 'downloading', { index: 1, timeoutMs: 1_000 })
+  await world.until(id, 'in work there', ({ nodes }) => nodes[0]?.status === 'downloading', { index: 1, timeoutMs: boundMs(1_000) })
   gate.open()
   const here = await world.ended(id)
-  expect(await world.ended(id, { index: 1, timeoutMs: 1_000 })).toEqual(here)
+  expect(await world.ended(id, { index: 1, timeoutMs: boundMs(1_000) })).toEqual(here)
 })
 
 it('a stream that is continued on the other controller misses nothing', async () => {
@@ -181,7 +181,7 @@ it('B4 B13 a flood of ticks is bounded and harms nobody: others are shown, heart
     await waitFor(() => seq > 20_000, { what: 'twenty thousand ticks' })
     expect((await world.api().get('/readyz')).status).toBe(200)
     gate.open()
-    await world.ended(id, { timeoutMs: 5_000 })
+    await world.ended(id, { timeoutMs: boundMs(5_000) })
     const nodes = (await world.api().get('/api/nodes')).body['nodes'] as unknown as { status: string }[]
     expect(nodes.map(({ status }) => status)).toEqual(nodes.map(() => 'healthy'))
   } finally {

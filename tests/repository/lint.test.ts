@@ -52,7 +52,7 @@ describe('oxlint', () => {
     expect(code).toBe(1)
     const report: { diagnostics: Diagnostic[] } = JSON.parse(stdout)
     found = report.diagnostics
-  }, 20_000)
+  })
 
   const saidAbout = (path: string): string[] =>
     found.filter(({ filename }) => filename === path).map(({ code, message, help }) => `${code}: ${message} ${help}`)
@@ -87,7 +87,7 @@ it('tsc refuses syntax that Node can not strip, and types that do not fit', asyn
   expect(code).not.toBe(0)
   expect(output).toMatch(/erasableSyntaxOnly/)
   expect(output).toMatch(/'string' is not assignable to type 'number'/)
-}, 20_000)
+})
 
 it('oxfmt refuses code that is not formatted', async () => {
   plant('formatted/bad.ts', 'export const x = "double";\n')
@@ -96,7 +96,7 @@ it('oxfmt refuses code that is not formatted', async () => {
   expect(code).toBe(1)
   expect(output).toContain('formatted/bad.ts')
   expect(output).not.toContain('formatted/good.ts')
-}, 20_000)
+})
 
 it('knip finds an export that nobody imports, a file and a dependency that nobody uses', async () => {
   plant('packages/one/package.json', '{ "name": "@muster/one", "exports": { ".": "./src/index.ts" }, "dependencies": { "pino": "*" } }')
@@ -109,7 +109,7 @@ it('knip finds an export that nobody imports, a file and a dependency that nobod
   expect(stdout).toMatch(/forgotten\.ts/)
   expect(stdout).toMatch(/"pino"/)
   expect(stdout).not.toMatch(/"used"/)
-}, 20_000)
+})
 
 it('check-files finds litter, traces of a machine and a lock file that can not be installed', async () => {
   for (const file of ['check-files.ts', 'environment.ts']) cpSync(join(root, 'scripts', file), join(copy.path, 'scripts', file))
@@ -131,4 +131,4 @@ it('check-files finds litter, traces of a machine and a lock file that can not b
   ]) {
     expect(stdout).toContain(problem)
   }
-}, 20_000)
+})

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { createLog } from '@muster/host'
 import OpenAI from 'openai'
-import { waitFor } from '@muster/testkit'
+import { boundMs, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'
 import { answerJson, chunkOf, completion, startStubGateway, type StubGateway } from './stub-gateway.ts'
@@ -178,7 +178,7 @@ describe('a client that goes', () => {
     await waitFor(() => node.open() === 200, { what: 'all streams to be open' })
     expect(await inFlight()).toBe(200)
     for (const { socket } of streams) socket.resetAndDestroy()
-    await waitFor(() => node.open() === 0, { what: 'all streams to be ended at the backend', timeoutMs: 2_000 })
+    await waitFor(() => node.open() === 0, { what: 'all streams to be ended at the backend', timeoutMs: boundMs(2_000) })
     await waitFor(async () => (await inFlight()) === 0, { what: 'nothing to be in flight' })
   })
 
@@ -187,7 +187,7 @@ describe('a client that goes', () => {
     const { socket } = rawPost('{"model":"tiny"}')
     await waitFor(() => node.open() === 1, { what: 'the request to arrive' })
     socket.destroy()
-    await waitFor(() => node.open() === 0, { what: 'it to be ended', timeoutMs: 2_000 })
+    await waitFor(() => node.open() === 0, { what: 'it to be ended', timeoutMs: boundMs(2_000) })
   })
 
   it('G17 that does not read: the backend waits, and memory does not grow', async () => {

@@ -12,7 +12,7 @@ beforeAll(async () => {
   await copyLocalAiBackend(`${directory.path}/image`)
   const gallery = [{ name: 'local-ai', uri: pathToFileURL(`${directory.path}/image`).href }]
   fleet = ending.use(await startFleet({ postgresUrl: inject('postgresUrl'), gallery }))
-}, 60_000)
+})
 afterAll(() => ending.disposeAsync())
 
 const put = (name: string, options: LocalAiScript = {}) =>
@@ -51,5 +51,5 @@ it('I18 that dies in the middle ends with an error, and is there again for the n
     text: String(error),
   }))
   expect(cut.text).not.toContain('[DONE]')
-  await waitFor(async () => (await ask('mortal', {})).status === 200, { what: 'it to be served again', timeoutMs: 30_000 })
+  await waitFor(async () => (await ask('mortal', {})).status === 200, { what: 'it to be served again' })
 })

@@ -1,5 +1,5 @@
 // What serving does not need: the database. It is counted, and then it is taken away.
-import { administer, adminKey, startTestPostgres, waitFor, type TestPostgres } from '@muster/testkit'
+import { boundMs, administer, adminKey, startTestPostgres, waitFor, type TestPostgres } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'
 
@@ -64,19 +64,18 @@ describe('D4 the database is away', () => {
     postgres.kill('SIGKILL')
     await waitFor(async () => (await world.controller.api.get('/readyz')).status === 503, {
       what: 'the controller to notice',
-      timeoutMs: 20_000,
     })
     for (let i = 0; i < 20; i += 1) expect((await world.chat('tiny')).status).toBe(200)
     // A page of another origin has to show a key, and that one was known before.
     const began = performance.now()
     expect((await ask()).status).toBe(200)
-    expect(performance.now() - began).toBeLessThan(2_000)
+    expect(performance.now() - began).toBeLessThan(boundMs(2_000))
     expect((await world.controller.api.get('/api/stats')).status).toBe(503)
     expect((await world.controller.api.get('/healthz')).status).toBe(200)
     // Nobody knows whether there is such a model.
     expect((await world.chat('nope')).status).toBe(503)
     await postgres.restart()
-    await waitFor(async () => (await world.controller.api.get('/readyz')).status === 200, { what: 'all to be well', timeoutMs: 30_000 })
+    await waitFor(async () => (await world.controller.api.get('/readyz')).status === 200, { what: 'all to be well' })
     expect((await ask()).status).toBe(200)
     expect((await world.controller.api.get('/api/stats')).status).toBe(200)
   })

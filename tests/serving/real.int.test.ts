@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import OpenAI from 'openai'
 import {
+  boundMs,
   copyScriptedBackend,
   createProcesses,
   createTestDatabase,
@@ -43,7 +44,6 @@ beforeAll(async () => {
   for (const name of ['a', 'b']) await cluster.startWorker({ name, join: url, token: joinToken })
   await waitFor(async () => (await nodesOf(api)).filter((node) => node.status === 'healthy').length === 2, {
     what: 'two workers',
-    timeoutMs: 30_000,
   })
   await expectOk(api.post('/api/backends/install', { uri: `file://${artifact}`, name: 'scripted' }))
   await waitFor(
@@ -51,9 +51,9 @@ beforeAll(async () => {
       const { body } = await api.get('/api/backends')
       return (body['backends'] as unknown as { nodes: unknown[] }[])[0]?.nodes.length === 2
     },
-    { what: 'the backend to be on both nodes', timeoutMs: 30_000 },
+    { what: 'the backend to be on both nodes' },
   )
-}, 90_000)
+})
 afterAll(async () => {
   for (const end of endings) await end()
 })
@@ -101,7 +101,7 @@ describe('a cold model', () => {
     )
     expect(new Set(answers.map((answer) => answer.scripted.pid)).size).toBe(1)
     expect(new Set(answers.map((answer) => answer.scripted.model))).toEqual(new Set(['cold']))
-  }, 60_000)
+  })
 
   it("answers OpenAI's client, whole and streamed, with usage", async () => {
     const client = new OpenAI({ baseURL: `${first().url}/v1`, apiKey: 'none', maxRetries: 0 })
@@ -122,7 +122,7 @@ describe('a cold model', () => {
       expect([response.status, text]).toEqual([503, expect.stringMatching(/no such tensor.*"type":"model_load_failed"/)])
       expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
     }
-  }, 60_000)
+  })
 })
 
 describe('under load', () => {
@@ -133,7 +133,7 @@ describe('under load', () => {
         const { body } = await first().api.get('/api/models/loaded')
         return body['replicas_ready'] === 2
       },
-      { what: 'two replicas', timeoutMs: 40_000 },
+      { what: 'two replicas' },
     )
     const { pid } = (await answerOf(await chat('loaded'))).scripted
     const streams = Array.from({ length: 20 }, async () => {
@@ -157,12 +157,11 @@ describe('under load', () => {
     // Without one failed request all the while, and then by two processes again.
     await waitFor(() => new Set(unary.slice(-50)).size === 2 && !unary.slice(-50).includes(pid), {
       what: 'a new process to answer too',
-      timeoutMs: 20_000,
     })
     stop = true
     await Promise.all(asking)
     await waitFor(async () => (await inFlight()) === 0, { what: 'nothing to be in flight' })
-  }, 90_000)
+  })
 
   it('G5 a client that goes ends its generation at the backend', async () => {
     const leaving = new AbortController()
@@ -174,7 +173,7 @@ describe('under load', () => {
     await reader?.cancel().catch(() => undefined)
     await waitFor(async () => (await answerOf(await chat('cold'))).scripted.aborted > before, {
       what: 'the backend to hear of it',
-      timeoutMs: 3_000,
+      timeoutMs: boundMs(3_000),
     })
   })
 

@@ -54,7 +54,7 @@ describe('statistics', () => {
         const now = await sums()
         return now.requests >= 3 && now
       },
-      { what: 'the buckets to be written', timeoutMs: 25_000 },
+      { what: 'the buckets to be written' },
     )
     expect(seen).toEqual({ requests: 3, errors: 1, prompt_tokens: 3, completion_tokens: 8 })
     const event = await events.until('statistics', (each) => each.event === 'stats', 15_000)

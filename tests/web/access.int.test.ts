@@ -13,7 +13,7 @@ beforeAll(async () => {
     workers: ['one'],
     args: ['--require-api-key', '--backend-install-timeout', '20m'],
   })
-}, 180_000)
+})
 afterAll(() => fleet[Symbol.asyncDispose]())
 
 const live = (page: Page) => page.getByRole('banner').getByText('live', { exact: true })
@@ -237,5 +237,5 @@ describe('the frame', () => {
     await row.getByText('healthy', { exact: true }).first().waitFor()
     await untilHealthy(fleet, 1)
     expect(visitor.problems()).toEqual([])
-  }, 180_000)
+  })
 })

@@ -19,7 +19,7 @@ beforeAll(async () => {
   })
   visitor = await visitWeb(world, { path: '/backends' })
   page = visitor.page
-}, 120_000)
+})
 afterAll(async () => {
   await visitor?.[Symbol.asyncDispose]()
   await world?.[Symbol.asyncDispose]()

@@ -6,7 +6,7 @@ import { visitWeb } from './web-world.ts'
 let fleet: Fleet
 beforeAll(async () => {
   fleet = await startFleet({ postgresUrl: inject('postgresUrl'), workers: ['one'] })
-}, 120_000)
+})
 afterAll(() => fleet[Symbol.asyncDispose]())
 
 describe('the web page', () => {

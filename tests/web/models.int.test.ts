@@ -12,7 +12,7 @@ beforeAll(async () => {
   await fleet.startWorker('two', ['--labels', 'zone=b'])
   await untilHealthy(fleet, 2)
   browser = await openBrowser()
-}, 120_000)
+})
 afterAll(async () => {
   await browser?.close()
   await fleet?.[Symbol.asyncDispose]()

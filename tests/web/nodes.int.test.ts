@@ -45,7 +45,7 @@ beforeAll(async () => {
   await approve('one')
   visitor = ending.use(await visitWeb({ api }, { path: '/nodes' }))
   page = visitor.page
-}, 120_000)
+})
 afterAll(() => ending.disposeAsync())
 
 async function idOf(name: string): Promise<string> {
@@ -55,7 +55,7 @@ async function idOf(name: string): Promise<string> {
 async function approve(name: string): Promise<void> {
   await api.post(`/api/nodes/${await idOf(name)}/approve`)
   await waitFor(async () => (await nodesOf(api)).some((node) => node.name === name && node.status === 'healthy'), {
-    ...{ what: `${name} to be healthy`, timeoutMs: 30_000 },
+    ...{ what: `${name} to be healthy` },
   })
 }
 const rowOf = (name: string): Locator => page.getByRole('row', { name, exact: true })

@@ -24,7 +24,7 @@ beforeAll(async () => {
     }),
   )
   ;[one, two] = await Promise.all([world.addWorker('one'), world.addWorker('two')])
-}, 120_000)
+})
 afterAll(() => ending.disposeAsync())
 
 /** A model whose file nobody can fetch: its install goes on until it is called off. */

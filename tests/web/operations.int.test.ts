@@ -21,7 +21,7 @@ beforeAll(async () => {
   }
   const gallery = backends.map((name) => ({ name, version: '1.0', uri: `oci://${registry.host}/${name}:v1` }))
   fleet = await startFleet({ postgresUrl: inject('postgresUrl'), workers: ['one', 'two'], gallery })
-}, 120_000)
+})
 afterAll(async () => {
   await fleet[Symbol.asyncDispose]()
   await registry.stop()

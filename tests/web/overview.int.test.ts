@@ -25,9 +25,9 @@ beforeAll(async () => {
   const port = await freePort()
   const dataDir = join(directory.path, 'data')
   const up = await processes.muster(['up', '--port', String(port), '--data-dir', dataDir])
-  await up.waitForOutput(/curl/, 90_000)
+  await up.waitForOutput(/curl/)
   api = createApiClient(`http://127.0.0.1:${port}`, (await readFile(join(dataDir, 'admin.key'), 'utf8')).trim())
-  await waitFor(async () => (await api.get('/readyz').catch(() => null))?.status === 200, { what: 'the controller', timeoutMs: 60_000 })
+  await waitFor(async () => (await api.get('/readyz').catch(() => null))?.status === 200, { what: 'the controller' })
   visitor = await visitWeb({ api })
 }, 240_000)
 afterAll(async () => {

@@ -19,7 +19,7 @@ beforeAll(async () => {
     await fleet.api.post(`/api/models/${model}/load`, {})
     await fleet.until(model, ({ state }) => state === 'ready')
   }
-}, 180_000)
+})
 afterAll(async () => {
   await browser.close()
   await fleet[Symbol.asyncDispose]()

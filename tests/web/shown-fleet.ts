@@ -54,7 +54,6 @@ export async function startShownFleet({ postgresUrl, workers, pending, words, la
   await untilOperation(api, failed, (state) => state === 'failed')
   await waitFor(async () => Number((await api.get(`/api/operations/${running}`)).body['current_bytes']) > 0, {
     what: 'the long operation to move',
-    timeoutMs: 30_000,
   })
   const node = (await nodesOf(api)).find(({ name }) => name === workers[0])?.id ?? ''
   const owned = ending.move()
@@ -70,7 +69,6 @@ async function ask(api: ApiClient, path: string, body: object): Promise<string> 
 async function untilOperation(api: ApiClient, id: string, is: (state: string) => boolean): Promise<void> {
   await waitFor(async () => is(String((await api.get(`/api/operations/${id}`)).body['state'])), {
     what: `operation ${id}`,
-    timeoutMs: 60_000,
   })
 }
 

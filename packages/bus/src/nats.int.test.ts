@@ -7,14 +7,14 @@ import { writeFile } from 'node:fs/promises'
 import { connect as dial } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { makeTempDir, startNats, waitFor } from '@muster/testkit'
+import { boundMs, makeTempDir, startNats, waitFor } from '@muster/testkit'
 import type { NatsServer } from '@muster/testkit'
 import type { Bus } from './bus.ts'
 import { beat, busContract, codeOf, newNode, recordingLog } from './contract.suite.ts'
 import { connectNats } from './nats/connect-nats.ts'
 
 const op_id = OperationId.parse('op-1')
-const soon = { timeoutMs: 10_000 }
+const soon = { timeoutMs: 60_000 }
 
 const open = (url: string, log: Log = recordingLog()): Promise<Bus> =>
   connectNats({ url, name: 'test', inboxPrefix: '_INBOX_test', log, clock: systemClock })
@@ -56,7 +56,7 @@ describe('connectNats', () => {
     const seen: number[] = []
     bus.subscribe(heartbeat, { node: '*' }, ({ seq }, to) => void (to.node === node && seen.push(seq)))
     bus.serve(opStatus, { node }, (body) => ({ ...body, state: 'running' as const }))
-    await bus.ping(5000)
+    await bus.ping(60_000)
     const badHeader = headers()
     badHeader.set('muster-failure', '1')
     const nested = '['.repeat(500_000)
@@ -91,7 +91,7 @@ describe('connectNats', () => {
     const node = newNode()
     const seen: number[] = []
     bus.subscribe(heartbeat, { node }, ({ seq }) => void seen.push(seq))
-    await bus.ping(5000)
+    await bus.ping(60_000)
     const body = JSON.stringify(beat(node, 1))
     const block = 'NATS/1.0\r\na bad key: 1\r\n\r\n'
     await sendLines(server.port, [`HPUB nodes.${node}.heartbeat ${block.length} ${block.length + body.length}`, `${block}${body}`])
@@ -108,7 +108,7 @@ describe('connectNats', () => {
     const seen: unknown[] = []
     bus.subscribe(nodeStop, { node }, (message) => void seen.push(message))
     bus.subscribe(backendStop, { node }, (message) => void seen.push(message))
-    await bus.ping(5000)
+    await bus.ping(60_000)
     raw.publish(`nodes.${node}.stop`, 'null')
     raw.publish(`nodes.${node}.backend.stop`, '')
     await waitFor(() => seen.length === 2, { what: 'both' })
@@ -122,7 +122,7 @@ describe('connectNats', () => {
     bus.serve(opStatus, { node }, () => {
       throw new Error('out of luck')
     })
-    await bus.ping(5000)
+    await bus.ping(60_000)
     const answer = await raw.request(`nodes.${node}.op.status`, JSON.stringify({ op_id }), { timeout: 5000 })
     expect(answer.json()).toEqual({
       accepted: false,
@@ -184,7 +184,7 @@ describe('connectNats to a server that takes less than 1 MiB', () => {
     const node = newNode()
     const backends = Array.from({ length: 100 }, (_, i) => ({ name: `backend-${i}` }))
     bus.serve(backendList, { node }, () => ({ backends }))
-    await bus.ping(5000)
+    await bus.ping(60_000)
     const ops = Array.from({ length: 1000 }, (_, i) => `operation-${i}`)
     expect(() => bus.publish(heartbeat, { node }, { ...beat(node, 1), ops })).toThrow(expect.objectContaining({ code: 'too_large' }))
     expect(await bus.request(backendList, { node }, {}, soon).catch((reason: unknown) => reason)).toMatchObject({
@@ -213,8 +213,8 @@ describe.concurrent('connectNats while NATS is not well', () => {
       what: 'a line in the log that says why',
     })
     await server.restart()
-    await waitFor(() => bus.isConnected(), { what: 'the connection', timeoutMs: 5000 })
-    await bus.ping(5000)
+    await waitFor(() => bus.isConnected(), { what: 'the connection' })
+    await bus.ping(60_000)
     expect(await bus.request(opStatus, { node }, { op_id }, soon)).toMatchObject({ state: 'running' })
     bus.publish(heartbeat, { node }, beat(node, 2))
     await waitFor(() => seen.length > 0, { what: 'the message' })
@@ -228,7 +228,7 @@ describe.concurrent('connectNats while NATS is not well', () => {
     const bus = await open(server.url)
     const since = performance.now()
     await bus.close()
-    expect(performance.now() - since).toBeLessThan(2000)
+    expect(performance.now() - since).toBeLessThan(boundMs(2000))
   })
 
   it('C1 is back within two seconds after each of ten kills, and requests work again', async () => {
@@ -244,7 +244,7 @@ describe.concurrent('connectNats while NATS is not well', () => {
       await waitFor(() => asker.request(opStatus, { node }, { op_id }, { timeoutMs: 1000 }), { what: 'an answer' })
       back.push(performance.now() - since)
     }
-    expect(back.toSorted((a, b) => a - b)[5], 'the median in ms').toBeLessThan(2000)
+    expect(back.toSorted((a, b) => a - b)[5], 'the median in ms').toBeLessThan(boundMs(2_000))
     await Promise.all([asker.close(), worker.close()])
   })
 
@@ -253,7 +253,7 @@ describe.concurrent('connectNats while NATS is not well', () => {
     const [asker, worker] = await Promise.all([connected(server.url), connected(server.url)])
     const node = newNode()
     worker.serve(opStatus, { node }, (body) => ({ ...body, state: 'running' as const }))
-    await worker.ping(5000)
+    await worker.ping(60_000)
     await server.kill('SIGSTOP')
     const since = performance.now()
     const [ping, request] = await Promise.all([
@@ -261,9 +261,9 @@ describe.concurrent('connectNats while NATS is not well', () => {
       codeOf(asker.request(opStatus, { node }, { op_id }, { timeoutMs: 300 })),
     ])
     expect([ping, request]).toEqual(['timeout', 'timeout'])
-    expect(performance.now() - since).toBeLessThan(4000)
+    expect(performance.now() - since).toBeLessThan(boundMs(4000))
     await server.kill('SIGCONT')
-    await asker.ping(5000)
+    await asker.ping(60_000)
     expect(await asker.request(opStatus, { node }, { op_id }, soon)).toMatchObject({ state: 'running' })
     await Promise.all([asker.close(), worker.close()])
   })
@@ -275,7 +275,7 @@ describe.concurrent('connectNats while NATS is not well', () => {
     await server.kill('SIGSTOP')
     const since = performance.now()
     await bus.close()
-    expect(performance.now() - since).toBeLessThan(8000)
+    expect(performance.now() - since).toBeLessThan(boundMs(8000))
   })
 
   it('C3 notices a server that went silent within 15 s, also with a full socket, and does not hang in it', async () => {
@@ -286,9 +286,11 @@ describe.concurrent('connectNats while NATS is not well', () => {
     // More than the kernel takes: the client can't flush this any more.
     const large = { ...beat(node, 1), version: 'v'.repeat(60), ops: Array.from({ length: 4000 }, (_, i) => `op-${i}`.padEnd(60, 'x')) }
     for (let i = 0; i < 60; i += 1) bus.publish(heartbeat, { node }, large)
-    await waitFor(() => !bus.isConnected(), { what: 'the loss to be noticed', timeoutMs: 20_000 })
+    const since = performance.now()
+    await waitFor(() => !bus.isConnected(), { what: 'the loss to be noticed' })
+    expect(performance.now() - since).toBeLessThan(boundMs(20_000))
     await server.restart()
-    await waitFor(() => bus.isConnected(), { what: 'the connection to be back', timeoutMs: 7000 })
+    await waitFor(() => bus.isConnected(), { what: 'the connection to be back' })
     await bus.close()
   })
 })

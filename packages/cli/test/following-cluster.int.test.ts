@@ -19,7 +19,7 @@ afterAll(() => processes.stopAll())
 
 async function untilStatus({ api }: RunningController, name: string, status: string): Promise<void> {
   const isSo = async () => (await nodesOf(api).catch(() => [])).some((node) => node.name === name && node.status === status)
-  await waitFor(isSo, { what: `${name} to be ${status}`, timeoutMs: 30_000 })
+  await waitFor(isSo, { what: `${name} to be ${status}` })
 }
 
 it('an install ends with 3 while a node is away; who watches it sees its end, though the controller was killed', async () => {
@@ -56,4 +56,4 @@ it('an install ends with 3 while a node is away; who watches it sees its end, th
   expect(await watching.exited, watching.output()).toEqual({ code: 0, signal: null })
   expect(watching.stdout()).toMatch(/install echo: away: success\n(.*\n)*install echo: succeeded: 2 of 2 nodes done\n$/)
   await processes.stopAll()
-}, 120_000)
+})

@@ -30,10 +30,9 @@ beforeAll(async () => {
   await cluster.startWorker({ name: 'gpu-1', join: controller.url, token: joinToken })
   await waitFor(async () => (await nodesOf(controller.api)).some((node) => node.status === 'healthy'), {
     what: 'a healthy node',
-    timeoutMs: 30_000,
   })
   env = { MUSTER_URL: controller.url, MUSTER_ADMIN_KEY: adminKey }
-}, 90_000)
+})
 afterAll(async () => {
   await processes.stopAll()
   await held.disposeAsync()
@@ -81,7 +80,7 @@ it('a model is applied, changed and scaled; what is wrong is named with its line
   )
   expect((await muster('models', 'show', 'team/none')).code).toBe(1)
   expect((await muster('status')).stdout).toMatch(/^1 node: 1 healthy\.\n(\d) models: \1 unloaded\. 0 of 0 replicas are ready\.$/m)
-}, 60_000)
+})
 
 describe('a model without files', () => {
   it('is loaded by the first question, explained, unloaded, loaded again, and deleted', async () => {
@@ -103,5 +102,5 @@ describe('a model without files', () => {
     const removed = await muster('models', 'rm', 'parrot', '--wait')
     expect(removed, removed.stderr).toMatchObject({ code: 0, stdout: expect.stringMatching(/^delete parrot: succeeded/m) as string })
     expect(await muster('chat', 'parrot', 'gone?')).toMatchObject({ code: 1, stdout: '' })
-  }, 120_000)
+  })
 })

@@ -10,7 +10,7 @@ const muster = (...args: string[]): Promise<Result> =>
 
 beforeAll(async () => {
   world = await startFleet({ postgresUrl: inject('postgresUrl'), workers: ['one', 'two'] })
-}, 120_000)
+})
 afterAll(() => world[Symbol.asyncDispose]())
 
 const homes = async (): Promise<string[]> =>

@@ -3,7 +3,7 @@ import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLocalHub } from '@muster/bus'
 import { openDataDir, resolveSettings, silentLog, systemClock, type Clock, type Log } from '@muster/host'
-import { createTestDatabase, makeTempDir, startNats, startTestController, startTestPostgres } from '@muster/testkit'
+import { boundMs, createTestDatabase, makeTempDir, startNats, startTestController, startTestPostgres } from '@muster/testkit'
 import { expect, it } from 'vitest'
 import { startController } from './main.ts'
 import { listProcesses, worksOn } from './postgres/process-table.ts'
@@ -48,7 +48,7 @@ it('a loop that dies is told with its cause, and the controller is not ready any
     clock,
     localHub: createLocalHub({ log: silentLog }),
   })
-  await controller.ready(AbortSignal.timeout(20_000))
+  await controller.ready(AbortSignal.timeout(120_000))
   isBroken = true
   await expect(controller.ended).rejects.toBe(bug)
   expect(errors).toEqual([bug])
@@ -56,7 +56,7 @@ it('a loop that dies is told with its cause, and the controller is not ready any
   aheadMs = 11_000
   expect((await fetch(`${controller.url}/readyz`)).status).toBe(503)
   await controller.stop()
-}, 30_000)
+})
 
 it('stops within 8 s though its database stands still', async () => {
   await using directory = await makeTempDir('main')
@@ -70,12 +70,12 @@ it('stops within 8 s though its database stands still', async () => {
     const request = controller.api.get('/api/nodes').catch(() => null)
     const begin = performance.now()
     await controller.stop()
-    expect(performance.now() - begin).toBeLessThan(8_000)
+    expect(performance.now() - begin).toBeLessThan(boundMs(8_000))
     expect([503, undefined]).toContain((await request)?.status)
   } finally {
     tell('SIGCONT')
   }
-}, 60_000)
+})
 
 it('stops within 8 s though its embedded database stands still', async () => {
   await using directory = await makeTempDir('main')
@@ -83,18 +83,18 @@ it('stops within 8 s though its embedded database stands still', async () => {
   const localHub = createLocalHub({ log: silentLog })
   const controller = await startController({ settings: settingsFor(), dataDir, log: silentLog, clock: systemClock, localHub })
   try {
-    await controller.ready(AbortSignal.timeout(20_000))
+    await controller.ready(AbortSignal.timeout(120_000))
     const home = await homeOf(directory.path)
     const server = listProcesses().find(({ args }) => worksOn(args, join(home, 'data')))
     for (const pid of familyOf(server?.pid ?? 0)) process.kill(pid, 'SIGSTOP')
     const begin = performance.now()
     await controller.stop()
-    expect(performance.now() - begin).toBeLessThan(8_000)
+    expect(performance.now() - begin).toBeLessThan(boundMs(8_000))
   } finally {
     await controller.stop()
     await removeHome(directory.path)
   }
-}, 60_000)
+})
 
 it('stops within 8 s though its NATS server stands still', async () => {
   await using directory = await makeTempDir('main')
@@ -106,12 +106,12 @@ it('stops within 8 s though its NATS server stands still', async () => {
   try {
     const begin = performance.now()
     await controller.stop()
-    expect(performance.now() - begin).toBeLessThan(8_000)
+    expect(performance.now() - begin).toBeLessThan(boundMs(8_000))
   } finally {
     await nats.kill('SIGCONT')
     await nats.stop()
   }
-}, 60_000)
+})
 
 it('can be given up while its database starts', async () => {
   await using directory = await makeTempDir('main')
@@ -128,4 +128,4 @@ it('can be given up while its database starts', async () => {
   giveUp.abort(new Error('enough'))
   await expect(starting).rejects.toThrow('enough')
   await removeHome(directory.path)
-}, 30_000)
+})

@@ -12,7 +12,7 @@ import { openReplicas } from '../src/supervisor/open-replicas.ts'
 export const nodeId = NodeId.parse('n-1')
 export const opId = (text: string): OperationId => OperationId.parse(text)
 export const to = { node: nodeId }
-export const soon = { timeoutMs: 10_000 }
+export const soon = { timeoutMs: 60_000 }
 
 export type WorldOptions = Readonly<{
   installer: Installer

@@ -169,7 +169,7 @@ describe('of several controllers', () => {
     one.wake()
     const first = await waitFor(async () => (await store.duties.read(checkDuty)).doneAt, { what: 'the first check' })
     one.wake()
-    await waitFor(async () => (await store.duties.read(checkDuty)).doneAt !== first, { what: 'another check', timeoutMs: 20_000 })
+    await waitFor(async () => (await store.duties.read(checkDuty)).doneAt !== first, { what: 'another check' })
     ending.abort()
     await running
   })

@@ -1,7 +1,7 @@
 // Loads on a real database and bus: several controllers, and workers that do what a test says.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { OperationId, ReplicaId, stepLoad } from '@muster/protocol'
-import { waitFor } from '@muster/testkit'
+import { boundMs, waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
 import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
 
@@ -340,12 +340,12 @@ describe('what is not heard', () => {
     await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
     const first = await worker.untilLoads(1)
     worker.answer = 'accept'
-    const second = await waitFor(() => worker.loads[1], { what: 'the command again', timeoutMs: 15_000 })
+    const second = await waitFor(() => worker.loads[1], { what: 'the command again' })
     expect(second).toMatchObject({ replica_id: first.replica_id, op_id: first.op_id, epoch: first.epoch })
     worker.ready(second)
     await world.untilState('tiny', 'ready')
     expect(await world.store.replicas.listOfModel('tiny')).toHaveLength(1)
-  }, 30_000)
+  })
 
   it('a load that stands still is cancelled, its process ended, and tried again', async () => {
     await controller({ settings: { opStallTimeout: 1_000, reconcileInterval: 10_000, idleScaleDown: 300_000 } })
@@ -443,7 +443,7 @@ describe('a node', () => {
     await world.setModel('other', { isUnloaded: true })
     await waitFor(() => other.worker.unloads.length > 0, { what: 'it to be told' })
     await world.setPulse(worker.id, 'present')
-    const { load } = await world.untilState('tiny', 'ready', { timeoutMs: 3_000 })
+    const { load } = await world.untilState('tiny', 'ready', { timeoutMs: boundMs(3_000) })
     expect(load).toMatchObject({ replicaId: replica, attempts: 0, ordinal: 0 })
     expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([{ id: replica, state: 'ready', isHere: true, ordinal: 0 }])
     expect(worker.loads).toHaveLength(1)
@@ -469,7 +469,7 @@ describe('a node', () => {
     worker.processes.delete(gone)
     await worker.untilLoads(2)
     worker.ready()
-    const { load } = await world.untilState('tiny', 'ready', { timeoutMs: 3_000 })
+    const { load } = await world.untilState('tiny', 'ready', { timeoutMs: boundMs(3_000) })
     expect(load).toMatchObject({ attempts: 0 })
     expect(taken.map(({ event }) => event.type).filter((type) => type !== 'accepted')).toEqual(['placed', 'slot_taken', 'placed', 'ready'])
   })
@@ -548,5 +548,5 @@ describe('G2 a controller that is killed', () => {
       const replicas = await world.store.replicas.listOfModel(`model-${index}`)
       expect(replicas).toHaveLength(1)
     }
-  }, 40_000)
+  })
 })

@@ -58,7 +58,7 @@ async function untilRefused(name: string): Promise<string> {
     const status = await controller.loads.cold.status(name)
     return status.kind === 'no_capacity' ? status.message : null
   }
-  return await waitFor(look, { what: `${name} to be refused`, timeoutMs: 20_000 })
+  return await waitFor(look, { what: `${name} to be refused` })
 }
 
 describe('a node with memory for one model', () => {

@@ -62,7 +62,7 @@ async function untilReady(model: string, count: number): Promise<ReplicaId[]> {
       const isSo = rows.length === count && rows.every(({ load }) => load.state === 'ready') && live().length === count
       return isSo ? live().map(({ replica }) => replica) : null
     },
-    { what: `${count} ready replicas of ${model}`, timeoutMs: 20_000 },
+    { what: `${count} ready replicas of ${model}` },
   )
 }
 const asked = async (model: string): Promise<number> =>

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createConnection, createServer, type AddressInfo, type Socket } from 'node:net'
 import { silentLog } from '@muster/host'
-import { startTestPostgres, waitFor, type TestPostgres } from '@muster/testkit'
+import { boundMs, startTestPostgres, waitFor, type TestPostgres } from '@muster/testkit'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { connectDatabase, type ConnectedDatabase, type Limits } from './connect.ts'
@@ -165,7 +165,7 @@ describe('failures', () => {
             .updateTable('note')
             .set({ text: `round ${round}` })
             .execute(),
-        { what: 'the database to work again', timeoutMs: 5_000 },
+        { what: 'the database to work again', timeoutMs: boundMs(5_000) },
       )
       expect(await failing(idle.query('select 1'))).toSatisfy(isUnavailable)
       idle.release(true)
@@ -282,7 +282,7 @@ describe('a network that swallows everything', () => {
     const begin = performance.now()
     expect(await failing(sql`select 1`.execute(connected.db))).toSatisfy(isUnavailable)
     await connected.close()
-    expect(performance.now() - begin).toBeLessThan(4_000)
+    expect(performance.now() - begin).toBeLessThan(boundMs(4_000))
     for (const each of sockets) each.destroy()
     proxy.close()
   })

@@ -115,5 +115,5 @@ describe('a worker that is killed', () => {
     const last = await start()
     expect((await last.waitForOutput(saying('replica.exited', id), until))[0]).toContain('"expected":false')
     await last.stop()
-  }, 60_000)
+  })
 })

@@ -88,15 +88,15 @@ describe('the digest of a replica', () => {
     const id = `r-${process.pid}-said`
     const says = new RegExp(`"type":"replica.ready"[^\\n]*"replica_id":"${id}"[^\\n]*`)
     const first = await processes.start('node', { args: [child, root, '--load', JSON.stringify(loadOf(id))] })
-    await first.waitForOutput(says, 25_000)
+    await first.waitForOutput(says)
     const serving = await markedPids(id)
     first.kill('SIGKILL')
     await first.exited
     const fresh = await tested.publish('3.0.0')
     await tested.carryOut({ digest: fresh.index })
     const next = await processes.start('node', { args: [child, root] })
-    expect((await next.waitForOutput(says, 25_000))[0]).toContain(`"backend_digest":"${old.index}"`)
+    expect((await next.waitForOutput(says))[0]).toContain(`"backend_digest":"${old.index}"`)
     expect(await markedPids(id)).toEqual(serving)
     await next.stop()
-  }, 60_000)
+  })
 })
