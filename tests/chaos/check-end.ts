@@ -1,37 +1,41 @@
-// What must be so when everything has been quiet for a while. Pure.
-import type { AcceptedWish, FinalIntent, Observed, Violation } from './observed.ts'
+// Rules about the end of a run, when everything has been quiet for a while. Pure.
+import type { AcceptedSubmission, FinalIntent, Observed, Violation } from './observed.ts'
 
 const ends = ['applied', 'failed', 'dead', 'cancelled']
 
-/** I1, I17: what was accepted is there, on every controller, and every node of it is settled. */
-export function missingWishes({ accepted, controllers, finalNodes }: Observed): Violation[] {
+/** I1, I17: every controller shows each accepted operation, and all its nodes are settled. */
+export function missingSubmissions({ accepted, controllers, finalNodes }: Observed): Violation[] {
   const byOperation = Map.groupBy(finalNodes, (each) => each.operation)
-  return accepted.flatMap((wish) => {
-    const rows = byOperation.get(wish.operation) ?? []
+  return accepted.flatMap((submission) => {
+    const rows = byOperation.get(submission.operation) ?? []
     return Array.from({ length: controllers }, (_, controller) => {
       const seen = rows.filter((each) => each.controller === controller)
-      const about = { operation: wish.operation, backend: wish.backend }
-      const lost = (what: string): Violation => ({ rule: 'accepted wish missing', what: `on controller ${controller}: ${what}`, about })
+      const about = { operation: submission.operation, backend: submission.backend }
+      const lost = (what: string): Violation => ({
+        rule: 'accepted operation missing',
+        what: `on controller ${controller}: ${what}`,
+        about,
+      })
       if (seen.length === 0) return [lost('the operation is not there')]
-      const absent = (wish.nodes ?? []).filter((node) => !seen.some((each) => each.node === node))
+      const absent = (submission.nodes ?? []).filter((node) => !seen.some((each) => each.node === node))
       const open = seen.filter((each) => !each.isSettled)
       return [
-        ...absent.map((node) => lost(`it was wished for ${node}, which it does not show`)),
+        ...absent.map((node) => lost(`it was submitted for ${node}, which it does not show`)),
         ...open.map(({ node, status }) => lost(`${node} is still ${status}`)),
       ]
     }).flat()
   })
 }
 
-/** I4: nothing is there that nobody was told of; a repeated request made no second operation. */
+/** I4: a repeated request makes no second operation: clients know of every operation. */
 export function unaskedOperations({ accepted, operations }: Observed): Violation[] {
-  const known = new Set(accepted.map((wish) => wish.operation))
+  const known = new Set(accepted.map((submission) => submission.operation))
   return operations
     .filter((operation) => !known.has(operation))
     .map((operation) => ({ rule: 'operation nobody was told of', what: 'it is in no answer that a client got', about: { operation } }))
 }
 
-/** I9, I8: every wish came to an end, and a bad end has a cause: each try met a worker that was not there. */
+/** I9, I8: every intent has settled, and a bad end has a cause: each attempt met a worker that was down. */
 export function unsettledIntents(observed: Observed): Violation[] {
   return observed.intents.flatMap((intent) => {
     const { node, backend, generation, state, failure } = intent
@@ -53,9 +57,9 @@ function isJustified({ node, generation, state }: FinalIntent, { failedTries, do
   return state === 'dead' && tries.length > 0 && tries.every(({ at }) => isExcused(at))
 }
 
-/** I2: the row carries a wish that no other one was made after. */
-export function lostLastWishes({ accepted, intents, owners, finalNodes }: Observed): Violation[] {
-  const wishes = new Map(accepted.map((wish) => [wish.operation, wish]))
+/** I2: the intent belongs to the last submission for this node and backend. */
+export function lostLastSubmissions({ accepted, intents, owners, finalNodes }: Observed): Violation[] {
+  const submissions = new Map(accepted.map((submission) => [submission.operation, submission]))
   const ownersOf = Map.groupBy(owners, (each) => each.generation)
   const concerned = Map.groupBy(
     finalNodes.filter((each) => each.controller === 0 && each.status !== 'skipped'),
@@ -64,17 +68,19 @@ export function lostLastWishes({ accepted, intents, owners, finalNodes }: Observ
   return intents.flatMap((intent): Violation[] => {
     const { node, backend, generation } = intent
     const about = { node, backend, generation }
-    const own = (ownersOf.get(generation) ?? []).flatMap((owner) => wishes.get(owner.operation) ?? [])
-    if (own.length === 0) return [{ rule: 'last wish lost', what: 'nobody made the wish that the row carries', about }]
-    const heardAt = Math.max(...own.map((wish) => wish.answeredAt))
-    const later = (concerned.get(node) ?? []).flatMap((row): AcceptedWish[] => {
-      const wish = wishes.get(row.operation)
-      return wish !== undefined && wish.backend === backend && wish.sentAt > heardAt && !own.includes(wish) ? [wish] : []
+    const own = (ownersOf.get(generation) ?? []).flatMap((owner) => submissions.get(owner.operation) ?? [])
+    if (own.length === 0) return [{ rule: 'last intent lost', what: 'no client made the submission that the intent names', about }]
+    const heardAt = Math.max(...own.map((submission) => submission.answeredAt))
+    const later = (concerned.get(node) ?? []).flatMap((row): AcceptedSubmission[] => {
+      const submission = submissions.get(row.operation)
+      return submission !== undefined && submission.backend === backend && submission.sentAt > heardAt && !own.includes(submission)
+        ? [submission]
+        : []
     })
     return [
-      ...later.map((wish) => ({
-        rule: 'last wish lost',
-        what: `${wish.kind} ${wish.operation} was made later, and is not what the row carries`,
+      ...later.map((submission) => ({
+        rule: 'last intent lost',
+        what: `${submission.kind} ${submission.operation} was submitted later, and the intent does not follow it`,
         about,
       })),
       ...misread(intent, own, about),
@@ -82,14 +88,14 @@ export function lostLastWishes({ accepted, intents, owners, finalNodes }: Observ
   })
 }
 
-function misread({ kind, digest }: FinalIntent, own: readonly AcceptedWish[], about: Violation['about']): Violation[] {
+function misread({ kind, digest }: FinalIntent, own: readonly AcceptedSubmission[], about: Violation['about']): Violation[] {
   // An upgrade takes an install that is still open further, to other content.
-  if (own.some((wish) => wish.kind === kind && (wish.digest === null || wish.digest === digest))) return []
-  if (kind === 'install' && own.some((wish) => wish.kind === 'upgrade')) return []
-  return [{ rule: 'last wish lost', what: `the row says ${kind} ${digest ?? ''}, and nobody wished that`, about }]
+  if (own.some((submission) => submission.kind === kind && (submission.digest === null || submission.digest === digest))) return []
+  if (kind === 'install' && own.some((submission) => submission.kind === 'upgrade')) return []
+  return [{ rule: 'last intent lost', what: `the intent says ${kind} ${digest ?? ''}, which no client submitted`, about }]
 }
 
-/** I2: the disk is as the last wish wants it. */
+/** I2: the disk holds what the last intent asks for. */
 export function differingDisks({ intents, disk }: Observed): Violation[] {
   return intents.flatMap((intent) => {
     const { node, backend, generation, kind } = intent

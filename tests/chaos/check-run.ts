@@ -1,13 +1,13 @@
-// What must have been so all the time. Pure.
+// Rules about every moment of a run. Pure.
 import { holds } from './check-end.ts'
-import type { Observed, OnDisk, Order, Shown, Violation } from './observed.ts'
+import type { Observed, OnDisk, Command, ShownRun, Violation } from './observed.ts'
 
 /** A stored state is the same on every controller within this. */
 const spreadMs = 1_000
 /** A status may contradict disk and journal for as long as this. */
 const contradictionMs = 2_000
 
-/** I10: what is settled stays as it is, whoever is asked. */
+/** I10: a settled status never changes, on any controller. */
 export function changedSettled({ shown, finalNodes }: Observed): Violation[] {
   const rows = Map.groupBy(shown, ({ operation, node }) => `${operation} ${node}`)
   const finals = Map.groupBy(finalNodes, ({ operation, node }) => `${operation} ${node}`)
@@ -18,68 +18,72 @@ export function changedSettled({ shown, finalNodes }: Observed): Violation[] {
       (each) => isOther(each, settled) && each.to > settled.seenAt + (each.controller === settled.controller ? 0 : spreadMs),
     )
     const { operation, node } = settled
-    const said = (each: { controller: number; status: string }): string =>
+    const printed = (each: { controller: number; status: string }): string =>
       `controller ${settled.controller} showed ${settled.status}, and later controller ${each.controller} showed ${each.status}`
     return [...later, ...(finals.get(key) ?? []).filter((each) => isOther(each, settled))].map((each) => ({
       rule: 'settled status changed',
-      what: said(each),
+      what: printed(each),
       about: { operation, node },
     }))
   })
 }
 
-const isOther = (a: { status: string; errorCode: string | null }, b: Shown): boolean => a.status !== b.status || a.errorCode !== b.errorCode
+const isOther = (a: { status: string; errorCode: string | null }, b: ShownRun): boolean =>
+  a.status !== b.status || a.errorCode !== b.errorCode
 
 type Followed = Readonly<{
   backend: string
   generation: number
   wanted: Readonly<{ kind: string; digest: string | null; isExact: boolean }>
-  /** Of all the wishes that it followed, one after the other. */
-  orders: readonly Order[]
+  /** Commands of every intent that the operation followed, in order. */
+  commands: readonly Command[]
 }>
 
-/** What a worker knows of the wish that an operation's node follows; null when there is none. */
+/** Finds the intent that an operation's node follows, and the worker's commands for it; null when there is none. */
 function createFollow(observed: Observed): (operation: string, node: string) => Followed | null {
   const finals = new Map(observed.finalNodes.map((each) => [`${each.operation} ${each.node}`, each]))
-  const wishes = new Map(observed.accepted.map((wish) => [wish.operation, wish]))
-  const orders = Map.groupBy(observed.orders, ({ node, backend }) => `${node} ${backend}`)
+  const submissions = new Map(observed.accepted.map((submission) => [submission.operation, submission]))
+  const commands = Map.groupBy(observed.commands, ({ node, backend }) => `${node} ${backend}`)
   const owned = Map.groupBy(observed.owners, ({ operation }) => operation)
   const taken = new Set(observed.owners.filter(({ how }) => how === 'repinned').map(({ generation }) => generation))
   return (operation, node) => {
     const generation = finals.get(`${operation} ${node}`)?.generation ?? null
-    const wish = wishes.get(operation)
-    if (wish === undefined || generation === null) return null
-    const { backend, kind } = wish
+    const submission = submissions.get(operation)
+    if (submission === undefined || generation === null) return null
+    const { backend, kind } = submission
     const generations = new Set([generation, ...(owned.get(operation) ?? []).map((each) => each.generation)])
-    const own = (orders.get(`${node} ${backend}`) ?? []).filter((order) => generations.has(order.generation))
-    const asked = taken.has(generation) ? null : wish.digest
-    const digest = asked ?? own.find((order) => order.generation === generation)?.digest ?? null
-    return { backend, generation, wanted: { kind, digest, isExact: asked !== null || taken.has(generation) }, orders: own }
+    const own = (commands.get(`${node} ${backend}`) ?? []).filter((command) => generations.has(command.generation))
+    const asked = taken.has(generation) ? null : submission.digest
+    const digest = asked ?? own.find((command) => command.generation === generation)?.digest ?? null
+    return { backend, generation, wanted: { kind, digest, isExact: asked !== null || taken.has(generation) }, commands: own }
   }
 }
 
-/** Nobody may say `success` of what a disk did not hold. */
+/** No controller shows `success` of content that the disk did not hold. */
 export function falseSuccesses(observed: Observed): Violation[] {
   const follow = createFollow(observed)
   const disks = Map.groupBy(observed.disk, ({ node, backend }) => `${node} ${backend}`)
-  const orders = Map.groupBy(observed.orders, ({ node, backend }) => `${node} ${backend}`)
+  const commands = Map.groupBy(observed.commands, ({ node, backend }) => `${node} ${backend}`)
   return observed.shown.flatMap((each): Violation[] => {
     if (each.status !== 'success') return []
     const { operation, node, controller, seenAt } = each
     const followed = follow(operation, node)
-    if (followed === null) return [violation(`controller ${controller} showed success of a wish that nobody made`, { operation, node })]
+    if (followed === null)
+      return [violation(`controller ${controller} showed success of an operation that no client submitted`, { operation, node })]
     const { backend, generation, wanted } = followed
     const about = { operation, node, backend, generation }
-    const isNoted = followed.orders.some(({ end }) => end?.state === 'succeeded' && end.before < seenAt)
-    if (!isNoted) return [violation(`controller ${controller} showed success, and the worker had not noted any`, about)]
+    const isNoted = followed.commands.some(({ end }) => end?.state === 'succeeded' && end.before < seenAt)
+    if (!isNoted) return [violation(`controller ${controller} showed success, and the worker had recorded none`, about)]
     const lay = mayHaveLain(disks.get(`${node} ${backend}`) ?? [], each, (digest) => holds(wanted, digest))
-    const isOverruled = (orders.get(`${node} ${backend}`) ?? []).some((order) => order.generation > generation && order.before < seenAt)
+    const isOverruled = (commands.get(`${node} ${backend}`) ?? []).some(
+      (command) => command.generation > generation && command.before < seenAt,
+    )
     return lay || isOverruled ? [] : [violation(`controller ${controller} showed success, and the disk did not hold it`, about)]
   })
 }
 
 /** Between two looks anything may have been there, so what was seen first and last is stretched to the looks beside it. */
-function mayHaveLain(records: readonly OnDisk[], { from, seenAt }: Shown, isIt: (digest: string | null) => boolean): boolean {
+function mayHaveLain(records: readonly OnDisk[], { from, seenAt }: ShownRun, isIt: (digest: string | null) => boolean): boolean {
   const inOrder = records.toSorted((a, b) => a.from - b.from)
   return inOrder.some(({ digest }, index) => {
     const earliest = inOrder[index - 1]?.to ?? 0
@@ -93,20 +97,20 @@ const violation = (what: string, about: Violation['about']): Violation => ({ rul
 /** I5: no generation was carried out twice. */
 export function activatedTwice(observed: Observed): Violation[] {
   const ended = Map.groupBy(
-    observed.orders.filter(({ end }) => end?.state === 'succeeded'),
+    observed.commands.filter(({ end }) => end?.state === 'succeeded'),
     ({ node, backend, generation }) => `${node} ${backend} ${generation}`,
   )
-  const twice = [...ended.values()].flatMap((orders): Violation[] => {
-    const [first] = orders
-    if (first === undefined || orders.length < 2) return []
+  const twice = [...ended.values()].flatMap((commands): Violation[] => {
+    const [first] = commands
+    if (first === undefined || commands.length < 2) return []
     const { node, backend, generation } = first
-    return [{ rule: 'activated twice', what: `the journal has ${orders.length} successes of it`, about: { node, backend, generation } }]
+    return [{ rule: 'activated twice', what: `the journal has ${commands.length} successes of it`, about: { node, backend, generation } }]
   })
   return [...twice, ...rewrittenRecords(observed)]
 }
 
 /** The same content again, and nothing between that had taken it away. */
-function rewrittenRecords({ disk, orders }: Observed): Violation[] {
+function rewrittenRecords({ disk, commands }: Observed): Violation[] {
   const rows = Map.groupBy(disk, ({ node, backend }) => `${node} ${backend}`)
   return [...rows.values()].flatMap((records) =>
     records
@@ -115,7 +119,9 @@ function rewrittenRecords({ disk, orders }: Observed): Violation[] {
         const before = all[index - 1]
         if (before === undefined || record.digest === null || before.digest !== record.digest || before.mark === record.mark) return []
         const { node, backend } = record
-        const isExplained = orders.some((order) => order.node === node && order.backend === backend && takesAway(order, before, record))
+        const isExplained = commands.some(
+          (command) => command.node === node && order.backend === backend && takesAway(command, before, record),
+        )
         const what = `the record of ${record.digest} was written again, and nothing had taken it away`
         return isExplained ? [] : [{ rule: 'activated twice', what, about: { node, backend } }]
       }),
@@ -123,12 +129,12 @@ function rewrittenRecords({ disk, orders }: Observed): Violation[] {
 }
 
 /** It may have been at work at some time between the two. */
-function takesAway(order: Order, before: OnDisk, after: OnDisk): boolean {
-  if (order.kind !== 'delete' && order.digest === after.digest) return false
-  return order.before <= after.from && (order.end === null || order.end.seenAt >= before.to)
+function takesAway(command: Command, before: OnDisk, after: OnDisk): boolean {
+  if (command.kind !== 'delete' && command.digest === after.digest) return false
+  return command.before <= after.from && (command.end === null || command.end.seenAt >= before.to)
 }
 
-/** What is shown follows what is, wherever nothing is in the way. */
+/** The shown status follows the worker's journal while all parts are connected. */
 export function contradictedStatuses(observed: Observed): Violation[] {
   const follow = createFollow(observed)
   const clear = Map.groupBy(observed.clear, ({ controller, node }) => `${controller} ${node}`)
@@ -136,7 +142,7 @@ export function contradictedStatuses(observed: Observed): Violation[] {
     const followed = follow(each.operation, each.node)
     if (followed === null || each.to - each.seenAt <= contradictionMs) return []
     const windows = clear.get(`${each.controller} ${each.node}`) ?? []
-    return contradictions(each, followed.orders).flatMap(({ from, to, what }): Violation[] => {
+    return contradictions(each, followed.commands).flatMap(({ from, to, what }): Violation[] => {
       const longest = Math.max(0, ...windows.map((window) => Math.min(to, each.to, window.to) - Math.max(from, each.seenAt, window.from)))
       if (longest <= contradictionMs) return []
       const { operation, node, controller } = each
@@ -149,19 +155,19 @@ export function contradictedStatuses(observed: Observed): Violation[] {
 
 type Contradiction = Readonly<{ from: number; to: number; what: string }>
 
-function contradictions({ status, isSettled }: Shown, orders: readonly Order[]): Contradiction[] {
-  const last = orders.toSorted((a, b) => a.id - b.id).at(-1)
+function contradictions({ status, isSettled }: ShownRun, commands: readonly Command[]): Contradiction[] {
+  const last = commands.toSorted((a, b) => a.id - b.id).at(-1)
   const isWorking = status === 'downloading' || status === 'running_on_worker'
   if (last === undefined) return isWorking ? [{ from: 0, to: Infinity, what: 'the worker had never taken it on' }] : []
   const found: Contradiction[] = []
-  if (isWorking) found.push({ from: 0, to: Math.min(...orders.map((order) => order.before)), what: 'the worker had not taken it on' })
+  if (isWorking) found.push({ from: 0, to: Math.min(...commands.map((command) => command.before)), what: 'the worker had not taken it on' })
   if (!isSettled && !isWorking) found.push({ from: last.seenAt, to: last.end?.before ?? Infinity, what: 'the worker was at it' })
   const { end } = last
   if (end !== null && !isSettled && (isWorking || end.state === 'succeeded'))
     found.push({
       from: end.seenAt,
       to: Infinity,
-      what: `the worker had noted that it ${end.state === 'succeeded' ? 'was done' : end.state}`,
+      what: `the worker had recorded that it ${end.state === 'succeeded' ? 'was done' : end.state}`,
     })
   return found
 }

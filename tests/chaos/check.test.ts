@@ -1,7 +1,7 @@
-// Proof that the chaos can see: a run in which all is well, and that run with one thing wrong.
+// Proof that the checker finds faults: a run without any, and the same run with one planted.
 import { describe, expect, it } from 'vitest'
 import { check } from './check.ts'
-import type { AcceptedWish, FinalIntent, FinalNode, Observed, OnDisk, Order, Shown } from './observed.ts'
+import type { AcceptedSubmission, FinalIntent, FinalNode, Observed, OnDisk, Command, ShownRun } from './observed.ts'
 import { createRandom } from './random.ts'
 
 const [one, two] = ['sha256:1', 'sha256:2']
@@ -11,23 +11,31 @@ const downloading = { status: 'downloading', isSettled: false, errorCode: null }
 const queued = { status: 'queued', isSettled: false, errorCode: null }
 const place = { operation: 'op-1', node: 'n', controller: 0 }
 
-const wish: AcceptedWish = { operation: 'op-1', kind: 'install', backend: 'b', digest: one, nodes: ['n'], sentAt: 1000, answeredAt: 1100 }
-const order: Order = {
+const submission: AcceptedSubmission = {
+  operation: 'op-1',
+  kind: 'install',
+  backend: 'b',
+  digest: one,
+  nodes: ['n'],
+  sentAt: 1000,
+  answeredAt: 1100,
+}
+const command: Command = {
   ...about,
   ...{ id: 1, kind: 'install', generation: 1, digest: one, before: 1150, seenAt: 1200 },
   end: { state: 'succeeded', before: 4900, seenAt: 5000 },
 }
 const intent: FinalIntent = { ...about, kind: 'install', generation: 1, digest: one, isExact: true, state: 'applied', failure: null }
-const shownSuccess: Shown = { ...place, ...success, from: 5150, seenAt: 5160, to: 5160 }
+const shownSuccess: ShownRun = { ...place, ...success, from: 5150, seenAt: 5160, to: 5160 }
 const finalNode: FinalNode = { ...place, ...success, generation: 1 }
 const otherFinalNode: FinalNode = { ...finalNode, controller: 1 }
 const absent: OnDisk = { ...about, digest: null, mark: '', from: 0, to: 4900 }
 const present: OnDisk = { ...about, digest: one, mark: 'i1', from: 4950, to: 20_000 }
 
-/** Version 1 was wished for at 1000, begun at 1200 and done at 5000; both controllers showed so. */
+/** Version 1 was submitted at 1000, begun at 1200 and done at 5000; both controllers showed that. */
 const well: Observed = {
   controllers: 2,
-  accepted: [wish],
+  accepted: [submission],
   shown: [
     { ...place, ...queued, from: 1150, seenAt: 1160, to: 1250 },
     { ...place, ...downloading, from: 1350, seenAt: 1360, to: 5050 },
@@ -38,7 +46,7 @@ const well: Observed = {
     { controller: 0, node: 'n', from: 0, to: 20_000 },
     { controller: 1, node: 'n', from: 0, to: 20_000 },
   ],
-  orders: [order],
+  commands: [command],
   disk: [absent, present],
   intents: [intent],
   owners: [{ generation: 1, operation: 'op-1', how: 'requested' }],
@@ -53,36 +61,36 @@ const rulesBroken = (observed: Observed): string[] => [...new Set(check(observed
 describe('the checker', () => {
   it('finds nothing in a run in which all is well', () => expect(check(well)).toEqual([]))
 
-  const later = { ...wish, operation: 'op-2', sentAt: 6000, answeredAt: 6100 }
+  const later = { ...submission, operation: 'op-2', sentAt: 6000, answeredAt: 6100 }
   const laterRow = { ...finalNode, operation: 'op-2', generation: 1 }
   it.each<[planted: string, rule: string, observed: Observed]>([
-    ['an accepted operation is gone from one controller', 'accepted wish missing', { ...well, finalNodes: [finalNode] }],
-    ['an accepted operation has lost a node', 'accepted wish missing', { ...well, accepted: [{ ...wish, nodes: ['n', 'm'] }] }],
+    ['an accepted operation is gone from one controller', 'accepted operation missing', { ...well, finalNodes: [finalNode] }],
+    ['an accepted operation has lost a node', 'accepted operation missing', { ...well, accepted: [{ ...submission, nodes: ['n', 'm'] }] }],
     [
       'a node of it is not settled in the end',
-      'accepted wish missing',
+      'accepted operation missing',
       { ...well, shown: [], finalNodes: [{ ...finalNode, ...queued }, otherFinalNode] },
     ],
     ['a repeated request made a second operation', 'operation nobody was told of', { ...well, operations: ['op-1', 'op-9'] }],
-    ['a wish is still open', 'intent not settled', { ...well, intents: [{ ...intent, state: 'working' }] }],
+    ['an intent is still open', 'intent not settled', { ...well, intents: [{ ...intent, state: 'working' }] }],
     [
-      'a wish is dead, and its worker was there',
+      'an intent is dead, and its worker was up',
       'dead without a cause',
       { ...well, intents: [{ ...intent, state: 'dead', failure: 'no responders' }], failedTries: [{ ...about, generation: 1, at: 3000 }] },
     ],
-    ['a wish has failed for good', 'dead without a cause', { ...well, intents: [{ ...intent, state: 'failed', failure: 'invalid' }] }],
+    ['an intent has failed for good', 'dead without a cause', { ...well, intents: [{ ...intent, state: 'failed', failure: 'invalid' }] }],
     [
-      'an older wish won',
-      'last wish lost',
+      'an older intent won',
+      'last intent lost',
       {
         ...well,
-        accepted: [wish, { ...later, kind: 'delete', digest: null }],
+        accepted: [submission, { ...later, kind: 'delete', digest: null }],
         operations: ['op-1', 'op-2'],
         finalNodes: [...well.finalNodes, laterRow, { ...laterRow, controller: 1 }],
       },
     ],
-    ['the row says what nobody wished', 'last wish lost', { ...well, accepted: [{ ...wish, digest: two }] }],
-    ['a row belongs to no wish', 'last wish lost', { ...well, owners: [] }],
+    ['the intent asks for content that no client submitted', 'last intent lost', { ...well, accepted: [{ ...submission, digest: two }] }],
+    ['an intent belongs to no submission', 'last intent lost', { ...well, owners: [] }],
     [
       'the disk has another version',
       'disk differs',
@@ -96,9 +104,9 @@ describe('the checker', () => {
     [
       'a deleted backend is there',
       'disk differs',
-      { ...well, accepted: [{ ...wish, kind: 'delete', digest: null }], intents: [{ ...intent, kind: 'delete', digest: null }] },
+      { ...well, accepted: [{ ...submission, kind: 'delete', digest: null }], intents: [{ ...intent, kind: 'delete', digest: null }] },
     ],
-    ['a journal has two successes of one generation', 'activated twice', { ...well, orders: [order, { ...order, id: 2 }] }],
+    ['a journal has two successes of one generation', 'activated twice', { ...well, commands: [command, { ...command, id: 2 }] }],
     [
       'a record was written again',
       'activated twice',
@@ -120,9 +128,9 @@ describe('the checker', () => {
       { ...well, finalNodes: [finalNode, { ...otherFinalNode, status: 'cancelled' }] },
     ],
     [
-      'success was shown before the worker had noted it',
+      'success was shown before the worker had recorded it',
       'false success',
-      { ...well, orders: [{ ...order, end: { state: 'succeeded', before: 8900, seenAt: 9000 } }] },
+      { ...well, commands: [{ ...command, end: { state: 'succeeded', before: 8900, seenAt: 9000 } }] },
     ],
     [
       'success was shown, and the disk held something else',
@@ -135,11 +143,11 @@ describe('the checker', () => {
         ],
       },
     ],
-    ['success was shown of what no worker knows', 'false success', { ...well, orders: [] }],
+    ['success was shown of what no worker knows', 'false success', { ...well, commands: [] }],
     [
       'it was shown as being worked on long before it was',
       'status contradicted',
-      { ...well, orders: [{ ...order, before: 3900, seenAt: 4000 }] },
+      { ...well, commands: [{ ...command, before: 3900, seenAt: 4000 }] },
     ],
     [
       'it was shown as queued long after it was begun',
@@ -161,7 +169,7 @@ describe('the checker', () => {
 
   it.each<[excused: string, observed: Observed]>([
     [
-      'a wish is dead, and its worker was away at every try',
+      'an intent is dead, and its worker was down at every attempt',
       {
         ...well,
         intents: [{ ...intent, state: 'dead', failure: 'no responders' }],
@@ -169,15 +177,18 @@ describe('the checker', () => {
         downs: [{ name: 'n', from: 2900, to: 3100 }],
       },
     ],
-    ['what is shown is late, and the worker was not connected', { ...well, clear: [], orders: [{ ...order, before: 3900, seenAt: 4000 }] }],
+    [
+      'what is shown is late, and the worker was not connected',
+      { ...well, clear: [], commands: [{ ...command, before: 3900, seenAt: 4000 }] },
+    ],
     [
       'a record was written again after a deletion',
       {
         ...well,
-        orders: [
-          order,
+        commands: [
+          command,
           {
-            ...order,
+            ...command,
             id: 2,
             kind: 'delete',
             generation: 2,
@@ -185,7 +196,7 @@ describe('the checker', () => {
             seenAt: 10_000,
             end: { state: 'succeeded', before: 10_000, seenAt: 10_050 },
           },
-          { ...order, id: 3, generation: 3, before: 10_000, seenAt: 10_050, end: { state: 'succeeded', before: 10_050, seenAt: 10_100 } },
+          { ...command, id: 3, generation: 3, before: 10_000, seenAt: 10_050, end: { state: 'succeeded', before: 10_050, seenAt: 10_100 } },
         ],
         disk: [absent, { ...present, to: 10_000 }, { ...about, digest: one, mark: 'i2', from: 10_100, to: 20_000 }],
       },

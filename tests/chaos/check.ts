@@ -1,13 +1,13 @@
 // Every rule that a run is held against.
-import { differingDisks, lostLastWishes, missingWishes, unaskedOperations, unsettledIntents } from './check-end.ts'
+import { differingDisks, lostLastSubmissions, missingSubmissions, unaskedOperations, unsettledIntents } from './check-end.ts'
 import { activatedTwice, changedSettled, contradictedStatuses, falseSuccesses } from './check-run.ts'
 import type { Observed, Violation } from './observed.ts'
 
 const rules = [
-  missingWishes,
+  missingSubmissions,
   unaskedOperations,
   unsettledIntents,
-  lostLastWishes,
+  lostLastSubmissions,
   differingDisks,
   activatedTwice,
   changedSettled,

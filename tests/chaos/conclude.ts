@@ -1,12 +1,12 @@
-// What there is to see when all is quiet: the database, every operation on every controller, and the disks.
+// Reads the final state: the database, and every operation on every controller.
 import { administer, waitFor } from '@muster/testkit'
-import { ask } from './ask.ts'
+import { request } from './request.ts'
 import type { FailedTry, FinalIntent, FinalNode, Observed, Owner } from './observed.ts'
 import { statusOf, type SeenOperation } from './watch-controllers.ts'
 import type { ChaosWorld } from './world.ts'
 
 export type Concluded = Pick<Observed, 'intents' | 'owners' | 'failedTries' | 'finalNodes' | 'operations'> & {
-  /** `intent_events`, for whoever looks into a violation. */
+  /** `intent_events`, to explain a violation. */
   readonly history: readonly HistoryRow[]
 }
 
@@ -22,11 +22,11 @@ export interface HistoryRow {
 
 const openIntents = `select count(*)::int as open from intents where finished_at is null`
 
-/** Whether nothing is open any more: in the database, and on every controller. */
+/** True when nothing is open any more: in the database, and on every controller. */
 export async function isQuiet({ databaseUrl, controllers }: ChaosWorld): Promise<boolean> {
   const { rows } = await administer(databaseUrl, (client) => client.query<{ open: number }>(openIntents))
   if (rows[0]?.open !== 0) return false
-  const lists = await Promise.all(controllers.map(({ url }) => ask(`${url}/api/operations?state=active`)))
+  const lists = await Promise.all(controllers.map(({ url }) => request(`${url}/api/operations?state=active`)))
   return lists.every(({ status, body }) => status === 200 && (body['operations'] as readonly unknown[]).length === 0)
 }
 
@@ -51,7 +51,7 @@ export async function conclude(world: ChaosWorld, { asked, now }: { asked: reado
     )
     const history = await read<Omit<HistoryRow, 'node'> & { node_id: string }>(`
       select to_char(at, 'HH24:MI:SS.MS') as at, node_id, backend, generation::float8 as generation, epoch::float8 as epoch, type, detail
-      from intent_events order by id`)
+      from intent_events command by id`)
     const followed = new Map(generations.map((row) => [`${row.operation_id} ${row.node_name}`, row.generation]))
     const named = <T extends { node_id: string }>({ node_id: id, ...row }: T) => ({ ...row, node: nameOf(id) })
     return {
@@ -75,8 +75,8 @@ async function readOperations(
       const nodes: FinalNode[] = []
       for (const operation of asked) {
         const what = `${url} to show ${operation}`
-        const answer = await waitFor(() => ask(`${url}/api/operations/${operation}`), { what }).catch(() => null)
-        // Whoever does not answer shows nothing; what is missing is told of.
+        const answer = await waitFor(() => request(`${url}/api/operations/${operation}`), { what }).catch(() => null)
+        // A controller that does not answer shows nothing; the rules report the missing operations.
         if (answer === null) break
         const { status, body } = answer
         if (status !== 200) continue

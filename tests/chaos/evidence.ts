@@ -1,4 +1,4 @@
-// What is told of a violation: everything that was seen of the operation, or of the backend on the node.
+// The report of a violation: everything that was observed of the operation, or of the backend on the node.
 import type { Violation } from './observed.ts'
 import type { ChaosReport } from './run.ts'
 
@@ -13,11 +13,13 @@ export function showViolation({ rule, what, about }: Violation, { observed, hist
   const wanted = node === undefined && operation === undefined ? () => false : isAbout
   const parts: readonly (readonly [string, readonly object[]])[] = [
     [
-      'wishes',
-      observed.accepted.filter((wish) => wanted(wish) && (wish.nodes === null || node === undefined || wish.nodes.includes(node))),
+      'submissions',
+      observed.accepted.filter(
+        (submission) => wanted(submission) && (submission.nodes === null || node === undefined || submission.nodes.includes(node)),
+      ),
     ],
     ['history', history.filter((row) => node !== undefined && wanted(row))],
-    ['journal', observed.orders.filter((order) => node !== undefined && wanted(order))],
+    ['journal', observed.commands.filter((command) => node !== undefined && wanted(command))],
     ['disk', observed.disk.filter((record) => node !== undefined && wanted(record))],
     ['shown', observed.shown.filter((shown) => operation !== undefined && wanted(shown))],
     ['clear', observed.clear.filter((window) => operation !== undefined && wanted(window))],
@@ -29,15 +31,15 @@ export function showViolation({ rule, what, about }: Violation, { observed, hist
   return [`${rule}: ${what}`, `  ${JSON.stringify(about)}`, ...told].join('\n')
 }
 
-export function summarise({ kills, accepted, refused, settledAfterMs, violations, observed }: ChaosReport): string {
+export function summarize({ kills, accepted, refused, settledAfterMs, violations, observed }: ChaosReport): string {
   const total = Object.values(kills).reduce((sum, count) => sum + count, 0)
   const list = (counts: Readonly<Record<string, number>>): string =>
     Object.entries(counts)
       .map(([name, count]) => `${name} ${count}`)
       .join(', ')
   return [
-    `${total} kills (${list(kills)}), ${accepted} wishes accepted (refused: ${list(refused) || 'none'})`,
-    `${observed.orders.length} commands carried out, ${observed.shown.length} changes of status seen, settled ${settledAfterMs ?? '—'} ms after quiet`,
+    `${total} kills (${list(kills)}), ${accepted} operations accepted (refused: ${list(refused) || 'none'})`,
+    `${observed.commands.length} commands carried out, ${observed.shown.length} changes of status seen, settled ${settledAfterMs ?? '—'} ms after quiet`,
     `${violations.length} violations`,
   ].join('\n')
 }

@@ -4,7 +4,7 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { showViolation, summarise } from './evidence.ts'
+import { showViolation, summarize } from './evidence.ts'
 import { runChaos, type ChaosReport } from './run.ts'
 
 const { values } = parseArgs({
@@ -19,12 +19,12 @@ if (![seed, durationMs, kills].every((number) => Number.isFinite(number) && numb
 }
 
 const report = await runChaos({
-  ...{ seed, durationMs, kills, clients: 3, wishEveryMs: 2_000, say: print },
+  ...{ seed, durationMs, kills, clients: 3, submitEveryMs: 2_000, say: print },
   size: { controllers: 3, workers: 6, backends: ['alpha', 'beta', 'gamma', 'delta'], versions: ['1.0', '2.0', '3.0'] },
 })
 for (const violation of report.violations.slice(0, 20)) print(`\n${showViolation(violation, report)}`)
 if (report.violations.length > 0) print(`\neverything that was seen: ${await keep(report)}`)
-print(`\nseed ${seed}\n${summarise(report)}`)
+print(`\nseed ${seed}\n${summarize(report)}`)
 process.exit(report.violations.length === 0 ? 0 : 1)
 
 async function keep({ outputs, ...seen }: ChaosReport): Promise<string> {

@@ -37,7 +37,7 @@ export async function rage(options: NemesisOptions): Promise<{ downs: Down[]; ki
   return { downs, kills }
 }
 
-/** Of those that are up; one that is only starting may well be hit again. */
+/** Chooses among the members that are up, also among those that are still starting. */
 function choose(members: readonly Member[], random: Random): Member | null {
   const kinds = members
     .filter((member) => member.isUp())

@@ -1,9 +1,8 @@
-// What was seen of a cluster while everything in it was killed, in the words of whoever watched: the clients' own ledger,
-// what each controller showed, what lay on each worker's disk, and what the database says at the end. Times are
-// milliseconds of the watching process.
+// Observations of a cluster while its processes were killed: the ledger of the clients, the statuses that each controller
+// showed, the content of each worker's disk, and the database at the end. Times are milliseconds of the watching process.
 
-/** A wish that was answered 202. */
-export interface AcceptedWish {
+/** A request that was answered 202. */
+export interface AcceptedSubmission {
   readonly operation: string
   readonly kind: 'install' | 'upgrade' | 'delete'
   readonly backend: string
@@ -23,7 +22,7 @@ export interface ShownStatus {
 }
 
 /** A controller showed the same of one node of an operation, look after look, without a gap. */
-export interface Shown extends ShownStatus {
+export interface ShownRun extends ShownStatus {
   readonly controller: number
   readonly operation: string
   readonly node: string
@@ -42,8 +41,8 @@ export interface Clear {
   readonly to: number
 }
 
-/** What a worker's journal says of one command that it took on. */
-export interface Order {
+/** One accepted command in a worker's journal. */
+export interface Command {
   readonly node: string
   readonly backend: string
   readonly id: number
@@ -68,7 +67,7 @@ export interface OnDisk {
   readonly to: number
 }
 
-/** The row of (node, backend) in the end. */
+/** The intent of (node, backend) at the end. */
 export interface FinalIntent {
   readonly node: string
   readonly backend: string
@@ -80,7 +79,7 @@ export interface FinalIntent {
   readonly failure: string | null
 }
 
-/** Whose wish a generation is: it was made, attached to, or taken further by this operation. */
+/** The operation that requested a generation, attached to it, pinned it anew or retried it. */
 export interface Owner {
   readonly generation: number
   readonly operation: string
@@ -100,7 +99,7 @@ export interface FinalNode extends ShownStatus {
   readonly controller: number
   readonly operation: string
   readonly node: string
-  /** Which wish it followed; null when it was skipped. */
+  /** The generation of the intent that it followed; null when it was skipped. */
   readonly generation: number | null
 }
 
@@ -112,10 +111,10 @@ export interface Down {
 
 export interface Observed {
   readonly controllers: number
-  readonly accepted: readonly AcceptedWish[]
-  readonly shown: readonly Shown[]
+  readonly accepted: readonly AcceptedSubmission[]
+  readonly shown: readonly ShownRun[]
   readonly clear: readonly Clear[]
-  readonly orders: readonly Order[]
+  readonly commands: readonly Command[]
   readonly disk: readonly OnDisk[]
   readonly intents: readonly FinalIntent[]
   readonly owners: readonly Owner[]

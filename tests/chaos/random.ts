@@ -1,4 +1,4 @@
-// Chance that a seed decides: the same seed draws the same numbers, in the same order.
+// Chance that a seed decides: the same seed draws the same numbers, in the same command.
 export interface Random {
   /** In [0, 1). */
   next(): number
@@ -6,7 +6,7 @@ export interface Random {
   below(count: number): number
   between(from: number, to: number): number
   pick<T>(from: readonly T[]): T
-  /** Some of them, at least one, in their order. */
+  /** Some of them, at least one, in their command. */
   some<T>(from: readonly T[]): T[]
   /** One of its own, so that what one draws does not change what another does. */
   fork(): Random

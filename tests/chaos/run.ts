@@ -1,4 +1,4 @@
-// One run: a cluster, clients that wish, a nemesis that kills, then quiet, and the judgement.
+// One run: a cluster, clients that submit operations, a nemesis that kills processes, then quiet, and the check.
 import { setTimeout as delay } from 'node:timers/promises'
 import { waitFor } from '@muster/testkit'
 import { check } from './check.ts'
@@ -8,7 +8,7 @@ import type { Observed, Violation } from './observed.ts'
 import { createRandom } from './random.ts'
 import { watchControllers } from './watch-controllers.ts'
 import { watchDisks } from './watch-disks.ts'
-import { keepWishing, oneOfEach, type Ledger } from './wisher.ts'
+import { keepSubmitting, oneOfEach, type Ledger } from './clients.ts'
 import { startChaosWorld, type ChaosSize, type ChaosWorld } from './world.ts'
 
 export interface ChaosOptions {
@@ -17,8 +17,8 @@ export interface ChaosOptions {
   readonly kills: number
   readonly size: ChaosSize
   readonly clients: number
-  /** Between two wishes of one client, on average. */
-  readonly wishEveryMs: number
+  /** Between two submissions of one client, on average. */
+  readonly submitEveryMs: number
   readonly say: (line: string) => void
 }
 
@@ -30,14 +30,14 @@ export interface ChaosReport {
   readonly settledAfterMs: number | null
   readonly observed: Observed
   readonly history: Concluded['history']
-  /** What each process said. */
+  /** The output of each process. */
   readonly outputs: Readonly<Record<string, string>>
 }
 
 const quietMs = 60_000
 
 export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
-  const { seed, size, durationMs, kills, clients, wishEveryMs } = options
+  const { seed, size, durationMs, kills, clients, submitEveryMs } = options
   const began = performance.now()
   const now = (): number => performance.now() - began
   const say = (line: string): void => options.say(`${(now() / 1000).toFixed(3).padStart(8)} ${line}`)
@@ -53,19 +53,19 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const controllers = watchControllers({ world, disks, random: random.fork(), now, known }, over.signal)
   const enough = new AbortController()
   const nemesis = rage({ members: world.members, random: random.fork(), kills, durationMs, say, now })
-  const wishing = Array.from({ length: clients }, () =>
-    keepWishing({ world, random: random.fork(), everyMs: wishEveryMs, say, now }, ledger, enough.signal),
+  const submitting = Array.from({ length: clients }, () =>
+    keepSubmitting({ world, random: random.fork(), everyMs: submitEveryMs, say, now }, ledger, enough.signal),
   )
   try {
-    const killed = await Promise.race([nemesis, Promise.all(wishing).then(() => nemesis)])
+    const killed = await Promise.race([nemesis, Promise.all(submitting).then(() => nemesis)])
     enough.abort()
-    await Promise.all(wishing)
+    await Promise.all(submitting)
     const settledAfterMs = await untilQuiet(world, { say, now })
     await disks.lookOnce()
     const { history, ...concluded } = await conclude(world, { asked: known(), now })
     const observed: Observed = {
       ...{ controllers: size.controllers, accepted: ledger.accepted, downs: killed.downs, ...concluded },
-      ...{ shown: controllers.shown(), clear: controllers.clear(), orders: disks.orders(), disk: disks.disk() },
+      ...{ shown: controllers.shown(), clear: controllers.clear(), commands: disks.commands(), disk: disks.disk() },
     }
     const outputs = Object.fromEntries(world.members.map((member) => [member.name, member.output()]))
     return {
@@ -74,7 +74,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     }
   } finally {
     over.abort()
-    // What looks at the cluster sees that it is over.
+    // The watchers notice that the run is over.
     await delay(500)
   }
 }
@@ -83,7 +83,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
 async function untilQuiet(world: ChaosWorld, { say, now }: { say: (line: string) => void; now: () => number }): Promise<number | null> {
   const quietAt = now()
   say('quiet')
-  const settled = await waitFor(() => isQuiet(world), { what: 'all wishes to be settled', timeoutMs: quietMs }).then(
+  const settled = await waitFor(() => isQuiet(world), { what: 'all intents to settle', timeoutMs: quietMs }).then(
     () => Math.round(now() - quietAt),
     () => null,
   )
@@ -96,12 +96,12 @@ const unquiet = (settledAfterMs: number | null): Violation[] =>
     ? [{ rule: 'not settled in time', what: `${quietMs} ms after the last kill something is still open`, about: {} }]
     : []
 
-/** Whoever was killed was started again: one that is not there now has ended by itself. */
+/** Every killed process was started again, so a process that is down now has ended without a kill. */
 const fallen = (world: ChaosWorld): Violation[] =>
   world.members
     .filter((member) => !member.isUp())
     .map((member) => ({
-      rule: 'process ended by itself',
+      rule: 'process ended without a kill',
       what: `${member.name}:\n${member.output().trimEnd().split('\n').slice(-15).join('\n')}`,
       about: {},
     }))

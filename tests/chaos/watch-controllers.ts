@@ -1,14 +1,14 @@
-// What each controller shows, look after look: every operation that is not finished, those that have just finished, and
-// now and then one that finished long ago.
+// Reads from each controller, again and again, every open operation, those that have just finished, and now and then one
+// that finished long ago.
 import { setTimeout as delay } from 'node:timers/promises'
-import { ask } from './ask.ts'
-import type { Clear, Shown, ShownStatus } from './observed.ts'
+import { request } from './request.ts'
+import type { Clear, ShownRun, ShownStatus } from './observed.ts'
 import type { Random } from './random.ts'
 import type { DiskWatch } from './watch-disks.ts'
 import type { ChaosWorld } from './world.ts'
 
 export interface ControllerWatch {
-  shown(): Shown[]
+  shown(): ShownRun[]
   clear(): Clear[]
 }
 
@@ -39,17 +39,17 @@ const promptMs = 400
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
 export function watchControllers(options: WatchOptions, signal: AbortSignal): ControllerWatch {
-  const shown: Mutable<Shown>[] = []
+  const shown: Mutable<ShownRun>[] = []
   const clear: Mutable<Clear>[] = []
   const running = options.world.controllers.map((_, controller) => watchOne({ ...options, controller, shown, clear }, signal))
   void Promise.all(running)
   return { shown: () => shown, clear: () => clear }
 }
 
-type One = WatchOptions & Readonly<{ controller: number; shown: Mutable<Shown>[]; clear: Mutable<Clear>[] }>
+type One = WatchOptions & Readonly<{ controller: number; shown: Mutable<ShownRun>[]; clear: Mutable<Clear>[] }>
 
 async function watchOne(one: One, signal: AbortSignal): Promise<void> {
-  const runs = new Map<string, Mutable<Shown>>()
+  const runs = new Map<string, Mutable<ShownRun>>()
   const windows = new Map<string, Mutable<Clear>>()
   let active = new Set<string>()
   while (!signal.aborted) {
@@ -75,14 +75,18 @@ interface Look {
 
 async function lookAt({ world, controller, random, known }: One, before: ReadonlySet<string>): Promise<Look> {
   const url = world.controllers[controller]?.url ?? ''
-  const [ready, nodes, list] = await Promise.all([ask(`${url}/readyz`), ask(`${url}/api/nodes`), ask(`${url}/api/operations?state=active`)])
+  const [ready, nodes, list] = await Promise.all([
+    request(`${url}/readyz`),
+    request(`${url}/api/nodes`),
+    request(`${url}/api/operations?state=active`),
+  ])
   if (nodes.status !== 200 || list.status !== 200) throw new Error('not now')
   const operations = list.body['operations'] as readonly SeenOperation[]
   const active = new Set(operations.map(({ id }) => id))
   const ids = known()
   const again = ids.length === 0 ? [] : [random.pick(ids), random.pick(ids)]
   const gone = [...new Set([...before, ...again])].filter((id) => !active.has(id))
-  const finished = await Promise.all(gone.map((id) => ask(`${url}/api/operations/${id}`)))
+  const finished = await Promise.all(gone.map((id) => request(`${url}/api/operations/${id}`)))
   const all = nodes.body['nodes'] as readonly { name: string; status: string }[]
   return {
     active,
@@ -96,15 +100,18 @@ export function statusOf({ status, next_retry_at: nextRetryAt, error_code: error
   return { status, isSettled, errorCode }
 }
 
-type Seen = Readonly<{ operation: string; node: SeenNode; sentAt: number; seenAt: number }>
+type Sighting = Readonly<{ operation: string; node: SeenNode; sentAt: number; seenAt: number }>
 
-function note({ operation, node: seen, sentAt, seenAt }: Seen, { runs, one }: { runs: Map<string, Mutable<Shown>>; one: One }): void {
+function note(
+  { operation, node: seen, sentAt, seenAt }: Sighting,
+  { runs, one }: { runs: Map<string, Mutable<ShownRun>>; one: One },
+): void {
   const node = seen.node_name
   const key = `${operation} ${node}`
   const now = statusOf(seen)
   const run = runs.get(key)
   const isSame = run !== undefined && run.status === now.status && run.isSettled === now.isSettled && run.errorCode === now.errorCode
-  // What is settled is looked at now and then only; that it was the same then is all there is to say.
+  // Settled operations are read only now and then, so a gap between two reads says nothing.
   if (isSame && (now.isSettled || sentAt - run.to <= everyMs + 2 * promptMs)) return void (run.to = sentAt)
   const begun = { controller: one.controller, operation, node, ...now, from: sentAt, seenAt, to: sentAt }
   runs.set(key, begun)

@@ -1,15 +1,15 @@
-// What lies on the workers' disks, look after look: their journals and the records of what is installed.
+// Reads the workers' disks again and again: their journals and the records of installed backends.
 import { open, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { readJournal } from '../../packages/worker/src/operations/journal-format.ts'
 import { Activation } from '../../packages/worker/src/storage/records.ts'
-import { ask } from './ask.ts'
-import type { OnDisk, Order } from './observed.ts'
+import { request } from './request.ts'
+import type { OnDisk, Command } from './observed.ts'
 import type { Worker } from './world.ts'
 
 export interface DiskWatch {
-  orders(): Order[]
+  commands(): Command[]
   disk(): OnDisk[]
   /** Its bus was there when it was last looked at, and that was just now. */
   isConnected(worker: string): boolean
@@ -25,13 +25,13 @@ export function watchDisks(
   { workers, backends, now }: { workers: readonly Worker[]; backends: readonly string[]; now: () => number },
   signal: AbortSignal,
 ): DiskWatch {
-  const orders = new Map<string, Mutable<Order>>()
+  const commands = new Map<string, Mutable<Command>>()
   const disk = new Map<string, Mutable<OnDisk>[]>()
   const connectedAt = new Map<string, number>()
   const journals = new Map<string, { mark: string; at: number }>()
 
   const lookAt = async (worker: Worker): Promise<void> => {
-    await readOrders(worker, { orders, journals, now })
+    await readCommands(worker, { commands, journals, now })
     for (const backend of backends) await readRecord(worker, backend, { disk, now })
   }
   const keepLooking = async (worker: Worker): Promise<void> => {
@@ -42,8 +42,8 @@ export function watchDisks(
   }
   const keepAsking = async (worker: Worker): Promise<void> => {
     while (!signal.aborted) {
-      // One that takes longer is not what anybody calls up and connected.
-      const answer = await ask(`${worker.url}/readyz`, { timeoutMs: 400 }).catch(() => null)
+      // A worker that answers later does not count as connected.
+      const answer = await request(`${worker.url}/readyz`, { timeoutMs: 400 }).catch(() => null)
       if (answer?.status === 200) connectedAt.set(worker.name, now())
       else connectedAt.delete(worker.name)
       await delay(2 * diskLookMs)
@@ -51,21 +51,21 @@ export function watchDisks(
   }
   for (const worker of workers) for (const keep of [keepLooking, keepAsking]) void keep(worker)
   return {
-    orders: () => [...orders.values()],
+    commands: () => [...commands.values()],
     disk: () => [...disk.values()].flat(),
     isConnected: (worker) => now() - (connectedAt.get(worker) ?? -Infinity) < 1_000,
     lookOnce: async () => void (await Promise.all(workers.map(lookAt))),
   }
 }
 
-type Orders = Readonly<{
-  orders: Map<string, Mutable<Order>>
-  /** What was looked at last, and when that look began. */
+type Commands = Readonly<{
+  commands: Map<string, Mutable<Command>>
+  /** The last version that was read, and when that read began. */
   journals: Map<string, { mark: string; at: number }>
   now: () => number
 }>
 
-async function readOrders({ name: node, dataDir }: Worker, { orders, journals, now }: Orders): Promise<void> {
+async function readCommands({ name: node, dataDir }: Worker, { commands, journals, now }: Commands): Promise<void> {
   const path = join(dataDir, 'operations', 'journal')
   const at = now()
   const found = await stat(path).catch(() => null)
@@ -80,10 +80,10 @@ async function readOrders({ name: node, dataDir }: Worker, { orders, journals, n
   for (const entry of journal.entries) {
     if (entry.type !== 'order' && entry.type !== 'end') continue
     const key = `${node} ${entry.id}`
-    const known = orders.get(key)
+    const known = commands.get(key)
     if (entry.type === 'order' && known === undefined) {
       const { backend, kind, generation = -1, digest = null } = entry.order
-      orders.set(key, { node, id: entry.id, backend, kind, generation, digest, before, seenAt: now(), end: null })
+      commands.set(key, { node, id: entry.id, backend, kind, generation, digest, before, seenAt: now(), end: null })
     } else if (entry.type === 'end' && known?.end === null) {
       known.end = { state: entry.outcome.state, before, seenAt: now() }
     }
@@ -104,7 +104,7 @@ async function readRecord({ name: node, dataDir }: Worker, backend: string, { di
   else seen.push({ node, backend, ...record, from: now(), to })
 }
 
-/** What is there, and which writing of it. */
+/** Reads a record, with a mark that changes whenever it is written. */
 async function readWhole(path: string): Promise<{ digest: string | null; mark: string }> {
   try {
     // One file, though another may be put in its place meanwhile.

@@ -19,9 +19,9 @@ import {
   type StartedProcess,
 } from '@muster/testkit'
 import { noise } from '../install/worker-world.ts'
-import { ask } from './ask.ts'
+import { request } from './request.ts'
 
-/** Something that can be killed. */
+/** A process that can be killed. */
 export interface Member {
   readonly name: string
   readonly kind: 'controller' | 'worker' | 'nats' | 'postgres'
@@ -30,7 +30,7 @@ export interface Member {
   kill(): Promise<void>
   /** Resolves when it was started, not when it is ready. */
   start(): Promise<void>
-  /** What it said, over all its lives. */
+  /** Its output, over all its lives. */
   output(): string
 }
 export interface Controller extends Member {
@@ -38,7 +38,7 @@ export interface Controller extends Member {
 }
 export interface Worker extends Member {
   readonly id: string
-  /** Of its own gateway. */
+  /** Address of its own gateway. */
   readonly url: string
   readonly dataDir: string
 }
@@ -90,7 +90,7 @@ async function assemble(size: ChaosSize, ending: AsyncDisposableStack) {
     ),
   )
   const members: readonly Member[] = [...controllers, ...workers, natsMember(nats), postgresMember(postgres)]
-  // First of all: nobody has to be asked to end whom everything was killed under.
+  // First of all: these need no orderly stop.
   ending.defer(async () => void (await Promise.all([...controllers, ...workers].map((member) => member.kill()))))
   return {
     ...{ directory, databaseUrl, controllers, workers, members, images },
@@ -135,7 +135,7 @@ async function startWorker(index: number, { directory, processes, join: joined }
 }
 
 async function healthyNode(controllerUrl: string, name: string): Promise<string | null> {
-  const { body } = await ask(`${controllerUrl}/api/nodes`)
+  const { body } = await request(`${controllerUrl}/api/nodes`)
   const nodes = body['nodes'] as readonly { id: string; name: string; status: string }[]
   return nodes.find((node) => node.name === name && node.status === 'healthy')?.id ?? null
 }
@@ -180,7 +180,7 @@ function postgresMember(postgres: Awaited<ReturnType<typeof startTestPostgres>>)
       isUp = false
       const family = childrenOf(postgres.pid)
       postgres.kill('SIGKILL')
-      // They end by themselves when they notice; a new server does not start beside them.
+      // Its sessions end when they notice; a new server does not start beside them.
       await waitFor(() => family.every((pid) => !isRunning(pid)), { what: 'the sessions of the killed server to end' })
     },
     async start() {
@@ -204,7 +204,7 @@ function isRunning(pid: number): boolean {
 }
 
 async function untilAnswers(url: string): Promise<void> {
-  await waitFor(async () => (await ask(url)).status === 200, { what: `${url} to be 200` })
+  await waitFor(async () => (await request(url)).status === 200, { what: `${url} to be 200` })
 }
 
 type Publishing = Readonly<{ directory: string; processes: Processes; registry: Registry }>

@@ -122,7 +122,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     model: async (name) => seen(await api.get(`/api/models/${encodeURIComponent(name)}`)) as unknown as SeenModel,
     replicas: async (name) =>
       seen(await api.get(`/api/models/${encodeURIComponent(name)}/replicas`))['replicas'] as unknown as SeenReplica[],
-    until: (name, is, timeoutMs = 30_000) =>
+    until: (name, is, timeoutMs = 90_000) =>
       waitFor(
         async () => {
           const model = await world.model(name)

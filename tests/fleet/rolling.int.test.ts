@@ -11,7 +11,7 @@ let tries = 0
 beforeAll(async () => {
   world = await startRollingWorld({ postgresUrl: inject('postgresUrl'), controllers: 2, workers: ['one', 'two', 'three'] })
   await world.putModel('busy', {}, { scheduling: { replicas: 'all' } })
-  await world.until('busy', ({ replicas_ready: ready }) => ready === 3, 60_000)
+  await world.until('busy', ({ replicas_ready: ready }) => ready === 3)
 })
 afterAll(() => world[Symbol.asyncDispose]())
 

@@ -26,7 +26,7 @@ const asOperation = (event: SeenEvent): OperationView => event.data as unknown a
 const eventsOf = (reader: EventReader, id: string): SeenEvent[] =>
   reader.events.filter(({ event, data }) => event === 'operation' && data['id'] === id)
 const untilEnd = (reader: EventReader, id: string): Promise<SeenEvent> =>
-  reader.until('the end', (event) => event.event === 'operation' && event.data['id'] === id && isEnded(asOperation(event)), 20_000)
+  reader.until('the end', (event) => event.event === 'operation' && event.data['id'] === id && isEnded(asOperation(event)))
 
 /** Everything that one controller answers, until the operation has ended. */
 async function pollOften(id: string, index: number): Promise<OperationView[]> {

@@ -57,7 +57,7 @@ describe('statistics', () => {
       { what: 'the buckets to be written' },
     )
     expect(seen).toEqual({ requests: 3, errors: 1, prompt_tokens: 3, completion_tokens: 8 })
-    const event = await events.until('statistics', (each) => each.event === 'stats', 15_000)
+    const event = await events.until('statistics', (each) => each.event === 'stats')
     expect(event.data).toMatchObject({ bucket_seconds: 10, at: expect.any(String), buckets: expect.any(Array) })
     await events.close()
   })

@@ -131,7 +131,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
       )
       return ModelName.parse(name)
     },
-    untilState: (model: string, state: string, { ordinal = 0, timeoutMs = 10_000 } = {}): Promise<LoadRecord> =>
+    untilState: (model: string, state: string, { ordinal = 0, timeoutMs = 90_000 } = {}): Promise<LoadRecord> =>
       waitFor(
         async () => {
           const row = await rowOf(model, ordinal)

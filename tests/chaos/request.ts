@@ -6,7 +6,7 @@ export interface Answer {
   readonly body: Readonly<Record<string, unknown>>
 }
 
-export interface Asking {
+export interface RequestOptions {
   readonly method?: string
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
@@ -14,7 +14,10 @@ export interface Asking {
 }
 
 /** Rejects when there is no answer. */
-export async function ask(url: string, { method = 'GET', body, headers = {}, timeoutMs = 5_000 }: Asking = {}): Promise<Answer> {
+export async function request(
+  url: string,
+  { method = 'GET', body, headers = {}, timeoutMs = 5_000 }: RequestOptions = {},
+): Promise<Answer> {
   const response = await fetch(url, {
     method,
     headers: { authorization: `Bearer ${adminKey}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },

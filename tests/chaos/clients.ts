@@ -1,12 +1,12 @@
-// Clients that wish at random, through whichever controller they meet, and keep a ledger of what was accepted. A request
+// Clients that submit operations at random, through a random controller, and keep a ledger of accepted ones. A request
 // without an answer is repeated with its Idempotency-Key, through another controller, until there is one.
 import { setTimeout as delay } from 'node:timers/promises'
-import { ask, type Answer, type Asking } from './ask.ts'
-import type { AcceptedWish } from './observed.ts'
+import { request, type Answer, type RequestOptions } from './request.ts'
+import type { AcceptedSubmission } from './observed.ts'
 import type { Random } from './random.ts'
 import type { ChaosWorld, Image } from './world.ts'
 
-export interface WisherOptions {
+export interface ClientOptions {
   readonly world: ChaosWorld
   readonly random: Random
   readonly everyMs: number
@@ -15,36 +15,39 @@ export interface WisherOptions {
 }
 
 export interface Ledger {
-  readonly accepted: AcceptedWish[]
+  readonly accepted: AcceptedSubmission[]
   /** Answered with a reason to do nothing, by status and code. */
   readonly refused: Map<string, number>
 }
 
-type Wish = Omit<AcceptedWish, 'operation' | 'sentAt' | 'answeredAt'> & { readonly path: string; readonly asking: Asking }
+type Submission = Omit<AcceptedSubmission, 'operation' | 'sentAt' | 'answeredAt'> & {
+  readonly path: string
+  readonly options: RequestOptions
+}
 
-/** Until aborted; then what was begun is still asked for to its answer. */
-export async function keepWishing(options: WisherOptions, ledger: Ledger, signal: AbortSignal): Promise<void> {
+/** Runs until aborted; a request that was begun is still repeated until it is answered. */
+export async function keepSubmitting(options: ClientOptions, ledger: Ledger, signal: AbortSignal): Promise<void> {
   const { random, everyMs } = options
   for (let number = 0; !signal.aborted; number += 1) {
-    await makeWish(options, ledger, `${random.below(2 ** 32).toString(36)}-${number}`)
+    await submit(options, ledger, `${random.below(2 ** 32).toString(36)}-${number}`)
     await delay(random.between(0, 2 * everyMs), undefined, { signal }).catch(() => undefined)
   }
 }
 
 const giveUpAfterMs = 90_000
 
-async function makeWish({ world, random, say, now }: WisherOptions, { accepted, refused }: Ledger, key: string): Promise<void> {
-  const { path, asking, ...wish } = chooseWish(world, random)
+async function submit({ world, random, say, now }: ClientOptions, { accepted, refused }: Ledger, key: string): Promise<void> {
+  const { path, options, ...submission } = chooseSubmission(world, random)
   const sentAt = now()
-  const about = `${wish.kind} ${wish.backend} ${wish.digest?.slice(7, 15) ?? ''} on ${wish.nodes?.join(' ') ?? 'all'}`
+  const about = `${submission.kind} ${submission.backend} ${submission.digest?.slice(7, 15) ?? ''} on ${submission.nodes?.join(' ') ?? 'all'}`
   for (let tries = 1; now() - sentAt < giveUpAfterMs; tries += 1) {
     const controller = random.pick(world.controllers)
-    const answer = await ask(`${controller.url}${path}`, { ...asking, headers: { 'idempotency-key': key } }).catch(() => null)
+    const answer = await request(`${controller.url}${path}`, { ...options, headers: { 'idempotency-key': key } }).catch(() => null)
     if (answer === null || answer.status >= 500 || answer.status === 429) {
       await delay(250)
       continue
     }
-    if (answer.status === 202) accepted.push({ ...wish, operation: String(answer.body['operation_id']), sentAt, answeredAt: now() })
+    if (answer.status === 202) accepted.push({ ...submission, operation: String(answer.body['operation_id']), sentAt, answeredAt: now() })
     else refused.set(reasonOf(answer), (refused.get(reasonOf(answer)) ?? 0) + 1)
     return say(
       `${controller.name} ${about}: ${answer.status === 202 ? String(answer.body['operation_id']) : reasonOf(answer)}${tries > 1 ? ` (try ${tries})` : ''}`,
@@ -55,7 +58,7 @@ async function makeWish({ world, random, say, now }: WisherOptions, { accepted, 
 
 const reasonOf = ({ status, body }: Answer): string => `${status} ${(body['error'] as { code?: string } | undefined)?.code ?? ''}`
 
-function chooseWish(world: ChaosWorld, random: Random): Wish {
+function chooseSubmission(world: ChaosWorld, random: Random): Submission {
   const image = random.pick(world.images)
   const { backend } = image
   const chosen = random.next() < 0.4 ? null : random.some(world.workers)
@@ -65,7 +68,7 @@ function chooseWish(world: ChaosWorld, random: Random): Wish {
   if (dice < 0.4) {
     const { uri, digest } = image
     const body = { uri, name: backend, digest, ...named }
-    return { kind: 'install', backend, digest, nodes, path: '/api/backends/install', asking: { method: 'POST', body } }
+    return { kind: 'install', backend, digest, nodes, path: '/api/backends/install', options: { method: 'POST', body } }
   }
   if (dice < 0.55)
     return {
@@ -74,25 +77,25 @@ function chooseWish(world: ChaosWorld, random: Random): Wish {
       digest: null,
       nodes,
       path: '/api/backends/install',
-      asking: { method: 'POST', body: { backend, ...named } },
+      options: { method: 'POST', body: { backend, ...named } },
     }
   if (dice < 0.75) {
     world.offer(oneOfEach(world.images, random))
-    // Of those that were named, the ones that have it.
+    // The operation takes the named nodes that have the backend.
     return {
       kind: 'upgrade',
       backend,
       digest: null,
       nodes: null,
       path: `/api/backends/${backend}/upgrade`,
-      asking: { method: 'POST', body: named },
+      options: { method: 'POST', body: named },
     }
   }
   const query = chosen === null ? '' : `?${chosen.map(({ id }) => `node=${id}`).join('&')}`
-  return { kind: 'delete', backend, digest: null, nodes, path: `/api/backends/${backend}${query}`, asking: { method: 'DELETE' } }
+  return { kind: 'delete', backend, digest: null, nodes, path: `/api/backends/${backend}${query}`, options: { method: 'DELETE' } }
 }
 
-/** What the gallery has from now on. */
+/** Chooses one version of each backend for the gallery. */
 export function oneOfEach(images: readonly Image[], random: Random): Image[] {
   return [...Map.groupBy(images, ({ backend }) => backend).values()].map((versions) => random.pick(versions))
 }
