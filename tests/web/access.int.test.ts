@@ -1,4 +1,4 @@
-// Who may come in, with what, and how the controller was started; and the frame around every page.
+// Login, the settings page, and the frame of every page.
 import { adminKey, createApiClient, joinToken, nodesOf, waitFor } from '@muster/testkit'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
@@ -19,7 +19,7 @@ afterAll(() => fleet[Symbol.asyncDispose]())
 const live = (page: Page) => page.getByRole('banner').getByText('live', { exact: true })
 
 describe('logging in', () => {
-  it('takes an admin key after a wrong one, shows the page that was asked for, and lets one out again', async () => {
+  it('accepts an admin key after a wrong one, opens the requested page, and logs out', async () => {
     await using visitor = await visitWeb(fleet, { isLoggedIn: false, path: '/settings?tab=about' })
     const { page } = visitor
     await page.getByRole('heading', { name: 'Log in', exact: true }).waitFor()
@@ -44,83 +44,83 @@ describe('logging in', () => {
   })
 })
 
-describe('a login that has ended', () => {
-  it('is asked for again when something is refused for it', async () => {
+describe('an expired session', () => {
+  it('shows the login page when a request is rejected', async () => {
     await using visitor = await visitWeb(fleet, { path: '/settings' })
     const { page, context } = visitor
-    await page.getByRole('button', { name: 'Create a key' }).click()
+    await page.getByRole('button', { name: 'Create key' }).click()
     await page.getByRole('dialog').getByLabel('Name').fill('late')
     await context.clearCookies()
-    await page.getByRole('dialog').getByRole('button', { name: 'Create the key' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click()
     await page.getByRole('heading', { name: 'Log in', exact: true }).waitFor()
     expect(await page.getByLabel('Admin key').count()).toBe(1)
   })
 })
 
 describe('the settings', () => {
-  it('make a key that is shown once, works, and no longer works when it is revoked', async () => {
+  it('create a key that is shown once, works, and is rejected after it is revoked', async () => {
     await using visitor = await visitWeb(fleet, { path: '/settings' })
     const { page } = visitor
-    await page.getByRole('button', { name: 'Create a key' }).click()
-    const sheet = page.getByRole('dialog', { name: 'Create a key' })
+    await page.getByRole('button', { name: 'Create key' }).click()
+    const sheet = page.getByRole('dialog', { name: 'Create key' })
     await sheet.getByLabel('Name').fill('ci')
     await sheet.getByLabel(/^inference/).check()
-    await sheet.getByRole('button', { name: 'Create the key' }).click()
-    const shown = page.getByRole('dialog', { name: 'The key ci' })
-    await shown.getByText(/it is not shown again/).waitFor()
-    const key = (await shown.getByLabel('the key', { exact: true }).textContent()) ?? ''
+    await sheet.getByRole('button', { name: 'Create key' }).click()
+    const shown = page.getByRole('dialog', { name: 'Key ci' })
+    await shown.getByText(/It is not shown again/).waitFor()
+    const key = (await shown.getByLabel('key', { exact: true }).textContent()) ?? ''
     const { url } = fleet.api
-    const ask = async () => (await createApiClient(url, key).get('/v1/models')).status
-    expect(await ask()).toBe(200)
-    await shown.getByRole('button', { name: 'I have kept it' }).click()
+    const requestStatus = async () => (await createApiClient(url, key).get('/v1/models')).status
+    expect(await requestStatus()).toBe(200)
+    await shown.getByRole('button', { name: 'Done' }).click()
     await page.getByRole('row', { name: /^ci inference/ }).waitFor()
     expect(await page.content()).not.toContain(key)
     await page.getByRole('button', { name: 'Revoke ci' }).click()
-    await page.getByRole('dialog', { name: 'Revoke the key ci?' }).getByRole('button', { name: 'Revoke the key' }).click()
+    await page.getByRole('dialog', { name: 'Revoke key ci?' }).getByRole('button', { name: 'Revoke key' }).click()
     await page.getByRole('row', { name: /^ci inference/ }).waitFor({ state: 'detached' })
-    await waitFor(async () => (await ask()) === 401, { what: 'the key is refused' })
+    await waitFor(async () => (await requestStatus()) === 401, { what: 'the key is refused' })
     expect(visitor.problems()).toEqual([])
   })
 
-  it('add, change and remove a gallery, with the server’s sentence about a bad address', async () => {
+  it('add, edit and remove a gallery, with the server’s message about an invalid URL', async () => {
     await using visitor = await visitWeb(fleet, { path: '/settings?tab=galleries' })
     const { page } = visitor
-    const table = page.getByRole('table', { name: 'Galleries of backends' })
-    await table.getByRole('row', { name: /^builtin .* comes with Muster/ }).waitFor()
+    const table = page.getByRole('table', { name: 'Backend galleries' })
+    await table.getByRole('row', { name: /^builtin .* built in/ }).waitFor()
     expect(
       await table
-        .getByRole('row', { name: /^test .* setting of a controller/ })
+        .getByRole('row', { name: /^test .* controller setting/ })
         .getByRole('button')
         .count(),
     ).toBe(0)
-    await page.getByRole('button', { name: 'Add a gallery of backends' }).click()
-    const sheet = page.getByRole('dialog', { name: 'Add a gallery of backends' })
+    await page.getByRole('button', { name: 'Add backend gallery' }).click()
+    const sheet = page.getByRole('dialog', { name: 'Add backend gallery' })
     await sheet.getByLabel('Name').fill('ours')
-    await sheet.getByLabel('Address').fill('ftp://example.org/x')
-    await sheet.getByRole('button', { name: 'Add the gallery' }).click()
+    await sheet.getByLabel('URL').fill('ftp://example.org/x')
+    await sheet.getByRole('button', { name: 'Add gallery' }).click()
     await sheet
       .getByRole('alert')
       .getByText(/a gallery is at https:/)
       .waitFor()
-    await sheet.getByLabel('Address').fill('file:///nowhere/index.yaml')
-    await sheet.getByRole('button', { name: 'Add the gallery' }).click()
+    await sheet.getByLabel('URL').fill('file:///nowhere/index.yaml')
+    await sheet.getByRole('button', { name: 'Add gallery' }).click()
     const row = table.getByRole('row', { name: /^ours file:\/\/\/nowhere\/index.yaml added here/ })
-    await row.getByText('problem', { exact: true }).waitFor()
-    await row.getByRole('button', { name: 'Change ours' }).click()
-    const change = page.getByRole('dialog', { name: 'Change the gallery ours' })
-    await change.getByLabel('Address').fill('file:///elsewhere/index.yaml')
-    await change.getByRole('button', { name: 'Change the address' }).click()
+    await row.getByText('error', { exact: true }).waitFor()
+    await row.getByRole('button', { name: 'Edit ours' }).click()
+    const edit = page.getByRole('dialog', { name: 'Edit gallery ours' })
+    await edit.getByLabel('URL').fill('file:///elsewhere/index.yaml')
+    await edit.getByRole('button', { name: 'Save' }).click()
     await table.getByRole('row', { name: /^ours file:\/\/\/elsewhere/ }).waitFor()
     await page.getByRole('button', { name: 'Remove ours' }).click()
-    await page.getByRole('dialog', { name: 'Remove the gallery ours?' }).getByRole('button', { name: 'Remove the gallery' }).click()
+    await page.getByRole('dialog', { name: 'Remove gallery ours?' }).getByRole('button', { name: 'Remove gallery' }).click()
     await table.getByRole('row', { name: /^ours/ }).waitFor({ state: 'detached' })
     expect(visitor.problems()).toEqual([])
   })
 
-  it('SEC26 tell what is in force and from where, what differs first, and never a secret', async () => {
-    await using visitor = await visitWeb(fleet, { path: '/settings?tab=in-force' })
+  it('SEC26 show the effective configuration with sources, changed settings first, without secrets', async () => {
+    await using visitor = await visitWeb(fleet, { path: '/settings?tab=configuration' })
     const { page } = visitor
-    const rows = page.getByRole('table', { name: 'Settings in force' }).getByRole('row')
+    const rows = page.getByRole('table', { name: 'Configuration' }).getByRole('row')
     await rows.filter({ hasText: '--backend-install-timeout' }).getByText('20m', { exact: true }).waitFor()
     const changed = rows.filter({ hasText: '--backend-install-timeout' })
     expect(await changed.textContent()).toMatch(/default 15m.*the command line/)
@@ -140,8 +140,8 @@ describe('the settings', () => {
 const pages = ['/', '/nodes', '/backends', '/models', '/models/new', '/operations', '/playground', '/settings', '/settings?tab=galleries']
 
 describe('the frame', () => {
-  it('goes where the keys say, and types where somebody types', async () => {
-    await using visitor = await visitWeb(fleet, { path: '/settings?tab=in-force' })
+  it('follows shortcuts, but not while typing in a field', async () => {
+    await using visitor = await visitWeb(fleet, { path: '/settings?tab=configuration' })
     const { page } = visitor
     await page.getByRole('table').waitFor()
     await page.keyboard.press('/')
@@ -149,7 +149,7 @@ describe('the frame', () => {
     expect(await page.getByRole('searchbox').inputValue()).toBe('g n?')
     await page.keyboard.press('Escape')
     await page.keyboard.press('?')
-    const help = page.getByRole('dialog', { name: 'Keyboard' })
+    const help = page.getByRole('dialog', { name: 'Keyboard shortcuts' })
     await help.waitFor()
     await page.keyboard.press('Escape')
     await help.waitFor({ state: 'detached' })
@@ -171,7 +171,7 @@ describe('the frame', () => {
     const { page } = visitor
     const [node] = await nodesOf(fleet.api)
     const widths: unknown[] = []
-    for (const path of [...pages, '/settings?tab=in-force', '/settings?tab=about', `/nodes/${String(node?.id)}`]) {
+    for (const path of [...pages, '/settings?tab=configuration', '/settings?tab=about', `/nodes/${String(node?.id)}`]) {
       await visitor.goto(path)
       await live(page).waitFor()
       widths.push([path, await page.evaluate('document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth')])
@@ -189,7 +189,7 @@ describe('the frame', () => {
     expect(visitor.problems()).toEqual([])
   })
 
-  it('loads itself anew, once, when the controller has no files of its build any more', async () => {
+  it('reloads once when the controller no longer has the files of its build', async () => {
     await using visitor = await visitWeb(fleet, { isLoggedIn: false })
     const { page, context } = visitor
     let isUpgraded = false
@@ -202,11 +202,11 @@ describe('the frame', () => {
     await page.evaluate('window.isOld = true')
     page.once('domcontentloaded', () => (isUpgraded = true))
     await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Settings' }).click()
-    await page.getByRole('table', { name: 'Keys' }).waitFor()
+    await page.getByRole('table', { name: 'API keys' }).waitFor()
     expect(await page.evaluate('window.isOld')).toBeUndefined()
   })
 
-  it('says that it reconnects when its controller is gone, and is right again without a reload', async () => {
+  it('reconnects after a controller restart and is up to date without a reload', async () => {
     const [first, second] = fleet.controllers
     if (first === undefined || second === undefined) throw new Error('there are two')
     await using visitor = await visitWeb(fleet, { path: '/nodes' })
@@ -214,13 +214,13 @@ describe('the frame', () => {
     const row = page.getByRole('row', { name: /one/ })
     await row.getByText('healthy', { exact: true }).first().waitFor()
     await page.evaluate('window.isSame = true')
-    // All pages are fetched once the first is there, while nothing else is to be done.
+    // All pages are loaded in idle time after the first.
     for (const name of ['playground', 'settings', 'overview'])
       await page.waitForFunction(`performance.getEntriesByType('resource').some((file) => file.name.includes('/${name}-page'))`)
     first.process.kill('SIGKILL')
     await first.process.exited
-    await page.getByText(/^reconnecting, \d+ s/).waitFor()
-    // A page that was never opened is there all the same.
+    await page.getByText(/^reconnecting, \d+s/).waitFor()
+    // A page that was never opened opens without the controller.
     await page.getByRole('link', { name: 'Playground' }).click()
     await page.getByRole('heading', { name: 'Playground', level: 1 }).waitFor()
     const [node] = await nodesOf(second.api)

@@ -1,27 +1,27 @@
-// Every page, every tab of it and what opens over it, in light and in dark, on a fleet whose names and texts are hostile:
-// whoever can't see it well can use it (WCAG 2.1 A and AA, as far as a program can tell), and what others wrote is text.
+// Every page with its tabs and dialogs, in light and dark, on a fleet with hostile names and texts: automated checks of
+// WCAG 2.1 A and AA, and that foreign text is never interpreted as HTML.
 import axe from 'axe-core'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { startShownFleet, type ShownFleet } from './shown-fleet.ts'
+import { startShowcaseFleet, type ShowcaseFleet } from './showcase-fleet.ts'
 import { visitWeb, type WebVisitor } from './web-world.ts'
 
 const html = '<img src=x onerror=alert(1)>'
-/** The same to a browser, without the spaces that an address can't have. */
+/** The same for a browser, without spaces, which a URI cannot contain. */
 const tag = '<img/src=x/onerror=alert(1)>'
 const [two, newcomer, words] = [`two ${html}`, `new ${html}`, `Words ${html}`]
 
-let fleet: ShownFleet
+let fleet: ShowcaseFleet
 let visitor: WebVisitor
 const dialogs: string[] = []
 beforeAll(async () => {
   const names = { workers: ['one', two], pending: newcomer, words, lastWords: words, missing: `file:///nowhere/${tag}` }
-  fleet = await startShownFleet({ postgresUrl: inject('postgresUrl'), ...names })
+  fleet = await startShowcaseFleet({ postgresUrl: inject('postgresUrl'), ...names })
   visitor = await visitWeb(fleet)
   visitor.page.on('dialog', (dialog) => {
     dialogs.push(dialog.message())
     void dialog.dismiss()
   })
-  // By the debugger, which the page's policy does not concern: nothing of it has to be weakened for the test.
+  // Injected through the debugger, so that the page's content security policy stays in force.
   await visitor.page.evaluate(axe.source)
 }, 240_000)
 afterAll(async () => {
@@ -29,19 +29,19 @@ afterAll(async () => {
   await fleet?.[Symbol.asyncDispose]()
 })
 
-/** Goes there as a link does: the document stays, and axe with it. */
+/** Navigates like a link: the document stays, and axe with it. */
 async function open(path: string): Promise<void> {
   const { page } = visitor
   await page.evaluate(`history.pushState({}, '', ${JSON.stringify(path)})`)
   await page.locator('h1').first().waitFor()
   await page
-    .getByText(/^Reading .* …/)
+    .getByText(/^Loading .*…/)
     .first()
     .waitFor({ state: 'detached' })
 }
 
 const everything = { type: 'tag', values: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] }
-/** What changes with the colours is their contrast. */
+/** The only rule that depends on the color scheme. */
 const contrast = { type: 'rule', values: ['color-contrast'] }
 
 async function violations({ page }: WebVisitor): Promise<string> {
@@ -61,8 +61,8 @@ async function violations({ page }: WebVisitor): Promise<string> {
   return found.join('\n')
 }
 
-/** Looks at what is open now; gives all that can be read there. */
-async function expectWell(): Promise<string> {
+/** Checks the open page; returns its text. */
+async function checkPage(): Promise<string> {
   const { page, problems } = visitor
   expect.soft(await violations(visitor)).toBe('')
   expect.soft(await page.locator('img[src="x"], [onerror]').count()).toBe(0)
@@ -70,14 +70,14 @@ async function expectWell(): Promise<string> {
   return await page.locator('body').innerText()
 }
 
-/** With what somebody else wrote and has to be there, as text, on the page or one of its tabs. */
-const places: readonly (readonly [name: string, path: (fleet: ShownFleet) => string, texts?: readonly string[]])[] = [
+/** Pages, with foreign texts that must appear on them or on one of their tabs. */
+const pages: readonly (readonly [name: string, path: (fleet: ShowcaseFleet) => string, texts?: readonly string[]])[] = [
   ['the overview', () => '/'],
   ['the nodes', () => '/nodes', [two, newcomer]],
-  ['how to add a node', () => '/nodes?add=true'],
+  ['the dialog to add a node', () => '/nodes?add=true'],
   ['a node', ({ node }) => `/nodes/${node}`],
   ['the backends', () => '/backends', [words]],
-  ['a wish to install', () => '/backends?wish=install&backend=vision', [two]],
+  ['the install sheet', () => '/backends?act=install&backend=vision', [two]],
   ['the models', () => '/models', [words]],
   ['a new model', () => '/models/new'],
   ['a model that is ready', () => '/models/chat', [two]],
@@ -89,32 +89,32 @@ const places: readonly (readonly [name: string, path: (fleet: ShownFleet) => str
   ['the settings', () => '/settings'],
 ]
 
-describe('breaks no rule of WCAG 2.1 A and AA in light and dark, and shows what others wrote as text', () => {
-  it.each(places.map(([name, path, texts = []]) => ({ name, path, texts })))('$name', { timeout: 180_000 }, async ({ path, texts }) => {
+describe('passes the WCAG 2.1 A and AA rules in light and dark, and shows foreign text as text', () => {
+  it.each(pages.map(([name, path, texts = []]) => ({ name, path, texts })))('$name', { timeout: 180_000 }, async ({ path, texts }) => {
     const { page } = visitor
     await open(path(fleet))
-    const read = [await expectWell()]
+    const read = [await checkPage()]
     const links = await page.getByRole('main').getByRole('navigation').getByRole('link').all()
     const tabs = (await Promise.all(links.map((link) => link.getAttribute('href')))).filter((href) => href?.includes('tab=') === true)
-    // The first is what is shown already. Behind a dialog nothing changes with the tab.
+    // The first tab is already open; behind a dialog the tabs do not matter.
     for (const tab of (await page.getByRole('dialog').count()) > 0 ? [] : tabs.slice(1)) {
       await open(tab ?? '')
-      read.push(await expectWell())
+      read.push(await checkPage())
     }
     for (const text of texts) expect.soft(read.join('\n')).toContain(text)
   })
 
-  it('the playground with an answer', { timeout: 180_000 }, async () => {
+  it('the playground with a response', { timeout: 180_000 }, async () => {
     const { page } = visitor
     await open('/playground?model=chat')
-    await page.getByRole('textbox', { name: 'Question' }).fill(`scripted ${JSON.stringify({ say: `${html} `, tokens: 3 })}`)
+    await page.getByRole('textbox', { name: 'Message' }).fill(`scripted ${JSON.stringify({ say: `${html} `, tokens: 3 })}`)
     await page.keyboard.press('Enter')
-    await page.getByRole('article', { name: 'Answer 1' }).waitFor()
-    await page.getByRole('note', { name: 'Figures' }).waitFor()
-    expect(await expectWell()).toContain(html)
+    await page.getByRole('article', { name: 'Response 1' }).waitFor()
+    await page.getByRole('note', { name: 'Statistics' }).waitFor()
+    expect(await checkPage()).toContain(html)
   })
 
-  it('the way in', { timeout: 180_000 }, async () => {
+  it('the login page', { timeout: 180_000 }, async () => {
     await using stranger = await visitWeb(fleet, { isLoggedIn: false })
     await stranger.page.evaluate(axe.source)
     expect(await violations(stranger)).toBe('')

@@ -1,4 +1,4 @@
-// Whoever opens the page for the first time.
+// The first visit of the web page.
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { startFleet, type Fleet } from '../fleet/fleet-world.ts'
 import { visitWeb } from './web-world.ts'
@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => fleet[Symbol.asyncDispose]())
 
 describe('the web page', () => {
-  it('opens by the one-time link, is live, and breaks no rule of its own', async () => {
+  it('opens by the one-time link, is live, and violates none of its policies', async () => {
     await using visitor = await visitWeb(fleet)
     const { page, problems } = visitor
     await page.getByText('live', { exact: true }).waitFor()
@@ -18,7 +18,7 @@ describe('the web page', () => {
     expect(problems()).toEqual([])
   })
 
-  it('tells whoever is not logged in what to do', async () => {
+  it('shows how to log in without a session', async () => {
     await using visitor = await visitWeb(fleet, { isLoggedIn: false })
     await visitor.page.getByRole('heading', { name: 'Log in' }).waitFor()
     await visitor.page.getByText('muster login-link').first().waitFor()

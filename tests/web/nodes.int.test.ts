@@ -1,4 +1,4 @@
-// The fleet at the web page: who joins, how each one is, and what can be done with it.
+// Nodes in the browser: joining, status, labels, drain and removal.
 import { join } from 'node:path'
 import {
   createNodeCaller,
@@ -61,12 +61,12 @@ async function approve(name: string): Promise<void> {
 const rowOf = (name: string): Locator => page.getByRole('row', { name, exact: true })
 const turns = (name: string, status: string): Promise<void> => rowOf(name).getByText(status, { exact: true }).waitFor({ timeout: 30_000 })
 
-describe('the nodes on the web page', () => {
-  it('a pending node is let in by one click, and turns healthy by itself', async () => {
+describe('nodes in the browser', () => {
+  it('a pending node is approved by one click and turns healthy without a reload', async () => {
     await turns('one', 'healthy')
     await startWorker({ name: 'two', token: joinToken })
     await turns('two', 'pending')
-    await page.getByText('two waits for approval.').waitFor()
+    await page.getByText('two is waiting for approval.').waitFor()
     await rowOf('two').getByRole('button', { name: 'Approve two' }).click()
     await turns('two', 'healthy')
     await page.getByText('2 nodes, all healthy.').waitFor()
@@ -74,22 +74,22 @@ describe('the nodes on the web page', () => {
     expect(visitor.problems()).toEqual([])
   })
 
-  it('drains after it said what that does, and resumes', async () => {
-    await rowOf('two').getByRole('button', { name: 'Actions of two' }).click()
-    await page.getByRole('button', { name: 'Drain …' }).click()
+  it('drains after listing the effects, and resumes', async () => {
+    await rowOf('two').getByRole('button', { name: 'Actions for two' }).click()
+    await page.getByRole('button', { name: 'Drain…' }).click()
     const sheet = page.getByRole('dialog', { name: 'Drain two?' })
-    await sheet.getByText('No replicas run here, so nothing has to move.').waitFor()
+    await sheet.getByText('No replicas to move.').waitFor()
     expect((await nodesOf(api)).find(({ name }) => name === 'two')?.status).toBe('healthy')
     await sheet.getByRole('button', { name: 'Drain two' }).click()
     await turns('two', 'draining')
     expect(await sheet.count()).toBe(0)
-    await rowOf('two').getByRole('button', { name: 'Actions of two' }).click()
+    await rowOf('two').getByRole('button', { name: 'Actions for two' }).click()
     await page.getByRole('button', { name: 'Resume' }).click()
     await turns('two', 'healthy')
     expect(visitor.problems()).toEqual([])
   })
 
-  it('filters are in the address: they survive a reload, and back takes them away', async () => {
+  it('keeps filters in the address: they survive a reload, and back removes them', async () => {
     await page.getByLabel('Label', { exact: true }).selectOption('rack=b2')
     await rowOf('two').waitFor({ state: 'detached' })
     await page.getByLabel('State').selectOption('healthy')
@@ -101,18 +101,18 @@ describe('the nodes on the web page', () => {
     expect(await page.getByRole('searchbox').inputValue()).toBe('on')
     expect(await page.getByLabel('Label', { exact: true }).inputValue()).toBe('rack=b2')
     await page.getByRole('searchbox').fill('nothing like it')
-    await page.getByText('No node is like that.').waitFor()
+    await page.getByText('No nodes match these filters.').waitFor()
     await page.goBack()
     await rowOf('one').waitFor()
     await page.goBack()
     await rowOf('two').waitFor()
     await page.getByRole('link', { name: 'Agent' }).click()
-    await page.getByRole('link', { name: 'Show all 2' }).click()
+    await page.getByRole('link', { name: 'Show all 2 nodes' }).click()
     await rowOf('two').waitFor()
     expect(visitor.problems()).toEqual([])
   })
 
-  it('labels are added, changed and removed in place, and what is refused is said beside them', async () => {
+  it('adds, changes and removes labels in place, and shows errors beside them', async () => {
     await rowOf('one').getByRole('link', { name: 'one' }).click()
     await page.getByRole('heading', { name: 'one', exact: true }).waitFor()
     await page.getByRole('link', { name: 'Labels and budget' }).click()
@@ -122,7 +122,7 @@ describe('the nodes on the web page', () => {
     await added.getByRole('button', { name: 'Add' }).click()
     await added.getByRole('alert').filter({ hasText: 'set by Muster itself' }).waitFor()
     await added.getByLabel('New label').fill('tier')
-    await added.getByLabel('Its value').fill('<b>fast</b>')
+    await added.getByLabel('New value').fill('<b>fast</b>')
     await added.getByRole('button', { name: 'Add' }).click()
     const tier = labels.getByLabel('Value of tier')
     await tier.waitFor()
@@ -137,22 +137,22 @@ describe('the nodes on the web page', () => {
     expect(visitor.problems()).toEqual([])
   })
 
-  it('the last hour of a node is drawn, and goes on without being asked for', async () => {
+  it('draws the last hour of a node and extends it without another request', async () => {
     await visitor.goto(`/nodes/${await idOf('one')}`)
     const charts = page.getByRole('region', { name: 'Resources over the last hour' })
     await charts.getByRole('img', { name: /^RAM: [\d.]+ of [\d.]+ GB/ }).waitFor()
     await charts.getByRole('img', { name: /^In flight: 0/ }).waitFor()
-    const asked: string[] = []
-    page.on('request', (request) => asked.push(new URL(request.url()).pathname))
-    // Events of the node arrive: another label shows that one did.
+    const requested: string[] = []
+    page.on('request', (request) => requested.push(new URL(request.url()).pathname))
+    // The new label shows that an event of the node arrived.
     await api.patch(`/api/nodes/${await idOf('one')}/labels`, { seen: 'yes' })
     await page.getByRole('link', { name: 'Labels and budget' }).click()
     await page.getByLabel('Value of seen').waitFor()
-    expect(asked.filter((path) => path.endsWith('/history'))).toEqual([])
+    expect(requested.filter((path) => path.endsWith('/history'))).toEqual([])
     expect(visitor.problems()).toEqual([])
   })
 
-  it('a name with HTML in it is text everywhere, and nothing of it runs', async () => {
+  it('shows a name with HTML as text everywhere', async () => {
     const hostile = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>'
     const registered = await createNodeCaller(api.url).register({
       name: hostile,
@@ -162,14 +162,14 @@ describe('the nodes on the web page', () => {
     const id = String(registered.body['id'])
     await visitor.goto('/nodes')
     await rowOf(hostile).waitFor()
-    await visitor.goto(`/nodes/${id}?tab=facts&ask=remove`)
+    await visitor.goto(`/nodes/${id}?tab=details&act=remove`)
     await page.getByRole('heading', { name: `Remove ${hostile}?` }).waitFor()
-    await page.getByRole('button', { name: 'Leave it as it is' }).click()
+    await page.getByRole('button', { name: 'Cancel' }).click()
     await page.getByRole('heading', { name: hostile, exact: true }).waitFor()
     await page.getByRole('link', { name: 'Labels and budget' }).click()
     await page.getByLabel('Value of html').waitFor()
     expect(await page.evaluate('window.ran === undefined && document.querySelector("img") === null')).toBe(true)
-    await page.getByRole('button', { name: 'Remove …' }).click()
+    await page.getByRole('button', { name: 'Remove…' }).click()
     await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).last().click()
     await page.getByRole('heading', { name: 'Nodes', exact: true }).waitFor()
     await rowOf(hostile).waitFor({ state: 'detached' })
@@ -177,10 +177,10 @@ describe('the nodes on the web page', () => {
     expect(visitor.problems()).toEqual([])
   })
 
-  it('adding a node shows a command with which a machine really joins, and lets it in', async () => {
-    await page.getByRole('button', { name: 'Add a node' }).click()
-    const sheet = page.getByRole('dialog', { name: 'Add a node' })
-    const command = (await sheet.getByLabel('the command', { exact: true }).textContent()) ?? ''
+  it('shows a command with which a machine joins, and approves it', async () => {
+    await page.getByRole('button', { name: 'Add node' }).click()
+    const sheet = page.getByRole('dialog', { name: 'Add node' })
+    const command = (await sheet.getByLabel('command', { exact: true }).textContent()) ?? ''
     expect(command).toMatch(/^muster worker --join http:\/\/127\.0\.0\.1:\d+ --token muster_join_\S+$/)
     const [, ...args] = command.split(' ')
     const own = ['--name', 'three', '--data-dir', join(directory, 'worker-three'), '--gateway-listen', '127.0.0.1:0']
@@ -193,27 +193,29 @@ describe('the nodes on the web page', () => {
     expect(visitor.problems()).toEqual([])
   })
 
-  it('a worker that is killed turns unhealthy by itself, with how long it is silent', async () => {
+  it('shows a killed worker as unhealthy, with the time since its last heartbeat', async () => {
     const four = await startWorker({ name: 'four', token: joinToken })
     await approve('four')
     await turns('four', 'healthy')
     four.kill('SIGKILL')
     await turns('four', 'unhealthy')
     await rowOf('four')
-      .getByText(/^silent for \d+ s$/)
+      .getByText(/^no heartbeat for \d+s$/)
       .waitFor()
-    await page.getByText(/four has been silent for \d+ s\./).waitFor()
+    await page.getByText(/four has sent no heartbeat for \d+s\./).waitFor()
     expect(visitor.problems()).toEqual([])
   })
 
-  it('the overview says that a machine asks to join, and one click lets it in', async () => {
+  it('lists a machine that wants to join on the overview, and approves it by one click', async () => {
     await startWorker({ name: 'late', token: joinToken })
     await visitor.goto('/')
-    const item = page.getByText('late asks to join.')
+    const item = page.getByText('late wants to join.')
     await item.waitFor()
     await page.getByRole('button', { name: 'Approve late' }).click()
     await item.waitFor({ state: 'hidden' })
-    await waitFor(async () => (await nodesOf(api)).find(({ name }) => name === 'late')?.status === 'healthy', { what: 'late to be let in' })
+    await waitFor(async () => (await nodesOf(api)).find(({ name }) => name === 'late')?.status === 'healthy', {
+      what: 'late to be approved',
+    })
     expect(visitor.problems()).toEqual([])
   })
 })

@@ -1,4 +1,4 @@
-// Whatever an operation can be in, as the page shows it, on workers that do what a test says.
+// Every state of an operation in the browser, on scripted workers.
 import { createServer } from 'node:http'
 import type { Page } from 'playwright-core'
 import { openBrowser } from '@muster/testkit'
@@ -19,7 +19,7 @@ beforeAll(async () => {
   world = ending.use(
     await startOperationsWorld({
       postgresUrl: inject('postgresUrl'),
-      // No round of the reconciler helps anything along.
+      // No round of the reconciler interferes.
       flags: { 'backend-install-timeout': '6s', 'reconcile-interval': '10m', 'model-gallery': `models=${models}` },
     }),
   )
@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => ending.disposeAsync())
 
-/** A model whose file nobody can fetch: its install goes on until it is called off. */
+/** A model whose file cannot be downloaded: its install runs until it is cancelled. */
 async function serveModels(): Promise<string> {
   const text = '- { name: small, config: { backend: llama }, files: [{ uri: "https://h.example/small.gguf", filename: small.gguf }] }'
   const server = createServer((_, response) => void response.end(text))
@@ -41,10 +41,10 @@ async function serveModels(): Promise<string> {
   return `http://127.0.0.1:${address.port}/index.yaml`
 }
 const visit = (path: string): Promise<WebVisitor> => visitWeb({ api: world.api() }, { path, browser })
-/** From its card, where it is running. */
+/** Opens the drawer from the operation's card. */
 const open = (page: Page, title: string): Promise<void> =>
   page.getByRole('article', { name: title }).getByRole('link', { name: title }).click()
-/** Both workers come to it, and stay until it is opened. */
+/** Both workers start the install and wait until the gate opens. */
 function hold(backend: string): Gate {
   const gate = createGate()
   for (const { installer } of [one, two]) installer.script.set(backendName(backend), gate.behaviour)
@@ -54,7 +54,7 @@ function hold(backend: string): Gate {
 const row = (page: Page, name: string) => page.getByRole('dialog').getByRole('listitem', { name })
 
 describe('an operation', () => {
-  it('S2.39 S2.15 whose worker takes long is busy, with why, and done the moment it is done', async () => {
+  it('S2.39 S2.15 whose worker takes long is shown as busy with the reason, and as done at once when it ends', async () => {
     const gate = hold('long')
     await using visitor = await visit('/operations')
     const { page, problems } = visitor
@@ -63,21 +63,21 @@ describe('an operation', () => {
     const pill = row(page, 'one').getByText('Worker busy', { exact: true })
     await pill.waitFor()
     const title = await row(page, 'one').locator('[title*="longer than its timeout"]').getAttribute('title')
-    expect(title).toContain('There is nothing to do')
-    // Also for those who point at nothing.
-    expect(await row(page, 'one').getByText('still working, nothing to do').isVisible()).toBe(true)
+    expect(title).toContain('No action needed')
+    // Also without hovering.
+    expect(await row(page, 'one').getByText('running longer than its timeout; no action needed').isVisible()).toBe(true)
     await page.getByText('In the background', { exact: true }).first().waitFor()
     gate.open()
     await row(page, 'one').getByText('Done').waitFor({ timeout: 10_000 })
     await row(page, 'two').getByText('Done').waitFor({ timeout: 10_000 })
-    // The strip keeps it for a moment.
+    // The strip shows it for a few seconds.
     await page.keyboard.press('Escape')
     await page.getByRole('link', { name: /^Install long · done/ }).waitFor()
-    await page.getByText('Nothing is running').first().waitFor({ timeout: 15_000 })
+    await page.getByText('No operations running').first().waitFor({ timeout: 15_000 })
     expect(problems()).toEqual([])
   })
 
-  it('S2.43 that failed on a node is tried again there by its button', async () => {
+  it('S2.43 that failed on a node is retried there by its button', async () => {
     const failure = { code: 'not_found', retry: 'never', message: 'no such tag' } as const
     world.publish('picky', '1.0.0')
     two.installer.script.set(backendName('picky'), failing(failure))
@@ -95,7 +95,7 @@ describe('an operation', () => {
     expect(problems()).toEqual([])
   })
 
-  it('S2.39 S2.40 has its nodes in the strip and on the page, closed at first and after a reload', async () => {
+  it('S2.39 S2.40 lists its nodes in the strip and on the page, collapsed at first and after a reload', async () => {
     const gate = hold('held')
     await using visitor = await visit('/operations')
     const { page, problems } = visitor
@@ -103,19 +103,19 @@ describe('an operation', () => {
     const strip = page.getByRole('region', { name: 'Running operations' })
     await strip.getByText('Install held → 0 of 2 nodes').waitFor()
     const card = page.getByRole('article', { name: 'Install held' })
-    for (const place of [strip, card]) {
-      const nodes = place.getByRole('button', { name: '2 nodes of Install held' })
+    for (const container of [strip, card]) {
+      const nodes = container.getByRole('button', { name: '2 nodes of Install held' })
       expect(await nodes.getAttribute('aria-expanded')).toBe('false')
-      expect(await place.getByRole('listitem').count()).toBe(0)
+      expect(await container.getByRole('listitem').count()).toBe(0)
       await nodes.click()
-      await place.getByRole('listitem', { name: 'one' }).waitFor()
-      expect(await place.getByRole('listitem').count()).toBe(2)
+      await container.getByRole('listitem', { name: 'one' }).waitFor()
+      expect(await container.getByRole('listitem').count()).toBe(2)
     }
     await page.reload()
     await card.getByRole('button', { name: '2 nodes of Install held' }).waitFor()
     expect(await page.getByRole('listitem', { name: 'one' }).count()).toBe(0)
     gate.open()
-    await page.getByText('Nothing is running.').first().waitFor()
+    await page.getByText('No operations running.').first().waitFor()
     await page.getByRole('link', { name: 'History' }).click()
     await card.getByText('Done', { exact: true }).waitFor()
     expect(problems()).toEqual([])
@@ -134,13 +134,13 @@ describe('an operation', () => {
     await card.getByRole('link', { name: 'Install model small' }).click()
     const drawer = page.getByRole('dialog', { name: /^Install model small · started/ })
     await drawer.getByRole('button', { name: 'Cancel Install model small' }).click()
-    await page.getByRole('button', { name: 'Cancel the install' }).click()
+    await page.getByRole('button', { name: 'Cancel operation' }).click()
     await drawer.getByText('Cancelled', { exact: true }).waitFor()
     expect(await drawer.getByRole('button', { name: /^Cancel/ }).count()).toBe(0)
     expect(problems()).toEqual([])
   })
 
-  it('S0.20 that deletes has the same drawer', async () => {
+  it('S0.20 that deletes a backend has the same drawer', async () => {
     world.publish('unwanted', '1.0.0')
     await world.ended(await world.install('unwanted'))
     const gate = createGate()
@@ -156,7 +156,7 @@ describe('an operation', () => {
     expect(problems()).toEqual([])
   })
 
-  it('is cancelled after it was said what that means; each node says so', async () => {
+  it('is cancelled after a confirmation, and each node shows it', async () => {
     hold('unloved')
     await using visitor = await visit('/operations')
     const { page, problems } = visitor
@@ -164,20 +164,20 @@ describe('an operation', () => {
     await open(page, 'Install unloved')
     await row(page, 'two').getByText('Downloading', { exact: true }).waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel Install unloved' }).click()
-    await page.getByText('what runs is called off').waitFor()
-    await page.getByRole('button', { name: 'Keep going' }).click()
+    await page.getByText('aborts running work').waitFor()
+    await page.getByRole('button', { name: 'Keep running' }).click()
     expect((await world.operation(id)).nodes.every(({ message }) => message !== 'cancelling')).toBe(true)
     await page.getByRole('dialog').getByRole('button', { name: 'Cancel Install unloved' }).click()
-    await page.getByRole('button', { name: 'Cancel the install' }).click()
+    await page.getByRole('button', { name: 'Cancel operation' }).click()
     for (const name of ['one', 'two']) await row(page, name).getByText('Cancelled', { exact: true }).waitFor()
     expect((await world.operation(id)).state).toBe('cancelled')
     expect(problems()).toEqual([])
   })
 
-  it('that nobody knows is said to be unknown; a search without result has a way back', async () => {
+  it('that does not exist is shown as not found; an empty search can be reset', async () => {
     await using visitor = await visit('/operations?op=op-neverwas')
     const { page, problems } = visitor
-    await page.getByRole('dialog', { name: 'No such operation' }).waitFor()
+    await page.getByRole('dialog', { name: 'Operation not found' }).waitFor()
     await page.keyboard.press('Escape')
     expect(new URL(page.url()).searchParams.has('op')).toBe(false)
     await page.getByRole('link', { name: 'History' }).click()

@@ -1,4 +1,4 @@
-// What a person sees of an install on real workers that really download, and of one whose worker is killed meanwhile.
+// An install on real workers with real downloads in the browser, and one whose worker is killed meanwhile.
 import { startHostileRegistry, waitFor, type HostileRegistry } from '@muster/testkit'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
@@ -16,7 +16,7 @@ beforeAll(async () => {
   for (const backend of backends) {
     const image = backendImage('1.0', [{ path: 'weights', data: noise(512 * 1024, backend) }], { compression: 'none' })
     registry.addImage(backend, image, 'v1')
-    // A step of 3 % every 300 ms: about ten seconds.
+    // A step of 3 % every 300 ms takes about ten seconds.
     for (const { digest } of image.layers.slice(1)) registry.on(digest, { do: 'slow', chunkBytes, everyMs: 300 }, 1_000)
   }
   const gallery = backends.map((name) => ({ name, version: '1.0', uri: `oci://${registry.host}/${name}:v1` }))
@@ -38,17 +38,17 @@ interface SeenRow {
   readonly percent: number
   readonly text: string
 }
-/** Every change of the drawer's rows, from now on, as the eye saw it. */
+/** Records every change of the drawer's rows from now on. */
 async function watchRows(page: Page): Promise<() => Promise<SeenRow[][]>> {
   await page.evaluate(`{
-    const look = () => [...document.querySelectorAll('dialog li')].map((row) => ({
+    const snapshot = () => [...document.querySelectorAll('dialog li')].map((row) => ({
       name: row.getAttribute('aria-label'),
       status: row.dataset.status,
       percent: Number(row.querySelector('[role=progressbar]').getAttribute('aria-valuenow')),
       text: row.innerText,
     }))
-    window.seenRows = [look()]
-    new MutationObserver(() => window.seenRows.push(look())).observe(document.querySelector('dialog'), {
+    window.seenRows = [snapshot()]
+    new MutationObserver(() => window.seenRows.push(snapshot())).observe(document.querySelector('dialog'), {
       subtree: true, childList: true, characterData: true, attributes: true,
     })
   }`)
@@ -57,11 +57,11 @@ async function watchRows(page: Page): Promise<() => Promise<SeenRow[][]>> {
 const changes = (values: readonly string[]): string[] => values.filter((value, index) => value !== values[index - 1])
 
 describe('an install on two workers', () => {
-  it('S2.39 S2.46 S2.49 shows both in the drawer, steadily: no bar goes back, no row is lost, each says its phase', async () => {
+  it('S2.39 S2.46 S2.49 shows both in the drawer: no bar goes back, no row disappears, each shows its phase', async () => {
     await using visitor = await visitWeb(fleet, { path: '/nodes' })
     const { page, problems } = visitor
     const id = await install('steady')
-    // From the strip, which is on every page, to the drawer.
+    // The strip, which is on every page, opens the drawer.
     await page.getByRole('link', { name: /^Install steady →/ }).click()
     const drawer = page.getByRole('dialog', { name: /^Install steady · started / })
     await drawer.getByRole('listitem', { name: 'two' }).waitFor()
@@ -69,13 +69,13 @@ describe('an install on two workers', () => {
     const seen = await watchRows(page)
     await drawer.getByText('downloading files').first().waitFor()
     await drawer.getByText(/kB\/s/).waitFor()
-    await drawer.getByText(/^about \d+ s$/).waitFor()
+    await drawer.getByText(/^about \d+s$/).waitFor()
     for (const name of ['one', 'two']) await drawer.getByRole('listitem', { name }).getByText('Done').waitFor()
 
-    const looks = await seen()
-    expect(new Set(looks.map((rows) => rows.map(({ name }) => name).join()))).toEqual(new Set(['one,two']))
+    const snapshots = await seen()
+    expect(new Set(snapshots.map((rows) => rows.map(({ name }) => name).join()))).toEqual(new Set(['one,two']))
     for (const name of ['one', 'two']) {
-      const rows = looks.flatMap((look) => look.filter((row) => row.name === name))
+      const rows = snapshots.flatMap((rows) => rows.filter((row) => row.name === name))
       const percents = rows.map(({ percent }) => percent)
       expect(percents).toEqual(percents.toSorted((a, b) => a - b))
       expect(new Set(percents).size).toBeGreaterThan(8)
@@ -87,7 +87,7 @@ describe('an install on two workers', () => {
     expect(problems()).toEqual([])
   })
 
-  it('a worker that is killed meanwhile waits in the queue, says why, and ends when it is back', async () => {
+  it('a worker that is killed is queued with the reason, and finishes when it returns', async () => {
     await using visitor = await visitWeb(fleet, { path: '/operations' })
     const { page, problems } = visitor
     const id = await install('killed')
@@ -98,7 +98,7 @@ describe('an install on two workers', () => {
     fleet.workers.get('two')?.kill('SIGKILL')
     await row.getByText('Queued').waitFor()
     await row.getByText('node unhealthy, will retry when healthy').waitFor()
-    // What came is not forgotten.
+    // The progress is kept.
     expect(Number(await row.getByRole('progressbar').getAttribute('aria-valuenow'))).toBeGreaterThan(20)
     await page.getByRole('dialog').getByRole('listitem', { name: 'one' }).getByText('Done').waitFor()
     await fleet.startWorker('two')

@@ -1,5 +1,5 @@
-// A newcomer's first minute in the browser: `muster up` on an empty directory, the login link, the first question to a
-// model that nothing is installed for, and what the overview says of it.
+// The first minute in the browser: `muster up` on an empty directory, the login link, the first message to a model whose
+// backend is not installed, and the overview after it.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
@@ -37,30 +37,30 @@ afterAll(async () => {
 })
 
 describe('the first minute in the browser', { timeout: 120_000 }, () => {
-  it('begins with what to do next', async () => {
+  it('starts with the next step', async () => {
     const { page } = visitor
-    await page.getByText('1 node, healthy. No model is loaded. Nothing was asked in the last minute.').waitFor()
-    await page.getByText('Nothing needs you.').waitFor()
-    const first = page.getByRole('region', { name: 'Nothing was asked in the last hour' })
-    expect(await first.getByLabel('first question as curl', { exact: true }).innerText()).toContain('/v1/chat/completions')
+    await page.getByText('1 node, healthy. No models loaded. No requests in the last minute.').waitFor()
+    await page.getByText('Nothing needs attention.').waitFor()
+    const first = page.getByRole('region', { name: 'No requests in the last hour' })
+    expect(await first.getByLabel('first request as curl', { exact: true }).innerText()).toContain('/v1/chat/completions')
     expect(visitor.problems()).toEqual([])
   })
 
-  it('leads to the first answer, of a model that nothing is installed for', async () => {
+  it('leads to the first response, of a model whose backend is not installed', async () => {
     const { page } = visitor
     await page.getByRole('main').getByRole('link', { name: 'playground' }).click()
     await page.getByText('Parameters').click()
     await page.getByLabel('Temperature').fill('0')
-    await page.getByRole('textbox', { name: 'Question' }).fill('What is the capital of France?')
+    await page.getByRole('textbox', { name: 'Message' }).fill('What is the capital of France?')
     await page.keyboard.press('Enter')
-    const answer = page.getByRole('article', { name: 'Answer 1' })
-    await answer.getByRole('group', { name: 'Loading tiny' }).waitFor()
-    await answer.getByRole('note', { name: 'Figures' }).waitFor({ timeout: 100_000 })
-    expect(await answer.locator('[data-answer]').innerText()).toBe('The capital of France is Paris.')
+    const response = page.getByRole('article', { name: 'Response 1' })
+    await response.getByRole('group', { name: 'Loading tiny' }).waitFor()
+    await response.getByRole('note', { name: 'Statistics' }).waitFor({ timeout: 100_000 })
+    expect(await response.locator('[data-answer]').innerText()).toBe('The capital of France is Paris.')
     expect(visitor.problems()).toEqual([])
   })
 
-  it('shows on the overview what went through, without a reload', async () => {
+  it('shows the traffic on the overview without a reload', async () => {
     const { page } = visitor
     await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Overview' }).click()
     await page.getByText('1 of 1 replica ready.').waitFor()

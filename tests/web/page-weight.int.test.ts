@@ -1,4 +1,4 @@
-// What a browser has to load before it shows anything, packed as it is sent (gzip; brotli is smaller still).
+// The size of the first page in gzip, as it is sent (brotli is smaller).
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -14,7 +14,7 @@ interface Weight {
 
 it('the first page weighs less than 250 kB', async () => {
   const directory = await buildPage({ root, caches: [join(root, '.cache/web')] }, AbortSignal.timeout(60_000))
-  const files = await loadedAtOnce(directory)
+  const files = await initialFiles(directory)
   const first = await Promise.all(files.map((file) => weigh(directory, file)))
   const all = (await readdir(join(directory, 'assets'))).filter((name) => /\.(js|css)$/.test(name)).map((name) => `/assets/${name}`)
   const lazy = await Promise.all(all.filter((file) => !files.includes(file)).map((file) => weigh(directory, file)))
@@ -24,28 +24,28 @@ it('the first page weighs less than 250 kB', async () => {
   process.stdout.write(
     `first page ${kB(sum(first))} gzip in ${first.length} files; ${lazy.length} more on demand, ${kB(sum(lazy))}, the largest ${largest?.file} ${kB(largest?.bytes ?? 0)}\n`,
   )
-  // It is an entry with its style at least: otherwise this looked at the wrong thing.
+  // Guards against measuring the wrong files.
   expect(files).toEqual(
     expect.arrayContaining(['/index.html', '/before.js', expect.stringMatching(/\.css$/), expect.stringMatching(/index-.*\.js$/)]),
   )
   expect(lazy.length).toBeGreaterThan(5)
-  // Tests run with NODE_ENV=test; what they build is served to everybody all the same.
+  // Tests run with NODE_ENV=test, but their build must be a production build.
   expect([...files, ...all].filter((file) => file.includes('-dev-'))).toEqual([])
   expect(sum(first), first.map(({ file, bytes }) => `${file} ${bytes}`).join('\n')).toBeLessThan(limitBytes)
 })
 
-/** The document, what it names, and what those import without being asked. */
-async function loadedAtOnce(directory: string): Promise<string[]> {
+/** The document, the files that it references, and their static imports. */
+async function initialFiles(directory: string): Promise<string[]> {
   const html = await readFile(join(directory, 'index.html'), 'utf8')
-  const waiting = [...html.matchAll(/(?:src|href)="(\/[^"]+)"/g)].flatMap(([, path]) => (path === undefined ? [] : [path]))
+  const queue = [...html.matchAll(/(?:src|href)="(\/[^"]+)"/g)].flatMap(([, path]) => (path === undefined ? [] : [path]))
   const found = new Set(['/index.html'])
-  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
+  for (let file = queue.pop(); file !== undefined; file = queue.pop()) {
     if (found.has(file)) continue
     found.add(file)
     if (!file.endsWith('.js')) continue
     const code = await readFile(join(directory, file), 'utf8')
     for (const [, , name] of code.matchAll(/(?:^|[;}\s])(?:import|export)\b([^;'"`()]*?\bfrom)?\s*["'`]\.\/([^"'`]+)["'`]/g))
-      waiting.push(`/assets/${name}`)
+      queue.push(`/assets/${name}`)
   }
   return [...found]
 }

@@ -1,4 +1,4 @@
-// A person asks models in the playground, on a fleet whose backend does as it is told.
+// The playground in the browser, on a fleet with a scripted backend.
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { openBrowser, scripted, waitFor } from '@muster/testkit'
@@ -13,7 +13,7 @@ beforeAll(async () => {
   browser = await openBrowser()
   fleet = await startFleet({ postgresUrl: inject('postgresUrl'), workers: ['one'], args: ['--model-load-wait', '1s', '--expose-routing'] })
   await fleet.putModel('tokens')
-  // It says what it was asked.
+  // Responds with the request it received.
   await fleet.putModel('mirror', { echo: true })
   for (const model of ['tokens', 'mirror']) {
     await fleet.api.post(`/api/models/${model}/load`, {})
@@ -27,14 +27,14 @@ afterAll(async () => {
 
 const visit = (path: string): Promise<WebVisitor> => visitWeb(fleet, { path, browser })
 const ask = async (page: Page, question: string): Promise<void> => {
-  await page.getByRole('textbox', { name: 'Question' }).fill(question)
+  await page.getByRole('textbox', { name: 'Message' }).fill(question)
   await page.keyboard.press('Enter')
 }
-const answerOf = (page: Page, number = 1): Locator => page.getByRole('article', { name: `Answer ${number}` })
+const answerOf = (page: Page, number = 1): Locator => page.getByRole('article', { name: `Response ${number}` })
 const textOf = async (answer: Locator): Promise<string> => (await answer.locator('[data-answer]').textContent()) ?? ''
-/** Until it has ended, however it did. */
+/** Waits until the response has ended. */
 const figuresOf = async (answer: Locator): Promise<string> => {
-  const figures = answer.getByRole('note', { name: 'Figures' })
+  const figures = answer.getByRole('note', { name: 'Statistics' })
   await figures.waitFor({ timeout: 60_000 })
   return figures.innerText()
 }
@@ -45,13 +45,13 @@ const mirrored = async (answer: Locator): Promise<Record<string, unknown>> => {
 const user = (content: string) => ({ role: 'user', content })
 
 describe('the playground', () => {
-  it('shows how a model that is not loaded comes up, and asks it again by itself', async () => {
+  it('shows the loading of a model, and repeats the request', async () => {
     await fleet.putModel('slow', { start_delay_ms: 4_000 })
     await using visitor = await visit('/playground?model=slow')
     const { page } = visitor
     const statuses: number[] = []
     page.on('response', (response) => response.url().endsWith('/v1/chat/completions') && statuses.push(response.status()))
-    await page.getByText('slow is not loaded. The first question loads it.').waitFor()
+    await page.getByText('slow is not loaded. The first message loads it.').waitFor()
     await ask(page, 'hello')
     const loading = answerOf(page).getByRole('group', { name: 'Loading slow' })
     await loading.waitFor()
@@ -59,7 +59,7 @@ describe('the playground', () => {
     await loading.getByText('on one').waitFor()
     const figures = await figuresOf(answerOf(page))
     expect(await textOf(answerOf(page))).toBe('token-0 token-1 token-2 token-3 token-4 ')
-    expect(figures).toMatch(/1 prompt \+ 5 completion tokens.*first token .*waited [\d.]+ s for the model.*in all.*on one/s)
+    expect(figures).toMatch(/1 prompt \+ 5 completion tokens.*first token .*waited [\d.]+ s for the model.*total.*on one/s)
     expect(statuses.filter((status) => status === 503).length).toBeGreaterThan(0)
     expect(statuses.at(-1)).toBe(200)
     expect(visitor.problems()).toEqual([])
@@ -72,26 +72,26 @@ describe('the playground', () => {
     await ask(page, scripted({ never_end: true, delay_ms: 20 }))
     await answerOf(page).getByText('on on on').waitFor()
     await page.getByRole('button', { name: 'Stop' }).click()
-    await answerOf(page).getByText('Stopped. This is not the whole answer.').waitFor()
+    await answerOf(page).getByText('Stopped. The response is incomplete.').waitFor()
     await waitFor(async () => scriptedOf(await fleet.ask('tokens')).aborted === before + 1, { what: 'the backend to stop' })
     await page.getByRole('button', { name: 'Send' }).waitFor()
     expect(visitor.problems()).toEqual([])
   })
 
   it.each([
-    // What the server says last may be lost with the connection: then the browser's own words are shown.
-    ['breaks off', { cut_after: 2, delay_ms: 300 }, /Cut off here: the (backend|connection) broke off/],
-    ['ends without a word', { end_after: 2 }, /Cut off here: /],
-  ])('shows an answer that %s as cut, with what came', async (_, script, words) => {
+    // The server's last message may be lost with the connection; then the browser's error is shown.
+    ['breaks off', { cut_after: 2, delay_ms: 300 }, /Interrupted: .*(backend|connection)/],
+    ['ends early', { end_after: 2 }, /Interrupted: /],
+  ])('shows a response that %s as interrupted, with its text', async (_, script, text) => {
     await using visitor = await visit('/playground?model=tokens')
     const { page } = visitor
     await ask(page, scripted(script))
-    await answerOf(page).getByRole('alert').getByText(words).waitFor()
+    await answerOf(page).getByRole('alert').getByText(text).waitFor()
     expect(await textOf(answerOf(page))).toBe('token-0 token-1 ')
     expect(visitor.problems()).toEqual([])
   })
 
-  it('says why there is no answer, and where to go', async () => {
+  it('shows why a request failed, with a link to the model', async () => {
     await fleet.putModel('broken', { crash_at_start: 'no such tensor' })
     await using visitor = await visit('/playground?model=broken')
     const { page } = visitor
@@ -99,11 +99,11 @@ describe('the playground', () => {
     const refusal = answerOf(page).getByRole('alert')
     await refusal.getByText('no such tensor').waitFor({ timeout: 60_000 })
     expect(await refusal.getByRole('link', { name: /Open broken/ }).getAttribute('href')).toBe('/models/broken')
-    await page.getByRole('button', { name: 'Ask again' }).waitFor()
+    await page.getByRole('button', { name: 'Regenerate' }).waitFor()
     expect(visitor.problems()).toEqual([])
   })
 
-  it('sends its parameters, and none that were left empty', async () => {
+  it('sends its parameters without empty ones', async () => {
     await using visitor = await visit('/playground?model=mirror')
     const { page } = visitor
     await ask(page, 'first')
@@ -111,11 +111,11 @@ describe('the playground', () => {
       ...{ model: 'mirror', messages: [user('first')], stream: true },
       stream_options: { include_usage: true },
     })
-    await page.getByRole('button', { name: 'Clear the conversation' }).click()
+    await page.getByRole('button', { name: 'Clear conversation' }).click()
     await page.getByText('Parameters').click()
     for (const [label, value] of Object.entries({
       ...{ 'System prompt': 'Be short.', Temperature: '0', 'Top p': '0,9', 'Max tokens': '7', Seed: '42' },
-      'Stop, one per line': '###\nEnd',
+      'Stop sequences, one per line': '###\nEnd',
     }))
       await page.getByLabel(label).fill(value)
     await ask(page, 'second')
@@ -124,19 +124,19 @@ describe('the playground', () => {
       messages: [{ role: 'system', content: 'Be short.' }, user('second')],
     })
     await page.getByLabel('Temperature').fill('3')
-    await page.getByLabel('Question').fill('third')
+    await page.getByLabel('Message').fill('third')
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
     expect(visitor.problems()).toEqual([])
   })
 
-  it('offers a command that asks exactly the same', async () => {
+  it('offers a command that sends exactly the same request', async () => {
     await using visitor = await visit('/playground?model=mirror')
     const { page, context } = visitor
     await context.grantPermissions(['clipboard-read', 'clipboard-write'])
     const question = `It's "quoted" \\ and \`date\` $HOME\nin two lines`
     await ask(page, question)
     const asked = await mirrored(answerOf(page))
-    await page.getByText('Same request as code').click()
+    await page.getByText('Request as code').click()
     await page.getByRole('button', { name: 'Copy request as curl' }).click()
     await page.getByText('Copied').waitFor()
     const command = String(await page.evaluate('navigator.clipboard.readText()'))
@@ -147,7 +147,7 @@ describe('the playground', () => {
     expect(visitor.problems()).toEqual([])
   })
 
-  it('goes on where it was, on other pages and after a reload, until it is cleared', async () => {
+  it('keeps the conversation on other pages and after a reload, until it is cleared', async () => {
     await using visitor = await visit('/playground?model=tokens')
     const { page } = visitor
     await ask(page, scripted({ tokens: 30, delay_ms: 100 }))
@@ -167,9 +167,9 @@ describe('the playground', () => {
       user('and now?'),
     ])
     await page.getByRole('button', { name: 'Edit' }).click()
-    expect(await page.getByLabel('Question').inputValue()).toBe('and now?')
+    expect(await page.getByLabel('Message').inputValue()).toBe('and now?')
     expect(await answerOf(page, 2).count()).toBe(0)
-    await page.getByRole('button', { name: 'Clear the conversation' }).click()
+    await page.getByRole('button', { name: 'Clear conversation' }).click()
     expect(await answerOf(page).count()).toBe(0)
     expect(visitor.problems()).toEqual([])
   })

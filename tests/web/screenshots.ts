@@ -1,18 +1,18 @@
-// Pictures of every page, in light and in dark (docs/screenshots): of a real fleet with three workers, under load. What its
-// models say is scripted; everything else is as it would be. `npm run screenshots -- nodes` makes some of them.
+// Screenshots of every page in light and dark (docs/screenshots), of a real fleet with three workers under load and a
+// scripted backend. `npm run screenshots -- nodes` takes some of them.
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openBrowser, startTestPostgres, waitFor } from '@muster/testkit'
 import { startLoad } from '../fleet/load.ts'
-import { startShownFleet } from './shown-fleet.ts'
+import { startShowcaseFleet } from './showcase-fleet.ts'
 import { visitWeb, type WebVisitor } from './web-world.ts'
 
 const directory = join(import.meta.dirname, '../../docs/screenshots')
-const wanted = process.argv.slice(2)
+const names = process.argv.slice(2)
 
 await mkdir(directory, { recursive: true })
 await using postgres = await startTestPostgres()
-await using fleet = await startShownFleet({
+await using fleet = await startShowcaseFleet({
   postgresUrl: postgres.url(),
   workers: ['gpu-1', 'gpu-2', 'jetson'],
   pending: 'workstation-7',
@@ -21,7 +21,7 @@ await using fleet = await startShownFleet({
   missing: 'file:///srv/backends/diffusers',
 })
 const load = startLoad(fleet.controllers, { model: 'chat', perSecond: 6, script: { tokens: 40, delay_ms: 15 } })
-// Charts begin to say something after a few of their ten seconds.
+// Charts need a few intervals of ten seconds.
 await waitFor(() => load.count() > 300, { what: 'some load', timeoutMs: 300_000 })
 
 const pages: readonly (readonly [name: string, path: string])[] = [
@@ -31,7 +31,7 @@ const pages: readonly (readonly [name: string, path: string])[] = [
   ['add-node', '/nodes?add=true'],
   ['backends', '/backends'],
   ['gallery', '/backends?tab=gallery'],
-  ['install', '/backends?wish=install&backend=vision'],
+  ['install', '/backends?act=install&backend=vision'],
   ['models', '/models'],
   ['model', '/models/chat'],
   ['model-failed', '/models/broken'],
@@ -43,11 +43,11 @@ const pages: readonly (readonly [name: string, path: string])[] = [
 await using browser = await openBrowser()
 for (const colorScheme of ['light', 'dark'] as const) {
   await using visitor = await visitWeb(fleet, { browser, colorScheme })
-  for (const [name, path] of pages.filter(([one]) => wanted.length === 0 || wanted.includes(one))) {
+  for (const [name, path] of pages.filter(([one]) => names.length === 0 || names.includes(one))) {
     await visitor.goto(path)
-    await untilRead(visitor)
-    if (name === 'playground') await askSomething(visitor)
-    // Charts come in a file of their own.
+    await untilLoaded(visitor)
+    if (name === 'playground') await sendMessage(visitor)
+    // The chart library is loaded lazily.
     if (name === 'overview' || name === 'node') await visitor.page.locator('canvas').last().waitFor({ timeout: 60_000 })
     await visitor.page.screenshot({ path: join(directory, `${name}-${colorScheme}.png`), animations: 'disabled' })
     process.stdout.write(`${name} ${colorScheme}\n`)
@@ -55,16 +55,16 @@ for (const colorScheme of ['light', 'dark'] as const) {
 }
 await load.stop()
 
-async function untilRead({ page }: WebVisitor): Promise<void> {
+async function untilLoaded({ page }: WebVisitor): Promise<void> {
   await page.getByText('live', { exact: true }).waitFor({ timeout: 60_000 })
   await page
-    .getByText(/^Reading .* …/)
+    .getByText(/^Loading .*…/)
     .first()
     .waitFor({ state: 'detached' })
 }
 
-async function askSomething({ page }: WebVisitor): Promise<void> {
-  await page.getByRole('textbox', { name: 'Question' }).fill('What does a fleet need?')
+async function sendMessage({ page }: WebVisitor): Promise<void> {
+  await page.getByRole('textbox', { name: 'Message' }).fill('What does a fleet need?')
   await page.keyboard.press('Enter')
-  await page.getByRole('note', { name: 'Figures' }).waitFor({ timeout: 60_000 })
+  await page.getByRole('note', { name: 'Statistics' }).waitFor({ timeout: 60_000 })
 }

@@ -1,14 +1,14 @@
-// A person at the web page: a real browser, logged in by the one-time link, that notices what a person would not, as
-// errors on the console and what the page's own policy refused.
+// Opens the web page in a real browser, logged in by the one-time link. Collects script errors, console errors and
+// violations of the content security policy.
 import { openBrowser, type ApiClient } from '@muster/testkit'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 
 export interface WebVisitor extends AsyncDisposable {
   readonly page: Page
   readonly context: BrowserContext
-  /** Of one page alone, as `/nodes?q=a`, without losing the login. */
+  /** Opens a path such as `/nodes?q=a` with the same login. */
   goto(path: string): Promise<void>
-  /** Errors of scripts and of the console, and what the policy refused, since it was last asked. Failed requests are not: those are to be shown. */
+  /** Script errors, console errors and policy violations since the last call. Failed requests do not count: the page shows them. */
   problems(): string[]
 }
 export interface VisitOptions {
@@ -17,7 +17,7 @@ export interface VisitOptions {
   readonly height?: number
   readonly colorScheme?: 'light' | 'dark'
   readonly isLoggedIn?: boolean
-  /** Shared by several visitors; its own unless told. */
+  /** Shared by several visitors; a new one by default. */
   readonly browser?: Browser
 }
 
@@ -40,11 +40,11 @@ export async function visitWeb({ api }: { readonly api: ApiClient }, options: Vi
   }
   const goto = async (path: string): Promise<void> => {
     await page.goto(new URL(path, api.url).href)
-    // The page may still be built: it asks again by itself until it is there.
+    // While the page is being built, a placeholder reloads until it is ready.
     await page.locator('h1').first().waitFor({ timeout: 30_000 })
   }
   await goto(options.path ?? '/')
-  problems() // while it was built
+  problems() // Drops problems of the build phase.
   const owned = ending.move()
   return { page, context, goto, problems, [Symbol.asyncDispose]: () => owned.disposeAsync() }
 }
@@ -55,12 +55,12 @@ async function watch(page: Page): Promise<() => string[]> {
   page.on('console', (message) => {
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) problems.push(`console: ${message.text()}`)
   })
-  // As text: tests know no browser's types.
+  // As text, because tests have no DOM types.
   await page.addInitScript(`document.addEventListener('securitypolicyviolation', (event) =>
     console.error('policy: ' + event.violatedDirective + ' refused ' + event.blockedURI + ' of ' + event.sourceFile))`)
   return () => {
-    const seen = problems
+    const collected = problems
     problems = []
-    return seen
+    return collected
   }
 }

@@ -1,4 +1,4 @@
-// Where the page begins: one cache, one stream of events that feeds it, one router.
+// The entry of the web app: one query cache, one event stream that updates it, one router.
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'
@@ -10,7 +10,7 @@ import { NoticesProvider } from './components/notices.tsx'
 import './style.css'
 
 const element = document.querySelector('#root')
-if (element === null) throw new Error('the page has no place to be')
+if (element === null) throw new Error('the document has no #root element')
 const queries = createQueryClient()
 createRoot(element).render(
   <StrictMode>

@@ -1,18 +1,17 @@
-// Calls the routes of the HTTP API as they are defined in @muster/protocol: what goes in is typed by the route, what
-// comes out is parsed by it.
+// Calls routes of the HTTP API as @muster/protocol defines them: the route types the input and parses the response.
 import { ApiError, routeUrl, type ResponseOf, type Route, type RouteInput } from '@muster/protocol'
 
 export type CallInput<T> = RouteInput<T> & {
   readonly signal?: AbortSignal
   readonly headers?: Readonly<Record<string, string>>
-  /** Where the route takes something else than JSON. */
+  /** For routes whose body is not JSON. */
   readonly content?: { readonly type: string; readonly body: string | Blob }
 }
 
-/** Why a call did not succeed: the server's sentence, or that there is no server. */
+/** Why a call failed: the server's message, or that the server is unreachable. */
 export class ApiFailure extends Error {
   override readonly name = 'ApiFailure'
-  /** 0: nobody answered. */
+  /** 0 when there was no response. */
   readonly status: number
   readonly code: string
   readonly details: Readonly<Record<string, unknown>>
@@ -27,7 +26,7 @@ export class ApiFailure extends Error {
 
 export const isLoggedOut = (error: unknown): boolean => error instanceof ApiFailure && error.status === 401
 
-/** A connection that broke after the request was sent says nothing about what became of it; the key makes asking again safe. */
+/** Makes a retry safe after a connection that broke before the response arrived. */
 const newIdempotencyKey = (): string => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random().toString(36).slice(2)}`
 
 export async function call<T extends Route>(
@@ -36,15 +35,15 @@ export async function call<T extends Route>(
 ): Promise<ResponseOf<T>> {
   const response = await open(route, input ?? {})
   const text = await response.text()
-  if (!response.ok) throw refusalOf(response.status, text)
+  if (!response.ok) throw toApiFailure(response.status, text)
   const parsed = route.response?.safeParse(text === '' ? undefined : parseJson(text))
-  // The schema of this very route has just accepted it (a route without one answers nothing).
+  // The route's own schema has accepted it; a route without a schema has no response body.
   if (parsed === undefined || parsed.success) return parsed?.data as ResponseOf<T>
   const where = parsed.error.issues[0]?.path.join('.') ?? ''
   throw new ApiFailure({
     status: response.status,
-    code: 'unexpected_answer',
-    message: `the answer to ${route.method} ${route.path} is not what this page expects (${where}); reload the page`,
+    code: 'unexpected_response',
+    message: `unexpected response to ${route.method} ${route.path} (${where}); reload the page`,
   })
 }
 
@@ -57,7 +56,7 @@ interface OpenInput {
   readonly signal?: AbortSignal
 }
 
-/** The bare answer, whatever its status: for streams. Throws when nobody answers. */
+/** Returns the raw response with any status, for streams. Throws when the server is unreachable. */
 export async function open(route: Route, input: OpenInput): Promise<Response> {
   const content = input.content ?? (input.body === undefined ? null : { type: 'application/json', body: JSON.stringify(input.body) })
   const headers = new Headers(input.headers)
@@ -76,16 +75,16 @@ export async function open(route: Route, input: OpenInput): Promise<Response> {
   }
 }
 
-const unreachable = 'The controller does not answer. This page tries again by itself; if it stays away, look at its log.'
+const unreachable = 'The controller is unreachable. Retrying; if this persists, check its log.'
 
-export function refusalOf(status: number, text: string): ApiFailure {
+export function toApiFailure(status: number, text: string): ApiFailure {
   const parsed = ApiError.safeParse(parseJson(text))
-  if (!parsed.success) return new ApiFailure({ status, code: 'unknown', message: text.slice(0, 300) || `the answer was ${status}` })
+  if (!parsed.success) return new ApiFailure({ status, code: 'unknown', message: text.slice(0, 300) || `HTTP status ${status}` })
   const { code, message, details } = parsed.data.error
   return new ApiFailure({ status, code, message, ...(details === undefined ? {} : { details }) })
 }
 
-/** Undefined when it is none. */
+/** Undefined when the text is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)

@@ -2,7 +2,7 @@ import type { ServerEvent } from '@muster/protocol'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { followEvents, type Liveness } from './follow-events.ts'
 
-/** One connection as the page opened it, with this end of its stream. */
+/** A connection that the page opened, with the server's end of its stream. */
 interface Connection {
   readonly lastEventId: string | null
   readonly signal: AbortSignal
@@ -13,7 +13,7 @@ interface Connection {
 
 let connections: Connection[] = []
 let next: () => Response | 'stream' | 'refused' = () => 'stream'
-const seen: { events: ServerEvent[]; gaps: number; liveness: Liveness[] } = { events: [], gaps: 0, liveness: [] }
+const received: { events: ServerEvent[]; gaps: number; liveness: Liveness[] } = { events: [], gaps: 0, liveness: [] }
 let stop = new AbortController()
 
 beforeEach(() => {
@@ -21,7 +21,7 @@ beforeEach(() => {
   vi.setSystemTime(1_000_000)
   connections = []
   next = () => 'stream'
-  Object.assign(seen, { events: [], gaps: 0, liveness: [] })
+  Object.assign(received, { events: [], gaps: 0, liveness: [] })
   stop = new AbortController()
   const windows = new EventTarget()
   vi.stubGlobal('location', { origin: 'http://controller' })
@@ -55,49 +55,49 @@ afterEach(async () => {
 const follow = (): Promise<void> =>
   followEvents({
     signal: stop.signal,
-    onEvent: (event) => seen.events.push(event),
-    onGap: () => (seen.gaps += 1),
-    onLiveness: (liveness) => seen.liveness.push(liveness),
+    onEvent: (event) => received.events.push(event),
+    onGap: () => (received.gaps += 1),
+    onLiveness: (liveness) => received.liveness.push(liveness),
   })
 const realTimeout = setTimeout
-/** Streams move on by themselves, in turns of their own that no timer counts. */
+/** Streams advance in macrotasks of their own, which fake timers do not drive. */
 const settle = async (ms = 0): Promise<void> => {
   await vi.advanceTimersByTimeAsync(ms)
   for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => realTimeout(resolve, 0))
 }
-const states = (): string[] => seen.liveness.map(({ state }) => state)
+const states = (): string[] => received.liveness.map(({ state }) => state)
 
-describe('following the events', () => {
-  it('is live when it is connected, and everything is read again once, because nobody listened before', async () => {
+describe('followEvents', () => {
+  it('is live once connected, and reports one gap for data read before the connection', async () => {
     void follow()
     await settle()
-    expect([states(), seen.gaps, connections[0]?.lastEventId]).toEqual([['live'], 1, null])
+    expect([states(), received.gaps, connections[0]?.lastEventId]).toEqual([['live'], 1, null])
   })
 
-  it('gives events also when they arrive in pieces', async () => {
+  it('parses events that arrive in several chunks', async () => {
     void follow()
     await settle()
     connections[0]?.send('event: node\nid: 7\nda')
     await settle()
     connections[0]?.send('ta: {"name":"ü"}\n\n')
     await settle()
-    expect(seen.events).toEqual([{ type: 'node', data: '{"name":"ü"}', lastEventId: '7' }])
+    expect(received.events).toEqual([{ type: 'node', data: '{"name":"ü"}', lastEventId: '7' }])
   })
 
-  it.each(['end', 'breakOff'] as const)('connects again from where it was after the connection (%s)', async (how) => {
+  it.each(['end', 'breakOff'] as const)('reconnects from the last event after the connection was closed (%s)', async (ending) => {
     void follow()
     await settle()
     connections[0]?.send('event: node\nid: 7\ndata: {}\n\n')
     await settle()
-    connections[0]?.[how]()
+    connections[0]?.[ending]()
     await settle()
-    expect(seen.liveness.at(-1)).toEqual({ state: 'reconnecting', since: 1_000_000 })
+    expect(received.liveness.at(-1)).toEqual({ state: 'reconnecting', since: 1_000_000 })
     await settle(500)
     expect(connections[1]?.lastEventId).toBe('7')
-    expect([states(), seen.gaps]).toEqual([['live', 'reconnecting', 'live'], 1])
+    expect([states(), received.gaps]).toEqual([['live', 'reconnecting', 'live'], 1])
   })
 
-  it('says since when it is away, not since the last try, and tries less often', async () => {
+  it('keeps the time of the first failure, and backs off', async () => {
     void follow()
     await settle()
     let tries = 0
@@ -107,13 +107,13 @@ describe('following the events', () => {
     // After 0.5, 1, 2 and 4 s, then every 5 s.
     expect(tries).toBeGreaterThan(10)
     expect(tries).toBeLessThan(18)
-    expect(seen.liveness.at(-1)).toEqual({ state: 'reconnecting', since: 1_000_000 })
+    expect(received.liveness.at(-1)).toEqual({ state: 'reconnecting', since: 1_000_000 })
     next = () => 'stream'
     await settle(5_000)
-    expect(seen.liveness.at(-1)).toEqual({ state: 'live' })
+    expect(received.liveness.at(-1)).toEqual({ state: 'live' })
   })
 
-  it('does not wait when the machine finds its network again', async () => {
+  it('reconnects at once when the browser is online again', async () => {
     void follow()
     await settle()
     next = () => 'refused'
@@ -122,27 +122,27 @@ describe('following the events', () => {
     next = () => 'stream'
     dispatchEvent(new Event('online'))
     await settle()
-    expect(seen.liveness.at(-1)).toEqual({ state: 'live' })
+    expect(received.liveness.at(-1)).toEqual({ state: 'live' })
   })
 
-  it('everything is read again when the server says that it has forgotten what was missed', async () => {
+  it('reports a gap when the server sends a reset', async () => {
     void follow()
     await settle()
     connections[0]?.send('event: reset\nid: 90\ndata: {}\n\n')
     await settle()
-    expect([seen.gaps, seen.events]).toEqual([2, []])
+    expect([received.gaps, received.events]).toEqual([2, []])
     connections[0]?.end()
     await settle(500)
     expect(connections[1]?.lastEventId).toBe('90')
   })
 
-  it('ends where somebody has to log in', async () => {
+  it('ends when the session has expired', async () => {
     next = () => new Response(JSON.stringify({ error: { code: 'unauthorized', message: 'log in', request_id: 'r' } }), { status: 401 })
     await follow()
     expect(states()).toEqual(['logged_out'])
   })
 
-  it('goes on trying where the server is only starting', async () => {
+  it('retries while the server is starting', async () => {
     next = () => new Response(JSON.stringify({ error: { code: 'starting', message: 'wait', request_id: 'r' } }), { status: 503 })
     void follow()
     await settle()
@@ -152,7 +152,7 @@ describe('following the events', () => {
     expect(states()).toEqual(['reconnecting', 'live'])
   })
 
-  it('does not believe in a connection that is silent, and does believe in one that has pings', async () => {
+  it('drops a connection that is silent, and keeps one that sends pings', async () => {
     void follow()
     await settle()
     await settle(30_000)
@@ -167,7 +167,7 @@ describe('following the events', () => {
     expect([states().at(-1), connections.length]).toEqual(['live', 2])
   })
 
-  it('ends at once, and says nothing more, when the page is left', async () => {
+  it('ends at once when it is aborted', async () => {
     const done = follow()
     await settle()
     stop.abort()

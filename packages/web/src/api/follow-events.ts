@@ -1,24 +1,24 @@
-// GET /api/events for as long as the page is open: connects again by itself, from where it was, and says how it stands.
+// Follows GET /api/events while the page is open: reconnects from the last event and reports its liveness.
 import { createSseParser, systemRoutes, type ServerEvent } from '@muster/protocol'
-import { ApiFailure, open, refusalOf } from './client.ts'
+import { ApiFailure, open, toApiFailure } from './client.ts'
 
 export type Liveness =
   /** Before the first connection. */
   | { readonly state: 'connecting' }
   | { readonly state: 'live' }
-  /** What is shown was true at `since`. */
+  /** The page shows the state of `since`. */
   | { readonly state: 'reconnecting'; readonly since: number }
   | { readonly state: 'logged_out' }
 
 export interface FollowDeps {
   readonly signal: AbortSignal
   readonly onEvent: (event: ServerEvent) => void
-  /** Nobody knows what was missed: everything has to be read again. */
+  /** Events may have been missed: everything has to be read again. */
   readonly onGap: () => void
   readonly onLiveness: (liveness: Liveness) => void
 }
 
-/** Almost three of the server's pings: then the connection is dead, whatever the browser thinks. */
+/** Almost three intervals of the server's pings: after that the connection is dead. */
 const silenceMs = 40_000
 const retryDelayMs = (failures: number): number => Math.min(500 * 2 ** failures, 5_000)
 
@@ -30,7 +30,7 @@ export async function followEvents(deps: FollowDeps): Promise<void> {
     try {
       for await (const event of connect(lastEventId, deps.signal)) {
         if (event === 'open') {
-          // What came before the first connection was read without anybody listening.
+          // Data read before the first connection may already be outdated.
           if (lastEventId === '') deps.onGap()
           deps.onLiveness({ state: 'live' })
           failures = 0
@@ -59,7 +59,7 @@ async function* connect(lastEventId: string, outer: AbortSignal): AsyncGenerator
   try {
     const headers = { accept: 'text/event-stream', ...(lastEventId === '' ? {} : { 'last-event-id': lastEventId }) }
     const response = await open(systemRoutes.events, { headers, signal })
-    if (!response.ok || response.body === null) throw refusalOf(response.status, await response.text())
+    if (!response.ok || response.body === null) throw toApiFailure(response.status, await response.text())
     yield 'open'
     const parser = createSseParser(lastEventId)
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
@@ -74,7 +74,7 @@ async function* connect(lastEventId: string, outer: AbortSignal): AsyncGenerator
   }
 }
 
-/** Shorter when the machine wakes up or finds its network again. */
+/** Ends early when the browser is online again. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {

@@ -1,5 +1,5 @@
-// Events → cache. Each event carries the whole current object, so applying one is putting it in its place; what an event
-// says nothing of (a list that is derived from several objects) is read again by whoever shows it.
+// The query cache, kept current by events. Each event carries a whole object, which replaces the cached one; lists that the
+// server derives from several objects are invalidated and read again when they are shown.
 import { MutationCache, type Query, QueryClient, type QueryKey } from '@tanstack/react-query'
 import type { NodeView, OperationFilter, OperationView, ReplicaView, ServerEvent, StatsBucket } from '@muster/protocol'
 import { ApiFailure, isLoggedOut } from './client.ts'
@@ -7,7 +7,7 @@ import {
   appendSample,
   byName,
   type Change,
-  isIn,
+  matchesFilter,
   merge,
   newestFirst,
   type NodeHistory,
@@ -16,79 +16,79 @@ import {
   parseEvent,
   type StatsEvent,
 } from './live-change.pure.ts'
-import { isOfSomeModel, isOfSomeNode, keys } from './queries.ts'
+import { isModelQuery, isNodeQuery, keys } from './queries.ts'
 
-interface Applied {
+interface AppliedChange {
   readonly kind: string
   readonly change: Change
   readonly at: number
 }
 
 const hourMs = 3_600_000
-/** Longer than any answer takes to arrive. */
-const rememberedMs = 60_000
+/** Longer than any response takes to arrive. */
+const recentMs = 60_000
 
 export class LiveCache {
   readonly #client: QueryClient
   readonly #now: () => number
-  #waiting: ServerEvent[] = []
-  /** What came lately, for answers that were on their way meanwhile: they may be older. */
-  #recent: Applied[] = []
-  readonly #readSince = new Map<string, number>()
+  #queue: ServerEvent[] = []
+  /** Recent changes, replayed onto responses that were requested before them. */
+  #recent: AppliedChange[] = []
+  readonly #requestedAt = new Map<string, number>()
 
   constructor(client: QueryClient, now: () => number = () => performance.now()) {
     this.#client = client
     this.#now = now
     client.getQueryCache().subscribe(({ type, query, ...rest }) => {
-      if (type === 'removed') this.#readSince.delete(query.queryHash)
+      if (type === 'removed') this.#requestedAt.delete(query.queryHash)
       if (type !== 'updated' || !('action' in rest)) return
-      if (rest.action.type === 'fetch') this.#readSince.set(query.queryHash, this.#now())
-      if (rest.action.type === 'success' && rest.action.manual !== true) this.#repeatFor(query)
+      if (rest.action.type === 'fetch') this.#requestedAt.set(query.queryHash, this.#now())
+      if (rest.action.type === 'success' && rest.action.manual !== true) this.#replayFor(query)
     })
   }
 
-  /** Kept until `flush`: a burst of events is one change of the page. */
-  take(event: ServerEvent): void {
-    this.#waiting.push(event)
+  /** Queued until `flush`, so that a burst of events renders once. */
+  add(event: ServerEvent): void {
+    this.#queue.push(event)
   }
 
   get isEmpty(): boolean {
-    return this.#waiting.length === 0
+    return this.#queue.length === 0
   }
 
   flush(): void {
-    const events = this.#waiting
-    this.#waiting = []
+    const events = this.#queue
+    this.#queue = []
     const changes = new Map<string, Map<string, Change>>()
     for (const event of events) {
       const change = parseEvent(event)
       if (change === null) continue
-      const ofKind = changes.get(event.type) ?? new Map<string, Change>()
-      changes.set(event.type, ofKind.set(change.id, change))
+      const byId = changes.get(event.type) ?? new Map<string, Change>()
+      changes.set(event.type, byId.set(change.id, change))
     }
     const at = this.#now()
-    this.#recent = this.#recent.filter((applied) => applied.at > at - rememberedMs)
-    for (const [kind, ofKind] of changes) {
-      for (const change of ofKind.values()) this.#recent.push({ kind, change, at })
-      this.#apply(kind, [...ofKind.values()])
+    this.#recent = this.#recent.filter((applied) => applied.at > at - recentMs)
+    for (const [kind, byId] of changes) {
+      for (const change of byId.values()) this.#recent.push({ kind, change, at })
+      this.#apply(kind, [...byId.values()])
     }
   }
 
-  /** Nobody knows what was missed. */
-  readAgain(): void {
+  /** For when events may have been missed. */
+  invalidateAll(): void {
     this.#recent = []
     void this.#client.invalidateQueries()
   }
 
-  #repeatFor(query: Query): void {
-    const since = this.#readSince.get(query.queryHash)
+  #replayFor(query: Query): void {
+    const since = this.#requestedAt.get(query.queryHash)
     if (since === undefined) return
     const missed = Map.groupBy(
       this.#recent.filter(({ at }) => at >= since),
       ({ kind }) => kind,
     )
-    // Not inside the cache's own turn: it is about to tell others of the answer.
-    if (missed.size > 0) queueMicrotask(() => missed.forEach((all, kind) => this.#patch(kind, changesOf(all))))
+    // After the cache has notified its observers of this response.
+    if (missed.size > 0) queueMicrotask(() => missed.forEach((applied, kind) => this.#patch(kind, changesOf(applied))))
   }
 
   #apply(kind: string, changes: readonly Change[]): void {
@@ -129,62 +129,62 @@ export class LiveCache {
   #patchOperations(changes: readonly Change<OperationView>[]): void {
     for (const { id, object } of changes) if (object !== null) this.#client.setQueryData(keys.operation(id), object)
     for (const filter of ['active', 'finished', 'all'] satisfies OperationFilter[]) {
-      const belonging = changes.map((change) =>
-        change.object !== null && isIn(filter, change.object) ? change : { ...change, object: null },
+      const matching = changes.map((change) =>
+        change.object !== null && matchesFilter(filter, change.object) ? change : { ...change, object: null },
       )
-      this.#patchList(keys.operations(filter), belonging, newestFirst)
+      this.#patchList(keys.operations(filter), matching, newestFirst)
     }
   }
 
   #patchReplicas(changes: readonly Change<ReplicaView>[]): void {
     for (const [predicate, field] of [
-      [isOfSomeModel('replicas'), 'model'],
-      [isOfSomeNode('replicas'), 'node_id'],
+      [isModelQuery('replicas'), 'model'],
+      [isNodeQuery('replicas'), 'node_id'],
     ] as const) {
       for (const { queryKey } of this.#client.getQueryCache().findAll({ predicate })) {
-        const belonging = changes.map((change) => (change.object?.[field] === queryKey[1] ? change : { ...change, object: null }))
-        this.#patchList(queryKey, belonging, oldestFirst)
+        const matching = changes.map((change) => (change.object?.[field] === queryKey[1] ? change : { ...change, object: null }))
+        this.#patchList(queryKey, matching, oldestFirst)
       }
     }
   }
 
   #patchStats(changes: readonly Change<StatsEvent>[]): void {
-    this.#client.setQueryData<readonly StatsBucket[]>(keys.stats, (known) => {
-      if (known === undefined) return undefined
-      const told = changes.flatMap(({ object }) => (object === null ? [] : [object]))
-      const replaced = new Set(told.map(({ at }) => at))
-      const oldest = Math.max(...told.map(({ at }) => Date.parse(at))) - hourMs
-      return [...known.filter(({ at }) => !replaced.has(at) && Date.parse(at) > oldest), ...told.flatMap(({ buckets }) => buckets)]
+    this.#client.setQueryData<readonly StatsBucket[]>(keys.stats, (cached) => {
+      if (cached === undefined) return undefined
+      const added = changes.flatMap(({ object }) => (object === null ? [] : [object]))
+      const replaced = new Set(added.map(({ at }) => at))
+      const oldest = Math.max(...added.map(({ at }) => Date.parse(at))) - hourMs
+      return [...cached.filter(({ at }) => !replaced.has(at) && Date.parse(at) > oldest), ...added.flatMap(({ buckets }) => buckets)]
     })
   }
 
-  /** What is derived of such objects is read again, if somebody looks at it. */
+  /** Reads lists derived from these objects again, when they are shown. */
   #invalidate(kind: string, changes: readonly Change[]): void {
-    const again = (queryKey: QueryKey): void => void this.#client.invalidateQueries({ queryKey })
-    const againOfAll = (predicate: (query: Query) => boolean): void => void this.#client.invalidateQueries({ predicate })
+    const invalidate = (queryKey: QueryKey): void => void this.#client.invalidateQueries({ queryKey })
+    const invalidateAll = (predicate: (query: Query) => boolean): void => void this.#client.invalidateQueries({ predicate })
     if (kind === 'node') {
-      const known = this.#client.getQueryData<readonly NodeView[]>(keys.nodes) ?? []
+      const cached = this.#client.getQueryData<readonly NodeView[]>(keys.nodes) ?? []
       for (const { id, object } of changes as readonly Change<NodeView>[]) {
-        const before = known.find((node) => node.id === id)
-        if (before?.pending_ops !== object?.pending_ops || before?.status !== object?.status) again(keys.node(id, 'intents'))
-        if (before?.status !== object?.status) again(keys.status)
-        if (isPlacedOtherwise(before, object)) againOfAll(isOfSomeModel('placement'))
+        const before = cached.find((node) => node.id === id)
+        if (before?.pending_ops !== object?.pending_ops || before?.status !== object?.status) invalidate(keys.node(id, 'intents'))
+        if (before?.status !== object?.status) invalidate(keys.status)
+        if (affectsPlacement(before, object)) invalidateAll(isModelQuery('placement'))
       }
     }
     if (kind === 'operation')
       for (const { object } of changes as readonly Change<OperationView>[])
         for (const { node_id: id } of object?.nodes.slice(0, 50) ?? [])
-          if (this.#isShown(keys.node(id, 'intents'))) again(keys.node(id, 'intents'))
+          if (this.#isShown(keys.node(id, 'intents'))) invalidate(keys.node(id, 'intents'))
     if (kind === 'backend') {
-      again(keys.upgrades)
-      again(keys.galleryOf('backends'))
-      againOfAll(isOfSomeNode('backends'))
+      invalidate(keys.upgrades)
+      invalidate(keys.galleryOf('backends'))
+      invalidateAll(isNodeQuery('backends'))
     }
     if (kind === 'model') {
-      again(keys.galleryOf('models'))
+      invalidate(keys.galleryOf('models'))
       for (const { id } of changes) {
-        again(keys.model(id, 'placement'))
-        again(keys.model(id, 'load-status'))
+        invalidate(keys.model(id, 'placement'))
+        invalidate(keys.model(id, 'load-status'))
       }
     }
   }
@@ -194,20 +194,21 @@ export class LiveCache {
   }
 }
 
-/** Figures of a node change with every heartbeat; these are what somebody did, or what broke. */
-const isPlacedOtherwise = (before: NodeView | undefined, now: NodeView | null): boolean =>
+/** Resource figures change with every heartbeat and do not count. */
+const affectsPlacement = (before: NodeView | undefined, now: NodeView | null): boolean =>
   before?.status !== now?.status ||
   before?.draining !== now?.draining ||
   JSON.stringify(before?.labels) !== JSON.stringify(now?.labels) ||
   before?.models.length !== now?.models.length
 
-const changesOf = (applied: readonly Applied[]): Change[] => [...new Map(applied.map(({ change }) => [change.id, change])).values()]
+const changesOf = (applied: readonly AppliedChange[]): Change[] => [...new Map(applied.map(({ change }) => [change.id, change])).values()]
 
-const isWorthRepeating = (error: unknown): boolean =>
+const isRetryable = (error: unknown): boolean =>
   error instanceof ApiFailure && (error.status === 0 || error.status === 429 || error.status >= 500)
 
+/** Nothing in this cache expires: events keep it current, and a gap in the events invalidates everything. */
 export function createQueryClient(): QueryClient {
-  // Whoever was logged out meanwhile is told by the first thing that is refused: the frame asks who is there, and shows the login.
+  // A 401 means that the session has ended: reading the status again makes the frame show the login page.
   const mutationCache = new MutationCache({
     onError: (error) => void (isLoggedOut(error) && client.invalidateQueries({ queryKey: keys.status })),
   })
@@ -219,9 +220,9 @@ export function createQueryClient(): QueryClient {
         gcTime: 10 * 60_000,
         refetchOnWindowFocus: false,
         refetchOnReconnect: false,
-        retry: (_, error) => isWorthRepeating(error),
+        retry: (_, error) => isRetryable(error),
         retryDelay: (failures) => Math.min(1_000 * 2 ** failures, 10_000),
-        // A browser's word that there is no network is wrong where the controller is on this very machine.
+        // A browser that reports itself offline can still reach a controller on the same machine.
         networkMode: 'always',
       },
       mutations: { networkMode: 'always' },

@@ -1,5 +1,6 @@
-// Pure: an event as a change of one object, and lists with such changes in their place.
+// Parses an event into a change of one object, and applies changes to cached lists.
 import { z } from 'zod'
+import { formatTime, parseTime } from '../format.ts'
 import {
   BackendView,
   ModelView,
@@ -13,13 +14,13 @@ import {
   StatsBucket,
 } from '@muster/protocol'
 
-/** `object` is null when it is gone. */
+/** `object` is null when it was deleted. */
 export interface Change<T = unknown> {
   readonly id: string
   readonly object: T | null
 }
 
-const Gone = z.object({ id: z.string(), deleted: z.literal(true) })
+const DeletedObject = z.object({ id: z.string(), deleted: z.literal(true) })
 const StatsEvent = z.object({ at: z.string(), buckets: z.array(StatsBucket) })
 export type StatsEvent = z.infer<typeof StatsEvent>
 const schemas: Readonly<Record<string, z.ZodType>> = {
@@ -32,19 +33,21 @@ const schemas: Readonly<Record<string, z.ZodType>> = {
 }
 
 export type Order = (a: unknown, b: unknown) => number
-/** Objects of every kind are sorted and found alike, by fields that are text where they are there. */
-function text(object: unknown, field: string): string {
+/** A string field of an object of any kind; empty when it has none. */
+function textOf(object: unknown, field: string): string {
   const value = typeof object === 'object' && object !== null ? Reflect.get(object, field) : undefined
   return typeof value === 'string' ? value : ''
 }
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
-export const byName: Order = (a, b) => compare(text(a, 'name'), text(b, 'name')) || compare(text(a, 'id'), text(b, 'id'))
-export const newestFirst: Order = (a, b) => compare(text(b, 'created_at'), text(a, 'created_at')) || compare(text(b, 'id'), text(a, 'id'))
-export const oldestFirst: Order = (a, b) => compare(text(a, 'started_at'), text(b, 'started_at')) || compare(text(a, 'id'), text(b, 'id'))
+export const byName: Order = (a, b) => compare(textOf(a, 'name'), textOf(b, 'name')) || compare(textOf(a, 'id'), textOf(b, 'id'))
+export const newestFirst: Order = (a, b) =>
+  compare(textOf(b, 'created_at'), textOf(a, 'created_at')) || compare(textOf(b, 'id'), textOf(a, 'id'))
+export const oldestFirst: Order = (a, b) =>
+  compare(textOf(a, 'started_at'), textOf(b, 'started_at')) || compare(textOf(a, 'id'), textOf(b, 'id'))
 
-/** Of backends and models the name is the id. */
+/** Backends and models are identified by their name, stats by their time. */
 const idOf = (object: object): string =>
-  'id' in object ? text(object, 'id') : 'name' in object ? text(object, 'name') : text(object, 'at')
+  'id' in object ? textOf(object, 'id') : 'name' in object ? textOf(object, 'name') : textOf(object, 'at')
 
 export function merge(list: readonly unknown[], changes: readonly Change[], order: Order): readonly unknown[] {
   const byId = new Map(changes.map((change) => [change.id, change.object]))
@@ -59,7 +62,7 @@ export function merge(list: readonly unknown[], changes: readonly Change[], orde
   return added.length === 0 ? kept : [...kept, ...added].toSorted(order)
 }
 
-export const isIn = (filter: OperationFilter, { state }: OperationView): boolean =>
+export const matchesFilter = (filter: OperationFilter, { state }: OperationView): boolean =>
   filter === 'all' || (filter === 'active') === (state === 'running' || state === 'background')
 
 export function parseEvent({ type, data }: ServerEvent): Change | null {
@@ -71,8 +74,8 @@ export function parseEvent({ type, data }: ServerEvent): Change | null {
   } catch {
     return null
   }
-  const gone = Gone.safeParse(json)
-  if (gone.success) return { id: gone.data.id, object: null }
+  const deleted = DeletedObject.safeParse(json)
+  if (deleted.success) return { id: deleted.data.id, object: null }
   const parsed = schema.safeParse(json)
   return parsed.success ? { id: idOf(parsed.data as object), object: parsed.data } : null
 }
@@ -80,15 +83,15 @@ export function parseEvent({ type, data }: ServerEvent): Change | null {
 export type NodeHistory = ResponseOf<typeof nodeRoutes.history>
 const hourMs = 3_600_000
 
-/** The last that is heard in an interval counts, as on the server; what is older than what is there changes nothing. */
+/** Adds a node's current resources to its last hour. The last sample of an interval counts, as on the server; an older one is ignored. */
 export function appendSample(history: NodeHistory, node: NodeView): NodeHistory {
   if (node.last_seen_at === null) return history
   const intervalMs = history.interval_seconds * 1000
-  const at = Math.floor(Date.parse(node.last_seen_at) / intervalMs) * intervalMs
+  const at = Math.floor(parseTime(node.last_seen_at) / intervalMs) * intervalMs
   const newest = history.samples.at(-1)
-  if (newest !== undefined && Date.parse(newest.at) > at) return history
+  if (newest !== undefined && parseTime(newest.at) > at) return history
   const { available_ram, available_vram, available_disk } = node.resources
-  const kept = history.samples.filter((sample) => Date.parse(sample.at) > at - hourMs && Date.parse(sample.at) < at)
-  const sample = { at: new Date(at).toISOString(), available_ram, available_vram, available_disk, in_flight: node.in_flight }
+  const kept = history.samples.filter((sample) => parseTime(sample.at) > at - hourMs && parseTime(sample.at) < at)
+  const sample = { at: formatTime(at), available_ram, available_vram, available_disk, in_flight: node.in_flight }
   return { ...history, samples: [...kept, sample] }
 }

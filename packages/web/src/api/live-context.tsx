@@ -1,4 +1,4 @@
-// Runs the one stream of events of a page, and tells whoever asks how it stands.
+// Runs the page's one event stream and provides its liveness.
 import { useQueryClient } from '@tanstack/react-query'
 import { createContext, useContext, useEffect, useMemo, useState, type ReactNode } from 'react'
 import { followEvents, type Liveness } from './follow-events.ts'
@@ -17,11 +17,11 @@ export function LiveProvider({ children }: { readonly children: ReactNode }) {
     void followEvents({
       signal: stop.signal,
       onEvent: (event) => {
-        // A frame's worth of events is one change. A page that nobody sees has no frames.
+        // Events are applied in batches; less often while the page is hidden.
         if (cache.isEmpty) setTimeout(() => cache.flush(), document.hidden ? 1_000 : 50)
-        cache.take(event)
+        cache.add(event)
       },
-      onGap: () => cache.readAgain(),
+      onGap: () => cache.invalidateAll(),
       onLiveness: setLiveness,
     })
     return () => stop.abort()

@@ -1,4 +1,4 @@
-// What is read of the server, each with its key (keys.ts). Events (live-cache.ts) change what these hold.
+// The queries of the page and their keys. Events change the data behind these keys (live-cache.ts).
 import { type QueryKey, queryOptions } from '@tanstack/react-query'
 import {
   backendRoutes,
@@ -15,6 +15,45 @@ import {
   systemRoutes,
 } from '@muster/protocol'
 import { call } from './client.ts'
+
+type NodeResource = 'intents' | 'backends' | 'replicas' | 'history'
+type ModelResource = 'replicas' | 'load-status' | 'placement'
+
+export const keys = {
+  nodes: ['nodes'],
+  node: (id: string, resource: NodeResource) => ['node', id, resource] as const,
+  backends: ['backends'],
+  upgrades: ['upgrades'],
+  gallery: ['gallery'],
+  galleryOf: (kind: 'backends' | 'models') => ['gallery', kind] as const,
+  galleries: ['galleries'],
+  models: ['models'],
+  model: (name: string, resource: ModelResource) => ['model', name, resource] as const,
+  /** A child of the `placement` key, so that invalidating the placement invalidates its previews. */
+  placementPreview: (name: string, scheduling: string | null) => ['model', name, 'placement', scheduling] as const,
+  operations: (filter: OperationFilter) => ['operations', filter] as const,
+  operation: (id: string) => ['operation', id] as const,
+  stats: ['stats'],
+  status: ['status'],
+  settings: ['settings'],
+  apiKeys: ['keys'],
+  joinToken: ['join-token'],
+  dryRun: (change: string | null, fingerprint: string) => ['dry-run', change, fingerprint] as const,
+  validation: (name: string | null, text: string) => ['validate', name, text] as const,
+} as const
+
+type Keyed = { readonly queryKey: QueryKey }
+
+/** Matches this list of any node or model. */
+export const isNodeQuery =
+  (resource: NodeResource) =>
+  ({ queryKey: [owner, , list] }: Keyed): boolean =>
+    owner === 'node' && list === resource
+export const isModelQuery =
+  (resource: ModelResource) =>
+  ({ queryKey: [owner, , list] }: Keyed): boolean =>
+    owner === 'model' && list === resource
+export const isOperationQuery = ({ queryKey: [kind] }: Keyed): boolean => kind === 'operation'
 
 export const nodesQuery = queryOptions({
   queryKey: keys.nodes,
@@ -109,43 +148,3 @@ export const keysQuery = queryOptions({
   queryKey: keys.apiKeys,
   queryFn: async ({ signal }) => (await call(keyRoutes.list, { signal })).keys,
 })
-
-type OfNode = 'intents' | 'backends' | 'replicas' | 'history'
-type OfModel = 'replicas' | 'load-status' | 'placement'
-
-export const keys = {
-  nodes: ['nodes'],
-  node: (id: string, what: OfNode) => ['node', id, what] as const,
-  backends: ['backends'],
-  upgrades: ['upgrades'],
-  /** What all galleries offer. */
-  gallery: ['gallery'],
-  galleryOf: (what: 'backends' | 'models') => ['gallery', what] as const,
-  galleries: ['galleries'],
-  models: ['models'],
-  model: (name: string, what: OfModel) => ['model', name, what] as const,
-  /** Below the placement as it is: what changes that one changes this. */
-  placementPreview: (name: string, scheduling: string | null) => ['model', name, 'placement', scheduling] as const,
-  operations: (filter: OperationFilter) => ['operations', filter] as const,
-  operation: (id: string) => ['operation', id] as const,
-  stats: ['stats'],
-  status: ['status'],
-  settings: ['settings'],
-  apiKeys: ['keys'],
-  joinToken: ['join-token'],
-  dryRun: (wish: string | null, world: string) => ['dry-run', wish, world] as const,
-  validation: (name: string | null, text: string) => ['validate', name, text] as const,
-} as const
-
-type Keyed = { readonly queryKey: QueryKey }
-
-/** Such lists of whichever node or model. */
-export const isOfSomeNode =
-  (list: OfNode) =>
-  ({ queryKey: [owner, , what] }: Keyed): boolean =>
-    owner === 'node' && what === list
-export const isOfSomeModel =
-  (list: OfModel) =>
-  ({ queryKey: [owner, , what] }: Keyed): boolean =>
-    owner === 'model' && what === list
-export const isOperation = ({ queryKey: [what] }: Keyed): boolean => what === 'operation'

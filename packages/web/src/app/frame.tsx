@@ -1,4 +1,4 @@
-// What is around every page: where one can go, what is going on, and whether what is shown is live.
+// The frame of every page: navigation, running operations, liveness, theme and help.
 import { useQuery } from '@tanstack/react-query'
 import { Outlet, useRouter } from '@tanstack/react-router'
 import { useCallback, useEffect, useRef, useState } from 'react'
@@ -18,10 +18,10 @@ export function Frame() {
   const liveness = useLiveness()
   const status = useQuery(statusQuery)
   if (liveness.state === 'logged_out' || isLoggedOut(status.error)) return <LoginPage />
-  return <Inside />
+  return <AppFrame />
 }
 
-function Inside() {
+function AppFrame() {
   const [isHelpOpen, setHelpOpen] = useState(false)
   const [isMenuOpen, setMenuOpen] = useState(false)
   const menuButton = useRef<HTMLButtonElement>(null)
@@ -36,15 +36,15 @@ function Inside() {
       <a
         href="#content"
         onClick={(event) => {
-          // The address stays as it is: it is the state of the page.
+          // The address must not get a hash: it holds the state of the page.
           event.preventDefault()
           document.querySelector<HTMLElement>('#content')?.focus()
         }}
         className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:bg-raised focus:p-2"
       >
-        Skip to the content
+        Skip to content
       </a>
-      <Side isMenuOpen={isMenuOpen} onCloseMenu={closeMenu} />
+      <Sidebar isMenuOpen={isMenuOpen} onCloseMenu={closeMenu} />
       <div className="flex min-w-0 flex-1 flex-col">
         <header className="sticky top-0 z-10 flex min-h-10 items-center gap-2 border-b bg-paper px-2 sm:gap-3 md:px-6">
           <Button ref={menuButton} look="bare" className="md:hidden" aria-expanded={isMenuOpen} onClick={() => setMenuOpen(true)}>
@@ -70,8 +70,8 @@ function Inside() {
   )
 }
 
-/** At the side; above, where there is no room at the side; where there is none above either, behind the menu's button. */
-function Side({ isMenuOpen, onCloseMenu }: { readonly isMenuOpen: boolean; readonly onCloseMenu: () => void }) {
+/** At the side on wide screens, on top on medium ones, behind the menu button on narrow ones. */
+function Sidebar({ isMenuOpen, onCloseMenu }: { readonly isMenuOpen: boolean; readonly onCloseMenu: () => void }) {
   const menu = useRef<HTMLDivElement>(null)
   useEffect(() => {
     if (isMenuOpen) menu.current?.querySelector<HTMLElement>('a')?.focus()
@@ -79,9 +79,9 @@ function Side({ isMenuOpen, onCloseMenu }: { readonly isMenuOpen: boolean; reado
   return (
     <>
       {isMenuOpen && (
-        <button type="button" aria-label="Close the menu" tabIndex={-1} className="fixed inset-0 z-20 md:hidden" onClick={onCloseMenu} />
+        <button type="button" aria-label="Close menu" tabIndex={-1} className="fixed inset-0 z-20 md:hidden" onClick={onCloseMenu} />
       )}
-      {/* oxlint-disable-next-line jsx-a11y/no-static-element-interactions -- closes what its links and keys have done with */}
+      {/* oxlint-disable-next-line jsx-a11y/no-static-element-interactions -- closes the menu after a click on a link or Escape */}
       <div
         ref={menu}
         onKeyDown={(event) => event.key === 'Escape' && isMenuOpen && onCloseMenu()}
@@ -95,7 +95,7 @@ function Side({ isMenuOpen, onCloseMenu }: { readonly isMenuOpen: boolean; reado
   )
 }
 
-/** Where the focus was is gone with the page before: the keyboard goes on at the new one. */
+/** Moves the focus to the new page when the focused element is gone. */
 function useFocusAfterNavigation(): void {
   const router = useRouter()
   useEffect(
@@ -109,18 +109,18 @@ function useFocusAfterNavigation(): void {
 }
 
 const nextTheme = { system: 'light', light: 'dark', dark: 'system' } as const
-const themeSigns = { system: '◐', light: '☀', dark: '☾' } as const
+const themeIcons = { system: '◐', light: '☀', dark: '☾' } as const
 
 function ThemeSwitch() {
   const theme = useTheme()
   return (
     <Button
       look="bare"
-      aria-label={`Colours: ${theme}. Change to ${nextTheme[theme]}`}
-      title={`Colours: ${theme}`}
+      aria-label={`Theme: ${theme}. Switch to ${nextTheme[theme]}`}
+      title={`Theme: ${theme}`}
       onClick={() => chooseTheme(nextTheme[theme])}
     >
-      {themeSigns[theme]}
+      {themeIcons[theme]}
     </Button>
   )
 }

@@ -1,4 +1,5 @@
-// Says whether what is shown is true right now.
+// Shows whether the page is up to date: a pill in the header, and a notice when it is stale or older than the controller.
+import { formatDuration } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { useLiveness } from '../api/live-context.tsx'
@@ -6,9 +7,8 @@ import { statusQuery } from '../api/queries.ts'
 import { Button } from '../components/button.tsx'
 import { Pill } from '../components/state.tsx'
 import { useNow } from '../components/time.tsx'
-import { formatDuration } from '../format.ts'
 
-/** After that long nobody should take it for the present. */
+/** After this time without connection the page counts as stale. */
 export const staleMs = 30_000
 
 export function LiveDot() {
@@ -17,7 +17,7 @@ export function LiveDot() {
   switch (liveness.state) {
     case 'live':
       return (
-        <Pill tone="good" sign="●" hint="What you see is kept up to date by the controller">
+        <Pill tone="good" sign="●" hint="Updates arrive as they happen">
           live
         </Pill>
       )
@@ -36,11 +36,7 @@ export function LiveDot() {
     case 'reconnecting': {
       const age = Math.max(0, now - liveness.since)
       return (
-        <Pill
-          tone={age > staleMs ? 'bad' : 'wait'}
-          sign="◌"
-          hint={`What you see was true ${formatDuration(age)} ago; this page connects again by itself`}
-        >
+        <Pill tone={age > staleMs ? 'bad' : 'wait'} sign="◌" hint={`Last update ${formatDuration(age)} ago; reconnecting automatically`}>
           {age > staleMs ? `stale since ${new Date(liveness.since).toLocaleTimeString()}` : `reconnecting, ${formatDuration(age)}`}
         </Pill>
       )
@@ -50,7 +46,7 @@ export function LiveDot() {
   }
 }
 
-/** Over the page, at its foot: nothing of it moves. */
+/** An overlay at the bottom, so that the page does not move. */
 export function StaleNotice() {
   const liveness = useLiveness()
   const now = useNow()
@@ -59,24 +55,24 @@ export function StaleNotice() {
   if (first === undefined && version !== undefined) setFirst(version)
   if (liveness.state === 'reconnecting' && now - liveness.since > staleMs)
     return (
-      <Note>
-        The controller has not answered since {new Date(liveness.since).toLocaleTimeString()}. What you see was true then; it is asked again
-        every few seconds.
-      </Note>
+      <BottomNotice>
+        No connection to the controller since {new Date(liveness.since).toLocaleTimeString()}. This page shows the state of that time and
+        reconnects automatically.
+      </BottomNotice>
     )
   if (version !== first)
     return (
-      <Note>
-        Muster is {version} now, and this page is older.{' '}
+      <BottomNotice>
+        Muster was upgraded to {version}. Reload to update this page.{' '}
         <Button className="ml-2" onClick={() => location.reload()}>
           Reload
         </Button>
-      </Note>
+      </BottomNotice>
     )
   return null
 }
 
-function Note({ children }: { readonly children: ReactNode }) {
+function BottomNotice({ children }: { readonly children: ReactNode }) {
   return (
     <p
       role="status"

@@ -1,4 +1,4 @@
-// The places there are, with how many things each holds and whether one of them needs somebody.
+// Links to all pages, each with its number of items and a mark when one of them needs attention.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { backendsQuery, modelsQuery, nodesQuery, operationsQuery, upgradesQuery } from '../api/queries.ts'
@@ -9,45 +9,45 @@ export function Navigation() {
   const models = useQuery(modelsQuery).data
   const operations = useQuery(operationsQuery('active')).data
   const upgrades = Object.keys(useQuery(upgradesQuery).data?.upgrades ?? {}).length
-  const troubled = nodes?.filter(({ status }) => status !== 'healthy' && status !== 'draining').length ?? 0
+  const unhealthy = nodes?.filter(({ status }) => status !== 'healthy' && status !== 'draining').length ?? 0
   const failed = models?.filter(({ state }) => state === 'failed').length ?? 0
   return (
     <nav
       aria-label="Pages"
       className="relative flex gap-1 px-2 py-2 max-md:flex-col md:overflow-x-auto lg:w-44 lg:flex-col lg:overflow-visible lg:py-3"
     >
-      <Place to="/" name="Overview" />
-      <Place
+      <NavLink to="/" name="Overview" />
+      <NavLink
         to="/nodes"
         name="Nodes"
         count={nodes?.length}
-        mark={troubled > 0 ? `▲${troubled}` : ''}
-        means={`${troubled} need attention`}
+        mark={unhealthy > 0 ? `▲${unhealthy}` : ''}
+        hint={`${unhealthy} need attention`}
       />
-      <Place
+      <NavLink
         to="/backends"
         name="Backends"
         count={backends?.length}
         mark={upgrades > 0 ? `⇡${upgrades}` : ''}
-        means={`${upgrades} can be upgraded`}
+        hint={`${upgrades} with updates`}
       />
-      <Place to="/models" name="Models" count={models?.length} mark={failed > 0 ? `▲${failed}` : ''} means={`${failed} failed to load`} />
-      <Place to="/operations" name="Operations" count={operations?.length} />
-      <Place to="/playground" name="Playground" />
-      <Place to="/settings" name="Settings" />
+      <NavLink to="/models" name="Models" count={models?.length} mark={failed > 0 ? `▲${failed}` : ''} hint={`${failed} failed to load`} />
+      <NavLink to="/operations" name="Operations" count={operations?.length} />
+      <NavLink to="/playground" name="Playground" />
+      <NavLink to="/settings" name="Settings" />
     </nav>
   )
 }
 
-interface PlaceProps {
+interface NavLinkProps {
   readonly to: string
   readonly name: string
   readonly count?: number | undefined
   readonly mark?: string
-  readonly means?: string
+  readonly hint?: string
 }
 
-function Place({ to, name, count, mark = '', means = '' }: PlaceProps) {
+function NavLink({ to, name, count, mark = '', hint = '' }: NavLinkProps) {
   return (
     <Link
       to={to}
@@ -59,9 +59,9 @@ function Place({ to, name, count, mark = '', means = '' }: PlaceProps) {
       <span className="max-md:flex-1 lg:flex-1">{name}</span>
       {count !== undefined && count > 0 && <span className="font-normal text-soft">{count}</span>}
       {mark !== '' && (
-        <span title={means} className="font-normal text-wait">
+        <span title={hint} className="font-normal text-wait">
           <span aria-hidden>{mark}</span>
-          <span className="sr-only">{means}</span>
+          <span className="sr-only">{hint}</span>
         </span>
       )}
     </Link>

@@ -1,4 +1,4 @@
-// The addresses of the page. What is chosen, filtered and open is in them: back works, and a link can be shared.
+// The routes of the app. Filters, tabs and open dialogs are search parameters, so that "back" works and links can be shared.
 import {
   createRootRoute,
   createRoute,
@@ -10,17 +10,78 @@ import {
 import { z } from 'zod'
 import { Failed } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
-import { followTrail } from '../components/dialog.tsx'
+import { recordHistory } from '../components/dialog.tsx'
 import { Frame } from './frame.tsx'
+
+const importers: (() => Promise<unknown>)[] = []
+const pollMs = 1_000
+/** A second failure within this time is not caused by an upgrade. */
+const reloadAgainAfterMs = 60_000
+const reloadedKey = 'muster.reloaded'
+
+/**
+ * Loads a page's code when it is first shown. When that fails, waits for the controller and reloads the app once: after an
+ * upgrade the controller no longer has the files of the old build.
+ */
+const lazyRouteComponent: typeof lazy = (importer, exportName) => {
+  const patient: typeof importer = () => importer().catch((error: unknown) => reloadApp(error))
+  importers.push(importer)
+  return lazy(patient, exportName)
+}
+
+/** Loads all pages in idle time, so that they open at once, also while the controller is unreachable. */
+function preloadPages(): void {
+  const later = window.requestIdleCallback ?? ((run: () => void) => setTimeout(run, 1_000))
+  later(() => void Promise.allSettled(importers.map((importer) => importer())))
+}
+
+async function reloadApp(error: unknown): Promise<never> {
+  await untilReachable()
+  if (Date.now() - Number(sessionStorage.getItem(reloadedKey) ?? 0) < reloadAgainAfterMs) throw error
+  sessionStorage.setItem(reloadedKey, String(Date.now()))
+  location.reload()
+  return await new Promise<never>(() => undefined)
+}
+
+async function untilReachable(): Promise<void> {
+  for (;;) {
+    const isReachable = await fetch('/', { cache: 'no-store' }).then(
+      ({ ok }) => ok,
+      () => false,
+    )
+    if (isReachable) return
+    await new Promise((resolve) => setTimeout(resolve, pollMs))
+  }
+}
+
+function NotFoundPage() {
+  return (
+    <Page title="Page not found" sentence="There is nothing at this address. It may have been renamed or removed.">
+      <p>
+        <Link to="/" className="underline underline-offset-2">
+          Go to overview
+        </Link>
+      </p>
+    </Page>
+  )
+}
+
+function ErrorPage({ error }: ErrorComponentProps) {
+  return (
+    <Page title="This page crashed" sentence="The cluster is not affected. If it happens again, report it as a bug.">
+      <Failed title="Error message" error={error instanceof Error ? error : new Error(String(error))} onRetry={() => location.reload()} />
+    </Page>
+  )
+}
 
 const text = z.string().max(512).optional().catch(undefined)
 
 const root = createRootRoute({
   component: Frame,
-  /** `op`: the operation whose drawer is open, over whatever page. */
+  /** `op`: the operation whose drawer is open, on any page. */
   validateSearch: z.object({ op: text }),
-  notFoundComponent: NoSuchPage,
-  errorComponent: FailedPage,
+  notFoundComponent: NotFoundPage,
+  errorComponent: ErrorPage,
 })
 
 const overview = createRoute({
@@ -31,9 +92,9 @@ const overview = createRoute({
 const nodes = createRoute({
   getParentRoute: () => root,
   path: '/nodes',
-  /** `ask`: what the open sheet asks about, of the node `on`. */
+  /** `act` on `node`: the open confirmation. */
   validateSearch: z.object({
-    ...{ q: text, type: text, state: text, label: text, ask: text, on: text },
+    ...{ q: text, type: text, state: text, label: text, act: text, node: text },
     add: z.boolean().optional().catch(undefined),
   }),
   component: lazyRouteComponent(() => import('../pages/nodes-page.tsx'), 'NodesPage'),
@@ -41,19 +102,19 @@ const nodes = createRoute({
 const node = createRoute({
   getParentRoute: () => root,
   path: '/nodes/$id',
-  validateSearch: z.object({ tab: text, model: text, q: text, ask: text }),
+  validateSearch: z.object({ tab: text, model: text, q: text, act: text }),
   component: lazyRouteComponent(() => import('../pages/node-page.tsx'), 'NodePage'),
 })
 const backends = createRoute({
   getParentRoute: () => root,
   path: '/backends',
-  validateSearch: z.object({ tab: text, q: text, wish: text, backend: text }),
+  validateSearch: z.object({ tab: text, q: text, act: text, backend: text }),
   component: lazyRouteComponent(() => import('../pages/backends-page.tsx'), 'BackendsPage'),
 })
 const models = createRoute({
   getParentRoute: () => root,
   path: '/models',
-  /** `act` on `model`: the sheet that is open. */
+  /** `act` on `model`: the open confirmation. */
   validateSearch: z.object({ tab: text, q: text, state: text, act: text, model: text }),
   component: lazyRouteComponent(() => import('../pages/models-page.tsx'), 'ModelsPage'),
 })
@@ -94,14 +155,14 @@ export function createAppRouter() {
     routeTree,
     defaultPreload: 'intent',
     scrollRestoration: true,
-    // Inside of the frame: one can go elsewhere.
-    defaultErrorComponent: FailedPage,
-    defaultNotFoundComponent: NoSuchPage,
+    // Inside the frame, so that the navigation stays.
+    defaultErrorComponent: ErrorPage,
+    defaultNotFoundComponent: NotFoundPage,
   })
-  followTrail(router)
+  recordHistory(router)
   const stop = router.subscribe('onRendered', () => {
     stop()
-    fetchAllPages()
+    preloadPages()
   })
   return router
 }
@@ -109,67 +170,5 @@ export function createAppRouter() {
 declare module '@tanstack/react-router' {
   interface Register {
     router: ReturnType<typeof createAppRouter>
-  }
-}
-
-function NoSuchPage() {
-  return (
-    <Page title="No such page" sentence="Nothing is at this address. It may have been renamed or removed.">
-      <p>
-        <Link to="/" className="underline underline-offset-2">
-          Go to the overview
-        </Link>
-      </p>
-    </Page>
-  )
-}
-
-function FailedPage({ error }: ErrorComponentProps) {
-  return (
-    <Page title="This page failed" sentence="The rest of Muster is not concerned. If it happens again, it is a bug.">
-      <Failed
-        title="What the browser says:"
-        error={error instanceof Error ? error : new Error(String(error))}
-        onRetry={() => location.reload()}
-      />
-    </Page>
-  )
-}
-
-const importers: (() => Promise<unknown>)[] = []
-const askEveryMs = 1_000
-/** A second failure so soon is no upgrade. */
-const reloadAgainAfterMs = 60_000
-const mark = 'muster.reloaded'
-
-/** Like the router's own, but a controller that is away is waited for instead of leaving the page. */
-const lazyRouteComponent: typeof lazy = (importer, exportName) => {
-  const patient: typeof importer = () => importer().catch((error: unknown) => afterFailure(error))
-  importers.push(importer)
-  return lazy(patient, exportName)
-}
-
-/** Once the first page is there: whoever goes elsewhere waits for nothing, also while the controller is away. What fails is fetched later. */
-function fetchAllPages(): void {
-  const later = window.requestIdleCallback ?? ((run: () => void) => setTimeout(run, 1_000))
-  later(() => void Promise.allSettled(importers.map((importer) => importer())))
-}
-
-async function afterFailure(error: unknown): Promise<never> {
-  await untilAnswered()
-  if (Date.now() - Number(sessionStorage.getItem(mark) ?? 0) < reloadAgainAfterMs) throw error
-  sessionStorage.setItem(mark, String(Date.now()))
-  location.reload()
-  return await new Promise<never>(() => undefined)
-}
-
-async function untilAnswered(): Promise<void> {
-  for (;;) {
-    const isThere = await fetch('/', { cache: 'no-store' }).then(
-      ({ ok }) => ok,
-      () => false,
-    )
-    if (isThere) return
-    await new Promise((resolve) => setTimeout(resolve, askEveryMs))
   }
 }

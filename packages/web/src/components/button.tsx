@@ -1,4 +1,4 @@
-// A button says what it does. `primary` is the one thing to do on a sheet, `danger` what can't be undone.
+// Buttons and the menu of further actions. `primary` is the main action of a dialog, `danger` cannot be undone.
 import { type ComponentProps, type ReactNode, type ToggleEvent, useId, useRef, useState } from 'react'
 
 const shape =
@@ -10,7 +10,7 @@ const looks = {
   bare: 'text-soft hover:text-ink hover:bg-sunken',
 }
 
-/** For links that stand among buttons. */
+/** For links that look like buttons. */
 export const buttonClass = (look: keyof typeof looks = 'plain'): string => `${shape} ${looks[look]}`
 
 export interface ButtonProps extends ComponentProps<'button'> {
@@ -18,8 +18,8 @@ export interface ButtonProps extends ComponentProps<'button'> {
   readonly isBusy?: boolean
 }
 
-/** The second click of a double click comes before anything could be drawn as busy: what was asked for is asked for once. */
-const takesDoubleClicks = (look: ButtonProps['look'], type: ButtonProps['type']): boolean =>
+/** The second click of a double click arrives before the button is disabled; it must not submit twice. */
+const acceptsDoubleClick = (look: ButtonProps['look'], type: ButtonProps['type']): boolean =>
   type !== 'submit' && look !== 'primary' && look !== 'danger'
 
 export function Button({ look = 'plain', isBusy = false, className = '', disabled, onClick, children, ...rest }: ButtonProps) {
@@ -28,7 +28,7 @@ export function Button({ look = 'plain', isBusy = false, className = '', disable
       type="button"
       {...rest}
       onClick={(event) => {
-        if (event.detail > 1 && !takesDoubleClicks(look, rest.type)) event.preventDefault()
+        if (event.detail > 1 && !acceptsDoubleClick(look, rest.type)) event.preventDefault()
         else onClick?.(event)
       }}
       disabled={disabled === true || isBusy}
@@ -41,11 +41,12 @@ export function Button({ look = 'plain', isBusy = false, className = '', disable
 }
 
 interface MenuProps {
-  /** Names the button for those who listen: `Actions of gpu-1`. */
+  /** Accessible name of the button: `Actions for gpu-1`. */
   readonly label: string
   readonly children: ReactNode
 }
 
+/** Uses the browser's popover: it is above everything, is never clipped, and closes on Escape or a click elsewhere. */
 export function Menu({ label, children }: MenuProps) {
   const id = useId()
   const anchor = useRef<HTMLSpanElement>(null)
@@ -70,9 +71,9 @@ export function Menu({ label, children }: MenuProps) {
         onBeforeToggle={place}
         className="fixed inset-auto m-0 min-w-36 rounded-md border bg-raised p-1 text-ink shadow-lg"
       >
-        {/* Hundreds of rows have one each: what nobody opened is not there. */}
+        {/* Tables have hundreds of menus: only an open one is rendered. */}
         {isOpen && (
-          // Whatever was chosen, it is done with.
+          // Any choice closes the menu.
           // oxlint-disable-next-line jsx-a11y/no-static-element-interactions
           <div className="flex flex-col" onClick={() => list.current?.hidePopover()}>
             {children}
@@ -83,9 +84,9 @@ export function Menu({ label, children }: MenuProps) {
   )
 }
 
-export function MenuItem({ children, onChoose }: { readonly children: string; readonly onChoose: () => void }) {
+export function MenuItem({ children, onSelect }: { readonly children: string; readonly onSelect: () => void }) {
   return (
-    <Button look="bare" className="justify-start! text-ink" onClick={onChoose}>
+    <Button look="bare" className="justify-start! text-ink" onClick={onSelect}>
       {children}
     </Button>
   )

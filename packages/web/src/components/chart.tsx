@@ -1,4 +1,4 @@
-// A small chart of one or more series over time: one axis, gaps where nothing is known, exact values where one points.
+// A small time series chart: one axis, gaps where there is no data, exact values on hover.
 import { useEffect, useLayoutEffect, useRef } from 'react'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
@@ -12,27 +12,27 @@ export interface Series {
 }
 export interface ChartProps {
   readonly label: string
-  /** Seconds since 1970, growing. */
+  /** Unix seconds, ascending. */
   readonly times: readonly number[]
   readonly series: readonly Series[]
   readonly format: (value: number) => string
   readonly height?: number
-  /** What the axis goes to at least; the values decide otherwise. */
+  /** Lowest upper bound of the axis; higher values extend it. */
   readonly max?: number
 }
 
 export function Chart(props: ChartProps) {
   const { label, series, height = 120, format } = props
   const last = series.map((each) => {
-    const value = each.values.findLast((known) => known !== null)
-    return `${each.label} ${value === undefined ? 'not known' : format(value)}`
+    const value = each.values.findLast((sample) => sample !== null)
+    return `${each.label} ${value === undefined ? 'unknown' : format(value)}`
   })
-  // Other series are another drawing; other values of the same ones are not.
+  // Other series need a new plot; other values of the same series do not.
   const shape = series.map((each) => `${each.label} ${each.color}`).join()
   return (
     <figure className="min-w-0">
       <figcaption className="mb-1 text-[13px] text-soft">{label}</figcaption>
-      <div role="img" aria-label={`${label}: ${last.join(', ')} at last`}>
+      <div role="img" aria-label={`${label}: latest ${last.join(', ')}`}>
         <Plot key={shape} {...props} height={height} />
       </div>
     </figure>
@@ -40,7 +40,7 @@ export function Chart(props: ChartProps) {
 }
 
 function Plot(props: ChartProps & { readonly height: number }) {
-  const place = useRef<HTMLDivElement>(null)
+  const container = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | null>(null)
   const latest = useRef(props)
   const { times, series, height } = props
@@ -48,7 +48,7 @@ function Plot(props: ChartProps & { readonly height: number }) {
     latest.current = props
   })
   useEffect(() => {
-    const element = place.current
+    const element = container.current
     if (element === null) return undefined
     const make = (): void => {
       plot.current?.destroy()
@@ -57,7 +57,7 @@ function Plot(props: ChartProps & { readonly height: number }) {
     make()
     const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
     resized.observe(element)
-    // The colours are read when it is drawn.
+    // Colors are resolved when the plot is created.
     const themed = new MutationObserver(make)
     themed.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
     const scheme = matchMedia('(prefers-color-scheme: dark)')
@@ -71,7 +71,7 @@ function Plot(props: ChartProps & { readonly height: number }) {
     }
   }, [height])
   useEffect(() => plot.current?.setData(dataOf({ times, series })), [times, series])
-  return <div ref={place} className="min-w-0 overflow-hidden" style={{ height }} />
+  return <div ref={container} className="min-w-0 overflow-hidden" style={{ height }} />
 }
 
 const dataOf = ({ times, series }: Pick<ChartProps, 'times' | 'series'>): uPlot.AlignedData => [
@@ -83,7 +83,7 @@ const clockTime = (at: number): string => new Date(at * 1000).toLocaleTimeString
 
 function optionsOf(latest: { readonly current: ChartProps }, element: HTMLElement, height: number): uPlot.Options {
   const token = (name: string): string => {
-    // A canvas knows no tokens: the browser is asked what one is here and now.
+    // A canvas cannot use CSS variables, so the computed color is read.
     element.style.color = `var(${name})`
     return getComputedStyle(element).color
   }
@@ -92,7 +92,7 @@ function optionsOf(latest: { readonly current: ChartProps }, element: HTMLElemen
   return {
     width: element.clientWidth,
     height,
-    // The last of the times has half of its width beyond the last of the values.
+    // Half of the last time label is right of the last value.
     padding: [8, 18, 0, 0],
     legend: { show: true, live: true },
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },

@@ -1,4 +1,4 @@
-// What can be copied: short ids with the whole of them behind a click, and commands to paste.
+// Texts to copy: shortened IDs, and blocks of commands or code.
 import { useEffect, useState } from 'react'
 import { shortId } from '../format.ts'
 import { Button } from './button.tsx'
@@ -13,7 +13,7 @@ export function useCopied(): [isCopied: boolean, copy: (text: string) => void] {
   return [isCopied, (text) => void writeClipboard(text).then(setCopied)]
 }
 
-/** Without https a browser has no clipboard to write to; a selection can still be copied. Whether it was. */
+/** Without HTTPS there is no clipboard API; copying a selection still works. Returns whether the text was copied. */
 async function writeClipboard(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)
@@ -26,9 +26,9 @@ async function writeClipboard(text: string): Promise<boolean> {
 function copySelection(text: string): boolean {
   const area = Object.assign(document.createElement('textarea'), { value: text })
   const before = document.activeElement
-  // Behind a modal dialog nothing can be selected: it has to be inside of the one that is open.
-  const place = [...document.querySelectorAll('dialog:modal')].at(-1) ?? document.body
-  place.append(area)
+  // With a modal dialog open, only text inside it can be selected.
+  const parent = [...document.querySelectorAll('dialog:modal')].at(-1) ?? document.body
+  parent.append(area)
   area.select()
   const isCopied = document.execCommand('copy')
   area.remove()
@@ -36,13 +36,13 @@ function copySelection(text: string): boolean {
   return isCopied
 }
 
-/** An id or a digest: eight characters, all of it in the tooltip and on the clipboard. */
-export function ShortId({ id, what = 'id' }: { readonly id: string; readonly what?: string }) {
+/** The first eight characters of an ID or digest; a click copies all of it. */
+export function ShortId({ id, what = 'ID' }: { readonly id: string; readonly what?: string }) {
   const [isCopied, copy] = useCopied()
   return (
     <button
       type="button"
-      title={`${id}: click to copy`}
+      title={`${id} (click to copy)`}
       aria-label={`${isCopied ? 'copied' : shortId(id)}: copy ${what}`}
       onClick={() => copy(id)}
       className="rounded-md font-mono text-soft hover:text-ink"
@@ -52,7 +52,6 @@ export function ShortId({ id, what = 'id' }: { readonly id: string; readonly wha
   )
 }
 
-/** A command, or code, to paste elsewhere. */
 export function CopyBlock({ text, label }: { readonly text: string; readonly label: string }) {
   const [isCopied, copy] = useCopied()
   return (

@@ -1,12 +1,12 @@
-// What opens above a page: a sheet in its middle that asks, or a drawer at its side that shows. Both are the browser's
-// own modal dialog: it keeps the focus inside, and escape closes it.
+// Modal dialogs: a sheet in the middle for forms and confirmations, a drawer at the side for details. The browser's own
+// dialog element keeps the focus inside and closes on Escape.
 import { type AnyRouter, useNavigate, useRouter } from '@tanstack/react-router'
 import { type ReactNode, useCallback, useId, useLayoutEffect, useRef } from 'react'
 import { Button, type ButtonProps } from './button.tsx'
 import { Failed } from './loaded.tsx'
 
 const places = {
-  // It grows downwards only: what is read stays where it is.
+  // Anchored at the top, so that growing content does not move.
   sheet: 'mx-auto mt-[max(1rem,8dvh)] mb-auto max-h-[min(86dvh,56rem)] w-[min(40rem,calc(100vw-2rem))] rounded-md border',
   drawer: 'mr-0 ml-auto h-dvh max-h-dvh w-[min(46rem,100vw)] border-l',
 }
@@ -16,7 +16,7 @@ export interface DialogProps {
   readonly place: keyof typeof places
   readonly onClose: () => void
   readonly children: ReactNode
-  /** Stays in sight below what scrolls. */
+  /** Stays visible below the scrolling content. */
   readonly footer?: ReactNode
 }
 
@@ -27,9 +27,9 @@ export function Dialog({ title, place, onClose, children, footer }: DialogProps)
     const element = dialog.current
     if (element === null || element.open) return undefined
     element.showModal()
-    // What is to be filled in comes before the button that closes.
+    // The first field, rather than the close button, gets the focus.
     if (place === 'sheet') element.querySelector<HTMLElement>('input, textarea, select')?.focus()
-    // While it is still there: closing gives the focus back to whoever had it.
+    // Closing returns the focus, which needs the element to be in the document.
     return () => element.close()
   }, [place])
   return (
@@ -61,22 +61,23 @@ export function Dialog({ title, place, onClose, children, footer }: DialogProps)
 
 interface ConfirmSheetProps {
   readonly title: string
-  /** What the button does; a name in it may be long. */
-  readonly act: string
+  /** Text of the button that confirms. */
+  readonly action: string
   readonly look: Extract<ButtonProps['look'], 'primary' | 'danger'>
-  /** The way back: `Keep it`. */
-  readonly keep: string
-  readonly doing?: { readonly isPending: boolean; readonly error: Error | null }
-  /** Above the server's sentence, when it was refused. */
-  readonly refused?: string
+  /** Text of the button that closes; `Cancel` by default. */
+  readonly dismiss?: string
+  readonly mutation?: { readonly isPending: boolean; readonly error: Error | null }
+  /** Title above the server's error message. */
+  readonly errorTitle?: string
   readonly onConfirm: () => void
   readonly onClose: () => void
   readonly children: ReactNode
 }
 
-export function ConfirmSheet({ title, act, look, keep, doing, refused = 'It was refused.', ...rest }: ConfirmSheetProps) {
-  const { onConfirm, onClose, children } = rest
-  const error = doing?.error ?? null
+/** Asks for confirmation: says what will happen, and shows an error without closing. */
+export function ConfirmSheet({ title, action, look, mutation, errorTitle = 'Request failed', ...rest }: ConfirmSheetProps) {
+  const { dismiss = 'Cancel', onConfirm, onClose, children } = rest
+  const error = mutation?.error ?? null
   return (
     <Dialog
       title={title}
@@ -84,20 +85,19 @@ export function ConfirmSheet({ title, act, look, keep, doing, refused = 'It was 
       onClose={onClose}
       footer={
         <>
-          <Button onClick={onClose}>{keep}</Button>
-          <Button look={look} isBusy={doing?.isPending ?? false} onClick={onConfirm} className="max-w-full">
-            <span className="max-w-80 truncate">{act}</span>
+          <Button onClick={onClose}>{dismiss}</Button>
+          <Button look={look} isBusy={mutation?.isPending ?? false} onClick={onConfirm} className="max-w-full">
+            <span className="max-w-80 truncate">{action}</span>
           </Button>
         </>
       }
     >
       {children}
-      {error !== null && <Failed title={refused} error={error} />}
+      {error !== null && <Failed title={errorTitle} error={error} />}
     </Dialog>
   )
 }
 
-/** What will happen, point by point. */
 export function Consequences({ lines }: { readonly lines: readonly string[] }) {
   return (
     <ul className="flex list-disc flex-col gap-2 pl-5 [overflow-wrap:anywhere]">
@@ -108,35 +108,38 @@ export function Consequences({ lines }: { readonly lines: readonly string[] }) {
   )
 }
 
-/** The addresses of this visit by their place in the history: a browser tells nobody where "back" leads. */
-const trail = new Map<number, string>()
-/** The step that is being left: closed twice, it is left once. */
+/** Addresses of this visit by history index: the browser does not say where "back" leads. */
+const visited = new Map<number, string>()
+/** The address being left: closing it twice must go back once. */
 let leaving: string | null = null
 
-export function followTrail(router: AnyRouter): void {
-  const note = (): void => {
+export function recordHistory(router: AnyRouter): void {
+  const record = (): void => {
     const { href, state } = router.history.location
     leaving = null
-    trail.set(state['__TSR_index'], href)
+    visited.set(state['__TSR_index'], href)
   }
-  note()
-  router.history.subscribe(note)
+  record()
+  router.history.subscribe(record)
 }
 
-type Key = 'op' | 'add' | 'ask' | 'on' | 'wish' | 'backend' | 'act' | 'model' | 'open'
+type Key = 'op' | 'add' | 'act' | 'node' | 'backend' | 'model' | 'open'
 
-/** `keys` of the address say what is open. */
+/**
+ * Closes what these search parameters opened, so that "back" does not open it again: goes one step back where that is the
+ * page without them, and otherwise (after a direct link) replaces the address.
+ */
 export function useClose(...keys: readonly Key[]): () => void {
   const router = useRouter()
   const navigate = useNavigate()
-  const named = keys.join(' ')
+  const names = keys.join(' ')
   return useCallback(() => {
-    const nothing = Object.fromEntries(named.split(' ').map((key) => [key, undefined]))
+    const cleared = Object.fromEntries(names.split(' ').map((key) => [key, undefined]))
     const { href, state } = router.history.location
     if (leaving === href) return
     leaving = href
-    const without = router.buildLocation({ to: '.', search: (before) => ({ ...before, ...nothing }) }).href
-    if (trail.get(state['__TSR_index'] - 1) === without) router.history.back()
-    else void navigate({ to: '.', replace: true, search: (before) => ({ ...before, ...nothing }) })
-  }, [router, navigate, named])
+    const without = router.buildLocation({ to: '.', search: (before) => ({ ...before, ...cleared }) }).href
+    if (visited.get(state['__TSR_index'] - 1) === without) router.history.back()
+    else void navigate({ to: '.', replace: true, search: (before) => ({ ...before, ...cleared }) })
+  }, [router, navigate, names])
 }

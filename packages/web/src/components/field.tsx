@@ -1,13 +1,13 @@
-// Things to fill in, each with its name, and with what is wrong about it beside it.
+// Form fields, each with a label, a hint and an error.
 import { type ComponentProps, type ReactNode, useEffect, useId, useRef, useState } from 'react'
 
 const box = 'min-h-7 w-full rounded-md border bg-raised px-2 py-0.5 text-ink aria-invalid:border-bad'
 
-interface Labelled {
+interface FieldProps {
   readonly label: string
   readonly hint?: ReactNode
   readonly error?: string | null
-  /** The name is for those who listen only: what is around it says it to the others. */
+  /** The label is for screen readers only. */
   readonly isLabelHidden?: boolean
 }
 
@@ -18,7 +18,7 @@ function Frame({
   error,
   isLabelHidden = false,
   children,
-}: Labelled & { readonly id: string; readonly children: ReactNode }) {
+}: FieldProps & { readonly id: string; readonly children: ReactNode }) {
   return (
     <div className="flex min-w-0 flex-col gap-1">
       <label htmlFor={id} className={isLabelHidden ? 'sr-only' : 'font-medium'}>
@@ -37,7 +37,7 @@ function Frame({
   )
 }
 
-export function TextField({ label, hint, error, isLabelHidden, className = '', ...rest }: Labelled & ComponentProps<'input'>) {
+export function TextField({ label, hint, error, isLabelHidden, className = '', ...rest }: FieldProps & ComponentProps<'input'>) {
   const id = useId()
   return (
     <Frame id={id} label={label} hint={hint} error={error ?? null} isLabelHidden={isLabelHidden ?? false}>
@@ -46,7 +46,7 @@ export function TextField({ label, hint, error, isLabelHidden, className = '', .
   )
 }
 
-export function TextArea({ label, hint, error, isLabelHidden, className = '', ...rest }: Labelled & ComponentProps<'textarea'>) {
+export function TextArea({ label, hint, error, isLabelHidden, className = '', ...rest }: FieldProps & ComponentProps<'textarea'>) {
   const id = useId()
   return (
     <Frame id={id} label={label} hint={hint} error={error ?? null} isLabelHidden={isLabelHidden ?? false}>
@@ -74,7 +74,7 @@ export function SelectField({
   choices,
   className = '',
   ...rest
-}: Labelled & ComponentProps<'select'> & { readonly choices: readonly Choice[] }) {
+}: FieldProps & ComponentProps<'select'> & { readonly choices: readonly Choice[] }) {
   const id = useId()
   return (
     <Frame id={id} label={label} hint={hint} error={error ?? null} isLabelHidden={isLabelHidden ?? false}>
@@ -121,14 +121,14 @@ export function Check({ label, hint, isChecked, onChange }: CheckProps) {
   )
 }
 
-interface OneOfProps<T extends string> {
+interface RadioGroupProps<T extends string> {
   readonly legend: string
   readonly choices: readonly { readonly value: T; readonly label: string; readonly hint?: string }[]
   readonly chosen: T
-  readonly onChoose: (value: T) => void
+  readonly onSelect: (value: T) => void
 }
 
-export function OneOf<T extends string>({ legend, choices, chosen, onChoose }: OneOfProps<T>) {
+export function RadioGroup<T extends string>({ legend, choices, chosen, onSelect }: RadioGroupProps<T>) {
   const id = useId()
   return (
     <fieldset className="flex min-w-0 flex-col gap-1">
@@ -140,7 +140,7 @@ export function OneOf<T extends string>({ legend, choices, chosen, onChoose }: O
             type="radio"
             name={id}
             checked={value === chosen}
-            onChange={() => onChoose(value)}
+            onChange={() => onSelect(value)}
             aria-describedby={hint === undefined ? undefined : `${id}-${value}-hint`}
             className="translate-y-0.5"
           />
@@ -159,19 +159,19 @@ export function OneOf<T extends string>({ legend, choices, chosen, onChoose }: O
   )
 }
 
-interface SearchTextProps {
+interface SearchFieldProps {
   readonly label: string
-  /** As the address has it. */
+  /** The search parameter of the address. */
   readonly text: string
-  /** Undefined when nothing is left: then it is not in the address. */
+  /** Undefined when the field is empty, which removes the parameter. */
   readonly onType: (text: string | undefined) => void
 }
 
 /**
- * What somebody types stays as it is, whenever the address follows; what comes by the address (back, a link) replaces it.
- * `/` brings you here from anywhere on the page (see app/keyboard.ts).
+ * Uncontrolled while it has the focus: the address follows with a delay. A change of the address (back, a link) replaces the
+ * text. The shortcut `/` focuses it.
  */
-export function SearchText({ label, text, onType }: SearchTextProps) {
+export function SearchField({ label, text, onType }: SearchFieldProps) {
   const input = useRef<HTMLInputElement>(null)
   useEffect(() => {
     if (input.current !== null && input.current !== document.activeElement) input.current.value = text
@@ -182,7 +182,7 @@ export function SearchText({ label, text, onType }: SearchTextProps) {
       type="search"
       label={label}
       isLabelHidden
-      placeholder="/ search"
+      placeholder="Search ( / )"
       data-search=""
       className="w-56"
       defaultValue={text}
@@ -191,13 +191,13 @@ export function SearchText({ label, text, onType }: SearchTextProps) {
   )
 }
 
-const pauseMs = 250
+const debounceMs = 250
 
-/** What is typed, once it has stayed the same for a moment. From nothing (null) to something is no typing: that is at once. */
-export function useSettled<T extends string | null>(value: T): T {
+/** The value once it has not changed for a moment. The first value after null is returned at once. */
+export function useDebounced<T extends string | null>(value: T): T {
   const [settled, setSettled] = useState(value)
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), settled === null ? 0 : pauseMs)
+    const timer = setTimeout(() => setSettled(value), settled === null ? 0 : debounceMs)
     return () => clearTimeout(timer)
   }, [value, settled])
   return settled

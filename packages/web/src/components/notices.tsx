@@ -1,4 +1,4 @@
-// Short notices that something was begun, or was refused. They go by themselves; what they tell can be found elsewhere too.
+// Toast notices that something started or failed. They disappear after a few seconds.
 import { createContext, useCallback, useContext, useEffect, useRef, useState, type ReactNode } from 'react'
 import { toneText, type Tone } from './state.tsx'
 
@@ -7,27 +7,27 @@ interface Notice {
   readonly tone: Tone
   readonly text: string
 }
-type Tell = (tone: Tone, text: string) => void
-const NoticesContext = createContext<Tell>(() => undefined)
+type Notify = (tone: Tone, text: string) => void
+const NoticesContext = createContext<Notify>(() => undefined)
 
-export const useNotices = (): Tell => useContext(NoticesContext)
+export const useNotices = (): Notify => useContext(NoticesContext)
 
 const shownMs = 6_000
 
 export function NoticesProvider({ children }: { readonly children: ReactNode }) {
   const [notices, setNotices] = useState<readonly Notice[]>([])
   const last = useRef(0)
-  const tell = useCallback<Tell>((tone, text) => {
+  const notify = useCallback<Notify>((tone, text) => {
     const notice = { id: (last.current += 1), tone, text }
     setNotices((before) => [...before.slice(-3), notice])
     setTimeout(() => setNotices((before) => before.filter(({ id }) => id !== notice.id)), shownMs)
   }, [])
-  const place = useAboveDialogs(notices)
+  const container = useAboveDialogs(notices)
   return (
-    <NoticesContext value={tell}>
+    <NoticesContext value={notify}>
       {children}
       <div
-        ref={place}
+        ref={container}
         popover="manual"
         role="status"
         aria-live="polite"
@@ -43,12 +43,12 @@ export function NoticesProvider({ children }: { readonly children: ReactNode }) 
   )
 }
 
-/** A modal dialog covers everything but what was shown after it: notices are shown again whenever there is one of either. */
+/** A modal dialog covers everything that was shown before it, so the notices are shown again after each notice or dialog. */
 function useAboveDialogs(notices: readonly Notice[]) {
-  const place = useRef<HTMLDivElement>(null)
+  const container = useRef<HTMLDivElement>(null)
   const raise = useCallback(() => {
-    if (place.current?.matches(':popover-open') === true) place.current.hidePopover()
-    place.current?.showPopover()
+    if (container.current?.matches(':popover-open') === true) container.current.hidePopover()
+    container.current?.showPopover()
   }, [])
   useEffect(raise, [raise, notices])
   useEffect(() => {
@@ -56,5 +56,5 @@ function useAboveDialogs(notices: readonly Notice[]) {
     document.addEventListener('toggle', onToggle, true)
     return () => document.removeEventListener('toggle', onToggle, true)
   }, [raise])
-  return place
+  return container
 }

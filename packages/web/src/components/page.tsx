@@ -1,4 +1,4 @@
-// The frame of a page's content: its title, one sentence that is true right now, and what can be done here.
+// The content of a page: title, one sentence about the current state, actions, sections.
 import { useEffect, type ReactNode } from 'react'
 
 export interface PageProps {
@@ -17,7 +17,7 @@ export function Page({ title, sentence, actions, children }: PageProps) {
       <header className="flex flex-wrap items-start justify-between gap-x-6 gap-y-2">
         <div className="min-w-0 flex-1 basis-64">
           <h1 className="text-[20px] leading-7 font-semibold [overflow-wrap:anywhere]">{title}</h1>
-          {/* Its place is kept, so that nothing jumps when it is known. */}
+          {/* Keeps its height while empty, so that nothing jumps. */}
           <p className="min-h-[1.45em] text-soft [overflow-wrap:anywhere]">{sentence}</p>
         </div>
         {actions !== undefined && <div className="flex flex-wrap gap-2">{actions}</div>}

@@ -1,4 +1,4 @@
-// The five states there are, each with its own colour and its own sign: nobody has to tell colours apart.
+// The five tones of a state, each with a color and a sign, so that color alone never carries meaning.
 
 export type Tone = 'idle' | 'work' | 'wait' | 'good' | 'bad'
 
@@ -18,7 +18,7 @@ export const toneFill: Readonly<Record<Tone, string>> = {
 }
 export const toneSign: Readonly<Record<Tone, string>> = { idle: '○', work: '↓', wait: '◔', good: '✓', bad: '✕' }
 
-/** A sign and a word. `hint` explains it to whoever points at it, or listens. */
+/** A sign and a word; `hint` is its tooltip and screen reader text. */
 export function Pill({ tone, sign, hint, children }: { tone: Tone; sign?: string; hint?: string; children: string }) {
   return (
     <span title={hint} className={`inline-flex items-center gap-1 whitespace-nowrap ${toneText[tone]}`}>

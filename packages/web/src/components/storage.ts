@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. public/before.js applies the choice before the first paint.
+// Browser storage: the theme, and data of this tab. public/before.js applies the stored theme before the first paint.
 import { useSyncExternalStore } from 'react'
 
 export type Theme = 'system' | 'light' | 'dark'
@@ -17,7 +17,7 @@ export function chooseTheme(theme: Theme): void {
     if (theme === 'system') localStorage.removeItem(key)
     else localStorage.setItem(key, theme)
   } catch {
-    // A browser that keeps nothing forgets it with the page.
+    // Without storage the choice lasts as long as the page.
   }
   changed.dispatchEvent(new Event('change'))
 }
@@ -28,23 +28,24 @@ export const useTheme = (): Theme =>
     return () => changed.removeEventListener('change', listener)
   }, readTheme)
 
-let isForgotten = false
+let isCleared = false
 
-export function keep(key: string, value: unknown): void {
-  if (isForgotten) return
+/** Stores data of this tab until it is closed or the user logs out. */
+export function saveToSession(key: string, value: unknown): void {
+  if (isCleared) return
   try {
     sessionStorage.setItem(key, JSON.stringify(value))
   } catch {
-    // A browser that keeps nothing for anybody: then it is gone with the page.
+    // Without storage the data lasts as long as the page.
   }
 }
 
-/** For the next person at this tab; also what would be kept as this page goes. */
-export function forgetAll(): void {
-  isForgotten = true
+/** Also discards data that would be saved while the page is closing. */
+export function clearSession(): void {
+  isCleared = true
   try {
     sessionStorage.clear()
   } catch {
-    // As above: there is nothing.
+    // Without storage there is nothing to clear.
   }
 }

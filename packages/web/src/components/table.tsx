@@ -1,17 +1,17 @@
-// A table whose rows can be walked through with j and k and opened with enter (app/keyboard.ts finds `data-row`).
-// On a narrow screen it scrolls by itself, never the page.
+// Tables and lists of facts. Rows can be walked through with j and k (app/keyboard.tsx finds `data-row`). On a narrow screen
+// the table scrolls, never the page.
 import type { ComponentProps, ReactNode } from 'react'
 
 export interface TableProps {
   readonly label: string
-  /** An empty name is a column of actions. */
+  /** An empty name is the column of actions. */
   readonly columns: readonly string[]
   readonly children: ReactNode
 }
 
 export function Table({ label, columns, children }: TableProps) {
   return (
-    // `relative`: words for those who listen are positioned, and would otherwise widen the page instead of this.
+    // `relative`: screen reader texts are positioned absolutely and would otherwise widen the page.
     <div className="relative overflow-x-auto rounded-md border bg-raised" tabIndex={-1}>
       <table aria-label={label} className="w-full border-collapse text-left text-[13px]">
         <thead className="text-soft">

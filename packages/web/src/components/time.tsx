@@ -1,6 +1,6 @@
-// Times for people, with the exact one on demand. One clock for the whole page.
+// Relative times with the exact time as tooltip, from one clock for the whole page.
+import { formatDuration } from '@muster/protocol'
 import { useSyncExternalStore } from 'react'
-import { formatDuration } from '../format.ts'
 
 const listeners = new Set<() => void>()
 let now = Date.now()
@@ -20,12 +20,12 @@ function subscribe(listener: () => void): () => void {
   }
 }
 
-/** The time by now, to the second. */
+/** The current time, to the second. */
 export function useNow(): number {
   return useSyncExternalStore(subscribe, () => (timer === undefined ? (now = Math.floor(Date.now() / 1000) * 1000) : now))
 }
 
-/** `2 min ago`, `in 45 s`; what is no time is not known. */
+/** `2m ago`, `in 45s`; a dash for an invalid time. */
 export function When({ at }: { readonly at: string }) {
   const ms = Date.parse(at) - useNow()
   if (Number.isNaN(ms)) return '–'

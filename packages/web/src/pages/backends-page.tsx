@@ -1,4 +1,4 @@
-// Backends: what is installed, what is on offer, and the sheets that change it.
+// Installed backends, the gallery, and the sheets that change them.
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { BackendName } from '@muster/protocol'
@@ -10,7 +10,7 @@ import { Tabs } from '../components/tabs.tsx'
 import { pageSentence } from '../features/backends/backend-words.pure.ts'
 import { DeleteSheet } from '../features/backends/delete-sheet.tsx'
 import { GalleryList } from '../features/backends/gallery-list.tsx'
-import { AddressSheet, InstallSheet } from '../features/backends/install-sheet.tsx'
+import { InstallFromUriSheet, InstallSheet } from '../features/backends/install-sheet.tsx'
 import { InstalledList } from '../features/backends/installed-list.tsx'
 import { UpgradeAllSheet, UpgradeSheet } from '../features/backends/upgrade-sheets.tsx'
 import { CheckNow, CheckProblems, UpgradesBanner } from '../features/backends/upgrades.tsx'
@@ -18,13 +18,13 @@ import { CheckNow, CheckProblems, UpgradesBanner } from '../features/backends/up
 const route = getRouteApi('/backends')
 
 export function BackendsPage() {
-  const { tab, q = '', wish, backend } = route.useSearch()
+  const { tab, q = '', act, backend } = route.useSearch()
   const backends = useQuery(backendsQuery)
-  const known = useQuery(upgradesQuery).data
-  const upgrades = known?.upgrades ?? {}
-  // What was never looked for, or could not be found out, is not up to date.
-  const isChecked = known !== undefined && known.checked_at !== null && known.problems.length === 0
-  const chosen = tab ?? (backends.data?.length === 0 ? 'gallery' : 'installed')
+  const check = useQuery(upgradesQuery).data
+  const upgrades = check?.upgrades ?? {}
+  // Without a complete check the page does not claim that all is up to date.
+  const isChecked = check !== undefined && check.checked_at !== null && check.problems.length === 0
+  const selected = tab ?? (backends.data?.length === 0 ? 'gallery' : 'installed')
   return (
     <Page
       title="Backends"
@@ -34,41 +34,43 @@ export function BackendsPage() {
       <UpgradesBanner />
       <CheckProblems />
       <Tabs
-        label="Parts of this page"
-        chosen={chosen}
+        label="Backend views"
+        selected={selected}
         tabs={[
           { id: 'installed', label: 'Installed', ...(backends.data === undefined ? {} : { count: backends.data.length }) },
           { id: 'gallery', label: 'Gallery' },
         ]}
       />
-      {chosen === 'gallery' ? (
+      {selected === 'gallery' ? (
         <GalleryList q={q} />
       ) : (
-        <Loaded query={backends} what="what is installed" empty={<NothingInstalled />}>
+        <Loaded query={backends} what="backends" empty={<NoBackends />}>
           {(all) => <InstalledList backends={all} upgrades={upgrades} q={q} />}
         </Loaded>
       )}
-      <BackendSheets wish={wish} backend={backend} />
+      <BackendSheets act={act} backend={backend} />
     </Page>
   )
 }
 
-function NothingInstalled() {
+function NoBackends() {
   return (
-    <Empty title="No node has a backend.">
-      <p className="text-soft">The first request for a model installs what it needs. Or choose one of the gallery, or run:</p>
-      <CopyBlock label="the command" text="muster backends install llama" />
+    <Empty title="No backends installed.">
+      <p className="text-soft">
+        The first request for a model installs the backend it needs. You can also install one from the gallery, or run:
+      </p>
+      <CopyBlock label="command" text="muster backends install llama" />
     </Empty>
   )
 }
 
-export function BackendSheets({ wish, backend }: { readonly wish: string | undefined; readonly backend: string | undefined }) {
-  if (wish === 'upgrade-all') return <UpgradeAllSheet />
-  if (wish === 'install' && backend === undefined) return <AddressSheet />
+export function BackendSheets({ act, backend }: { readonly act: string | undefined; readonly backend: string | undefined }) {
+  if (act === 'upgrade-all') return <UpgradeAllSheet />
+  if (act === 'install' && backend === undefined) return <InstallFromUriSheet />
   const name = BackendName.safeParse(backend).data
   if (name === undefined) return null
-  // Another backend is another sheet: nothing of the one before is left in it.
-  if (wish === 'install') return <InstallSheet key={name} name={name} />
-  if (wish === 'upgrade') return <UpgradeSheet key={name} name={name} />
-  return wish === 'delete' ? <DeleteSheet key={name} name={name} /> : null
+  // The key resets the sheet's input for another backend.
+  if (act === 'install') return <InstallSheet key={name} name={name} />
+  if (act === 'upgrade') return <UpgradeSheet key={name} name={name} />
+  return act === 'delete' ? <DeleteSheet key={name} name={name} /> : null
 }

@@ -7,25 +7,25 @@ import { CopyBlock } from '../components/copy.tsx'
 import { TextField } from '../components/field.tsx'
 import { Page } from '../components/page.tsx'
 
-/** Shown in place of everything else to whoever is not logged in. The address stays: it is what is shown afterwards. */
+/** Replaces every page without a login. The address is kept and opened after the login. */
 export function LoginPage() {
   return (
     <main className="mx-auto w-full max-w-xl sm:pt-[12dvh]">
-      <Page title="Log in" sentence="You are not logged in. There are two ways in.">
+      <Page title="Log in" sentence="Use a one-time link or an admin key.">
         <section aria-labelledby="by-link" className="flex flex-col gap-2 rounded-md border bg-raised p-4">
           <h2 id="by-link" className="font-semibold">
             With a link
           </h2>
-          <p>Run this on the controller’s machine and open what it prints. It works once, for 15 minutes.</p>
-          <CopyBlock label="the command" text="muster login-link" />
+          <p>Run this command on the controller’s machine and open the link it prints. It works once, within 15 minutes.</p>
+          <CopyBlock label="command" text="muster login-link" />
         </section>
         <section aria-labelledby="by-key" className="flex flex-col gap-2 rounded-md border bg-raised p-4">
           <h2 id="by-key" className="font-semibold">
             With a key
           </h2>
           <p>
-            One that may change everything. The first is in <code className="font-mono">admin.key</code> in the data directory of the
-            controller.
+            Use a key with the scope admin. The first one is in <code className="font-mono">admin.key</code> in the controller’s data
+            directory.
           </p>
           <LoginForm />
         </section>
@@ -37,8 +37,8 @@ export function LoginPage() {
 function LoginForm() {
   const [key, setKey] = useState('')
   const login = useMutation({
-    mutationFn: (given: string) => call(loginRoutes.loginByKey, { body: { key: given } }),
-    // Everything anew, with the cookie: the page that was asked for.
+    mutationFn: (entered: string) => call(loginRoutes.loginByKey, { body: { key: entered } }),
+    // Loads the requested page with the session cookie.
     onSuccess: () => location.reload(),
   })
   return (

@@ -1,4 +1,4 @@
-// One model: how it is, its replicas, and what it is configured to be.
+// One model: its state, replicas, configuration, scheduling, placement and files.
 import { type ModelView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
@@ -11,8 +11,8 @@ import { useNow } from '../components/time.tsx'
 import { useClose } from '../components/dialog.tsx'
 import { ConfigTab } from '../features/models/config-tab.tsx'
 import { FilesTab } from '../features/models/files-tab.tsx'
-import { ModelFailure, ModelStateMark, useComing } from '../features/models/model-state.tsx'
-import { ModelSheet, useModelAct } from '../features/models/model-actions.tsx'
+import { ModelFailure, ModelStateMark, useLoadProgress } from '../features/models/model-state.tsx'
+import { ModelActionSheet, useModelAction } from '../features/models/model-actions.tsx'
 import { modelSentence } from '../features/models/model-words.pure.ts'
 import { PlacementTab } from '../features/models/placement-tab.tsx'
 import { ReplicasTab } from '../features/models/replicas-tab.tsx'
@@ -28,9 +28,9 @@ export function ModelPage() {
   if (model !== undefined) return <Model key={name} model={model} />
   return (
     <Page title={name}>
-      <Loaded query={models} what="the model">
+      <Loaded query={models} what="model">
         {() => (
-          <Empty title={`There is no model ${name}.`}>
+          <Empty title={`Model ${name} does not exist.`}>
             <Link to="/models" className="underline">
               All models
             </Link>
@@ -60,9 +60,9 @@ function Model({ model }: { readonly model: ModelView }) {
   return (
     <Page title={model.name} sentence={sentence} actions={<Actions model={model} />}>
       {model.failure === null ? null : <ModelFailure model={model} failure={model.failure} />}
-      <Tabs label={`Parts of ${model.name}`} tabs={tabs} chosen={tab} />
+      <Tabs label="Model views" tabs={tabs} selected={tab} />
       <TabContent tab={tab} model={model} />
-      {(act === 'unload' || act === 'delete') && <ModelSheet model={model} act={act} onClose={close} />}
+      {(act === 'unload' || act === 'delete') && <ModelActionSheet model={model} act={act} onClose={close} />}
     </Page>
   )
 }
@@ -71,9 +71,9 @@ function useSentence(model: ModelView): string {
   const replicas = useQuery(modelReplicasQuery(model.name)).data
   const buckets = useQuery(statsQuery).data
   const now = useNow()
-  const coming = useComing(model)
+  const progress = useLoadProgress(model)
   const own = buckets?.filter((bucket) => bucket.model === model.name)
-  return modelSentence(model, { replicas, coming, perMinute: own && lastMinuteOf(own, now).requestsPerSecond * 60 })
+  return modelSentence(model, { replicas, progress, perMinute: own && lastMinuteOf(own, now).requestsPerSecond * 60 })
 }
 
 function TabContent({ tab, model }: { readonly tab: string; readonly model: ModelView }) {
@@ -93,15 +93,15 @@ function TabContent({ tab, model }: { readonly tab: string; readonly model: Mode
 
 function Actions({ model }: { readonly model: ModelView }) {
   const navigate = route.useNavigate()
-  const load = useModelAct('load')
+  const load = useModelAction('load')
   const open = (act: string) => () => void navigate({ search: (before) => ({ ...before, act }) })
-  const isDown = model.state === 'unloaded' || model.state === 'failed'
+  const isLoadable = model.state === 'unloaded' || model.state === 'failed'
   return (
     <>
       <div className="flex basis-full items-center self-center text-[13px] sm:min-w-28 sm:basis-auto sm:justify-end">
-        <ModelStateMark model={{ ...model, failure: null }} coming={useComing(model)} />
+        <ModelStateMark model={{ ...model, failure: null }} progress={useLoadProgress(model)} />
       </div>
-      {isDown ? (
+      {isLoadable ? (
         <Button look="primary" className="w-20" isBusy={load.isPending} onClick={() => load.mutate(model.name)}>
           Load
         </Button>

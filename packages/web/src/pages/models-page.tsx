@@ -1,17 +1,17 @@
-// All models, and what galleries offer.
+// All models, and the model galleries.
 import type { ModelView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
 import { modelsQuery } from '../api/queries.ts'
 import { buttonClass } from '../components/button.tsx'
 import { CopyBlock } from '../components/copy.tsx'
-import { SearchText, SelectField } from '../components/field.tsx'
+import { SearchField, SelectField } from '../components/field.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { Tabs } from '../components/tabs.tsx'
 import { useClose } from '../components/dialog.tsx'
 import { GalleryTab } from '../features/models/gallery-tab.tsx'
-import { ModelSheet } from '../features/models/model-actions.tsx'
+import { ModelActionSheet } from '../features/models/model-actions.tsx'
 import { filterModels, modelsSentence } from '../features/models/model-words.pure.ts'
 import { ModelsTable } from '../features/models/models-table.tsx'
 
@@ -26,12 +26,12 @@ export function ModelsPage() {
   const models = useQuery(modelsQuery)
   return (
     <Page title="Models" sentence={models.data && modelsSentence(models.data)} actions={<NewModelLink />}>
-      <Tabs label="Parts of models" tabs={tabs} chosen={tab} />
+      <Tabs label="Model views" tabs={tabs} selected={tab} />
       <Filters isGallery={tab === 'gallery'} />
       {tab === 'gallery' ? (
         <GalleryTab q={q} />
       ) : (
-        <Loaded query={models} what="the models" empty={<NoModels />}>
+        <Loaded query={models} what="models" empty={<NoModels />}>
           {(all) => <Filtered models={all} />}
         </Loaded>
       )}
@@ -49,7 +49,7 @@ const NewModelLink = () => (
 const states = [
   { value: '', label: 'Any state' },
   { value: 'ready', label: 'Ready' },
-  { value: 'coming', label: 'Coming up' },
+  { value: 'starting', label: 'Starting' },
   { value: 'failed', label: 'Failed' },
   { value: 'unloaded', label: 'Unloaded' },
 ]
@@ -60,7 +60,7 @@ function Filters({ isGallery }: { readonly isGallery: boolean }) {
   const set = (change: object): void => void navigate({ search: (before) => ({ ...before, ...change }), replace: true })
   return (
     <div className="flex flex-wrap items-start gap-2">
-      <SearchText label={isGallery ? 'Search what is offered' : 'Search models'} text={q} onType={(typed) => set({ q: typed })} />
+      <SearchField label={isGallery ? 'Search gallery' : 'Search models'} text={q} onType={(typed) => set({ q: typed })} />
       {!isGallery && (
         <SelectField
           label="State"
@@ -80,27 +80,27 @@ function Filtered({ models }: { readonly models: readonly ModelView[] }) {
   const shown = filterModels(models, { q, state })
   if (shown.length > 0) return <ModelsTable models={shown} />
   return (
-    <Empty title={`None of the ${models.length} models matches.`}>
+    <Empty title="No models match these filters.">
       <Link to="/models" className="underline">
-        Show all of them
+        Show all
       </Link>
     </Empty>
   )
 }
 
 const NoModels = () => (
-  <Empty title="There is no model yet.">
+  <Empty title="No models yet.">
     <p>
       <Link to="/models/new" className="underline">
         Write a configuration
       </Link>
-      , take one from the{' '}
+      , add one from the{' '}
       <Link to="/models" search={{ tab: 'gallery' }} className="underline">
         gallery
       </Link>
       , or apply a file:
     </p>
-    <CopyBlock label="the command" text="muster models apply -f model.yaml" />
+    <CopyBlock label="command" text="muster models apply -f model.yaml" />
   </Empty>
 )
 
@@ -109,5 +109,5 @@ function Sheet({ models }: { readonly models: readonly ModelView[] }) {
   const close = useClose('act', 'model')
   const model = models.find((each) => each.name === name)
   if (model === undefined || (act !== 'unload' && act !== 'delete')) return null
-  return <ModelSheet model={model} act={act} onClose={close} />
+  return <ModelActionSheet model={model} act={act} onClose={close} />
 }

@@ -1,4 +1,4 @@
-// A new model, written as YAML.
+// Creates a model from YAML.
 import { modelRoutes, type ModelName } from '@muster/protocol'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
@@ -19,10 +19,10 @@ export function NewModelPage() {
   const name = validation.state === 'valid' ? validation.config.name : null
   const isTaken = models?.some((model) => model.name === name) ?? false
   return (
-    <Page title="New model" sentence="What it is called, what serves it, and which files it needs.">
+    <Page title="New model" sentence="Define its name, backend and files.">
       <UnsavedGuard isDirty={text !== exampleConfig && !create.isPending && !create.isSuccess} what="the new model" />
       <ConfigEditor text={text} validation={validation} onChange={setText} />
-      {create.error !== null && <Failed title="It was not created." error={create.error} />}
+      {create.error !== null && <Failed title="Could not create the model" error={create.error} />}
       <div className="flex flex-wrap items-center gap-2">
         <Button
           look="primary"
@@ -33,9 +33,7 @@ export function NewModelPage() {
           <span className="max-w-72 truncate">{name === null ? 'Create' : `Create ${name}`}</span>
         </Button>
         <p className={isTaken ? 'text-bad' : 'text-soft'}>
-          {isTaken
-            ? `There is a model ${name} already; choose another name.`
-            : 'Nothing is started by that, unless its scheduling has a minimum.'}
+          {isTaken ? `A model named ${name} already exists.` : 'A new model is not loaded unless its scheduling has a minimum.'}
         </p>
       </div>
     </Page>
@@ -45,13 +43,13 @@ export function NewModelPage() {
 function useCreate() {
   const queries = useQueryClient()
   const navigate = useNavigate()
-  const tell = useNotices()
+  const notify = useNotices()
   return useMutation({
     mutationFn: ({ name, text }: { name: ModelName; text: string }) =>
       call(modelRoutes.put, { params: { name }, content: { type: 'application/yaml', body: text } }),
     async onSuccess({ name }) {
       await queries.invalidateQueries({ queryKey: modelsQuery.queryKey })
-      tell('good', `${name} is created.`)
+      notify('good', `Created ${name}`)
       await navigate({ to: '/models/$name', params: { name }, ignoreBlocker: true })
     },
   })

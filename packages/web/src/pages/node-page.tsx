@@ -1,3 +1,4 @@
+// One node: status, resources, and its tabs.
 import type { NodeView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
@@ -8,12 +9,12 @@ import { Page } from '../components/page.tsx'
 import { Tabs } from '../components/tabs.tsx'
 import { useNow } from '../components/time.tsx'
 import { useClose } from '../components/dialog.tsx'
-import { ApproveButton, AskSheet, isAsked, useNodeChange } from '../features/nodes/node-actions.tsx'
-import { NodeBackends, NodeFacts, NodeReplicas, NodeWishes } from '../features/nodes/node-tabs.tsx'
+import { ApproveButton, NodeActionSheet, isNodeAction, useNodeChange } from '../features/nodes/node-actions.tsx'
+import { NodeBackends, NodeDetails, NodeReplicas, NodeIntents } from '../features/nodes/node-tabs.tsx'
 import { NodeLabels, VramBudget } from '../features/nodes/node-settings.tsx'
 import { NodeLogs } from '../features/nodes/node-logs.tsx'
 import { NodeStatusMark } from '../features/nodes/node-status.tsx'
-import { sayNode } from '../features/nodes/node-words.pure.ts'
+import { describeNode } from '../features/nodes/node-words.pure.ts'
 import { ResourceCharts } from '../features/nodes/resource-charts.tsx'
 
 const route = getRouteApi('/nodes/$id')
@@ -22,13 +23,13 @@ export function NodePage() {
   const { id } = route.useParams()
   const nodes = useQuery(nodesQuery)
   const node = nodes.data?.find((each) => each.id === id)
-  // Another node is another page: nothing that was typed for the one before is left in it.
-  if (node !== undefined) return <OneNode key={id} node={node} />
+  // The key resets all input for another node.
+  if (node !== undefined) return <NodeDetail key={id} node={node} />
   return (
     <Page title="Node">
-      <Loaded query={nodes} what="the node">
+      <Loaded query={nodes} what="node">
         {() => (
-          <Empty title={`There is no node ${id}.`}>
+          <Empty title={`Node ${id} does not exist.`}>
             <p>It may have been removed.</p>
             <Link to="/nodes" className="underline">
               All nodes
@@ -40,21 +41,21 @@ export function NodePage() {
   )
 }
 
-function OneNode({ node }: { readonly node: NodeView }) {
-  const { ask } = route.useSearch()
+function NodeDetail({ node }: { readonly node: NodeView }) {
+  const { act } = route.useSearch()
   const navigate = useNavigate()
-  const close = useClose('ask')
+  const close = useClose('act')
   return (
     <Page title={node.name} sentence={<Sentence node={node} />} actions={<Actions node={node} />}>
       <NodeStatusMark node={node} />
       <ResourceCharts node={node} />
-      <Parts node={node} />
-      {isAsked(ask) && (
-        <AskSheet
+      <NodeTabs node={node} />
+      {isNodeAction(act) && (
+        <NodeActionSheet
           node={node}
-          what={ask}
+          act={act}
           onClose={close}
-          onDone={ask === 'remove' ? () => void navigate({ to: '/nodes', replace: true }) : close}
+          onDone={act === 'remove' ? () => void navigate({ to: '/nodes', replace: true }) : close}
         />
       )}
     </Page>
@@ -62,14 +63,14 @@ function OneNode({ node }: { readonly node: NodeView }) {
 }
 
 function Sentence({ node }: { readonly node: NodeView }) {
-  return <>{sayNode(node, useNow())}</>
+  return <>{describeNode(node, useNow())}</>
 }
 
 function Actions({ node }: { readonly node: NodeView }) {
   const navigate = useNavigate()
   const change = useNodeChange(node)
-  const ask = (what: 'drain' | 'remove') =>
-    void navigate({ to: '/nodes/$id', params: { id: node.id }, search: (before) => ({ ...before, ask: what }) })
+  const confirm = (act: 'drain' | 'remove') =>
+    void navigate({ to: '/nodes/$id', params: { id: node.id }, search: (before) => ({ ...before, act }) })
   return (
     <>
       {node.status === 'pending' && <ApproveButton node={node} />}
@@ -78,35 +79,35 @@ function Actions({ node }: { readonly node: NodeView }) {
           Resume
         </Button>
       ) : (
-        <Button onClick={() => ask('drain')}>Drain …</Button>
+        <Button onClick={() => confirm('drain')}>Drain…</Button>
       )}
-      <Button look="danger" onClick={() => ask('remove')}>
-        Remove …
+      <Button look="danger" onClick={() => confirm('remove')}>
+        Remove…
       </Button>
     </>
   )
 }
 
-function Parts({ node }: { readonly node: NodeView }) {
+function NodeTabs({ node }: { readonly node: NodeView }) {
   const { tab = 'replicas', model, q = '' } = route.useSearch()
   const replicas = useQuery(nodeReplicasQuery(node.id)).data?.length
-  const wishes = useQuery(nodeIntentsQuery(node.id)).data?.length
+  const intents = useQuery(nodeIntentsQuery(node.id)).data?.length
   const counted = (count: number | undefined) => (count === undefined || count === 0 ? {} : { count })
   const tabs = [
     { id: 'replicas', label: 'Replicas', ...counted(replicas) },
     { id: 'backends', label: 'Backends', ...counted(node.backends.length) },
-    { id: 'wishes', label: 'Wishes', ...counted(wishes) },
+    { id: 'intents', label: 'Pending operations', ...counted(intents) },
     { id: 'labels', label: 'Labels and budget' },
     { id: 'logs', label: 'Logs' },
-    { id: 'facts', label: 'Facts' },
+    { id: 'details', label: 'Details' },
   ]
   return (
     <>
-      <Tabs label="Parts of this node" tabs={tabs} chosen={tab} />
+      <Tabs label="Node views" tabs={tabs} selected={tab} />
       <div className="min-h-64">
         {tab === 'replicas' && <NodeReplicas node={node} />}
         {tab === 'backends' && <NodeBackends node={node} />}
-        {tab === 'wishes' && <NodeWishes node={node} />}
+        {tab === 'intents' && <NodeIntents node={node} />}
         {tab === 'labels' && (
           <div className="flex flex-col gap-6">
             <NodeLabels node={node} />
@@ -114,7 +115,7 @@ function Parts({ node }: { readonly node: NodeView }) {
           </div>
         )}
         {tab === 'logs' && <NodeLogs key={model ?? ''} node={node} model={model} q={q} />}
-        {tab === 'facts' && <NodeFacts node={node} />}
+        {tab === 'details' && <NodeDetails node={node} />}
       </div>
     </>
   )

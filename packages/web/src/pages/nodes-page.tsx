@@ -1,3 +1,4 @@
+// The list of nodes.
 import type { NodeView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router'
@@ -9,48 +10,48 @@ import { Page } from '../components/page.tsx'
 import { useNow } from '../components/time.tsx'
 import { useClose } from '../components/dialog.tsx'
 import { AddNodeSheet } from '../features/nodes/add-node-sheet.tsx'
-import { AskSheet, isAsked } from '../features/nodes/node-actions.tsx'
+import { NodeActionSheet, isNodeAction } from '../features/nodes/node-actions.tsx'
 import { filterNodes, isFiltered } from '../features/nodes/node-filter.pure.ts'
 import { NodeFilters, NodeTable } from '../features/nodes/node-table.tsx'
-import { sayFleet } from '../features/nodes/node-words.pure.ts'
+import { describeNodes } from '../features/nodes/node-words.pure.ts'
 
 const route = getRouteApi('/nodes')
 
 export function NodesPage() {
   const nodes = useQuery(nodesQuery)
-  const { add = false, ask, on, ...filter } = route.useSearch()
+  const { add = false, act, node: id, ...filter } = route.useSearch()
   const navigate = useNavigate()
   const showAdd = () => void navigate({ to: '/nodes', search: (before) => ({ ...before, add: true }) })
-  const close = useClose('add', 'ask', 'on')
-  const asked = isAsked(ask) ? nodes.data?.find(({ id }) => id === on) : undefined
+  const close = useClose('add', 'act', 'node')
+  const node = isNodeAction(act) ? nodes.data?.find((each) => each.id === id) : undefined
   return (
-    <Page title="Nodes" sentence={nodes.data && <Sentence nodes={nodes.data} />} actions={<Button onClick={showAdd}>Add a node</Button>}>
-      <Loaded query={nodes} what="the nodes" empty={<NoNodes onAdd={showAdd} />}>
+    <Page title="Nodes" sentence={nodes.data && <Sentence nodes={nodes.data} />} actions={<Button onClick={showAdd}>Add node</Button>}>
+      <Loaded query={nodes} what="nodes" empty={<NoNodes onAdd={showAdd} />}>
         {(all) => {
           const shown = filterNodes(all, filter)
           return (
             <>
               <NodeFilters nodes={all} filter={filter} />
-              {shown.length > 0 ? <NodeTable nodes={shown} /> : isFiltered(filter) && <NoneFits count={all.length} />}
+              {shown.length > 0 ? <NodeTable nodes={shown} /> : isFiltered(filter) && <NoMatches count={all.length} />}
             </>
           )
         }}
       </Loaded>
       {add && <AddNodeSheet onClose={close} />}
-      {asked !== undefined && isAsked(ask) && <AskSheet node={asked} what={ask} onClose={close} />}
+      {node !== undefined && isNodeAction(act) && <NodeActionSheet node={node} act={act} onClose={close} />}
     </Page>
   )
 }
 
 function Sentence({ nodes }: { readonly nodes: readonly NodeView[] }) {
-  return <>{sayFleet(nodes, useNow())}</>
+  return <>{describeNodes(nodes, useNow())}</>
 }
 
-function NoneFits({ count }: { readonly count: number }) {
+function NoMatches({ count }: { readonly count: number }) {
   return (
-    <Empty title="No node is like that.">
+    <Empty title="No nodes match these filters.">
       <Link to="/nodes" className="underline">
-        Show all {count}
+        Show all {count} nodes
       </Link>
     </Empty>
   )
@@ -58,11 +59,11 @@ function NoneFits({ count }: { readonly count: number }) {
 
 function NoNodes({ onAdd }: { readonly onAdd: () => void }) {
   return (
-    <Empty title="There are no nodes yet.">
-      <p>A node is a machine that runs models. On the machine to add, run</p>
-      <CopyBlock label="the command" text={`muster worker --join ${location.origin} --token TOKEN`} />
+    <Empty title="No nodes yet.">
+      <p>A node is a machine that runs models. To add one, run this command on it:</p>
+      <CopyBlock label="command" text={`muster worker --join ${location.origin} --token TOKEN`} />
       <Button look="primary" onClick={onAdd}>
-        Add a node: the command with its token
+        Show command with token
       </Button>
     </Empty>
   )

@@ -1,11 +1,11 @@
-// What is going on, and what was.
+// Active and finished operations.
 import type { OperationView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { operationsQuery } from '../api/queries.ts'
 import { Button } from '../components/button.tsx'
 import { CopyBlock } from '../components/copy.tsx'
-import { SearchText, SelectField } from '../components/field.tsx'
+import { SearchField, SelectField } from '../components/field.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { Tabs } from '../components/tabs.tsx'
@@ -14,7 +14,7 @@ import { filterOperations, kindChoices, sentenceOf } from '../features/operation
 
 export function OperationsPage() {
   const { tab } = useSearch({ from: '/operations' })
-  const chosen = tab === 'history' ? 'history' : 'active'
+  const selected = tab === 'history' ? 'history' : 'active'
   const active = useQuery(operationsQuery('active'))
   const tabs = [
     { id: 'active', label: 'Active', ...(active.data === undefined ? {} : { count: active.data.length }) },
@@ -22,10 +22,10 @@ export function OperationsPage() {
   ]
   return (
     <Page title="Operations" sentence={active.data === undefined ? '' : sentenceOf(active.data)}>
-      <Tabs tabs={tabs} chosen={chosen} label="Operations" />
+      <Tabs tabs={tabs} selected={selected} label="Operation views" />
       <Filters />
-      {chosen === 'active' ? (
-        <Loaded query={active} what="the operations" empty={<NothingRuns />}>
+      {selected === 'active' ? (
+        <Loaded query={active} what="operations" empty={<NoOperations />}>
           {(operations) => <Cards operations={operations} label="Active operations" />}
         </Loaded>
       ) : (
@@ -49,7 +49,7 @@ function Filters() {
         value={kindChoices.some(({ value }) => value === kind) ? kind : ''}
         onChange={({ target }) => set({ kind: target.value || undefined })}
       />
-      <SearchText label="Search operations" text={q} onType={(typed) => set({ q: typed })} />
+      <SearchField label="Search operations" text={q} onType={(typed) => set({ q: typed })} />
     </div>
   )
 }
@@ -57,16 +57,16 @@ function Filters() {
 function Cards({ operations, label }: { readonly operations: readonly OperationView[]; readonly label: string }) {
   const { q, kind } = useSearch({ from: '/operations' })
   const navigate = useNavigate({ from: '/operations' })
-  const found = filterOperations(operations, { kind, search: q })
-  if (found.length === 0)
+  const matching = filterOperations(operations, { kind, search: q })
+  if (matching.length === 0)
     return (
-      <Empty title={`None of ${operations.length} is like that.`}>
+      <Empty title="No operations match these filters.">
         <Button onClick={() => void navigate({ search: (before) => ({ ...before, q: undefined, kind: undefined }) })}>Show all</Button>
       </Empty>
     )
   return (
     <section aria-label={label} className="flex flex-col gap-2">
-      {found.map((operation) => (
+      {matching.map((operation) => (
         <OperationCard key={operation.id} operation={operation} />
       ))}
     </section>
@@ -75,17 +75,17 @@ function Cards({ operations, label }: { readonly operations: readonly OperationV
 
 function History() {
   return (
-    <Loaded query={useQuery(operationsQuery('finished'))} what="the history" empty={<Empty title="Nothing has ended yet." />}>
-      {(operations) => <Cards operations={operations} label="Operations that have ended" />}
+    <Loaded query={useQuery(operationsQuery('finished'))} what="history" empty={<Empty title="No finished operations." />}>
+      {(operations) => <Cards operations={operations} label="Finished operations" />}
     </Loaded>
   )
 }
 
-function NothingRuns() {
+function NoOperations() {
   return (
-    <Empty title="Nothing is running.">
-      <p>What is installed, upgraded, deleted, loaded and unloaded is shown here while it goes on. To begin with one:</p>
-      <CopyBlock text="muster backends install llama" label="a command to install a backend" />
+    <Empty title="No operations running.">
+      <p>Installs, upgrades, deletions, loads and unloads appear here while they run. To start one:</p>
+      <CopyBlock text="muster backends install llama" label="install command" />
     </Empty>
   )
 }

@@ -1,3 +1,4 @@
+// The overview: problems, updates, traffic and models.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ModelView } from '@muster/protocol'
@@ -20,17 +21,17 @@ export function OverviewPage() {
   const models = useQuery(modelsQuery)
   const stats = useQuery(statsQuery)
   const now = useNow()
-  const isKnown = nodes.data !== undefined && models.data !== undefined && stats.data !== undefined
+  const isLoaded = nodes.data !== undefined && models.data !== undefined && stats.data !== undefined
   return (
-    <Page title="Overview" sentence={isKnown ? fleetSentence(nodes.data, models.data, lastMinuteOf(stats.data, now)) : ''}>
-      <Loaded query={nodes} what="the nodes" empty={<NoNodes />}>
-        {(known) => (
+    <Page title="Overview" sentence={isLoaded ? fleetSentence(nodes.data, models.data, lastMinuteOf(stats.data, now)) : ''}>
+      <Loaded query={nodes} what="nodes" empty={<NoNodes />}>
+        {(allNodes) => (
           <>
-            <Loaded query={models} what="the models">
-              {(all) => <AttentionList nodes={known} models={all} />}
+            <Loaded query={models} what="models">
+              {(all) => <AttentionList nodes={allNodes} models={all} />}
             </Loaded>
             <UpgradesBanner />
-            <Loaded query={stats} what="the traffic">
+            <Loaded query={stats} what="traffic">
               {(buckets) => <TrafficSection buckets={buckets} models={models.data ?? []} />}
             </Loaded>
             <ModelSummary models={models.data ?? []} />
@@ -42,15 +43,15 @@ export function OverviewPage() {
 }
 
 const NoNodes = () => (
-  <Empty title="There is no node yet. Nothing can run until a machine joins.">
-    <p>On the machine that shall do the work, run what “Add a node” shows; then approve it here.</p>
+  <Empty title="No nodes yet. Models need at least one node.">
+    <p>Run the command that “Add node” shows on a machine, then approve it here.</p>
     <Link to="/nodes" search={{ add: true }} className={buttonClass('primary')}>
-      Add a node
+      Add node
     </Link>
   </Empty>
 )
 
-const most = 12
+const maxListed = 12
 
 export function ModelSummary({ models }: { readonly models: readonly ModelView[] }) {
   if (models.length === 0) return null
@@ -59,12 +60,12 @@ export function ModelSummary({ models }: { readonly models: readonly ModelView[]
       title="Models"
       actions={
         <Link to="/models" className="text-soft underline hover:text-ink">
-          {models.length > most ? `All ${models.length}` : 'All of them'}
+          View all
         </Link>
       }
     >
       <Table label="Models" columns={['Model', 'State', 'Replicas ready', '']}>
-        {models.slice(0, most).map(({ name, state, ...model }) => (
+        {models.slice(0, maxListed).map(({ name, state, ...model }) => (
           <Row key={name}>
             <Cell className="[overflow-wrap:anywhere]">
               <Link to="/models/$name" params={{ name }} className="font-medium hover:underline">
@@ -76,8 +77,8 @@ export function ModelSummary({ models }: { readonly models: readonly ModelView[]
             </Cell>
             <Cell className="whitespace-nowrap">{replicasOf(model)}</Cell>
             <Cell className="text-right">
-              <Link to="/playground" search={{ model: name }} aria-label={`Ask ${name}`} className="underline">
-                Ask
+              <Link to="/playground" search={{ model: name }} aria-label={`Open ${name} in the playground`} className="underline">
+                Playground
               </Link>
             </Cell>
           </Row>

@@ -1,3 +1,4 @@
+// The playground page.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useSearch } from '@tanstack/react-router'
 import { modelsQuery } from '../api/queries.ts'
@@ -9,29 +10,29 @@ import { Playground } from '../features/playground/playground.tsx'
 export function PlaygroundPage() {
   const { model: named, tab = 'curl' } = useSearch({ from: '/playground' })
   const models = useQuery(modelsQuery)
-  const chosen = chooseModel(models.data ?? [], named)
+  const selected = chooseModel(models.data ?? [], named)
   return (
-    <Page title="Playground" sentence={chosen === null ? '' : modelSentence(chosen)}>
+    <Page title="Playground" sentence={selected === null ? '' : modelSentence(selected)}>
       <Loaded
         query={models}
-        what="the models"
+        what="models"
         empty={
-          <Empty title="There is no model to ask yet.">
+          <Empty title="No models yet.">
             <p>
-              Take one from{' '}
+              Add one from{' '}
               <Link to="/models" search={{ tab: 'gallery' }} className="underline">
                 the gallery
               </Link>
               , or{' '}
               <Link to="/models/new" className="underline">
-                configure one of your own
+                configure your own
               </Link>
               .
             </p>
           </Empty>
         }
       >
-        {(known) => <Playground models={known} chosen={chosen} named={named} tab={tab} />}
+        {(all) => <Playground models={all} selected={selected} named={named} tab={tab} />}
       </Loaded>
     </Page>
   )

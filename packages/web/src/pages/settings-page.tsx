@@ -1,3 +1,4 @@
+// Settings: API keys, galleries, configuration, about.
 import { useMutation } from '@tanstack/react-query'
 import { useSearch } from '@tanstack/react-router'
 import { loginRoutes } from '@muster/protocol'
@@ -5,41 +6,41 @@ import { call, isLoggedOut } from '../api/client.ts'
 import { Button } from '../components/button.tsx'
 import { useNotices } from '../components/notices.tsx'
 import { Page } from '../components/page.tsx'
-import { forgetAll } from '../components/storage.ts'
+import { clearSession } from '../components/storage.ts'
 import { Tabs } from '../components/tabs.tsx'
 import { AboutTab } from '../features/settings/about-tab.tsx'
 import { GalleriesTab } from '../features/settings/galleries-tab.tsx'
-import { InForceTab } from '../features/settings/configuration-tab.tsx'
+import { ConfigurationTab } from '../features/settings/configuration-tab.tsx'
 import { KeysTab } from '../features/settings/keys-tab.tsx'
 
 const tabs = [
-  { id: 'keys', label: 'Keys', sentence: 'Who may call.' },
-  { id: 'galleries', label: 'Galleries', sentence: 'Where backends and models come from.' },
-  { id: 'in-force', label: 'In force', sentence: 'How this controller was started.' },
-  { id: 'about', label: 'About', sentence: 'What runs here.' },
+  { id: 'keys', label: 'API keys', sentence: 'Keys for programs that use the API.' },
+  { id: 'galleries', label: 'Galleries', sentence: 'Sources of backends and models.' },
+  { id: 'configuration', label: 'Configuration', sentence: 'Effective settings of this controller.' },
+  { id: 'about', label: 'About', sentence: 'Version, controllers and theme.' },
 ] as const
 
 export function SettingsPage() {
   const { tab } = useSearch({ from: '/settings' })
-  const chosen = tabs.find(({ id }) => id === tab) ?? tabs[0]
+  const selected = tabs.find(({ id }) => id === tab) ?? tabs[0]
   return (
-    <Page title="Settings" sentence={chosen.sentence} actions={<LogOutButton />}>
-      <Tabs label="Parts of the settings" tabs={tabs} chosen={chosen.id} />
-      {chosen.id === 'keys' && <KeysTab />}
-      {chosen.id === 'galleries' && <GalleriesTab />}
-      {chosen.id === 'in-force' && <InForceTab />}
-      {chosen.id === 'about' && <AboutTab />}
+    <Page title="Settings" sentence={selected.sentence} actions={<LogOutButton />}>
+      <Tabs label="Settings views" tabs={tabs} selected={selected.id} />
+      {selected.id === 'keys' && <KeysTab />}
+      {selected.id === 'galleries' && <GalleriesTab />}
+      {selected.id === 'configuration' && <ConfigurationTab />}
+      {selected.id === 'about' && <AboutTab />}
     </Page>
   )
 }
 
 export function LogOutButton() {
-  const tell = useNotices()
+  const notify = useNotices()
   const logout = useMutation({
     mutationFn: () => call(loginRoutes.logout),
-    onSuccess: leave,
-    // Whoever is out already is where he wanted to be.
-    onError: (error) => (isLoggedOut(error) ? leave() : tell('bad', error.message)),
+    onSuccess: reloadLoggedOut,
+    // A 401 means that the session has already ended.
+    onError: (error) => (isLoggedOut(error) ? reloadLoggedOut() : notify('bad', `Could not log out: ${error.message}`)),
   })
   return (
     <Button onClick={() => logout.mutate()} isBusy={logout.isPending || logout.isSuccess}>
@@ -48,7 +49,7 @@ export function LogOutButton() {
   )
 }
 
-function leave(): void {
-  forgetAll()
+function reloadLoggedOut(): void {
+  clearSession()
   location.reload()
 }

@@ -27,12 +27,12 @@ const backend = (name: string, nodes: Readonly<Record<string, string>> = { 'gpu-
 
 describe('a build', () => {
   it.each([
-    ['goes by its version', { version: '1.2', digest: digest('a') }, '1.2'],
-    ['without one goes by its digest', { version: '', digest: digest('a') }, 'build aaaaaaaa'],
-    ['that says neither is unknown', { version: '', digest: '' }, 'an unknown build'],
+    ['is named by its version', { version: '1.2', digest: digest('a') }, '1.2'],
+    ['without a version is named by its digest', { version: '', digest: digest('a') }, 'build aaaaaaaa'],
+    ['without both is unknown', { version: '', digest: '' }, 'unknown build'],
   ])('%s', (_, given, want) => expect(buildName(given)).toBe(want))
 
-  it('is named once, in the order of versions', () => {
+  it('is listed once, in the order of versions', () => {
     const builds = ['1.10', '1.9', '1.10', '1.2'].map((version) => ({ version, digest: '' }))
     expect(buildNames(builds)).toBe('1.2, 1.9 and 1.10')
   })
@@ -40,33 +40,33 @@ describe('a build', () => {
 
 describe('an upgrade', () => {
   it.each([
-    ['is from one version to another', upgrade(), 'llama 1.2 → 1.3'],
-    ['within a version is told by digests', upgrade({ available_version: '1.2' }), 'llama 1.2, build aaaaaaaa → bbbbbbbb'],
-    ['to what says no version is told by its digest', upgrade({ available_version: '' }), 'llama 1.2 → build bbbbbbbb'],
+    ['names both versions', upgrade(), 'llama 1.2 → 1.3'],
+    ['within a version names the digests', upgrade({ available_version: '1.2' }), 'llama 1.2, build aaaaaaaa → bbbbbbbb'],
+    ['to a build without version names its digest', upgrade({ available_version: '' }), 'llama 1.2 → build bbbbbbbb'],
     [
-      'that only makes nodes alike says so',
+      'without newer build names the drift',
       upgrade({ available_digest: digest('a'), available_version: '1.2', node_drift: [drifted] }),
-      'llama 1.2 (1 node has another build)',
+      'llama 1.2 (1 node has a different build)',
     ],
     [
-      'is not made up when nothing is on offer',
+      'is not invented when nothing is available',
       upgrade({ available_digest: '', available_version: '' }),
-      'llama 1.2 (0 nodes have another build)',
+      'llama 1.2 (0 nodes have a different build)',
     ],
   ])('%s', (_, given, want) => expect(upgradeWords('llama', given)).toBe(want))
 
   it.each([
-    ['none: nothing is said', {}, ''],
-    ['one', { llama: upgrade() }, '1 backend has an update: llama 1.2 → 1.3.'],
-    ['some, by name', { whisper: upgrade(), llama: upgrade() }, '2 backends have updates: llama 1.2 → 1.3, whisper 1.2 → 1.3.'],
+    ['none', {}, ''],
+    ['one', { llama: upgrade() }, '1 update available: llama 1.2 → 1.3.'],
+    ['several in the order of names', { whisper: upgrade(), llama: upgrade() }, '2 updates available: llama 1.2 → 1.3, whisper 1.2 → 1.3.'],
     [
-      'many are counted',
+      'counts the rest of many',
       Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => [name, upgrade()])),
-      '6 backends have updates: a 1.2 → 1.3, b 1.2 → 1.3, c 1.2 → 1.3, d 1.2 → 1.3 and 2 more.',
+      '6 updates available: a 1.2 → 1.3, b 1.2 → 1.3, c 1.2 → 1.3, d 1.2 → 1.3 and 2 more.',
     ],
   ])('%s', (_, given, want) => expect(upgradesSentence(given)).toBe(want))
 
-  it('is in work while an operation about it is', () => {
+  it('is in progress while an operation upgrades it', () => {
     const active = [
       operation('backend.upgrade', 'llama'),
       operation('backend.upgrade', 'llama'),
@@ -85,22 +85,22 @@ const operation = (kind: string, name: string): OperationView =>
 
 describe('the page', () => {
   it.each([
-    ['is empty', [], {}, 'No backend is installed yet.'],
-    ['is up to date', [backend('llama')], {}, '1 backend on 1 node. It is up to date.'],
+    ['is empty', [], {}, 'No backends installed.'],
+    ['is up to date', [backend('llama')], {}, '1 backend on 1 node. Up to date.'],
     [
       'counts each node once',
       [backend('a'), backend('b', { 'gpu-1': 'healthy', 'gpu-2': 'healthy' })],
       {},
-      '2 backends on 2 nodes. All are up to date.',
+      '2 backends on 2 nodes. All up to date.',
     ],
-    ['does not say what nobody has looked for', [backend('llama')], null, '1 backend on 1 node.'],
-    ['has one update', [backend('a'), backend('b')], { a: upgrade() }, '2 backends on 1 node. 1 has an update.'],
-    ['has updates only', [backend('a'), backend('b')], { a: upgrade(), b: upgrade() }, '2 backends on 1 node. All have updates.'],
+    ['claims nothing before the first check', [backend('llama')], null, '1 backend on 1 node.'],
+    ['has one update', [backend('a'), backend('b')], { a: upgrade() }, '2 backends on 1 node. 1 update available.'],
+    ['has only updates', [backend('a'), backend('b')], { a: upgrade(), b: upgrade() }, '2 backends on 1 node. 2 updates available.'],
     [
-      'names who is away',
+      'names unreachable nodes',
       [backend('a', { 'gpu-1': 'offline', 'gpu-2': 'healthy' }), backend('b', { 'gpu-1': 'offline' })],
       {},
-      '2 backends on 2 nodes. All are up to date. gpu-1 is away: shown as last seen.',
+      '2 backends on 2 nodes. All up to date. gpu-1 is unreachable; shown as last seen.',
     ],
   ])('%s', (_, backends, upgrades, want) => expect(pageSentence(backends, upgrades)).toBe(want))
 })

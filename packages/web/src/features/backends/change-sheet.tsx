@@ -1,52 +1,51 @@
-// The frame of a sheet: what is filled in, what would happen, and the button that says what it does. Whatever is refused
-// is said here, and nothing of what was filled in is lost.
+// The sheet of a backend change: a form, the preview by a dry run, and a button that names the change. An error is shown in
+// the sheet and keeps the input.
 import { useMutation, type UseQueryResult } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { type ReactNode, useId } from 'react'
-import type { NodeView } from '@muster/protocol'
+import { formatBytes, type NodeView } from '@muster/protocol'
 import { Button, buttonClass } from '../../components/button.tsx'
 import { Dialog, useClose } from '../../components/dialog.tsx'
-import { Check, OneOf, TextArea } from '../../components/field.tsx'
+import { Check, RadioGroup, TextArea } from '../../components/field.tsx'
 import { Failed } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { Pill, type Tone } from '../../components/state.tsx'
-import { formatBytes } from '../../format.ts'
-import { type BackendFacts, make, type Targets, type useDryRun, type Wish } from './backend-change.ts'
+import { type BackendFacts, submitChange, type Targets, type useDryRun, type BackendChange } from './backend-change.ts'
 import {
   buttonText,
-  type Fate,
-  fateTitle,
+  type Outcome,
+  outcomeTitle,
   type PlannedNode,
   type Preview,
   previewOf,
   previewSentence,
   servingSentence,
-  type WishKind,
+  type ChangeKind,
 } from './preview.pure.ts'
 
-export interface WishSheetProps {
+export interface ChangeSheetProps {
   readonly title: string
-  /** The backend, as the button calls it. */
+  /** The backend's name in the button. */
   readonly name: string
-  readonly kind: Wish['kind']
-  readonly wish: Wish | null
-  readonly dry: ReturnType<typeof useDryRun>
+  readonly kind: BackendChange['kind']
+  readonly change: BackendChange | null
+  readonly dryRun: ReturnType<typeof useDryRun>
   readonly facts: BackendFacts
-  readonly waitingFor: string
+  readonly prompt: string
   readonly isExplained?: boolean
   readonly children: ReactNode
 }
 
-export function WishSheet({ title, name, kind, wish, dry, facts, waitingFor, isExplained = false, children }: WishSheetProps) {
+export function ChangeSheet({ title, name, kind, change, dryRun, facts, prompt, isExplained = false, children }: ChangeSheetProps) {
   const formId = useId()
   const close = useCloseSheet()
-  const begin = useBegin()
-  const { query, isCurrent } = dry
-  const preview = wish === null || query.data === undefined ? null : previewOf(query.data, facts)
-  const strategy = wish?.kind === 'backend.upgrade' ? { strategy: wish.body.strategy } : {}
+  const submission = useSubmission()
+  const { query, isCurrent } = dryRun
+  const preview = change === null || query.data === undefined ? null : previewOf(query.data, facts)
+  const strategy = change?.kind === 'backend.upgrade' ? { strategy: change.body.strategy } : {}
   const text = buttonText(kind, name, isExplained ? null : preview)
   const submit = (): void => {
-    if (wish !== null && text !== null && isCurrent && !begin.isPending) begin.mutate({ wish, text })
+    if (change !== null && text !== null && isCurrent && !submission.isPending) submission.mutate({ change, text })
   }
   return (
     <Dialog
@@ -55,13 +54,13 @@ export function WishSheet({ title, name, kind, wish, dry, facts, waitingFor, isE
       onClose={close}
       footer={
         <>
-          <Button onClick={close}>Close</Button>
+          <Button onClick={close}>Cancel</Button>
           <Button
             type="submit"
             form={formId}
             look={kind === 'backend.delete' ? 'danger' : 'primary'}
             disabled={!isCurrent || text === null}
-            isBusy={begin.isPending}
+            isBusy={submission.isPending}
           >
             {text ?? 'Nothing to do'}
           </Button>
@@ -82,62 +81,64 @@ export function WishSheet({ title, name, kind, wish, dry, facts, waitingFor, isE
         kind={kind}
         query={query}
         preview={isExplained ? null : preview}
-        serving={preview === null ? '' : servingSentence({ kind, ...strategy }, preview, facts.usedBy)}
-        waitingFor={waitingFor}
+        serving={preview === null ? '' : servingSentence({ kind, ...strategy }, preview, facts.replicas)}
+        prompt={prompt}
         isExplained={isExplained}
       />
-      {begin.error !== null && <Failed title="It was not begun." error={begin.error} />}
+      {submission.error !== null && <Failed title="Could not start" error={submission.error} />}
     </Dialog>
   )
 }
 
-/** Makes the wish, says so, and opens the operation in place of the sheet. */
-function useBegin() {
+/** Submits the change and opens the operation's drawer in place of the sheet. */
+function useSubmission() {
   const navigate = useNavigate()
-  const tell = useNotices()
+  const notify = useNotices()
   return useMutation({
-    mutationFn: ({ wish }: { wish: Wish; text: string }) => make(wish),
+    mutationFn: ({ change }: { change: BackendChange; text: string }) => submitChange(change),
     onSuccess: async (id, { text }) => {
-      tell('work', `${text}: begun.`)
-      await navigate({ to: '.', replace: true, search: (before) => ({ ...before, wish: undefined, backend: undefined, op: id }) })
+      notify('work', `Started: ${text}`)
+      await navigate({ to: '.', replace: true, search: (before) => ({ ...before, act: undefined, backend: undefined, op: id }) })
     },
   })
 }
 
-const tones: Readonly<Record<Fate, Tone>> = { now: 'work', there: 'good', later: 'wait', skipped: 'idle' }
-const fates = ['now', 'later', 'there', 'skipped'] as const
+const tones: Readonly<Record<Outcome, Tone>> = { now: 'work', unchanged: 'good', later: 'wait', skipped: 'idle' }
+const outcomes = ['now', 'later', 'unchanged', 'skipped'] as const
 
 interface PreviewViewProps {
-  readonly kind: WishKind
+  readonly kind: ChangeKind
   readonly query: UseQueryResult
   readonly preview: Preview | null
-  /** What becomes of what runs. */
+  /** Effect on running models. */
   readonly serving: string
-  /** Said while nothing can be asked. */
-  readonly waitingFor: string
-  /** A refusal that the sheet explains itself. */
+  /** Shown while the input is incomplete. */
+  readonly prompt: string
+  /** The sheet itself explains the error. */
   readonly isExplained?: boolean
 }
 
-function PreviewView({ kind, query, preview, serving, waitingFor, isExplained = false }: PreviewViewProps) {
+function PreviewView({ kind, query, preview, serving, prompt, isExplained = false }: PreviewViewProps) {
   return (
     <section
-      aria-label="What will happen"
+      aria-label="Preview"
       aria-busy={query.isFetching}
       className="flex min-h-32 shrink-0 flex-col gap-2 rounded-md border bg-paper p-3"
     >
-      <h3 className="font-medium">What will happen</h3>
+      <h3 className="font-medium">Preview</h3>
       {query.error !== null && !isExplained ? (
-        <Failed title="This can’t be done now." error={query.error} onRetry={() => void query.refetch()} />
+        <Failed title="Preview failed" error={query.error} onRetry={() => void query.refetch()} />
       ) : preview === null ? (
-        <p className="text-soft">{query.isFetching ? 'Asking …' : waitingFor}</p>
+        <p className="text-soft">{query.isFetching ? 'Loading preview…' : prompt}</p>
       ) : (
         <>
           <p>{previewSentence(kind, preview)}</p>
           {serving !== '' && <p className="[overflow-wrap:anywhere]">{serving}</p>}
-          {fates.map(
-            (fate) =>
-              preview[fate].length > 0 && <Group key={fate} title={fateTitle(kind, fate)} tone={tones[fate]} nodes={preview[fate]} />,
+          {outcomes.map(
+            (outcome) =>
+              preview[outcome].length > 0 && (
+                <Group key={outcome} title={outcomeTitle(kind, outcome)} tone={tones[outcome]} nodes={preview[outcome]} />
+              ),
           )}
         </>
       )}
@@ -171,25 +172,25 @@ function Group({ title, tone, nodes }: { readonly title: string; readonly tone: 
 interface TargetsFieldProps {
   readonly targets: Targets
   readonly onChange: (targets: Targets) => void
-  /** Those that can be chosen. */
+  /** Nodes to select from. */
   readonly nodes: readonly NodeView[]
-  /** What `all` means. */
-  readonly all: string
+  /** Label of the option for all nodes. */
+  readonly allLabel: string
   readonly problem: string | null
-  /** Labels can't be asked for everywhere. */
+  /** Not every change can select nodes by label. */
   readonly hasLabels: boolean
 }
 
-export function TargetsField({ targets, onChange, nodes, all, problem, hasLabels }: TargetsFieldProps) {
+export function TargetsField({ targets, onChange, nodes, allLabel, problem, hasLabels }: TargetsFieldProps) {
   const { by, labels } = targets
   const choices = [
-    { value: 'all', label: all },
-    { value: 'nodes', label: 'Only on chosen nodes' },
-    ...(hasLabels ? [{ value: 'labels', label: 'Only on nodes with labels' } as const] : []),
+    { value: 'all', label: allLabel },
+    { value: 'nodes', label: 'Selected nodes' },
+    ...(hasLabels ? [{ value: 'labels', label: 'Nodes with labels' } as const] : []),
   ] as const
   return (
     <div className="flex flex-col gap-2">
-      <OneOf legend="Where" choices={choices} chosen={by} onChoose={(chosen) => onChange({ ...targets, by: chosen })} />
+      <RadioGroup legend="Nodes" choices={choices} chosen={by} onSelect={(chosen) => onChange({ ...targets, by: chosen })} />
       {by === 'nodes' && <NodeChoices targets={targets} onChange={onChange} nodes={nodes} problem={problem} />}
       {by === 'labels' && (
         <TextArea
@@ -200,7 +201,7 @@ export function TargetsField({ targets, onChange, nodes, all, problem, hasLabels
           className="font-mono"
           value={labels}
           onChange={(event) => onChange({ ...targets, labels: event.target.value })}
-          hint="One on each line, as rack=b2. The same key again: one of its values. * any value, ! none, !x another one."
+          hint="One per line, such as rack=b2. Repeat a key to allow several values. * means any value, ! no such label, !x any value but x."
           error={labels === '' ? null : problem}
         />
       )}
@@ -211,7 +212,7 @@ export function TargetsField({ targets, onChange, nodes, all, problem, hasLabels
 function NodeChoices({ targets, onChange, nodes, problem }: Pick<TargetsFieldProps, 'targets' | 'onChange' | 'nodes' | 'problem'>) {
   return (
     <fieldset className="flex min-w-0 flex-col gap-1">
-      <legend className="sr-only">Chosen nodes</legend>
+      <legend className="sr-only">Node selection</legend>
       <div className="flex max-h-48 flex-col gap-1 overflow-y-auto rounded-md border p-2">
         {nodes.map(({ id, name, status }) => (
           <Check
@@ -225,27 +226,27 @@ function NodeChoices({ targets, onChange, nodes, problem }: Pick<TargetsFieldPro
           />
         ))}
       </div>
-      {/* Its place is kept. */}
+      {/* Keeps its height while empty. */}
       <p className="min-h-5 text-soft">{problem}</p>
     </fieldset>
   )
 }
 
-/** A sheet is open because the address says so. */
-export const useCloseSheet = (): (() => void) => useClose('wish', 'backend')
+export const useCloseSheet = (): (() => void) => useClose('act', 'backend')
 
-interface WishLinkProps {
-  readonly wish: 'install' | 'upgrade' | 'delete'
-  /** None: from an address. */
+interface ChangeLinkProps {
+  readonly act: 'install' | 'upgrade' | 'delete'
+  /** Undefined to install from a URI. */
   readonly backend?: string
-  /** For those who listen: which backend it is about. */
+  /** Accessible name, which includes the backend. */
   readonly label?: string
   readonly children: ReactNode
 }
 
-export function WishLink({ wish, backend, label, children }: WishLinkProps) {
+/** Opens a sheet. It is a link, so that it can be opened in a new tab and shared. */
+export function ChangeLink({ act, backend, label, children }: ChangeLinkProps) {
   return (
-    <Link to="/backends" search={(before) => ({ ...before, wish, backend })} aria-label={label} className={buttonClass()}>
+    <Link to="/backends" search={(before) => ({ ...before, act, backend })} aria-label={label} className={buttonClass()}>
       {children}
     </Link>
   )

@@ -1,58 +1,61 @@
-// Deleting. What runs on it is named first; it ends only when somebody says so.
+// Deletes a backend. Running models are listed, and stopped only when that is confirmed.
 import type { BackendName } from '@muster/protocol'
 import { useState } from 'react'
 import { ApiFailure } from '../../api/client.ts'
 import { Check } from '../../components/field.tsx'
-import type { UsedBy } from './preview.pure.ts'
-import { TargetsField, WishSheet } from './change-sheet.tsx'
-import { everywhere, namedTargets, useDryRun, useFacts, type Wish } from './backend-change.ts'
+import type { RunningReplica } from './preview.pure.ts'
+import { TargetsField, ChangeSheet } from './change-sheet.tsx'
+import { allNodes, readTargets, useDryRun, useBackendFacts, type BackendChange } from './backend-change.ts'
 
 export function DeleteSheet({ name }: { readonly name: BackendName }) {
-  const [targets, setTargets] = useState(everywhere)
+  const [targets, setTargets] = useState(allNodes)
   const [isForced, setForced] = useState(false)
-  const facts = useFacts(name)
-  const named = namedTargets(targets)
-  const problem = 'problem' in named ? named.problem : null
-  const query = 'problem' in named ? null : { node: named.nodes, force: isForced }
-  const wish: Wish | null = query === null ? null : { kind: 'backend.delete', name, query }
-  const dry = useDryRun(wish, facts.world)
-  const { error } = dry.query
-  const refusal = wish !== null && error instanceof ApiFailure && error.code === 'in_use' ? error : null
+  const facts = useBackendFacts(name)
+  const selection = readTargets(targets)
+  const problem = 'problem' in selection ? selection.problem : null
+  const query = 'problem' in selection ? null : { node: selection.nodes, force: isForced }
+  const change: BackendChange | null = query === null ? null : { kind: 'backend.delete', name, query }
+  const dryRun = useDryRun(change, facts.fingerprint)
+  const { error } = dryRun.query
+  const refusal = change !== null && error instanceof ApiFailure && error.code === 'in_use' ? error : null
   const having = facts.nodes.filter(({ id }) => facts.installed.has(id))
-  const waitingFor = problem ?? 'Nothing, while models run on it.'
+  const prompt = problem ?? 'Models are running on this backend.'
   return (
-    <WishSheet title={`Delete ${name}`} {...{ name, kind: 'backend.delete', wish, dry, facts, waitingFor, isExplained: refusal !== null }}>
+    <ChangeSheet
+      title={`Delete ${name}`}
+      {...{ name, kind: 'backend.delete', change, dryRun, facts, prompt, isExplained: refusal !== null }}
+    >
       <TargetsField
-        {...{ targets, onChange: setTargets, nodes: having, all: 'From every node, also those that are away', problem, hasLabels: false }}
+        {...{ targets, onChange: setTargets, nodes: having, allLabel: 'All nodes, including offline ones', problem, hasLabels: false }}
       />
       {(refusal !== null || isForced) && (
-        <InUse sentence={refusal?.message ?? null} usedBy={facts.usedBy} isForced={isForced} onForce={setForced} />
+        <InUse message={refusal?.message ?? null} replicas={facts.replicas} isForced={isForced} onForce={setForced} />
       )}
-    </WishSheet>
+    </ChangeSheet>
   )
 }
 
 interface InUseProps {
-  /** The server's; null once it was overruled. */
-  readonly sentence: string | null
-  readonly usedBy: readonly UsedBy[]
+  /** The server's message; null once deletion is forced. */
+  readonly message: string | null
+  readonly replicas: readonly RunningReplica[]
   readonly isForced: boolean
   readonly onForce: (isForced: boolean) => void
 }
 
-function InUse({ sentence, usedBy, isForced, onForce }: InUseProps) {
+function InUse({ message, replicas, isForced, onForce }: InUseProps) {
   return (
     <section aria-label="In use" className="flex flex-col gap-2 rounded-md border border-wait p-3">
-      <p className="font-medium text-wait">Models run on it.</p>
-      {sentence !== null && <p className="[overflow-wrap:anywhere]">{sentence}</p>}
+      <p className="font-medium text-wait">Models are running on this backend</p>
+      {message !== null && <p className="[overflow-wrap:anywhere]">{message}</p>}
       <ul aria-label="Replicas" className="max-h-40 overflow-y-auto text-[13px]">
-        {usedBy.map(({ model, nodeId, nodeName }, index) => (
+        {replicas.map(({ model, nodeId, nodeName }, index) => (
           <li key={`${model} ${nodeId} ${index}`} className="[overflow-wrap:anywhere]">
             {model} <span className="text-soft">on {nodeName}</span>
           </li>
         ))}
       </ul>
-      <Check label="Delete it anyway" hint="(drains them first)" isChecked={isForced} onChange={onForce} />
+      <Check label="Delete anyway" hint="Drains these replicas first." isChecked={isForced} onChange={onForce} />
     </section>
   )
 }

@@ -1,27 +1,27 @@
-// What the galleries offer, and which nodes each of it fits.
+// Backends that the galleries offer, and the nodes that each one fits.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import type { OfferedBackend } from '@muster/protocol'
 import { backendGalleryQuery } from '../../api/queries.ts'
-import { SearchText } from '../../components/field.tsx'
+import { SearchField } from '../../components/field.tsx'
 import { Empty, Loaded, Problems } from '../../components/loaded.tsx'
 import { Pill } from '../../components/state.tsx'
 import { plural } from '../../format.ts'
 import { fitWords, misfits, searchOffers } from './backend-words.pure.ts'
-import { WishLink } from './change-sheet.tsx'
+import { ChangeLink } from './change-sheet.tsx'
 
 export function GalleryList({ q }: { readonly q: string }) {
   const gallery = useQuery(backendGalleryQuery)
   return (
     <div className="flex flex-col gap-3">
       <div className="flex flex-wrap items-start gap-3">
-        <SearchBackends label="Search the gallery" q={q} />
-        <WishLink wish="install">Install from an address</WishLink>
+        <BackendSearch label="Search gallery" q={q} />
+        <ChangeLink act="install">Install from URI</ChangeLink>
       </div>
-      <Loaded query={gallery} what="the galleries">
+      <Loaded query={gallery} what="galleries">
         {({ backends, problems }) => (
           <>
-            <Problems title="Not every gallery could be read." problems={problems.map((each) => `${each.gallery}: ${each.message}`)} />
+            <Problems title="Some galleries could not be read" problems={problems.map((each) => `${each.gallery}: ${each.message}`)} />
             <Offers offers={searchOffers(backends, q)} total={backends.length} q={q} />
           </>
         )}
@@ -33,17 +33,17 @@ export function GalleryList({ q }: { readonly q: string }) {
 function Offers({ offers, total, q }: { readonly offers: readonly OfferedBackend[]; readonly total: number; readonly q: string }) {
   if (total === 0)
     return (
-      <Empty title="No gallery offers a backend.">
-        <p className="text-soft">Add a gallery in the settings, or install one from an address.</p>
+      <Empty title="No backends in the galleries.">
+        <p className="text-soft">Add a gallery in Settings, or install from a URI.</p>
       </Empty>
     )
   return (
     <>
       <p role="status" className="text-[13px] text-soft [overflow-wrap:anywhere]">
-        {q.trim() === '' ? `${plural(total, 'backend')} on offer.` : `${offers.length} of ${plural(total, 'backend')} match “${q.trim()}”.`}
+        {q.trim() === '' ? `${plural(total, 'backend')} available` : `${offers.length} of ${plural(total, 'backend')} match “${q.trim()}”`}
       </p>
       {offers.length > 0 && (
-        <ul aria-label="Backends on offer" className="flex flex-col divide-y rounded-md border bg-raised">
+        <ul aria-label="Available backends" className="flex flex-col divide-y rounded-md border bg-raised">
           {offers.map((offer) => (
             <li key={offer.name} data-row="" className="lazy-row px-3 py-2.5">
               <Offer offer={offer} />
@@ -57,7 +57,7 @@ function Offers({ offers, total, q }: { readonly offers: readonly OfferedBackend
 
 function Offer({ offer }: { readonly offer: OfferedBackend }) {
   const { name, version, license, tags, description, gallery, nodes } = offer
-  const out = misfits(nodes)
+  const reasons = misfits(nodes)
   return (
     <article aria-label={name} className="flex flex-wrap items-start justify-between gap-x-4 gap-y-2">
       <div className="flex min-w-0 flex-1 basis-72 flex-col gap-0.5">
@@ -69,28 +69,28 @@ function Offer({ offer }: { readonly offer: OfferedBackend }) {
         {description !== '' && <p className="max-w-[80ch] [overflow-wrap:anywhere] whitespace-pre-line">{description}</p>}
         <p className="text-[13px] text-soft [overflow-wrap:anywhere]">
           {[
-            ...(offer.is_meta ? ['meta: the build that suits each node'] : []),
+            ...(offer.is_meta ? ['meta backend: selects a build per node'] : []),
             ...(license === '' ? [] : [license]),
-            `gallery ${gallery}`,
+            `from ${gallery}`,
             ...tags,
           ].join(' · ')}
         </p>
-        <Fits nodes={nodes} out={out} />
+        <Fits nodes={nodes} reasons={reasons} />
       </div>
-      <WishLink wish="install" backend={name} label={`Install ${name}`}>
+      <ChangeLink act="install" backend={name} label={`Install ${name}`}>
         Install
-      </WishLink>
+      </ChangeLink>
     </article>
   )
 }
 
-function Fits({ nodes, out }: { readonly nodes: OfferedBackend['nodes']; readonly out: readonly string[] }) {
-  if (out.length === 0) return <p className="text-[13px] text-soft">{fitWords(nodes)}</p>
+function Fits({ nodes, reasons }: { readonly nodes: OfferedBackend['nodes']; readonly reasons: readonly string[] }) {
+  if (reasons.length === 0) return <p className="text-[13px] text-soft">{fitWords(nodes)}</p>
   return (
     <details className="text-[13px] text-soft">
       <summary className="w-fit hover:text-ink">{fitWords(nodes)}</summary>
       <ul className="pl-4">
-        {out.map((reason) => (
+        {reasons.map((reason) => (
           <li key={reason} className="[overflow-wrap:anywhere]">
             {reason}
           </li>
@@ -100,10 +100,10 @@ function Fits({ nodes, out }: { readonly nodes: OfferedBackend['nodes']; readonl
   )
 }
 
-export function SearchBackends({ label, q }: { readonly label: string; readonly q: string }) {
+export function BackendSearch({ label, q }: { readonly label: string; readonly q: string }) {
   const navigate = useNavigate()
   return (
-    <SearchText
+    <SearchField
       label={label}
       text={q}
       onType={(typed) => void navigate({ to: '/backends', replace: true, search: (before) => ({ ...before, q: typed }) })}

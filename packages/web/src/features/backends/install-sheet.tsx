@@ -1,57 +1,57 @@
-// Installing: one of a gallery, or one at an address that no gallery knows.
+// Installs a backend from a gallery, or from a URI.
 import { BackendName, InstallRequest } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { backendGalleryQuery } from '../../api/queries.ts'
 import { TextField } from '../../components/field.tsx'
-import { TargetsField, WishSheet } from './change-sheet.tsx'
-import { everywhere, namedTargets, useDryRun, useFacts, type Wish } from './backend-change.ts'
+import { TargetsField, ChangeSheet } from './change-sheet.tsx'
+import { allNodes, readTargets, useDryRun, useBackendFacts, type BackendChange } from './backend-change.ts'
 
-const all = 'On every node that it fits'
+const allLabel = 'All compatible nodes'
 
 export function InstallSheet({ name }: { readonly name: BackendName }) {
-  const [targets, setTargets] = useState(everywhere)
-  const facts = useFacts(name)
+  const [targets, setTargets] = useState(allNodes)
+  const facts = useBackendFacts(name)
   const offer = useQuery(backendGalleryQuery).data?.backends.find((each) => each.name === name)
-  const named = namedTargets(targets)
-  const problem = 'problem' in named ? named.problem : null
-  const wish: Wish | null = 'problem' in named ? null : { kind: 'backend.install', body: { backend: name, ...named } }
-  const dry = useDryRun(wish, facts.world)
+  const selection = readTargets(targets)
+  const problem = 'problem' in selection ? selection.problem : null
+  const change: BackendChange | null = 'problem' in selection ? null : { kind: 'backend.install', body: { backend: name, ...selection } }
+  const dryRun = useDryRun(change, facts.fingerprint)
   const version = offer === undefined || offer.version === '' ? '' : ` ${offer.version}`
   return (
-    <WishSheet title={`Install ${name}${version}`} {...{ name, kind: 'backend.install', wish, dry, facts, waitingFor: problem ?? '' }}>
+    <ChangeSheet title={`Install ${name}${version}`} {...{ name, kind: 'backend.install', change, dryRun, facts, prompt: problem ?? '' }}>
       {offer !== undefined && offer.description !== '' && <p className="text-soft [overflow-wrap:anywhere]">{offer.description}</p>}
-      <TargetsField {...{ targets, onChange: setTargets, nodes: facts.nodes, all, problem, hasLabels: true }} />
-    </WishSheet>
+      <TargetsField {...{ targets, onChange: setTargets, nodes: facts.nodes, allLabel, problem, hasLabels: true }} />
+    </ChangeSheet>
   )
 }
 
-const examples = 'oci://registry/name:tag, https://….tar.gz, or file:///dir on the node itself.'
+const examples = 'oci://registry/name:tag, https://….tar.gz, or file:///dir on the node'
 
-export function AddressSheet() {
+export function InstallFromUriSheet() {
   const [uri, setUri] = useState('')
   const [name, setName] = useState('')
-  const [targets, setTargets] = useState(everywhere)
-  const facts = useFacts(name)
-  const named = namedTargets(targets)
-  const problem = 'problem' in named ? named.problem : null
-  const asked = 'problem' in named ? null : InstallRequest.safeParse({ uri: uri.trim(), name: name.trim(), ...named })
-  const wish: Wish | null = asked?.success === true ? { kind: 'backend.install', body: asked.data } : null
-  const dry = useDryRun(wish, facts.world)
-  const wrongName = name === '' ? null : (BackendName.safeParse(name.trim()).error?.issues[0]?.message ?? null)
-  const wrongUri = / /.test(uri.trim()) ? 'An address has no spaces.' : null
+  const [targets, setTargets] = useState(allNodes)
+  const facts = useBackendFacts(name)
+  const selection = readTargets(targets)
+  const problem = 'problem' in selection ? selection.problem : null
+  const parsed = 'problem' in selection ? null : InstallRequest.safeParse({ uri: uri.trim(), name: name.trim(), ...selection })
+  const change: BackendChange | null = parsed?.success === true ? { kind: 'backend.install', body: parsed.data } : null
+  const dryRun = useDryRun(change, facts.fingerprint)
+  const nameError = name === '' ? null : (BackendName.safeParse(name.trim()).error?.issues[0]?.message ?? null)
+  const uriError = / /.test(uri.trim()) ? 'A URI cannot contain spaces.' : null
   return (
-    <WishSheet
-      title="Install from an address"
-      {...{ name: name.trim() || 'it', kind: 'backend.install', wish, dry, facts }}
-      waitingFor={problem ?? 'Fill in the address and the name.'}
+    <ChangeSheet
+      title="Install from URI"
+      {...{ name: name.trim() || 'backend', kind: 'backend.install', change, dryRun, facts }}
+      prompt={problem ?? 'Enter a URI and a name.'}
     >
       <TextField
-        label="Address"
+        label="URI"
         value={uri}
         onChange={(event) => setUri(event.target.value)}
         hint={examples}
-        error={wrongUri}
+        error={uriError}
         spellCheck={false}
         autoComplete="off"
         className="font-mono"
@@ -60,12 +60,12 @@ export function AddressSheet() {
         label="Name"
         value={name}
         onChange={(event) => setName(event.target.value)}
-        hint="What models call it."
-        error={wrongName}
+        hint="Models refer to the backend by this name."
+        error={nameError}
         spellCheck={false}
         autoComplete="off"
       />
-      <TargetsField {...{ targets, onChange: setTargets, nodes: facts.nodes, all, problem, hasLabels: true }} />
-    </WishSheet>
+      <TargetsField {...{ targets, onChange: setTargets, nodes: facts.nodes, allLabel, problem, hasLabels: true }} />
+    </ChangeSheet>
   )
 }

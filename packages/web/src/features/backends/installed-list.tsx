@@ -1,4 +1,4 @@
-// What is installed: each backend with its builds, and on demand the node that has each.
+// Installed backends with their builds; each expands to its nodes.
 import type { BackendOnNode, BackendView, UpgradeView } from '@muster/protocol'
 import { Link } from '@tanstack/react-router'
 import { ShortId } from '../../components/copy.tsx'
@@ -8,9 +8,9 @@ import { Cell, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
 import { plural, searchFor } from '../../format.ts'
 import { statusSign, statusTone } from '../nodes/node-words.pure.ts'
-import { SearchBackends } from './gallery-list.tsx'
+import { BackendSearch } from './gallery-list.tsx'
 import { availableOf, buildName, buildNames, driftWords, isNewer, type Upgrades } from './backend-words.pure.ts'
-import { WishLink } from './change-sheet.tsx'
+import { ChangeLink } from './change-sheet.tsx'
 
 export interface InstalledListProps {
   readonly backends: readonly BackendView[]
@@ -20,15 +20,15 @@ export interface InstalledListProps {
 
 export function InstalledList({ backends, upgrades, q }: InstalledListProps) {
   const isFound = searchFor(q)
-  const found = backends.filter(({ name }) => isFound(name))
+  const matching = backends.filter(({ name }) => isFound(name))
   return (
     <>
-      <SearchBackends label="Search what is installed" q={q} />
-      {found.length === 0 ? (
-        <Empty title={`None of ${plural(backends.length, 'backend')} has “${q}” in its name.`} />
+      <BackendSearch label="Search installed backends" q={q} />
+      {matching.length === 0 ? (
+        <Empty title="No backends match this search." />
       ) : (
         <ul aria-label="Installed backends" className="flex flex-col divide-y rounded-md border bg-raised">
-          {found.map((backend) => (
+          {matching.map((backend) => (
             <li key={backend.name} data-row="" className="flex flex-col gap-1 px-3 py-2.5">
               <Backend backend={backend} upgrade={upgrades[backend.name]} />
             </li>
@@ -48,9 +48,9 @@ function Backend({ backend, upgrade }: { readonly backend: BackendView; readonly
           <h2 className="font-semibold [overflow-wrap:anywhere]">{name}</h2>
           <span className="[overflow-wrap:anywhere]">{buildNames(nodes)}</span>
           {isMeta && <span className="text-soft">meta, resolved per node</span>}
-          {isSystem && <span className="text-soft">came with the node</span>}
+          {isSystem && <span className="text-soft">preinstalled</span>}
           {upgrade !== undefined && isNewer(upgrade) && (
-            <Pill tone="wait" sign="⇡" hint={`${buildName(availableOf(upgrade))} is on offer`}>
+            <Pill tone="wait" sign="⇡" hint={`${buildName(availableOf(upgrade))} is available`}>
               update available
             </Pill>
           )}
@@ -61,15 +61,15 @@ function Backend({ backend, upgrade }: { readonly backend: BackendView; readonly
           )}
         </div>
         <div className="flex flex-wrap gap-2">
-          <WishLink wish="upgrade" backend={name} label={`Upgrade ${name}`}>
+          <ChangeLink act="upgrade" backend={name} label={`Upgrade ${name}`}>
             Upgrade
-          </WishLink>
-          <WishLink wish="install" backend={name} label={`Install on more nodes: ${name}`}>
+          </ChangeLink>
+          <ChangeLink act="install" backend={name} label={`Install ${name} on more nodes`}>
             Install on more nodes
-          </WishLink>
-          <WishLink wish="delete" backend={name} label={`Delete ${name}`}>
+          </ChangeLink>
+          <ChangeLink act="delete" backend={name} label={`Delete ${name}`}>
             Delete
-          </WishLink>
+          </ChangeLink>
         </div>
       </header>
       <details>

@@ -12,17 +12,17 @@ const offer = (name: string, given: Partial<OfferedBackend> = {}): OfferedBacken
   ...given,
 })
 
-describe('an offer', () => {
+describe('an offered backend', () => {
   it.each([
-    [[], 'there is no node yet'],
-    [[null], 'fits the only node'],
-    [['no'], 'does not fit the only node'],
+    [[], 'no nodes yet'],
+    [[null], 'fits 1 of 1 node'],
+    [['no'], 'fits 0 of 1 node'],
     [[null, null], 'fits all 2 nodes'],
     [[null, 'no', null], 'fits 2 of 3 nodes'],
-    [['no', 'no'], 'fits none of 2 nodes'],
+    [['no', 'no'], 'fits 0 of 2 nodes'],
   ])('%j: %s', (reasons, want) => expect(fitWords(nodes(...reasons))).toBe(want))
 
-  it('gives each reason once', () => {
+  it('lists each reason once', () => {
     expect(misfits(nodes('no image', null, 'no gpu', 'no image'))).toEqual(['gpu-0 and gpu-3: no image', 'gpu-2: no gpu'])
   })
 

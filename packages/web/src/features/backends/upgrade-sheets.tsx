@@ -1,4 +1,4 @@
-// Upgrading one backend: where, and how carefully.
+// Upgrades one backend, or all that have updates.
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -7,57 +7,61 @@ import { call } from '../../api/client.ts'
 import { backendsQuery, modelsQuery, upgradesQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { Dialog } from '../../components/dialog.tsx'
-import { Check, OneOf, TextField } from '../../components/field.tsx'
+import { Check, RadioGroup, TextField } from '../../components/field.tsx'
 import { Failed, Loaded } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
-import { listNames, plural } from '../../format.ts'
-import { everywhere, namedTargets, useDryRun, useFacts, type Wish } from './backend-change.ts'
+import { listNames, plural, sentence } from '../../format.ts'
+import { allNodes, readTargets, useDryRun, useBackendFacts, type BackendChange } from './backend-change.ts'
 import { driftWords, isAway, isNewer, type Upgrades, upgradeWords } from './backend-words.pure.ts'
-import { TargetsField, useCloseSheet, WishSheet } from './change-sheet.tsx'
+import { TargetsField, useCloseSheet, ChangeSheet } from './change-sheet.tsx'
 
 const strategies = [
-  { value: 'rolling', label: 'Rolling', hint: 'the new build beside the old one; models go on serving' },
-  { value: 'recreate', label: 'Recreate', hint: 'stop, replace; models are loaded again by the next request' },
+  { value: 'rolling', label: 'Rolling', hint: 'Starts the new build next to the old one; models keep serving.' },
+  { value: 'recreate', label: 'Recreate', hint: 'Stops models and replaces the build; the next request loads them again.' },
 ] as const
 
 const defaults = Rollout.parse({})
-const firstRollout = {
+const initialRollout = {
   canary: String(defaults.canary),
   max_parallel: String(defaults.max_parallel),
   min_healthy_time: defaults.min_healthy_time,
 }
-type RolloutText = typeof firstRollout
+type RolloutText = typeof initialRollout
 
 export function UpgradeSheet({ name }: { readonly name: BackendName }) {
-  const [targets, setTargets] = useState(everywhere)
+  const [targets, setTargets] = useState(allNodes)
   const [strategy, setStrategy] = useState<Strategy>('rolling')
-  const [text, setText] = useState(firstRollout)
-  const facts = useFacts(name)
+  const [text, setText] = useState(initialRollout)
+  const facts = useBackendFacts(name)
   const upgrade = useQuery(upgradesQuery).data?.upgrades[name]
-  const named = namedTargets(targets)
-  const problem = 'problem' in named ? named.problem : null
+  const selection = readTargets(targets)
+  const problem = 'problem' in selection ? selection.problem : null
   const rollout = Rollout.safeParse({ ...text, canary: toNumber(text.canary), max_parallel: toNumber(text.max_parallel) })
-  const careful = strategy === 'recreate' ? {} : rollout.success ? { rollout: rollout.data } : null
-  const wish: Wish | null =
-    'problem' in named || careful === null ? null : { kind: 'backend.upgrade', name, body: { strategy, ...careful, ...named } }
-  const dry = useDryRun(wish, facts.world)
-  const waitingFor = problem ?? 'Say how it is rolled out.'
-  const having = facts.nodes.filter(({ id }) => facts.installed.has(id))
+  const rolloutFields = strategy === 'recreate' ? {} : rollout.success ? { rollout: rollout.data } : null
+  const change: BackendChange | null =
+    'problem' in selection || rolloutFields === null
+      ? null
+      : { kind: 'backend.upgrade', name, body: { strategy, ...rolloutFields, ...selection } }
+  const dryRun = useDryRun(change, facts.fingerprint)
+  const prompt = problem ?? 'Complete the rollout settings.'
+  const installed = facts.nodes.filter(({ id }) => facts.installed.has(id))
   return (
-    <WishSheet title={`Upgrade ${name}`} {...{ name, kind: 'backend.upgrade', wish, dry, facts, waitingFor }}>
+    <ChangeSheet title={`Upgrade ${name}`} {...{ name, kind: 'backend.upgrade', change, dryRun, facts, prompt }}>
       <p className="[overflow-wrap:anywhere]">
         {upgrade === undefined
-          ? 'Nothing newer is known: what is there is verified, and repaired where it is damaged.'
-          : `${upgradeWords(name, upgrade)}${isNewer(upgrade) ? '' : ': all get the same'}.`}
+          ? 'No update available. The installed build is verified, and repaired if it is damaged.'
+          : `${upgradeWords(name, upgrade)}.${isNewer(upgrade) ? '' : ' All nodes get the same build.'}`}
       </p>
-      <TargetsField {...{ targets, onChange: setTargets, nodes: having, all: 'On every node that has it', problem, hasLabels: true }} />
-      <OneOf legend="How" choices={strategies} chosen={strategy} onChoose={setStrategy} />
+      <TargetsField
+        {...{ targets, onChange: setTargets, nodes: installed, allLabel: 'All nodes with this backend', problem, hasLabels: true }}
+      />
+      <RadioGroup legend="Strategy" choices={strategies} chosen={strategy} onSelect={setStrategy} />
       {strategy === 'rolling' && <RolloutFields text={text} onChange={setText} problems={problemsOf(rollout.error)} />}
-    </WishSheet>
+    </ChangeSheet>
   )
 }
 
-/** What is no number stays what it is: the schema says so. */
+/** Anything but a whole number becomes NaN, which the schema rejects. */
 const toNumber = (text: string): unknown => (/^\s*\d+\s*$/.test(text) ? Number(text) : Number.NaN)
 
 type Problems = Readonly<Partial<Record<keyof RolloutText, string>>>
@@ -66,7 +70,7 @@ const problemsOf = (error: { issues: readonly { path: readonly PropertyKey[]; me
   Object.fromEntries(
     error?.issues.map(({ path: [field], message }) => [
       field,
-      field === 'min_healthy_time' ? `${message}.` : 'A number from 1 to 10,000.',
+      field === 'min_healthy_time' ? sentence(message) : 'Enter a number from 1 to 10,000.',
     ]) ?? [],
   )
 
@@ -84,9 +88,9 @@ function RolloutFields({ text, onChange, problems }: RolloutFieldsProps) {
   })
   return (
     <div className="grid grid-cols-3 gap-3">
-      <TextField label="First" hint="nodes, as canaries" inputMode="numeric" {...field('canary')} />
-      <TextField label="Then at once" hint="nodes in each ring" inputMode="numeric" {...field('max_parallel')} />
-      <TextField label="Healthy for" hint="before the next ring" {...field('min_healthy_time')} />
+      <TextField label="Canary nodes" hint="Upgraded first" inputMode="numeric" {...field('canary')} />
+      <TextField label="Nodes per ring" hint="Upgraded at the same time" inputMode="numeric" {...field('max_parallel')} />
+      <TextField label="Minimum healthy time" hint="Before the next ring" {...field('min_healthy_time')} />
     </div>
   )
 }
@@ -94,12 +98,12 @@ function RolloutFields({ text, onChange, problems }: RolloutFieldsProps) {
 export function UpgradeAllSheet() {
   const close = useCloseSheet()
   const query = useQuery(upgradesQuery)
-  const [left, setLeft] = useState<readonly string[]>([])
-  const begin = useBeginAll()
+  const [excluded, setExcluded] = useState<readonly string[]>([])
+  const submission = useUpgradeAll()
   const upgrades = query.data?.upgrades ?? {}
   const names = Object.keys(upgrades).toSorted()
-  const chosen = names.filter((name) => !left.includes(name))
-  const text = chosen.length === 1 ? `Upgrade ${chosen[0]}` : `Upgrade ${plural(chosen.length, 'backend')}`
+  const selected = names.filter((name) => !excluded.includes(name))
+  const text = selected.length === 1 ? `Upgrade ${selected[0]}` : `Upgrade ${plural(selected.length, 'backend')}`
   return (
     <Dialog
       title="Upgrade all"
@@ -107,19 +111,23 @@ export function UpgradeAllSheet() {
       onClose={close}
       footer={
         <>
-          <Button onClick={close}>Close</Button>
-          <Button look="primary" disabled={chosen.length === 0} isBusy={begin.isPending} onClick={() => begin.mutate(chosen)}>
-            {chosen.length === 0 ? 'Nothing to upgrade' : text}
+          <Button onClick={close}>Cancel</Button>
+          <Button look="primary" disabled={selected.length === 0} isBusy={submission.isPending} onClick={() => submission.mutate(selected)}>
+            {selected.length === 0 ? 'Nothing to upgrade' : text}
           </Button>
         </>
       }
     >
-      <Loaded query={query} what="what has updates">
+      <Loaded query={query} what="updates">
         {() =>
-          names.length === 0 ? <p>No updates are known.</p> : <Choices upgrades={upgrades} names={names} left={left} onLeave={setLeft} />
+          names.length === 0 ? (
+            <p>No updates available.</p>
+          ) : (
+            <Choices upgrades={upgrades} names={names} excluded={excluded} onExclude={setExcluded} />
+          )
         }
       </Loaded>
-      {begin.error !== null && <Failed title="It was not begun." error={begin.error} />}
+      {submission.error !== null && <Failed title="Could not start" error={submission.error} />}
     </Dialog>
   )
 }
@@ -127,12 +135,11 @@ export function UpgradeAllSheet() {
 interface ChoicesProps {
   readonly upgrades: Upgrades
   readonly names: readonly string[]
-  /** Those that are not upgraded. */
-  readonly left: readonly string[]
-  readonly onLeave: (left: readonly string[]) => void
+  readonly excluded: readonly string[]
+  readonly onExclude: (excluded: readonly string[]) => void
 }
 
-function Choices({ upgrades, names, left, onLeave }: ChoicesProps) {
+function Choices({ upgrades, names, excluded, onExclude }: ChoicesProps) {
   const backends = useQuery(backendsQuery).data ?? []
   const models = useQuery(modelsQuery).data ?? []
   return (
@@ -146,15 +153,15 @@ function Choices({ upgrades, names, left, onLeave }: ChoicesProps) {
               <li key={name}>
                 <Check
                   label={upgradeWords(name, upgrade)}
-                  isChecked={!left.includes(name)}
-                  onChange={(isChecked) => onLeave(isChecked ? left.filter((each) => each !== name) : [...left, name])}
+                  isChecked={!excluded.includes(name)}
+                  onChange={(isChecked) => onExclude(isChecked ? excluded.filter((each) => each !== name) : [...excluded, name])}
                 />
                 <p className="pl-5 text-[13px] text-soft [overflow-wrap:anywhere]">
                   {whereWords(
                     upgrade,
                     backends.find((backend) => backend.name === name),
                   )}
-                  {serving.length > 0 && ` ${listNames(serving)} ${serving.length === 1 ? 'goes' : 'go'} on serving.`}
+                  {serving.length > 0 && ` ${listNames(serving)} ${serving.length === 1 ? 'keeps' : 'keep'} serving.`}
                 </p>
               </li>
             )
@@ -162,41 +169,39 @@ function Choices({ upgrades, names, left, onLeave }: ChoicesProps) {
         })}
       </ul>
       <p className="text-soft">
-        Each is rolled out by itself: one node first, then one after the other, the new build beside the old one. When a node fails, the
-        nodes before it return to the build they had.
+        Each backend is rolled out separately: one canary node, then one node at a time, with the new build next to the old one. If a node
+        fails, the nodes before it return to their previous build.
       </p>
     </>
   )
 }
 
-/** `on 3 nodes; gpu-3 when it returns; 1 node has another build`. */
+/** `On 3 nodes; gpu-3 when healthy; 1 node has a different build.` */
 function whereWords(upgrade: UpgradeView, backend: BackendView | undefined): string {
   const nodes = backend?.nodes ?? []
   const away = nodes.filter(({ node_status: status }) => isAway(status)).map(({ node_name: node }) => node)
   return `${[
     `On ${plural(nodes.length, 'node')}`,
-    ...(away.length > 0 ? [`${listNames(away)} when back`] : []),
+    ...(away.length > 0 ? [`${listNames(away)} when healthy`] : []),
     ...(upgrade.node_drift.length > 0 ? [driftWords(upgrade.node_drift.length)] : []),
   ].join('; ')}.`
 }
 
-function useBeginAll() {
+function useUpgradeAll() {
   const navigate = useNavigate()
-  const tell = useNotices()
+  const notify = useNotices()
   return useMutation({
     mutationFn: (names: readonly string[]) =>
       call(backendRoutes.upgradeAll, { body: { backends: names.map((name) => BackendName.parse(name)) } }),
     onSuccess: async ({ operations }) => {
       const [first, ...others] = operations
-      tell(
+      notify(
         first === undefined ? 'good' : 'work',
-        first === undefined
-          ? 'Everything is up to date by now.'
-          : `Upgrading ${listNames(operations.map(({ backend }) => backend))}: begun.`,
+        first === undefined ? 'All backends are up to date' : `Upgrade started: ${listNames(operations.map(({ backend }) => backend))}`,
       )
-      // One can be followed here; of several the strip above tells.
+      // A single operation opens in the drawer; the strip shows several.
       const op = first !== undefined && others.length === 0 ? { op: first.operation_id } : {}
-      await navigate({ to: '.', replace: true, search: (before) => ({ ...before, wish: undefined, backend: undefined, ...op }) })
+      await navigate({ to: '.', replace: true, search: (before) => ({ ...before, act: undefined, backend: undefined, ...op }) })
     },
   })
 }

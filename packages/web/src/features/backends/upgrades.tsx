@@ -1,5 +1,4 @@
-// That backends have updates, wherever it is worth knowing: how many, which, and the button for all of them. Where there
-// is none there is no banner: the number falls by itself as nodes report what they have.
+// Available updates: the banner with the button that upgrades all, and the check of galleries and registries.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { backendRoutes } from '@muster/protocol'
@@ -18,7 +17,7 @@ export function UpgradesBanner() {
   const active = useQuery(operationsQuery('active')).data ?? []
   const sentence = upgradesSentence(upgrades)
   if (sentence === '') return null
-  const working = beingUpgraded(upgrades, active)
+  const upgrading = beingUpgraded(upgrades, active)
   return (
     <section
       aria-label="Updates"
@@ -29,14 +28,14 @@ export function UpgradesBanner() {
           ⇡
         </span>
         {sentence}
-        {working.length > 0 && (
+        {upgrading.length > 0 && (
           <span className="text-work">
             {' '}
-            {listNames(working)} {working.length === 1 ? 'is' : 'are'} being upgraded.
+            {listNames(upgrading)} {upgrading.length === 1 ? 'is' : 'are'} being upgraded.
           </span>
         )}
       </p>
-      <Button onClick={() => void navigate({ to: '/backends', search: (before) => ({ op: before.op, wish: 'upgrade-all' }) })}>
+      <Button onClick={() => void navigate({ to: '/backends', search: (before) => ({ op: before.op, act: 'upgrade-all' }) })}>
         Upgrade all
       </Button>
     </section>
@@ -45,24 +44,24 @@ export function UpgradesBanner() {
 
 export function CheckNow() {
   const client = useQueryClient()
-  const tell = useNotices()
+  const notify = useNotices()
   const checkedAt = useQuery(upgradesQuery).data?.checked_at
   const check = useMutation({
     mutationFn: () => call(backendRoutes.check, { body: {} }),
-    onSuccess: (answer) => {
-      client.setQueryData(upgradesQuery.queryKey, answer)
-      const count = Object.keys(answer.upgrades).length
-      if (count > 0) tell('wait', `${plural(count, 'backend has an update', 'backends have updates')}.`)
-      else if (answer.problems.length > 0) tell('wait', 'No update was found, but not everything could be checked.')
-      else tell('good', 'Everything is up to date.')
+    onSuccess: (result) => {
+      client.setQueryData(upgradesQuery.queryKey, result)
+      const count = Object.keys(result.upgrades).length
+      if (count > 0) notify('wait', `${plural(count, 'update')} available`)
+      else if (result.problems.length > 0) notify('wait', 'No updates found, but some sources could not be checked')
+      else notify('good', 'All backends are up to date')
     },
-    onError: (error) => tell('bad', error.message),
+    onError: (error) => notify('bad', error.message),
   })
   return (
     <div className="flex items-center gap-2 text-soft">
       <span className="text-[13px]">
         {checkedAt === null ? (
-          'Not yet checked for updates'
+          'Never checked for updates'
         ) : checkedAt === undefined ? (
           ''
         ) : (
@@ -82,7 +81,7 @@ export function CheckProblems() {
   const problems = useQuery(upgradesQuery).data?.problems ?? []
   return (
     <Problems
-      title="Not everything could be checked for updates."
+      title="Some sources could not be checked for updates"
       problems={problems.map(({ backend, message }) => (backend === null ? message : `${backend}: ${message}`))}
     />
   )

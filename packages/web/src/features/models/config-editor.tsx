@@ -1,4 +1,4 @@
-// YAML to write in: lines have numbers, and the one that something is wrong with is marked.
+// The YAML editor of a model's configuration: line numbers, validation by the server, a guard for unsaved changes.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
 import { useId } from 'react'
@@ -6,7 +6,7 @@ import { type ConfigProblem, type ModelConfig, type ModelName, modelRoutes } fro
 import { call } from '../../api/client.ts'
 import { keys } from '../../api/queries.ts'
 import { ConfirmSheet } from '../../components/dialog.tsx'
-import { useSettled } from '../../components/field.tsx'
+import { useDebounced } from '../../components/field.tsx'
 
 export interface ConfigEditorProps {
   readonly text: string
@@ -14,13 +14,13 @@ export interface ConfigEditorProps {
   readonly onChange: (text: string) => void
 }
 
-const fewestLines = 16
-/** Whatever is longer scrolls by itself and has no numbers there: a browser takes minutes for a hundred thousand of them. */
-const mostNumbered = 2_000
+const minLines = 16
+/** Longer texts scroll without line numbers: a browser takes minutes to render a hundred thousand of them. */
+const maxNumbered = 2_000
 
 export function ConfigEditor({ text, validation, onChange }: ConfigEditorProps) {
   const id = useId()
-  const count = Math.max(fewestLines, text.split('\n').length + 1)
+  const count = Math.max(minLines, text.split('\n').length + 1)
   const { problem } = validation
   return (
     <div className="flex min-w-0 flex-col gap-1">
@@ -31,7 +31,7 @@ export function ConfigEditor({ text, validation, onChange }: ConfigEditorProps) 
         className={`flex overflow-hidden rounded-md border bg-raised font-mono text-[13px] leading-5 ${problem === null ? '' : 'border-bad'}`}
       >
         <div aria-hidden className="shrink-0 border-r bg-sunken py-2 text-right text-soft select-none">
-          {Array.from({ length: Math.min(count, mostNumbered) }, (_, index) => (
+          {Array.from({ length: Math.min(count, maxNumbered) }, (_, index) => (
             <div key={index} className={`pr-2 pl-1 ${problem?.line === index + 1 ? 'bg-bad text-paper' : ''}`}>
               <span className="inline-block w-3">{problem?.line === index + 1 ? '✕' : ''}</span>
               <span className="inline-block min-w-6">{index + 1}</span>
@@ -41,30 +41,30 @@ export function ConfigEditor({ text, validation, onChange }: ConfigEditorProps) 
         <textarea
           id={id}
           value={text}
-          rows={Math.min(count, mostNumbered)}
+          rows={Math.min(count, maxNumbered)}
           wrap="off"
           spellCheck={false}
           autoCapitalize="off"
           autoComplete="off"
           aria-invalid={problem !== null}
-          aria-describedby={`${id}-said`}
+          aria-describedby={`${id}-status`}
           onChange={({ target }) => onChange(target.value)}
-          className={`min-w-0 flex-1 resize-none overflow-x-auto bg-raised ${count > mostNumbered ? 'overflow-y-auto' : 'overflow-y-hidden'} px-3 py-2 leading-5 text-ink`}
+          className={`min-w-0 flex-1 resize-none overflow-x-auto bg-raised ${count > maxNumbered ? 'overflow-y-auto' : 'overflow-y-hidden'} px-3 py-2 leading-5 text-ink`}
         />
       </div>
-      {/* Its place is kept: what is below does not jump while somebody types. */}
-      <p id={`${id}-said`} role="status" className="min-h-10 [overflow-wrap:anywhere]">
-        <Said validation={validation} />
+      {/* Keeps its height, so that nothing below moves while the user types. */}
+      <p id={`${id}-status`} role="status" className="min-h-10 [overflow-wrap:anywhere]">
+        <ValidationStatus validation={validation} />
       </p>
     </div>
   )
 }
 
-function Said({ validation }: { readonly validation: Validation }) {
+function ValidationStatus({ validation }: { readonly validation: Validation }) {
   if (validation.problem !== null) return <span className="text-bad">✕ {validation.problem.message}</span>
-  if (validation.state === 'unknown') return <span className="text-wait">It could not be checked: {validation.error.message}</span>
-  if (validation.state === 'valid') return <span className="text-good">✓ valid</span>
-  return <span className="text-soft">checking …</span>
+  if (validation.state === 'unknown') return <span className="text-wait">Could not validate: {validation.error.message}</span>
+  if (validation.state === 'valid') return <span className="text-good">✓ Valid</span>
+  return <span className="text-soft">Validating…</span>
 }
 
 type Validation =
@@ -73,10 +73,10 @@ type Validation =
   | { readonly state: 'invalid'; readonly problem: ConfigProblem }
   | { readonly state: 'valid'; readonly problem: null; readonly revision: string; readonly config: ModelConfig }
 
-/** `name`: of the model that is edited; null: the text says it. */
+/** Validates a configuration when typing pauses. `name` is null for a new model, whose text has the name. */
 export function useValidation(text: string, name: ModelName | null): Validation {
-  const settled = useSettled(text)
-  const asked = useQuery({
+  const settled = useDebounced(text)
+  const query = useQuery({
     queryKey: keys.validation(name, settled),
     queryFn: ({ signal }) =>
       call(modelRoutes.validate, {
@@ -87,19 +87,20 @@ export function useValidation(text: string, name: ModelName | null): Validation 
     placeholderData: keepPreviousData,
     gcTime: 0,
   })
-  const problem = asked.data?.valid === false ? (asked.data.problems[0] ?? { message: 'it is not valid' }) : null
-  // It is asked again until it is answered; meanwhile the reason is no secret.
-  const error = asked.error ?? asked.failureReason
+  const problem = query.data?.valid === false ? (query.data.problems[0] ?? { message: 'invalid configuration' }) : null
+  // The query retries; the reason is shown meanwhile.
+  const error = query.error ?? query.failureReason
   if (error !== null) return { state: 'unknown', problem: null, error }
-  if (settled !== text || asked.isPlaceholderData || asked.data === undefined) return { state: 'checking', problem }
-  return asked.data.valid
-    ? { state: 'valid', problem: null, revision: asked.data.revision, config: asked.data.config }
-    : { state: 'invalid', problem: problem ?? { message: 'it is not valid' } }
+  if (settled !== text || query.isPlaceholderData || query.data === undefined) return { state: 'checking', problem }
+  return query.data.valid
+    ? { state: 'valid', problem: null, revision: query.data.revision, config: query.data.config }
+    : { state: 'invalid', problem: problem ?? { message: 'invalid configuration' } }
 }
 
+/** Asks before unsaved changes are lost, also when the browser leaves the page. */
 export function UnsavedGuard({ isDirty, what }: { readonly isDirty: boolean; readonly what: string }) {
   const blocker = useBlocker({
-    // Drawers and sheets open over what is written; another tab or page takes its place.
+    // Drawers and sheets keep the editor; another tab or page replaces it.
     shouldBlockFn: ({ current, next }) => isDirty && (current.pathname !== next.pathname || tabOf(current.search) !== tabOf(next.search)),
     enableBeforeUnload: isDirty,
     withResolver: true,
@@ -108,40 +109,41 @@ export function UnsavedGuard({ isDirty, what }: { readonly isDirty: boolean; rea
   return (
     <ConfirmSheet
       title="Leave without saving?"
-      act="Leave, and lose the changes"
+      action="Leave page"
       look="danger"
-      keep="Stay here"
+      dismiss="Stay on page"
       onConfirm={blocker.proceed}
       onClose={blocker.reset}
     >
-      <p>Your changes of {what} are not saved.</p>
+      <p>Your changes to {what} are not saved.</p>
     </ConfirmSheet>
   )
 }
 
 const tabOf = (search: unknown): unknown => (typeof search === 'object' && search !== null && 'tab' in search ? search.tab : undefined)
 
-export const exampleConfig = `# A name that is not taken yet: requests ask for it as "model".
+/** The text of a new model: a valid configuration with comments. */
+export const exampleConfig = `# Requests use this name as "model".
 name: my-model
 
-# What serves it; it is installed where it is needed.
+# The backend that serves the model; installed where it is needed.
 backend: llama
 
-# "model" names the file to load; the others are defaults of requests.
+# "model" is the file to load; the others are defaults for requests.
 parameters:
   model: model.gguf
   temperature: 0.2
 
-# In tokens; the backend's own when it is left out.
+# In tokens; the backend's default if omitted.
 context_size: 4096
 
-# Where its files come from: https://, hf://owner/repo/file, oci://, s3:// or file:///.
-# With a sha256 a file is checked, and fetched once for the whole cluster.
+# Sources: https://, hf://owner/repo/file, oci://, s3:// or file:///.
+# A file with sha256 is verified, and downloaded once for the whole cluster.
 files:
   - uri: "hf://TheBloke/TinyLlama-1.1B-Chat-v1.0-GGUF/tinyllama-1.1b-chat-v1.0.Q4_K_M.gguf"
     filename: model.gguf
 
-# Where and how often it runs. It is loaded by its first request, unless a minimum is kept up.
+# The first request loads the model, unless a minimum is set.
 scheduling:
   min_replicas: 0
   max_replicas: 1

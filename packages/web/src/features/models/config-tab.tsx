@@ -1,4 +1,4 @@
-// The configuration of a model, to be read and changed as YAML.
+// The configuration of a model as YAML, with a draft that survives changes by others.
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { modelRoutes, type ModelView } from '@muster/protocol'
@@ -9,28 +9,28 @@ import { Failed } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { shortId } from '../../format.ts'
 import { ConfigEditor, UnsavedGuard, useValidation } from './config-editor.tsx'
-import { keepSaved } from './model-actions.tsx'
-import { isSameConfig, saveMeaning } from './model-words.pure.ts'
+import { cacheSavedModel } from './model-actions.tsx'
+import { isSameConfig, describeSave } from './model-words.pure.ts'
 import { toYaml } from './config-yaml.pure.ts'
 
 export function ConfigTab({ model }: { readonly model: ModelView }) {
   const draft = useConfigDraft(model)
   const validation = useValidation(draft.text, model.name)
   const save = useSave(model, draft)
-  const meaning = validation.state === 'valid' ? saveMeaning(model, validation) : null
+  const effect = validation.state === 'valid' ? describeSave(model, validation) : null
   const isConflict = draft.isOutdated || isRevisionConflict(save.error)
   return (
     <div className="flex flex-col gap-3">
       <UnsavedGuard isDirty={draft.isDirty && !save.isPending} what={`the configuration of ${model.name}`} />
-      {isConflict && <Conflict model={model} draft={draft} onChosen={() => save.reset()} />}
-      {draft.aside !== null && <Aside draft={draft} />}
+      {isConflict && <Conflict model={model} draft={draft} onResolve={() => save.reset()} />}
+      {draft.stash !== null && <Stash draft={draft} />}
       <ConfigEditor text={draft.text} validation={validation} onChange={draft.change} />
-      {save.error !== null && !isRevisionConflict(save.error) && <Failed title="It was not saved." error={save.error} />}
+      {save.error !== null && !isRevisionConflict(save.error) && <Failed title="Could not save" error={save.error} />}
       <div className="flex flex-wrap items-center gap-2">
         <Button
           look="primary"
           isBusy={save.isPending}
-          disabled={!draft.isDirty || isConflict || meaning === null || meaning.changes === 'nothing'}
+          disabled={!draft.isDirty || isConflict || effect === null || effect.changes === 'nothing'}
           onClick={() => save.mutate(draft.text)}
         >
           Save
@@ -39,7 +39,7 @@ export function ConfigTab({ model }: { readonly model: ModelView }) {
           Discard changes
         </Button>
         <p className="min-w-0 text-soft [overflow-wrap:anywhere]">
-          {draft.isDirty ? meaning?.sentence : `As saved: revision ${shortId(model.revision)}.`}
+          {draft.isDirty ? effect?.sentence : `Saved. Revision ${shortId(model.revision)}.`}
         </p>
       </div>
     </div>
@@ -50,7 +50,7 @@ const isRevisionConflict = (error: Error | null): boolean => error instanceof Ap
 
 function useSave(model: ModelView, draft: ConfigDraft) {
   const queries = useQueryClient()
-  const tell = useNotices()
+  const notify = useNotices()
   return useMutation({
     mutationFn: (text: string) =>
       call(modelRoutes.put, {
@@ -59,45 +59,45 @@ function useSave(model: ModelView, draft: ConfigDraft) {
         content: { type: 'application/yaml', body: text },
       }),
     onSuccess(saved, sent) {
-      keepSaved(queries, saved)
+      cacheSavedModel(queries, saved)
       draft.settle(sent, saved)
-      tell('good', `${saved.name} is saved.`)
+      notify('good', `Saved ${saved.name}`)
     },
     onError: (error) => isRevisionConflict(error) && void queries.invalidateQueries({ queryKey: modelsQuery.queryKey }),
   })
 }
 
-function Conflict({ model, draft, onChosen }: { readonly model: ModelView; readonly draft: ConfigDraft; readonly onChosen: () => void }) {
-  const choose = (act: () => void) => () => {
-    act()
-    onChosen()
+function Conflict({ model, draft, onResolve }: { readonly model: ModelView; readonly draft: ConfigDraft; readonly onResolve: () => void }) {
+  const resolve = (action: () => void) => () => {
+    action()
+    onResolve()
   }
   return (
     <div role="alert" className="flex flex-col items-start gap-2 rounded-md border border-wait p-3">
-      <p className="font-medium text-wait">Somebody else changed {model.name} while you did.</p>
-      <p>Your text is still here, and nothing was saved. The newer one has the revision {shortId(model.revision)}.</p>
+      <p className="font-medium text-wait">{model.name} was changed by someone else</p>
+      <p>Your changes are not saved. The latest revision is {shortId(model.revision)}.</p>
       <div className="flex flex-wrap gap-2">
-        <Button onClick={choose(draft.takeNewer)}>Load the newer one</Button>
-        <Button onClick={choose(draft.keepMine)}>Replace the newer one by mine</Button>
+        <Button onClick={resolve(draft.loadLatest)}>Load latest version</Button>
+        <Button onClick={resolve(draft.overwrite)}>Overwrite with my changes</Button>
       </div>
     </div>
   )
 }
 
-const Aside = ({ draft }: { readonly draft: ConfigDraft }) => (
+const Stash = ({ draft }: { readonly draft: ConfigDraft }) => (
   <div className="flex flex-col items-start gap-2 rounded-md border p-3">
-    <p>This is the newer configuration. What you had written is put aside:</p>
+    <p>This is the latest version. Your changes were set aside.</p>
     <details className="w-full">
-      <summary>Show it</summary>
-      <pre className="mt-2 max-h-72 overflow-auto rounded-md bg-sunken p-2 font-mono text-[13px]">{draft.aside}</pre>
+      <summary>Show my changes</summary>
+      <pre className="mt-2 max-h-72 overflow-auto rounded-md bg-sunken p-2 font-mono text-[13px]">{draft.stash}</pre>
     </details>
-    <Button onClick={draft.putBack}>Put mine back</Button>
+    <Button onClick={draft.restore}>Restore my changes</Button>
   </div>
 )
 
 interface Draft {
   readonly text: string
-  /** What it was made from. */
+  /** The saved model that the draft started from. */
   readonly base: ModelView
 }
 
@@ -105,42 +105,39 @@ interface ConfigDraft {
   readonly text: string
   readonly base: ModelView
   readonly isDirty: boolean
-  /** Somebody else saved another one since. */
+  /** Another version was saved since. */
   readonly isOutdated: boolean
-  /** What was put aside for the newer one. */
-  readonly aside: string | null
+  /** Changes set aside while the latest version is shown. */
+  readonly stash: string | null
   change(text: string): void
   discard(): void
-  /** What was sent is saved; what was typed since stays, as a change of it. */
+  /** Called after a save; changes typed meanwhile stay, based on the saved model. */
   settle(sent: string, saved: ModelView): void
-  /** The newer one is shown; what was typed is put aside. */
-  takeNewer(): void
-  /** What is typed stays, and is meant to replace the newer one. */
-  keepMine(): void
-  putBack(): void
+  loadLatest(): void
+  overwrite(): void
+  restore(): void
 }
 
 function useConfigDraft(model: ModelView): ConfigDraft {
   const [draft, setDraft] = useState<Draft | null>(null)
-  const [aside, setAside] = useState<string | null>(null)
-  const asSaved = toYaml(model.config)
-  const text = draft?.text ?? asSaved
+  const [stash, setStash] = useState<string | null>(null)
+  const text = draft?.text ?? toYaml(model.config)
   const base = draft?.base ?? model
   return {
-    ...{ text, base, aside },
+    ...{ text, base, stash },
     isDirty: draft !== null && text !== toYaml(base.config),
     isOutdated: draft !== null && !isSameConfig(base.config, model.config),
     change: (next) => setDraft({ text: next, base }),
     discard: () => setDraft(null),
     settle: (sent, saved) => setDraft((now) => (now === null || now.text === sent ? null : { text: now.text, base: saved })),
-    takeNewer() {
-      setAside(text)
+    loadLatest() {
+      setStash(text)
       setDraft(null)
     },
-    keepMine: () => setDraft({ text, base: model }),
-    putBack() {
-      if (aside !== null) setDraft({ text: aside, base: model })
-      setAside(null)
+    overwrite: () => setDraft({ text, base: model }),
+    restore() {
+      if (stash !== null) setDraft({ text: stash, base: model })
+      setStash(null)
     },
   }
 }

@@ -1,15 +1,15 @@
-// A model's configuration as YAML, as a person would write it. What the server reads of it is the same again. Pure.
+// Writes a model's configuration as readable YAML. The server parses it to the same configuration.
 import type { ModelConfig } from '@muster/protocol'
 
 const order = ['name', 'backend', 'description', 'parameters', 'context_size', 'files', 'options', 'known_usecases', 'scheduling'] as const
 
-/** What has its default is left out. */
+/** Omits fields with default values. */
 export function toYaml(config: ModelConfig): string {
-  const written = order.flatMap((key) => {
+  const entries = order.flatMap((key) => {
     const value = config[key]
     return value === undefined || isEmpty(value) ? [] : [[key, value] as const]
   })
-  return `${linesOfMap(written, '').join('\n')}\n`
+  return `${linesOfMap(entries, '').join('\n')}\n`
 }
 
 const isEmpty = (value: unknown): boolean => typeof value === 'object' && value !== null && Object.keys(value).length === 0
@@ -19,13 +19,13 @@ function linesOfMap(entries: readonly (readonly [string, unknown])[], indent: st
     .filter(([, value]) => value !== undefined)
     .flatMap(([name, value]) => {
       const key = scalar(name)
-      // A key that is longer than this has to announce itself.
+      // YAML requires explicit keys from 1,024 characters on.
       const head = key.length > 500 ? `${indent}? ${key}\n${indent}:` : `${indent}${key}:`
       return withValue(head, value, `${indent}  `)
     })
 }
 
-/** `inner`: how far what stands below `head` is indented. */
+/** `inner` is the indentation of the lines below `head`. */
 function withValue(head: string, value: unknown, inner: string): string[] {
   if (typeof value === 'string' && isLiteral(value)) return [`${head} |-`, ...value.split('\n').map((line) => line && inner + line)]
   if (typeof value !== 'object' || value === null) return [`${head} ${scalar(value)}`]
@@ -44,10 +44,10 @@ function linesOfItem(item: unknown, indent: string): string[] {
   return [`${indent}- ${first.slice(indent.length + 2)}`, ...rest]
 }
 
-/** Words that mean something else than themselves to one reader of YAML or another. */
+/** Words that some YAML parsers read as another type. */
 const words = /^(?:true|false|null|yes|no|on|off|y|n)$/i
 const plain = /^[A-Za-z_][A-Za-z0-9_./+@-]*$/
-/** Letters that YAML wants escaped, and JSON does not. */
+/** Characters that YAML requires to be escaped and JSON does not. */
 const escaped = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g
 
 function scalar(value: unknown): string {
@@ -56,7 +56,7 @@ function scalar(value: unknown): string {
   return JSON.stringify(value).replace(escaped, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
-/** Several lines that can stand as they are: nothing invisible, nothing at an edge that would be lost. */
+/** Multi-line text that a literal block preserves: no control characters, no leading or trailing whitespace. */
 const isLiteral = (text: string): boolean =>
   /^[^\s](?:[\n\x20-\x7e\u00a1-\ud7ff]*[^\s])?$/u.test(text) && text.includes('\n') && !escapedOnce.test(text) && !/[^\S\n]$/m.test(text)
 const escapedOnce = new RegExp(escaped.source)

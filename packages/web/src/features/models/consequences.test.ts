@@ -1,6 +1,6 @@
 import { ModelView, ReplicaView } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { deleteConsequences, unloadConsequences } from './model-words.pure.ts'
+import { deleteEffects, unloadEffects } from './model-words.pure.ts'
 
 const model = (config: object = {}): ModelView =>
   ModelView.parse({
@@ -13,24 +13,22 @@ const replica = (node: string, inFlight: number, state = 'ready'): ReplicaView =
     ...{ backend_digest: null, in_flight: inFlight, started_at: '' },
   })
 
-it('unloading names the nodes, what is in flight, and what it is held against', () => {
-  expect(
-    unloadConsequences(model({ scheduling: { min_replicas: 1 } }), [replica('b', 2), replica('a', 1), replica('c', 0, 'exited')]),
-  ).toEqual([
-    '2 replicas on a and b end; 3 requests in flight are finished first.',
-    'It is held at none, also against its minimum of 1, and over restarts, until the next load, request or change of its scheduling.',
-    'Its configuration and its files stay.',
+it('unloading lists the nodes, the requests in flight and the ignored minimum', () => {
+  expect(unloadEffects(model({ scheduling: { min_replicas: 1 } }), [replica('b', 2), replica('a', 1), replica('c', 0, 'exited')])).toEqual([
+    'Stops 2 replicas on a and b after finishing 3 requests in flight.',
+    'It stays unloaded despite its minimum of 1, also across restarts, until the next load, request or scheduling change.',
+    'Its configuration and files are kept.',
   ])
 })
 
-it('deleting names what goes', () => {
-  expect(deleteConsequences(model(), [])).toEqual([
-    'Its configuration goes at once: from then on requests for tiny are refused as unknown.',
-    'Nothing of it runs now.',
-    'This can’t be undone.',
+it('deleting lists what is deleted', () => {
+  expect(deleteEffects(model(), [])).toEqual([
+    'Its configuration is deleted at once; requests for tiny are then rejected as unknown.',
+    'No replicas are running.',
+    'This cannot be undone.',
   ])
-  expect(deleteConsequences(model({ files: [{ uri: 'https://h/a', filename: 'a' }] }), [replica('a', 0)])).toMatchObject({
-    1: '1 replica on a ends; nothing is in flight.',
-    2: expect.stringContaining('1 file is deleted on every node') as string,
+  expect(deleteEffects(model({ files: [{ uri: 'https://h/a', filename: 'a' }] }), [replica('a', 0)])).toMatchObject({
+    1: 'Stops 1 replica on a; no requests in flight.',
+    2: expect.stringContaining('1 file is deleted from every node') as string,
   })
 })

@@ -1,31 +1,31 @@
-// The files of a model, as its configuration names them.
+// The files of a model's configuration, and the upload of a file.
 import { useMutation } from '@tanstack/react-query'
 import { useId, useState } from 'react'
-import { modelRoutes, type ModelView, routeUrl } from '@muster/protocol'
-import { ApiFailure, parseJson, refusalOf } from '../../api/client.ts'
+import { formatBytes, formatBytesOf, modelRoutes, type ModelView, routeUrl } from '@muster/protocol'
+import { ApiFailure, parseJson, toApiFailure } from '../../api/client.ts'
 import { Button } from '../../components/button.tsx'
 import { ShortId } from '../../components/copy.tsx'
 import { Empty, Failed } from '../../components/loaded.tsx'
 import { Section } from '../../components/page.tsx'
 import { Bar } from '../../components/state.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
-import { formatBytes, formatBytesOf, plural } from '../../format.ts'
+import { plural } from '../../format.ts'
 
 export function FilesTab({ model }: { readonly model: ModelView }) {
   const { files } = model.config
   return (
     <div className="flex flex-col gap-4">
       {files.length === 0 ? (
-        <Empty title="Its configuration names no files.">
-          <p>Name them under “files” of its configuration, or send one.</p>
+        <Empty title="No files configured.">
+          <p>List files under “files” in the configuration, or upload one.</p>
         </Empty>
       ) : (
-        <Table label="Files" columns={['File', 'From', 'SHA-256']}>
+        <Table label="Files" columns={['File', 'Source', 'SHA-256']}>
           {files.map(({ filename, uri, sha256 }) => (
             <Row key={filename} aria-label={filename}>
               <Cell className="max-w-72 font-medium [overflow-wrap:anywhere]">{filename}</Cell>
               <Cell className="font-mono [overflow-wrap:anywhere]">{uri}</Cell>
-              <Cell>{sha256 === undefined ? <span className="text-soft">not given</span> : <ShortId id={sha256} what="SHA-256" />}</Cell>
+              <Cell>{sha256 === undefined ? <span className="text-soft">not set</span> : <ShortId id={sha256} what="SHA-256" />}</Cell>
             </Row>
           ))}
         </Table>
@@ -41,11 +41,11 @@ function UploadFile({ model }: { readonly model: ModelView }) {
   const [sent, setSent] = useState(0)
   const upload = useMutation({ mutationFn: (chosen: File) => send(model, chosen, setSent) })
   return (
-    <Section title="Send a file">
-      <p className="text-soft">It is kept by two nodes and becomes part of the configuration: a new revision.</p>
+    <Section title="Upload a file">
+      <p className="text-soft">The file is stored on two nodes and added to the configuration as a new revision.</p>
       <div className="flex flex-wrap items-center gap-2">
         <label htmlFor={id} className="sr-only">
-          File to send
+          File to upload
         </label>
         <input
           id={id}
@@ -58,42 +58,43 @@ function UploadFile({ model }: { readonly model: ModelView }) {
           }}
         />
         <Button disabled={file === null} isBusy={upload.isPending} onClick={() => file !== null && upload.mutate(file)}>
-          {file === null ? 'Send' : `Send ${formatBytes(file.size)}`}
+          {file === null ? 'Upload' : `Upload ${formatBytes(file.size)}`}
         </Button>
       </div>
       <div className="min-h-8 max-w-xl">
         {upload.isPending && file !== null && (
           <>
             <p className="text-soft">{formatBytesOf(sent, file.size)}</p>
-            <Bar percent={(sent / Math.max(1, file.size)) * 100} label={`Sending ${file.name}`} tone="work" />
+            <Bar percent={(sent / Math.max(1, file.size)) * 100} label={`Uploading ${file.name}`} tone="work" />
           </>
         )}
         {upload.data !== undefined && (
           <p role="status" className="text-good [overflow-wrap:anywhere]">
-            ✓ {upload.data.filename}, {formatBytes(upload.data.size)}, is kept by {plural(upload.data.nodes.length, 'node')}:{' '}
+            ✓ Uploaded {upload.data.filename} ({formatBytes(upload.data.size)}) to {plural(upload.data.nodes.length, 'node')}:{' '}
             {upload.data.digest}
           </p>
         )}
       </div>
-      {upload.error !== null && <Failed title="It was not kept." error={upload.error} />}
+      {upload.error !== null && <Failed title="Upload failed" error={upload.error} />}
     </Section>
   )
 }
 
-const Uploaded = modelRoutes.upload.response
+const UploadResult = modelRoutes.upload.response
 
+/** Uses XMLHttpRequest because fetch reports no upload progress. */
 function send({ name }: ModelView, file: File, onSent: (bytes: number) => void) {
-  return new Promise<NonNullable<ReturnType<NonNullable<typeof Uploaded>['parse']>>>((resolve, reject) => {
+  return new Promise<NonNullable<ReturnType<NonNullable<typeof UploadResult>['parse']>>>((resolve, reject) => {
     const request = new XMLHttpRequest()
     request.open('PUT', routeUrl(new URL(location.origin), modelRoutes.upload, { params: { name, filename: file.name } }))
     request.setRequestHeader('content-type', 'application/octet-stream')
     request.upload.addEventListener('progress', ({ loaded }) => onSent(loaded))
     request.addEventListener('load', () => {
-      const uploaded = request.status === 200 ? Uploaded?.safeParse(parseJson(request.responseText)).data : undefined
-      return uploaded === undefined ? reject(refusalOf(request.status, request.responseText)) : resolve(uploaded)
+      const uploaded = request.status === 200 ? UploadResult?.safeParse(parseJson(request.responseText)).data : undefined
+      return uploaded === undefined ? reject(toApiFailure(request.status, request.responseText)) : resolve(uploaded)
     })
     request.addEventListener('error', () =>
-      reject(new ApiFailure({ status: 0, code: 'unreachable', message: 'the connection broke off; send it again' })),
+      reject(new ApiFailure({ status: 0, code: 'unreachable', message: 'connection lost; upload the file again' })),
     )
     request.send(file)
   })

@@ -1,4 +1,4 @@
-// What model galleries offer, to be installed by name.
+// Models that the galleries offer.
 import type { OfferedModel } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -9,15 +9,15 @@ import { Empty, Loaded, Problems } from '../../components/loaded.tsx'
 import { Pill } from '../../components/state.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { searchFor } from '../../format.ts'
-import { useModelAct } from './model-actions.tsx'
+import { useModelAction } from './model-actions.tsx'
 
 export function GalleryTab({ q }: { readonly q: string }) {
   const gallery = useQuery(modelGalleryQuery)
   return (
-    <Loaded query={gallery} what="the galleries">
+    <Loaded query={gallery} what="galleries">
       {({ models, problems }) => (
         <>
-          <Problems title="Not every gallery could be read." problems={problems.map((each) => `${each.gallery}: ${each.message}`)} />
+          <Problems title="Some galleries could not be read" problems={problems.map((each) => `${each.gallery}: ${each.message}`)} />
           <Offers offers={searchOffers(models, q)} isFiltered={models.length > 0} />
         </>
       )}
@@ -31,16 +31,16 @@ function searchOffers(offers: readonly OfferedModel[], q: string): readonly Offe
 }
 
 function Offers({ offers, isFiltered }: { readonly offers: readonly OfferedModel[]; readonly isFiltered: boolean }) {
-  if (offers.length === 0 && isFiltered) return <Empty title="Nothing that is offered matches." />
+  if (offers.length === 0 && isFiltered) return <Empty title="No models match this search." />
   if (offers.length === 0)
     return (
-      <Empty title="No gallery offers models.">
-        <p>Add one, a YAML list of models at any address, in Settings or with</p>
-        <CopyBlock label="the command" text="muster galleries add NAME URL --kind model" />
+      <Empty title="No models in the galleries.">
+        <p>Add a gallery (a YAML list of models at any URL) in Settings, or run:</p>
+        <CopyBlock label="command" text="muster galleries add NAME URL --kind model" />
       </Empty>
     )
   return (
-    <Table label="Offered models" columns={['Name', 'What it is', 'Backend', 'Gallery', '']}>
+    <Table label="Available models" columns={['Name', 'Description', 'Backend', 'Gallery', '']}>
       {offers.map((offer) => (
         <Offer key={offer.name} offer={offer} />
       ))}
@@ -50,7 +50,7 @@ function Offers({ offers, isFiltered }: { readonly offers: readonly OfferedModel
 
 function Offer({ offer }: { readonly offer: OfferedModel }) {
   const { name, description, license, tags, backend, gallery, installed } = offer
-  const install = useModelAct('install')
+  const install = useModelAction('install')
   return (
     <Row aria-label={name} className="lazy-row">
       <Cell className="max-w-72 min-w-36 font-medium [overflow-wrap:anywhere]">{name}</Cell>

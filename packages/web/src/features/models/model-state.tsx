@@ -1,4 +1,4 @@
-// The state of a model: a word, how far it is when it comes up, and why not when it failed.
+// The state of a model and its replicas: a pill, the progress of a load, the last failure.
 import { useQuery } from '@tanstack/react-query'
 import type { LoadFailure, ModelView, OperationView, ReplicaState, ReplicaView } from '@muster/protocol'
 import { modelLoadStatusQuery, operationsQuery } from '../../api/queries.ts'
@@ -6,12 +6,12 @@ import { Button } from '../../components/button.tsx'
 import { Bar, Pill, type Tone } from '../../components/state.tsx'
 import { useNow, When } from '../../components/time.tsx'
 import { plural } from '../../format.ts'
-import { briefly, type Coming, isComingUp, modelTones, nextTry } from './model-words.pure.ts'
-import { useModelAct } from './model-actions.tsx'
+import { firstLine, type LoadProgress, isStarting, modelTones, describeNextTry } from './model-words.pure.ts'
+import { useModelAction } from './model-actions.tsx'
 
-export function ModelStateMark({ model, coming }: { readonly model: ModelView; readonly coming: Coming | null }) {
+export function ModelStateMark({ model, progress }: { readonly model: ModelView; readonly progress: LoadProgress | null }) {
   const { state, failure } = model
-  const percent = coming === null || coming.total === 0 ? null : Math.floor(coming.percent)
+  const percent = progress === null || progress.total === 0 ? null : Math.floor(progress.percent)
   return (
     <div className="flex min-w-44 flex-col gap-1">
       <div className="flex items-center gap-2">
@@ -36,35 +36,36 @@ function BriefFailure({
   const now = useNow()
   return (
     <p className={`max-w-md [overflow-wrap:anywhere] ${isServing ? 'text-wait' : 'text-bad'}`} title={message}>
-      {isServing && 'Another replica could not come up: '}
-      {briefly(message)}. <span className="text-soft">{nextTry(nextAt, now)}.</span>
+      {isServing && 'Another replica failed to start: '}
+      {firstLine(message)}. <span className="text-soft">{describeNextTry(nextAt, now)}.</span>
     </p>
   )
 }
 
-export function useComing(model: ModelView): Coming | null {
-  const isComing = isComingUp(model.state)
+/** The progress of a load: from its operation, which events update, or else from the model's load status. */
+export function useLoadProgress(model: ModelView): LoadProgress | null {
+  const isActive = isStarting(model.state)
   const operations = useQuery(operationsQuery('active')).data
   const operation = operations?.find(
     ({ kind, model: name, total_bytes: total }) => kind === 'model.load' && name === model.name && total > 0,
   )
   const status = useQuery({
     ...modelLoadStatusQuery(model.name),
-    enabled: isComing && operations !== undefined && operation === undefined,
+    enabled: isActive && operations !== undefined && operation === undefined,
   }).data
-  if (!isComing) return null
+  if (!isActive) return null
   if (operation !== undefined) return ofOperation(operation)
   if (status === undefined) return null
   return { node: status.node, percent: status.progress, current: status.current_bytes, total: status.total_bytes }
 }
 
-function ofOperation({ progress, current_bytes: current, total_bytes: total, nodes }: OperationView): Coming {
+function ofOperation({ progress, current_bytes: current, total_bytes: total, nodes }: OperationView): LoadProgress {
   const busy = nodes.find(({ status }) => status !== 'success' && status !== 'skipped')
   return { node: busy?.node_name ?? null, percent: progress, current, total }
 }
 
 export function ModelFailure({ model, failure }: { readonly model: ModelView; readonly failure: LoadFailure }) {
-  const load = useModelAct('load')
+  const load = useModelAction('load')
   const isServing = model.state === 'ready'
   const now = useNow()
   return (
@@ -73,7 +74,7 @@ export function ModelFailure({ model, failure }: { readonly model: ModelView; re
       className={`flex flex-col items-start gap-2 rounded-md border p-3 ${isServing ? 'border-wait' : 'border-bad'}`}
     >
       <p className={`font-medium ${isServing ? 'text-wait' : 'text-bad'}`}>
-        {isServing ? 'It serves, but another replica could not come up' : 'It could not be loaded'} ({failure.code.replaceAll('_', ' ')})
+        {isServing ? 'Serving, but another replica failed to start' : 'Failed to load'} ({failure.code.replaceAll('_', ' ')})
       </p>
       <pre className="max-h-72 w-full overflow-auto font-mono text-[13px] whitespace-pre-wrap [overflow-wrap:anywhere]">
         {failure.message}
@@ -81,13 +82,13 @@ export function ModelFailure({ model, failure }: { readonly model: ModelView; re
       <p className="text-soft">
         {failure.attempts > 0 && (
           <>
-            {plural(failure.attempts, 'try', 'tries')}, the last <When at={failure.at} />.{' '}
+            {plural(failure.attempts, 'attempt')}, last <When at={failure.at} />.{' '}
           </>
         )}
-        {nextTry(failure.next_retry_at, now)}.
+        {describeNextTry(failure.next_retry_at, now)}.
       </p>
       <Button isBusy={load.isPending} onClick={() => load.mutate(model.name)}>
-        Try again now
+        Retry now
       </Button>
     </section>
   )
@@ -95,14 +96,14 @@ export function ModelFailure({ model, failure }: { readonly model: ModelView; re
 
 const tones: Readonly<Record<ReplicaState, Tone>> = { starting: 'work', ready: 'good', draining: 'wait', exited: 'idle' }
 
-/** The state of a replica as it was told last, and that its node does not answer where that is so. */
+/** The last reported state of a replica, and whether its node is unreachable. */
 export function ReplicaStateMark({ replica: { state, reachable } }: { readonly replica: ReplicaView }) {
   return (
     <>
       <Pill tone={tones[state]}>{state}</Pill>
       {!reachable && state !== 'exited' && (
         <span className="block">
-          <Pill tone="bad" hint="its node does not answer; no request is sent to it">
+          <Pill tone="bad" hint="Its node is unreachable; no requests are routed to it">
             unreachable
           </Pill>
         </span>

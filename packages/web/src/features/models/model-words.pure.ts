@@ -1,7 +1,7 @@
-// What is said of models: states in words and colours, and sentences that are true right now. Pure.
-import type { ModelConfig, ModelState, ModelView, ReplicaView } from '@muster/protocol'
+// Texts about models: states, sentences, and the effects of unloading, deleting and saving.
+import { formatBytesOf, formatDuration, type ModelConfig, type ModelState, type ModelView, type ReplicaView } from '@muster/protocol'
 import type { Tone } from '../../components/state.tsx'
-import { formatBytesOf, formatCount, formatDuration, listNames, plural, searchFor } from '../../format.ts'
+import { formatCount, listNames, parseTime, plural, searchFor } from '../../format.ts'
 
 export const modelTones: Readonly<Record<ModelState, Tone>> = {
   unloaded: 'idle',
@@ -13,67 +13,66 @@ export const modelTones: Readonly<Record<ModelState, Tone>> = {
   failed: 'bad',
 }
 
-export const isComingUp = (state: ModelState): boolean => modelTones[state] === 'work'
+export const isStarting = (state: ModelState): boolean => modelTones[state] === 'work'
 
-/** How far a model is with coming up. */
-export interface Coming {
+export interface LoadProgress {
   readonly node: string | null
   readonly percent: number
   readonly current: number
   readonly total: number
 }
 
-/** One line that fits in a sentence. Of what a process wrote last, the last line is the cause. */
-export function briefly(message: string, most = 200): string {
+/** One line of an error message. After a first line that ends with a colon, the last line is the cause. */
+export function firstLine(message: string, max = 200): string {
   const lines = message
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '')
   const [first = '', last] = [lines[0], lines.length > 1 ? lines.at(-1) : undefined]
   const line = first.endsWith(':') && last !== undefined ? `${first} ${last}` : first
-  return line.length > most ? `${line.slice(0, most - 1)}…` : line.replace(/\.$/, '')
+  return line.length > max ? `${line.slice(0, max - 1)}…` : line.replace(/\.$/, '')
 }
 
 /** `4 models, 3 ready. embed failed to load: …` */
 export function modelsSentence(models: readonly ModelView[]): string {
   if (models.length === 0) return 'No models yet.'
   const count = (is: (model: ModelView) => boolean): number => models.filter(is).length
-  const coming = count(({ state }) => isComingUp(state))
+  const starting = count(({ state }) => isStarting(state))
   const head = [`${plural(models.length, 'model')}, ${count(({ state }) => state === 'ready')} ready`]
-  if (coming > 0) head.push(`${coming} coming up`)
+  if (starting > 0) head.push(`${starting} starting`)
   const failed = models.filter(({ state }) => state === 'failed')
   const short = models.filter(({ state, failure }) => state === 'ready' && failure !== null)
   const [first] = failed
-  const told = [`${head.join(', ')}.`]
-  if (failed.length > 1) told.push(`${listNames(failed.map(({ name }) => name))} failed to load.`)
-  else if (first !== undefined) told.push(`${first.name} failed to load: ${briefly(first.failure?.message ?? 'nobody said why')}.`)
+  const parts = [`${head.join(', ')}.`]
+  if (failed.length > 1) parts.push(`${listNames(failed.map(({ name }) => name))} failed to load.`)
+  else if (first !== undefined) parts.push(`${first.name} failed to load: ${firstLine(first.failure?.message ?? 'unknown reason')}.`)
   if (short.length > 0)
-    told.push(`${listNames(short.map(({ name }) => name))} ${short.length === 1 ? 'serves' : 'serve'} with fewer replicas than wanted.`)
-  return told.join(' ')
+    parts.push(`${listNames(short.map(({ name }) => name))} ${short.length === 1 ? 'has' : 'have'} fewer replicas than desired.`)
+  return parts.join(' ')
 }
 
-export interface Known {
+export interface ModelFacts {
   readonly replicas: readonly ReplicaView[] | undefined
-  readonly coming: Coming | null
+  readonly progress: LoadProgress | null
   readonly perMinute: number | undefined
 }
 
 /** `2 of 2 replicas ready on gpu-1 and gpu-2; 14 requests/min.` */
-export function modelSentence(model: ModelView, { replicas = [], coming, perMinute }: Known): string {
-  const on = coming?.node === null || coming?.node === undefined ? '' : ` on ${coming.node}`
+export function modelSentence(model: ModelView, { replicas = [], progress, perMinute }: ModelFacts): string {
+  const on = progress?.node === null || progress?.node === undefined ? '' : ` on ${progress.node}`
   switch (model.state) {
     case 'unloaded':
-      return 'Nothing of it runs. The first request loads it, or Load does.'
+      return 'Not loaded. The first request loads it.'
     case 'pending':
-      return 'Waits for a node that can take it; the tab Placement says what speaks against each.'
+      return 'Waiting for an eligible node. The Placement tab shows why nodes are excluded.'
     case 'installing':
-      return `Its backend ${model.backend} is being installed${on}${amount(coming)}.`
+      return `Installing backend ${model.backend}${on}${amount(progress)}.`
     case 'staging':
-      return `Its files are being fetched${on}${amount(coming)}.`
+      return `Downloading files${on}${amount(progress)}.`
     case 'loading':
-      return `Its process starts${on}.`
+      return `Starting${on}.`
     case 'failed':
-      return `Failed to load after ${plural(model.failure?.attempts ?? 1, 'try', 'tries')}.`
+      return `Failed to load after ${plural(model.failure?.attempts ?? 1, 'attempt')}.`
     case 'ready': {
       const nodes = [...new Set(replicas.filter(({ state }) => state === 'ready').map(({ node_name: name }) => name))]
       const ready = `${countReplicas(model)} ready${nodes.length === 0 ? '' : ` on ${listNames(nodes.toSorted(), 4)}`}`
@@ -84,25 +83,25 @@ export function modelSentence(model: ModelView, { replicas = [], coming, perMinu
   }
 }
 
-const amount = (coming: Coming | null): string =>
-  coming === null || coming.total === 0 ? '' : `: ${Math.floor(coming.percent)} %, ${formatBytesOf(coming.current, coming.total)}`
+const amount = (progress: LoadProgress | null): string =>
+  progress === null || progress.total === 0 ? '' : `: ${Math.floor(progress.percent)} %, ${formatBytesOf(progress.current, progress.total)}`
 
-/** More may run than are wanted while they are replaced. */
+/** While replicas are replaced, more may run than desired. */
 const countReplicas = ({ replicas_ready: ready, replicas_desired: desired }: ModelView): string =>
   desired < ready || desired === 0 ? plural(ready, 'replica') : `${ready} of ${plural(desired, 'replica')}`
 
-/** `2 of 2`; nothing when none is there or wanted. */
+/** `2 of 2`; a dash when there are none and none are desired. */
 export const replicasOf = ({
   replicas_ready: ready,
   replicas_desired: desired,
 }: Pick<ModelView, 'replicas_ready' | 'replicas_desired'>): string =>
   ready === 0 && desired === 0 ? '–' : `${ready} of ${Math.max(ready, desired)}`
 
-/** `next try in 40 s`; null: it waits for somebody. */
-export function nextTry(at: string | null, now: number): string {
-  if (at === null) return 'It is not tried again by itself: change the configuration, or load it'
-  const ms = Date.parse(at) - now
-  return ms > 999 ? `Next try in ${formatDuration(ms)}` : 'The next try is due'
+/** `Next attempt in 40s`; null when there is no automatic retry. */
+export function describeNextTry(at: string | null, now: number): string {
+  if (at === null) return 'No automatic retry; change the configuration or load the model'
+  const ms = parseTime(at) - now
+  return ms > 999 ? `Next attempt in ${formatDuration(ms)}` : 'Next attempt is due'
 }
 
 export interface ModelFilter {
@@ -114,71 +113,70 @@ export function filterModels(models: readonly ModelView[], { q, state }: ModelFi
   const isFound = searchFor(q)
   return models.filter(
     (model) =>
-      (state === '' || (state === 'coming' ? isComingUp(model.state) : model.state === state)) &&
+      (state === '' || (state === 'starting' ? isStarting(model.state) : model.state === state)) &&
       isFound(model.name, model.backend, model.config.description ?? ''),
   )
 }
 
-function endOfReplicas(replicas: readonly ReplicaView[]): string {
+function describeStop(replicas: readonly ReplicaView[]): string {
   const live = replicas.filter(({ state }) => state !== 'exited')
-  if (live.length === 0) return 'Nothing of it runs now.'
+  if (live.length === 0) return 'No replicas are running.'
   const nodes = listNames([...new Set(live.map(({ node_name: name }) => name))].toSorted(), 5)
   const inFlight = live.reduce((sum, { in_flight: count }) => sum + count, 0)
-  const busy =
-    inFlight === 0 ? 'nothing is in flight' : `${plural(inFlight, 'request')} in flight ${inFlight === 1 ? 'is' : 'are'} finished first`
-  return `${plural(live.length, 'replica')} on ${nodes} ${live.length === 1 ? 'ends' : 'end'}; ${busy}.`
+  const requests = inFlight === 0 ? '; no requests in flight' : ` after finishing ${plural(inFlight, 'request')} in flight`
+  return `Stops ${plural(live.length, 'replica')} on ${nodes}${requests}.`
 }
 
-export function unloadConsequences({ config: { scheduling } }: ModelView, replicas: readonly ReplicaView[]): string[] {
+export function unloadEffects({ config: { scheduling } }: ModelView, replicas: readonly ReplicaView[]): string[] {
   const min = scheduling.min_replicas ?? 0
-  const against = min > 0 ? `, also against its minimum of ${min}` : scheduling.replicas === 'all' ? ', also against “replicas: all”' : ''
+  const despite = min > 0 ? ` despite its minimum of ${min}` : scheduling.replicas === 'all' ? ' despite “replicas: all”' : ''
   return [
-    endOfReplicas(replicas),
-    `It is held at none${against}, and over restarts, until the next load, request or change of its scheduling.`,
-    'Its configuration and its files stay.',
+    describeStop(replicas),
+    `It stays unloaded${despite}, also across restarts, until the next load, request or scheduling change.`,
+    'Its configuration and files are kept.',
   ]
 }
 
-export function deleteConsequences({ name, config: { files } }: ModelView, replicas: readonly ReplicaView[]): string[] {
+export function deleteEffects({ name, config: { files } }: ModelView, replicas: readonly ReplicaView[]): string[] {
   return [
-    `Its configuration goes at once: from then on requests for ${name} are refused as unknown.`,
-    endOfReplicas(replicas),
+    `Its configuration is deleted at once; requests for ${name} are then rejected as unknown.`,
+    describeStop(replicas),
     ...(files.length === 0
       ? []
       : [
-          `Its ${plural(files.length, 'file')} ${files.length === 1 ? 'is' : 'are'} deleted on every node, unless another model needs them; a node that is away does it when it returns.`,
+          `Its ${plural(files.length, 'file')} ${files.length === 1 ? 'is' : 'are'} deleted from every node unless another model uses them; offline nodes follow when they return.`,
         ]),
-    'This can’t be undone.',
+    'This cannot be undone.',
   ]
 }
 
-interface SaveMeaning {
-  readonly changes: 'nothing' | 'words' | 'revision'
+interface SaveEffect {
+  readonly changes: 'nothing' | 'metadata' | 'revision'
   readonly sentence: string
 }
 
 type Before = Pick<ModelView, 'config' | 'revision' | 'replicas_ready'>
 
-export function saveMeaning(before: Before, then: { readonly config: ModelConfig; readonly revision: string }): SaveMeaning {
-  if (isSameConfig(before.config, then.config)) return { changes: 'nothing', sentence: 'It means what is saved already.' }
+export function describeSave(before: Before, then: { readonly config: ModelConfig; readonly revision: string }): SaveEffect {
+  if (isSameConfig(before.config, then.config)) return { changes: 'nothing', sentence: 'No effective changes.' }
   if (before.revision === then.revision) {
     const isScheduled = canonical(before.config.scheduling) !== canonical(then.config.scheduling)
-    const scheduling = isScheduled ? ' Its scheduling changes: replicas may be added or drained.' : ''
-    return { changes: 'words', sentence: `The revision stays: nothing that runs is replaced.${scheduling}` }
+    const scheduling = isScheduled ? ' Scheduling changes: replicas may be added or drained.' : ''
+    return { changes: 'metadata', sentence: `Keeps the revision; running replicas are not replaced.${scheduling}` }
   }
   const { replicas_ready: ready } = before
   const replaced =
     ready === 0
-      ? 'the next load uses it'
+      ? 'used by the next load'
       : ready === 1
-        ? 'its replica is replaced: the new one comes up before the old one goes'
+        ? 'its replica is replaced once a new one is ready'
         : `its ${plural(ready, 'replica')} are replaced one by one`
-  return { changes: 'revision', sentence: `Changes the revision: ${replaced}.` }
+  return { changes: 'revision', sentence: `Creates a new revision: ${replaced}.` }
 }
 
 export const isSameConfig = (a: ModelConfig, b: ModelConfig): boolean => canonical(a) === canonical(b)
 
-/** Whatever the order of keys; what is undefined is not there. */
+/** JSON that ignores the order of keys and undefined values. */
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, each: unknown) =>
     typeof each === 'object' && each !== null && !Array.isArray(each)

@@ -1,18 +1,18 @@
-// All models, by name: how each is, where it runs, and what can be done about it.
+// The list of models with state, replicas, nodes and actions.
 import type { ModelView, NodeView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { nodesQuery } from '../../api/queries.ts'
 import { Button, buttonClass } from '../../components/button.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
-import { ModelStateMark, useComing } from './model-state.tsx'
+import { ModelStateMark, useLoadProgress } from './model-state.tsx'
 import { replicasOf } from './model-words.pure.ts'
-import { useModelAct } from './model-actions.tsx'
+import { useModelAction } from './model-actions.tsx'
 
 export function ModelsTable({ models }: { readonly models: readonly ModelView[] }) {
   const nodes = useQuery(nodesQuery).data ?? []
   return (
-    <Table label="Models" columns={['Name', 'State', 'Replicas', 'Backend', 'On', '']}>
+    <Table label="Models" columns={['Name', 'State', 'Replicas', 'Backend', 'Nodes', '']}>
       {models.map((model) => (
         <ModelRow key={model.name} model={model} nodes={nodes.filter((node) => node.models.includes(model.name))} />
       ))}
@@ -29,7 +29,7 @@ function ModelRow({ model, nodes }: { readonly model: ModelView; readonly nodes:
         </Link>
       </Cell>
       <Cell>
-        <ModelStateMark model={model} coming={useComing(model)} />
+        <ModelStateMark model={model} progress={useLoadProgress(model)} />
       </Cell>
       <Cell className="whitespace-nowrap">{replicasOf(model)}</Cell>
       <Cell className="max-w-48 [overflow-wrap:anywhere]">
@@ -47,19 +47,19 @@ function ModelRow({ model, nodes }: { readonly model: ModelView; readonly nodes:
   )
 }
 
-const mostChips = 6
+const maxChips = 6
 
 function NodeChips({ nodes }: { readonly nodes: readonly NodeView[] }) {
   return (
     <ul className="flex flex-wrap gap-1">
-      {nodes.slice(0, mostChips).map(({ id, name }) => (
+      {nodes.slice(0, maxChips).map(({ id, name }) => (
         <li key={id} className="max-w-full">
           <Link to="/nodes/$id" params={{ id }} title={name} className="block max-w-40 truncate rounded-md border px-1.5 hover:bg-sunken">
             {name}
           </Link>
         </li>
       ))}
-      {nodes.length > mostChips && <li className="text-soft">and {nodes.length - mostChips} more</li>}
+      {nodes.length > maxChips && <li className="text-soft">and {nodes.length - maxChips} more</li>}
     </ul>
   )
 }
@@ -76,12 +76,12 @@ function RowActions({ model }: { readonly model: ModelView }) {
   )
 }
 
-/** A width of its own, so that nothing moves when one takes the place of the other. */
+/** Both buttons have the same width, so that nothing moves when one replaces the other. */
 function LoadOrUnload({ model }: { readonly model: ModelView }) {
-  const loading = useModelAct('load')
+  const load = useModelAction('load')
   if (model.state !== 'unloaded' && model.state !== 'failed') return <SheetLink model={model} act="unload" />
   return (
-    <Button className="w-18" aria-label={`Load ${model.name}`} isBusy={loading.isPending} onClick={() => loading.mutate(model.name)}>
+    <Button className="w-18" aria-label={`Load ${model.name}`} isBusy={load.isPending} onClick={() => load.mutate(model.name)}>
       Load
     </Button>
   )

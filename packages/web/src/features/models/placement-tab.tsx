@@ -1,10 +1,10 @@
-// Which nodes a model could run on, and why not on the others.
+// Nodes that a model can run on and why others are excluded, now and with a changed scheduling.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { type ModelName, modelRoutes, type ModelView, type PlacementView, type Scheduling } from '@muster/protocol'
 import { call } from '../../api/client.ts'
 import { keys, modelPlacementQuery } from '../../api/queries.ts'
-import { useSettled } from '../../components/field.tsx'
+import { useDebounced } from '../../components/field.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
 import { Section } from '../../components/page.tsx'
 import { Pill, type Tone } from '../../components/state.tsx'
@@ -17,12 +17,12 @@ export function PlacementTab({ model }: { readonly model: ModelView }) {
   return (
     <Loaded
       query={placement}
-      what="where it could run"
+      what="placement"
       isEmpty={({ nodes }) => nodes.length === 0}
       empty={
-        <Empty title="There is no node yet.">
+        <Empty title="No nodes yet.">
           <Link to="/nodes" search={{ add: true }} className="underline">
-            Add a node
+            Add node
           </Link>
         </Empty>
       }
@@ -38,11 +38,11 @@ function Nodes({ view }: { readonly view: PlacementView }) {
     <div className="flex flex-col gap-3">
       <p>
         {count === 0
-          ? `None of ${plural(view.nodes.length, 'node')} can take one more replica.`
-          : `${count} of ${plural(view.nodes.length, 'node')} can take one more replica; the first is chosen.`}
+          ? 'No node can run another replica.'
+          : `${count} of ${plural(view.nodes.length, 'node')} can run another replica; the first one is preferred.`}
       </p>
       <Eviction view={view} />
-      <Table label="Placement" columns={['Node', 'Can take it', 'Score', 'Why not']}>
+      <Table label="Placement" columns={['Node', 'Eligibility', 'Score', 'Reason']}>
         {view.nodes.map((node) => (
           <Row key={node.node_id} aria-label={node.node_name}>
             <Cell className="max-w-72 [overflow-wrap:anywhere]">
@@ -70,46 +70,46 @@ function Eviction({ view: { eviction } }: { readonly view: PlacementView }) {
   return (
     <p className="rounded-md border border-wait p-3 [overflow-wrap:anywhere]">
       {models.length === 0
-        ? `Room is being made on ${eviction.node_name}: replicas there are ending.`
-        : `To make room, ${plural(eviction.replicas.length, 'replica')} of ${listNames(models)} on ${eviction.node_name} would be ended.`}
+        ? `Making room on ${eviction.node_name}: replicas are stopping.`
+        : `To make room, ${plural(eviction.replicas.length, 'replica')} of ${listNames(models)} on ${eviction.node_name} would be stopped.`}
     </p>
   )
 }
 
 interface PlacementPreviewProps {
   readonly name: ModelName
-  /** Null: nothing is changed, or what is typed is not valid yet. */
+  /** Null while nothing is changed or the input is invalid. */
   readonly scheduling: Scheduling | null
   readonly isValid: boolean
 }
 
 export function PlacementPreview({ name, scheduling, isValid }: PlacementPreviewProps) {
   const now = useQuery(modelPlacementQuery(name))
-  // As text it is the same as long as it says the same.
-  const asked = useSettled(scheduling === null ? null : JSON.stringify(scheduling))
+  // As text, so that equal schedulings are the same key.
+  const settled = useDebounced(scheduling === null ? null : JSON.stringify(scheduling))
   const then = useQuery({
-    queryKey: keys.placementPreview(name, asked),
+    queryKey: keys.placementPreview(name, settled),
     queryFn: ({ signal }) =>
-      call(modelRoutes.placementPreview, { params: { name }, body: { scheduling: JSON.parse(asked ?? '{}') as Scheduling }, signal }),
-    enabled: asked !== null,
+      call(modelRoutes.placementPreview, { params: { name }, body: { scheduling: JSON.parse(settled ?? '{}') as Scheduling }, signal }),
+    enabled: settled !== null,
     placeholderData: keepPreviousData,
     gcTime: 0,
   })
-  const isPreview = asked !== null && scheduling !== null
-  const isOlder = isPreview && (then.isPlaceholderData || asked !== JSON.stringify(scheduling))
+  const isPreview = settled !== null && scheduling !== null
+  const isOutdated = isPreview && (then.isPlaceholderData || settled !== JSON.stringify(scheduling))
   return (
-    <Section title={isPreview ? 'Placement with this' : 'Placement now'}>
-      <Loaded query={isPreview ? then : now} what="where it could run">
-        {(shown) => {
-          const changes = comparePlacement(now.data ?? shown, shown)
+    <Section title={isPreview ? 'Placement preview' : 'Current placement'}>
+      <Loaded query={isPreview ? then : now} what="placement">
+        {(view) => {
+          const changes = comparePlacement(now.data ?? view, view)
           return (
             <>
-              <p role="status" aria-busy={isOlder} className={`min-h-5 ${isValid && !isOlder ? '' : 'text-soft'}`}>
+              <p role="status" aria-busy={isOutdated} className={`min-h-5 ${isValid && !isOutdated ? '' : 'text-soft'}`}>
                 {isValid
                   ? isPreview
                     ? changeSentence(changes)
-                    : 'Change something to see what it would mean.'
-                  : 'What is typed is not valid yet.'}
+                    : 'Change the scheduling to preview its placement.'
+                  : 'Fix the errors to see a preview.'}
               </p>
               <Changes changes={changes} />
             </>
@@ -128,7 +128,7 @@ const marks: Readonly<Record<NodeChange['change'], { tone: Tone; sign: string; w
 }
 
 const Changes = ({ changes }: { readonly changes: readonly NodeChange[] }) => (
-  <Table label="Placement preview" columns={['Node', 'Can take it', 'Why not']}>
+  <Table label="Placement preview" columns={['Node', 'Eligibility', 'Reason']}>
     {changes.map(({ id, name, change, reason }) => (
       <Row key={id} aria-label={name}>
         <Cell className="max-w-56 [overflow-wrap:anywhere]">{name}</Cell>

@@ -10,7 +10,7 @@ const view = (...eligible: string[]): PlacementView =>
     })),
   })
 
-it('names every node in the order of names, with why not', () => {
+it('lists every node in the order of names, with the reason', () => {
   expect(comparePlacement(view('a'), view('b')).map(({ name, change, reason }) => [name, change, reason])).toEqual([
     ['a', 'ceases', 'labels'],
     ['b', 'becomes', ''],
@@ -19,10 +19,10 @@ it('names every node in the order of names, with why not', () => {
 })
 
 it.each([
-  [view('a'), view('a'), 'The same nodes are eligible as now.'],
-  [view(), view(), 'No node is eligible, as now.'],
+  [view('a'), view('a'), 'The same nodes are eligible.'],
+  [view(), view(), 'No eligible nodes, as before.'],
   [view('a'), view('a', 'b', 'c'), 'b and c become eligible.'],
-  [view('a', 'b'), view('b'), 'a no longer is.'],
-  [view('a', 'b'), view(), 'a and b no longer are: no node would be left.'],
-  [view('a'), view('b'), 'b becomes eligible; a no longer is.'],
-])('says it in a sentence %#', (now, then, sentence) => expect(changeSentence(comparePlacement(now, then))).toBe(sentence))
+  [view('a', 'b'), view('b'), 'a is no longer eligible.'],
+  [view('a', 'b'), view(), 'a and b are no longer eligible; no eligible nodes remain.'],
+  [view('a'), view('b'), 'b becomes eligible; a is no longer eligible.'],
+])('summarizes the change %#', (now, then, sentence) => expect(changeSentence(comparePlacement(now, then))).toBe(sentence))

@@ -1,4 +1,4 @@
-// What another scheduling would change about where a model may run. Pure.
+// Compares two placements of a model: the current one, and that of another scheduling.
 import type { PlacementView } from '@muster/protocol'
 import { listNames } from '../../format.ts'
 
@@ -6,11 +6,11 @@ export interface NodeChange {
   readonly id: string
   readonly name: string
   readonly change: 'becomes' | 'ceases' | 'stays' | 'stays_out'
-  /** What would exclude it then. */
+  /** Why the node is excluded. */
   readonly reason: string
 }
 
-/** By name: nothing moves while somebody types. */
+/** Sorted by name, so that rows stay in place while the user types. */
 export function comparePlacement(now: PlacementView, then: PlacementView): readonly NodeChange[] {
   const before = new Map(now.nodes.map((node) => [node.node_id, node.eligible]))
   return then.nodes
@@ -23,13 +23,13 @@ export function comparePlacement(now: PlacementView, then: PlacementView): reado
 }
 
 export function changeSentence(changes: readonly NodeChange[]): string {
-  const names = (wanted: NodeChange['change']): string[] => changes.filter(({ change }) => change === wanted).map(({ name }) => name)
+  const names = (kind: NodeChange['change']): string[] => changes.filter(({ change }) => change === kind).map(({ name }) => name)
   const [gained, lost] = [names('becomes'), names('ceases')]
-  const left = gained.length + names('stays').length
-  const told = [
+  const eligible = gained.length + names('stays').length
+  const parts = [
     ...(gained.length === 0 ? [] : [`${listNames(gained)} ${gained.length === 1 ? 'becomes' : 'become'} eligible`]),
-    ...(lost.length === 0 ? [] : [`${listNames(lost)} no longer ${lost.length === 1 ? 'is' : 'are'}`]),
+    ...(lost.length === 0 ? [] : [`${listNames(lost)} ${lost.length === 1 ? 'is' : 'are'} no longer eligible`]),
   ]
-  if (told.length === 0) return left === 0 ? 'No node is eligible, as now.' : 'The same nodes are eligible as now.'
-  return `${told.join('; ')}${left === 0 ? ': no node would be left' : ''}.`
+  if (parts.length === 0) return eligible === 0 ? 'No eligible nodes, as before.' : 'The same nodes are eligible.'
+  return `${parts.join('; ')}${eligible === 0 ? '; no eligible nodes remain' : ''}.`
 }

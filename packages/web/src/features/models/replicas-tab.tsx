@@ -1,4 +1,4 @@
-// The processes that serve a model.
+// The replicas of a model.
 import type { ModelView, ReplicaView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -14,15 +14,15 @@ export function ReplicasTab({ model }: { readonly model: ModelView }) {
   return (
     <Loaded
       query={replicas}
-      what="the replicas"
+      what="replicas"
       empty={
-        <Empty title="No process of it runs.">
-          <p>It is loaded by Load above, by the first request, or by a minimum in its scheduling.</p>
+        <Empty title="No replicas running.">
+          <p>Load the model, send it a request, or set a minimum in Scheduling.</p>
         </Empty>
       }
     >
       {(all) => (
-        <Table label="Replicas" columns={['Node', 'State', 'In flight', 'Revision', 'Backend', 'Since', '']}>
+        <Table label="Replicas" columns={['Node', 'State', 'In flight', 'Revision', 'Backend', 'Started', '']}>
           {all.map((replica) => (
             <ReplicaRow key={replica.id} replica={replica} model={model} />
           ))}

@@ -1,20 +1,20 @@
 import { ModelConfig } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { isSameConfig, saveMeaning } from './model-words.pure.ts'
+import { isSameConfig, describeSave } from './model-words.pure.ts'
 
 const config = (more: object = {}): ModelConfig => ModelConfig.parse({ name: 'a', backend: 'llama', ...more })
 const before = (ready: number) => ({ config: config({ scheduling: { min_replicas: 1 } }), revision: 'r1', replicas_ready: ready })
 
 it.each([
-  ['the same', before(1), { config: config({ scheduling: { min_replicas: 1 } }), revision: 'r1' }, ['nothing', 'saved already']],
+  ['the same', before(1), { config: config({ scheduling: { min_replicas: 1 } }), revision: 'r1' }, ['nothing', 'No effective changes']],
   [
-    'other words',
+    'a description',
     before(1),
     { config: config({ description: 'x', scheduling: { min_replicas: 1 } }), revision: 'r1' },
-    ['words', 'nothing that runs is replaced.'],
+    ['metadata', 'running replicas are not replaced.'],
   ],
-  ['another scheduling', before(1), { config: config(), revision: 'r1' }, ['words', 'scheduling changes']],
-  ['nothing runs', before(0), { config: config({ context_size: 1 }), revision: 'r2' }, ['revision', 'the next load uses it']],
+  ['another scheduling', before(1), { config: config(), revision: 'r1' }, ['metadata', 'Scheduling changes']],
+  ['nothing runs', before(0), { config: config({ context_size: 1 }), revision: 'r2' }, ['revision', 'used by the next load']],
   ['one runs', before(1), { config: config({ context_size: 1 }), revision: 'r2' }, ['revision', 'its replica is replaced']],
   [
     'several run',
@@ -23,10 +23,10 @@ it.each([
     ['revision', 'its 3 replicas are replaced one by one'],
   ],
 ])('%s', (_, was, then, [changes, part = '']) => {
-  expect(saveMeaning(was, then)).toEqual({ changes, sentence: expect.stringContaining(part) as string })
+  expect(describeSave(was, then)).toEqual({ changes, sentence: expect.stringContaining(part) as string })
 })
 
-it('the order of keys says nothing', () => {
+it('ignores the order of keys', () => {
   expect(isSameConfig(config({ options: { a: 1, b: { c: 1, d: [2, 3] } } }), config({ options: { b: { d: [2, 3], c: 1 }, a: 1 } }))).toBe(
     true,
   )

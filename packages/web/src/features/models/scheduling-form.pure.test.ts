@@ -14,23 +14,23 @@ it.each<Scheduling>([
   { replicas: 'all' },
   { node_selector: { gpu: '*', 'gpu.vendor': ['nvidia', 'amd'], zone: '!', rack: '!7', one: ['only'] } },
   { node_selector: { odd: 'a,b', quoted: '"x"', list: ['a, b', 'c'], space: ' a' } },
-])('a form says what it was made of: %j', (scheduling) => {
+])('converts to a form and back: %j', (scheduling) => {
   expect(readForm(formOf(Scheduling.parse(scheduling)))).toEqual({ isValid: true, scheduling })
 })
 
-it('a row that nothing was typed into is not there', () => {
+it('ignores an empty row', () => {
   expect(readForm({ ...empty, selector: [{ label: ' ', value: '' }] })).toEqual({ isValid: true, scheduling: {} })
 })
 
-describe('what is wrong stands beside its field', () => {
+describe('an invalid field', () => {
   it.each<[string, Partial<SchedulingForm>, object]>([
-    ['words for a figure', { min: 'two' }, { min: 'a whole number' }],
-    ['half a replica', { max: '1.5' }, { max: 'a whole number' }],
-    ['too many', { max: '5000' }, { max: 'at most 1,024' }],
-    ['too few', { min: '-1' }, { min: 'at least 0' }],
-    ['more than the most', { min: '3', max: '2' }, { min: 'min_replicas is greater than max_replicas' }],
-    ['a priority', { priority: 'high' }, { priority: 'a whole number' }],
-    ['no label', { selector: [{ label: '', value: 'x' }] }, { selector: { 0: expect.any(String) as string } }],
+    ['text for a number', { min: 'two' }, { min: 'Enter a whole number' }],
+    ['a fraction', { max: '1.5' }, { max: 'Enter a whole number' }],
+    ['too many', { max: '5000' }, { max: 'Must be at most 1,024' }],
+    ['too few', { min: '-1' }, { min: 'Must be at least 0' }],
+    ['a minimum above the maximum', { min: '3', max: '2' }, { min: 'min_replicas is greater than max_replicas' }],
+    ['a priority', { priority: 'high' }, { priority: 'Enter a whole number' }],
+    ['a value without label', { selector: [{ label: '', value: 'x' }] }, { selector: { 0: expect.any(String) as string } }],
     [
       'a label twice',
       {
@@ -39,9 +39,9 @@ describe('what is wrong stands beside its field', () => {
           { label: 'a', value: '2' },
         ],
       },
-      { selector: { 1: expect.stringContaining('already') as string } },
+      { selector: { 1: expect.stringContaining('Duplicate') as string } },
     ],
   ])('%s', (_, more, expected) => expect(errors(more)).toMatchObject(expected))
 
-  it('what does not count is not looked at', () => expect(errors({ spread: 'all', min: 'x' })).toBeNull())
+  it('is ignored where it does not apply', () => expect(errors({ spread: 'all', min: 'x' })).toBeNull())
 })

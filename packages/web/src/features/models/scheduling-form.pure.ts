@@ -1,4 +1,4 @@
-// The scheduling of a model as a form: what is typed ↔ what it means, with what is wrong beside each field. Pure.
+// Converts a model's scheduling to form fields and back, with an error for each field.
 import { Scheduling } from '@muster/protocol'
 
 export interface SelectorRow {
@@ -17,9 +17,9 @@ export interface SchedulingErrors {
   readonly min?: string
   readonly max?: string
   readonly priority?: string
-  /** By row. */
+  /** By row index. */
   readonly selector: Readonly<Record<number, string>>
-  /** What belongs to no field. */
+  /** An error of no single field. */
   readonly other?: string
 }
 export type ReadForm =
@@ -27,18 +27,18 @@ export type ReadForm =
   | { readonly isValid: false; readonly errors: SchedulingErrors }
 
 export function formOf(scheduling: Scheduling): SchedulingForm {
-  const written = (value: number | undefined): string => (value === undefined ? '' : String(value))
+  const digits = (value: number | undefined): string => (value === undefined ? '' : String(value))
   return {
     spread: scheduling.replicas === 'all' ? 'all' : 'count',
-    min: written(scheduling.min_replicas),
-    max: written(scheduling.max_replicas),
-    priority: written(scheduling.priority),
+    min: digits(scheduling.min_replicas),
+    max: digits(scheduling.max_replicas),
+    priority: digits(scheduling.priority),
     policy: scheduling.policy ?? '',
     selector: Object.entries(scheduling.node_selector ?? {}).map(([label, value]) => ({ label, value: textOf(value) })),
   }
 }
 
-/** A list is written with commas; a text that has one itself, in quotes. */
+/** Lists are separated by commas; values that contain a comma are quoted. */
 const textOf = (value: string | readonly string[]): string =>
   typeof value === 'string' ? quoted(value) : `${value.map(quoted).join(', ')}${value.length === 1 ? ',' : ''}`
 const quoted = (text: string): string => (/[,"]|^\s|\s$/.test(text) ? JSON.stringify(text) : text)
@@ -63,23 +63,25 @@ function unquoted(part: string): string {
 export function readForm(form: SchedulingForm): ReadForm {
   const rows = form.selector.filter(({ label, value }) => label.trim() !== '' || value.trim() !== '')
   const selector = Object.fromEntries(rows.map(({ label, value }) => [label.trim(), valueOf(value)]))
-  const given = {
-    ...(form.spread === 'all' ? { replicas: 'all' } : { ...figure('min_replicas', form.min), ...figure('max_replicas', form.max) }),
-    ...figure('priority', form.priority),
+  const input = {
+    ...(form.spread === 'all'
+      ? { replicas: 'all' }
+      : { ...numberField('min_replicas', form.min), ...numberField('max_replicas', form.max) }),
+    ...numberField('priority', form.priority),
     ...(form.policy === '' ? {} : { policy: form.policy }),
     ...(rows.length === 0 ? {} : { node_selector: selector }),
   }
-  const twice = form.selector.findIndex(
+  const duplicate = form.selector.findIndex(
     ({ label }, at) => label.trim() !== '' && form.selector.findIndex((row) => row.label.trim() === label.trim()) < at,
   )
-  if (twice >= 0)
-    return { isValid: false, errors: { selector: { [twice]: 'this label is there already; give it several values with commas' } } }
-  const parsed = Scheduling.safeParse(given)
+  if (duplicate >= 0)
+    return { isValid: false, errors: { selector: { [duplicate]: 'Duplicate label; separate several values with commas' } } }
+  const parsed = Scheduling.safeParse(input)
   return parsed.success ? { isValid: true, scheduling: parsed.data } : { isValid: false, errors: errorsOf(parsed.error.issues, form) }
 }
 
-/** What is no figure stays as it is typed, for the schema to refuse. */
-function figure(key: string, text: string): Record<string, number | string> {
+/** Text that is not a number is kept, and rejected by the schema. */
+function numberField(key: string, text: string): Record<string, number | string> {
   const typed = text.trim()
   return typed === '' ? {} : { [key]: /^-?\d+$/.test(typed) ? Number(typed) : typed }
 }
@@ -101,19 +103,19 @@ function errorsOf(issues: readonly Issue[], form: SchedulingForm): SchedulingErr
     return [[Math.max(0, at), message] as const]
   })
   return {
-    ...(min === undefined ? {} : { min: plainly(min) }),
-    ...(max === undefined ? {} : { max: plainly(max) }),
-    ...(priority === undefined ? {} : { priority: plainly(priority) }),
+    ...(min === undefined ? {} : { min: readableError(min) }),
+    ...(max === undefined ? {} : { max: readableError(max) }),
+    ...(priority === undefined ? {} : { priority: readableError(priority) }),
     selector: Object.fromEntries(selector),
     ...(general === undefined || general === min ? {} : { other: general }),
   }
 }
 
-/** The schema's words for programs, in those for people. */
-function plainly(message: string): string {
-  if (/expected (?:number|int)/.test(message) && message.startsWith('Invalid')) return 'a whole number'
-  const [, most, least] = /to be <=(-?\d+)|to be >=(-?\d+)/.exec(message) ?? []
-  if (most !== undefined) return `at most ${Number(most).toLocaleString('en')}`
-  if (least !== undefined) return `at least ${Number(least).toLocaleString('en')}`
+/** Rewrites the schema's messages for users. */
+function readableError(message: string): string {
+  if (/expected (?:number|int)/.test(message) && message.startsWith('Invalid')) return 'Enter a whole number'
+  const [, max, min] = /to be <=(-?\d+)|to be >=(-?\d+)/.exec(message) ?? []
+  if (max !== undefined) return `Must be at most ${Number(max).toLocaleString('en')}`
+  if (min !== undefined) return `Must be at least ${Number(min).toLocaleString('en')}`
   return message
 }

@@ -1,4 +1,4 @@
-// Where and how often a model runs, as a form; what a change would mean for its placement is shown while it is typed.
+// The scheduling of a model as a form, with a preview of its placement.
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { modelRoutes, type ModelView, type Scheduling } from '@muster/protocol'
@@ -8,7 +8,7 @@ import { SelectField, TextField } from '../../components/field.tsx'
 import { Failed } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { UnsavedGuard } from './config-editor.tsx'
-import { keepSaved } from './model-actions.tsx'
+import { cacheSavedModel } from './model-actions.tsx'
 import { PlacementPreview } from './placement-tab.tsx'
 import { formOf, readForm, type SchedulingErrors, type SchedulingForm, type SelectorRow } from './scheduling-form.pure.ts'
 
@@ -18,7 +18,7 @@ export function SchedulingTab({ model }: { readonly model: ModelView }) {
   const form = typed ?? saved
   const read = readForm(form)
   const isDirty = typed !== null && JSON.stringify(typed) !== JSON.stringify(saved)
-  // What was typed while it was saved stays.
+  // Changes typed while saving stay.
   const save = useSaveScheduling(model, (sent) => setTyped((now) => (now === sent ? null : now)))
   return (
     <div className="grid gap-6 lg:grid-cols-2">
@@ -32,7 +32,7 @@ export function SchedulingTab({ model }: { readonly model: ModelView }) {
         }}
       >
         <SchedulingFields form={form} errors={read.isValid ? { selector: {} } : read.errors} onChange={setTyped} />
-        {save.error !== null && <Failed title="It was not saved." error={save.error} />}
+        {save.error !== null && <Failed title="Could not save" error={save.error} />}
         <div className="flex flex-wrap items-center gap-2">
           <Button type="submit" look="primary" isBusy={save.isPending} disabled={!read.isValid || !isDirty}>
             Save scheduling
@@ -41,7 +41,7 @@ export function SchedulingTab({ model }: { readonly model: ModelView }) {
             Discard changes
           </Button>
         </div>
-        <p className="text-soft">No process is started anew for it: replicas are added beside those that run, or drained.</p>
+        <p className="text-soft">Running replicas are not restarted; replicas are only added or drained.</p>
       </form>
       <PlacementPreview name={model.name} scheduling={read.isValid && isDirty ? read.scheduling : null} isValid={read.isValid} />
     </div>
@@ -50,14 +50,14 @@ export function SchedulingTab({ model }: { readonly model: ModelView }) {
 
 function useSaveScheduling({ name }: ModelView, onSaved: (sent: SchedulingForm) => void) {
   const queries = useQueryClient()
-  const tell = useNotices()
+  const notify = useNotices()
   return useMutation({
     mutationFn: ({ scheduling }: { form: SchedulingForm; scheduling: Scheduling }) =>
       call(modelRoutes.scheduling, { params: { name }, body: scheduling }),
     onSuccess(saved, { form }) {
-      keepSaved(queries, saved)
+      cacheSavedModel(queries, saved)
       onSaved(form)
-      tell('good', `The scheduling of ${name} is saved.`)
+      notify('good', `Saved scheduling of ${name}`)
     },
   })
 }
@@ -69,13 +69,13 @@ interface SchedulingFieldsProps {
 }
 
 const spreads = [
-  { value: 'count', label: 'as many as are needed' },
-  { value: 'all', label: 'one on every node that fits' },
+  { value: 'count', label: 'As many as needed' },
+  { value: 'all', label: 'One on every eligible node' },
 ]
 const policies = [
-  { value: '', label: 'prefix (default)' },
-  { value: 'prefix', label: 'prefix: conversations stay where their beginning is cached' },
-  { value: 'least', label: 'least: the replica with the fewest requests' },
+  { value: '', label: 'Default (prefix)' },
+  { value: 'prefix', label: 'Prefix: keeps a conversation on the replica that cached its beginning' },
+  { value: 'least', label: 'Least: the replica with the fewest requests' },
 ]
 
 function SchedulingFields({ form, errors, onChange }: SchedulingFieldsProps) {
@@ -91,19 +91,19 @@ function SchedulingFields({ form, errors, onChange }: SchedulingFieldsProps) {
       {form.spread === 'count' && (
         <div className="grid grid-cols-2 gap-3">
           <TextField
-            label="At least"
+            label="Minimum"
             inputMode="numeric"
             placeholder="0"
-            hint="kept up without requests"
+            hint="Kept running without requests"
             value={form.min}
             error={errors.min ?? null}
             onChange={({ target }) => set({ min: target.value })}
           />
           <TextField
-            label="At most"
+            label="Maximum"
             inputMode="numeric"
             placeholder="1, or the minimum"
-            hint="0 is no limit"
+            hint="0 means no limit"
             value={form.max}
             error={errors.max ?? null}
             onChange={({ target }) => set({ max: target.value })}
@@ -115,12 +115,17 @@ function SchedulingFields({ form, errors, onChange }: SchedulingFieldsProps) {
           label="Priority"
           inputMode="numeric"
           placeholder="0"
-          hint="the higher stays when room is short"
+          hint="Higher priorities are evicted last"
           value={form.priority}
           error={errors.priority ?? null}
           onChange={({ target }) => set({ priority: target.value })}
         />
-        <SelectField label="Policy" choices={policies} value={form.policy} onChange={({ target }) => set({ policy: target.value })} />
+        <SelectField
+          label="Routing policy"
+          choices={policies}
+          value={form.policy}
+          onChange={({ target }) => set({ policy: target.value })}
+        />
       </div>
       <SelectorFields rows={form.selector} errors={errors.selector} onChange={(selector) => set({ selector })} />
       {errors.other !== undefined && (
@@ -143,9 +148,9 @@ function SelectorFields({ rows, errors, onChange }: SelectorFieldsProps) {
     onChange(rows.map((row, index) => (index === at ? { ...row, ...change } : row)))
   return (
     <fieldset className="flex flex-col gap-2">
-      <legend className="mb-1 font-medium">Only nodes with these labels</legend>
+      <legend className="mb-1 font-medium">Node labels</legend>
       {rows.map((row, at) => (
-        // Rows have no name of their own, and never change places.
+        // Rows have no ID and never change their order.
         <div key={at} className="grid grid-cols-[1fr_1fr_auto] items-start gap-2">
           <TextField
             label={`Label ${at + 1}`}
@@ -168,10 +173,10 @@ function SelectorFields({ rows, errors, onChange }: SelectorFieldsProps) {
         </div>
       ))}
       <div>
-        <Button onClick={() => onChange([...rows, { label: '', value: '' }])}>Add a label</Button>
+        <Button onClick={() => onChange([...rows, { label: '', value: '' }])}>Add label</Button>
       </div>
       <p className="text-soft">
-        Several values with commas mean one of them; <code>*</code> is any, <code>!</code> none, <code>!x</code> not x.
+        Separate several values with commas. <code>*</code> means any value, <code>!</code> no such label, <code>!x</code> any value but x.
       </p>
     </fieldset>
   )

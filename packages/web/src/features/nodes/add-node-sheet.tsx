@@ -1,17 +1,17 @@
-// What to run on a machine to make it a node, and, once that was run, the door to let it in.
+// Adds a node: the command to run on the machine, and the approval once it has joined.
 import { useQuery } from '@tanstack/react-query'
-import { joinTokenRoutes } from '@muster/protocol'
+import { formatDuration, joinTokenRoutes } from '@muster/protocol'
 import { ApiFailure, call } from '../../api/client.ts'
 import { keys, nodesQuery } from '../../api/queries.ts'
 import { CopyBlock } from '../../components/copy.tsx'
 import { Dialog } from '../../components/dialog.tsx'
 import { Failed, Loaded } from '../../components/loaded.tsx'
 import { useNow } from '../../components/time.tsx'
-import { formatDuration, isLoopback } from '../../format.ts'
+import { isLoopback } from '../../format.ts'
 import { ApproveButton } from './node-actions.tsx'
 import { NodeStatusMark } from './node-status.tsx'
 
-/** Made when the sheet opens and forgotten when it closes. `static`: nothing that happens meanwhile makes another one. */
+/** Created when the sheet opens, dropped when it closes. `static`: invalidation does not create another token. */
 const joinTokenQuery = {
   queryKey: keys.joinToken,
   queryFn: () => call(joinTokenRoutes.create),
@@ -21,77 +21,77 @@ const joinTokenQuery = {
 } as const
 
 export function AddNodeSheet({ onClose }: { readonly onClose: () => void }) {
-  const made = useQuery(joinTokenQuery)
-  const isLocal = made.error instanceof ApiFailure && made.error.code === 'bus_is_local'
+  const token = useQuery(joinTokenQuery)
+  const isLocal = token.error instanceof ApiFailure && token.error.code === 'bus_is_local'
   return (
-    <Dialog title="Add a node" place="sheet" onClose={onClose}>
+    <Dialog title="Add node" place="sheet" onClose={onClose}>
       {isLocal ? (
-        <LocalBus message={made.error?.message ?? ''} />
-      ) : made.error !== null ? (
-        <Failed title="Can’t make a join token." error={made.error} onRetry={() => void made.refetch()} />
+        <LocalBus message={token.error?.message ?? ''} />
+      ) : token.error !== null ? (
+        <Failed title="Could not create a join token" error={token.error} onRetry={() => void token.refetch()} />
       ) : (
-        <Loaded query={made} what="a join token">
-          {(token) => <Commands {...token} />}
+        <Loaded query={token} what="join token">
+          {(created) => <Commands {...created} />}
         </Loaded>
       )}
     </Dialog>
   )
 }
 
-interface Made {
+interface JoinToken {
   readonly token: string
   readonly url: string
   readonly expires_at: string
 }
 
-function Commands(made: Made) {
+function Commands(token: JoinToken) {
   return (
     <>
-      <p>Run this on the machine to add:</p>
-      <CopyBlock label="the command" text={joinCommand(made)} />
-      <Validity until={made.expires_at} />
-      {isLoopback(new URL(made.url).hostname) && (
+      <p>Run this command on the machine:</p>
+      <CopyBlock label="command" text={joinCommand(token)} />
+      <Validity until={token.expires_at} />
+      {isLoopback(new URL(token.url).hostname) && (
         <p className="text-wait">
-          This controller listens on its own machine only ({made.url}). For others to join, start it with <code>--host 0.0.0.0</code>, or
-          with <code>--public-url</code> behind a proxy.
+          This controller listens only on its own machine ({token.url}). To let other machines join, start it with{' '}
+          <code>--host 0.0.0.0</code>, or with <code>--public-url</code> behind a proxy.
         </p>
       )}
       <details>
-        <summary>Muster is not on that machine yet?</summary>
+        <summary>Muster is not installed there yet?</summary>
         <div className="flex flex-col gap-2 pt-2">
-          <p>It needs Node 20 or newer and npm. Clone Muster there, from where this one came from, and run it in the clone:</p>
-          <CopyBlock label="the command in a clone" text={joinCommand({ ...made, isClone: true })} />
+          <p>It needs Node 20 or newer and npm. Clone the same Muster repository there, and run this in the clone:</p>
+          <CopyBlock label="command for a clone" text={joinCommand({ ...token, isClone: true })} />
         </div>
       </details>
-      <Arrived since={made.expires_at} />
+      <NewNodes expiresAt={token.expires_at} />
     </>
   )
 }
 
 function Validity({ until }: { readonly until: string }) {
-  const left = Date.parse(until) - useNow()
+  const remainingMs = Date.parse(until) - useNow()
   return (
     <p className="text-soft">
-      {left > 0
-        ? `The token in it is shown once and is valid for ${formatDuration(left)}. The machine then waits here for your approval.`
-        : 'The token in it is not valid any more. Close this and open it again for another one.'}
+      {remainingMs > 0
+        ? `The token is shown once and valid for ${formatDuration(remainingMs)}. The node then waits for your approval.`
+        : 'The token has expired. Close this dialog and open it again for a new one.'}
     </p>
   )
 }
 
 const validMs = 3_600_000
 
-/** Nodes that came since the token was made. */
-function Arrived({ since }: { readonly since: string }) {
+/** Nodes that joined since the token was created. */
+function NewNodes({ expiresAt }: { readonly expiresAt: string }) {
   const nodes = useQuery(nodesQuery).data ?? []
-  const made = Date.parse(since) - validMs
-  const arrived = nodes.filter(({ created_at: at }) => Date.parse(at) >= made)
+  const createdAt = Date.parse(expiresAt) - validMs
+  const joined = nodes.filter(({ created_at: at }) => Date.parse(at) >= createdAt)
   return (
-    <section aria-label="Arrived" aria-live="polite" className="flex min-h-16 flex-col gap-2 border-t pt-3">
-      {arrived.length === 0 ? (
-        <p className="text-soft">Nothing has arrived yet; it appears here by itself.</p>
+    <section aria-label="New nodes" aria-live="polite" className="flex min-h-16 flex-col gap-2 border-t pt-3">
+      {joined.length === 0 ? (
+        <p className="text-soft">No new nodes yet. They appear here automatically.</p>
       ) : (
-        arrived.map((node) => (
+        joined.map((node) => (
           <div key={node.id} className="flex items-start justify-between gap-3">
             <span className="min-w-0 flex-1 font-medium [overflow-wrap:anywhere]">{node.name}</span>
             <NodeStatusMark node={node} />
@@ -106,21 +106,21 @@ function Arrived({ since }: { readonly since: string }) {
 function LocalBus({ message }: { readonly message: string }) {
   return (
     <>
-      <p>Other machines can’t join this controller as it runs now: {message}</p>
-      <p>More workers on this very machine need no token. Stop it, and start it with as many as you want:</p>
-      <CopyBlock label="the command" text="npm start -- --workers 3" />
-      <p>For other machines, with NATS:</p>
-      <CopyBlock label="the commands with NATS" text={'nats-server &\nnpm start -- --nats-url nats://THIS-MACHINE:4222 --host 0.0.0.0'} />
+      <p>Other machines cannot join this controller: {message}</p>
+      <p>More workers on this machine need no token. Restart Muster with the number of workers you want:</p>
+      <CopyBlock label="command" text="npm start -- --workers 3" />
+      <p>To let other machines join, use NATS:</p>
+      <CopyBlock label="NATS commands" text={'nats-server &\nnpm start -- --nats-url nats://THIS-MACHINE:4222 --host 0.0.0.0'} />
     </>
   )
 }
 
-interface JoinCommand {
+interface JoinCommandOptions {
   readonly url: string
   readonly token: string
-  /** In a clone of the repository, without a `muster` on the path. */
+  /** For a clone of the repository, without `muster` on the path. */
   readonly isClone?: boolean
 }
 
-const joinCommand = ({ url, token, isClone = false }: JoinCommand): string =>
+const joinCommand = ({ url, token, isClone = false }: JoinCommandOptions): string =>
   `${isClone ? 'npm run -s muster --' : 'muster'} worker --join ${url} --token ${token}`

@@ -5,7 +5,7 @@ const sample = (at: string, free: number | null) => ({ at, available_ram: free, 
 const totals = { total_ram: 100, total_vram: null, total_disk: 20 }
 const at = '2026-01-01T12:00:00.000Z'
 
-it('has the whole hour, with gaps where nothing was heard', () => {
+it('covers the whole hour, with gaps where there are no samples', () => {
   const now = Date.parse(at) + 40_000
   const hour = hourOf({ interval_seconds: 15, samples: [sample(at, 60)] }, totals, now)
   expect(hour.times).toHaveLength(240)
@@ -13,11 +13,11 @@ it('has the whole hour, with gaps where nothing was heard', () => {
   expect(hour.ram.slice(-4)).toEqual([null, 40, null, null])
   expect(hour.inFlight.filter((value) => value !== null)).toEqual([2])
 })
-it('does not draw what nobody knows, and nothing below zero', () => {
+it('has gaps for unknown values, and none below zero', () => {
   const hour = hourOf({ interval_seconds: 15, samples: [sample(at, null)] }, totals, Date.parse(at))
   expect([hour.ram.at(-1), hour.vram.at(-1), hour.disk.at(-1)]).toEqual([null, null, 0])
 })
-it('shows what was heard by a clock that is ahead', () => {
+it('shows samples of a clock that is ahead', () => {
   const hour = hourOf({ interval_seconds: 15, samples: [sample(at, 60)] }, totals, Date.parse(at) - 60_000)
   expect(hour.ram.at(-1)).toBe(40)
 })

@@ -1,9 +1,10 @@
-// The last hour of a node as lines of charts: every interval of the hour has its place, so that silence is a gap. Pure.
+// Chart series of a node's last hour: one value per interval, null where there is no sample.
 import type { NodeSample, Resources } from '@muster/protocol'
 import type { NodeHistory } from '../../api/live-change.pure.ts'
+import { parseTime } from '../../format.ts'
 
-export interface HourOfNode {
-  /** Seconds since 1970. */
+export interface NodeHour {
+  /** Unix seconds. */
   readonly times: readonly number[]
   readonly ram: readonly (number | null)[]
   readonly vram: readonly (number | null)[]
@@ -14,8 +15,8 @@ type Totals = Pick<Resources, 'total_ram' | 'total_vram' | 'total_disk'>
 
 const hourSeconds = 3_600
 
-export function hourOf({ interval_seconds: step, samples }: NodeHistory, totals: Totals, now: number): HourOfNode {
-  const byTime = new Map(samples.map((sample) => [Date.parse(sample.at) / 1000, sample]))
+export function hourOf({ interval_seconds: step, samples }: NodeHistory, totals: Totals, now: number): NodeHour {
+  const byTime = new Map(samples.map((sample) => [parseTime(sample.at) / 1000, sample]))
   const newest = Math.max(Math.floor(now / 1000 / step) * step, ...[...byTime.keys()].slice(-1))
   const times = Array.from({ length: hourSeconds / step }, (_, i) => newest - hourSeconds + (i + 1) * step)
   const line = (value: (sample: NodeSample) => number | null): (number | null)[] =>

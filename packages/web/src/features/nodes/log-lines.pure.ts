@@ -1,14 +1,14 @@
-// The last lines of a log. Pure.
-export const mostLines = 5_000
+// The buffer of log lines.
+export const maxLines = 5_000
 
-/** The newest stay. */
+/** Keeps the newest lines. */
 export function appendLines(lines: readonly string[], more: readonly string[]): readonly string[] {
   if (more.length === 0) return lines
-  return more.length >= mostLines ? more.slice(-mostLines) : [...lines.slice(Math.max(0, lines.length + more.length - mostLines)), ...more]
+  return more.length >= maxLines ? more.slice(-maxLines) : [...lines.slice(Math.max(0, lines.length + more.length - maxLines)), ...more]
 }
 
-/** Those that have the text in them, in any case. */
+/** Lines that contain the text, in any case. */
 export function filterLines(lines: readonly string[], text: string): readonly string[] {
-  const wanted = text.toLowerCase()
-  return wanted === '' ? lines : lines.filter((line) => line.toLowerCase().includes(wanted))
+  const needle = text.toLowerCase()
+  return needle === '' ? lines : lines.filter((line) => line.toLowerCase().includes(needle))
 }

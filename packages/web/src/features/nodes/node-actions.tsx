@@ -1,4 +1,4 @@
-// What can be done with a node. What takes something away is asked about first (ask-sheet.tsx).
+// Actions on a node. Draining and removing are confirmed first.
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { nodeRoutes, type NodeView } from '@muster/protocol'
@@ -8,13 +8,13 @@ import { Button, Menu, MenuItem } from '../../components/button.tsx'
 import { ConfirmSheet, Consequences } from '../../components/dialog.tsx'
 import { Loaded } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
-import { whatDrainDoes, whatRemovalDoes } from './node-words.pure.ts'
+import { drainEffects, removalEffects } from './node-words.pure.ts'
 
 export function useNodeChange(node: Pick<NodeView, 'id' | 'name'>) {
-  const tell = useNotices()
+  const notify = useNotices()
   return useMutation({
     mutationFn: (change: 'approve' | 'drain' | 'resume') => call(nodeRoutes[change], { params: { id: node.id } }),
-    onError: (error) => tell('bad', `${node.name}: ${error.message}`),
+    onError: (error, change) => notify('bad', `Could not ${change} ${node.name}: ${error.message}`),
   })
 }
 
@@ -29,56 +29,55 @@ export function ApproveButton({ node }: { readonly node: NodeView }) {
 
 function ResumeItem({ node }: { readonly node: NodeView }) {
   const change = useNodeChange(node)
-  return <MenuItem onChoose={() => change.mutate('resume')}>Resume</MenuItem>
+  return <MenuItem onSelect={() => change.mutate('resume')}>Resume</MenuItem>
 }
 
 export function NodeMenu({ node }: { readonly node: NodeView }) {
   const navigate = useNavigate()
-  const ask = (what: 'drain' | 'remove') => void navigate({ to: '.', search: (before) => ({ ...before, ask: what, on: node.id }) })
+  const confirm = (act: 'drain' | 'remove') => void navigate({ to: '.', search: (before) => ({ ...before, act, node: node.id }) })
   return (
-    <Menu label={`Actions of ${node.name}`}>
-      {node.draining ? <ResumeItem node={node} /> : <MenuItem onChoose={() => ask('drain')}>Drain …</MenuItem>}
-      <MenuItem onChoose={() => ask('remove')}>Remove …</MenuItem>
+    <Menu label={`Actions for ${node.name}`}>
+      {node.draining ? <ResumeItem node={node} /> : <MenuItem onSelect={() => confirm('drain')}>Drain…</MenuItem>}
+      <MenuItem onSelect={() => confirm('remove')}>Remove…</MenuItem>
     </Menu>
   )
 }
 
-interface AskSheetProps {
+interface NodeActionSheetProps {
   readonly node: NodeView
-  readonly what: 'drain' | 'remove'
+  readonly act: 'drain' | 'remove'
   readonly onClose: () => void
-  /** It is done; `onClose` unless told. */
+  /** Called after success; `onClose` by default. */
   readonly onDone?: () => void
 }
 
-export function AskSheet({ node, what, onClose, onDone = onClose }: AskSheetProps) {
-  const tell = useNotices()
+export function NodeActionSheet({ node, act, onClose, onDone = onClose }: NodeActionSheetProps) {
+  const notify = useNotices()
   const replicas = useQuery(nodeReplicasQuery(node.id))
   const change = useMutation({
-    mutationFn: () => call(what === 'drain' ? nodeRoutes.drain : nodeRoutes.remove, { params: { id: node.id } }),
+    mutationFn: () => call(act === 'drain' ? nodeRoutes.drain : nodeRoutes.remove, { params: { id: node.id } }),
     onSuccess: () => {
-      tell('idle', what === 'drain' ? `${node.name} is draining.` : `${node.name} was removed.`)
+      notify('idle', act === 'drain' ? `Draining ${node.name}` : `Removed ${node.name}`)
       onDone()
     },
   })
-  const says = what === 'drain' ? whatDrainDoes : whatRemovalDoes
-  const verb = what === 'drain' ? 'Drain' : 'Remove'
+  const effects = act === 'drain' ? drainEffects : removalEffects
+  const verb = act === 'drain' ? 'Drain' : 'Remove'
   return (
     <ConfirmSheet
       title={`${verb} ${node.name}?`}
-      act={`${verb} ${node.name}`}
-      look={what === 'drain' ? 'primary' : 'danger'}
-      keep="Leave it as it is"
-      refused={`Can’t ${what} it.`}
-      doing={change}
+      action={`${verb} ${node.name}`}
+      look={act === 'drain' ? 'primary' : 'danger'}
+      errorTitle={`Could not ${act} ${node.name}`}
+      mutation={change}
       onConfirm={() => change.mutate()}
       onClose={onClose}
     >
-      <Loaded query={replicas} what="what runs there">
-        {(known) => <Consequences lines={says(node, known)} />}
+      <Loaded query={replicas} what="replicas">
+        {(running) => <Consequences lines={effects(node, running)} />}
       </Loaded>
     </ConfirmSheet>
   )
 }
 
-export const isAsked = (what: string | undefined): what is AskSheetProps['what'] => what === 'drain' || what === 'remove'
+export const isNodeAction = (act: string | undefined): act is NodeActionSheetProps['act'] => act === 'drain' || act === 'remove'

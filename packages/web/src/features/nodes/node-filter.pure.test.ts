@@ -15,7 +15,7 @@ const nodes = [
 ]
 
 it.each([
-  ['everything', {}, ['gpu-1', 'gpu-2', 'agent']],
+  ['no filter', {}, ['gpu-1', 'gpu-2', 'agent']],
   ['by type', { type: 'agent' }, ['agent']],
   ['by state', { state: 'offline' }, ['gpu-2']],
   ['by key', { label: 'rack' }, ['gpu-1', 'gpu-2']],
@@ -25,9 +25,9 @@ it.each([
   ['by id', { q: 'n-agent' }, ['agent']],
   ['by label', { q: 'rack=b2' }, ['gpu-1']],
   ['by all words', { q: 'gpu b=3' }, ['gpu-2']],
-  ['by what there is nothing of', { label: 'toString' }, []],
+  ['by an unknown label', { label: 'toString' }, []],
 ] as const)('%s', (_, filter, want) => expect(filterNodes(nodes, filter).map(({ name }) => name)).toEqual(want))
 
-it('offers the labels that there are, and not the names', () => expect(labelChoices(nodes)).toEqual(['rack', 'rack=b2', 'rack=b=3']))
-it('knows whether anything is left out', () =>
+it('offers all labels except names', () => expect(labelChoices(nodes)).toEqual(['rack', 'rack=b2', 'rack=b=3']))
+it('detects whether a filter is set', () =>
   expect([isFiltered({}), isFiltered({ q: '' }), isFiltered({ state: 'x' })]).toEqual([false, false, true]))

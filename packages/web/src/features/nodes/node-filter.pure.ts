@@ -1,4 +1,4 @@
-// Which nodes are shown. Pure.
+// Filters of the node list.
 import type { NodeView } from '@muster/protocol'
 import { searchFor } from '../../format.ts'
 
@@ -24,14 +24,14 @@ export function filterNodes(nodes: readonly NodeView[], { q = '', type, state, l
 export const isFiltered = (filter: NodeFilter): boolean =>
   [filter.q, filter.type, filter.state, filter.label].some((value) => value !== undefined && value !== '')
 
-/** A key has no `=`; a value may. */
+/** `label` is KEY or KEY=VALUE; only values may contain `=`. */
 function hasLabel({ labels }: NodeView, label: string): boolean {
   const split = label.indexOf('=')
   return split < 0 ? Object.hasOwn(labels, label) : labels[label.slice(0, split)] === label.slice(split + 1)
 }
 
-/** Keys that have a few values only are worth choosing by value: of the others (as `node.name`) the search finds more. */
-const mostValues = 20
+/** Keys with more values are offered without them. */
+const maxValues = 20
 
 export function labelChoices(nodes: readonly NodeView[]): string[] {
   const values = new Map<string, Set<string>>()
@@ -40,5 +40,5 @@ export function labelChoices(nodes: readonly NodeView[]): string[] {
   values.delete('node.name')
   return [...values]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
-    .flatMap(([key, all]) => [key, ...(all.size > mostValues ? [] : [...all].toSorted().map((value) => `${key}=${value}`))])
+    .flatMap(([key, all]) => [key, ...(all.size > maxValues ? [] : [...all].toSorted().map((value) => `${key}=${value}`))])
 }

@@ -1,11 +1,11 @@
-// What the processes of a node's models write, as they write it.
+// The live log of a node's model processes.
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import { createSseParser, ModelName, type NodeId, nodeRoutes, type NodeView } from '@muster/protocol'
-import { open, refusalOf } from '../../api/client.ts'
+import { open, toApiFailure } from '../../api/client.ts'
 import { Button } from '../../components/button.tsx'
 import { useCopied } from '../../components/copy.tsx'
-import { SearchText, SelectField } from '../../components/field.tsx'
+import { SearchField, SelectField } from '../../components/field.tsx'
 import { Empty } from '../../components/loaded.tsx'
 import { Pill } from '../../components/state.tsx'
 import { plural } from '../../format.ts'
@@ -13,7 +13,7 @@ import { appendLines, filterLines } from './log-lines.pure.ts'
 
 export interface NodeLogsProps {
   readonly node: NodeView
-  /** Of all of them unless told. */
+  /** All models when undefined. */
   readonly model: string | undefined
   readonly q: string
 }
@@ -29,7 +29,7 @@ export function NodeLogs({ node, model, q }: NodeLogsProps) {
   const choose = (change: { model?: string | undefined; q?: string | undefined }, isTyped = false): void =>
     void navigate({ to: '/nodes/$id', params: { id: node.id }, search: (before) => ({ ...before, ...change }), replace: isTyped })
   const models = [...new Set([...node.models, ...(model === undefined ? [] : [model])])].toSorted()
-  if (node.node_type === 'agent') return <Empty title="An agent runs no models, so there are no logs." />
+  if (node.node_type === 'agent') return <Empty title="Agents run no models, so there are no logs." />
   return (
     <div className="flex flex-col gap-2">
       <div className="flex flex-wrap items-center gap-2">
@@ -39,11 +39,11 @@ export function NodeLogs({ node, model, q }: NodeLogsProps) {
           className="max-w-56"
           value={model ?? ''}
           onChange={(event) => choose({ model: event.target.value || undefined })}
-          choices={[{ value: '', label: 'all models' }, ...models.map((name) => ({ value: name, label: name }))]}
+          choices={[{ value: '', label: 'All models' }, ...models.map((name) => ({ value: name, label: name }))]}
         />
-        <SearchText label="Show only lines with" text={q} onType={(typed) => choose({ q: typed }, true)} />
+        <SearchField label="Filter lines" text={q} onType={(typed) => choose({ q: typed }, true)} />
         <Button aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
-          {isPaused ? 'Go on' : 'Pause'}
+          {isPaused ? 'Continue' : 'Pause'}
         </Button>
         <Button aria-pressed={isWrapped} onClick={() => setWrapped(!isWrapped)}>
           Wrap
@@ -51,36 +51,36 @@ export function NodeLogs({ node, model, q }: NodeLogsProps) {
         <Button disabled={shown.length === 0} onClick={() => copy(shown.join('\n'))}>
           {isCopied ? 'Copied' : 'Copy'}
         </Button>
-        <Standing log={log} isPaused={isPaused} />
+        <LogStatus log={log} isPaused={isPaused} />
       </div>
-      <Lines lines={shown} isWrapped={isWrapped} isPaused={isPaused} nothing={sayNothing(log, q)} />
+      <Lines lines={shown} isWrapped={isWrapped} isPaused={isPaused} emptyText={emptyLogText(log)} />
     </div>
   )
 }
 
-function sayNothing({ lines, state }: Log, q: string): string {
-  if (lines.length > 0) return `None of ${plural(lines.length, 'line')} has “${q}” in it.`
-  switch (state.is) {
+function emptyLogText({ lines, state }: Log): string {
+  if (lines.length > 0) return 'No lines match this filter.'
+  switch (state.kind) {
     case 'connecting':
-      return 'Reading the log …'
+      return 'Loading log…'
     case 'following':
-      return 'Nothing was written yet. What its models write appears here by itself.'
+      return 'No output yet. New lines appear automatically.'
     case 'broken':
-      return `No log: ${state.why}. It is tried again by itself.`
+      return `Log unavailable: ${state.reason}. Retrying…`
     default:
       return state satisfies never
   }
 }
 
-function Standing({ log: { state, waiting, lines }, isPaused }: { readonly log: Log; readonly isPaused: boolean }) {
-  if (state.is === 'connecting') return <Pill tone="idle">connecting</Pill>
-  if (state.is === 'broken')
+function LogStatus({ log: { state, waiting, lines }, isPaused }: { readonly log: Log; readonly isPaused: boolean }) {
+  if (state.kind === 'connecting') return <Pill tone="idle">connecting</Pill>
+  if (state.kind === 'broken')
     return (
-      <Pill tone="wait" hint={state.why}>
-        connecting again
+      <Pill tone="wait" hint={state.reason}>
+        reconnecting
       </Pill>
     )
-  if (isPaused) return <Pill tone="wait" sign="‖">{`paused, ${plural(waiting, 'line')} more`}</Pill>
+  if (isPaused) return <Pill tone="wait" sign="‖">{`paused, ${plural(waiting, 'new line')}`}</Pill>
   return <Pill tone="good" sign="●">{`following, ${plural(lines.length, 'line')}`}</Pill>
 }
 
@@ -88,11 +88,11 @@ interface LinesProps {
   readonly lines: readonly string[]
   readonly isWrapped: boolean
   readonly isPaused: boolean
-  readonly nothing: string
+  readonly emptyText: string
 }
 
-/** One text, however many lines: thousands of elements would be slow. It stays at its end unless somebody scrolled away. */
-function Lines({ lines, isWrapped, isPaused, nothing }: LinesProps) {
+/** One text node, because thousands of elements would be slow. Stays at the end unless the user scrolled up. */
+function Lines({ lines, isWrapped, isPaused, emptyText }: LinesProps) {
   const box = useRef<HTMLPreElement>(null)
   const isAtEnd = useRef(true)
   useLayoutEffect(() => {
@@ -109,20 +109,20 @@ function Lines({ lines, isWrapped, isPaused, nothing }: LinesProps) {
       }}
       className={`h-[min(32rem,60dvh)] overflow-auto rounded-md border bg-sunken p-3 font-mono text-[12px] ${isWrapped ? 'whitespace-pre-wrap [overflow-wrap:anywhere]' : ''}`}
     >
-      {lines.length === 0 ? <span className="font-sans text-soft">{nothing}</span> : lines.join('\n')}
+      {lines.length === 0 ? <span className="font-sans text-soft">{emptyText}</span> : lines.join('\n')}
     </pre>
   )
 }
 
-type LogState = { readonly is: 'connecting' } | { readonly is: 'following' } | { readonly is: 'broken'; readonly why: string }
+type LogState = { readonly kind: 'connecting' } | { readonly kind: 'following' } | { readonly kind: 'broken'; readonly reason: string }
 interface Log {
   readonly lines: readonly string[]
   readonly state: LogState
-  /** Lines that came while it was paused. */
+  /** Lines received while paused. */
   readonly waiting: number
 }
 
-/** Lines come in bursts; a burst is one change of the page. */
+/** Lines are rendered in batches. */
 const flushMs = 150
 const retryMs = 3_000
 
@@ -132,8 +132,9 @@ interface LogSource {
   readonly isPaused: boolean
 }
 
+/** Follows the log of a node and reconnects after failures. */
 function useLog({ id, model, isPaused }: LogSource): Log {
-  const [log, setLog] = useState<Log>({ lines: [], state: { is: 'connecting' }, waiting: 0 })
+  const [log, setLog] = useState<Log>({ lines: [], state: { kind: 'connecting' }, waiting: 0 })
   const paused = useRef(isPaused)
   const flush = useRef<() => void>(() => undefined)
   useEffect(() => {
@@ -142,28 +143,28 @@ function useLog({ id, model, isPaused }: LogSource): Log {
   }, [isPaused])
   useEffect(() => {
     const stop = new AbortController()
-    let arrived: readonly string[] = []
-    let isAnew = true
+    let received: readonly string[] = []
+    let isReconnected = true
     flush.current = () => {
-      const more = arrived
+      const more = received
       if (more.length === 0) return
       if (paused.current) return setLog((before) => ({ ...before, waiting: more.length }))
-      const isReplaced = isAnew
-      arrived = []
-      isAnew = false
-      setLog((before) => ({ ...before, lines: isReplaced ? more : appendLines(before.lines, more), waiting: 0 }))
+      const replaces = isReconnected
+      received = []
+      isReconnected = false
+      setLog((before) => ({ ...before, lines: replaces ? more : appendLines(before.lines, more), waiting: 0 }))
     }
     const timer = setInterval(() => flush.current(), flushMs)
     void follow({
       ...{ id, model, signal: stop.signal },
       onOpen: () => {
-        // What is written in the log already comes again with each connection; what somebody reads stays until then.
-        arrived = []
-        isAnew = true
-        setLog((before) => ({ ...before, state: { is: 'following' }, waiting: 0 }))
+        // Each connection sends the log from its beginning; the shown lines stay until the new ones arrive.
+        received = []
+        isReconnected = true
+        setLog((before) => ({ ...before, state: { kind: 'following' }, waiting: 0 }))
       },
-      onLine: (line) => (arrived = appendLines(arrived, [line])),
-      onBroken: (why) => setLog((before) => ({ ...before, state: { is: 'broken', why } })),
+      onLine: (line) => (received = appendLines(received, [line])),
+      onBroken: (reason) => setLog((before) => ({ ...before, state: { kind: 'broken', reason } })),
     })
     return () => {
       stop.abort()
@@ -180,7 +181,7 @@ interface FollowDeps {
   readonly signal: AbortSignal
   readonly onOpen: () => void
   readonly onLine: (line: string) => void
-  readonly onBroken: (why: string) => void
+  readonly onBroken: (reason: string) => void
 }
 
 async function follow({ id, model, signal, onOpen, onLine, onBroken }: FollowDeps): Promise<void> {
@@ -188,13 +189,13 @@ async function follow({ id, model, signal, onOpen, onLine, onBroken }: FollowDep
     try {
       const query = { follow: 'true', ...(model === undefined ? {} : { model }) }
       const response = await open(nodeRoutes.logs, { params: { id }, query, signal, headers: { accept: 'text/event-stream' } })
-      if (!response.ok || response.body === null) throw refusalOf(response.status, await response.text())
+      if (!response.ok || response.body === null) throw toApiFailure(response.status, await response.text())
       onOpen()
       const parser = createSseParser('')
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
       for (let read = await reader.read(); !read.done; read = await reader.read())
         for (const { data } of parser.push(read.value)) onLine(data)
-      onBroken('the node ended the connection')
+      onBroken('the node closed the connection')
     } catch (error) {
       if (signal.aborted) return
       onBroken(error instanceof Error ? error.message : String(error))

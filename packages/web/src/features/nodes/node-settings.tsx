@@ -1,12 +1,11 @@
-// The labels of a node, changed in place. Those that Muster sets by itself are shown as such.
+// Labels and GPU memory budget of a node.
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
-import { automaticLabels, nodeRoutes, type NodeView } from '@muster/protocol'
+import { automaticLabels, formatBytes, nodeRoutes, type NodeView } from '@muster/protocol'
 import { call } from '../../api/client.ts'
 import { Button } from '../../components/button.tsx'
 import { TextField } from '../../components/field.tsx'
 import { Section } from '../../components/page.tsx'
-import { formatBytes } from '../../format.ts'
 
 const isAutomatic = (key: string): boolean => automaticLabels.some((automatic) => automatic === key)
 
@@ -22,7 +21,7 @@ export function NodeLabels({ node }: { readonly node: NodeView }) {
   const own = labels.filter(([key]) => !isAutomatic(key))
   return (
     <Section title="Labels">
-      <p className="text-soft">Models choose their nodes by them.</p>
+      <p className="text-soft">Models select nodes by label.</p>
       <ul aria-label="Labels" className="flex max-w-2xl flex-col divide-y rounded-md border bg-raised">
         {labels
           .filter(([key]) => isAutomatic(key))
@@ -34,7 +33,7 @@ export function NodeLabels({ node }: { readonly node: NodeView }) {
             </li>
           ))}
         {own.map(([key, value]) => (
-          // Another value from elsewhere replaces what is being typed: it would be about something that is gone.
+          // A value changed elsewhere resets the field.
           <OwnLabel key={`${key}=${value}`} node={node} label={key} value={value} />
         ))}
       </ul>
@@ -100,7 +99,7 @@ function NewLabel({ node }: { readonly node: NodeView }) {
         onChange={(event) => setTyped({ ...typed, key: event.target.value })}
       />
       <TextField
-        label="Its value"
+        label="New value"
         placeholder="b2"
         className="font-mono"
         value={typed.value}
@@ -126,10 +125,10 @@ export function VramBudget({ node }: { readonly node: NodeView }) {
     <Section title="GPU memory budget">
       <p className="text-soft">
         {total === null || total === 0
-          ? 'It has no GPU that Muster knows of, so a budget has no effect now.'
+          ? 'No GPU detected; a budget has no effect.'
           : node.vram_budget === null
-            ? `Models may use all of its ${formatBytes(total)}.`
-            : `Models may use ${formatBytes(total)} of it (${node.vram_budget}).`}
+            ? `Models may use all ${formatBytes(total)}.`
+            : `Models may use ${formatBytes(total)} (${node.vram_budget}).`}
       </p>
       <BudgetForm key={node.vram_budget} node={node} />
     </Section>
@@ -161,11 +160,11 @@ function BudgetForm({ node }: { readonly node: NodeView }) {
         error={change.error?.message ?? null}
       />
       <Button type="submit" isBusy={change.isPending} disabled={typed.trim() === '' || typed.trim() === node.vram_budget}>
-        Set the budget
+        Set budget
       </Button>
       {node.vram_budget !== null && (
         <Button isBusy={change.isPending} onClick={() => change.mutate(null)}>
-          Remove it
+          Remove budget
         </Button>
       )}
     </form>

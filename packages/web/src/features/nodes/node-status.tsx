@@ -1,8 +1,7 @@
-// How a node is, in a word, and why where that is no matter of course.
-import type { NodeView } from '@muster/protocol'
+// The status of a node, with the reason when it is not healthy.
+import { formatDuration, type NodeView } from '@muster/protocol'
 import { Pill } from '../../components/state.tsx'
 import { useNow } from '../../components/time.tsx'
-import { formatDuration } from '../../format.ts'
 import { reasonOf, silentSince, statusSign, statusTone } from './node-words.pure.ts'
 
 export function NodeStatusMark({ node }: { readonly node: NodeView }) {
@@ -15,11 +14,11 @@ export function NodeStatusMark({ node }: { readonly node: NodeView }) {
       {node.status !== 'healthy' && (
         <span className="text-soft" title={node.status_reason}>
           {node.status === 'pending' ? (
-            'waits for approval'
+            'waiting for approval'
           ) : since === null ? (
             reasonOf(node)
           ) : (
-            <Silent since={since} hasLeft={node.status_reason.includes('goodbye')} />
+            <LastSeen since={since} hasStopped={node.status_reason.includes('goodbye')} />
           )}
         </span>
       )}
@@ -27,7 +26,7 @@ export function NodeStatusMark({ node }: { readonly node: NodeView }) {
   )
 }
 
-function Silent({ since, hasLeft }: { readonly since: string; readonly hasLeft: boolean }) {
+function LastSeen({ since, hasStopped }: { readonly since: string; readonly hasStopped: boolean }) {
   const age = formatDuration(useNow() - Date.parse(since))
-  return <>{hasLeft ? `stopped ${age} ago` : `silent for ${age}`}</>
+  return <>{hasStopped ? `stopped ${age} ago` : `no heartbeat for ${age}`}</>
 }

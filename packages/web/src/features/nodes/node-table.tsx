@@ -1,17 +1,18 @@
+// The list of nodes and its filters.
 import { Link, useNavigate } from '@tanstack/react-router'
 import { memo, useMemo } from 'react'
 import { NodeStatus, type NodeView } from '@muster/protocol'
-import { SearchText, SelectField } from '../../components/field.tsx'
+import { SearchField, SelectField } from '../../components/field.tsx'
 import { Bar } from '../../components/state.tsx'
 import { plural } from '../../format.ts'
 import { ApproveButton, NodeMenu } from './node-actions.tsx'
 import { labelChoices, type NodeFilter } from './node-filter.pure.ts'
 import { NodeStatusMark } from './node-status.tsx'
-import { countNames, memoryOf, sayMachine } from './node-words.pure.ts'
+import { countNames, memoryOf, describeMachine } from './node-words.pure.ts'
 
-const names = ['Node', 'State', 'Memory', 'Machine', 'Models', 'Holds', 'Actions']
+const names = ['Node', 'State', 'Memory', 'Machine', 'Models', 'Backends', 'Actions']
 
-/** A table whose rows are laid out one by one (`lazy-row`, which a browser's own table layout ignores), and stack on a narrow screen. */
+/** Rows are grids of their own, so that rows out of view cost nothing (`lazy-row`) and stack on a narrow screen. */
 export function NodeTable({ nodes }: { readonly nodes: readonly NodeView[] }) {
   return (
     <table aria-label="Nodes" className="block rounded-md border bg-raised text-left text-[13px]">
@@ -33,7 +34,6 @@ export function NodeTable({ nodes }: { readonly nodes: readonly NodeView[] }) {
   )
 }
 
-/** The same for the head and for each row: rows are laid out each on its own, so that those out of sight cost nothing. */
 const nodeColumns = 'lg:grid lg:grid-cols-[minmax(0,1.3fr)_minmax(0,1.2fr)_9rem_minmax(0,1fr)_minmax(0,1.2fr)_6rem_8rem] lg:gap-x-4'
 const narrow = 'grid grid-cols-[minmax(0,1fr)_auto] gap-x-3 gap-y-1'
 const wide = 'col-span-2 lg:col-span-1'
@@ -62,13 +62,13 @@ const NodeRow = memo(function NodeRow({ node }: { readonly node: NodeView }) {
       <td className={`order-2 min-w-0 lg:order-none ${wide}`}>
         <Memory node={node} />
       </td>
-      <td className={`order-3 min-w-0 text-soft lg:order-none ${wide}`}>{sayMachine(node)}</td>
+      <td className={`order-3 min-w-0 text-soft lg:order-none ${wide}`}>{describeMachine(node)}</td>
       <td className={`order-4 min-w-0 lg:order-none ${wide}`}>
         <Models names={node.models} />
       </td>
       <td className={`order-5 min-w-0 text-soft lg:order-none ${wide}`}>
         {node.backends.length > 0 && <span className="block">{plural(node.backends.length, 'backend')}</span>}
-        {node.pending_ops > 0 && <span className="block text-work">{plural(node.pending_ops, 'wish', 'wishes')} open</span>}
+        {node.pending_ops > 0 && <span className="block text-work">{plural(node.pending_ops, 'pending operation')}</span>}
       </td>
       <td className="flex items-start justify-end gap-1">
         {node.status === 'pending' && <ApproveButton node={node} />}
@@ -80,7 +80,7 @@ const NodeRow = memo(function NodeRow({ node }: { readonly node: NodeView }) {
 
 function Memory({ node }: { readonly node: NodeView }) {
   const memory = memoryOf(node.resources)
-  if (memory === null) return <span className="text-soft">memory unknown</span>
+  if (memory === null) return <span className="text-soft">Memory unknown</span>
   return (
     <span className="flex max-w-60 flex-col gap-1">
       <span className="whitespace-nowrap">
@@ -115,11 +115,11 @@ const types = [
 export function NodeFilters({ nodes, filter }: { readonly nodes: readonly NodeView[]; readonly filter: NodeFilter }) {
   const navigate = useNavigate()
   const labels = useMemo(() => labelChoices(nodes), [nodes])
-  const known = filter.label === undefined || labels.includes(filter.label) ? labels : [filter.label, ...labels]
+  const choices = filter.label === undefined || labels.includes(filter.label) ? labels : [filter.label, ...labels]
   const choose = (change: NodeFilter, isTyped = false): void =>
     void navigate({ to: '/nodes', search: (before) => ({ ...before, ...change }), replace: isTyped })
   return (
-    <div role="search" aria-label="Nodes" className="flex flex-wrap items-center gap-2">
+    <div role="search" aria-label="Filter nodes" className="flex flex-wrap items-center gap-2">
       <div role="group" aria-label="Type" className="flex rounded-md border">
         {types.map(({ value, label }) => (
           <Link
@@ -138,7 +138,7 @@ export function NodeFilters({ nodes, filter }: { readonly nodes: readonly NodeVi
         isLabelHidden
         value={filter.state ?? ''}
         onChange={(event) => choose({ state: event.target.value || undefined })}
-        choices={[{ value: '', label: 'any state' }, ...NodeStatus.options.toReversed().map((state) => ({ value: state, label: state }))]}
+        choices={[{ value: '', label: 'Any state' }, ...NodeStatus.options.toReversed().map((state) => ({ value: state, label: state }))]}
       />
       <SelectField
         label="Label"
@@ -146,9 +146,9 @@ export function NodeFilters({ nodes, filter }: { readonly nodes: readonly NodeVi
         className="max-w-56"
         value={filter.label ?? ''}
         onChange={(event) => choose({ label: event.target.value || undefined })}
-        choices={[{ value: '', label: 'any label' }, ...known.map((label) => ({ value: label, label }))]}
+        choices={[{ value: '', label: 'Any label' }, ...choices.map((label) => ({ value: label, label }))]}
       />
-      <SearchText label="Search by name, id or label" text={filter.q ?? ''} onType={(q) => choose({ q }, true)} />
+      <SearchField label="Search by name, ID or label" text={filter.q ?? ''} onType={(q) => choose({ q }, true)} />
     </div>
   )
 }

@@ -1,3 +1,4 @@
+// Tabs of a node: replicas, backends, pending operations, details.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { IntentView, NodeView } from '@muster/protocol'
@@ -8,23 +9,23 @@ import { Pill, type Tone } from '../../components/state.tsx'
 import { Cell, Fact, Facts, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
 import { ReplicaStateMark } from '../models/model-state.tsx'
-import { sayMachine } from './node-words.pure.ts'
+import { describeMachine } from './node-words.pure.ts'
 
 export function NodeReplicas({ node }: { readonly node: NodeView }) {
   const replicas = useQuery(nodeReplicasQuery(node.id))
   const empty = (
-    <Empty title={node.node_type === 'agent' ? 'An agent runs no models.' : 'No model runs here.'}>
+    <Empty title={node.node_type === 'agent' ? 'Agents run no models.' : 'No replicas on this node.'}>
       {node.node_type === 'backend' && (
         <Link to="/models" className="underline">
-          Load one: models
+          Go to models
         </Link>
       )}
     </Empty>
   )
   return (
-    <Loaded query={replicas} what="its replicas" empty={empty}>
+    <Loaded query={replicas} what="replicas" empty={empty}>
       {(all) => (
-        <Table label="Replicas" columns={['Model', 'State', 'In flight', 'Revision', 'Since', 'Logs']}>
+        <Table label="Replicas" columns={['Model', 'State', 'In flight', 'Revision', 'Started', 'Logs']}>
           {all.map((replica) => (
             <Row key={replica.id}>
               <Cell>
@@ -43,7 +44,12 @@ export function NodeReplicas({ node }: { readonly node: NodeView }) {
                 <When at={replica.started_at} />
               </Cell>
               <Cell>
-                <Link to="." search={(before) => ({ ...before, tab: 'logs', model: replica.model })} className="underline">
+                <Link
+                  to="."
+                  search={(before) => ({ ...before, tab: 'logs', model: replica.model })}
+                  aria-label={`Logs of ${replica.model}`}
+                  className="underline"
+                >
                   Logs
                 </Link>
               </Cell>
@@ -59,15 +65,15 @@ export function NodeBackends({ node }: { readonly node: NodeView }) {
   const backends = useQuery(nodeBackendsQuery(node.id))
   const upgrades = useQuery(upgradesQuery).data?.upgrades ?? {}
   const empty = (
-    <Empty title={node.node_type === 'agent' ? 'An agent has no backends.' : 'No backend is installed here.'}>
-      {node.node_type === 'backend' && <p>A model that is placed here brings its own.</p>}
+    <Empty title={node.node_type === 'agent' ? 'Agents have no backends.' : 'No backends installed on this node.'}>
+      {node.node_type === 'backend' && <p>Models placed here install the backend they need.</p>}
       <Link to="/backends" className="underline">
-        Backends
+        Go to backends
       </Link>
     </Empty>
   )
   return (
-    <Loaded query={backends} what="its backends" empty={empty}>
+    <Loaded query={backends} what="backends" empty={empty}>
       {(all) => (
         <Table label="Backends" columns={['Backend', 'Version', 'Digest', 'Installed', 'Update']}>
           {all.map(({ name, version, digest, installed_at: at }) => {
@@ -86,7 +92,7 @@ export function NodeBackends({ node }: { readonly node: NodeView }) {
                 </Cell>
                 <Cell>
                   {upgrade !== undefined && upgrade.available_digest !== digest && (
-                    <Pill tone="wait" sign="⇡" hint="a newer build is offered">
+                    <Pill tone="wait" sign="⇡" hint="A newer build is available">
                       {upgrade.available_version === '' ? 'update available' : `${upgrade.available_version} available`}
                     </Pill>
                   )}
@@ -110,23 +116,23 @@ const tones: Readonly<Record<IntentView['state'], Tone>> = {
   cancelled: 'idle',
 }
 
-/** The last wish about each backend, also one that has come to its end. */
-export function NodeWishes({ node }: { readonly node: NodeView }) {
+/** The latest intent for each backend, also when it has settled. */
+export function NodeIntents({ node }: { readonly node: NodeView }) {
   const intents = useQuery(nodeIntentsQuery(node.id))
   return (
     <Loaded
       query={intents}
-      what="what was wished of it"
+      what="pending operations"
       empty={
-        <Empty title="Nothing was wished of its backends yet.">
+        <Empty title="No operations for this node yet.">
           <Link to="/backends" className="underline">
-            Install one: backends
+            Go to backends
           </Link>
         </Empty>
       }
     >
       {(all) => (
-        <Table label="Wishes" columns={['Wish', 'State', 'Attempts', 'Next try', 'Why', 'Operation']}>
+        <Table label="Pending operations" columns={['Change', 'State', 'Attempts', 'Next attempt', 'Message', 'Operation']}>
           {all.map((intent) => (
             <Row key={intent.backend}>
               <Cell className="whitespace-nowrap">
@@ -139,8 +145,13 @@ export function NodeWishes({ node }: { readonly node: NodeView }) {
               <Cell>{intent.next_retry_at === null ? '–' : <When at={intent.next_retry_at} />}</Cell>
               <Cell className="min-w-48 [overflow-wrap:anywhere]">{intent.failure?.message ?? intent.message}</Cell>
               <Cell>
-                <Link to="." search={(before) => ({ ...before, op: intent.operation_id })} className="underline">
-                  Follow
+                <Link
+                  to="."
+                  search={(before) => ({ ...before, op: intent.operation_id })}
+                  aria-label={`Open operation for ${intent.backend}`}
+                  className="underline"
+                >
+                  Open
                 </Link>
               </Cell>
             </Row>
@@ -151,19 +162,19 @@ export function NodeWishes({ node }: { readonly node: NodeView }) {
   )
 }
 
-export function NodeFacts({ node }: { readonly node: NodeView }) {
+export function NodeDetails({ node }: { readonly node: NodeView }) {
   return (
     <Facts>
-      <Fact name="Id">
+      <Fact name="ID">
         <ShortId id={node.id} />
       </Fact>
       <Fact name="Type">{node.node_type}</Fact>
       <Fact name="Version">{node.version === '' ? 'unknown' : node.version}</Fact>
-      <Fact name="System">{[node.os, node.arch].filter(Boolean).join(' / ') || 'unknown'}</Fact>
+      <Fact name="OS / architecture">{[node.os, node.arch].filter(Boolean).join(' / ') || 'unknown'}</Fact>
       <Fact name="Capability">{node.capability}</Fact>
-      <Fact name="Machine">{sayMachine(node) || 'unknown'}</Fact>
+      <Fact name="Machine">{describeMachine(node) || 'unknown'}</Fact>
       <Fact name="GPU">{node.resources.gpu_vendor ?? 'none'}</Fact>
-      <Fact name="Key">
+      <Fact name="Public key">
         <ShortId id={node.public_key} what="public key" />
       </Fact>
       <Fact name="Gateway">{node.gateway_url === '' ? 'none' : <span className="font-mono">{node.gateway_url}</span>}</Fact>
@@ -172,9 +183,7 @@ export function NodeFacts({ node }: { readonly node: NodeView }) {
         <When at={node.created_at} />
       </Fact>
       <Fact name="Approved">{node.approved_at === null ? 'not yet' : <When at={node.approved_at} />}</Fact>
-      <Fact name="Can">
-        {node.features.length === 0 ? 'what workers could from the beginning (an old worker)' : node.features.join(', ')}
-      </Fact>
+      <Fact name="Features">{node.features.length === 0 ? 'base features only (old worker)' : node.features.join(', ')}</Fact>
     </Facts>
   )
 }

@@ -1,6 +1,6 @@
 import { NodeView, type NodeStatus } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { countNames, sayFleet, sayNode } from './node-words.pure.ts'
+import { countNames, describeNodes, describeNode } from './node-words.pure.ts'
 
 const now = Date.parse('2026-01-01T12:00:00Z')
 const silence = 'no heartbeat for longer than the node timeout; last heard 2026-01-01T11:58:00Z'
@@ -16,36 +16,36 @@ const node = (name: string, status: NodeStatus = 'healthy', more: Partial<NodeVi
 const silent = (name: string): NodeView => node(name, 'unhealthy', { status_reason: silence })
 
 it.each([
-  ['nothing', [], 'No nodes yet.'],
+  ['none', [], 'No nodes yet.'],
   ['one', [node('a')], '1 node, healthy.'],
   ['all well', [node('a'), node('b')], '2 nodes, all healthy.'],
-  ['one silent', [node('a'), silent('gpu-3')], '2 nodes, 1 healthy. gpu-3 has been silent for 2 min.'],
+  ['one silent', [node('a'), silent('gpu-3')], '2 nodes, 1 healthy. gpu-3 has sent no heartbeat for 2m.'],
   [
     'worst first',
     [node('a', 'pending'), node('b', 'draining'), node('c', 'offline'), silent('d'), node('e')],
-    '5 nodes, 1 healthy. d has been silent for 2 min. c is offline, last heard 2 min ago. a waits for approval. b is draining.',
+    '5 nodes, 1 healthy. d has sent no heartbeat for 2m. c is offline, last seen 2m ago. a is waiting for approval. b is draining.',
   ],
   [
-    'another reason than silence',
+    'another reason than a missing heartbeat',
     [node('a', 'unhealthy', { status_reason: 'reports, and has yet to answer a command' })],
     '1 node, 0 healthy. a is unhealthy: reports, and has yet to answer a command.',
   ],
   ['several of a kind', [silent('a'), silent('b'), silent('c'), silent('d')], '4 nodes, 0 healthy. a, b and 2 more are unhealthy.'],
-] as const)('the fleet: %s', (_, nodes, want) => expect(sayFleet(nodes, now)).toBe(want))
+] as const)('describes nodes: %s', (_, nodes, want) => expect(describeNodes(nodes, now)).toBe(want))
 
 it.each([
   ['idle', node('a'), 'Healthy, runs no models.'],
-  ['busy', node('a', 'healthy', { models: ['m', 'n', 'm'], in_flight: 3 }), 'Healthy, runs m ×2 and n, 3 requests under way.'],
-  ['with wishes', node('a', 'healthy', { pending_ops: 1 }), 'Healthy, runs no models. 1 wish is open.'],
-  ['silent', silent('a'), 'Unhealthy: no heartbeat for longer than the node timeout; last heard 2 min ago.'],
+  ['busy', node('a', 'healthy', { models: ['m', 'n', 'm'], in_flight: 3 }), 'Healthy, runs m ×2 and n, 3 requests in flight.'],
+  ['with pending operations', node('a', 'healthy', { pending_ops: 1 }), 'Healthy, runs no models. 1 pending operation.'],
+  ['silent', silent('a'), 'Unhealthy: no heartbeat for longer than the node timeout; last seen 2m ago.'],
   [
     'drained',
     node('a', 'draining', { status_reason: 'an administrator drained it', models: ['m'] }),
     'Draining: an administrator drained it. It still runs m.',
   ],
-] as const)('one node: %s', (_, given, want) => expect(sayNode(given, now)).toBe(want))
+] as const)('describes a node: %s', (_, given, want) => expect(describeNode(given, now)).toBe(want))
 
-it('counts each name once', () =>
+it('counts each name', () =>
   expect(countNames(['b', 'a', 'b'])).toEqual([
     { name: 'a', count: 1 },
     { name: 'b', count: 2 },

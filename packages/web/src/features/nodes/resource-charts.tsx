@@ -1,5 +1,5 @@
-// What a node had over the last hour, as four small charts. Events carry it on; nothing is asked again.
-import type { NodeView } from '@muster/protocol'
+// Four charts of a node's last hour. Events extend them without another request.
+import { formatBytes, formatBytesOf, type NodeView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { useMemo, type ReactNode } from 'react'
 import type { NodeHistory } from '../../api/live-change.pure.ts'
@@ -7,7 +7,7 @@ import { nodeHistoryQuery } from '../../api/queries.ts'
 import { Chart, type Series } from '../../components/chart.tsx'
 import { Loaded } from '../../components/loaded.tsx'
 import { useNow } from '../../components/time.tsx'
-import { formatBytes, formatBytesOf, formatCount } from '../../format.ts'
+import { formatCount } from '../../format.ts'
 import { hourOf } from './history.pure.ts'
 
 const height = 110
@@ -16,16 +16,16 @@ export function ResourceCharts({ node }: { readonly node: NodeView }) {
   const history = useQuery(nodeHistoryQuery(node.id))
   return (
     <section aria-label="Resources over the last hour" className="min-h-72 md:min-h-36">
-      <Loaded query={history} what="its last hour">
-        {(known) => <Charts node={node} history={known} />}
+      <Loaded query={history} what="resource history">
+        {(samples) => <Charts node={node} history={samples} />}
       </Loaded>
     </section>
   )
 }
 
 function Charts({ node, history }: { readonly node: NodeView; readonly history: NodeHistory }) {
-  const { total_ram: ram, total_vram: vram, total_disk: disk, unified_memory: isOne } = node.resources
-  // Time passes also where nothing is heard; a step of the charts at a time.
+  const { total_ram: ram, total_vram: vram, total_disk: disk, unified_memory: isUnified } = node.resources
+  // The charts advance by one interval also without new samples.
   const now = Math.floor(useNow() / 15_000) * 15_000
   const hour = useMemo(() => hourOf(history, { total_ram: ram, total_vram: vram, total_disk: disk }, now), [history, ram, vram, disk, now])
   const budget = node.vram_budget
@@ -40,18 +40,18 @@ function Charts({ node, history }: { readonly node: NodeView; readonly history: 
   )
   return (
     <div className="grid grid-cols-2 gap-4 xl:grid-cols-4">
-      <Bytes label={sayUsed('RAM', ram, hour.ram)} total={ram} times={hour.times} series={lines.ram} />
+      <Bytes label={usageLabel('RAM', ram, hour.ram)} total={ram} times={hour.times} series={lines.ram} />
       {vram === null || vram === 0 ? (
-        <Nothing label="VRAM">no GPU</Nothing>
+        <NoChart label="VRAM">No GPU</NoChart>
       ) : (
         <Bytes
-          label={`${sayUsed(isOne ? 'VRAM (shared with RAM)' : 'VRAM', vram, hour.vram)}${budget === null ? '' : `, budget ${budget}`}`}
+          label={`${usageLabel(isUnified ? 'VRAM (shared with RAM)' : 'VRAM', vram, hour.vram)}${budget === null ? '' : `, budget ${budget}`}`}
           total={vram}
           times={hour.times}
           series={lines.vram}
         />
       )}
-      <Bytes label={sayUsed('Disk', disk, hour.disk)} total={disk} times={hour.times} series={lines.disk} />
+      <Bytes label={usageLabel('Disk', disk, hour.disk)} total={disk} times={hour.times} series={lines.disk} />
       <Chart
         label={`In flight: ${formatCount(node.in_flight)}`}
         times={hour.times}
@@ -70,9 +70,9 @@ const budgetLine = (budget: string, bytes: number, length: number): Series => ({
   values: Array.from({ length }, () => bytes),
 })
 
-function sayUsed(what: string, total: number | null, values: readonly (number | null)[]): string {
+function usageLabel(name: string, total: number | null, values: readonly (number | null)[]): string {
   const last = values.findLast((value) => value !== null)
-  return total === null || last === undefined ? what : `${what}: ${formatBytesOf(last, total)}`
+  return total === null || last === undefined ? name : `${name}: ${formatBytesOf(last, total)}`
 }
 
 interface BytesProps {
@@ -88,7 +88,7 @@ function Bytes({ label, total, times, series }: BytesProps) {
   )
 }
 
-function Nothing({ label, children }: { readonly label: string; readonly children: ReactNode }) {
+function NoChart({ label, children }: { readonly label: string; readonly children: ReactNode }) {
   return (
     <figure className="min-w-0">
       <figcaption className="mb-1 text-[13px] text-soft">{label}</figcaption>

@@ -1,6 +1,6 @@
 import { ReplicaView } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { whatDrainDoes, whatRemovalDoes } from './node-words.pure.ts'
+import { drainEffects, removalEffects } from './node-words.pure.ts'
 
 const replica = (model: string, state = 'ready'): ReplicaView =>
   ReplicaView.parse({
@@ -9,15 +9,15 @@ const replica = (model: string, state = 'ready'): ReplicaView =>
   })
 const node = { name: 'gpu-1', status: 'healthy', node_type: 'backend', pending_ops: 0 } as const
 
-it('a drain moves what runs, and says which', () => {
-  const said = whatDrainDoes(node, [replica('tiny'), replica('big'), replica('tiny'), replica('old', 'exited')]).join('\n')
-  expect(said).toContain('3 replicas (big and tiny ×2) move to other nodes')
-  expect(said).not.toContain('old')
+it('a drain lists the replicas that move', () => {
+  const text = drainEffects(node, [replica('tiny'), replica('big'), replica('tiny'), replica('old', 'exited')]).join('\n')
+  expect(text).toContain('3 replicas (big and tiny ×2) move to other nodes')
+  expect(text).not.toContain('old')
 })
-it('a drain of what runs nothing says so', () => expect(whatDrainDoes(node, [])[1]).toContain('No replicas run here'))
-it('a removal ends what runs, and cancels what is open', () => {
-  const said = whatRemovalDoes({ ...node, pending_ops: 2 }, [replica('tiny')]).join('\n')
-  expect(said).toContain('1 replica (tiny) stops at once')
-  expect(said).toContain('2 open wishes are cancelled')
-  expect(said).toContain('files stay on its disk')
+it('a drain without replicas says so', () => expect(drainEffects(node, [])[1]).toContain('No replicas to move'))
+it('a removal stops replicas and cancels pending operations', () => {
+  const text = removalEffects({ ...node, pending_ops: 2 }, [replica('tiny')]).join('\n')
+  expect(text).toContain('1 replica (tiny) stops at once')
+  expect(text).toContain('2 pending operations are cancelled')
+  expect(text).toContain('files stay on its disk')
 })

@@ -1,22 +1,21 @@
-// What goes on at each node of an operation: one row each, in the same place from its beginning to its end.
+// The nodes of an operation: one row each, in a stable order.
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useId, useState } from 'react'
-import type { OperationNode, OperationView } from '@muster/protocol'
+import { formatBytes, formatBytesOf, type OperationNode, type OperationView } from '@muster/protocol'
 import { Button } from '../../components/button.tsx'
 import { Bar, Pill } from '../../components/state.tsx'
 import { useNow } from '../../components/time.tsx'
-import { formatBytes, formatBytesOf } from '../../format.ts'
 import { useRetry } from './operation-actions.tsx'
 import { canRetry, nodeMarkOf, noteOf, percentText, phaseText, ringsOf } from './operation-words.pure.ts'
 
 export function NodeProgressList({ operation }: { readonly operation: OperationView }) {
   return (
     <div className="flex flex-col gap-3">
-      {ringsOf(operation.nodes).map(({ title, happened, nodes }) => (
+      {ringsOf(operation.nodes).map(({ title, progress, nodes }) => (
         <section key={title} aria-label={title === '' ? 'Nodes' : title}>
           {title !== '' && (
             <h3 className="mb-1 flex gap-2 text-[13px] font-medium">
-              {title} <span className="font-normal text-soft">{happened}</span>
+              {title} <span className="font-normal text-soft">{progress}</span>
             </h3>
           )}
           <ul className="divide-y rounded-md border bg-raised">
@@ -50,7 +49,7 @@ function NodeRow({ node, operation }: { readonly node: OperationNode; readonly o
           </Pill>
         </span>
         <span className="w-40 shrink-0 text-soft max-sm:order-1">{phaseText(node)}</span>
-        <span className="flex-[1_0_7rem] text-right whitespace-nowrap text-soft max-sm:order-1" title={bytesExactly(node)}>
+        <span className="flex-[1_0_7rem] text-right whitespace-nowrap text-soft max-sm:order-1" title={exactBytes(node)}>
           {bytesText(node)}
         </span>
         <span className="w-12 shrink-0 text-right whitespace-nowrap">{hasProgress ? percentText(percentage) : ''}</span>
@@ -61,14 +60,14 @@ function NodeRow({ node, operation }: { readonly node: OperationNode; readonly o
   )
 }
 
-/** Its line is kept: a row is as high before its first file and after its last. */
+/** Keeps its height while empty, so that rows do not move. */
 function NodeNote({ node, operation }: { readonly node: OperationNode; readonly operation: OperationView }) {
   const note = noteOf(node, useNow())
   const tone = node.status === 'error' ? 'text-bad' : node.status === 'running_on_worker' ? 'text-wait' : 'text-soft'
   return (
     <div className="flex min-h-[1.45em] items-start justify-between gap-3">
       <p className="min-w-0 text-soft [overflow-wrap:anywhere]">
-        {/* The pill has said it already to those who listen. */}
+        {/* Screen readers already got this from the pill's hint. */}
         {note !== '' && (
           <span aria-hidden={node.status === 'running_on_worker'} className={tone}>
             {note}
@@ -95,18 +94,19 @@ function bytesText({ current, total }: OperationNode): string {
   if (total > 0) return formatBytesOf(current, total)
   return current > 0 ? formatBytes(current) : ''
 }
-const bytesExactly = ({ current, total }: OperationNode): string | undefined => (total > 0 ? `${current} of ${total} bytes` : undefined)
+const exactBytes = ({ current, total }: OperationNode): string | undefined => (total > 0 ? `${current} of ${total} bytes` : undefined)
 
 interface DisclosureProps {
   readonly label: string
-  /** Said to those who listen, where the label alone would not tell whose it is. */
+  /** The operation, for screen readers. */
   readonly of: string
-  readonly isOpenAtFirst?: boolean
+  readonly isInitiallyOpen?: boolean
   readonly children: () => ReactNode
 }
 
-export function Disclosure({ label, of, isOpenAtFirst = false, children }: DisclosureProps) {
-  const [isOpen, setOpen] = useState(isOpenAtFirst)
+/** Expands on demand. The state is not in the address. */
+export function Disclosure({ label, of, isInitiallyOpen = false, children }: DisclosureProps) {
+  const [isOpen, setOpen] = useState(isInitiallyOpen)
   const id = useId()
   return (
     <div className="flex flex-col gap-2">

@@ -1,4 +1,4 @@
-// The buttons of an operation: each says what it does, and is there only when it can be done.
+// Retry and cancel of an operation. Each button is shown only when its action is possible.
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import { NodeId, type OperationNode, operationRoutes, type OperationView } from '@muster/protocol'
@@ -7,7 +7,7 @@ import { Button } from '../../components/button.tsx'
 import { ConfirmSheet } from '../../components/dialog.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { plural } from '../../format.ts'
-import { canRetry, isActive, isCancelling, nounOf, titleOf } from './operation-words.pure.ts'
+import { canRetry, isActive, isCancelling, titleOf } from './operation-words.pure.ts'
 
 export function OperationActions({ operation }: { readonly operation: OperationView }) {
   return (
@@ -21,67 +21,71 @@ export function OperationActions({ operation }: { readonly operation: OperationV
 function RetryAll({ operation }: { readonly operation: OperationView }) {
   const retry = useRetry(operation)
   const failed = operation.nodes.filter(canRetry).length
-  // An operation without nodes is its one job.
+  // An operation without nodes is retried as a whole.
   if (failed === 0 && !(operation.nodes.length === 0 && operation.state === 'failed')) return null
-  const words = failed === 0 ? 'Retry' : `Retry on ${plural(failed, 'node')}`
+  const text = failed === 0 ? 'Retry' : `Retry on ${plural(failed, 'node')}`
   return (
-    <Button isBusy={retry.isPending} onClick={() => retry.mutate(null)} aria-label={`${words}: ${titleOf(operation)}`}>
-      {words}
+    <Button isBusy={retry.isPending} onClick={() => retry.mutate(null)} aria-label={`${text}: ${titleOf(operation)}`}>
+      {text}
     </Button>
   )
 }
 
 function Cancel({ operation }: { readonly operation: OperationView }) {
-  const [isAsking, setAsking] = useState(false)
+  const [isConfirming, setConfirming] = useState(false)
   const cancel = useCancel(operation)
-  const isOff = cancel.isPending || isCancelling(operation)
+  const isCancelled = cancel.isPending || isCancelling(operation)
   return (
     <>
-      <Button disabled={isOff} onClick={() => setAsking(true)} aria-label={`${isOff ? 'Cancelling' : 'Cancel'} ${titleOf(operation)}`}>
-        {isOff ? 'Cancelling' : 'Cancel'}
+      <Button
+        disabled={isCancelled}
+        onClick={() => setConfirming(true)}
+        aria-label={`${isCancelled ? 'Cancelling' : 'Cancel'} ${titleOf(operation)}`}
+      >
+        {isCancelled ? 'Cancelling' : 'Cancel'}
       </Button>
-      {isAsking && (
+      {isConfirming && (
         <ConfirmSheet
           title={`Cancel ${titleOf(operation)}?`}
-          act={`Cancel the ${nounOf(operation.kind)}`}
+          action="Cancel operation"
           look="danger"
-          keep="Keep going"
-          onClose={() => setAsking(false)}
+          dismiss="Keep running"
+          onClose={() => setConfirming(false)}
           onConfirm={() => {
-            setAsking(false)
+            setConfirming(false)
             cancel.mutate()
           }}
         >
-          <p>{whatCancelDoes(operation)}</p>
+          <p>{describeCancel(operation)}</p>
         </ConfirmSheet>
       )}
     </>
   )
 }
 
-function whatCancelDoes({ nodes }: OperationView): string {
+function describeCancel({ nodes }: OperationView): string {
   const done = nodes.filter(({ status }) => status === 'success').length
-  const kept = done === 0 ? 'Nothing that is on a disk already is undone.' : `What is done on ${plural(done, 'node')} stays as it is.`
-  return `Nothing is tried any further, and what runs is called off. ${kept} A node that is away is told when it returns.`
+  const kept = done === 0 ? 'Files already on disk are kept.' : `Completed work on ${plural(done, 'node')} is kept.`
+  return `Stops further attempts and aborts running work. ${kept} Offline nodes are notified when they return.`
 }
 
-/** On one node, or wherever it failed. */
+/** Retries one node, or all failed nodes when null. */
 export function useRetry(operation: OperationView) {
-  const tell = useNotices()
+  const notify = useNotices()
   return useMutation({
     mutationFn: (node: OperationNode | null) =>
       call(operationRoutes.retry, {
         params: { id: operation.id },
         body: node === null ? {} : { node_id: NodeId.parse(node.node_id) },
       }),
-    onError: (error) => tell('bad', `${titleOf(operation)}: ${error.message}`),
+    onError: (error) => notify('bad', `Could not retry “${titleOf(operation)}”: ${error.message}`),
   })
 }
 
 function useCancel(operation: OperationView) {
-  const tell = useNotices()
+  const notify = useNotices()
   return useMutation({
     mutationFn: () => call(operationRoutes.cancel, { params: { id: operation.id }, body: {} }),
-    onError: (error) => tell('bad', `${titleOf(operation)}: ${error.message}`),
+    onError: (error) => notify('bad', `Could not cancel “${titleOf(operation)}”: ${error.message}`),
   })
 }

@@ -1,9 +1,9 @@
-// One operation in a list: what it is, how far it is, and its nodes on demand. Other pages show it too.
-import type { OperationView } from '@muster/protocol'
+// One operation in a list: title, state, progress, and its nodes on demand.
+import { formatDuration, type OperationView } from '@muster/protocol'
 import { Link } from '@tanstack/react-router'
 import { Pill } from '../../components/state.tsx'
 import { When } from '../../components/time.tsx'
-import { formatDuration, plural } from '../../format.ts'
+import { plural } from '../../format.ts'
 import { Disclosure, NodeProgressList } from './node-progress-list.tsx'
 import { OperationActions } from './operation-actions.tsx'
 import { OperationProgress } from './operation-progress.tsx'
@@ -11,7 +11,7 @@ import { isActive, markOf, titleOf } from './operation-words.pure.ts'
 
 export function OperationCard({ operation }: { readonly operation: OperationView }) {
   const title = titleOf(operation)
-  const isOpen = isActive(operation)
+  const isRunning = isActive(operation)
   return (
     <article aria-label={title} data-row="" className="lazy-row flex flex-col gap-2 rounded-md border bg-raised px-4 py-3">
       <header className="flex flex-wrap items-start justify-between gap-x-4 gap-y-1">
@@ -29,7 +29,7 @@ export function OperationCard({ operation }: { readonly operation: OperationView
         </div>
         <OperationActions operation={operation} />
       </header>
-      {isOpen && <OperationProgress operation={operation} />}
+      {isRunning && <OperationProgress operation={operation} />}
       {operation.message !== '' && (
         <p className={`text-[13px] [overflow-wrap:anywhere] ${operation.state === 'failed' ? 'text-bad' : 'text-soft'}`}>
           {operation.message}
@@ -53,18 +53,18 @@ export function OperationMark({ operation }: { readonly operation: OperationView
   )
 }
 
-/** When it began; how long it took once it is over. */
+/** When it started; once finished, when and how long it took. */
 export function OperationTimes({ operation }: { readonly operation: OperationView }) {
-  const { created_at: began, finished_at: ended } = operation
-  if (ended === null)
+  const { created_at: startedAt, finished_at: finishedAt } = operation
+  if (finishedAt === null)
     return (
       <>
-        started <When at={began} />
+        started <When at={startedAt} />
       </>
     )
   return (
     <>
-      <When at={ended} />, took {formatDuration(Date.parse(ended) - Date.parse(began))}
+      <When at={finishedAt} />, took {formatDuration(Date.parse(finishedAt) - Date.parse(startedAt))}
     </>
   )
 }

@@ -1,4 +1,4 @@
-// One operation above whatever page: `op` of the address.
+// The drawer of one operation on any page, opened by the search parameter `op`.
 import { OperationId, type OperationView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useSearch } from '@tanstack/react-router'
@@ -18,29 +18,29 @@ export function OperationDrawer() {
   const { op } = useSearch({ strict: false })
   if (op === undefined || op === '') return null
   const id = OperationId.safeParse(op)
-  return id.success ? <Known key={op} id={id.data} /> : <Unknown id={op} />
+  return id.success ? <OperationDialog key={op} id={id.data} /> : <UnknownOperation id={op} />
 }
 
-function Known({ id }: { readonly id: OperationId }) {
+function OperationDialog({ id }: { readonly id: OperationId }) {
   const query = useQuery(operationQuery(id))
   const close = useClose('op')
-  if (query.error instanceof ApiFailure && query.error.status === 404 && query.data === undefined) return <Unknown id={id} />
+  if (query.error instanceof ApiFailure && query.error.status === 404 && query.data === undefined) return <UnknownOperation id={id} />
   return (
     <Dialog title={query.data === undefined ? 'Operation' : drawerTitle(query.data)} place="drawer" onClose={close}>
-      <Loaded query={query} what="the operation">
+      <Loaded query={query} what="operation">
         {(operation) => <Contents operation={operation} />}
       </Loaded>
     </Dialog>
   )
 }
 
-function Unknown({ id }: { readonly id: string }) {
+function UnknownOperation({ id }: { readonly id: string }) {
   return (
-    <Dialog title="No such operation" place="drawer" onClose={useClose('op')}>
-      <Empty title="Muster knows no such operation.">
+    <Dialog title="Operation not found" place="drawer" onClose={useClose('op')}>
+      <Empty title="This operation does not exist.">
         <p className="[overflow-wrap:anywhere]">
-          <span className="font-mono">{id}</span> never was one, or it ended so long ago that it is forgotten (after 30 days, unless
-          <span className="font-mono"> --history-retention</span> says otherwise).
+          <span className="font-mono">{id}</span> is unknown, or has been deleted from the history (after 30 days, or
+          <span className="font-mono"> --history-retention</span>).
         </p>
         <Link to="/operations" className="underline">
           All operations
@@ -51,11 +51,11 @@ function Unknown({ id }: { readonly id: string }) {
 }
 
 function drawerTitle(operation: OperationView): string {
-  const began = new Date(operation.created_at)
-  const isToday = began.toDateString() === new Date().toDateString()
-  const time = began.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })
+  const startedAt = new Date(operation.created_at)
+  const isToday = startedAt.toDateString() === new Date().toDateString()
+  const time = startedAt.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })
   const by = operation.requested_by === '' ? '' : ` by ${operation.requested_by}`
-  return `${titleOf(operation)} · started ${isToday ? '' : `${began.toLocaleDateString()} `}${time}${by}`
+  return `${titleOf(operation)} · started ${isToday ? '' : `${startedAt.toLocaleDateString()} `}${time}${by}`
 }
 
 function Contents({ operation }: { readonly operation: OperationView }) {
@@ -74,12 +74,12 @@ function Contents({ operation }: { readonly operation: OperationView }) {
       <OperationProgress operation={operation} />
       {message !== '' && <p className={`[overflow-wrap:anywhere] ${state === 'failed' ? 'text-bad' : 'text-soft'}`}>{message}</p>}
       {nodes.length > 0 && (
-        <Disclosure label={plural(nodes.length, 'node')} of={titleOf(operation)} isOpenAtFirst>
+        <Disclosure label={plural(nodes.length, 'node')} of={titleOf(operation)} isInitiallyOpen>
           {() => <NodeProgressList operation={operation} />}
         </Disclosure>
       )}
       <p className="text-[13px] text-soft">
-        Id <ShortId id={operation.id} what="id of the operation" />
+        ID <ShortId id={operation.id} what="operation ID" />
       </p>
     </>
   )

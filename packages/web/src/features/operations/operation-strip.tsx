@@ -1,4 +1,4 @@
-// What is running, on every page. Its place is kept when nothing is.
+// The strip in the header of every page: the running operation, or the one that just ended.
 import type { OperationView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -13,20 +13,20 @@ import { foremost, isActive, markOf, nodesDone, percentText, titleOf } from './o
 export function OperationStrip() {
   const active = useQuery(operationsQuery('active')).data ?? []
   const ended = useJustEnded()
-  const shown = foremost(active) ?? ended
+  const operation = foremost(active) ?? ended
   return (
     <section aria-label="Running operations" className="flex h-10 min-w-0 items-center gap-2">
-      {shown === null ? (
-        <p className="truncate text-soft">Nothing is running</p>
+      {operation === null ? (
+        <p className="truncate text-soft">No operations running</p>
       ) : (
-        <Shown key={shown.id} operation={shown} others={active.filter(({ id }) => id !== shown.id).length} />
+        <StripOperation key={operation.id} operation={operation} others={active.filter(({ id }) => id !== operation.id).length} />
       )}
-      {ended !== null && shown !== null && ended.id !== shown.id && <JustEnded operation={ended} />}
+      {ended !== null && operation !== null && ended.id !== operation.id && <JustEnded operation={ended} />}
     </section>
   )
 }
 
-function Shown({ operation, others }: { readonly operation: OperationView; readonly others: number }) {
+function StripOperation({ operation, others }: { readonly operation: OperationView; readonly others: number }) {
   const mark = markOf(operation)
   const title = titleOf(operation)
   return (
@@ -59,10 +59,10 @@ function Shown({ operation, others }: { readonly operation: OperationView; reado
 }
 
 function StripFigures({ operation }: { readonly operation: OperationView }) {
-  const { left } = useTimeLeft(operation)
+  const { timeLeft } = useTimeLeft(operation)
   if (!isActive(operation)) return ` · ${markOf(operation).word.toLowerCase()}`
   const done = nodesDone(operation.nodes)
-  return [done === '' ? '' : ` → ${done}`, percentText(operation.progress), left]
+  return [done === '' ? '' : ` → ${done}`, percentText(operation.progress), timeLeft]
     .filter((part) => part !== '')
     .join(' · ')
     .replace(/^(?! →)/, ' · ')
@@ -82,10 +82,10 @@ function JustEnded({ operation }: { readonly operation: OperationView }) {
   )
 }
 
-/** Escape and a click elsewhere close it. */
+/** A popup with the nodes; Escape and a click elsewhere close it. */
 function StripNodes({ operation }: { readonly operation: OperationView }) {
   const [isOpen, setOpen] = useState(false)
-  const place = useRef<HTMLDivElement>(null)
+  const container = useRef<HTMLDivElement>(null)
   const id = useId()
   useEffect(() => {
     if (!isOpen) return undefined
@@ -94,13 +94,13 @@ function StripNodes({ operation }: { readonly operation: OperationView }) {
     document.addEventListener('keydown', ({ key }) => key === 'Escape' && setOpen(false), { signal })
     document.addEventListener(
       'pointerdown',
-      ({ target }) => target instanceof Node && place.current?.contains(target) === false && setOpen(false),
+      ({ target }) => target instanceof Node && container.current?.contains(target) === false && setOpen(false),
       { signal },
     )
     return () => stop.abort()
   }, [isOpen])
   return (
-    <div ref={place} className="shrink-0 sm:relative">
+    <div ref={container} className="shrink-0 sm:relative">
       <DisclosureButton
         label={plural(operation.nodes.length, 'node')}
         of={titleOf(operation)}

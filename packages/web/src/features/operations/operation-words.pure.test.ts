@@ -35,7 +35,7 @@ describe('an operation', () => {
     [{ kind: 'model.install', backend: null, model: 'tiny' }, 'Install model tiny'],
     [{ kind: 'model.load', backend: 'llama', model: 'tiny' }, 'Load model tiny'],
     [{ kind: 'model.delete', backend: null, model: null }, 'Delete model'],
-  ])('%j is called %s', (fields, title) => expect(titleOf(operation(fields))).toBe(title))
+  ])('%j has the title %s', (fields, title) => expect(titleOf(operation(fields))).toBe(title))
 
   it.each<[Partial<OperationView>, string, string]>([
     [{}, 'work', 'Running'],
@@ -49,7 +49,7 @@ describe('an operation', () => {
     [{ state: 'cancelled', message: 'cancelling' }, 'idle', 'Cancelled'],
   ])('%j is marked %s %s', (fields, tone, word) => expect(markOf(operation(fields))).toMatchObject({ tone, word }))
 
-  it('that has ended is not being cancelled', () => {
+  it('that has ended is not cancelling', () => {
     expect(isCancelling(operation({ state: 'succeeded', nodes: [node({ status: 'success', message: 'cancelling' })] }))).toBe(false)
   })
 
@@ -61,21 +61,21 @@ describe('an operation', () => {
   ])('with %j is done on %s', (nodes, want) => expect(nodesDone(nodes.map(node))).toBe(want))
 })
 
-describe('all of them', () => {
+describe('a list of operations', () => {
   const running = operation()
-  const behind = operation({ id: OperationId.parse('op-2'), state: 'background' })
+  const background = operation({ id: OperationId.parse('op-2'), state: 'background' })
   const failing = operation({ state: 'background', nodes: [node({ status: 'error', next_retry_at: inOneMinute })] })
   it.each<[OperationView[], string]>([
-    [[], 'Nothing is running.'],
-    [[running], '1 operation is running.'],
-    [[running, running, behind], '2 operations are running, 1 works in the background.'],
-    [[running, behind, behind], '1 operation is running, 2 work in the background.'],
-    [[behind], '1 operation works in the background.'],
-    [[failing, behind], '2 operations work in the background. 1 node failed and is tried again.'],
+    [[], 'No operations running.'],
+    [[running], '1 operation running.'],
+    [[running, running, background], '2 operations running, 1 in the background.'],
+    [[running, background, background], '1 operation running, 2 in the background.'],
+    [[background], '1 operation in the background.'],
+    [[failing, background], '2 operations in the background. 1 node failed and will be retried.'],
   ])('%#: %s', (active, want) => expect(sentenceOf(active)).toBe(want))
 
-  it('show what is worked on before what waits', () => {
-    expect([foremost([behind, running]), foremost([behind]), foremost([])]).toEqual([running, behind, null])
+  it('shows a running operation before one in the background', () => {
+    expect([foremost([background, running]), foremost([background]), foremost([])]).toEqual([running, background, null])
   })
 
   it.each<[object, number]>([
@@ -104,9 +104,11 @@ describe('a node', () => {
     expect(nodeMarkOf(node({ status }), 'backend.install')).toMatchObject({ tone, word })
   })
 
-  it('S2.39 whose worker is busy says what that means', () => {
+  it('S2.39 whose worker is busy explains it', () => {
     expect(nodeMarkOf(node({ status: 'running_on_worker' }), 'backend.install').hint).toBe(busyHint)
-    expect(noteOf(node({ status: 'running_on_worker', message: 'worker still installing in background' }), now)).toContain('nothing to do')
+    expect(noteOf(node({ status: 'running_on_worker', message: 'worker still installing in background' }), now)).toContain(
+      'no action needed',
+    )
     expect(noteOf(node({ status: 'running_on_worker', message: 'cancelling' }), now)).toBe('cancelling')
   })
 
@@ -117,11 +119,11 @@ describe('a node', () => {
     ['model.unload', null, 'Unloading'],
     ['model.load', 'downloading', 'Downloading'],
     ['model.load', 'starting', 'Loading'],
-  ])('at work on %s, %s is %s', (kind, phase, word) => {
+  ])('working on %s in phase %s is %s', (kind, phase, word) => {
     expect(nodeMarkOf(node({ status: 'downloading', phase }), kind).word).toBe(word)
   })
 
-  it.each(['resolving', 'downloading', 'extracting', 'starting'] as const)('S2.49 says that it is %s', (phase) =>
+  it.each(['resolving', 'downloading', 'extracting', 'starting'] as const)('S2.49 shows the phase %s', (phase) =>
     expect(phaseText(node({ phase }))).toContain(phase),
   )
 
@@ -130,14 +132,14 @@ describe('a node', () => {
     [{ message: 'node offline, will retry when healthy' }, 'node offline, will retry when healthy'],
     [{ status: 'skipped', message: 'no image for darwin/arm64' }, 'no image for darwin/arm64'],
     [failed, 'no such tag (not_found)'],
-    [{ ...failed, attempts: 3 }, 'no such tag (not_found); after 3 tries'],
-    [{ ...failed, next_retry_at: inOneMinute }, 'no such tag (not_found); 1 try, next in 1 min'],
-    [{ ...failed, next_retry_at: '2026-01-01T11:00:00Z', attempts: 2 }, 'no such tag (not_found); 2 tries, next now'],
-    [{ ...failed, dead: true, attempts: 10 }, 'no such tag (not_found); given up after 10 tries'],
+    [{ ...failed, attempts: 3 }, 'no such tag (not_found); after 3 attempts'],
+    [{ ...failed, next_retry_at: inOneMinute }, 'no such tag (not_found); 1 attempt, next in 1m'],
+    [{ ...failed, next_retry_at: '2026-01-01T11:00:00Z', attempts: 2 }, 'no such tag (not_found); 2 attempts, next now'],
+    [{ ...failed, dead: true, attempts: 10 }, 'no such tag (not_found); given up after 10 attempts'],
     [{ ...failed, error: 'canary failed', error_code: 'rolled_back', attempts: 0 }, 'rolled back: canary failed'],
-  ])('%j explains: %s', (fields, want) => expect(noteOf(node(fields), now)).toBe(want))
+  ])('%j has the note: %s', (fields, want) => expect(noteOf(node(fields), now)).toBe(want))
 
-  it('S2.43 can be retried where it failed for good', () => {
+  it('S2.43 can be retried after its final failure', () => {
     expect([canRetry(node(failed)), canRetry(node({ ...failed, next_retry_at: inOneMinute })), canRetry(node())]).toEqual([
       true,
       false,
@@ -148,22 +150,22 @@ describe('a node', () => {
 
 describe('rings', () => {
   const titles = (nodes: Partial<OperationNode>[]): string[] =>
-    ringsOf(nodes.map(node)).map(({ title, happened }) => `${title}: ${happened}`)
+    ringsOf(nodes.map(node)).map(({ title, progress }) => `${title}: ${progress}`)
   it.each<[string, Partial<OperationNode>[], string[]]>([
-    ['none', [{}, {}], [': ']],
-    ['nobody', [], []],
+    ['without rings', [{}, {}], [': ']],
+    ['without nodes', [], []],
     [
-      'in turn',
+      'one after the other',
       [
         { ring: 2, message: 'waiting for ring 2' },
         { ring: 1, status: 'success' },
         { ring: 10, message: 'waiting for ring 10' },
         { status: 'success' },
       ],
-      ['At once: done', 'Canary: done', 'Ring 2: waits', 'Ring 10: waits'],
+      ['Without ring: done', 'Canary: done', 'Ring 2: waiting', 'Ring 10: waiting'],
     ],
     [
-      'taken back',
+      'rolled back',
       [
         { ring: 1, status: 'error', error_code: 'rolled_back' },
         { ring: 2, status: 'error', error_code: 'internal' },
@@ -172,13 +174,13 @@ describe('rings', () => {
       ['Canary: rolled back', 'Ring 2: failed', 'Ring 3: rollout stopped'],
     ],
     [
-      'half way',
+      'in progress',
       [
         { ring: 1, status: 'success' },
         { ring: 1, status: 'downloading' },
       ],
       ['Canary: 1 of 2 done'],
     ],
-    ['on the way back', [{ ring: 1, status: 'downloading', message: 'returning to 1.2' }], ['Canary: going back']],
+    ['rolling back', [{ ring: 1, status: 'downloading', message: 'returning to 1.2' }], ['Canary: rolling back']],
   ])('%s', (_, nodes, want) => expect(titles(nodes)).toEqual(want))
 })

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { addSample, msLeft, rateOf, roundGuess, type Sample } from './rate.pure.ts'
+import { addSample, msLeft, rateOf, roundEstimate, type Sample } from './rate.pure.ts'
 
 const samples = (...pairs: [at: number, bytes: number][]): readonly Sample[] =>
   pairs.reduce<readonly Sample[]>((known, [at, bytes]) => addSample(known, { at, bytes }), [])
 
 describe('a rate', () => {
   it.each<[string, [number, number][], number, number | null]>([
-    ['of nothing is unknown', [], 5_000, null],
+    ['without samples is unknown', [], 5_000, null],
     ['of one sample is unknown', [[0, 100]], 5_000, null],
     [
       'within the first second is unknown',
@@ -28,7 +28,7 @@ describe('a rate', () => {
       500,
     ],
     [
-      'is of the last seconds',
+      'covers the last seconds',
       [
         [0, 0],
         [10_000, 10_000],
@@ -39,7 +39,7 @@ describe('a rate', () => {
       100,
     ],
     [
-      'falls while nothing comes',
+      'falls while no bytes arrive',
       [
         [0, 0],
         [1_000, 1_000],
@@ -48,7 +48,7 @@ describe('a rate', () => {
       250,
     ],
     [
-      'is unknown when nothing came for long',
+      'is unknown when no bytes arrived for long',
       [
         [0, 0],
         [1_000, 1_000],
@@ -57,7 +57,7 @@ describe('a rate', () => {
       null,
     ],
     [
-      'begins anew with a new attempt',
+      'starts again with a new attempt',
       [
         [0, 0],
         [1_000, 1_000],
@@ -67,7 +67,7 @@ describe('a rate', () => {
       null,
     ],
     [
-      'may be asked by a clock that is a little behind',
+      'accepts a clock that is a little behind',
       [
         [0, 0],
         [2_000, 1_000],
@@ -77,7 +77,7 @@ describe('a rate', () => {
     ],
   ])('%s', (_, pairs, now, want) => expect(rateOf(samples(...pairs), now)).toBe(want))
 
-  it('keeps no more than it needs', () => {
+  it('keeps only the samples it needs', () => {
     const many = samples(...Array.from({ length: 1_000 }, (_, n): [number, number] => [n * 250, n]))
     expect(many.length).toBeLessThan(40)
   })
@@ -98,5 +98,5 @@ describe('the time left', () => {
     [43_000, 45_000],
     [200_000, 210_000],
     [3_610_000, 3_600_000],
-  ])('%d ms is said as %d', (ms, said) => expect(roundGuess(ms)).toBe(said))
+  ])('%d ms is rounded to %d', (ms, want) => expect(roundEstimate(ms)).toBe(want))
 })

@@ -1,4 +1,4 @@
-// What needs somebody, first and with the button that solves it.
+// Problems that need attention, each with the button that solves it.
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -10,30 +10,30 @@ import { useNotices } from '../../components/notices.tsx'
 import { Section } from '../../components/page.tsx'
 import { toneText } from '../../components/state.tsx'
 import { useNow } from '../../components/time.tsx'
-import { needsAttention, noteShort, type Remedy } from './attention.pure.ts'
+import { findProblems, trackShortfalls, type Remedy } from './attention.pure.ts'
 
-const nobody: ReadonlyMap<string, number> = new Map()
+const noModels: ReadonlyMap<string, number> = new Map()
 
 export function AttentionList({ nodes, models }: { readonly nodes: readonly NodeView[]; readonly models: readonly ModelView[] }) {
   const operations = useQuery(operationsQuery('all')).data
   const status = useQuery(statusQuery).data
-  const [shortSince, setShortSince] = useState(nobody)
+  const [shortSince, setShortSince] = useState(noModels)
   const now = useNow()
-  const short = noteShort(shortSince, models, now)
+  const short = trackShortfalls(shortSince, models, now)
   if (short !== shortSince) setShortSince(short)
-  const all = needsAttention({ nodes, models, operations: operations ?? [], isBusOpen: status?.bus.open ?? false, shortSince: short, now })
-  const isAllKnown = operations !== undefined && status !== undefined
+  const items = findProblems({ nodes, models, operations: operations ?? [], isBusOpen: status?.bus.open ?? false, shortSince: short, now })
+  const isComplete = operations !== undefined && status !== undefined
   return (
     <Section title="Needs attention">
-      {all.length === 0 && !isAllKnown ? (
-        <p className="min-h-7 text-soft">Reading what was given up …</p>
-      ) : all.length === 0 ? (
+      {items.length === 0 && !isComplete ? (
+        <p className="min-h-7 text-soft">Loading operations…</p>
+      ) : items.length === 0 ? (
         <p className="min-h-7 text-good">
-          <span aria-hidden>✓ </span>Nothing needs you.
+          <span aria-hidden>✓ </span>Nothing needs attention.
         </p>
       ) : (
         <ul className="rounded-md border bg-raised">
-          {all.map(({ key, tone, text, remedy }) => (
+          {items.map(({ key, tone, text, remedy }) => (
             <li key={key} className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 border-b px-3 py-2 last:border-b-0">
               <p className="min-w-0 flex-1 basis-60 [overflow-wrap:anywhere]">
                 <span aria-hidden className={toneText[tone]}>
@@ -87,14 +87,14 @@ function RemedyButton({ remedy }: { readonly remedy: Remedy }) {
   }
 }
 
-type Of<T extends Remedy['type']> = { readonly remedy: Extract<Remedy, { type: T }> }
+type RemedyProps<T extends Remedy['type']> = { readonly remedy: Extract<Remedy, { type: T }> }
 
-function Approve({ remedy: { nodeId, name } }: Of<'approve'>) {
-  const tell = useNotices()
+function Approve({ remedy: { nodeId, name } }: RemedyProps<'approve'>) {
+  const notify = useNotices()
   const approve = useMutation({
     mutationFn: () => call(nodeRoutes.approve, { params: { id: nodeId } }),
-    onSuccess: () => tell('good', `${name} is approved.`),
-    onError: (error) => tell('bad', error.message),
+    onSuccess: () => notify('good', `Approved ${name}`),
+    onError: (error) => notify('bad', `Could not approve ${name}: ${error.message}`),
   })
   return (
     <Button aria-label={`Approve ${name}`} isBusy={approve.isPending} onClick={() => approve.mutate()}>
@@ -103,36 +103,36 @@ function Approve({ remedy: { nodeId, name } }: Of<'approve'>) {
   )
 }
 
-function Retry({ remedy: { operationId, name } }: Of<'retry'>) {
-  const tell = useNotices()
+function Retry({ remedy: { operationId, name } }: RemedyProps<'retry'>) {
+  const notify = useNotices()
   const navigate = useNavigate()
   const retry = useMutation({
     mutationFn: () => call(operationRoutes.retry, { params: { id: operationId }, body: {} }),
     onSuccess: () => void navigate({ to: '.', search: (before) => ({ ...before, op: operationId }) }),
-    onError: (error) => tell('bad', error.message),
+    onError: (error) => notify('bad', `Could not retry the ${name}: ${error.message}`),
   })
   return (
-    <Button aria-label={`Retry ${name}`} isBusy={retry.isPending} onClick={() => retry.mutate()}>
+    <Button aria-label={`Retry the ${name}`} isBusy={retry.isPending} onClick={() => retry.mutate()}>
       Retry
     </Button>
   )
 }
 
-function Load({ remedy: { model } }: Of<'load'>) {
-  const tell = useNotices()
+function Load({ remedy: { model } }: RemedyProps<'load'>) {
+  const notify = useNotices()
   const navigate = useNavigate()
   const load = useMutation({
     mutationFn: () => call(modelRoutes.load, { params: { name: model }, body: {} }),
     onSuccess: ({ operation_id: op }) => void navigate({ to: '.', search: (before) => ({ ...before, op }) }),
-    onError: (error) => tell('bad', error.message),
+    onError: (error) => notify('bad', `Could not load ${model}: ${error.message}`),
   })
   return (
     <span className="flex gap-2">
       <Link to="/models/$name" params={{ name: model }} aria-label={`Open ${model}`} className={buttonClass()}>
         Open
       </Link>
-      <Button aria-label={`Try again: load ${model}`} isBusy={load.isPending} onClick={() => load.mutate()}>
-        Try again
+      <Button aria-label={`Retry loading ${model}`} isBusy={load.isPending} onClick={() => load.mutate()}>
+        Retry
       </Button>
     </span>
   )

@@ -1,14 +1,22 @@
-// Pure: what needs somebody, the most urgent first, each with what solves it.
-import type { ModelName, ModelView, NodeId, NodeView, OperationId, OperationView } from '@muster/protocol'
-import { formatBytes, plural } from '../../format.ts'
+// Finds problems that need attention, the most urgent first, each with its remedy.
+import {
+  formatBytes,
+  type ModelName,
+  type ModelView,
+  type NodeId,
+  type NodeView,
+  type OperationId,
+  type OperationView,
+} from '@muster/protocol'
+import { plural } from '../../format.ts'
 
-export interface FleetWorld {
+export interface FleetState {
   readonly nodes: readonly NodeView[]
   readonly models: readonly ModelView[]
-  /** The newest first, also those that are over. */
+  /** Newest first, including finished ones. */
   readonly operations: readonly OperationView[]
   readonly isBusOpen: boolean
-  /** Since when a model has fewer replicas than it should, as far as this page knows. */
+  /** Since when each model has had too few replicas, as observed by this page. */
   readonly shortSince: ReadonlyMap<string, number>
   readonly now: number
 }
@@ -29,47 +37,47 @@ export interface Attention {
   readonly remedy: Remedy
 }
 
-/** Of one kind; the rest is counted. */
-const shown = 5
-const fullBytes = 5_000_000_000
-const fullPart = 0.1
-/** A replica that is on its way needs nobody. */
-const patienceMs = 15_000
+/** Listed problems of one kind; further ones are counted. */
+const maxListed = 5
+const minFreeBytes = 5_000_000_000
+const minFreeShare = 0.1
+/** A starting replica is no problem yet. */
+const graceMs = 15_000
 
-export function needsAttention(world: FleetWorld): Attention[] {
+export function findProblems(state: FleetState): Attention[] {
   return [
-    ...few(pendingNodes(world), '/nodes'),
-    ...few(deadLetters(world), '/operations'),
-    ...few(failedModels(world), '/models'),
-    ...few(awayNodes(world), '/nodes'),
-    ...few(fullDisks(world), '/nodes'),
-    ...few(shortModels(world), '/models'),
-    ...openBus(world),
+    ...limit(pendingNodes(state), '/nodes'),
+    ...limit(deadLetters(state), '/operations'),
+    ...limit(failedModels(state), '/models'),
+    ...limit(unreachableNodes(state), '/nodes'),
+    ...limit(fullDisks(state), '/nodes'),
+    ...limit(shortModels(state), '/models'),
+    ...openBus(state),
   ]
 }
 
-function few(all: readonly Attention[], page: Extract<Remedy, { type: 'open_page' }>['page']): Attention[] {
+function limit(all: readonly Attention[], page: Extract<Remedy, { type: 'open_page' }>['page']): Attention[] {
   const [first] = all
-  if (first === undefined || all.length <= shown) return [...all]
-  const rest = all.length - shown
+  if (first === undefined || all.length <= maxListed) return [...all]
+  const rest = all.length - maxListed
   return [
-    ...all.slice(0, shown),
-    { key: `${first.key} and more`, tone: first.tone, text: `And ${rest} more of the same kind.`, remedy: { type: 'open_page', page } },
+    ...all.slice(0, maxListed),
+    { key: `${first.key} and more`, tone: first.tone, text: `And ${rest} more.`, remedy: { type: 'open_page', page } },
   ]
 }
 
-const pendingNodes = ({ nodes }: FleetWorld): Attention[] =>
+const pendingNodes = ({ nodes }: FleetState): Attention[] =>
   nodes
     .filter(({ status }) => status === 'pending')
     .map(({ id, name }) => ({
       key: `pending ${id}`,
       tone: 'wait',
-      text: `${name} asks to join. Its key is its own: approve it if you know the machine.`,
+      text: `${name} wants to join. Approve it only if you know this machine.`,
       remedy: { type: 'approve', nodeId: id, name },
     }))
 
-/** What was given up, unless somebody has wished something newer of the same thing there since. */
-function deadLetters({ nodes, operations }: FleetWorld): Attention[] {
+/** Intents that ran out of attempts, unless a newer operation concerns the same backend on that node. */
+function deadLetters({ nodes, operations }: FleetState): Attention[] {
   const known = new Set<string>(nodes.map(({ id }) => id))
   const settled = new Set<string>()
   return operations.flatMap((operation) => {
@@ -84,44 +92,44 @@ function deadLetters({ nodes, operations }: FleetWorld): Attention[] {
       {
         key: `dead ${operation.id}`,
         tone: 'bad',
-        text: `The ${verb} of ${subject} was given up on ${where} after ${plural(first.attempts, 'attempt')}: ${first.error ?? first.message}`,
-        remedy: { type: 'retry', operationId: operation.id, name: `the ${verb} of ${subject}` },
+        text: `${verb.charAt(0).toUpperCase()}${verb.slice(1)} of ${subject} failed on ${where} after ${plural(first.attempts, 'attempt')}: ${first.error ?? first.message}`,
+        remedy: { type: 'retry', operationId: operation.id, name: `${verb} of ${subject}` },
       } satisfies Attention,
     ]
   })
 }
 
-const failedModels = ({ models }: FleetWorld): Attention[] =>
+const failedModels = ({ models }: FleetState): Attention[] =>
   models
     .filter(({ state }) => state === 'failed')
     .map(({ name, failure }) => ({
       key: `failed ${name}`,
       tone: 'bad',
-      text: `${name} failed to load: ${(failure?.message ?? 'no reason is known').replace(/\.$/, '')}.${failure?.next_retry_at === null ? ' It is not tried again by itself.' : ''}`,
+      text: `${name} failed to load: ${(failure?.message ?? 'unknown reason').replace(/\.$/, '')}.${failure?.next_retry_at === null ? ' No automatic retry.' : ''}`,
       remedy: { type: 'load', model: name },
     }))
 
-const awayNodes = ({ nodes }: FleetWorld): Attention[] =>
+const unreachableNodes = ({ nodes }: FleetState): Attention[] =>
   nodes
     .filter(({ status }) => status === 'unhealthy' || status === 'offline')
     .map(({ id, name, status, status_reason: reason }) => ({
-      key: `away ${id}`,
+      key: `unreachable ${id}`,
       tone: status === 'unhealthy' ? 'bad' : 'wait',
       text: `${name} is ${status}${reason === '' ? '' : `: ${reason}`}.`.replace(/\.\.$/, '.'),
       remedy: { type: 'open_node', nodeId: id, name },
     }))
 
-const fullDisks = ({ nodes }: FleetWorld): Attention[] =>
+const fullDisks = ({ nodes }: FleetState): Attention[] =>
   nodes.flatMap(({ id, name, status, resources: { available_disk: free, total_disk: total } }): Attention[] => {
-    // What a node that is away said last may be long untrue.
+    // The last report of an unreachable node is outdated.
     if (status !== 'healthy' && status !== 'draining') return []
-    if (free === null || (free >= fullBytes && (total === null || free >= total * fullPart))) return []
-    const left = `${formatBytes(free)}${total === null ? '' : ` of ${formatBytes(total)}`} are free`
+    if (free === null || (free >= minFreeBytes && (total === null || free >= total * minFreeShare))) return []
+    const remaining = `${formatBytes(free)}${total === null ? '' : ` of ${formatBytes(total)}`} free`
     return [
       {
         key: `disk ${id}`,
         tone: 'wait',
-        text: `The disk of ${name} is almost full: ${left}.`,
+        text: `${name} is low on disk space: ${remaining}.`,
         remedy: { type: 'open_node', nodeId: id, name },
       },
     ]
@@ -129,30 +137,34 @@ const fullDisks = ({ nodes }: FleetWorld): Attention[] =>
 
 const isShort = ({ state, replicas_ready: ready, replicas_desired: desired }: ModelView): boolean => state !== 'failed' && ready < desired
 
-const shortModels = ({ models, shortSince, now }: FleetWorld): Attention[] =>
+const shortModels = ({ models, shortSince, now }: FleetState): Attention[] =>
   models
-    .filter((model) => isShort(model) && now - (shortSince.get(model.name) ?? now) >= patienceMs)
+    .filter((model) => isShort(model) && now - (shortSince.get(model.name) ?? now) >= graceMs)
     .map(({ name, replicas_ready: ready, replicas_desired: desired }) => ({
       key: `short ${name}`,
       tone: 'wait',
-      text: `${name} has ${ready} of ${plural(desired, 'replica')}.`,
+      text: `${name} has ${ready} of ${plural(desired, 'replica')} ready.`,
       remedy: { type: 'open_model', model: name },
     }))
 
-/** Since when each model is short of replicas; those that are not any more are forgotten. */
-export function noteShort(before: ReadonlyMap<string, number>, models: readonly ModelView[], now: number): ReadonlyMap<string, number> {
+/** Records since when each model has had too few replicas; drops models that recovered. */
+export function trackShortfalls(
+  before: ReadonlyMap<string, number>,
+  models: readonly ModelView[],
+  now: number,
+): ReadonlyMap<string, number> {
   const after = new Map(models.filter(isShort).map(({ name }) => [name as string, before.get(name) ?? now]))
   const isSame = after.size === before.size && [...after.keys()].every((name) => before.has(name))
   return isSame ? before : after
 }
 
-const openBus = ({ isBusOpen }: FleetWorld): Attention[] =>
+const openBus = ({ isBusOpen }: FleetState): Attention[] =>
   isBusOpen
     ? [
         {
           key: 'bus',
           tone: 'wait',
-          text: 'The bus is open: whoever can reach it can speak for every node, because nodes have no credentials of their own on it.',
+          text: 'The bus is open: any client that can reach it can impersonate nodes, because nodes have no credentials of their own.',
           remedy: { type: 'secure_bus' },
         },
       ]

@@ -10,8 +10,8 @@ const busy = { requestsPerSecond: 1.5, tokensPerSecond: 140, errors: 2 }
 
 describe('the fleet', () => {
   it.each<[Parameters<typeof fleetSentence>, string]>([
-    [[[], [], quiet], 'No nodes yet. Nothing was asked in the last minute.'],
-    [[nodes('healthy'), models([0, 0]), quiet], '1 node, healthy. No model is loaded. Nothing was asked in the last minute.'],
+    [[[], [], quiet], 'No nodes yet. No requests in the last minute.'],
+    [[nodes('healthy'), models([0, 0]), quiet], '1 node, healthy. No models loaded. No requests in the last minute.'],
     [
       [nodes('healthy', 'healthy'), models([2, 2], [0, 1]), busy],
       '2 nodes, both healthy. 2 of 3 replicas ready. 1.5 requests/s, 140 tokens/s and 2 errors in the last minute.',
@@ -22,7 +22,7 @@ describe('the fleet', () => {
     ],
     [
       [nodes('healthy', 'offline', 'pending', 'offline'), models([1, 0]), quiet],
-      '4 nodes: 1 healthy, 1 pending, 2 offline. 1 of 1 replica ready. Nothing was asked in the last minute.',
+      '4 nodes: 1 healthy, 1 pending, 2 offline. 1 of 1 replica ready. No requests in the last minute.',
     ],
-  ])('is in one line %#', (given, want) => expect(fleetSentence(...given)).toBe(want))
+  ])('is described in one sentence %#', (given, want) => expect(fleetSentence(...given)).toBe(want))
 })

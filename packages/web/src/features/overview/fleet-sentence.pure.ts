@@ -1,4 +1,4 @@
-// Pure: how the fleet is, in one line.
+// The sentence of the overview page.
 import type { ModelView, NodeView } from '@muster/protocol'
 import { formatCount, plural } from '../../format.ts'
 import type { LastMinute } from '../traffic/traffic.pure.ts'
@@ -20,13 +20,13 @@ function nodesSentence(nodes: readonly NodeView[]): string {
 
 function replicasSentence(models: readonly ModelView[]): string {
   const ready = models.reduce((sum, model) => sum + model.replicas_ready, 0)
-  const wanted = models.reduce((sum, model) => sum + Math.max(model.replicas_ready, model.replicas_desired), 0)
+  const desired = models.reduce((sum, model) => sum + Math.max(model.replicas_ready, model.replicas_desired), 0)
   if (models.length === 0) return ''
-  return wanted === 0 ? 'No model is loaded.' : `${formatCount(ready)} of ${plural(wanted, 'replica')} ready.`
+  return desired === 0 ? 'No models loaded.' : `${formatCount(ready)} of ${plural(desired, 'replica')} ready.`
 }
 
 function trafficSentence({ requestsPerSecond, tokensPerSecond, errors }: LastMinute): string {
-  if (requestsPerSecond === 0) return 'Nothing was asked in the last minute.'
+  if (requestsPerSecond === 0) return 'No requests in the last minute.'
   const failed = errors === 0 ? 'no errors' : plural(errors, 'error')
   return `${rate(requestsPerSecond)} requests/s, ${rate(tokensPerSecond)} tokens/s and ${failed} in the last minute.`
 }

@@ -1,13 +1,13 @@
-// Pure: what one event of a streamed answer says.
+// Parses one event of a streamed response.
 import { z } from 'zod'
 import { parseJson } from '../../api/client.ts'
 import type { Delta } from './conversation.pure.ts'
 
 const Counts = z.looseObject({ prompt_tokens: z.number(), completion_tokens: z.number() })
-const Said = z.looseObject({ content: z.string().nullish() })
+const Content = z.looseObject({ content: z.string().nullish() })
 const Chunk = z.looseObject({
   choices: z
-    .array(z.looseObject({ delta: Said.nullish(), message: Said.nullish(), finish_reason: z.string().nullish() }))
+    .array(z.looseObject({ delta: Content.nullish(), message: Content.nullish(), finish_reason: z.string().nullish() }))
     .nullish()
     .catch(null),
   usage: Counts.nullish().catch(null),
@@ -19,11 +19,11 @@ export type ReadChunk =
   | { readonly kind: 'done' }
   | { readonly kind: 'error'; readonly message: string }
 
-/** Also of a whole answer, from a backend that does not stream. */
+/** Also parses a complete response, from a backend that does not stream. */
 export function readChunk(data: string): ReadChunk {
   if (data.trim() === '[DONE]') return { kind: 'done' }
   const parsed = Chunk.safeParse(parseJson(data))
-  if (!parsed.success) return { kind: 'error', message: `the backend sent something that is no answer: ${data.slice(0, 200)}` }
+  if (!parsed.success) return { kind: 'error', message: `invalid response from the backend: ${data.slice(0, 200)}` }
   const { choices, usage, error } = parsed.data
   if (error !== undefined && error !== null) return { kind: 'error', message: typeof error === 'string' ? error : error.message }
   const first = choices?.[0]
@@ -37,7 +37,7 @@ export function readChunk(data: string): ReadChunk {
   }
 }
 
-/** `route;dur=3.1, backend;dur=40` → how long it took until there was somebody to ask. */
+/** `route;dur=3.1, backend;dur=40` → the time until a replica was available. */
 export function routeMsOf(serverTiming: string | null): number | null {
   const found = /(?:^|,)\s*route;dur=(\d+(?:\.\d+)?)/.exec(serverTiming ?? '')?.[1]
   return found === undefined ? null : Number(found)

@@ -1,11 +1,11 @@
-// Pure: the request that the playground sends, as one would send it from elsewhere.
+// The playground's request as code.
 import type { Message } from './conversation.pure.ts'
 import type { Parameters } from './parameters.pure.ts'
 
 export interface SampleRequest {
-  /** As `http://127.0.0.1:8080`. */
+  /** Such as `http://127.0.0.1:8080`. */
   readonly origin: string
-  /** Whoever is on the machine itself needs no key, unless it was started otherwise. */
+  /** On the controller's own machine no key is required by default. */
   readonly isKeyNeeded: boolean
   readonly model: string
   readonly messages: readonly Message[]
@@ -15,7 +15,7 @@ export type Sample = (request: SampleRequest) => string
 
 const bodyOf = ({ model, messages, parameters }: SampleRequest): object => ({ model, messages, ...parameters })
 
-/** One word to a POSIX shell, whatever is in it. */
+/** Quotes any text as one word of a POSIX shell. */
 export const shellQuote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 export const curlSample: Sample = (request) => {
@@ -26,14 +26,14 @@ export const curlSample: Sample = (request) => {
     ...(request.isKeyNeeded ? [key] : []),
     `-d ${shellQuote(JSON.stringify(bodyOf(request), null, 2))}`,
   ]
-  const about = request.isKeyNeeded ? '# $MUSTER_API_KEY: a key with the scope inference' : `# where a key is needed, add ${key}`
+  const about = request.isKeyNeeded ? '# $MUSTER_API_KEY: a key with the scope inference' : `# if a key is required, add ${key}`
   return `${about}\n${lines.join(' \\\n  ')}`
 }
 
 export const javascriptSample: Sample = (request) => {
   const apiKey = request.isKeyNeeded
     ? `process.env.MUSTER_API_KEY, // a key with the scope inference`
-    : `'none', // where a key is needed: process.env.MUSTER_API_KEY`
+    : `'none', // if a key is required: process.env.MUSTER_API_KEY`
   return [
     `import OpenAI from 'openai'`,
     ``,
@@ -41,7 +41,7 @@ export const javascriptSample: Sample = (request) => {
     `  baseURL: ${JSON.stringify(`${request.origin}/v1`)},`,
     `  apiKey: ${apiKey}`,
     `})`,
-    // JSON is JavaScript, since it allows U+2028 in strings.
+    // JSON is valid JavaScript since U+2028 is allowed in strings.
     `const completion = await client.chat.completions.create(${JSON.stringify(bodyOf(request), null, 2)})`,
     `console.log(completion.choices[0].message.content)`,
   ].join('\n')
@@ -50,8 +50,8 @@ export const javascriptSample: Sample = (request) => {
 export const pythonSample: Sample = (request) => {
   const apiKey = request.isKeyNeeded
     ? `os.environ["MUSTER_API_KEY"],  # a key with the scope inference`
-    : `"none",  # where a key is needed: os.environ["MUSTER_API_KEY"]`
-  const given = Object.entries(bodyOf(request)).map(([name, value]) => `    ${name}=${JSON.stringify(value)},`)
+    : `"none",  # if a key is required: os.environ["MUSTER_API_KEY"]`
+  const fields = Object.entries(bodyOf(request)).map(([name, value]) => `    ${name}=${JSON.stringify(value)},`)
   return [
     ...(request.isKeyNeeded ? ['import os', ''] : []),
     `from openai import OpenAI`,
@@ -60,9 +60,9 @@ export const pythonSample: Sample = (request) => {
     `    base_url=${JSON.stringify(`${request.origin}/v1`)},`,
     `    api_key=${apiKey}`,
     `)`,
-    // Strings, numbers and lists of JSON are those of Python; there is neither true nor null among these.
+    // JSON strings, numbers and lists are valid Python; these fields have no true, false or null.
     `completion = client.chat.completions.create(`,
-    ...given,
+    ...fields,
     `)`,
     `print(completion.choices[0].message.content)`,
   ].join('\n')

@@ -1,11 +1,11 @@
-// Where the question is written. Enter sends it, shift and enter begin a new line.
+// The message field. Enter sends, Shift + Enter starts a new line.
 import { useEffect, useRef } from 'react'
 import { Button } from '../../components/button.tsx'
 
 export interface ComposerProps {
   readonly draft: string
   readonly isBusy: boolean
-  /** Why it can't be sent; null: it can. */
+  /** Why the message cannot be sent; null when it can. */
   readonly obstacle: string | null
   readonly onChange: (draft: string) => void
   readonly onSend: () => void
@@ -21,7 +21,7 @@ export function Composer({ draft, isBusy, obstacle, onChange, onSend, onStop }: 
   }
   return (
     <form
-      aria-label="Ask"
+      aria-label="Send a message"
       onSubmit={(event) => {
         event.preventDefault()
         send()
@@ -31,13 +31,13 @@ export function Composer({ draft, isBusy, obstacle, onChange, onSend, onStop }: 
       <div className="flex items-end gap-2">
         <textarea
           ref={area}
-          aria-label="Question"
-          placeholder="Ask something. Enter sends, Shift + Enter begins a new line."
+          aria-label="Message"
+          placeholder="Enter a message. Enter sends, Shift + Enter starts a new line."
           value={draft}
           rows={lines}
           onChange={(event) => onChange(event.target.value)}
           onKeyDown={(event) => {
-            // While an input method composes, enter belongs to it.
+            // During IME composition Enter confirms the composition.
             if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
             event.preventDefault()
             send()

@@ -1,21 +1,21 @@
-// The conversation so far. It follows what is written while one looks at its end, and stays put otherwise.
+// The turns of the conversation. Scrolls with new text while the end is in view.
 import { useEffect, useRef, type RefObject } from 'react'
 import { Button } from '../../components/button.tsx'
 import { AnswerView } from './answer-view.tsx'
 import type { Turn } from './conversation.pure.ts'
 
-const nearEndPx = 120
+const endMarginPx = 120
 
 export interface TurnListProps {
   readonly turns: readonly Turn[]
   readonly isBusy: boolean
   readonly onEdit: () => void
-  readonly onAskAgain: () => void
+  readonly onRegenerate: () => void
 }
 
-export function TurnList({ turns, isBusy, onEdit, onAskAgain }: TurnListProps) {
+export function TurnList({ turns, isBusy, onEdit, onRegenerate }: TurnListProps) {
   const list = useRef<HTMLOListElement>(null)
-  useFollowing(list)
+  useStickyScroll(list)
   return (
     <ol ref={list} aria-label="Conversation" className="flex flex-col gap-5">
       {turns.map((turn, index) => (
@@ -27,13 +27,17 @@ export function TurnList({ turns, isBusy, onEdit, onAskAgain }: TurnListProps) {
                 <Button look="bare" onClick={onEdit}>
                   Edit
                 </Button>
-                <Button look="bare" onClick={onAskAgain}>
-                  Ask again
+                <Button look="bare" onClick={onRegenerate}>
+                  Regenerate
                 </Button>
               </span>
             )}
           </div>
-          <article aria-label={`Answer ${index + 1}`} aria-busy={isBusy && index === turns.length - 1} className="flex flex-col gap-1 px-3">
+          <article
+            aria-label={`Response ${index + 1}`}
+            aria-busy={isBusy && index === turns.length - 1}
+            className="flex flex-col gap-1 px-3"
+          >
             {index > 0 && turns[index - 1]?.model !== turn.model && (
               <p className="text-[13px] text-soft [overflow-wrap:anywhere]">from {turn.model}</p>
             )}
@@ -45,27 +49,27 @@ export function TurnList({ turns, isBusy, onEdit, onAskAgain }: TurnListProps) {
   )
 }
 
-function useFollowing(list: RefObject<HTMLElement | null>): void {
+function useStickyScroll(list: RefObject<HTMLElement | null>): void {
   useEffect(() => {
     const element = list.current
     if (element === null) return undefined
     let isAtEnd = true
     let count = element.childElementCount
-    const look = (): void => {
+    const updateIsAtEnd = (): void => {
       const { scrollHeight, clientHeight, scrollTop } = document.documentElement
-      isAtEnd = scrollHeight - clientHeight - scrollTop < nearEndPx
+      isAtEnd = scrollHeight - clientHeight - scrollTop < endMarginPx
     }
-    const grown = new ResizeObserver(() => {
-      // Whoever asks wants to see what comes.
+    const observer = new ResizeObserver(() => {
+      // A new message scrolls to the end.
       isAtEnd ||= element.childElementCount > count
       count = element.childElementCount
       if (isAtEnd && count > 0) scrollTo({ top: document.documentElement.scrollHeight })
     })
-    grown.observe(element)
-    addEventListener('scroll', look, { passive: true })
+    observer.observe(element)
+    addEventListener('scroll', updateIsAtEnd, { passive: true })
     return () => {
-      grown.disconnect()
-      removeEventListener('scroll', look)
+      observer.disconnect()
+      removeEventListener('scroll', updateIsAtEnd)
     }
   }, [list])
 }

@@ -1,33 +1,31 @@
-// Pure: a conversation with a model, and what each thing that happens makes of it. An answer is complete only when the
-// stream said so; one that was stopped, cut or refused says that, with what had come by then.
+// The state machine of a conversation with a model. An answer is complete only when its stream ended properly; otherwise it
+// is stopped, interrupted or refused, and keeps the text received so far.
 import { Loading } from '@muster/protocol'
 import { z } from 'zod'
 
 const Usage = z.object({ promptTokens: z.number(), completionTokens: z.number() })
 export type Usage = z.infer<typeof Usage>
 
-/** Milliseconds; of one answer's own request, without those before it that found the model not loaded. */
+/** Times in milliseconds. `sentAt` is that of the request that was answered, not of those that found the model loading. */
 const Timing = z.object({
-  /** When the question was put. */
   askedAt: z.number(),
-  /** When the request was sent that was answered. */
   sentAt: z.number(),
   firstAt: z.number().nullable(),
-  /** What the controller says that passed until it had somebody to ask: a model that was loaded meanwhile, most of all. */
+  /** The controller's time until a replica was available, which includes loading the model. */
   routeMs: z.number().nullable(),
   nodeId: z.string().nullable(),
 })
 export type Timing = z.infer<typeof Timing>
 
-const said = { text: z.string(), timing: Timing, usage: Usage.nullable() }
+const content = { text: z.string(), timing: Timing, usage: Usage.nullable() }
 const Answer = z.discriminatedUnion('state', [
   z.object({ state: z.literal('asking'), askedAt: z.number(), sentAt: z.number(), loading: Loading.nullable() }),
-  /** The model is on its way: it is asked again by itself. */
+  /** The model is loading; the request is repeated automatically. */
   z.object({ state: z.literal('loading'), askedAt: z.number(), loading: Loading.nullable(), message: z.string() }),
-  z.object({ state: z.literal('answering'), ...said, finish: z.string().nullable() }),
-  z.object({ state: z.literal('complete'), ...said, finish: z.string().nullable(), endedAt: z.number() }),
-  z.object({ state: z.literal('stopped'), ...said, endedAt: z.number() }),
-  z.object({ state: z.literal('cut'), ...said, why: z.string(), endedAt: z.number() }),
+  z.object({ state: z.literal('answering'), ...content, finish: z.string().nullable() }),
+  z.object({ state: z.literal('complete'), ...content, finish: z.string().nullable(), endedAt: z.number() }),
+  z.object({ state: z.literal('stopped'), ...content, endedAt: z.number() }),
+  z.object({ state: z.literal('interrupted'), ...content, reason: z.string(), endedAt: z.number() }),
   z.object({ state: z.literal('refused'), code: z.string(), message: z.string() }),
 ])
 export type Answer = z.infer<typeof Answer>
@@ -43,21 +41,20 @@ export interface Message {
   readonly content: string
 }
 
-/** `turn` names the answer that is meant: what comes for another one comes too late. */
+/** `turn` is the turn that the event belongs to; events of earlier turns are ignored. */
 export type ConversationEvent =
   | { readonly type: 'asked'; readonly model: string; readonly question: string; readonly at: number }
   | { readonly type: 'sent'; readonly turn: number; readonly at: number }
   | { readonly type: 'loading'; readonly turn: number; readonly loading: Loading | null; readonly message: string }
-  | { readonly type: 'began'; readonly turn: number; readonly nodeId: string | null; readonly routeMs: number | null }
-  | { readonly type: 'heard'; readonly turn: number; readonly at: number; readonly delta: Delta }
+  | { readonly type: 'started'; readonly turn: number; readonly nodeId: string | null; readonly routeMs: number | null }
+  | { readonly type: 'received'; readonly turn: number; readonly at: number; readonly delta: Delta }
   | { readonly type: 'ended'; readonly turn: number; readonly at: number; readonly isDone: boolean }
-  | { readonly type: 'cut'; readonly turn: number; readonly at: number; readonly why: string }
+  | { readonly type: 'interrupted'; readonly turn: number; readonly at: number; readonly reason: string }
   | { readonly type: 'refused'; readonly turn: number; readonly code: string; readonly message: string }
   | { readonly type: 'stopped'; readonly turn: number; readonly at: number }
   | { readonly type: 'dropped_last' }
   | { readonly type: 'cleared' }
 
-/** One piece of an answer. */
 export interface Delta {
   readonly text: string
   readonly finish: string | null
@@ -65,10 +62,10 @@ export interface Delta {
 }
 
 export const noConversation: Conversation = { turns: [] }
-/** Older ones are forgotten, here and by the model. */
+/** Older turns are dropped, also from later requests. */
 const maxTurns = 100
 
-const endless = 'the stream ended without saying that the answer is whole'
+const incomplete = 'the stream ended before the response was complete'
 
 export function step(state: Conversation, event: ConversationEvent): Conversation {
   switch (event.type) {
@@ -91,35 +88,35 @@ type AnswerEvent = Extract<ConversationEvent, { readonly turn: number }>
 
 function answerAfter(answer: Answer, event: AnswerEvent): Answer {
   if (!isOpen(answer)) return answer
-  if (answer.state === 'answering') return spokenAfter(answer, event)
+  if (answer.state === 'answering') return streamAfter(answer, event)
   const { askedAt } = answer
   switch (event.type) {
     case 'sent':
       return { state: 'asking', askedAt, sentAt: event.at, loading: answer.loading }
     case 'loading':
       return { state: 'loading', askedAt, loading: event.loading ?? answer.loading, message: event.message }
-    case 'began': {
+    case 'started': {
       const timing = { askedAt, sentAt: answer.state === 'asking' ? answer.sentAt : askedAt, firstAt: null }
       return { state: 'answering', ...empty, timing: { ...timing, routeMs: event.routeMs, nodeId: event.nodeId } }
     }
     case 'refused':
       return { state: 'refused', code: event.code, message: event.message }
     case 'stopped':
-      return { state: 'stopped', ...empty, timing: { ...unheard, askedAt, sentAt: askedAt }, endedAt: event.at }
-    case 'cut':
-      return { state: 'cut', ...empty, timing: { ...unheard, askedAt, sentAt: askedAt }, why: event.why, endedAt: event.at }
+      return { state: 'stopped', ...empty, timing: { ...noTiming, askedAt, sentAt: askedAt }, endedAt: event.at }
+    case 'interrupted':
+      return { state: 'interrupted', ...empty, timing: { ...noTiming, askedAt, sentAt: askedAt }, reason: event.reason, endedAt: event.at }
     default:
       return answer
   }
 }
 
 const empty = { text: '', usage: null, finish: null }
-const unheard = { firstAt: null, routeMs: null, nodeId: null }
+const noTiming = { firstAt: null, routeMs: null, nodeId: null }
 
-function spokenAfter(answer: Extract<Answer, { state: 'answering' }>, event: AnswerEvent): Answer {
+function streamAfter(answer: Extract<Answer, { state: 'answering' }>, event: AnswerEvent): Answer {
   const { text, timing, usage, finish } = answer
   switch (event.type) {
-    case 'heard': {
+    case 'received': {
       const { delta, at } = event
       const firstAt = timing.firstAt ?? (delta.text === '' ? null : at)
       const next = { text: text + delta.text, timing: { ...timing, firstAt }, usage: delta.usage ?? usage }
@@ -128,11 +125,11 @@ function spokenAfter(answer: Extract<Answer, { state: 'answering' }>, event: Ans
     case 'ended':
       return event.isDone || finish !== null
         ? { state: 'complete', text, timing, usage, finish, endedAt: event.at }
-        : { state: 'cut', text, timing, usage, why: endless, endedAt: event.at }
-    case 'cut':
-      return { state: 'cut', text, timing, usage, why: event.why, endedAt: event.at }
+        : { state: 'interrupted', text, timing, usage, reason: incomplete, endedAt: event.at }
+    case 'interrupted':
+      return { state: 'interrupted', text, timing, usage, reason: event.reason, endedAt: event.at }
     case 'refused':
-      return { state: 'cut', text, timing, usage, why: event.message, endedAt: timing.firstAt ?? timing.sentAt }
+      return { state: 'interrupted', text, timing, usage, reason: event.message, endedAt: timing.firstAt ?? timing.sentAt }
     case 'stopped':
       return { state: 'stopped', text, timing, usage, endedAt: event.at }
     default:
@@ -145,13 +142,13 @@ type OpenAnswer = Extract<Answer, { state: 'asking' | 'loading' | 'answering' }>
 const isOpen = (answer: Answer): answer is OpenAnswer =>
   answer.state === 'asking' || answer.state === 'loading' || answer.state === 'answering'
 
-/** One question at a time. */
+/** A conversation takes one message at a time. */
 export function isBusy({ turns }: Conversation): boolean {
   const last = turns.at(-1)
   return last !== undefined && isOpen(last.answer)
 }
 
-/** What the model is told: everything that was asked and got some answer, then the question. */
+/** The messages of a request: all turns with an answer, then the question. */
 export function messagesFor(turns: readonly Turn[], { system, question }: { system: string; question: string }): Message[] {
   const before = turns.flatMap(({ question: content, answer }): Message[] =>
     'text' in answer && answer.text !== ''
@@ -165,8 +162,10 @@ export function messagesFor(turns: readonly Turn[], { system, question }: { syst
   return [...instruction, ...before, { role: 'user', content: question }]
 }
 
-/** One that is read again after the page was left: nobody listens any more to what was on its way. */
+/** Restores a stored conversation; a pending answer is interrupted. */
 export function revive(state: Conversation, at: number): Conversation {
   const last = state.turns.at(-1)
-  return last === undefined ? state : step(state, { type: 'cut', turn: last.id, at, why: 'the page was left while it was answered' })
+  return last === undefined
+    ? state
+    : step(state, { type: 'interrupted', turn: last.id, at, reason: 'the page was closed during the response' })
 }

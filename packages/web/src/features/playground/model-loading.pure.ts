@@ -1,5 +1,5 @@
-// Pure: how far a model is with coming up, out of all that is known of it: its state by events, what its waiting requests
-// were told, and the operation that installs its backend or loads it.
+// The progress of a model that is loading, from all sources: its state by events, the reports to waiting requests, and the
+// operation that installs its backend or loads it.
 import type { Loading, ModelView, OperationView } from '@muster/protocol'
 
 export const phases = ['pending', 'installing', 'staging', 'loading'] as const
@@ -8,29 +8,29 @@ export type LoadPhase = (typeof phases)[number]
 export const phaseWords: Readonly<Record<LoadPhase, string>> = {
   pending: 'finding a node',
   installing: 'installing the backend',
-  staging: 'fetching the files',
+  staging: 'downloading files',
   loading: 'loading into memory',
 }
 
-export interface ColdWorld {
+export interface LoadingSources {
   readonly model: ModelView | undefined
-  /** What was said of it, the latest first. */
-  readonly told: readonly (Loading | null | undefined)[]
-  /** Those that run. */
+  /** Reports of the server, the latest first. */
+  readonly reports: readonly (Loading | null | undefined)[]
+  /** Active operations. */
   readonly operations: readonly OperationView[]
 }
-export interface ColdView {
+export interface LoadingView {
   readonly phase: LoadPhase
   readonly node: string | null
-  /** Null: nothing can be measured in this phase. */
+  /** Null when this phase has no measurable progress. */
   readonly progress: { readonly percent: number; readonly current: number; readonly total: number } | null
   readonly etaSeconds: number | null
 }
 
 const asPhase = (state: string | undefined): LoadPhase | undefined => phases.find((phase) => phase === state)
 
-export function coldView({ model, told, operations }: ColdWorld): ColdView {
-  const known = told.filter((each) => each !== null && each !== undefined)
+export function loadingView({ model, reports, operations }: LoadingSources): LoadingView {
+  const known = reports.filter((each) => each !== null && each !== undefined)
   const phase = asPhase(model?.state) ?? known.map(({ state }) => asPhase(state)).find((found) => found !== undefined) ?? 'pending'
   const ofPhase = known.filter(({ state }) => state === phase)
   const measured = [

@@ -5,12 +5,12 @@ const form = (changes: Partial<ParameterForm>): ParameterForm => ({ ...noParamet
 
 describe('parameters', () => {
   it.each<[string, Partial<ParameterForm>, Parameters]>([
-    ['nothing is sent of what is left empty', {}, {}],
+    ['empty fields are not sent', {}, {}],
     ['0 is not empty', { temperature: '0', seed: '0' }, { temperature: 0, seed: 0 }],
-    ['a comma is a point', { temperature: '0,7', topP: '.9' }, { temperature: 0.7, top_p: 0.9 }],
-    ['spaces do not matter', { maxTokens: ' 12 ' }, { max_tokens: 12 }],
-    ['a stop is a line, with its spaces', { stop: '\n###\n User:\n' }, { stop: ['###', ' User:'] }],
-    ['a system prompt is a message, not a parameter', { system: 'Be short.' }, {}],
+    ['accepts a decimal comma', { temperature: '0,7', topP: '.9' }, { temperature: 0.7, top_p: 0.9 }],
+    ['ignores spaces', { maxTokens: ' 12 ' }, { max_tokens: 12 }],
+    ['reads one stop sequence per line, with its spaces', { stop: '\n###\n User:\n' }, { stop: ['###', ' User:'] }],
+    ['sends the system prompt as a message', { system: 'Be short.' }, {}],
   ])('%s', (_, given, want) => expect(readParameters(form(given))).toEqual({ parameters: want, errors: {} }))
 
   it.each<[Partial<ParameterForm>, keyof ParameterForm]>([
@@ -23,13 +23,13 @@ describe('parameters', () => {
     [{ seed: '1e3' }, 'seed'],
     [{ seed: '99999999999999999' }, 'seed'],
     [{ stop: 'a\nb\nc\nd\ne' }, 'stop'],
-  ])('%j is wrong and not sent', (given, field) => {
+  ])('%j is invalid and not sent', (given, field) => {
     const { parameters, errors } = readParameters(form(given))
     expect(parameters).toEqual({})
     expect(Object.keys(errors)).toEqual([field])
   })
 
-  it('are told in a few words', () => {
+  it('have a short summary', () => {
     expect(describeParameters(noParameters)).toBe('')
     expect(describeParameters(form({ system: 'x', temperature: '0', stop: 'a\nb' }))).toBe('system prompt, temperature 0, stop ×2')
   })

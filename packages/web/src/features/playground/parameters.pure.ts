@@ -1,7 +1,6 @@
-// Pure: what can be told to a model besides the question. What is left empty is the backend's own choice and is not sent.
+// Request parameters as form fields. Empty fields are not sent, so the backend's defaults apply.
 import { z } from 'zod'
 
-/** As they are written down, until they are sent. */
 export const ParameterForm = z.object({
   system: z.string(),
   temperature: z.string(),
@@ -27,10 +26,10 @@ export type ParameterErrors = Partial<Record<keyof ParameterForm, string>>
 const integer = { pattern: /^[+-]?\d+$/, read: Number }
 const decimal = { pattern: /^[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)$/, read: (text: string) => Number(text.replace(',', '.')) }
 const rules = [
-  { field: 'temperature', name: 'temperature', kind: decimal, least: 0, most: 2, wrong: 'a number from 0 to 2' },
-  { field: 'topP', name: 'top_p', kind: decimal, least: 0, most: 1, wrong: 'a number from 0 to 1' },
-  { field: 'maxTokens', name: 'max_tokens', kind: integer, least: 1, most: 1_000_000, wrong: 'a whole number from 1' },
-  { field: 'seed', name: 'seed', kind: integer, least: -(2 ** 53) + 1, most: 2 ** 53 - 1, wrong: 'a whole number' },
+  { field: 'temperature', name: 'temperature', kind: decimal, min: 0, max: 2, error: 'Enter a number from 0 to 2' },
+  { field: 'topP', name: 'top_p', kind: decimal, min: 0, max: 1, error: 'Enter a number from 0 to 1' },
+  { field: 'maxTokens', name: 'max_tokens', kind: integer, min: 1, max: 1_000_000, error: 'Enter a whole number of at least 1' },
+  { field: 'seed', name: 'seed', kind: integer, min: -(2 ** 53) + 1, max: 2 ** 53 - 1, error: 'Enter a whole number' },
 ] as const
 
 const maxStops = 4
@@ -38,19 +37,19 @@ const maxStops = 4
 export function readParameters(form: ParameterForm): { readonly parameters: Parameters; readonly errors: ParameterErrors } {
   const errors: ParameterErrors = {}
   const numbers: Partial<Record<(typeof rules)[number]['name'], number>> = {}
-  for (const { field, name, kind, least, most, wrong } of rules) {
+  for (const { field, name, kind, min, max, error } of rules) {
     const text = form[field].trim()
     if (text === '') continue
     const value = kind.pattern.test(text) ? kind.read(text) : NaN
-    if (value >= least && value <= most) numbers[name] = value
-    else errors[field] = wrong
+    if (value >= min && value <= max) numbers[name] = value
+    else errors[field] = error
   }
   const stop = form.stop.split('\n').filter((line) => line !== '')
-  if (stop.length > maxStops) errors.stop = `at most ${maxStops} lines`
+  if (stop.length > maxStops) errors.stop = `At most ${maxStops} lines`
   return { parameters: { ...numbers, ...(stop.length > 0 && stop.length <= maxStops ? { stop } : {}) }, errors }
 }
 
-/** `temperature 0, seed 7`: what is set, while the panel is closed. */
+/** `temperature 0, seed 7`: the summary of the closed panel. */
 export function describeParameters(form: ParameterForm): string {
   const { parameters } = readParameters(form)
   const set = rules.flatMap(({ name }) => (parameters[name] === undefined ? [] : [`${name} ${parameters[name]}`]))

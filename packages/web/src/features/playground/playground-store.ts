@@ -1,28 +1,28 @@
-// Holds the conversation of this page, and runs the question that is under way: it goes on when somebody looks at
-// another page meanwhile. The browser keeps it until the tab is closed.
+// Holds the conversation and runs the pending request, also while another page is shown. Stored in the browser until the tab
+// is closed.
 import { createContext, useContext, useSyncExternalStore } from 'react'
 import { z } from 'zod'
-import { keep } from '../../components/storage.ts'
+import { saveToSession } from '../../components/storage.ts'
 import { askModel, now } from './ask-model.ts'
 import { Conversation, type ConversationEvent, isBusy, messagesFor, noConversation, revive, step } from './conversation.pure.ts'
 import { noParameters, ParameterForm, readParameters } from './parameters.pure.ts'
 
-const Kept = z.object({ conversation: Conversation, form: ParameterForm, draft: z.string() })
-export type PlaygroundState = z.infer<typeof Kept>
+const StoredState = z.object({ conversation: Conversation, form: ParameterForm, draft: z.string() })
+export type PlaygroundState = z.infer<typeof StoredState>
 
 const storageKey = 'muster.playground'
-/** Browsers keep five million at most, of all that a page has. */
-const maxKeptChars = 500_000
+/** Browsers store about five million characters per site. */
+const maxStoredChars = 500_000
 
 export class PlaygroundStore {
   #state: PlaygroundState = { conversation: noConversation, form: noParameters, draft: '' }
   readonly #listeners = new Set<() => void>()
-  #asking: AbortController | null = null
+  #request: AbortController | null = null
   #wake: () => void = () => undefined
 
   constructor() {
-    this.#state = readKept() ?? this.#state
-    addEventListener('pagehide', () => keepState(this.#state))
+    this.#state = readStored() ?? this.#state
+    addEventListener('pagehide', () => storeState(this.#state))
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -37,46 +37,46 @@ export class PlaygroundStore {
   readonly ask = (model: string): void => {
     const { conversation, form, draft: question } = this.#state
     if (isBusy(conversation) || question.trim() === '') return
-    const asking = new AbortController()
-    this.#asking = asking
-    this.#take([{ type: 'asked', model, question, at: now() }])
+    const request = new AbortController()
+    this.#request = request
+    this.#dispatch([{ type: 'asked', model, question, at: now() }])
     this.#change({ draft: '' })
     const { parameters } = readParameters(form)
     const messages = messagesFor(conversation.turns, { system: form.system, question })
     const turn = this.#state.conversation.turns.at(-1)?.id ?? 0
-    const deps = { signal: asking.signal, tell: this.#take, pause: (ms: number) => this.#pause(ms, asking.signal) }
-    void askModel({ turn, model, messages, parameters }, deps).finally(() => keepState(this.#state))
+    const deps = { signal: request.signal, dispatch: this.#dispatch, pause: (ms: number) => this.#pause(ms, request.signal) }
+    void askModel({ turn, model, messages, parameters }, deps).finally(() => storeState(this.#state))
   }
 
-  /** The connection ends, and with it what the backend does for it. */
+  /** Closes the connection, which also stops the backend. */
   readonly stop = (): void => {
-    this.#asking?.abort()
+    this.#request?.abort()
     const turn = this.#state.conversation.turns.at(-1)?.id
-    if (turn !== undefined) this.#take([{ type: 'stopped', turn, at: now() }])
+    if (turn !== undefined) this.#dispatch([{ type: 'stopped', turn, at: now() }])
   }
 
   readonly clear = (): void => {
-    this.#asking?.abort()
-    this.#take([{ type: 'cleared' }])
+    this.#request?.abort()
+    this.#dispatch([{ type: 'cleared' }])
   }
 
-  /** The last question goes back to where it was written. */
+  /** Moves the last message back into the field. */
   readonly editLast = (): void => {
     const last = this.#state.conversation.turns.at(-1)
     if (last === undefined || isBusy(this.#state.conversation)) return
-    this.#take([{ type: 'dropped_last' }])
+    this.#dispatch([{ type: 'dropped_last' }])
     this.#change({ draft: last.question })
   }
 
-  readonly askLastAgain = (model: string): void => {
+  readonly regenerateLast = (model: string): void => {
     this.editLast()
     this.ask(model)
   }
 
-  /** The model is not what it was: whoever waits for it need not wait any longer. */
+  /** Ends the pause of a waiting request, because the model changed its state. */
   readonly wake = (): void => this.#wake()
 
-  readonly #take = (events: readonly ConversationEvent[]): void =>
+  readonly #dispatch = (events: readonly ConversationEvent[]): void =>
     this.#change({ conversation: events.reduce(step, this.#state.conversation) })
 
   #change(changes: Partial<PlaygroundState>): void {
@@ -99,19 +99,19 @@ export class PlaygroundStore {
   }
 }
 
-function keepState(state: PlaygroundState): void {
+function storeState(state: PlaygroundState): void {
   const { turns } = state.conversation
   let chars = 0
   const first = turns.findLastIndex(
-    ({ question, answer }) => (chars += question.length + ('text' in answer ? answer.text.length : 0)) > maxKeptChars,
+    ({ question, answer }) => (chars += question.length + ('text' in answer ? answer.text.length : 0)) > maxStoredChars,
   )
-  keep(storageKey, { ...state, conversation: { turns: turns.slice(first + 1) } })
+  saveToSession(storageKey, { ...state, conversation: { turns: turns.slice(first + 1) } })
 }
 
-function readKept(): PlaygroundState | null {
+function readStored(): PlaygroundState | null {
   try {
-    const kept = Kept.parse(JSON.parse(sessionStorage.getItem(storageKey) ?? ''))
-    return { ...kept, conversation: revive(kept.conversation, now()) }
+    const stored = StoredState.parse(JSON.parse(sessionStorage.getItem(storageKey) ?? ''))
+    return { ...stored, conversation: revive(stored.conversation, now()) }
   } catch {
     return null
   }

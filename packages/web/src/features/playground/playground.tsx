@@ -1,4 +1,4 @@
-// Ask any model, and see what it takes.
+// The playground: model, parameters, code samples and conversation.
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import type { ModelView } from '@muster/protocol'
@@ -17,40 +17,40 @@ import { stateWords } from './playground-words.pure.ts'
 
 export interface PlaygroundProps {
   readonly models: readonly ModelView[]
-  /** Null: there is none of that name. */
-  readonly chosen: ModelView | null
+  /** Null when no model has the requested name. */
+  readonly selected: ModelView | null
   readonly named: string | undefined
   readonly tab: string
 }
 
-export function Playground({ models, chosen, named, tab }: PlaygroundProps) {
+export function Playground({ models, selected, named, tab }: PlaygroundProps) {
   const [state, store] = usePlayground()
   const { conversation, form, draft } = state
   const isBusy = isAsking(conversation)
-  useWaking(models, conversation.turns.at(-1)?.model, store.wake)
+  useWake(models, conversation.turns.at(-1)?.model, store.wake)
   const hasErrors = Object.keys(readParameters(form).errors).length > 0
   const obstacle =
-    chosen === null
-      ? `There is no model ${named ?? ''}: choose another.`
+    selected === null
+      ? `Model ${named ?? ''} does not exist; select another one.`
       : hasErrors
-        ? 'A parameter is wrong: correct it, or leave it empty.'
+        ? 'Fix the invalid parameter or leave it empty.'
         : null
-  const name = chosen?.name ?? ''
+  const name = selected?.name ?? ''
   return (
-    // Down to the very end of the page: where the question is written does not move while an answer grows above it.
+    // Extends to the end of the page, so that the message field does not move while a response grows.
     <div className="-mb-5 grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_24rem]">
       <div className="flex min-w-0 flex-col gap-4 lg:order-2">
-        <ModelPicker models={models} chosen={chosen} named={named} />
+        <ModelPicker models={models} selected={selected} named={named} />
         <ParameterPanel form={form} onChange={store.setForm} />
-        <SameRequest state={state} model={chosen?.name ?? named ?? ''} tab={tab} />
+        <CodeSamples state={state} model={selected?.name ?? named ?? ''} tab={tab} />
         <Button className="self-start" disabled={conversation.turns.length === 0} onClick={store.clear}>
-          Clear the conversation
+          Clear conversation
         </Button>
       </div>
       <div className="flex min-h-[calc(100dvh-11rem)] min-w-0 flex-col">
         <div className="flex-1 pb-4">
-          {conversation.turns.length === 0 && <p className="text-soft">Nothing was asked yet. What is asked here stays in this tab.</p>}
-          <TurnList turns={conversation.turns} isBusy={isBusy} onEdit={store.editLast} onAskAgain={() => store.askLastAgain(name)} />
+          {conversation.turns.length === 0 && <p className="text-soft">No messages yet. They stay in this browser tab.</p>}
+          <TurnList turns={conversation.turns} isBusy={isBusy} onEdit={store.editLast} onRegenerate={() => store.regenerateLast(name)} />
         </div>
         <Composer
           draft={draft}
@@ -65,15 +65,15 @@ export function Playground({ models, chosen, named, tab }: PlaygroundProps) {
   )
 }
 
-function ModelPicker({ models, chosen, named }: Pick<PlaygroundProps, 'models' | 'chosen' | 'named'>) {
+function ModelPicker({ models, selected, named }: Pick<PlaygroundProps, 'models' | 'selected' | 'named'>) {
   const navigate = useNavigate()
   const choices = models.map(({ name, state }) => ({ value: name as string, label: `${name} · ${stateWords[state]}` }))
-  const missing = chosen === null && named !== undefined ? [{ value: named, label: `${named} · there is none` }] : []
+  const missing = selected === null && named !== undefined ? [{ value: named, label: `${named} · not found` }] : []
   return (
     <SelectField
       label="Model"
       choices={[...missing, ...choices]}
-      value={chosen?.name ?? named ?? ''}
+      value={selected?.name ?? named ?? ''}
       onChange={(event) =>
         void navigate({ to: '/playground', search: (before) => ({ ...before, model: event.target.value }), replace: true })
       }
@@ -81,19 +81,19 @@ function ModelPicker({ models, chosen, named }: Pick<PlaygroundProps, 'models' |
   )
 }
 
-/** Whoever waits to ask again need not, once the model is up or has failed. */
-function useWaking(models: readonly ModelView[], asked: string | undefined, wake: () => void): void {
-  const state = models.find(({ name }) => name === asked)?.state
+/** Repeats a waiting request once the model is ready or has failed. */
+function useWake(models: readonly ModelView[], waitingFor: string | undefined, wake: () => void): void {
+  const state = models.find(({ name }) => name === waitingFor)?.state
   useEffect(() => {
     if (state === 'ready' || state === 'failed') wake()
   }, [state, wake])
 }
 
 const numbers = [
-  { field: 'temperature', label: 'Temperature', hint: '0 gives the likeliest answer, 2 the wildest' },
-  { field: 'topP', label: 'Top p', hint: 'only the likeliest words that make up this part' },
-  { field: 'maxTokens', label: 'Max tokens', hint: 'ends the answer there' },
-  { field: 'seed', label: 'Seed', hint: 'the same one gives the same answer, where the backend can' },
+  { field: 'temperature', label: 'Temperature', hint: 'Higher values give more random responses' },
+  { field: 'topP', label: 'Top p', hint: 'Samples from the most likely tokens up to this probability' },
+  { field: 'maxTokens', label: 'Max tokens', hint: 'Maximum length of the response' },
+  { field: 'seed', label: 'Seed', hint: 'The same seed gives the same response, if the backend supports it' },
 ] as const
 
 function ParameterPanel({ form, onChange }: { readonly form: ParameterForm; readonly onChange: (form: ParameterForm) => void }) {
@@ -104,7 +104,7 @@ function ParameterPanel({ form, onChange }: { readonly form: ParameterForm; read
   return (
     <details className="rounded-md border bg-raised">
       <summary className="px-3 py-2 font-medium">
-        Parameters <span className="font-normal text-soft">{summary === '' ? 'as the backend has them' : summary}</span>
+        Parameters <span className="font-normal text-soft">{summary === '' ? 'backend defaults' : summary}</span>
       </summary>
       <div className="flex flex-col gap-3 border-t p-3">
         <TextArea label="System prompt" rows={3} value={form.system} onChange={set('system')} />
@@ -122,9 +122,9 @@ function ParameterPanel({ form, onChange }: { readonly form: ParameterForm; read
             />
           ))}
         </div>
-        <TextArea label="Stop, one per line" rows={2} value={form.stop} error={errors.stop ?? null} onChange={set('stop')} />
+        <TextArea label="Stop sequences, one per line" rows={2} value={form.stop} error={errors.stop ?? null} onChange={set('stop')} />
         <Button className="self-start" disabled={summary === '' && Object.keys(errors).length === 0} onClick={() => onChange(noParameters)}>
-          Leave all to the backend
+          Reset to defaults
         </Button>
       </div>
     </details>
@@ -137,9 +137,9 @@ const samples: Readonly<Record<string, { readonly label: string; readonly sample
   python: { label: 'Python', sample: pythonSample },
 }
 
-function SameRequest({ state, model, tab }: { readonly state: PlaygroundState; readonly model: string; readonly tab: string }) {
-  const chosen = samples[tab] === undefined ? 'curl' : tab
-  const { label, sample } = samples[chosen] ?? { label: 'curl', sample: curlSample }
+function CodeSamples({ state, model, tab }: { readonly state: PlaygroundState; readonly model: string; readonly tab: string }) {
+  const selected = samples[tab] === undefined ? 'curl' : tab
+  const { label, sample } = samples[selected] ?? { label: 'curl', sample: curlSample }
   const { turns } = state.conversation
   const last = turns.at(-1)
   const isDraft = state.draft.trim() !== '' || last === undefined
@@ -154,10 +154,10 @@ function SameRequest({ state, model, tab }: { readonly state: PlaygroundState; r
   return (
     <details className="rounded-md border bg-raised">
       <summary className="px-3 py-2 font-medium">
-        Same request as code <span className="font-normal text-soft">{isDraft ? 'of what is written' : 'of the last question'}</span>
+        Request as code <span className="font-normal text-soft">{isDraft ? 'current draft' : 'last message'}</span>
       </summary>
       <div className="flex flex-col gap-2 border-t p-3">
-        <Tabs label="Language" chosen={chosen} tabs={Object.entries(samples).map(([id, each]) => ({ id, label: each.label }))} />
+        <Tabs label="Language" selected={selected} tabs={Object.entries(samples).map(([id, each]) => ({ id, label: each.label }))} />
         <CopyBlock label={`request as ${label}`} text={text} />
       </div>
     </details>

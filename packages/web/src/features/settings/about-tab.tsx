@@ -1,5 +1,5 @@
-// What runs here: version, controllers, database, bus; and how this page looks.
-import type { ResponseOf, systemRoutes } from '@muster/protocol'
+// Version, database, bus and controllers of this installation, and the theme of the page.
+import { formatDuration, type ResponseOf, type systemRoutes } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { statusQuery } from '../../api/queries.ts'
 import { chooseTheme, useTheme, type Theme } from '../../components/storage.ts'
@@ -10,8 +10,7 @@ import { Loaded } from '../../components/loaded.tsx'
 import { Section } from '../../components/page.tsx'
 import { Pill } from '../../components/state.tsx'
 import { When } from '../../components/time.tsx'
-import { formatDuration } from '../../format.ts'
-import { busSentence } from './settings-words.pure.ts'
+import { describeBus } from './settings-words.pure.ts'
 
 type Status = ResponseOf<typeof systemRoutes.status>
 
@@ -19,7 +18,7 @@ export function AboutTab() {
   const status = useQuery({ ...statusQuery, refetchOnMount: 'always' })
   return (
     <>
-      <Loaded query={status} what="the status">
+      <Loaded query={status} what="status">
         {(about) => (
           <>
             <Installation about={about} />
@@ -27,7 +26,7 @@ export function AboutTab() {
               title="Controllers"
               actions={
                 <Button isBusy={status.isFetching} onClick={() => void status.refetch()}>
-                  Look again
+                  Refresh
                 </Button>
               }
             >
@@ -42,7 +41,7 @@ export function AboutTab() {
 }
 
 function Installation({ about }: { readonly about: Status }) {
-  const bus = busSentence(about.bus)
+  const bus = describeBus(about.bus)
   return (
     <Facts>
       <Fact name="Version">{about.version}</Fact>
@@ -55,7 +54,7 @@ function Installation({ about }: { readonly about: Status }) {
         <a href="/api/openapi.json" className="underline underline-offset-2">
           /api/openapi.json
         </a>{' '}
-        <span className="text-soft">describes every route.</span>
+        <span className="text-soft">OpenAPI description</span>
       </Fact>
     </Facts>
   )
@@ -63,20 +62,20 @@ function Installation({ about }: { readonly about: Status }) {
 
 function Controllers({ about: { controllers, database } }: { readonly about: Status }) {
   return (
-    <Table label="Controllers" columns={['Id', 'Address', 'Version', 'Runs since', 'Last seen']}>
+    <Table label="Controllers" columns={['ID', 'Address', 'Version', 'Started', 'Last seen']}>
       {controllers.map((controller) => (
         <Row key={controller.id}>
           <Cell>
-            <ShortId id={controller.id} what="controller id" />
+            <ShortId id={controller.id} what="controller ID" />
           </Cell>
           <Cell className="min-w-40 [overflow-wrap:anywhere]">{controller.url}</Cell>
           <Cell>{controller.version}</Cell>
           <Cell>
             <When at={controller.started_at} />
           </Cell>
-          {/* By the database's clock, and as of when it was read: no event tells of it. */}
+          {/* By the database's clock when the status was read; no event updates it. */}
           <Cell className="whitespace-nowrap">
-            {formatDuration(Date.parse(database.now) - Date.parse(controller.last_seen_at))} before this was read
+            {formatDuration(Date.parse(database.now) - Date.parse(controller.last_seen_at))} before refresh
           </Cell>
         </Row>
       ))}
@@ -85,20 +84,20 @@ function Controllers({ about: { controllers, database } }: { readonly about: Sta
 }
 
 const themes: readonly (readonly [Theme, string])[] = [
-  ['system', 'as the system has it'],
-  ['light', 'light'],
-  ['dark', 'dark'],
+  ['system', 'System'],
+  ['light', 'Light'],
+  ['dark', 'Dark'],
 ]
 
 function ThemeChoice() {
   const theme = useTheme()
   return (
     <fieldset className="flex flex-wrap gap-x-6 gap-y-1.5">
-      <legend className="mb-1 font-semibold">Colours of this page</legend>
-      {themes.map(([each, words]) => (
+      <legend className="mb-1 font-semibold">Theme</legend>
+      {themes.map(([each, label]) => (
         <label key={each} className="flex items-baseline gap-2">
           <input type="radio" name="theme" checked={each === theme} onChange={() => chooseTheme(each)} />
-          {words}
+          {label}
         </label>
       ))}
     </fieldset>

@@ -19,10 +19,10 @@ const settings = [
 ]
 
 it.each<[string, string, readonly string[]]>([
-  ['all, changed ones first, by name', '', ['admin-key', 'node-timeout', 'auto-approve', 'port']],
-  ['those with all the words, in any order', 'NODE  every', ['auto-approve']],
-  ['by the flag as it is written', '--po', ['port']],
-  ['by where it comes from', 'muster_node', ['node-timeout']],
+  ['all settings by name, changed ones first', '', ['admin-key', 'node-timeout', 'auto-approve', 'port']],
+  ['settings with all words, in any order', 'NODE  every', ['auto-approve']],
+  ['settings by flag', '--po', ['port']],
+  ['settings by source', 'muster_node', ['node-timeout']],
   ['nothing', 'zebra', []],
 ])('lists %s', (_, search, want) => {
   expect(chooseSettings(settings, search).map(({ flag }) => flag)).toEqual(want)

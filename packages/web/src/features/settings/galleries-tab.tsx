@@ -1,4 +1,4 @@
-// Where backends and models are offered, in the order in which a name is looked up.
+// Galleries of backends and models, in the order in which names are looked up.
 import { type QueryClient, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -13,9 +13,9 @@ import { useNotices } from '../../components/notices.tsx'
 import { Section } from '../../components/page.tsx'
 import { Pill } from '../../components/state.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
-import { galleryOrigin, type GalleryProblem, galleryState } from './settings-words.pure.ts'
+import { galleryOrigin, type GalleryProblem, describeGallery } from './settings-words.pure.ts'
 
-const titles: Readonly<Record<GalleryKind, string>> = { backend: 'Galleries of backends', model: 'Galleries of models' }
+const titles: Readonly<Record<GalleryKind, string>> = { backend: 'Backend galleries', model: 'Model galleries' }
 
 export function GalleriesTab() {
   const galleries = useQuery({ ...galleriesQuery, refetchOnMount: 'always' })
@@ -27,25 +27,25 @@ export function GalleriesTab() {
   const navigate = useNavigate()
   const show = (sheet: string): void => void navigate({ to: '.', search: (before) => ({ ...before, open: sheet }) })
   const close = useClose('open')
-  const shown = galleries.data?.find(({ name }) => open === `change-${name}` || open === `remove-${name}`)
+  const selected = galleries.data?.find(({ name }) => open === `edit-${name}` || open === `remove-${name}`)
   return (
     <>
-      <p className="text-soft">A name is looked up in these, from the first to the last. What was installed stays when its gallery goes.</p>
+      <p className="text-soft">Names are looked up in this order. Installed backends and models are kept when their gallery is removed.</p>
       {(['backend', 'model'] as const).map((kind) => (
         <Section
           key={kind}
           title={titles[kind]}
           actions={
-            <Button onClick={() => show(`new-${kind}`)} aria-label={`Add a gallery of ${kind}s`}>
-              Add a gallery
+            <Button onClick={() => show(`new-${kind}`)} aria-label={`Add ${kind} gallery`}>
+              Add gallery
             </Button>
           }
         >
           <Loaded
             query={galleries}
-            what="the galleries"
+            what="galleries"
             isEmpty={(all) => all.every((gallery) => gallery.kind !== kind)}
-            empty={<Empty title={`There is no gallery of ${kind}s. Add one by its address.`} />}
+            empty={<Empty title={`No ${kind} galleries. Add one by its URL.`} />}
           >
             {(all) => (
               <GalleryTable
@@ -61,10 +61,10 @@ export function GalleriesTab() {
       {(open === 'new-backend' || open === 'new-model') && (
         <GallerySheet kind={open === 'new-backend' ? 'backend' : 'model'} known={galleries.data ?? []} onClose={close} />
       )}
-      {shown !== undefined && open === `change-${shown.name}` && (
-        <GallerySheet kind={shown.kind} changed={shown} known={galleries.data ?? []} onClose={close} />
+      {selected !== undefined && open === `edit-${selected.name}` && (
+        <GallerySheet kind={selected.kind} edited={selected} known={galleries.data ?? []} onClose={close} />
       )}
-      {shown !== undefined && open === `remove-${shown.name}` && <RemoveGallerySheet gallery={shown} onClose={close} />}
+      {selected !== undefined && open === `remove-${selected.name}` && <RemoveGallerySheet gallery={selected} onClose={close} />}
     </>
   )
 }
@@ -72,16 +72,16 @@ export function GalleriesTab() {
 interface GalleryTableProps {
   readonly kind: GalleryKind
   readonly galleries: readonly GalleryView[]
-  /** Null until it is known. */
+  /** Null until the galleries were read. */
   readonly problems: readonly GalleryProblem[] | null
   readonly onShow: (sheet: string) => void
 }
 
 function GalleryTable({ kind, galleries, problems, onShow }: GalleryTableProps) {
   return (
-    <Table label={titles[kind]} columns={['Name', 'Address', 'From', 'State', '']}>
+    <Table label={titles[kind]} columns={['Name', 'URL', 'Origin', 'State', '']}>
       {galleries.map((gallery) => {
-        const state = galleryState(gallery.name, problems)
+        const state = describeGallery(gallery.name, problems)
         return (
           <Row key={gallery.name}>
             <Cell className="font-medium whitespace-nowrap">{gallery.name}</Cell>
@@ -95,8 +95,8 @@ function GalleryTable({ kind, galleries, problems, onShow }: GalleryTableProps) 
               <span className="flex min-h-7 justify-end gap-2">
                 {gallery.from === 'api' && (
                   <>
-                    <Button aria-label={`Change ${gallery.name}`} onClick={() => onShow(`change-${gallery.name}`)}>
-                      Change
+                    <Button aria-label={`Edit ${gallery.name}`} onClick={() => onShow(`edit-${gallery.name}`)}>
+                      Edit
                     </Button>
                     <Button look="danger" aria-label={`Remove ${gallery.name}`} onClick={() => onShow(`remove-${gallery.name}`)}>
                       Remove
@@ -115,54 +115,50 @@ function GalleryTable({ kind, galleries, problems, onShow }: GalleryTableProps) 
 interface GallerySheetProps {
   readonly kind: GalleryKind
   readonly known: readonly GalleryView[]
-  /** Without it, a new one. */
-  readonly changed?: GalleryView
+  /** Undefined for a new gallery. */
+  readonly edited?: GalleryView
   readonly onClose: () => void
 }
 
-function GallerySheet({ kind, known, changed, onClose }: GallerySheetProps) {
+function GallerySheet({ kind, known, edited, onClose }: GallerySheetProps) {
   const client = useQueryClient()
-  const tell = useNotices()
-  const [name, setName] = useState(changed?.name ?? '')
-  const [url, setUrl] = useState(changed?.url ?? '')
-  // PUT would silently give it another address.
-  const isTaken = changed === undefined && known.some((gallery) => gallery.name === name.trim())
+  const notify = useNotices()
+  const [name, setName] = useState(edited?.name ?? '')
+  const [url, setUrl] = useState(edited?.url ?? '')
+  // PUT would silently replace the existing gallery.
+  const isTaken = edited === undefined && known.some((gallery) => gallery.name === name.trim())
   const put = useMutation({
     mutationFn: () => call(galleryRoutes.put, { params: { name: name.trim() }, body: { url: url.trim(), kind } }),
     onSuccess: async (gallery) => {
-      tell('good', `The gallery ${gallery.name} is ${changed === undefined ? 'added' : 'changed'}.`)
+      notify('good', `${edited === undefined ? 'Added' : 'Saved'} gallery ${gallery.name}`)
       onClose()
-      await readGalleriesAgain(client)
+      await refreshGalleries(client)
     },
   })
-  const wrongName = name === '' ? null : (GalleryName.safeParse(name.trim()).error?.issues[0]?.message ?? null)
+  const nameError = name === '' ? null : (GalleryName.safeParse(name.trim()).error?.issues[0]?.message ?? null)
   return (
-    <Dialog
-      title={changed === undefined ? `Add a gallery of ${kind}s` : `Change the gallery ${changed.name}`}
-      place="sheet"
-      onClose={onClose}
-    >
+    <Dialog title={edited === undefined ? `Add ${kind} gallery` : `Edit gallery ${edited.name}`} place="sheet" onClose={onClose}>
       <form
         className="flex flex-col gap-4"
         onSubmit={(event) => {
           event.preventDefault()
-          if (!isTaken && wrongName === null) put.mutate()
+          if (!isTaken && nameError === null) put.mutate()
         }}
       >
-        {changed === undefined && (
+        {edited === undefined && (
           <TextField
             label="Name"
-            hint="How it is called here, as ours."
+            hint="A short name, such as internal"
             required
             maxLength={63}
             value={name}
-            error={isTaken ? `There is a gallery ${name.trim()} already.` : wrongName}
+            error={isTaken ? `A gallery named ${name.trim()} already exists.` : nameError}
             onChange={(event) => setName(event.target.value)}
           />
         )}
         <TextField
-          label="Address"
-          hint="https://…, github:owner/repo/path@ref, or file:///… on the controllers’ machines. Private addresses have to be allowed by --allow-source."
+          label="URL"
+          hint="https://…, github:owner/repo/path@ref, or file:///… on the controllers. Private addresses must be allowed by --allow-source."
           required
           spellCheck={false}
           className="font-mono"
@@ -172,8 +168,8 @@ function GallerySheet({ kind, known, changed, onClose }: GallerySheetProps) {
         />
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" isBusy={put.isPending} disabled={isTaken || wrongName !== null}>
-            {changed === undefined ? 'Add the gallery' : 'Change the address'}
+          <Button type="submit" look="primary" isBusy={put.isPending} disabled={isTaken || nameError !== null}>
+            {edited === undefined ? 'Add gallery' : 'Save'}
           </Button>
         </div>
       </form>
@@ -183,39 +179,38 @@ function GallerySheet({ kind, known, changed, onClose }: GallerySheetProps) {
 
 function RemoveGallerySheet({ gallery, onClose }: { readonly gallery: GalleryView; readonly onClose: () => void }) {
   const client = useQueryClient()
-  const tell = useNotices()
+  const notify = useNotices()
   const remove = useMutation({
     mutationFn: () => call(galleryRoutes.remove, { params: { name: gallery.name } }),
     onSuccess: async () => {
-      tell('good', `The gallery ${gallery.name} is removed.`)
+      notify('good', `Removed gallery ${gallery.name}`)
       onClose()
-      await readGalleriesAgain(client)
+      await refreshGalleries(client)
     },
   })
   return (
     <ConfirmSheet
-      title={`Remove the gallery ${gallery.name}?`}
-      act="Remove the gallery"
+      title={`Remove gallery ${gallery.name}?`}
+      action="Remove gallery"
       look="danger"
-      keep="Keep it"
-      refused="It is not removed."
-      doing={remove}
+      errorTitle="Could not remove the gallery"
+      mutation={remove}
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
-      <p>What it offers is no longer found by its name, and no newer builds are looked for there. What was installed from it stays.</p>
+      <p>Its backends and models can no longer be installed by name, and it is no longer checked for updates. Installed ones are kept.</p>
       <p className="font-mono text-soft [overflow-wrap:anywhere]">{gallery.url}</p>
     </ConfirmSheet>
   )
 }
 
-/** A controller answers from what it has read for some seconds: only then does it tell of a new gallery. */
-const sharedMs = 6_000
+/** Controllers cache galleries for some seconds, so they are read once more after that. */
+const cachedMs = 6_000
 
-/** And what they offer, and what is newer there. */
-async function readGalleriesAgain(client: QueryClient): Promise<void> {
+/** Reads the galleries, their offers and the updates again. */
+async function refreshGalleries(client: QueryClient): Promise<void> {
   const offered = (): Promise<unknown> =>
     Promise.all([keys.gallery, keys.upgrades].map((queryKey) => client.invalidateQueries({ queryKey })))
-  setTimeout(() => void offered(), sharedMs)
+  setTimeout(() => void offered(), cachedMs)
   await Promise.all([client.invalidateQueries({ queryKey: keys.galleries }), offered()])
 }

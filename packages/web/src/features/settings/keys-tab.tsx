@@ -1,4 +1,4 @@
-// Who may call the API: the keys there are, without their secrets.
+// API keys: list, create, revoke.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -17,7 +17,7 @@ import { When } from '../../components/time.tsx'
 import { scopes, scopeWords } from './settings-words.pure.ts'
 
 export function KeysTab() {
-  // No event tells of keys, so they are read anew each time somebody comes here.
+  // No event updates keys, so they are read each time the tab opens.
   const keys = useQuery({ ...keysQuery, refetchOnMount: 'always' })
   const { open } = useSearch({ from: '/settings' })
   const navigate = useNavigate()
@@ -26,15 +26,15 @@ export function KeysTab() {
   const revoked = keys.data?.find(({ id }) => open === `revoke-${id}`)
   return (
     <Section
-      title="Keys"
+      title="API keys"
       actions={
         <Button look="primary" onClick={() => show('new-key')}>
-          Create a key
+          Create key
         </Button>
       }
     >
-      <p className="text-soft">Programs send them as “Authorization: Bearer KEY”. Only their hashes are stored.</p>
-      <Loaded query={keys} what="the keys">
+      <p className="text-soft">Send a key as “Authorization: Bearer KEY”. Only hashes are stored.</p>
+      <Loaded query={keys} what="keys">
         {(all) => <KeyTable keys={all} onRevoke={(key) => show(`revoke-${key.id}`)} />}
       </Loaded>
       {open === 'new-key' && <NewKeySheet onClose={close} />}
@@ -45,7 +45,7 @@ export function KeysTab() {
 
 function KeyTable({ keys, onRevoke }: { readonly keys: readonly KeyView[]; readonly onRevoke: (key: KeyView) => void }) {
   return (
-    <Table label="Keys" columns={['Name', 'Scope', 'Created', 'Last used', '']}>
+    <Table label="API keys" columns={['Name', 'Scope', 'Created', 'Last used', '']}>
       {keys.map((key) => (
         <Row key={key.id}>
           <Cell className="min-w-28 font-medium [overflow-wrap:anywhere]">{key.name}</Cell>
@@ -76,9 +76,9 @@ function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
     mutationFn: () => call(keyRoutes.create, { body: { name: name.trim(), scope } }),
     onSuccess: () => client.invalidateQueries({ queryKey: keysQuery.queryKey }),
   })
-  if (create.data !== undefined) return <ShownOnce made={create.data} onClose={onClose} />
+  if (create.data !== undefined) return <CreatedKey created={create.data} onClose={onClose} />
   return (
-    <Dialog title="Create a key" place="sheet" onClose={onClose}>
+    <Dialog title="Create key" place="sheet" onClose={onClose}>
       <form
         id="new-key"
         className="flex flex-col gap-4"
@@ -89,18 +89,18 @@ function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
       >
         <TextField
           label="Name"
-          hint="Whose it is, or what for: as ci, or grafana."
+          hint="Who or what uses it, such as ci or grafana"
           required
           maxLength={255}
           value={name}
           error={create.error?.message ?? null}
           onChange={(event) => setName(event.target.value)}
         />
-        <ScopeChoice scope={scope} onChoose={setScope} />
+        <ScopeChoice scope={scope} onSelect={setScope} />
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" isBusy={create.isPending}>
-            Create the key
+            Create key
           </Button>
         </div>
       </form>
@@ -108,13 +108,13 @@ function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
   )
 }
 
-function ScopeChoice({ scope, onChoose }: { readonly scope: Scope; readonly onChoose: (scope: Scope) => void }) {
+function ScopeChoice({ scope, onSelect }: { readonly scope: Scope; readonly onSelect: (scope: Scope) => void }) {
   return (
     <fieldset className="flex flex-col gap-1.5">
       <legend className="mb-1 font-medium">Scope</legend>
       {scopes.map((each) => (
         <label key={each} className="flex items-baseline gap-2">
-          <input type="radio" name="scope" value={each} checked={each === scope} onChange={() => onChoose(each)} />
+          <input type="radio" name="scope" value={each} checked={each === scope} onChange={() => onSelect(each)} />
           <span>
             {each} <span className="text-soft">{scopeWords[each]}</span>
           </span>
@@ -124,69 +124,66 @@ function ScopeChoice({ scope, onChoose }: { readonly scope: Scope; readonly onCh
   )
 }
 
-function ShownOnce({
-  made,
+function CreatedKey({
+  created,
   onClose,
 }: {
-  readonly made: { readonly name: string; readonly key: string; readonly scope: Scope }
+  readonly created: { readonly name: string; readonly key: string; readonly scope: Scope }
   readonly onClose: () => void
 }) {
   return (
     <Dialog
-      title={`The key ${made.name}`}
+      title={`Key ${created.name}`}
       place="sheet"
       onClose={onClose}
       footer={
         <Button look="primary" onClick={onClose}>
-          I have kept it
+          Done
         </Button>
       }
     >
       <p role="status" className="text-wait">
-        Copy it now: it is not shown again. Whoever loses it makes another one.
+        Copy the key now. It is not shown again.
       </p>
-      <CopyBlock label="the key" text={made.key} />
-      <p className="text-soft">It {scopeWords[made.scope]}.</p>
+      <CopyBlock label="key" text={created.key} />
+      <p className="text-soft">This key {scopeWords[created.scope]}.</p>
     </Dialog>
   )
 }
 
 function RevokeKeySheet({ revoked, onClose }: { readonly revoked: KeyView; readonly onClose: () => void }) {
   const client = useQueryClient()
-  const tell = useNotices()
+  const notify = useNotices()
   const revoke = useMutation({
     mutationFn: () => call(keyRoutes.remove, { params: { id: revoked.id } }),
     onSuccess: async () => {
-      tell('good', `The key ${revoked.name} is revoked.`)
+      notify('good', `Revoked key ${revoked.name}`)
       onClose()
       await client.invalidateQueries({ queryKey: keysQuery.queryKey })
     },
   })
   return (
     <ConfirmSheet
-      title={`Revoke the key ${revoked.name}?`}
-      act="Revoke the key"
+      title={`Revoke key ${revoked.name}?`}
+      action="Revoke key"
       look="danger"
-      keep="Keep it"
-      refused="It is not revoked."
-      doing={revoke}
+      errorTitle="Could not revoke the key"
+      mutation={revoke}
       onConfirm={() => revoke.mutate()}
       onClose={onClose}
     >
       <p>
-        Within two seconds whoever uses it is refused, on every controller
-        {revoked.scope === 'admin' && ', and browsers that logged in with it are logged out'}. It can’t be taken back.
+        Requests with this key are rejected on every controller within two seconds
+        {revoked.scope === 'admin' && ', and browsers that logged in with it are logged out'}. This cannot be undone.
       </p>
       <p className="text-soft">
-        It was{' '}
         {revoked.last_used_at === null ? (
-          'never used'
+          'Never used.'
         ) : (
           <>
-            last used <When at={revoked.last_used_at} />
+            Last used <When at={revoked.last_used_at} />.
           </>
         )}
-        .
       </p>
     </ConfirmSheet>
   )

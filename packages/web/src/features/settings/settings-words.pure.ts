@@ -1,4 +1,4 @@
-// How the bus stands, and what to do about it.
+// Texts and filters of the settings page: bus, galleries, configuration, scopes of keys.
 import type { GalleryView, Scope, SettingView } from '@muster/protocol'
 import type { Tone } from '../../components/state.tsx'
 import { searchFor } from '../../format.ts'
@@ -14,23 +14,27 @@ export interface BusWords {
   readonly sentence: string
 }
 
-export function busSentence({ kind, connected, open }: BusStatus): BusWords {
+export function describeBus({ kind, connected, open }: BusStatus): BusWords {
   if (!connected)
-    return { tone: 'bad', word: 'not connected', sentence: 'This controller can’t reach NATS: no worker hears it. Its log has the reason.' }
+    return {
+      tone: 'bad',
+      word: 'not connected',
+      sentence: 'This controller cannot reach NATS, and so cannot reach its workers. See its log for the reason.',
+    }
   if (kind === 'local')
     return {
       tone: 'good',
-      word: 'in the process',
-      sentence: 'Only workers of this very process are on it. For others, start with --nats-url (see docs/install.md).',
+      word: 'in-process',
+      sentence: 'Only workers of this process are connected. To add others, start with --nats-url (see docs/install.md).',
     }
   if (open === true)
     return {
       tone: 'wait',
       word: 'NATS, open',
       sentence:
-        'Whoever reaches it can speak for every node. “muster nats-config” makes one that lets in only approved nodes; give controllers its seed as MUSTER_NATS_ACCOUNT_SEED_FILE.',
+        'Any client that reaches it can impersonate nodes. Run “muster nats-config” for a configuration that admits only approved nodes, and pass its seed to controllers as MUSTER_NATS_ACCOUNT_SEED_FILE.',
     }
-  return { tone: 'good', word: 'NATS, connected', sentence: 'Nobody speaks for a node but the node.' }
+  return { tone: 'good', word: 'NATS, connected', sentence: 'Each node has its own credentials.' }
 }
 
 export interface GalleryProblem {
@@ -39,8 +43,8 @@ export interface GalleryProblem {
 }
 
 export const galleryOrigin: Readonly<Record<GalleryView['from'], string>> = {
-  builtin: 'comes with Muster',
-  setting: 'setting of a controller (--gallery, --model-gallery)',
+  builtin: 'built in',
+  setting: 'controller setting (--gallery, --model-gallery)',
   api: 'added here',
 }
 
@@ -50,16 +54,16 @@ interface GalleryState {
   readonly sentence: string | null
 }
 
-/** `problems` is null until somebody has looked. */
-export function galleryState(name: string, problems: readonly GalleryProblem[] | null): GalleryState {
-  if (problems === null) return { tone: 'idle', word: 'being read', sentence: null }
+/** `problems` is null until the galleries were read. */
+export function describeGallery(name: string, problems: readonly GalleryProblem[] | null): GalleryState {
+  if (problems === null) return { tone: 'idle', word: 'loading', sentence: null }
   const own = problems.filter(({ gallery }) => gallery === name).map(({ message }) => message)
-  return own.length === 0 ? { tone: 'good', word: 'readable', sentence: null } : { tone: 'bad', word: 'problem', sentence: own.join(' ') }
+  return own.length === 0 ? { tone: 'good', word: 'ok', sentence: null } : { tone: 'bad', word: 'error', sentence: own.join(' ') }
 }
 
 export const isChanged = ({ value, default: standard }: SettingView): boolean => value !== standard
 
-/** Those that differ from the default first; all that hold the words, wherever. */
+/** Settings that match the search, changed ones first. */
 export function chooseSettings(settings: readonly SettingView[], search: string): readonly SettingView[] {
   const isFound = searchFor(search)
   return settings
@@ -70,7 +74,7 @@ export function chooseSettings(settings: readonly SettingView[], search: string)
 export const scopes: readonly Scope[] = ['inference', 'read', 'admin']
 
 export const scopeWords: Readonly<Record<Scope, string>> = {
-  inference: 'may use models by /v1, and nothing else',
-  read: 'may look at everything, and change nothing',
-  admin: 'may do everything, also make keys',
+  inference: 'can use models through /v1 only',
+  read: 'can read everything and change nothing',
+  admin: 'can do everything, including creating keys',
 }

@@ -1,4 +1,4 @@
-// What went through in the last hour, live. The drawing is loaded when it is shown: see traffic-section.tsx.
+// Live charts of the last hour. Loaded lazily, because of the chart library (see traffic-section.tsx).
 import type { StatsBucket } from '@muster/protocol'
 import { useMemo } from 'react'
 import { Chart } from '../../components/chart.tsx'
@@ -7,9 +7,9 @@ import { chartHeight, trafficOf } from './traffic.pure.ts'
 
 export interface TrafficChartsProps {
   readonly buckets: readonly StatsBucket[]
-  /** Since when there is a controller. */
+  /** Start of the oldest controller. */
   readonly since: number
-  /** To ten seconds: it is drawn anew only when there can be something new. */
+  /** Rounded to ten seconds, the interval of new data. */
   readonly now: number
 }
 
@@ -28,11 +28,11 @@ export function TrafficCharts({ buckets, since, now }: TrafficChartsProps) {
     [traffic],
   )
   return charts.map(({ label, color, values, max }) => (
-    <One key={label} label={label} color={color} values={values} times={times} max={max} />
+    <TrafficChart key={label} label={label} color={color} values={values} times={times} max={max} />
   ))
 }
 
-interface OneProps {
+interface TrafficChartProps {
   readonly label: string
   readonly color: string
   readonly times: readonly number[]
@@ -40,7 +40,7 @@ interface OneProps {
   readonly max: number
 }
 
-function One({ label, color, times, values, max }: OneProps) {
+function TrafficChart({ label, color, times, values, max }: TrafficChartProps) {
   const series = useMemo(() => [{ label, color, values }], [label, color, values])
   return <Chart label={label} times={times} series={series} format={rate} max={max} height={chartHeight} />
 }

@@ -1,4 +1,4 @@
-// The last hour. Where nothing was asked, how to ask the first question.
+// Traffic of the last hour. Without traffic, how to send the first request.
 import type { ModelView, StatsBucket } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
@@ -11,22 +11,22 @@ import { isLoopback } from '../../format.ts'
 import { curlSample } from '../playground/code-samples.pure.ts'
 import { chartHeight } from './traffic.pure.ts'
 
-// It brings the library that draws, which the first page shall not wait for.
+// Lazy, so that the first page does not wait for the chart library.
 const TrafficCharts = lazy(async () => ({ default: (await import('./traffic-charts.tsx')).TrafficCharts }))
 
-/** The charts draw every ten seconds; a caption stands above each. */
-const placeHeight = chartHeight + 23
+/** A chart with its caption. */
+const placeholderHeight = chartHeight + 23
 const grid = 'grid gap-4 sm:grid-cols-2'
 
 export function TrafficSection({ buckets, models }: { readonly buckets: readonly StatsBucket[]; readonly models: readonly ModelView[] }) {
   const controllers = useQuery(statusQuery).data?.controllers ?? []
   const now = Math.floor(useNow() / 10_000) * 10_000
-  if (buckets.length === 0) return <FirstQuestion models={models} />
+  if (buckets.length === 0) return <FirstRequest models={models} />
   const since = Math.min(now, ...controllers.map(({ started_at: at }) => Date.parse(at)))
   return (
-    <Section title="Traffic of the last hour">
+    <Section title="Traffic in the last hour">
       <div className={grid}>
-        <Suspense fallback={<Places />}>
+        <Suspense fallback={<Placeholders />}>
           <TrafficCharts buckets={buckets} since={since} now={now} />
         </Suspense>
       </div>
@@ -34,21 +34,21 @@ export function TrafficSection({ buckets, models }: { readonly buckets: readonly
   )
 }
 
-const Places = () => [1, 2, 3, 4].map((place) => <div key={place} style={{ height: placeHeight }} />)
+const Placeholders = () => [1, 2, 3, 4].map((chart) => <div key={chart} style={{ height: placeholderHeight }} />)
 
-function FirstQuestion({ models }: { readonly models: readonly ModelView[] }) {
+function FirstRequest({ models }: { readonly models: readonly ModelView[] }) {
   const model = models.find(({ state }) => state === 'ready') ?? models[0]
   if (model === undefined)
     return (
-      <Section title="Nothing can be asked yet">
+      <Section title="No models yet">
         <p>
-          There is no model. Take one from{' '}
+          Add one from{' '}
           <Link to="/models" search={{ tab: 'gallery' }} className="underline">
             the gallery
           </Link>
           , or{' '}
           <Link to="/models/new" className="underline">
-            configure one of your own
+            configure your own
           </Link>
           .
         </p>
@@ -62,15 +62,15 @@ function FirstQuestion({ models }: { readonly models: readonly ModelView[] }) {
     parameters: {},
   })
   return (
-    <Section title="Nothing was asked in the last hour">
+    <Section title="No requests in the last hour">
       <p>
-        Ask {model.name} in the{' '}
+        Send {model.name} a message in the{' '}
         <Link to="/playground" search={{ model: model.name }} className="underline">
           playground
         </Link>
         , or from a terminal:
       </p>
-      <CopyBlock label="first question as curl" text={text} />
+      <CopyBlock label="first request as curl" text={text} />
     </Section>
   )
 }

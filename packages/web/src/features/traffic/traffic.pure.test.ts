@@ -10,21 +10,21 @@ const bucket = (secondsAgo: number, changes: Partial<StatsBucket> = {}): StatsBu
 })
 
 describe('traffic', () => {
-  it('is an hour of tens of seconds, per second', () => {
+  it('covers an hour in intervals of ten seconds, per second', () => {
     const { times, requests, tokens, errors, inFlight } = trafficOf([bucket(30), bucket(30, { node_id: 'b' })], { now, since: 0 })
     expect(times).toHaveLength(360)
     expect(times.at(-1)).toBe(Date.parse('2026-01-01T12:00:00Z') / 1_000)
     expect([requests.at(-4), tokens.at(-4), errors.at(-4), inFlight.at(-4)]).toEqual([4, 20, 0.2, 4])
   })
 
-  it('is nothing where nobody asked, and unknown where nobody can know', () => {
+  it('is zero without requests, and unknown without data', () => {
     const { requests } = trafficOf([], { now, since: now - 60_000 })
-    // The bucket in which the controller began is known in part; the last two are not told yet.
+    // The bucket in which the controller started counts; the last two are not reported yet.
     expect(requests.slice(-9)).toEqual([null, null, 0, 0, 0, 0, 0, null, null])
     expect(requests.slice(0, -7).every((value) => value === null)).toBe(true)
   })
 
-  it('is known where a bucket is, however old the controllers are', () => {
+  it('is known from buckets older than the controllers', () => {
     const { requests } = trafficOf([bucket(600), bucket(0)], { now, since: now })
     expect(requests.at(-61)).toBe(2)
     expect(requests.at(-60)).toBe(0)
@@ -32,7 +32,7 @@ describe('traffic', () => {
     expect(requests.at(-1)).toBe(2)
   })
 
-  it('of the last minute is that of the last six buckets that are whole', () => {
+  it('of the last minute is the sum of the last six complete buckets', () => {
     const buckets = [bucket(10), bucket(20), bucket(70), bucket(80)]
     expect(lastMinuteOf(buckets, now)).toEqual({ requestsPerSecond: 40 / 60, tokensPerSecond: 200 / 60, errors: 2 })
     expect(lastMinuteOf([], now)).toEqual({ requestsPerSecond: 0, tokensPerSecond: 0, errors: 0 })

@@ -1,23 +1,24 @@
-// Pure: what went through, out of buckets of ten seconds. Buckets are written only where something was asked: none means
-// nothing, except before there was a controller to ask, and in the last seconds, of which nobody knows yet.
+// Traffic from buckets of ten seconds. A missing bucket means no requests, except before the oldest controller started and in
+// the last seconds, whose buckets are not reported yet.
 import type { StatsBucket } from '@muster/protocol'
+import { parseTime } from '../../format.ts'
 
 const bucketMs = 10_000
 const hourMs = 3_600_000
-/** A bucket is over, written, and told of: until then it is not known. */
+/** Until then a bucket may not be reported yet. */
 const lateMs = 25_000
 
 export interface Traffic {
-  /** Seconds since 1970. */
+  /** Unix seconds. */
   readonly times: readonly number[]
   readonly requests: readonly (number | null)[]
   readonly tokens: readonly (number | null)[]
   readonly errors: readonly (number | null)[]
   readonly inFlight: readonly (number | null)[]
 }
-export interface Known {
+export interface TrafficWindow {
   readonly now: number
-  /** Since when there is a controller. */
+  /** Start of the oldest controller. */
   readonly since: number
 }
 
@@ -31,7 +32,7 @@ interface Sum {
 function sumsOf(buckets: readonly StatsBucket[]): Map<number, Sum> {
   const sums = new Map<number, Sum>()
   for (const bucket of buckets) {
-    const at = Math.floor(Date.parse(bucket.at) / bucketMs) * bucketMs
+    const at = Math.floor(parseTime(bucket.at) / bucketMs) * bucketMs
     const sum = sums.get(at) ?? { requests: 0, tokens: 0, errors: 0, inFlight: 0 }
     sum.requests += bucket.requests
     sum.tokens += bucket.completion_tokens
@@ -43,16 +44,16 @@ function sumsOf(buckets: readonly StatsBucket[]): Map<number, Sum> {
 }
 
 /** The last hour, per second. */
-export function trafficOf(buckets: readonly StatsBucket[], { now, since }: Known): Traffic {
+export function trafficOf(buckets: readonly StatsBucket[], { now, since }: TrafficWindow): Traffic {
   const sums = sumsOf(buckets)
   const last = Math.floor(now / bucketMs) * bucketMs
-  const begun = Math.min(since, ...sums.keys())
+  const start = Math.min(since, ...sums.keys())
   const at = Array.from({ length: hourMs / bucketMs }, (_, index) => last - hourMs + (index + 1) * bucketMs)
   const series = (of: (sum: Sum) => number): (number | null)[] =>
     at.map((time) => {
       const sum = sums.get(time)
       if (sum !== undefined) return of(sum)
-      return time + bucketMs > begun && time + lateMs <= now ? 0 : null
+      return time + bucketMs > start && time + lateMs <= now ? 0 : null
     })
   const perSecond = (amount: number): number => (amount * 1_000) / bucketMs
   return {
@@ -70,7 +71,7 @@ export interface LastMinute {
   readonly errors: number
 }
 
-/** The last sixty seconds of which everything is known. */
+/** The last sixty seconds with complete data. */
 export function lastMinuteOf(buckets: readonly StatsBucket[], now: number): LastMinute {
   const newest = Math.floor((now - lateMs) / bucketMs) * bucketMs
   const sums = [...sumsOf(buckets)].filter(([at]) => at > newest - 60_000 && at <= newest).map(([, sum]) => sum)
@@ -82,5 +83,5 @@ export function lastMinuteOf(buckets: readonly StatsBucket[], now: number): Last
   }
 }
 
-/** Known before the charts are: their place is kept. */
+/** Shared with the placeholder that is shown until the charts are loaded. */
 export const chartHeight = 120

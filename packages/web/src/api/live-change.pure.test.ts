@@ -13,7 +13,7 @@ const at = (time: string) => `2026-01-01T${time}.000Z`
 const empty: NodeHistory = { interval_seconds: 15, samples: [] }
 const seen = ({ samples }: NodeHistory): unknown[] => samples.map(({ at: when, in_flight }) => [when.slice(11, 19), in_flight])
 
-it('keeps the last of an interval, in the order of time', () => {
+it('keeps the last sample of each interval, in the order of time', () => {
   let history = appendSample(empty, node(at('12:00:01'), 1))
   history = appendSample(history, node(at('12:00:14'), 2))
   history = appendSample(history, node(at('12:00:16'), 3))
@@ -23,7 +23,7 @@ it('keeps the last of an interval, in the order of time', () => {
   ])
   expect(appendSample(history, node(at('12:00:01'), 9))).toBe(history)
 })
-it('forgets what is older than an hour, and says nothing of a node that was never heard', () => {
+it('drops samples older than an hour, and ignores a node without heartbeat', () => {
   const history = appendSample(empty, node(at('12:00:00'), 1))
   expect(seen(appendSample(history, node(at('13:00:00'), 2)))).toEqual([['13:00:00', 2]])
   expect(appendSample(history, node(null))).toBe(history)

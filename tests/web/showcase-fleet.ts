@@ -1,6 +1,5 @@
-// A fleet in which everything that a page can show is there at once: nodes that serve and one that waits for approval,
-// backends, models that are ready, idle and broken, an operation that failed and one that takes long. With names and texts
-// of others wherever others may write some.
+// A fleet with everything that a page can show: serving and pending nodes, backends, models that are ready, idle and
+// broken, a failed and a running operation, with custom text wherever users can enter some.
 import { createNodeCaller, joinToken, nodesOf, scriptedBackend, startHostileRegistry, waitFor, type ApiClient } from '@muster/testkit'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,24 +8,31 @@ import { startFleet, type Fleet } from '../fleet/fleet-world.ts'
 import { startSlowProxy } from '../serving/slow-proxy.ts'
 import { backendImage, noise } from '../install/worker-world.ts'
 
-export interface ShownFleet extends Fleet {
-  /** Ids for addresses: of the first node, of the operation that failed, of the one that runs. */
+export interface ShowcaseFleet extends Fleet {
+  /** IDs of the first node, the failed operation and the running operation. */
   readonly node: string
   readonly failed: string
   readonly running: string
 }
-export interface ShownOptions {
+export interface ShowcaseOptions {
   readonly postgresUrl: string
   readonly workers: readonly string[]
   readonly pending: string
-  /** Written by somebody else: descriptions; what a process says before it ends. */
+  /** Descriptions, and the last output of a crashing process. */
   readonly words: string
   readonly lastWords: string
-  /** Where there is no backend: installing it fails, and names it. */
+  /** A URI without backend: its install fails and shows it. */
   readonly missing: string
 }
 
-export async function startShownFleet({ postgresUrl, workers, pending, words, lastWords, missing }: ShownOptions): Promise<ShownFleet> {
+export async function startShowcaseFleet({
+  postgresUrl,
+  workers,
+  pending,
+  words,
+  lastWords,
+  missing,
+}: ShowcaseOptions): Promise<ShowcaseFleet> {
   await using ending = new AsyncDisposableStack()
   const registry = ending.use(await startHostileRegistry())
   const line = ending.use(await startSlowProxy(registry.host))
@@ -47,10 +53,10 @@ export async function startShownFleet({ postgresUrl, workers, pending, words, la
   await fleet.putModel('broken', { crash_at_start: lastWords }, { scheduling: { min_replicas: 1 } })
   await fleet.until('chat', ({ replicas_ready: ready }) => ready >= Math.min(2, workers.length), 60_000)
   await fleet.until('broken', ({ failure }) => failure !== null, 60_000)
-  const failed = await ask(api, '/api/backends/install', { uri: missing, name: 'missing' })
+  const failed = await startOperation(api, '/api/backends/install', { uri: missing, name: 'missing' })
   await createNodeCaller(fleet.controllers[0]?.url ?? '').register({ name: pending, token: joinToken })
   line.speed(60_000)
-  const running = await ask(api, '/api/backends/install', { backend: 'whisper' })
+  const running = await startOperation(api, '/api/backends/install', { backend: 'whisper' })
   await untilOperation(api, failed, (state) => state === 'failed')
   await waitFor(async () => Number((await api.get(`/api/operations/${running}`)).body['current_bytes']) > 0, {
     what: 'the long operation to move',
@@ -60,7 +66,7 @@ export async function startShownFleet({ postgresUrl, workers, pending, words, la
   return { ...fleet, node, failed, running, [Symbol.asyncDispose]: () => owned.disposeAsync() }
 }
 
-async function ask(api: ApiClient, path: string, body: object): Promise<string> {
+async function startOperation(api: ApiClient, path: string, body: object): Promise<string> {
   const answer = await api.post(path, body)
   if (answer.status !== 202) throw new Error(`${path}: ${answer.status} ${answer.text}`)
   return String(answer.body['operation_id'])
