@@ -1,4 +1,4 @@
-// Builds the web page into the directory that is named, with a compressed copy of each file beside it: `node build.ts DIR`.
+// Builds the web page into a directory, with compressed copies of each file: `node build.ts DIR`.
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -8,7 +8,7 @@ import { build } from 'vite'
 const [directory] = process.argv.slice(2)
 if (directory === undefined) throw new Error('usage: node build.ts DIRECTORY')
 
-// The configuration is read as it is: by default vite writes a compiled copy into node_modules, which may be somebody else's.
+// `native`: by default vite writes a compiled copy of the configuration into node_modules, which may be read-only.
 await build({
   ...{ configFile: join(import.meta.dirname, 'vite.config.ts'), configLoader: 'native', logLevel: 'warn' },
   build: { outDir: directory },

@@ -1,13 +1,13 @@
-// What has to be so before anything else of the page runs.
+// Runs before everything else of the page.
 
-// The page's own policy forbids to make code out of text, which zod would try for its speed: as soon as the first schema
-// is made, so that no module could say it early enough.
+// The content security policy forbids eval, which zod would use for speed from its first schema on, before any module could
+// turn it off.
 Reflect.set(globalThis, '__zod_globalConfig', { jitless: true })
 
-// What was chosen in src/components/theme.ts; without a choice the system's is followed, by style.css.
+// Applies the theme stored by src/components/storage.ts; without one, style.css follows the system.
 try {
-  const chosen = localStorage.getItem('muster.theme')
-  if (chosen === 'light' || chosen === 'dark') document.documentElement.dataset.theme = chosen
+  const theme = localStorage.getItem('muster.theme')
+  if (theme === 'light' || theme === 'dark') document.documentElement.dataset.theme = theme
 } catch {
-  // A browser that keeps nothing follows the system.
+  // Without storage the system's theme applies.
 }
