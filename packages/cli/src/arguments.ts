@@ -1,5 +1,6 @@
-// The node that an argument names, asked from the server.
-import { BackendName, LabelPatch, ModelName, nodeRoutes, type NodeView } from '@muster/protocol'
+// Words of the command line that name an object: nodes, models, backends, operations, labels.
+import type { z } from 'zod'
+import { BackendName, LabelPatch, ModelName, nodeRoutes, type NodeView, OperationId } from '@muster/protocol'
 import { CliError, usageError } from './cli-error.ts'
 import type { ApiClient } from './client/api-client.ts'
 import { plainText } from './output/text.ts'
@@ -16,14 +17,12 @@ export async function fetchNode(api: ApiClient, wanted: string | undefined): Pro
   return findByName('node', body.nodes, wanted ?? '')
 }
 
-// Which one of the fleet's objects is meant: by id, or by a name that only one of them has.
-// An id always wins: a machine that takes another one's id as its name gets nothing by it.
-
 interface Named {
   readonly id: string
   readonly name: string
 }
 
+/** Finds by id or by unique name. An id wins, so that a machine cannot take another's id as its name. */
 export function findByName<T extends Named>(kind: string, items: readonly T[], wanted: string): T {
   const byId = items.find((item) => item.id === wanted)
   if (byId !== undefined) return byId
@@ -40,8 +39,7 @@ export function findByName<T extends Named>(kind: string, items: readonly T[], w
   return only
 }
 
-// Pure: `k=v` sets a label, `k-` takes one away (as kubectl has it).
-
+/** `k=v` sets a label, `k-` removes one, as in kubectl. */
 export function parseLabelArguments(words: readonly string[]): LabelPatch {
   const changes = new Map<string, string | null>()
   for (const word of words) {
@@ -59,30 +57,26 @@ function parseWord(word: string): { key: string; value: string | null } {
   const equals = word.indexOf('=')
   if (equals > 0) return { key: word.slice(0, equals), value: word.slice(equals + 1) }
   if (equals < 0 && word.length > 1 && word.endsWith('-')) return { key: word.slice(0, -1), value: null }
-  throw usageError(`${JSON.stringify(word)} is no label: write KEY=VALUE to set one, KEY- to take one away`)
+  throw usageError(`${JSON.stringify(word)} is not a label: write KEY=VALUE to set one, KEY- to remove one`)
 }
 
-/** What is wrong with a key is told one level below the issue. */
+/** A bad key is described one level below the issue. */
 function reasonOf(issue: { message: string; issues?: unknown } | undefined): string {
   const inner: unknown = Array.isArray(issue?.issues) ? issue.issues[0] : undefined
   if (typeof inner === 'object' && inner !== null && 'message' in inner && typeof inner.message === 'string') return inner.message
   return issue?.message ?? 'not valid'
 }
 
-// A word of the command line that has to name a model.
+export const modelArgument = ['<name>', 'the model, as `muster models ls` shows it'] as const
 
-export const modelArgument = ['<name>', 'of the model, as `muster models ls` shows it'] as const
+export const operationArgument = ['<operation>', 'its id, as `muster ops ls` shows it'] as const
 
-export function parseModelName(word: string | undefined): ModelName {
-  const parsed = ModelName.safeParse(word)
+export const parseModelName = (word: string | undefined): ModelName => parseWith(ModelName, 'the name of a model', word)
+export const parseBackendName = (word: string | undefined): BackendName => parseWith(BackendName, 'the name of a backend', word)
+export const parseOperationId = (word: string | undefined): OperationId => parseWith(OperationId, 'the id of an operation', word)
+
+function parseWith<S extends z.ZodType>(schema: S, kind: string, word = ''): z.output<S> {
+  const parsed = schema.safeParse(word)
   if (parsed.success) return parsed.data
-  throw usageError(`${JSON.stringify(plainText(word ?? ''))} is none: ${parsed.error.issues[0]?.message ?? 'not valid'}`)
-}
-
-// A word of the command line that has to name a backend.
-
-export function parseBackendName(word: string | undefined): BackendName {
-  const parsed = BackendName.safeParse(word)
-  if (parsed.success) return parsed.data
-  throw usageError(`${JSON.stringify(plainText(word ?? ''))} is none: ${parsed.error.issues[0]?.message ?? 'not valid'}`)
+  throw usageError(`${JSON.stringify(plainText(word))} is not ${kind}: ${parsed.error.issues[0]?.message ?? 'not valid'}`)
 }

@@ -1,12 +1,12 @@
-// What the user is told when a command can't do its work: a sentence on stderr and an exit code,
-// never a stack trace. Anything else that is thrown is a bug.
+// The failure of a command: a sentence on stderr and an exit code, never a stack trace. Anything else that is thrown is a
+// bug.
 import { CommanderError } from 'commander'
 import { SettingsError } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import type { Terminal } from './output/terminal.ts'
 import { plainText } from './output/text.ts'
 
-/** 1 failed or cancelled · 2 wrong usage or a bad setting · 3 still going on in the background. */
+/** 1 failed or cancelled · 2 wrong usage or a bad setting · 3 still in progress. */
 export type ExitCode = 1 | 2 | 3
 
 interface CliErrorOptions {
@@ -19,14 +19,14 @@ interface CliErrorOptions {
 }
 
 export class CliError extends Error {
-  /** The code the server gave with its sentence; null where the failure is our own. */
+  /** The server's error code; null when the failure is local. */
   readonly code: string | null
-  /** The HTTP status of that answer. */
+  /** The HTTP status of the server's answer. */
   readonly status: number | null
-  /** What that answer said besides, as it came. */
+  /** The server's answer, unparsed. */
   readonly refusal: { readonly answer: unknown; readonly retryAfterMs: number | null } | null
   readonly exitCode: ExitCode
-  /** What to do about it, where the sentence does not say so itself. */
+  /** How to fix it, if the message does not include that. */
   readonly hint: string | null
 
   constructor(message: string, options: CliErrorOptions = {}) {
@@ -39,9 +39,9 @@ export class CliError extends Error {
     this.hint = options.hint ?? null
   }
 
-  /** The same, of one among several. */
-  about(what: string): CliError {
-    return new CliError(`${what}: ${this.message}`, {
+  /** The same error, prefixed with the one object among several that it concerns. */
+  about(subject: string): CliError {
+    return new CliError(`${subject}: ${this.message}`, {
       exitCode: this.exitCode,
       refusal: this.refusal,
       cause: this,
@@ -55,20 +55,18 @@ export class CliError extends Error {
 export const usageError = (message: string, hint?: string): CliError =>
   new CliError(message, hint === undefined ? { exitCode: 2 } : { exitCode: 2, hint })
 
-// The end of a command that did not go well: what is said, and the exit code.
-
 export function exitCodeOf(error: unknown): number {
   if (error instanceof CliError) return error.exitCode
   if (error instanceof SettingsError) return 2
-  // Help and version end a command by throwing too, with code 0; every mistake in its use is a 2.
+  // Help and version throw too, with code 0; every usage error is a 2.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
   return 1
 }
 
 export function reportError(error: unknown, terminal: Terminal): void {
-  // Commander has said it already.
+  // Commander has printed it already.
   if (error instanceof CommanderError) return
-  const mark = terminal.colours.err ? '\u001b[31merror:\u001b[39m' : 'error:'
+  const mark = terminal.colors.err ? '\u001b[31merror:\u001b[39m' : 'error:'
   if (error instanceof CliError) {
     terminal.err(`${mark} ${error.message}${error.code === null ? '' : ` (${error.code})`}`)
     if (error.hint !== null) terminal.err(error.hint)

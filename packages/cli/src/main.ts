@@ -1,6 +1,5 @@
-// The entry of `muster`. Node keeps what it compiled beside the code (whoever may write there may
-// write the code too); without that, most of a short command's time is spent on reading TypeScript:
-// 0.65 s of CPU against 0.27 s. Where the place is not writable, it goes without.
+// The entry of `muster`. Node caches compiled code beside the sources, which halves the CPU time of a short command.
+// Without write access there, commands run uncached.
 import { enableCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
 

@@ -1,4 +1,5 @@
-// The tree of commands.
+// The tree of commands. Their definitions are loaded at every start; the code of controller, worker, doctor and pack when
+// such a command runs.
 import type { Command } from 'commander'
 import { addSharedOptions, HelpfulCommand } from './commands/command.ts'
 import { backends } from './commands/backends.ts'
@@ -32,7 +33,7 @@ export function createProgram(shell: Shell): Command {
   program.hook('preSubcommand', async (_, chosen) => {
     if (chosen instanceof HelpfulCommand) await chosen.prepare()
   })
-  // Commander's own would show a command's help before it was prepared.
+  // Commander's own help command would show a command before `prepare` added its options.
   program
     .helpCommand(false)
     .command('help [command...]', { hidden: true })

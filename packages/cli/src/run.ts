@@ -1,4 +1,4 @@
-// Runs one command in this process and turns its end into an exit code. No decisions here.
+// Runs one command in this process and sets the exit code.
 import { systemClock, version } from '@muster/host'
 import { createInput, createTerminal } from './output/terminal.ts'
 import { createProgram } from './program.ts'
@@ -7,16 +7,16 @@ import { exitCodeOf, reportError } from './cli-error.ts'
 export async function run(env: Readonly<Record<string, string | undefined>>): Promise<void> {
   const terminal = createTerminal({ stdout: process.stdout, stderr: process.stderr, env })
   const input = createInput({ stdin: process.stdin, stdout: process.stdout })
-  let outlivesItsReader = false
-  // `muster nodes ls | head`: the reader has seen enough, and that is no failure.
+  let outlivesReader = false
+  // `muster nodes ls | head`: a reader that closes the pipe is not a failure.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // A service goes on without its log: a full disk must not end it, and telling of it would fail in the same way.
-      if (outlivesItsReader) return
+      // A service continues without its log: a full disk must not end it.
+      if (outlivesReader) return
       process.exit(error.code === 'EPIPE' ? 0 : 1)
     })
   }
-  const outliveReader = (): void => void (outlivesItsReader = true)
+  const outliveReader = (): void => void (outlivesReader = true)
   const fail = (code = 1): void => void (process.exitCode = code)
   try {
     await createProgram({ terminal, input, env, clock: systemClock, version, outliveReader, fail }).parseAsync()
@@ -24,6 +24,6 @@ export async function run(env: Readonly<Record<string, string | undefined>>): Pr
     reportError(error, terminal)
     process.exitCode = exitCodeOf(error)
   }
-  // The command is over: a handle that a service forgot, or a disk that never answers, must not keep the process.
+  // A leaked handle, or a disk that never answers, must not keep the process alive.
   setTimeout(() => process.exit(), 1000).unref()
 }

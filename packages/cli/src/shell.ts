@@ -1,4 +1,4 @@
-// What a command gets from the world around it.
+// The process around a command: terminal, environment, clock, signals and data directory.
 import { homedir } from 'node:os'
 import { type Clock, defaultDataDir } from '@muster/host'
 import type { ExitCode } from './cli-error.ts'
@@ -10,18 +10,17 @@ export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly clock: Clock
   readonly version: string
-  /** From now on the process goes on when nobody reads its output any more: it serves others. */
+  /** From now on the process survives a closed or full output: it is a service. */
   outliveReader(): void
-  /** The command has said why; the process ends with this code (1). */
+  /** Sets the exit code (1); the command has already printed the reason. */
   fail(code?: ExitCode): void
 }
 
-// A signal that aborts on Ctrl-C (or SIGTERM), for commands that go on until then. A second Ctrl-C
-// finds no listener any more, and ends the process as it would any other.
 interface Interruption extends Disposable {
   readonly signal: AbortSignal
 }
 
+/** The signal aborts on Ctrl-C or SIGTERM. A second Ctrl-C finds no listener and ends the process. */
 export function untilInterrupted(): Interruption {
   const controller = new AbortController()
   const stop = (): void => {
@@ -37,8 +36,7 @@ export function untilInterrupted(): Interruption {
   return { signal: controller.signal, [Symbol.dispose]: release }
 }
 
-// The data directory a command means: its flag, else the environment, else the usual place.
-
+/** The flag, else the environment, else the default directory. */
 export function dataDirOf(given: unknown, env: Readonly<Record<string, string | undefined>>): string {
   if (typeof given === 'string' && given !== '') return given
   return defaultDataDir({ env, isRoot: process.getuid?.() === 0, home: homedir() })

@@ -102,7 +102,7 @@ describe('backends install', () => {
     expect(code).toBe(0)
     expect(changes()[0]?.body).toEqual({ backend: 'llama', dry_run: true })
     expect(stdout).toMatch(/gpu-1 +skipped .*nothing for it/)
-    expect(stderr).toContain('nothing was started')
+    expect(stderr).toContain('dry run: nothing was started')
   })
 
   it.each([
@@ -260,7 +260,7 @@ describe('lists', () => {
     const { stdout, stderr } = await muster('backends', 'gallery')
     expect(stdout).toMatch(/^echo +1 +builtin +no +1 of 2 nodes +d$/m)
     expect(stdout).toMatch(/^metal .* 0 of 1 node: only for darwin +d$/m)
-    expect(stderr).toBe("gallery far can't be read: unreachable\n")
+    expect(stderr).toBe('cannot read gallery far: unreachable\n')
   })
 
   it('backends upgrades: what differs, found last or now', async () => {
@@ -284,7 +284,7 @@ describe('lists', () => {
     })
     const { stdout, stderr } = await muster('backends', 'upgrades', '--check')
     expect(stdout).toMatch(/^llama +1\.3 \(111111111111\) +1\.4 \(222222222222\) +gpu-2 has 1\.2 \(333333333333\)$/m)
-    expect(stderr).toContain('echo could not be checked: no answer')
+    expect(stderr).toContain('cannot check echo: no answer')
   })
 
   it('ops ls: the active ones unless told', async () => {
@@ -319,7 +319,7 @@ describe('ops', () => {
     expect(await muster('ops', 'retry', 'op-1')).toMatchObject({ code: 0, stdout: expect.stringContaining('succeeded') as string })
     expect((await muster('ops', 'retry', 'op-1', '--node', 'gpu-1', '--no-wait')).stdout).toBe('op-1\n')
     expect(changes().map(({ body }) => body)).toEqual([{}, { node_id: 'node-aaaaaaaaaaaaaaaaaaaa' }])
-    controller.refuse(operationRoutes.retry, 409, { code: 'superseded', message: 'a newer wish is there' })
+    controller.refuse(operationRoutes.retry, 409, { code: 'superseded', message: 'a newer operation is there' })
     expect(await muster('ops', 'retry', 'op-1')).toMatchObject({ code: 1, stderr: expect.stringContaining('(superseded)') as string })
   })
 

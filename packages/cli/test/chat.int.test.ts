@@ -75,7 +75,7 @@ describe('one question', () => {
     const args = ['chat', 'team/tiny', '--system', 'Be short.', '--temperature', '0.5', '--max-tokens', '9', '--seed', '42', '--stats']
     const { code, stdout, stderr } = await runInProcess(args, env(), 'two\nlines\n')
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'Hello wörld\n' })
-    expect(stderr).toMatch(/^5 tokens read, 3 written in \d+\.\d s, the first word after \d+\.\d s(?:, [\d.]+ tokens\/s)?\n$/)
+    expect(stderr).toMatch(/^5 prompt tokens, 3 completion tokens in \d+\.\d s, first token after \d+\.\d s(?:, [\d.]+ tokens\/s)?\n$/)
     expect(questions()[0]?.body).toMatchObject({
       model: 'team/tiny',
       messages: [
@@ -105,7 +105,7 @@ describe('one question', () => {
     expect(await chat('tiny', 'hi', '--stats')).toMatchObject({
       code: 0,
       stdout: 'Hel\n',
-      stderr: expect.stringMatching(/as many tokens as it may have\n.*did not count the tokens/) as string,
+      stderr: expect.stringMatching(/ends at the limit of tokens\n.*did not report token counts/) as string,
     })
   })
 
@@ -132,7 +132,7 @@ describe('an answer that is not whole', () => {
       /the replica exited/,
     ],
     ['an end without [DONE]', [piece('Hel'), piece('', 'stop')], /ended without an end/],
-    ['something else', [piece('Hel'), '<html>'], /something else came instead/],
+    ['something else', [piece('Hel'), '<html>'], /unexpected event/],
   ])('%s is told on stderr, and ends with 1', async (_, chunks, reason) => {
     answers(...chunks)
     const { code, stdout, stderr } = await chat('tiny', 'hi')
@@ -148,7 +148,7 @@ describe('an answer that is not whole', () => {
     })
     const { code, stdout, stderr } = await chat('tiny', 'hi', ...args)
     expect({ code, stdout }).toEqual({ code: 1, stdout: args.length === 0 ? 'Hel\n' : '' })
-    expect(stderr).toMatch(/^error: (?:the answer was cut off|can't reach)/)
+    expect(stderr).toMatch(/^error: (?:the answer was cut off|cannot reach)/)
   })
 
   it.each([
@@ -236,7 +236,7 @@ describe('a model that is not loaded', () => {
 
 describe('a conversation on a terminal', () => {
   const main = join(import.meta.dirname, '..', 'src', 'main.ts')
-  /** Of Debian: gives a program a terminal. */
+  /** Debian's program that runs another one in a terminal. */
   const terminal = 'script'
   async function converse() {
     const command = `stty cols 100 rows 24; exec '${process.execPath}' '${main}' chat tiny --system S`

@@ -268,7 +268,7 @@ describe('keys, login-link, status', () => {
       models: [modelView(), modelView({ name: 'b' }), modelView({ name: 'big', state: 'failed', replicas_ready: 0, failure })],
     })
     expect((await muster(['status'])).stdout).toMatch(
-      /unhealthy\.\n3 models: 2 ready, 1 failed\. 2 of 6 replicas are ready\.\nbig could not be loaded: no node has room \(no_capacity\); 2 tries, waits for/,
+      /unhealthy\.\n3 models: 2 ready, 1 failed\. 2 of 6 replicas are ready\.\ncannot load big: no node has room \(no_capacity\); 2 tries, waits for/,
     )
     expect(JSON.parse((await muster(['status', '-o', 'json'])).stdout)).toMatchObject({
       nodes: { healthy: 4 },
@@ -296,7 +296,7 @@ describe('streams and files', () => {
     await mkdir(join(dataDir.path, 'odd', 'endpoint'), { recursive: true })
     expect(await muster(['nodes', 'ls', '--data-dir', join(dataDir.path, 'odd')])).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("can't read") as string,
+      stderr: expect.stringContaining('cannot read') as string,
     })
   })
 })

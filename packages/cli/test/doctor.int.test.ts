@@ -87,7 +87,7 @@ describe('doctor', () => {
     for (let round = 0; round < 3; round += 1)
       expect((await doctor(['--port', port])).check('controller')).toMatchObject({
         level: 'warn',
-        found: expect.stringContaining('none runs at') as string,
+        found: expect.stringContaining('no controller runs at') as string,
       })
   })
 
@@ -119,7 +119,7 @@ describe('doctor', () => {
   it('takes nothing for fine that a controller which is not ready does not tell of', async () => {
     scriptHealthy()
     controller.reply(systemRoutes.readyz, (_, response) => void response.writeHead(503).end('{"status":"unavailable"}'))
-    controller.refuse(systemRoutes.status, 503, { code: 'database_unavailable', message: 'the database can not be reached' })
+    controller.refuse(systemRoutes.status, 503, { code: 'database_unavailable', message: 'cannot reach the database' })
     await writeFile(join(dataDir.path, 'endpoint'), controller.url)
     const { code, check } = await doctor()
     for (const name of ['database', 'bus'])

@@ -58,8 +58,8 @@ describe('the exit code', () => {
     controller.answer(operationRoutes.get, operationView({ state }))
     const result = await install(...args)
     expect(result.code).toBe(code)
-    // Of one that nothing was heard of in time, only the id is known.
-    if (code === 3) expect(result.stderr).toMatch(/^(install llama|op-1) goes on in the background: `muster ops watch op-1` follows it$/m)
+    // Without an answer in time, only the id is known.
+    if (code === 3) expect(result.stderr).toMatch(/^(install llama|op-1) continues in the background: `muster ops watch op-1` follows it$/m)
     if (state === 'failed') expect(result.stderr).toContain('muster ops retry op-1')
   })
 
@@ -96,9 +96,9 @@ describe('following', () => {
     expect(await running).toEqual({
       code: 0,
       stdout: [
-        'install llama: gpu-1: downloading, 25 % (1.0 GB of 4.0 GB)',
+        'install llama: gpu-1: downloading, 25 % (1 GB of 4 GB)',
         'install llama: running: 0 of 1 nodes done',
-        'install llama: gpu-1: downloading, 60 % (2.4 GB of 4.0 GB)',
+        'install llama: gpu-1: downloading, 60 % (2.4 GB of 4 GB)',
         'install llama: gpu-1: success',
         'install llama: succeeded: 1 of 1 nodes done',
         '',
@@ -199,18 +199,18 @@ describe('following', () => {
     await run.waitForOutput(/downloading/)
     run.kill('SIGINT')
     expect(await run.exited).toEqual({ code: 3, signal: null })
-    expect(run.stderr()).toBe('detached; install llama goes on in the background: `muster ops watch op-1` follows it\n')
+    expect(run.stderr()).toBe('detached; install llama continues in the background: `muster ops watch op-1` follows it\n')
     expect(controller.asked.some(({ path }) => path.endsWith('/cancel'))).toBe(false)
   })
 
   it.each([
     ['', true],
     ['1', false],
-  ])('draws a bar per node on a terminal; NO_COLOR=%j has colours: %s', async (noColour, hasColours) => {
+  ])('draws a bar per node on a terminal; NO_COLOR=%j has colors: %s', async (noColor, hasColors) => {
     const main = join(import.meta.dirname, '..', 'src', 'main.ts')
     const run = await processes.start('script', {
       args: ['-qec', `stty cols 100 rows 24; exec '${process.execPath}' '${main}' backends install llama`, '/dev/null'],
-      env: { ...env(), TERM: 'xterm', NO_COLOR: noColour },
+      env: { ...env(), TERM: 'xterm', NO_COLOR: noColor },
     })
     await run.waitForOutput(/━/)
     await followed()
@@ -221,7 +221,7 @@ describe('following', () => {
     expect((await run.exited).code).toBe(1)
     const text = run.stdout()
     expect(text).toContain('\u001b[2A')
-    expect(text.includes('\u001b[32m')).toBe(hasColours)
+    expect(text.includes('\u001b[32m')).toBe(hasColors)
     const last = stripVTControlCharacters(text.slice(text.lastIndexOf('\u001b[2A')))
     expect(last).toMatch(/^install llama {2}failed: 1 of 1 nodes done\r\n {2}gpu-1 {2}success\r\n/)
   })
@@ -252,6 +252,6 @@ describe('ops watch', () => {
 
   it('has nothing to do when nothing is going on', async () => {
     controller.answer(operationRoutes.list, { operations: [] })
-    expect(await muster('ops', 'watch')).toEqual({ code: 0, stdout: '', stderr: 'nothing is going on\n' })
+    expect(await muster('ops', 'watch')).toEqual({ code: 0, stdout: '', stderr: 'no active operations\n' })
   })
 })

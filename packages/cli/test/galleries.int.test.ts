@@ -22,7 +22,7 @@ it('lists, adds and removes galleries', async () => {
     'models model api',
     '',
   ])
-  expect(await muster('rm', 'localai')).toMatchObject({ code: 0, stdout: 'localai is forgotten\n' })
+  expect(await muster('rm', 'localai')).toMatchObject({ code: 0, stdout: 'localai is removed\n' })
   expect(await muster('rm', 'localai')).toMatchObject({ code: 1, stderr: expect.stringContaining('there is no gallery localai') as string })
   expect(await muster('rm', 'builtin')).toMatchObject({ code: 1, stderr: expect.stringContaining('comes with Muster') as string })
   expect(await muster('add', '../x', 'https://example.com')).toMatchObject({

@@ -110,7 +110,7 @@ describe('models apply', () => {
       'changed (revision aaaaaaaaaaaa is now bbbbbbbbbbbb)',
       modelView({ revision: revision('b'), config: { name: 'tiny', backend: 'vllm' } }),
     ],
-    ['changed; what runs stays as it is (revision aaaaaaaaaaaa)', modelView({ config: { name: 'tiny', backend: 'llama' } })],
+    ['changed; its replicas keep running (revision aaaaaaaaaaaa)', modelView({ config: { name: 'tiny', backend: 'llama' } })],
     ['unchanged (revision aaaaaaaaaaaa)', modelView()],
   ])('says: %s', async (said, after) => {
     controller.answer(modelRoutes.get, modelView())
@@ -225,7 +225,7 @@ describe('models gallery', () => {
     })
     const { stdout, stderr } = await muster('models', 'gallery')
     expect(stdout).toMatch(/^tiny +llama +muster +yes +MIT +a toy$/m)
-    expect(stderr).toBe("gallery far can't be read: no answer\n")
+    expect(stderr).toBe('cannot read gallery far: no answer\n')
   })
 })
 
@@ -311,8 +311,8 @@ describe('models why', () => {
   })
 
   it.each([
-    [[{ id: ReplicaId.parse('r-1'), model: 'old' }], /^To make room on a, these are ended: r-1 of old\.$/m],
-    [[], /^Room comes on a: what ends there is waited for\.$/m],
+    [[{ id: ReplicaId.parse('r-1'), model: 'old' }], /^To make room on a, these replicas are ended: r-1 of old\.$/m],
+    [[], /^Waiting for replicas on a to end\.$/m],
   ])('says which replicas make room when it fits nowhere (%j)', async (replicas, said) => {
     controller.answer(modelRoutes.loadStatus, {
       ...{ model: 'tiny', state: 'pending', node: null, progress: 0, current_bytes: 0, total_bytes: 0, failure: null },

@@ -31,7 +31,7 @@ it('drains one node, says what has no place when the last is drained, and is don
 
   const stuck = await muster('nodes', 'drain', second)
   expect(stuck, stuck.stdout).toMatchObject({ code: 3 })
-  expect(stuck.stderr).toMatch(/moved serves on until it has another place: no node can run moved: .*drain/)
+  expect(stuck.stderr).toMatch(/moved keeps serving until another node has room: no node can run moved: .*drain/)
   scriptedOf(await world.ask('moved'))
   const shown = await muster('nodes', 'show', second)
   expect(shown.stdout).toMatch(/^r-\S+ +moved +ready +yes +\d+ +[0-9a-f]{12} +[0-9a-f]{12}/m)

@@ -60,14 +60,17 @@ describe('nodes drain', () => {
     const { code, stdout, stderr } = await muster('nodes', 'drain', 'gpu-1')
     expect(code).toBe(3)
     expect(stdout).toContain('gpu-1: 1 replica left: tiny (ready)\n')
-    expect(stderr).toContain('tiny serves on until it has another place: no node can run tiny: gpu-2: 2 GB are free\n')
+    expect(stderr).toContain('tiny keeps serving until another node has room: no node can run tiny: gpu-2: 2 GB are free\n')
     expect(stderr).toContain(`muster nodes resume ${id}`)
   })
 
   it('waits for that too with --wait, and at most as long as told', async () => {
     script([[replicaView()], [replicaView()], []], { model: modelView({ failure: noPlace }) })
     const { code, stderr } = await muster('nodes', 'drain', 'gpu-1', '--wait')
-    expect({ code, told: stderr.split('\n').filter((line) => line.startsWith('tiny serves on')).length }).toEqual({ code: 0, told: 1 })
+    expect({ code, reasons: stderr.split('\n').filter((line) => line.startsWith('tiny keeps serving')).length }).toEqual({
+      code: 0,
+      reasons: 1,
+    })
     script([[replicaView()]], { model: modelView({ failure: noPlace }) })
     expect((await muster('nodes', 'drain', '--wait=600ms', 'gpu-1')).code).toBe(3)
   })
@@ -82,12 +85,12 @@ describe('nodes drain', () => {
   })
 
   it.each([
-    ['says so and ends with 1 when somebody resumes it', nodeView(), 1, /it is not draining any more/],
+    ['says so and ends with 1 when somebody resumes it', nodeView(), 1, /no longer draining/],
     [
       'leaves a node that went away to the background',
       nodeView({ status: 'unhealthy', status_reason: 'silent', draining: true }),
       3,
-      /gpu-1 is unhealthy \(silent\): what runs there ends when it is back/,
+      /gpu-1 is unhealthy \(silent\): its replicas end when it is back/,
     ],
   ])('%s', async (_, node, code, said) => {
     script([[replicaView()]], { node })

@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { NodeView, OperationNode, OperationView, type ResponseOf, type Route } from '@muster/protocol'
 
-export interface Asked {
+export interface ReceivedRequest {
   readonly method: string
   readonly path: string
   readonly query: string
@@ -14,12 +14,12 @@ export interface Asked {
   readonly body: unknown
 }
 
-type Reply = (request: Asked, response: ServerResponse) => void
+type Reply = (request: ReceivedRequest, response: ServerResponse) => void
 
 export interface ScriptedController extends AsyncDisposable {
   readonly url: string
-  readonly asked: readonly Asked[]
-  /** What a route answers from now on; refused here when it is not what the route says. */
+  readonly asked: readonly ReceivedRequest[]
+  /** Sets the answer of a route; throws when it does not match the route's schema. */
   answer<T extends Route>(route: T, body: ResponseOf<T>, extra?: object): void
   refuse(route: Route, status: number, error: { code: string; message: string }): void
   /** Anything else that can come over a socket. */
@@ -38,7 +38,7 @@ export const adminKey = 'scripted-admin-key'
 
 export async function startScriptedController(): Promise<ScriptedController> {
   const replies: { route: Route; reply: Reply }[] = []
-  const asked: Asked[] = []
+  const asked: ReceivedRequest[] = []
   const followers = new Set<ServerResponse>()
 
   const server = createServer((request, response) => void serve(request, response))
@@ -48,7 +48,7 @@ export async function startScriptedController(): Promise<ScriptedController> {
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname: path, search: query } = new URL(request.url ?? '/', 'http://x')
-    const entry: Asked = { method: request.method ?? '', path, query, headers: request.headers, body: await bodyOf(request) }
+    const entry: ReceivedRequest = { method: request.method ?? '', path, query, headers: request.headers, body: await bodyOf(request) }
     asked.push(entry)
     if (path === '/api/events' && !replies.some(({ route }) => route.path === path)) return follow(response)
     const found = replies.findLast(({ route }) => route.method === entry.method && matches(route.path, path))

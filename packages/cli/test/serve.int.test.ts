@@ -38,7 +38,7 @@ describe('a start that is refused', () => {
     ['a controller without a database', ['controller', '--nats-url', 'nats://127.0.0.1:1'], {}, /--database-url is missing/],
     ['a controller without a bus', ['controller'], { MUSTER_DATABASE_URL: 'postgres://db/x' }, /--nats-url is missing/],
     ['SEC26 a secret as a flag', ['up', '--admin-key', 'canary-canary-canary'], {}, /MUSTER_ADMIN_KEY_FILE/],
-    ['a configuration file that is not there', ['up', '--config', '/nowhere/muster.yaml'], {}, /can't read the configuration file/],
+    ['a configuration file that is not there', ['up', '--config', '/nowhere/muster.yaml'], {}, /cannot read the configuration file/],
     ['a join without its URL', ['join'], {}, /missing required argument 'url'/],
     ['a join at something that is no URL', ['join', 'controller'], {}, /--join .*not the URL of a controller/],
   ])('%s is wrong usage (2)', async (_, args, env, message) => {

@@ -1,4 +1,4 @@
-// How backends look in tables: those that are installed, those that are offered, those that have an upgrade.
+// Pure: backends as table rows: installed, offered, and with an upgrade.
 import type { BackendView, OfferedBackend, UpgradeView } from '@muster/protocol'
 import type { Column } from '../output/table.ts'
 
@@ -18,7 +18,7 @@ function versionsOf({ nodes, metadata }: BackendView): string {
 
 function stateOf({ upgrade_available: upgrade, drift, is_system: isSystem }: BackendView): string {
   const states = [...(upgrade ? ['upgrade available'] : []), ...(drift ? ['drift'] : [])]
-  return states.length > 0 ? states.join(', ') : isSystem ? 'of the system' : 'current'
+  return states.length > 0 ? states.join(', ') : isSystem ? 'system' : 'current'
 }
 
 const nodeText = ({ node_name: name, node_status: status }: BackendView['nodes'][number]): string =>
@@ -33,7 +33,7 @@ export const offeredColumns: Column<OfferedBackend>[] = [
   { heading: 'DESCRIPTION', cell: (offered) => offered.description, shrinks: true },
 ]
 
-/** `2 of 3 nodes`; where it fits none, why. */
+/** `2 of 3 nodes`; with the reason when it fits none. */
 function fitsText({ nodes }: OfferedBackend): string {
   const fitting = nodes.filter((node) => node.fits).length
   const count = `${fitting} of ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}`
@@ -55,7 +55,7 @@ export const upgradeColumns: Column<NamedUpgrade>[] = [
   { heading: 'DRIFT', cell: driftText, shrinks: true },
 ]
 
-/** Two builds may carry one version. */
+/** Two builds may have the same version. */
 function buildText(version: string, digest: string): string {
   const short = digest.replace(/^sha256:/, '').slice(0, 12)
   return version === '' || short === '' ? version || short : `${version} (${short})`

@@ -1,4 +1,4 @@
-// Starts one upgrade for each backend that is meant. One that is refused stops no other; it is told, and counts as failed.
+// Submits one upgrade per backend. A refused one is reported and counts as failed; it does not stop the others.
 import { Option } from 'commander'
 import { newId } from '@muster/host'
 import {
@@ -18,10 +18,10 @@ import { renderOperation } from '../operations/describe-operation.ts'
 import { type FollowMode, followStarted, type StartedOperations } from '../operations/follow-started.ts'
 
 export interface UpgradeOptions {
-  /** Null: all that have an upgrade or drift. */
+  /** Null: all with an upgrade or drift. */
   readonly names: readonly BackendName[] | null
   readonly strategy: Strategy | undefined
-  /** Null: as the server has it. */
+  /** Null: the server's default. */
   readonly rollout: Rollout | null
   readonly isDry: boolean
 }
@@ -30,17 +30,18 @@ interface UpgradeTargets extends UpgradeOptions {
   readonly nodes?: readonly NodeId[]
 }
 
-export async function startUpgrades(call: ClientCall, wish: UpgradeTargets): Promise<SubmissionResponse | StartedOperations> {
-  const [only, ...others] = wish.names ?? []
-  if (only !== undefined && others.length === 0) return upgradeOne(call, only, wish)
-  if (wish.names === null && wish.strategy === undefined && wish.rollout === null && wish.nodes === undefined) return upgradeAll(call)
-  // The route for all takes none of it: then this is the list of those that are meant.
-  const meant = wish.names?.map((name) => ({ name, nodes: wish.nodes })) ?? (await upgradable(call, wish))
+export async function startUpgrades(call: ClientCall, options: UpgradeTargets): Promise<SubmissionResponse | StartedOperations> {
+  const [only, ...others] = options.names ?? []
+  if (only !== undefined && others.length === 0) return upgradeOne(call, only, options)
+  if (options.names === null && options.strategy === undefined && options.rollout === null && options.nodes === undefined)
+    return upgradeAll(call)
+  // The route for all backends takes no options: with options, each backend is submitted alone.
+  const targets = options.names?.map((name) => ({ name, nodes: options.nodes })) ?? (await upgradable(call, options))
   const operations: { backend: string; operation_id: unknown }[] = []
   const ids: StartedOperations['ids'][number][] = []
-  for (const { name, nodes } of meant) {
+  for (const { name, nodes } of targets) {
     try {
-      const { body } = await upgradeOne(call, name, { ...wish, ...(nodes === undefined ? {} : { nodes }) })
+      const { body } = await upgradeOne(call, name, { ...options, ...(nodes === undefined ? {} : { nodes }) })
       if (!('operation_id' in body)) continue
       ids.push(body.operation_id)
       operations.push({ backend: name, operation_id: body.operation_id })
@@ -49,8 +50,8 @@ export async function startUpgrades(call: ClientCall, wish: UpgradeTargets): Pro
       reportError(error, call.shell.terminal)
     }
   }
-  if (ids.length === 0 && meant.length > 0) throw new CliError('nothing was started')
-  return { raw: { operations }, ids, hasFailed: ids.length < meant.length }
+  if (ids.length === 0 && targets.length > 0) throw new CliError('no upgrade was started')
+  return { raw: { operations }, ids, hasFailed: ids.length < targets.length }
 }
 
 function upgradeOne(
@@ -83,19 +84,17 @@ async function upgradable(
     .filter((one) => one.nodes === undefined || one.nodes.length > 0)
 }
 
-/** Of these nodes, those that have it. */
+/** The nodes among these that have the backend. */
 const nodesWith = (backend: BackendView, nodes: readonly NodeId[]): readonly NodeId[] =>
   nodes.filter((id) => backend.nodes.some((node) => node.node_id === id))
 
-// The options of an upgrade that goes from ring to ring.
-
 export const rolloutOptions = (): Option[] => [
-  new Option('--canary <nodes>', 'rolling: so many nodes are upgraded before all others (default: 1)'),
-  new Option('--max-parallel <nodes>', 'rolling: so many at once after them (default: 1)'),
-  new Option('--min-healthy-time <duration>', 'rolling: how long the new build has to be well before the next ring (default: 10s)'),
+  new Option('--canary <nodes>', 'rolling: the number of nodes that are upgraded before all others (default: 1)'),
+  new Option('--max-parallel <nodes>', 'rolling: the number of nodes upgraded at once after them (default: 1)'),
+  new Option('--min-healthy-time <duration>', 'rolling: how long the new build must be healthy before the next ring (default: 10s)'),
 ]
 
-/** Null when nothing of it was said. */
+/** Null when no such option is given. */
 export function rolloutOf({ option }: Pick<ClientCall, 'option'>, strategy: Strategy | undefined): Rollout | null {
   const given = {
     ...countOf('canary', option('canary')),
@@ -114,16 +113,15 @@ export function rolloutOf({ option }: Pick<ClientCall, 'option'>, strategy: Stra
 const countOf = (name: 'canary' | 'max_parallel', text: string | undefined): Record<string, number> =>
   text === undefined ? {} : { [name]: /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN }
 
-// What a command does with the answer to a wish: shows what would be done, or follows what was started.
-
 interface SubmissionResponse {
   readonly raw: unknown
   readonly body: { readonly operation_id: OperationId } | OperationView
 }
 
+/** Shows the plan of a dry run, or follows the operation that was started. */
 export async function followSubmission(call: ClientCall, mode: FollowMode, { raw, body }: SubmissionResponse): Promise<void> {
   if ('operation_id' in body) return followStarted(call, mode, { raw, ids: [body.operation_id] })
   const { print, shell } = call
   print.result(raw, () => renderOperation(body, { now: shell.clock.now(), width: print.width }))
-  print.remark('this is what would be done; nothing was started')
+  print.remark('dry run: nothing was started')
 }

@@ -1,23 +1,37 @@
-// One question and its answer: written as it comes, or the whole of it as an object.
+// One chat request and its answer: streamed to the terminal, or returned as one object.
 import type { IncomingMessage } from 'node:http'
 import { z } from 'zod'
-import { createSseParser, inferenceRoutes, type ServerEvent } from '@muster/protocol'
+import { createSseParser, inferenceRoutes, type ModelName, type ServerEvent } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import { readText } from '../client/api-client.ts'
 import { parseJson } from '../client/explain-failure.ts'
 import type { ClientCall } from '../commands/command.ts'
 import { plainText } from '../output/text.ts'
-import type { ChatSettings, Message } from './chat-settings.ts'
 import { createLoadingNotice, waitForModel } from './wait-for-model.ts'
 
-export interface ChatRequest {
+export interface ChatMessage {
+  readonly role: 'system' | 'user' | 'assistant'
+  readonly content: string
+}
+
+export interface ChatSettings {
+  readonly model: ModelName
+  readonly system: readonly ChatMessage[]
+  /** Sent as given; the model's defaults apply to the rest. */
+  readonly sampling: { readonly temperature?: number; readonly max_tokens?: number; readonly seed?: number }
+  /** How long to wait for a model that has to be loaded first. */
+  readonly waitMs: number
+  readonly hasStats: boolean
+}
+
+interface ChatRequest {
   readonly settings: ChatSettings
-  readonly messages: readonly Message[]
+  readonly messages: readonly ChatMessage[]
   readonly signal: AbortSignal
 }
 
-/** What came of it; not all when the signal aborted. Throws when it was refused, or cut off. */
-export async function streamAnswer(call: ClientCall, question: ChatRequest): Promise<{ text: string; isWhole: boolean }> {
+/** Returns the text; it is incomplete when the signal aborted. Throws when the request was refused or the answer cut off. */
+export async function streamAnswer(call: ClientCall, request: ChatRequest): Promise<{ text: string; isWhole: boolean }> {
   const { api, print, shell } = call
   const { clock, terminal } = shell
   let text = ''
@@ -26,7 +40,7 @@ export async function streamAnswer(call: ClientCall, question: ChatRequest): Pro
 
   const begin = (signal: AbortSignal): Promise<IncomingMessage> => {
     startedAt = clock.monotonic()
-    const body = { ...requestBody(question), stream: true, stream_options: { include_usage: true } }
+    const body = { ...requestBody(request), stream: true, stream_options: { include_usage: true } }
     return api.open(inferenceRoutes.chat, { body, headers: { accept: 'text/event-stream' }, signal })
   }
   const write = (piece: string): void => {
@@ -38,13 +52,13 @@ export async function streamAnswer(call: ClientCall, question: ChatRequest): Pro
     if (text !== '' && !text.endsWith('\n')) terminal.write('\n')
   }
   const finish = ({ finishReason, usage }: Extract<AnswerPart, { kind: 'end' }>): void => {
-    if (finishReason === 'length') print.remark('the answer ends here because it has as many tokens as it may have')
+    if (finishReason === 'length') print.remark('the answer ends at the limit of tokens')
     const endedAt = clock.monotonic()
-    if (question.settings.hasStats) print.remark(statsText({ usage, startedAt, firstAt: firstAt ?? endedAt, endedAt }))
+    if (request.settings.hasStats) print.remark(statsText({ usage, startedAt, firstAt: firstAt ?? endedAt, endedAt }))
   }
 
   try {
-    for await (const piece of readAnswer(await sendWhenLoaded(call, question, begin))) {
+    for await (const piece of readAnswer(await sendWhenLoaded(call, request, begin))) {
       if (piece.kind === 'text') {
         write(piece.text)
         continue
@@ -55,15 +69,15 @@ export async function streamAnswer(call: ClientCall, question: ChatRequest): Pro
     }
   } catch (error) {
     endLine()
-    if (!question.signal.aborted) throw error
+    if (!request.signal.aborted) throw error
   }
   return { text, isWhole: false }
 }
 
-export async function requestAnswer(call: ClientCall, question: ChatRequest): Promise<unknown> {
-  const send = (signal: AbortSignal) => call.api.call(inferenceRoutes.chat, { body: { ...requestBody(question), stream: false }, signal })
-  const { raw } = await sendWhenLoaded(call, question, send)
-  if (raw === undefined) throw new CliError('what was answered is no JSON')
+export async function requestAnswer(call: ClientCall, request: ChatRequest): Promise<unknown> {
+  const send = (signal: AbortSignal) => call.api.call(inferenceRoutes.chat, { body: { ...requestBody(request), stream: false }, signal })
+  const { raw } = await sendWhenLoaded(call, request, send)
+  if (raw === undefined) throw new CliError('the answer of the backend is not JSON')
   return raw
 }
 
@@ -79,11 +93,8 @@ function sendWhenLoaded<T>(call: ClientCall, { settings, signal }: ChatRequest, 
   return waitForModel(send, { clock, notice, waitMs: settings.waitMs, signal })
 }
 
-/** Nothing that a terminal would obey, whatever a model says; line breaks and tabs stay. */
+/** Removes control characters that a terminal would obey; line breaks and tabs stay. */
 const stripControls = (text: string): string => text.replace(/[^\P{Cc}\n\t]/gu, '')
-
-// An answer as it comes: the pieces of its text, and its end. An answer that is cut off never looks like a whole one:
-// it throws, whatever cut it.
 
 const Usage = z.object({ prompt_tokens: z.number(), completion_tokens: z.number() })
 export type Usage = z.infer<typeof Usage>
@@ -100,6 +111,7 @@ type AnswerPart =
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'end'; readonly finishReason: string | null; readonly usage: Usage | null }
 
+/** Yields the parts of the text and the end. Throws when the answer is cut off. */
 async function* readAnswer(response: IncomingMessage): AsyncGenerator<AnswerPart, void, void> {
   let finishReason: string | null = null
   let usage: Usage | null = null
@@ -112,10 +124,10 @@ async function* readAnswer(response: IncomingMessage): AsyncGenerator<AnswerPart
     const text = (choice?.delta ?? choice?.message)?.content ?? ''
     if (text !== '') yield { kind: 'text', text }
   }
-  throw cut('it ended without an end')
+  throw cut('the stream ended early')
 }
 
-/** A backend that knows no streams answers as a whole: one piece, and the end. */
+/** A backend without streaming answers with one JSON object: one part, and the end. */
 async function* eventsOf(response: IncomingMessage): AsyncGenerator<ServerEvent, void, void> {
   response.setEncoding('utf8')
   try {
@@ -137,13 +149,11 @@ function parseChunk({ type, data }: ServerEvent): z.infer<typeof Chunk> {
   const failed = ErrorChunk.safeParse(raw)
   if (failed.success) throw cut(failed.data.error.message)
   const parsed = Chunk.safeParse(raw)
-  if (!parsed.success || type === 'error') throw cut(`something else came instead: ${data.slice(0, 200)}`)
+  if (!parsed.success || type === 'error') throw cut(`unexpected event: ${data.slice(0, 200)}`)
   return parsed.data
 }
 
 const cut = (reason: string, cause?: unknown): CliError => new CliError(`the answer was cut off: ${plainText(reason)}`, { cause })
-
-// Pure: how much was said, and how fast. What the backend did not count is not guessed.
 
 interface AnswerTimes {
   readonly usage: Usage | null
@@ -152,17 +162,17 @@ interface AnswerTimes {
   readonly endedAt: number
 }
 
-/** In less, what was written came in one piece, and says nothing of how fast it was written. */
+/** A shorter time means that the text came in one part; it gives no rate. */
 const leastWritingMs = 20
 
 const secondsText = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 
 export function statsText({ usage, startedAt, firstAt, endedAt }: AnswerTimes): string {
-  const times = `${secondsText(endedAt - startedAt)}, the first word after ${secondsText(firstAt - startedAt)}`
-  if (usage === null) return `${times}; the backend did not count the tokens`
+  const times = `${secondsText(endedAt - startedAt)}, first token after ${secondsText(firstAt - startedAt)}`
+  if (usage === null) return `${times}; the backend did not report token counts`
   const { prompt_tokens: read, completion_tokens: written } = usage
-  // The first one came with the reading of the prompt: the others say how fast it writes.
+  // The first token includes reading the prompt; the rate is that of the others.
   const rate =
     written > 1 && endedAt - firstAt >= leastWritingMs ? `, ${(((written - 1) / (endedAt - firstAt)) * 1000).toFixed(1)} tokens/s` : ''
-  return `${read} tokens read, ${written} written in ${times}${rate}`
+  return `${read} prompt tokens, ${written} completion tokens in ${times}${rate}`
 }

@@ -1,4 +1,4 @@
-// Sends a request until the model answers: one that is being loaded is waited for, everything else is told.
+// Sends a request until the model is loaded, and shows the progress of the load meanwhile.
 import type { Clock } from '@muster/host'
 import { Loading, type ModelName, modelRoutes } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
@@ -12,7 +12,7 @@ export interface WaitDeps {
   readonly clock: Pick<Clock, 'sleep' | 'monotonic'>
   readonly notice: LoadingNotice
   readonly waitMs: number
-  /** Ends the waiting, and the request. */
+  /** Ends the wait and the request. */
   readonly signal: AbortSignal
 }
 
@@ -25,7 +25,7 @@ export async function waitForModel<T>(send: (signal: AbortSignal) => Promise<T>,
   let lastRefusal: unknown = null
   const until = clock.monotonic() + waitMs
   void notice.watch(AbortSignal.any([signal, ended.signal]))
-  // A request that is on its way is given up only if it waits for the model: an answer may take as long as it takes.
+  // The limit cancels only a request that waits for the model; an answer may take longer.
   void clock.sleep(waitMs, ended.signal).then(
     () => notice.isLoading() && late.abort(),
     () => undefined,
@@ -36,14 +36,14 @@ export async function waitForModel<T>(send: (signal: AbortSignal) => Promise<T>,
         return await send(AbortSignal.any([signal, late.signal]))
       } catch (error) {
         signal.throwIfAborted()
-        const refused = loadingIn(error)
-        if (refused === null && !late.signal.aborted) throw error
-        if (refused !== null) lastRefusal = error
-        if (refused?.loading !== undefined) notice.show(refused.loading)
+        const refusal = loadingIn(error)
+        if (refusal === null && !late.signal.aborted) throw error
+        if (refusal !== null) lastRefusal = error
+        if (refusal?.loading !== undefined) notice.show(refusal.loading)
         const leftMs = until - clock.monotonic()
         if (leftMs <= 0 || late.signal.aborted) throw tooLate(lastRefusal ?? error)
-        const askedMs = Math.max(refused?.retryAfterMs ?? pauseMs.usual, pauseMs.least)
-        await clock.sleep(Math.min(askedMs, pauseMs.most, leftMs), signal)
+        const retryMs = Math.max(refusal?.retryAfterMs ?? pauseMs.usual, pauseMs.least)
+        await clock.sleep(Math.min(retryMs, pauseMs.most, leftMs), signal)
       }
     }
   } finally {
@@ -64,19 +64,17 @@ const tooLate = (error: unknown): CliError =>
   new CliError(error instanceof CliError ? error.message : 'the model is still loading', {
     exitCode: 3,
     cause: error,
-    hint: 'it goes on loading; --wait=30m waits longer, `muster models why NAME` says how far it is',
+    hint: 'the load continues; --wait=30m waits longer, `muster models why NAME` shows its progress',
     ...(error instanceof CliError && error.code !== null ? { code: error.code } : {}),
   })
 
-// Tells whoever waits that the model is being loaded, and how far that is: one line of a terminal that is drawn again, or
-// elsewhere a line for each step. Asks the controller while nothing is answered, as long as the key may.
-
+/** One line that is redrawn on a terminal; otherwise a line per step of the load. */
 interface LoadingNotice {
   show(loading: Loading): void
   clear(): void
-  /** Asks and shows, until the signal aborts. */
+  /** Polls and shows the progress until the signal aborts. */
   watch(signal: AbortSignal): Promise<void>
-  /** What was heard last says that it is not there yet. */
+  /** True while the last known state is a load in progress. */
   isLoading(): boolean
 }
 
@@ -88,13 +86,13 @@ interface NoticeDeps {
   readonly model: ModelName
 }
 
-/** A model that is loaded has answered by then: nothing is asked, and nothing flickers. */
+/** A loaded model usually answers before this: then nothing is polled, and nothing flickers. */
 const firstAfterMs = 700
 const everyMs = 1_000
 
 export function createLoadingNotice({ api, clock, print, terminal: { status }, model }: NoticeDeps): LoadingNotice {
   let loading: Loading | null = null
-  let said = ''
+  let printed = ''
 
   function show(now: Loading): void {
     loading = isUnderway(now) ? now : null
@@ -104,8 +102,8 @@ export function createLoadingNotice({ api, clock, print, terminal: { status }, m
     const step = plainText(
       `${model} is ${loadingText({ ...loading, progress: 0, current_bytes: 0, total_bytes: 0, eta_seconds: undefined })}`,
     )
-    if (step !== said) print.remark(step)
-    said = step
+    if (step !== printed) print.remark(step)
+    printed = step
   }
 
   return {
@@ -118,10 +116,10 @@ export function createLoadingNotice({ api, clock, print, terminal: { status }, m
         if (signal.aborted) return
         try {
           const { body } = await api.call(modelRoutes.loadStatus, { params: { name: model }, signal })
-          // The answer may have begun in the same moment.
+          // The answer may have begun in the meantime.
           if (!signal.aborted) show(body)
         } catch (error) {
-          // Not with this key, or not there: who waits is told by the answer alone.
+          // The key may not read the status, or there is none: only the answer shows the result.
           if (signal.aborted || isFinal(error)) return
         }
       }

@@ -1,22 +1,21 @@
-// Calls the routes of the HTTP API as they are defined in @muster/protocol: what goes in is typed by
-// the route, what comes out is parsed by it.
+// Calls the routes of the HTTP API that @muster/protocol defines: each route types its input and parses its answer.
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import type { Readable } from 'node:stream'
 import { type Clock, errorCode } from '@muster/host'
-import { type ResponseOf, type Route, type RouteInput, routeUrl } from '@muster/protocol'
+import { backoffMs, type ResponseOf, type Route, type RouteInput, routeUrl } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/text.ts'
 import { explainRefusal, explainUnreachable, parseJson } from './explain-failure.ts'
 import type { Target } from './target.ts'
 
 export type CallInput<T> = RouteInput<T> & {
-  /** Makes the request safe to repeat, and so it is repeated when its connection breaks. */
+  /** Makes the request safe to repeat: it is sent again when its connection breaks. */
   readonly idempotencyKey?: string
   readonly headers?: Readonly<Record<string, string>>
-  /** Where the route takes something else than JSON. */
+  /** For routes that do not take JSON. */
   readonly content?: Content
-  /** Instead of the usual limit in time. */
+  /** Replaces the default timeout. */
   readonly signal?: AbortSignal
 }
 
@@ -28,20 +27,20 @@ export interface Content {
 export interface Answer<T> {
   readonly status: number
   readonly body: ResponseOf<T>
-  /** The same as it came, with fields that this version does not know. */
+  /** The unparsed answer, with fields unknown to this version. */
   readonly raw: unknown
 }
 
 export interface ApiClient {
   readonly target: Target
-  /** Throws CliError when the server can't be reached, refuses, or answers something else than the route says. */
+  /** Throws CliError when the server is unreachable, refuses, or answers something that the route does not define. */
   call<T extends Route>(route: T, ...input: object extends CallInput<T> ? [CallInput<T>?] : [CallInput<T>]): Promise<Answer<T>>
-  /** For answers that are streams: the head is checked, the body is the caller's to read and to end. */
+  /** For streams: checks the head; the caller reads and ends the body. */
   open(route: Route, input: OpenInput): Promise<IncomingMessage>
 }
 
 const timeoutMs = 30_000
-/** What makes an operation is answered once registries have been asked, for each platform. */
+/** A request that creates an operation is answered after registries were queried for each platform. */
 const longTimeoutMs = 120_000
 
 interface SendInput {
@@ -132,7 +131,7 @@ const refusalOf = (response: IncomingMessage, text: string): Parameters<typeof e
 function parseAnswer<T extends Route>(route: T, { status, text }: { status: number; text: string }, target: Target): Answer<T> {
   const raw = text === '' ? undefined : parseJson(text)
   const parsed = route.response?.safeParse(raw)
-  // The schema of this very route has just accepted it (a route without one answers nothing).
+  // The schema of this route has just accepted it (a route without a schema has no body).
   if (parsed === undefined || parsed.success) return { status, body: parsed?.data as ResponseOf<T>, raw }
   const issue = parsed.error.issues[0]
   const where = issue === undefined ? '' : `: ${[...issue.path.map(String), issue.message].join(' ')}`
@@ -145,10 +144,7 @@ function parseAnswer<T extends Route>(route: T, { status, text }: { status: numb
   )
 }
 
-// One HTTP request on a connection of its own (a command makes few, and must not be kept alive by an
-// idle socket). Knows nothing of routes; follows no redirect, so that a key never travels elsewhere.
-
-/** A stream is sent as it is read, and ended with the request. */
+/** A stream is destroyed when the request ends. */
 type RequestBody = string | { readonly stream: Readable; readonly sizeBytes: number }
 
 interface HttpRequest {
@@ -159,7 +155,10 @@ interface HttpRequest {
   readonly signal: AbortSignal
 }
 
-/** Resolves with the head of the answer; its body is still to be read. Rejects with the socket's error. */
+/**
+ * Opens a connection of its own: a command makes few requests, and an idle socket must not keep it alive. Follows no
+ * redirect, so that a key never goes elsewhere. Resolves with the head of the answer; rejects with the socket's error.
+ */
 export function openRequest(request: HttpRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const open = request.url.protocol === 'https:' ? requestHttps : requestHttp
@@ -184,21 +183,19 @@ export async function readText(response: IncomingMessage): Promise<string> {
   return text
 }
 
-// Sends a request again whose connection broke before the answer was there. Only for requests that are safe to repeat:
-// nobody knows whether the first one was heard.
+/** Half a minute in all, enough for a controller to restart. */
+const repeat = { times: 7, baseMs: 250, maxMs: 8_000, jitter: 0 }
 
-/** Half a minute in all: a controller that restarts is back by then, or another one is asked. */
-const delaysMs = [250, 500, 1000, 2000, 4000, 8000, 8000]
-
+/** Repeats a request whose connection broke before the answer. Only for requests that are safe to repeat. */
 export async function retryBroken<T>(send: () => Promise<T>, clock: Pick<Clock, 'sleep'>): Promise<T> {
   try {
     return await send()
   } catch (error) {
-    // Never heard, or heard by one that does not answer: whoever asked learns it at once.
+    // No connection, or no answer in time: repeating does not help.
     if (neverSent(error) || isTimeout(error)) throw error
   }
-  for (const delay of delaysMs) {
-    await clock.sleep(delay)
+  for (let attempt = 1; attempt <= repeat.times; attempt++) {
+    await clock.sleep(backoffMs(attempt, repeat, 0))
     try {
       return await send()
     } catch (error) {

@@ -1,16 +1,15 @@
-// Follows GET /api/events for as long as the caller reads: reconnects by itself, with
-// `Last-Event-ID`, and says when it did, because a caller must then read the current state again
-// (events wake, they are not the truth).
+// Follows GET /api/events: reconnects with `Last-Event-ID` and yields `connected` each time, because the caller must then
+// read the current state again.
 import type { IncomingMessage } from 'node:http'
-import { systemRoutes, createSseParser, type ServerEvent } from '@muster/protocol'
 import type { Clock } from '@muster/host'
+import { backoffMs, createSseParser, type ServerEvent, systemRoutes } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from './api-client.ts'
 
 export type StreamItem =
   | { readonly kind: 'connected' }
   | { readonly kind: 'event'; readonly event: ServerEvent }
-  /** The connection is gone; the next item is `connected`, or the iteration throws. */
+  /** The connection broke; the next item is `connected`, or the iteration throws. */
   | { readonly kind: 'lost'; readonly reason: string }
 
 export interface FollowOptions {
@@ -21,7 +20,7 @@ export interface FollowOptions {
   readonly silenceMs?: number
 }
 
-const retryDelayMs = (failures: number): number => Math.min(500 * 2 ** failures, 10_000)
+const retry = { baseMs: 500, maxMs: 10_000, jitter: 0 }
 
 /** Ends when the signal aborts. Throws when the first connection fails, or when the server refuses a later one. */
 export async function* followEvents({ api, clock, signal, silenceMs = 45_000 }: FollowOptions): AsyncGenerator<StreamItem, void, void> {
@@ -44,7 +43,7 @@ export async function* followEvents({ api, clock, signal, silenceMs = 45_000 }: 
       if (!wasConnected || isFinal(error)) throw error
       yield { kind: 'lost', reason: error instanceof Error ? error.message : String(error) }
     }
-    await clock.sleep(retryDelayMs(failures), signal).catch(() => undefined)
+    await clock.sleep(backoffMs(failures + 1, retry, 0), signal).catch(() => undefined)
     failures += 1
   }
 }
@@ -60,7 +59,7 @@ async function* eventsOf(
 ): AsyncGenerator<ServerEvent, void, void> {
   const parser = createSseParser(lastEventId)
   response.setEncoding('utf8')
-  response.setTimeout(silenceMs, () => response.destroy(new Error(`nothing was heard for ${silenceMs / 1000} s`)))
+  response.setTimeout(silenceMs, () => response.destroy(new Error(`no data for ${silenceMs / 1000} s`)))
   try {
     for await (const chunk of response) yield* parser.push(String(chunk))
   } finally {
@@ -68,6 +67,6 @@ async function* eventsOf(
   }
 }
 
-/** What trying again can't heal: another key or address is needed. An unreachable or busy server may come back. */
+/** True when a retry cannot help: another key or address is needed. An unreachable or busy server may come back. */
 export const isFinal = (error: unknown): boolean =>
   error instanceof CliError && error.status !== null && error.status < 500 && error.status !== 429

@@ -30,9 +30,9 @@ describe('explainUnreachable', () => {
       /nothing listens/,
       /muster up/,
     ],
-    ['an unknown host', failed('ENOTFOUND'), /host name .* not known/, /--url/],
+    ['an unknown host', failed('ENOTFOUND'), /host name .* is unknown/, /--url/],
     ['a server that does not answer', new DOMException('x', 'TimeoutError'), /within 30 s/, /muster doctor/],
-    ['anything else', failed('ECONNRESET'), /can't reach .*ECONNRESET/, /muster doctor/],
+    ['anything else', failed('ECONNRESET'), /cannot reach .*ECONNRESET/, /muster doctor/],
   ])('names the address, where it came from and what to do for %s', (_, error, message, hint) => {
     const explained = explainUnreachable(error, target(), 30_000)
     expect(explained.message).toMatch(message)
@@ -62,7 +62,7 @@ describe('explainRefusal', () => {
 
   it('says that something else than a controller answers', () =>
     expect(explainRefusal(refusal({ contentType: 'text/html', text: '<html>' }), target()).message).toBe(
-      'what answers at http://h:1 (/d/endpoint) is not a Muster controller: HTTP 404, text/html',
+      'the server at http://h:1 (/d/endpoint) is not a Muster controller: HTTP 404, text/html',
     ))
 
   it('says where a redirect leads and does not follow it', () =>

@@ -1,4 +1,4 @@
-// Pure: why a call did not succeed, as the sentence the user reads.
+// Pure: the error message of a failed request.
 import { errorCode } from '@muster/host'
 import { ApiError } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
@@ -9,21 +9,18 @@ import type { Target } from './target.ts'
 export function explainUnreachable(error: unknown, target: Target, timeoutMs: number): CliError {
   const at = `${target.url.origin} (${target.urlFrom})`
   const code = codeOf(error)
-  const say = (message: string, hint: string): CliError => new CliError(message, { hint, cause: error })
+  const explain = (message: string, hint: string): CliError => new CliError(message, { hint, cause: error })
   if (error instanceof Error && (error.name === 'TimeoutError' || error.name === 'AbortError'))
-    return say(`the controller at ${at} did not answer within ${timeoutMs / 1000} s`, 'look at its log, or ask `muster doctor`')
+    return explain(`the controller at ${at} did not answer within ${timeoutMs / 1000} s`, 'check its log, or run `muster doctor`')
   if (code === 'ECONNREFUSED')
-    return say(
+    return explain(
       `nothing listens at ${at}`,
       'start a controller there with `muster up` or `muster controller`, or name another one with --url or MUSTER_URL',
     )
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
-    return say(`the host name of ${at} is not known here`, 'check the name, or give another one with --url or MUSTER_URL')
+    return explain(`the host name of ${at} is unknown`, 'check the name, or give another one with --url or MUSTER_URL')
   const reason = error instanceof Error && error.message !== '' ? error.message : String(code ?? error)
-  return say(
-    `can't reach the controller at ${at}: ${plainText(reason)}`,
-    'check the address and the network; `muster doctor` tries each step',
-  )
+  return explain(`cannot reach the controller at ${at}: ${plainText(reason)}`, 'check the address and the network, or run `muster doctor`')
 }
 
 export interface Refusal {
@@ -45,28 +42,28 @@ export function explainRefusal(refusal: Refusal, target: Target): CliError {
       },
     )
   const answer = parseJson(refusal.text)
-  const said = errorIn(answer)
-  if (said === null)
+  const reported = errorIn(answer)
+  if (reported === null)
     return new CliError(
-      `what answers at ${target.url.origin} (${target.urlFrom}) is not a Muster controller: HTTP ${refusal.status}, ${plainText(refusal.contentType) || 'no content type'}`,
+      `the server at ${target.url.origin} (${target.urlFrom}) is not a Muster controller: HTTP ${refusal.status}, ${plainText(refusal.contentType) || 'no content type'}`,
       {
         status: refusal.status,
         hint: 'check the address, or the proxy in front of it',
       },
     )
   const hint = keyHint(refusal.status, target)
-  return new CliError(plainText(said.message), {
-    code: plainText(said.code),
+  return new CliError(plainText(reported.message), {
+    code: plainText(reported.code),
     status: refusal.status,
     refusal: { answer, retryAfterMs: secondsIn(refusal.retryAfter) },
     ...(hint === null ? {} : { hint }),
   })
 }
 
-/** Ours, or OpenAI's, whose code may be null beside a type. */
+/** Muster's error object, or OpenAI's, whose code may be null beside a type. */
 function errorIn(answer: unknown): { code: string; message: string } | null {
-  const ours = ApiError.safeParse(answer)
-  if (ours.success) return ours.data.error
+  const own = ApiError.safeParse(answer)
+  if (own.success) return own.data.error
   const error = isRecord(answer) ? answer['error'] : undefined
   if (!isRecord(error) || typeof error['message'] !== 'string') return null
   const code = [error['code'], error['type']].find((one) => typeof one === 'string' && one !== '')
@@ -75,7 +72,7 @@ function errorIn(answer: unknown): { code: string; message: string } | null {
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null
 
-/** Seconds alone: a date is for caches. */
+/** Only seconds; dates are ignored. */
 const secondsIn = (text: string | null | undefined): number | null => (/^\d{1,6}$/.test(text ?? '') ? Number(text) * 1000 : null)
 
 function keyHint(status: number, target: Target): string | null {

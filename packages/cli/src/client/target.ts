@@ -1,5 +1,5 @@
-// Which server the client commands talk to, and with which key; and, for the messages, where each
-// was learnt. A key never comes from a flag: arguments can be read by everyone on the machine.
+// The server and the key of client commands, and the source of each for messages. A key never comes from a flag: all users
+// of a machine can read arguments.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { errorCode, Secret } from '@muster/host'
@@ -10,9 +10,9 @@ export interface Target {
   /** `--url`, `MUSTER_URL`, or the file it was read from. */
   readonly urlFrom: string
   readonly key: Secret | null
-  /** Where the key came from; without one, the file that would have held it. */
+  /** The source of the key; without a key, the file that would hold it. */
   readonly keyFrom: string
-  /** There is a key in that file, and it is not for this server. */
+  /** The file holds a key, but for another server. */
   readonly isKeyWithheld: boolean
 }
 
@@ -48,22 +48,22 @@ function resolveKey({ dataDir, env }: TargetOptions, url: URL): Pick<Target, 'ke
   if (given !== undefined) return { key: headerSafe(given.trim(), 'MUSTER_ADMIN_KEY'), keyFrom: 'MUSTER_ADMIN_KEY', isKeyWithheld: false }
   if (named !== undefined) {
     const key = readIfThere(named)
-    if (key === null) throw usageError(`MUSTER_ADMIN_KEY_FILE names ${named}, which is not there`)
+    if (key === null) throw usageError(`MUSTER_ADMIN_KEY_FILE names ${named}, which does not exist`)
     return { key: headerSafe(key, named), keyFrom: named, isKeyWithheld: false }
   }
   const file = join(dataDir, 'admin.key')
   const key = readIfThere(file)
   if (key === null) return { key: null, keyFrom: file, isKeyWithheld: false }
-  // Whoever gets somebody to type a URL must not get the key of the cluster on this machine with it.
-  const isMeant = isLoopback(url) || url.origin === URL.parse(readIfThere(join(dataDir, 'endpoint')) ?? '')?.origin
-  return { key: isMeant ? headerSafe(key, file) : null, keyFrom: file, isKeyWithheld: !isMeant }
+  // A URL that a user was tricked into typing must not receive the key of the cluster on this machine.
+  const isOwnServer = isLoopback(url) || url.origin === URL.parse(readIfThere(join(dataDir, 'endpoint')) ?? '')?.origin
+  return { key: isOwnServer ? headerSafe(key, file) : null, keyFrom: file, isKeyWithheld: !isOwnServer }
 }
 
 function parseUrl(text: string, from: string): URL {
   const url = URL.parse(text.trim())
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:') || url.hostname === '')
     throw usageError(`${from} is not an http or https URL: ${JSON.stringify(text.trim())}`)
-  // Node would send them as a second Authorization header; ours is the key.
+  // Node would send them as a second Authorization header.
   if (url.username !== '' || url.password !== '') throw usageError(`${from} must not hold a user name or password`)
   return url
 }
@@ -80,10 +80,10 @@ function readIfThere(file: string): string | null {
     const code = errorCode(error)
     if (code === 'ENOENT' || code === 'ENOTDIR') return null
     const reason = error instanceof Error ? error.message : String(error)
-    throw new CliError(`can't read ${file}: ${reason}`, { cause: error, hint: 'run as its owner, or set MUSTER_URL and MUSTER_ADMIN_KEY' })
+    throw new CliError(`cannot read ${file}: ${reason}`, { cause: error, hint: 'run as its owner, or set MUSTER_URL and MUSTER_ADMIN_KEY' })
   }
 }
 
-/** Whether a URL leads to this machine alone. */
+/** True for URLs that only reach this machine. */
 export const isLoopback = ({ hostname }: URL): boolean =>
   hostname === 'localhost' || hostname.endsWith('.localhost') || hostname === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(hostname)

@@ -1,7 +1,7 @@
 // `muster backends …`: the engines on the nodes.
 import { type Command, Option } from 'commander'
 import { newId } from '@muster/host'
-import { backendRoutes, InstallRequest, type NodeId, Selector, Strategy } from '@muster/protocol'
+import { backendRoutes, InstallRequest, type NodeId, parseSelector, type Selector, Strategy } from '@muster/protocol'
 import { fetchNodes, parseBackendName } from '../arguments.ts'
 import { installedColumns, offeredColumns, upgradeColumns } from '../backends/describe-backend.ts'
 import { followSubmission, rolloutOf, rolloutOptions, startUpgrades, type UpgradeOptions } from '../backends/upgrades.ts'
@@ -18,47 +18,44 @@ export function backends(parent: Command, shell: Shell): void {
   for (const define of [backendsLs, backendsGallery, backendsInstall, backendsUpgrade, backendsRm, backendsUpgrades]) define(group, shell)
 }
 
-// `muster backends ls`.
-
 const backendsLs = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'ls',
-    summary: 'List what is installed, and where',
-    details: 'Nodes that are away are shown as they were last heard of.',
+    summary: 'List the installed backends and their nodes',
+    details: 'Nodes that are away are shown with the backends that they last reported.',
     run: async ({ api, print }) => {
       const { raw, body } = await api.call(backendRoutes.list)
       if (print.format === 'text' && body.backends.length === 0)
-        return print.remark('nothing is installed: `muster backends gallery` shows what can be, `muster backends install NAME` installs it')
+        return print.remark(
+          'no backends are installed; `muster backends gallery` lists the available ones, `muster backends install NAME` installs one',
+        )
       print.result(raw, () => renderTable(installedColumns, body.backends, print.width))
       if (body.backends.some((backend) => backend.upgrade_available || backend.drift))
-        print.remark('`muster backends upgrades` says what differs, `muster backends upgrade --all` upgrades')
+        print.remark('`muster backends upgrades` shows the differences, `muster backends upgrade --all` upgrades')
     },
   })
-
-// `muster backends gallery`.
 
 const backendsGallery = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'gallery',
-    summary: 'List what the galleries offer, and how many nodes it fits',
-    details: 'Why something does not fit a node is in -o json.',
+    summary: 'List the backends that galleries offer, and how many nodes each one fits',
+    details: '-o json includes the reason why a backend does not fit a node.',
     run: async ({ api, print }) => {
       const { raw, body } = await api.call(backendRoutes.gallery)
       if (print.format === 'json' || body.backends.length > 0)
         print.result(raw, () => renderTable(offeredColumns, body.backends, print.width))
-      else print.remark('nothing is offered: `muster galleries add NAME URL` adds a gallery')
-      for (const { gallery, message } of body.problems) print.remark(plainText(`gallery ${gallery} can't be read: ${message}`))
+      else print.remark('no backends are offered; `muster galleries add NAME URL` adds a gallery')
+      for (const { gallery, message } of body.problems) print.remark(plainText(`cannot read gallery ${gallery}: ${message}`))
     },
   })
-
-// `muster backends install`.
 
 const backendsInstall = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'install',
-    summary: 'Install a backend on all nodes that it fits, or on some',
-    details: 'Nodes that are away get it when they are back. What a node has already stays, unless --version or --digest asks for another.',
-    arguments: [['[name]', 'of a gallery; or use --uri and --name']],
+    summary: 'Install a backend on all nodes that it fits, or on selected ones',
+    details:
+      'Nodes that are away install it when they are back. A node that already has the backend keeps its build, unless --version or --digest names another one.',
+    arguments: [['[name]', 'the name in a gallery; or use --uri and --name']],
     options: [
       new Option('--uri <uri>', 'install this: an OCI image, an https archive, or file:/// on the nodes'),
       new Option('--name <name>', 'the name that --uri is installed as'),
@@ -77,8 +74,8 @@ const backendsInstall = (parent: Command, shell: Shell): Command =>
     ],
     run: async (call) => {
       const mode = followMode(call)
-      const wish = installRequest(call)
-      const body = { ...wish, ...(await namedNodes(call.api, call.list('node'))) }
+      const request = installRequest(call)
+      const body = { ...request, ...(await namedNodes(call.api, call.list('node'))) }
       await followSubmission(call, mode, await call.api.call(backendRoutes.install, { body, idempotencyKey: newId() }))
     },
   })
@@ -98,7 +95,7 @@ function installRequest({ words: [backend], option, list, flag }: ClientCall): I
     alias: option('alias'),
     digest: option('digest'),
     version: option('version'),
-    selector: selector === undefined ? undefined : parseSelector(selector),
+    selector: selector === undefined ? undefined : parseSelectorOption(selector),
     dry_run: flag('dryRun') ? true : undefined,
   }
   const parsed = InstallRequest.safeParse(given)
@@ -107,18 +104,16 @@ function installRequest({ words: [backend], option, list, flag }: ClientCall): I
   throw usageError(`${issue?.path[0] === 'backend' ? 'name' : `--${String(issue?.path[0] ?? 'uri')}`}: ${issue?.message ?? 'not valid'}`)
 }
 
-// `muster backends upgrade`.
-
 const backendsUpgrade = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'upgrade',
     summary: 'Upgrade backends where they are installed',
     details:
-      'rolling: the new build is installed and checked beside the old one before it takes over, on one ring of nodes after the other; if one fails, all return to the old build. recreate: stop, replace, everywhere at once.',
-    arguments: [['[name...]', 'of the backends; or use --all']],
+      'rolling: the new build is installed and checked beside the old one before it takes over, one ring of nodes after the other; if a ring fails, all nodes return to the old build. recreate: stop and replace on all nodes at once.',
+    arguments: [['[name...]', 'the backends; or use --all']],
     options: [
       new Option('--all', 'every backend that has a newer build, or differs between nodes'),
-      new Option('--strategy <strategy>', 'how to replace what runs (default: rolling)').choices(Strategy.options),
+      new Option('--strategy <strategy>', 'how to replace running replicas (default: rolling)').choices(Strategy.options),
       ...rolloutOptions(),
       nodeOption(),
       dryRunOption(),
@@ -132,9 +127,9 @@ const backendsUpgrade = (parent: Command, shell: Shell): Command =>
     ],
     run: async (call) => {
       const mode = followMode(call)
-      const wish = upgradeOptions(call)
+      const options = upgradeOptions(call)
       const nodes = await namedNodes(call.api, call.list('node'))
-      const answer = await startUpgrades(call, { ...wish, ...nodes })
+      const answer = await startUpgrades(call, { ...options, ...nodes })
       if ('body' in answer) return followSubmission(call, mode, answer)
       if (answer.ids.length > 0) return followStarted(call, mode, answer)
       call.print.result(answer.raw, () => 'nothing to upgrade')
@@ -151,17 +146,15 @@ function upgradeOptions(call: ClientCall): UpgradeOptions {
   return { names: isAll ? null : words.map(parseBackendName), strategy, rollout: rolloutOf(call, strategy), isDry }
 }
 
-// `muster backends rm`.
-
 const backendsRm = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'rm',
-    summary: 'Delete a backend from all nodes that have it, or from some',
-    details: 'Nodes that are away are told when they are back. A backend that serves a model is left alone, unless --force.',
-    arguments: [['<name>', 'of the backend']],
+    summary: 'Delete a backend from all nodes that have it, or from selected ones',
+    details: 'Nodes that are away delete it when they are back. A backend that serves a model is kept, unless --force is given.',
+    arguments: [['<name>', 'the backend']],
     options: [
       nodeOption(),
-      new Option('--force', 'also where it serves a model: that is drained first'),
+      new Option('--force', 'also delete it where it serves a model, which is drained first'),
       dryRunOption(),
       ...followOptions(),
     ],
@@ -176,13 +169,11 @@ const backendsRm = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster backends upgrades`.
-
 const backendsUpgrades = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'upgrades',
     summary: 'List backends that have a newer build, or differ between nodes',
-    options: [new Option('--check', 'ask galleries and registries now, instead of showing what was found last')],
+    options: [new Option('--check', 'query galleries and registries now, instead of showing the last result')],
     examples: ['muster backends upgrades --check'],
     run: async ({ api, print, flag }) => {
       const { raw, body } = flag('check')
@@ -191,27 +182,26 @@ const backendsUpgrades = (parent: Command, shell: Shell): Command =>
       const rows = Object.entries(body.upgrades)
         .map(([name, upgrade]) => ({ name, ...upgrade }))
         .toSorted((a, b) => (a.name < b.name ? -1 : 1))
-      const asked = body.checked_at === null ? null : `${formatAge(body.checked_at, shell.clock.now())} ago`
+      const checked = body.checked_at === null ? null : `${formatAge(body.checked_at, shell.clock.now())} ago`
       if (print.format === 'json' || rows.length > 0) print.result(raw, () => renderTable(upgradeColumns, rows, print.width))
-      else if (asked !== null) print.remark(`nothing to upgrade; galleries and registries were asked ${asked}`)
-      if (asked === null) print.remark('galleries and registries were not asked yet: `muster backends upgrades --check` does it now')
-      for (const { backend, message } of body.problems)
-        print.remark(plainText(`${backend ?? 'a gallery'} could not be checked: ${message}`))
+      else if (checked !== null) print.remark(`nothing to upgrade; galleries and registries were checked ${checked}`)
+      if (checked === null)
+        print.remark('galleries and registries were not checked yet; `muster backends upgrades --check` checks them now')
+      for (const { backend, message } of body.problems) print.remark(plainText(`cannot check ${backend ?? 'a gallery'}: ${message}`))
     },
   })
 
-// Which nodes a wish is about: `--node`, which may be repeated, or `--selector`; neither means all that can be meant.
+// The nodes of a command: `--node`, which may be repeated, or `--selector`; without either, all that fit.
 
-const nodeOption = (): Option =>
-  new Option('--node <node>', 'only on this node, by id or by a name that only one has; may be repeated').argParser(collect)
+const nodeOption = (): Option => new Option('--node <node>', 'only on this node, by id or unique name; may be repeated').argParser(collect)
 
 const selectorOption = (): Option =>
   new Option(
     '--selector <labels>',
-    'only on nodes with these labels: KEY=VALUE,…; the same key again means one of the values, KEY=* any, KEY=! none, KEY=!VALUE another one',
+    'only on nodes with these labels: KEY=VALUE,…; a repeated key means one of the values, KEY=* any value, KEY=! no such label, KEY=!VALUE another value',
   )
 
-const dryRunOption = (): Option => new Option('--dry-run', 'show what would be done on which node, and do nothing')
+const dryRunOption = (): Option => new Option('--dry-run', 'show the plan for each node, and change nothing')
 
 async function namedNodes(api: ApiClient, names: readonly string[]): Promise<{ nodes?: NodeId[] }> {
   if (names.length === 0) return {}
@@ -219,15 +209,8 @@ async function namedNodes(api: ApiClient, names: readonly string[]): Promise<{ n
   return { nodes: [...new Set(nodes.map((node) => node.id))] }
 }
 
-export function parseSelector(text: string): Selector {
-  const wanted = new Map<string, string[]>()
-  for (const word of text.split(',')) {
-    const equals = word.indexOf('=')
-    if (equals <= 0) throw usageError(`--selector: ${JSON.stringify(word)} is not KEY=VALUE`)
-    const key = word.slice(0, equals).trim()
-    wanted.set(key, [...(wanted.get(key) ?? []), word.slice(equals + 1).trim()])
-  }
-  const parsed = Selector.safeParse(Object.fromEntries([...wanted].map(([key, values]) => [key, values.length === 1 ? values[0] : values])))
-  if (parsed.success) return parsed.data
-  throw usageError(`--selector: ${parsed.error.issues[0]?.message ?? 'not valid'}`)
+function parseSelectorOption(text: string): Selector {
+  const parsed = parseSelector(text.split(','))
+  if ('selector' in parsed) return parsed.selector
+  throw usageError(`--selector: ${parsed.problem}`)
 }

@@ -1,4 +1,5 @@
-// How a command of the tree is defined: name, one line of help, arguments, options, examples.
+// Defines commands: name, one line of help, arguments, options, examples; and the frame of every command that talks to a
+// controller, which resolves server and key and passes an API client and a printer.
 import { Command, type HelpContext, Option, type ParseOptionsResult } from 'commander'
 import { usageError } from '../cli-error.ts'
 import { type ApiClient, createApiClient } from '../client/api-client.ts'
@@ -6,16 +7,16 @@ import { resolveTarget } from '../client/target.ts'
 import { createPrinter, type Printer } from '../output/terminal.ts'
 import { dataDirOf, type Shell } from '../shell.ts'
 
-/** A group that is called without a subcommand shows its help as an answer, not as an error. */
+/** A group without a subcommand shows its help as a result, not as an error. */
 export class HelpfulCommand extends Command {
-  /** Called once the command is chosen, before its arguments are read: adds options whose definitions are costly to load. */
+  /** Called for the chosen command before its arguments are parsed: adds options whose definitions are costly to load. */
   prepare: () => Promise<void> = async () => undefined
 
   override createCommand(name?: string): Command {
     return new HelpfulCommand(name)
   }
 
-  /** An option that may go without its value takes the next word only if that can be one: in `--wait llama` it can't. */
+  /** `--wait` takes the next word as its value only if that begins with a digit: `--wait llama` has none. */
   override parseOptions(argv: string[]): ParseOptionsResult {
     const hasWait = this.options.some((option) => option.long === '--wait')
     const isAlone = (at: number): boolean => argv[at] === '--wait' && !/^\d/.test(argv[at + 1] ?? '')
@@ -31,9 +32,9 @@ export class HelpfulCommand extends Command {
 export interface CommandDefinition {
   readonly name: string
   readonly summary: string
-  /** More than the one line, where it helps; shown in the command's own help. */
+  /** Shown in the command's own help, after the summary. */
   readonly details?: string
-  /** Flags as commander reads them (`<node>`, `[label...]`) and what they mean. */
+  /** Commander's flags (`<node>`, `[label...]`) and their meaning. */
   readonly arguments?: ReadonlyArray<readonly [flags: string, meaning: string]>
   readonly options?: readonly Option[]
   readonly examples?: readonly string[]
@@ -50,14 +51,14 @@ export function defineCommand(parent: Command, definition: CommandDefinition): H
   return command
 }
 
-/** For options that may be given several times. */
+/** For repeatable options. */
 export const collect = (value: string, before: unknown): string[] => [...(Array.isArray(before) ? before.map(String) : []), value]
 
 export function defineGroup(parent: Command, definition: Pick<CommandDefinition, 'name' | 'summary'>): Command {
   return addSharedOptions(parent.command(definition.name).summary(definition.summary).description(`${definition.summary}.`))
 }
 
-/** Understood before and after the name of a subcommand; shown only in the help of the last one. */
+/** Accepted before and after the name of a subcommand; shown only in the help of the last one. */
 export function addSharedOptions(command: Command, options: readonly Option[] = [...clientOptions(), configOption()]): Command {
   for (const option of options) command.addOption(option.hideHelp())
   return command
@@ -74,34 +75,31 @@ export const configOption = (): Option => new Option('--config <file>', 'the con
 export const serviceOptions = (): Option[] => [dataDirOption(), configOption()]
 
 export const clientOptions = (): Option[] => [
-  new Option('-o, --output <format>', 'json prints what the API answered, and nothing else').choices(['text', 'json']),
-  new Option('--url <url>', 'the controller (default: $MUSTER_URL, else what <data-dir>/endpoint names)'),
+  new Option('-o, --output <format>', 'json prints the answer of the API, and nothing else').choices(['text', 'json']),
+  new Option('--url <url>', 'the controller (default: $MUSTER_URL, else the URL in <data-dir>/endpoint)'),
   dataDirOption(),
 ]
 
 export type OptionValues = Readonly<Record<string, unknown>>
 
-/** What was given for this command, or before its name; the nearest wins. */
+/** The options of this command and of its parents; the nearest wins. */
 export function givenOptions(command: Command): OptionValues {
   const outer = command.parent === null ? {} : givenOptions(command.parent)
   const own = Object.entries(command.opts()).filter(([, value]) => value !== undefined)
   return { ...outer, ...Object.fromEntries(own) }
 }
 
-// The frame of every command that talks to a controller: finds the server and the key, gives the
-// command a client and a printer.
-
 export interface ClientCall {
   readonly shell: Shell
   readonly api: ApiClient
   readonly print: Printer
-  /** The arguments that are not options, in their order. */
+  /** The arguments, in their order. */
   readonly words: readonly string[]
   option(name: string): string | undefined
   flag(name: string): boolean
   /** `--no-<name>` was given. */
   isOff(name: string): boolean
-  /** Every value of an option that may be repeated. */
+  /** The values of a repeatable option. */
   list(name: string): readonly string[]
 }
 
@@ -111,7 +109,7 @@ interface ClientCommandDefinition extends CommandDefinition {
 
 export function clientCommand(parent: Command, shell: Shell, definition: ClientCommandDefinition): Command {
   const command = defineCommand(parent, { ...definition, options: [...(definition.options ?? []), ...clientOptions()] })
-  // Every command takes it; but no setting in the file concerns one that only talks to a controller.
+  // Accepted everywhere, but client commands use no setting of the file.
   command.addOption(configOption().hideHelp())
   return command.action(async () => {
     const options = givenOptions(command)

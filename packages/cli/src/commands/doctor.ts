@@ -1,21 +1,21 @@
-// `muster doctor`: looks at this machine and at the controller it would talk to.
+// `muster doctor`: checks this machine and the controller.
 import type { Command } from 'commander'
 import { createPrinter } from '../output/terminal.ts'
+import { settingOption } from '../serve/setting-options.ts'
+import { loadControllerSettings } from '../serve/settings.ts'
 import type { Shell } from '../shell.ts'
 import { clientOptions, configOption, defineCommand, givenOptions } from './command.ts'
-import { loadControllerSettings } from '../serve/settings.ts'
 
 export function doctor(parent: Command, shell: Shell): Command {
   const command = defineCommand(parent, {
     name: 'doctor',
-    summary: 'Check this machine and the controller, and say what to do',
+    summary: 'Check this machine and the controller, and show how to fix problems',
     details:
-      'Looks at Node, the data directory, disk, port, controller, database, bus, clock, key and models. Changes nothing. Ends with 1 when a check fails.',
+      'Checks Node, the data directory, disk, port, controller, database, bus, clock, key and models. Changes nothing. Exits with 1 when a check fails.',
     options: [...clientOptions(), configOption()],
     examples: ['muster doctor', 'MUSTER_DATABASE_URL=postgres://db/muster muster doctor --nats-url nats://bus:4222'],
   })
   command.prepare = async () => {
-    const { settingOption } = await import('../serve/setting-options.ts')
     const { host, port, databaseUrl, natsUrl } = await loadControllerSettings()
     for (const setting of [host, port, databaseUrl, natsUrl]) command.addOption(settingOption(setting))
   }
@@ -25,7 +25,7 @@ export function doctor(parent: Command, shell: Shell): Command {
     const findings = await examine(values, shell)
     const isFine = findings.every(({ level }) => level !== 'fail')
     const print = createPrinter(shell.terminal, values['output'] === 'json' ? 'json' : 'text')
-    print.result({ ok: isFine, checks: findings }, () => renderFindings(findings, { colours: shell.terminal.colours.out }))
+    print.result({ ok: isFine, checks: findings }, () => renderFindings(findings, { colors: shell.terminal.colors.out }))
     if (!isFine) shell.fail()
   })
 }

@@ -1,4 +1,4 @@
-// `muster galleries …`: where backends and models are offered.
+// `muster galleries …`: the lists of backends and models that can be installed.
 import { type Command, Option } from 'commander'
 import { GalleryKind, GalleryName, galleryRoutes, type GalleryView } from '@muster/protocol'
 import { usageError } from '../cli-error.ts'
@@ -11,8 +11,6 @@ export function galleries(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'galleries', summary: 'List, add and remove galleries of backends and models' })
   for (const define of [galleriesLs, galleriesAdd, galleriesRm]) define(group, shell)
 }
-
-// `muster galleries ls`.
 
 const columns: Column<GalleryView>[] = [
   { heading: 'NAME', cell: (gallery) => gallery.name },
@@ -31,14 +29,12 @@ const galleriesLs = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster galleries add`.
-
 const galleriesAdd = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'add',
-    summary: 'Add a gallery, or give one another address',
+    summary: 'Add a gallery, or change its URL',
     arguments: [
-      ['<name>', 'what to call it'],
+      ['<name>', 'its name'],
       ['<url>', 'https://…, http://… (hosts listed with --allow-source), file:///… on each node, or github:owner/repo/path@ref'],
     ],
     options: [new Option('--kind <kind>', 'what it offers').choices(GalleryKind.options).default('backend')],
@@ -52,18 +48,16 @@ const galleriesAdd = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster galleries rm`.
-
 const galleriesRm = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'rm',
-    summary: 'Forget a gallery; what was installed from it stays',
+    summary: 'Remove a gallery; its installed backends and models stay',
     arguments: [['<name>', 'its name']],
     examples: ['muster galleries rm localai'],
     run: async ({ api, print, words: [name = ''] }) => {
       const problem = GalleryName.safeParse(name).error
       if (problem !== undefined) throw usageError(problem.issues[0]?.message ?? 'this is not the name of a gallery')
       const { raw } = await api.call(galleryRoutes.remove, { params: { name } })
-      print.result(raw, () => `${name} is forgotten`)
+      print.result(raw, () => `${name} is removed`)
     },
   })

@@ -1,4 +1,4 @@
-// `muster keys …`: who may use the API.
+// `muster keys …`: API keys; and `muster login-link`.
 import { type Command, Option } from 'commander'
 import { keyRoutes, type KeyView, loginRoutes, Scope } from '@muster/protocol'
 import { findByName } from '../arguments.ts'
@@ -9,11 +9,9 @@ import type { Shell } from '../shell.ts'
 import { clientCommand, defineGroup } from './command.ts'
 
 export function keys(parent: Command, shell: Shell): void {
-  const group = defineGroup(parent, { name: 'keys', summary: 'List, make and revoke API keys' })
+  const group = defineGroup(parent, { name: 'keys', summary: 'List, create and revoke API keys' })
   for (const define of [keysLs, keysCreate, keysRm]) define(group, shell)
 }
-
-// `muster keys ls`.
 
 const keyColumns = (now: number): Column<KeyView>[] => [
   { heading: 'NAME', cell: (key) => key.name, shrinks: true },
@@ -30,17 +28,15 @@ const keysLs = (parent: Command, shell: Shell): Command =>
     run: async ({ api, print }) => {
       const { raw, body } = await api.call(keyRoutes.list)
       if (print.format === 'text' && body.keys.length === 0)
-        return print.remark('no keys: `muster keys create --name NAME --scope inference` makes one')
+        return print.remark('no keys yet; `muster keys create --name NAME --scope inference` creates one')
       print.result(raw, () => renderTable(keyColumns(shell.clock.now()), body.keys, print.width))
     },
   })
 
-// `muster keys create`.
-
 const keysCreate = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'create',
-    summary: 'Make a key; it is shown once',
+    summary: 'Create a key; it is shown once',
     options: [
       new Option('--name <name>', 'what the key is for').makeOptionMandatory(),
       new Option('--scope <scope>', 'inference: use models · read: look at everything · admin: change everything')
@@ -60,11 +56,9 @@ const keysCreate = (parent: Command, shell: Shell): Command =>
           ['Key', body.key],
         ]),
       )
-      print.remark('keep the key now: it is not shown again')
+      print.remark('store the key now: it is not shown again')
     },
   })
-
-// `muster keys rm`.
 
 const keysRm = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
@@ -80,12 +74,10 @@ const keysRm = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster login-link`.
-
 export const loginLink = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'login-link',
-    summary: 'Make a link that logs a browser in to the UI, once',
+    summary: 'Create a link that logs a browser in to the UI once',
     examples: ['xdg-open "$(muster login-link)"'],
     run: async ({ api, print }) => {
       const { raw, body } = await api.call(loginRoutes.createLink)

@@ -19,8 +19,6 @@ export function nodes(parent: Command, shell: Shell): void {
     define(group, shell)
 }
 
-// `muster nodes ls`: a table, once or as it changes.
-
 const nodesLs = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'ls',
@@ -29,7 +27,7 @@ const nodesLs = (parent: Command, shell: Shell): Command =>
       new Option('--status <status>', 'only nodes of this status').choices(NodeView.shape.status.options),
       new Option(
         '--watch',
-        'go on until Ctrl-C: keeps the table up to date; not on a terminal, a line for each change; with -o json, an object per line',
+        'follow until Ctrl-C: updates the table in place; without a terminal, prints a line per change; with -o json, an object per line',
       ),
     ],
     examples: ['muster nodes ls --status pending', 'muster nodes ls --watch'],
@@ -46,25 +44,23 @@ async function listNodes({ api, print, shell, option }: ClientCall): Promise<voi
   const wanted = body.nodes.map((node) => status === undefined || node.status === status)
   const shown = body.nodes.filter((_, at) => wanted[at])
   if (print.format === 'text' && shown.length === 0)
-    return print.remark(status === undefined ? 'no nodes yet: `muster join URL --token T` adds this machine' : `no node is ${status}`)
+    return print.remark(status === undefined ? 'no nodes yet; `muster join URL --token T` adds this machine' : `no node is ${status}`)
   print.result(status === undefined ? raw : keepMatching(raw, wanted), () => renderTable(nodeColumns(shell.clock), shown, print.width))
   const pending = shown.filter((node) => node.status === 'pending')
   if (pending.length > 0)
     print.remark(`waiting for approval: ${pending.map((node) => plainText(node.name)).join(', ')} (muster nodes approve NODE)`)
 }
 
-/** The answer as it came, with some of its nodes left out: fields that this version does not know stay. */
+/** Filters the nodes of the raw answer, so that fields unknown to this version stay. */
 function keepMatching(raw: unknown, wanted: readonly boolean[]): unknown {
   if (typeof raw !== 'object' || raw === null || !('nodes' in raw) || !Array.isArray(raw.nodes)) return raw
   return { ...raw, nodes: raw.nodes.filter((_, at) => wanted[at]) }
 }
 
-// `muster nodes show`.
-
 const nodesShow = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'show',
-    summary: 'Show all that is known of one node, and the replicas on it',
+    summary: 'Show the details of a node, and its replicas',
     arguments: [nodeArgument],
     examples: ['muster nodes show gpu-1', 'muster nodes show gpu-1 -o json'],
     run: async ({ api, print, words: [wanted] }) => {
@@ -81,12 +77,10 @@ const nodesShow = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster nodes approve`.
-
 const nodesApprove = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'approve',
-    summary: 'Let a pending node in, so that it gets work',
+    summary: 'Approve a pending node, so that it gets work',
     arguments: [nodeArgument],
     examples: ['muster nodes approve gpu-1'],
     run: async ({ api, print, words: [wanted] }) => {
@@ -96,18 +90,19 @@ const nodesApprove = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster nodes drain`.
-
 const nodesDrain = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'drain',
-    summary: 'Give a node no new work, and move what it serves to others',
+    summary: 'Give a node no new work, and move its replicas to other nodes',
     details:
-      'Each replica serves on until another node has one in its place. Follows until none is left, or until those that are left wait for a place (exit code 3).',
+      'Each replica keeps serving until another node has a replacement. Follows until no replica is left, or until the remaining ones wait for a node with room (exit code 3).',
     arguments: [nodeArgument],
     options: [
-      new Option('--wait [duration]', 'follow until no replica is left, also while they wait for a place; --wait=30m: at most so long'),
-      new Option('--no-wait', 'mark the node, and follow nothing'),
+      new Option(
+        '--wait [duration]',
+        'follow until no replica is left, also while replicas wait for a node with room; --wait=30m sets a limit',
+      ),
+      new Option('--no-wait', 'mark the node, and do not follow'),
     ],
     examples: ['muster nodes drain gpu-1', 'muster nodes drain gpu-1 --wait=30m'],
     run: async (call) => {
@@ -120,8 +115,6 @@ const nodesDrain = (parent: Command, shell: Shell): Command =>
       await followDrain(call, mode, body)
     },
   })
-
-// `muster nodes resume`.
 
 const nodesResume = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
@@ -136,14 +129,12 @@ const nodesResume = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster nodes rm`.
-
 const nodesRm = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'rm',
-    summary: 'Forget a node and its key',
+    summary: 'Remove a node and its key',
     details:
-      'Its open operations are cancelled. The worker is told, stops what it serves and keeps its files; to come back it needs a join token and a new approval.',
+      'Its open operations are cancelled. The worker stops its replicas and keeps its files; to return it needs a join token and a new approval.',
     arguments: [nodeArgument],
     examples: ['muster nodes rm gpu-1'],
     run: async ({ api, print, words: [wanted] }) => {
@@ -153,13 +144,11 @@ const nodesRm = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster nodes label`.
-
 const nodesLabel = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'label',
-    summary: 'Show, set or take away labels of a node',
-    arguments: [nodeArgument, ['[label...]', 'KEY=VALUE sets a label, KEY- takes one away; none shows all']],
+    summary: 'Show, set or remove labels of a node',
+    arguments: [nodeArgument, ['[label...]', 'KEY=VALUE sets a label, KEY- removes one; without labels, all are shown']],
     examples: ['muster nodes label gpu-1 rack=b2 tier=fast', 'muster nodes label gpu-1 tier-'],
     run: async ({ api, print, words: [wanted, ...labels] }) => {
       const patch = parseLabelArguments(labels)
@@ -173,15 +162,13 @@ const nodesLabel = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster nodes vram-budget`.
-
 const nodesVramBudget = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'vram-budget',
     summary: 'Let Muster use only part of the GPU memory of a node',
-    details: 'It only lowers: a budget above what the node has changes nothing. `muster nodes show` shows it.',
+    details: 'A budget above the memory of the node has no effect. `muster nodes show` shows it.',
     arguments: [nodeArgument, ['[budget]', 'a percentage (80%) or a size (12GB)']],
-    options: [new Option('--clear', 'use all of it again')],
+    options: [new Option('--clear', 'remove the budget')],
     examples: ['muster nodes vram-budget gpu-1 80%', 'muster nodes vram-budget gpu-1 12GB', 'muster nodes vram-budget gpu-1 --clear'],
     run: async ({ api, print, flag, words: [wanted, value] }) => {
       const budget = flag('clear') ? null : parseBudget(value)
@@ -200,5 +187,5 @@ function parseBudget(value: string | undefined): { value: string } {
   if (value === undefined) throw usageError('give a budget, a percentage (80%) or a size (12GB), or --clear')
   const parsed = nodeRoutes.putVramBudget.body?.safeParse({ value })
   if (parsed?.success === true) return parsed.data
-  throw usageError(`${JSON.stringify(plainText(value))} is none: ${parsed?.error.issues[0]?.message ?? 'not valid'}`)
+  throw usageError(`${JSON.stringify(plainText(value))} is not a budget: ${parsed?.error.issues[0]?.message ?? 'not valid'}`)
 }

@@ -1,16 +1,9 @@
-// `muster ops …`: what was asked for, and what came of it.
+// `muster ops …`: operations and their outcome on each node.
 import { type Command, Option } from 'commander'
 import { newId } from '@muster/host'
 import { NodeId, OperationFilter, operationRoutes, type OperationView } from '@muster/protocol'
-import { findByName } from '../arguments.ts'
-import {
-  operationArgument,
-  operationColumns,
-  parseOperationId,
-  renderOperation,
-  stateText,
-  titleOf,
-} from '../operations/describe-operation.ts'
+import { findByName, operationArgument, parseOperationId } from '../arguments.ts'
+import { operationColumns, renderOperation, stateText, titleOf } from '../operations/describe-operation.ts'
 import { followMode, followOptions, followStarted, watchOperations } from '../operations/follow-started.ts'
 import { renderTable } from '../output/table.ts'
 import type { Shell } from '../shell.ts'
@@ -21,29 +14,27 @@ export function ops(parent: Command, shell: Shell): void {
   for (const define of [opsLs, opsShow, opsWatch, opsRetry, opsCancel]) define(group, shell)
 }
 
-// `muster ops ls`.
-
 const opsLs = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'ls',
     summary: 'List operations, the newest first',
-    options: [new Option('--state <state>', 'active: running and in the background').choices(OperationFilter.options).default('active')],
+    options: [
+      new Option('--state <state>', 'active means running and in the background').choices(OperationFilter.options).default('active'),
+    ],
     examples: ['muster ops ls --state finished'],
     run: async ({ api, print, option }) => {
       const state = OperationFilter.parse(option('state'))
       const { raw, body } = await api.call(operationRoutes.list, { query: { state } })
       if (print.format === 'text' && body.operations.length === 0)
-        return print.remark(state === 'active' ? 'nothing is going on; `muster ops ls --state all` shows what was' : 'no operations')
+        return print.remark(state === 'active' ? 'no active operations; `muster ops ls --state all` lists all' : 'no operations')
       print.result(raw, () => renderTable(operationColumns(shell.clock), body.operations, print.width))
     },
   })
 
-// `muster ops show`.
-
 const opsShow = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'show',
-    summary: 'Show an operation, and how it stands on each node',
+    summary: 'Show an operation, and its status on each node',
     arguments: [operationArgument],
     run: async ({ api, print, words: [wanted] }) => {
       const { raw, body } = await api.call(operationRoutes.get, { params: { id: parseOperationId(wanted) } })
@@ -51,22 +42,20 @@ const opsShow = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster ops watch`.
-
 const opsWatch = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'watch',
     summary: 'Follow an operation, or all that are active now, to the end',
     details:
-      'On a terminal with a bar per node, otherwise a line per change; with -o json an object per line. Ctrl-C stops watching and nothing else. Ends with 0 done, 1 failed or cancelled, 3 still going on.',
-    arguments: [['[operation]', 'its id; without it, all that are active']],
+      'On a terminal a bar per node, otherwise a line per change; with -o json an object per line. Ctrl-C stops only the watching. Exits with 0 done, 1 failed or cancelled, 3 still in progress.',
+    arguments: [['[operation]', 'its id; without it, all active operations']],
     run: async (call) => {
       const { api, print, words } = call
       const { operations } =
         words[0] === undefined
           ? (await api.call(operationRoutes.list, { query: { state: 'active' } })).body
           : { operations: [(await api.call(operationRoutes.get, { params: { id: parseOperationId(words[0]) } })).body] }
-      if (operations.length === 0) return print.remark('nothing is going on')
+      if (operations.length === 0) return print.remark('no active operations')
       await watchOperations(
         call,
         operations.map((operation) => operation.id),
@@ -74,14 +63,12 @@ const opsWatch = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster ops retry`.
-
 const opsRetry = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'retry',
-    summary: 'Try an operation again where it failed',
+    summary: 'Retry an operation on the nodes where it failed',
     arguments: [operationArgument],
-    options: [new Option('--node <node>', 'only on this node, by id or by a name that only one has'), ...followOptions()],
+    options: [new Option('--node <node>', 'only on this node, by id or unique name'), ...followOptions()],
     examples: ['muster ops retry op-7d3k2m --node gpu-1'],
     run: async (call) => {
       const mode = followMode(call)
@@ -92,7 +79,7 @@ const opsRetry = (parent: Command, shell: Shell): Command =>
     },
   })
 
-/** Among the nodes of the operation: another one can't be meant, and one that was removed still has its name there. */
+/** Looks among the nodes of the operation, where a removed node still has its name. */
 async function nodeOf({ api, option }: ClientCall, id: OperationView['id']): Promise<{ node_id?: NodeId }> {
   const wanted = option('node')
   if (wanted === undefined) return {}
@@ -101,19 +88,17 @@ async function nodeOf({ api, option }: ClientCall, id: OperationView['id']): Pro
   return { node_id: NodeId.parse(findByName('node', named, wanted).id) }
 }
 
-// `muster ops cancel`.
-
 const opsCancel = (parent: Command, shell: Shell): Command =>
   clientCommand(parent, shell, {
     name: 'cancel',
-    summary: 'Call an operation off: no further tries, and what runs is told to stop',
-    details: 'What has been done stays done. A node that is away is told when it is back.',
+    summary: 'Cancel an operation: no further attempts, and running work is stopped',
+    details: 'Completed work stays. A node that is away stops when it is back.',
     arguments: [operationArgument],
     run: async ({ api, print, words: [wanted] }) => {
       const id = parseOperationId(wanted)
       const { raw, body } = await api.call(operationRoutes.cancel, { params: { id }, body: {}, idempotencyKey: newId() })
       print.result(raw, () => `${titleOf(body)} (${body.id}) is ${stateText(body)}`)
       if (body.state === 'running' || body.state === 'background')
-        print.remark(`the nodes that work on it are told; \`muster ops watch ${body.id}\` shows when they stopped`)
+        print.remark(`the nodes are stopping; \`muster ops watch ${body.id}\` shows when they have stopped`)
     },
   })

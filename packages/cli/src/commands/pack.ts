@@ -1,17 +1,15 @@
-// `muster pack`: a directory becomes an image that nodes can install.
+// `muster pack`: makes an image that nodes can install from a directory.
 import { type Command, Option } from 'commander'
+import { formatBytes } from '@muster/protocol'
 import { usageError } from '../cli-error.ts'
-import { formatBytes } from '../output/text.ts'
 import { createPrinter } from '../output/terminal.ts'
 import { renderFields } from '../output/table.ts'
 import { type Shell, untilInterrupted } from '../shell.ts'
-import { defineCommand, givenOptions, type OptionValues } from './command.ts'
-
-const collect = (value: string, sofar: string[] | undefined): string[] => [...(sofar ?? []), value]
+import { collect, defineCommand, givenOptions, type OptionValues } from './command.ts'
 
 const options = (): Option[] => [
   new Option('-t, --tag <ref>', 'the name of the image: host/name:tag').makeOptionMandatory(),
-  new Option('--push', 'bring it to the registry of its name'),
+  new Option('--push', 'push it to the registry of its name'),
   new Option('--platform <os/arch>', 'for these machines only; repeatable (default: for every machine)').argParser(collect),
   new Option('--out <path>', 'write an OCI image layout into this directory, or into this .tar file'),
   new Option('--compression <kind>', 'how the layer is packed').choices(['zstd', 'gzip', 'none']).default('zstd'),
@@ -25,8 +23,8 @@ export function pack(parent: Command, shell: Shell): Command {
     name: 'pack',
     summary: 'Make an OCI image from the directory of a backend',
     details:
-      'The same files give the same digest on any machine: times, owners and the order of files are not part of it. What a worker would refuse to unpack (links that lead out, devices, setuid files) is refused here, with the reason.',
-    arguments: [['<dir>', 'the directory; backend.json or run.sh stands at its root']],
+      'The same files give the same digest on any machine: times, owners and the order of files are not part of it. Content that a worker refuses to unpack (links that lead out, devices, setuid files) is refused here, with the reason.',
+    arguments: [['<dir>', 'the directory, with backend.json or run.sh at its root']],
     options: options(),
     examples: [
       'muster pack ./my-engine -t registry.example.com/my-engine:1.0 --push',
@@ -63,7 +61,7 @@ function readOptions(values: OptionValues) {
   }
   const push = values['push'] === true
   const out = text('out')
-  if (!push && out === undefined) throw usageError('nothing would come of it: say --push, --out PATH or both')
+  if (!push && out === undefined) throw usageError('give --push, --out PATH or both: without them nothing is written')
   const compression = values['compression'] === 'gzip' || values['compression'] === 'none' ? values['compression'] : 'zstd'
   return {
     tag: text('tag') ?? '',

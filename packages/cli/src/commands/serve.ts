@@ -1,4 +1,5 @@
-// `muster up`: everything on one machine.
+// The commands that serve until they are stopped: `up`, `controller`, `worker` and `join`; and `nats-config`. The packages
+// of controller and worker are loaded when one of these commands runs.
 import { type Command, Option } from 'commander'
 import {
   createLog,
@@ -13,8 +14,15 @@ import {
 import { usageError } from '../cli-error.ts'
 import { createPrinter } from '../output/terminal.ts'
 import type { Service } from '../serve/run-service.ts'
-import type { GivenFlag } from '../serve/setting-options.ts'
-import { loadControllerSettings, loadModelFileSettings, loadWorkerSettings, upSettings } from '../serve/settings.ts'
+import { type GivenFlag, givenFlags, neededSetting, settingOption } from '../serve/setting-options.ts'
+import {
+  loadControllerSettings,
+  loadModelFileSettings,
+  loadSettings,
+  loadWorkerSettings,
+  logSettings,
+  upSettings,
+} from '../serve/settings.ts'
 import type { Shell } from '../shell.ts'
 import { type CommandDefinition, defineCommand, givenOptions, serviceOptions } from './command.ts'
 
@@ -32,26 +40,22 @@ export const up = (parent: Command, shell: Shell): Command =>
     },
   })
 
-// `muster controller`: one controller of a cluster.
-
 export const controller = (parent: Command, shell: Shell): Command =>
   serviceCommand(parent, shell, {
     name: 'controller',
-    summary: 'Run one controller of a cluster, on a PostgreSQL and a NATS of your own',
+    summary: 'Run one controller of a cluster, with your own PostgreSQL and NATS',
     examples: ['MUSTER_DATABASE_URL=postgres://muster@db/muster muster controller --nats-url nats://bus:4222 --host 0.0.0.0'],
     settings: loadControllerSettings,
     needed: ['database-url', 'nats-url'],
     start: async ({ shell: { env, version, clock, terminal }, settings, ...start }) => {
       if (settings.databaseUrl === undefined)
-        throw usageError('--database-url is missing (or MUSTER_DATABASE_URL)', 'on one machine, `muster up` brings its own database')
+        throw usageError('--database-url is missing (or MUSTER_DATABASE_URL)', 'on one machine, `muster up` runs its own database')
       if (settings.natsUrl === '')
-        throw usageError('--nats-url is missing (or MUSTER_NATS_URL)', 'on one machine, `muster up` brings its own bus')
+        throw usageError('--nats-url is missing (or MUSTER_NATS_URL)', 'on one machine, `muster up` runs its own bus')
       const { startUp } = await import('../serve/start-up.ts')
       return startUp({ ...start, settings: { ...settings, workers: 0 }, env, version, clock, print: terminal.out })
     },
   })
-
-// `muster worker --join URL` and `muster join URL`: a worker on this machine.
 
 type Definition = ServiceCommandDefinition<Awaited<ReturnType<typeof loadWorkerSettings>>>
 
@@ -63,7 +67,7 @@ const shared: Pick<Definition, 'settings' | 'start'> = {
   },
 }
 const details =
-  'The token is needed only the first time. An administrator then lets the node in with `muster nodes approve`. What is given is remembered: the next time `muster worker` alone is enough.'
+  'The token is needed only the first time. An administrator then approves the node with `muster nodes approve`. URL and token are stored: the next time `muster worker` alone is enough.'
 
 export const worker = (parent: Command, shell: Shell): Command =>
   serviceCommand(parent, shell, {
@@ -85,14 +89,12 @@ export const join = (parent: Command, shell: Shell): Command =>
     examples: ['muster join https://muster.example --token T'],
   })
 
-// `muster nats-config`: a NATS server that knows who connects.
-
 export function natsConfig(parent: Command, shell: Shell): Command {
   const command = defineCommand(parent, {
     name: 'nats-config',
-    summary: 'Make the configuration of a NATS server that only lets in approved nodes',
+    summary: 'Make the configuration of a NATS server that only approved nodes can use',
     details:
-      'Writes nats.conf for the server, and nats-account.seed, with which controllers give each approved node a token for its own subjects. nats.conf holds no secret: the user that runs nats-server must be able to read it (Debian: nats). Of the seed, only the users that run the controllers should be: give it to every controller of the cluster, and to nobody else.',
+      'Writes nats.conf for the server, and nats-account.seed, with which controllers give each approved node a token for its own subjects. nats.conf holds no secret: the user that runs nats-server must be able to read it (Debian: nats). The seed is secret: only the users that run the controllers may read it. Give it to every controller of the cluster.',
     options: [
       new Option('--out <dir>', 'where to write them').default('.'),
       new Option('-o, --output <format>', 'json prints the paths of the files').choices(['text', 'json']),
@@ -111,21 +113,18 @@ export function natsConfig(parent: Command, shell: Shell): Command {
     print.result(files, () =>
       [
         `Server   nats-server -c ${files.config}`,
-        `Seed     MUSTER_NATS_ACCOUNT_SEED_FILE=${files.seed} for every controller (secret: whoever has it can speak for every node)`,
+        `Seed     MUSTER_NATS_ACCOUNT_SEED_FILE=${files.seed} for every controller (secret: it allows to act as any node)`,
       ].join('\n'),
     )
   })
 }
 
-// The frame of the commands that serve until they are stopped: reads the settings, opens the log on
-// stderr, and runs the service. What they need is loaded when one of them is chosen.
-
 interface ServiceStart<S extends Settings> {
   readonly shell: Shell
   readonly settings: SettingsOf<S>
-  /** The same for people, with those about logs. */
+  /** For people: the settings, those of the log included, and their sources. */
   readonly explained: readonly ExplainedSetting[]
-  /** On the command line. */
+  /** The flags of the command line. */
   readonly given: readonly GivenFlag[]
   readonly dataDir: string
   readonly log: Log
@@ -134,9 +133,9 @@ interface ServiceStart<S extends Settings> {
 
 interface ServiceCommandDefinition<S extends Settings> extends CommandDefinition {
   settings(): Promise<S>
-  /** Flags of settings that have a default elsewhere, and none here. */
+  /** Flags of settings that this command requires. */
   readonly needed?: readonly string[]
-  /** Settings that are given as arguments instead of flags, in their order: `join URL`. */
+  /** Settings that are arguments instead of flags, in their order: `join URL`. */
   readonly argumentFlags?: readonly string[]
   start(start: ServiceStart<S>): Promise<Service>
 }
@@ -145,10 +144,6 @@ function serviceCommand<S extends Settings>(parent: Command, shell: Shell, defin
   const command = defineCommand(parent, { ...definition, options: serviceOptions() })
   const { argumentFlags = [], needed = [] } = definition
   command.prepare = async () => {
-    const [{ neededSetting, settingOption }, { logSettings }] = await Promise.all([
-      import('../serve/setting-options.ts'),
-      import('../serve/settings.ts'),
-    ])
     const settings = [...Object.values(await definition.settings()), ...Object.values(logSettings)]
     for (const setting of settings.filter(({ flag }) => !argumentFlags.includes(flag)))
       command.addOption(settingOption(needed.includes(setting.flag) ? neededSetting(setting) : setting))
@@ -168,7 +163,7 @@ function serviceCommand<S extends Settings>(parent: Command, shell: Shell, defin
   })
 }
 
-/** Of what can't be given as a flag, and so is not among the options. */
+/** Lists the settings that are never flags. */
 function secretsHelp(command: Command, settings: readonly Setting<unknown>[]): string {
   const rows = settings.filter(({ allowFlag }) => !allowFlag).map(({ flag, help }) => [environmentName(flag), help] as const)
   if (rows.length === 0) return ''
@@ -182,14 +177,9 @@ async function prepareService<S extends Settings>(
   definition: ServiceCommandDefinition<S>,
   { shell: { env }, values }: { shell: Shell; values: Readonly<Record<string, unknown>> },
 ) {
-  const [{ loadSettings }, { logSettings }, { givenFlags }] = await Promise.all([
-    import('../serve/settings.ts'),
-    import('../serve/settings.ts'),
-    import('../serve/setting-options.ts'),
-  ])
   const own = await definition.settings()
-  const { settings: logging, explained: ofLogs } = await loadSettings(logSettings, { values, env })
+  const { settings: logging, explained: explainedLog } = await loadSettings(logSettings, { values, env })
   const { settings, dataDir, explained } = await loadSettings(own, { values, env })
   const log = createLog({ level: logging.logLevel, format: logging.logFormat, stream: process.stderr })
-  return { settings, explained: [...explained, ...ofLogs], given: givenFlags({ ...own, ...logSettings }, values), dataDir, log }
+  return { settings, explained: [...explained, ...explainedLog], given: givenFlags({ ...own, ...logSettings }, values), dataDir, log }
 }

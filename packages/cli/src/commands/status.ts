@@ -25,7 +25,7 @@ export const status = (parent: Command, shell: Shell): Command =>
     },
   })
 
-/** Null: a controller of an older version, which knows none. */
+/** Null: a controller of an older version, without models. */
 async function fetchModels(api: ApiClient): Promise<readonly ModelView[] | null> {
   try {
     return (await api.call(modelRoutes.list)).body.models
@@ -70,7 +70,6 @@ function countSentence(noun: string, counts: Iterable<readonly [string, number]>
   return `${total} ${total === 1 ? noun : `${noun}s`}: ${parts.join(', ')}.`
 }
 
-/** Nothing where there is no model. */
 function modelLines(models: readonly ModelView[], now: number): string[] {
   if (models.length === 0) return []
   const ready = models.reduce((sum, model) => sum + model.replicas_ready, 0)
@@ -78,7 +77,7 @@ function modelLines(models: readonly ModelView[], now: number): string[] {
   const failed = models.filter((model) => model.failure !== null)
   return [
     `${countSentence('model', countBy(models.map((model) => model.state)))} ${ready} of ${desired} replicas are ready.`,
-    ...failed.map((model) => plainText(`${model.name} could not be loaded: ${failureText(model.failure, now)}`)),
+    ...failed.map((model) => plainText(`cannot load ${model.name}: ${failureText(model.failure, now)}`)),
   ]
 }
 

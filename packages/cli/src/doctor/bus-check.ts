@@ -1,15 +1,16 @@
-// Whether commands and heartbeats can travel: as the controller sees it, else by looking at NATS.
+// The bus: as the controller reports it, else by connecting to NATS, which introduces itself with an INFO line.
+import { formatBytes } from '@muster/protocol'
 import { parseJson } from '../client/explain-failure.ts'
-import { formatBytes, plainText } from '../output/text.ts'
+import { plainText } from '../output/text.ts'
 import { type Check, fail, ok, type Verdict, warn } from './checks.ts'
 import { type ControllerReport, judgeUnreported, type KnownTarget, queryController } from './controller-report.ts'
 import { probeSocket, type SocketFinding } from './probes.ts'
 
-/** Null: the controller told nothing of its bus. */
-export function judgeBusOfController(word: ControllerReport): Verdict | null {
-  if (word.kind === 'ready') return ok('works: the controller is ready')
-  if (word.kind !== 'status') return null
-  const { kind, connected, open } = word.status.bus
+/** Null: the controller reported nothing about its bus. */
+export function judgeBusOfController(report: ControllerReport): Verdict | null {
+  if (report.kind === 'ready') return ok('works: the controller is ready')
+  if (report.kind !== 'status') return null
+  const { kind, connected, open } = report.status.bus
   if (!connected)
     return fail('the controller has no connection to NATS', "check that nats-server runs, and the controller's --nats-url and credentials")
   if (open === true) return openBus('the controller is connected to NATS')
@@ -20,7 +21,7 @@ export function judgeBusOfController(word: ControllerReport): Verdict | null {
 
 const openBus = (found: string): Verdict =>
   warn(
-    `${found}, on which nodes have no credentials of their own: whoever can reach it can speak for every node`,
+    `${found}, which needs no credentials: anyone who can reach it can act as any node`,
     'make a configuration for it with `muster nats-config`, and give controllers the account seed (MUSTER_NATS_ACCOUNT_SEED_FILE)',
   )
 
@@ -29,28 +30,26 @@ type BusFacts = Readonly<{ known: KnownTarget; natsUrl: string | undefined; isOp
 export const busCheck = ({ known, natsUrl, isOpen }: BusFacts): Check => ({
   name: 'bus',
   run: async (signal) => {
-    const word = await queryController(known, signal)
-    const told = judgeBusOfController(word)
-    if (told !== null) return told
+    const report = await queryController(known, signal)
+    const reported = judgeBusOfController(report)
+    if (reported !== null) return reported
     const seen = natsUrl === undefined ? ok('no --nats-url: `muster up` uses its in-process bus') : await examineNats(natsUrl, signal)
     const local = seen.level === 'ok' && isOpen ? openBus(seen.found) : seen
-    return judgeUnreported(word, local, '--nats-url') ?? local
+    return judgeUnreported(report, local, '--nats-url') ?? local
   },
 })
 
-// Whether a NATS server is there and good enough: it introduces itself with an INFO line.
-
-/** 2.9 is the oldest that Muster is tested with (Debian 12's). */
+/** The oldest version that Muster is tested with (Debian 12's). */
 const oldestNats = [2, 9] as const
-/** Inventories and load requests of large nodes come near this. */
+/** Inventories and load requests of large nodes are nearly this large. */
 const leastPayload = 1024 * 1024
 
-/** `url` without user and password, as it is shown. */
+/** `url` without user and password. */
 export function judgeNatsServer(url: string, finding: SocketFinding): Verdict {
   if (!finding.answered)
     return fail(`${url} does not answer as a NATS server: ${finding.reason}`, 'start nats-server there, or correct --nats-url')
   const info = parseInfo(finding.data.toString('utf8'))
-  if (info === null) return fail(`what answers at ${url} is not a NATS server`, 'correct --nats-url')
+  if (info === null) return fail(`the server at ${url} is not a NATS server`, 'correct --nats-url')
   const found = `${url} is nats-server ${plainText(info.version)}, messages up to ${formatBytes(info.maxPayload)}`
   if (isOlder(info.version)) return fail(found, `use nats-server ${oldestNats.join('.')} or newer`)
   if (info.maxPayload < leastPayload) return warn(found, 'set max_payload to 1MB or more in its configuration')
@@ -70,7 +69,7 @@ function isOlder(version: string): boolean {
 }
 
 async function examineNats(natsUrl: string, signal: AbortSignal): Promise<Verdict> {
-  // Several servers of one cluster may be named; any one will do for them, the first is looked at.
+  // Only the first server of a cluster is checked.
   const first = natsUrl.split(',')[0]?.trim() ?? ''
   const url = URL.parse(first.includes('://') ? first : `nats://${first}`)
   if (url === null || url.hostname === '') return fail('--nats-url is not a URL', 'write it as nats://host:4222')

@@ -1,20 +1,20 @@
-// What a check of `muster doctor` comes to.
-import type { Clock } from '@muster/host'
+// The checks of `muster doctor`: their result, how they run, and how they are printed.
+import { type Clock, withDeadline } from '@muster/host'
 import { plainText } from '../output/text.ts'
 
 export type Level = 'ok' | 'warn' | 'fail'
 
 export interface Verdict {
   readonly level: Level
-  /** What was found: a sentence without a full stop. */
+  /** A sentence without a full stop. */
   readonly found: string
-  /** What to do about it. */
+  /** How to fix it. */
   readonly advice?: string
 }
 
 export interface Check {
   readonly name: string
-  /** Gathers facts and judges them. Ends soon after the signal aborts; what it throws is a failed check. */
+  /** Gathers facts and judges them. Ends soon after the signal aborts; an exception is a failed check. */
   run(signal: AbortSignal): Promise<Verdict>
 }
 
@@ -22,25 +22,17 @@ export const ok = (found: string): Verdict => ({ level: 'ok', found })
 export const warn = (found: string, advice: string): Verdict => ({ level: 'warn', found, advice })
 export const fail = (found: string, advice: string): Verdict => ({ level: 'fail', found, advice })
 
-// Runs all checks at once, each with its own time limit: nothing that hangs can hang the doctor.
-
 export type Finding = Verdict & { readonly name: string }
 
+/** Runs all checks at once, each with its own time limit. */
 export async function runChecks(checks: readonly Check[], { clock, timeoutMs }: { clock: Clock; timeoutMs: number }): Promise<Finding[]> {
   return Promise.all(checks.map(async (check) => ({ name: check.name, ...(await runOne(check, { clock, timeoutMs })) })))
 }
 
 async function runOne(check: Check, { clock, timeoutMs }: { clock: Clock; timeoutMs: number }): Promise<Verdict> {
-  const late = new AbortController()
-  const done = new AbortController()
-  const limit = async (): Promise<Verdict> => {
-    await clock.sleep(timeoutMs, done.signal)
-    late.abort(new Error('too late'))
-    return fail(`no result within ${timeoutMs / 1000} s`, 'something it asks hangs: look at the other findings first')
-  }
-  const work = async (): Promise<Verdict> => {
+  const run = async (signal: AbortSignal): Promise<Verdict> => {
     try {
-      return await check.run(late.signal)
+      return await check.run(signal)
     } catch (error) {
       return fail(
         `the check itself failed: ${error instanceof Error ? error.message : String(error)}`,
@@ -48,20 +40,16 @@ async function runOne(check: Check, { clock, timeoutMs }: { clock: Clock; timeou
       )
     }
   }
-  try {
-    return await Promise.race([work(), limit().catch(() => new Promise<never>(() => undefined))])
-  } finally {
-    done.abort()
-  }
+  return withDeadline({ clock, ms: timeoutMs, what: check.name }, run).catch(() =>
+    fail(`no result within ${timeoutMs / 1000} s`, 'a request of this check hangs: fix the other findings first'),
+  )
 }
 
-// What the doctor found, for a person.
+const color: Readonly<Record<Level, string>> = { ok: '\u001b[32m', warn: '\u001b[33m', fail: '\u001b[31m' }
 
-const colour: Readonly<Record<Level, string>> = { ok: '\u001b[32m', warn: '\u001b[33m', fail: '\u001b[31m' }
-
-export function renderFindings(findings: readonly Finding[], { colours }: { colours: boolean }): string {
+export function renderFindings(findings: readonly Finding[], { colors }: { colors: boolean }): string {
   const width = Math.max(...findings.map(({ name }) => name.length))
-  const mark = (level: Level): string => (colours ? `${colour[level]}${level.padEnd(4)}\u001b[39m` : level.padEnd(4))
+  const mark = (level: Level): string => (colors ? `${color[level]}${level.padEnd(4)}\u001b[39m` : level.padEnd(4))
   const lines = findings.flatMap(({ name, level, found, advice }) => [
     `${mark(level)}  ${name.padEnd(width)}  ${plainText(found)}`,
     ...(advice === undefined ? [] : [`${' '.repeat(width + 6)}  → ${plainText(advice)}`]),
@@ -72,6 +60,6 @@ export function renderFindings(findings: readonly Finding[], { colours }: { colo
 function summary(findings: readonly Finding[]): string {
   const count = (level: Level): number => findings.filter((finding) => finding.level === level).length
   if (count('fail') > 0) return `${count('fail')} of ${findings.length} checks failed.`
-  if (count('warn') > 0) return `No check failed; ${count('warn')} of ${findings.length} deserve a look.`
-  return `All ${findings.length} checks are fine.`
+  if (count('warn') > 0) return `No check failed; ${count('warn')} of ${findings.length} have warnings.`
+  return `All ${findings.length} checks passed.`
 }

@@ -1,4 +1,4 @@
-// Whether the truth can be read and written: as the controller sees it, else by looking at the server.
+// The database: as the controller reports it, else by connecting to the server or inspecting the embedded one.
 import { access, readdir, readFile } from 'node:fs/promises'
 import type { NetConnectOpts } from 'node:net'
 import { join } from 'node:path'
@@ -11,11 +11,11 @@ import { probeSocket, type SocketFinding } from './probes.ts'
 
 const oldestPostgres = 15
 
-/** Null: the controller told nothing of its database. */
-export function judgeDatabaseOfController(word: ControllerReport): Verdict | null {
-  if (word.kind === 'ready') return ok('works: the controller is ready')
-  if (word.kind !== 'status') return null
-  const version = plainText(word.status.database.version)
+/** Null: the controller reported nothing about its database. */
+export function judgeDatabaseOfController(report: ControllerReport): Verdict | null {
+  if (report.kind === 'ready') return ok('works: the controller is ready')
+  if (report.kind !== 'status') return null
+  const version = plainText(report.status.database.version)
   const major = Number(/\d+/.exec(version)?.[0] ?? 0)
   if (major < oldestPostgres) return fail(`the controller uses PostgreSQL ${version}`, `use PostgreSQL ${oldestPostgres} or newer`)
   return ok(`the controller uses PostgreSQL ${version}`)
@@ -32,32 +32,29 @@ export const databaseCheck = ({
 }): Check => ({
   name: 'database',
   run: async (signal) => {
-    const word = await queryController(known, signal)
-    const told = judgeDatabaseOfController(word)
-    if (told !== null) return told
+    const report = await queryController(known, signal)
+    const reported = judgeDatabaseOfController(report)
+    if (reported !== null) return reported
     const embedded = await inspectEmbedded(dataDir)
     const isHere = databaseUrl !== undefined || embedded.state !== 'none'
     const local = databaseUrl === undefined ? judgeEmbedded(embedded) : await examinePostgres(databaseUrl, signal)
-    return judgeUnreported(word, isHere ? local : null, '--database-url') ?? local
+    return judgeUnreported(report, isHere ? local : null, '--database-url') ?? local
   },
 })
-
-// The embedded database of a data directory, looked at from outside and without touching it: is it
-// made, does it run, and does the Muster that started it still live.
 
 type ProcessState = { readonly pid: number; readonly alive: boolean }
 
 type EmbeddedFacts =
   | { readonly state: 'none' }
-  /** Root keeps it elsewhere, and there it is no more. */
+  /** Root keeps it in another directory, which is missing. */
   | { readonly state: 'gone'; readonly home: string; readonly dataDir: string }
   | { readonly state: 'made'; readonly home: string; readonly holder: ProcessState | null; readonly server: ProcessState | null }
 
 export function judgeEmbedded(facts: EmbeddedFacts): Verdict {
-  if (facts.state === 'none') return ok('embedded: not made yet, the first start of `muster up` makes it')
+  if (facts.state === 'none') return ok('embedded: not created yet, the first start of `muster up` creates it')
   if (facts.state === 'gone') {
     const { home, dataDir } = facts
-    // The words with which `muster up` refuses to start.
+    // The same message as that of `muster up`.
     return fail(
       `embedded: the database of ${dataDir} was in ${home}, which is gone`,
       `bring that directory back (in a container: keep ${systemBase} on a volume, or run Muster as an ordinary user), ` +
@@ -69,13 +66,13 @@ export function judgeEmbedded(facts: EmbeddedFacts): Verdict {
     return ok(`embedded: used by the Muster process ${holder.pid}${server?.alive === true ? `, server ${server.pid}` : ''}`)
   if (server?.alive === true)
     return warn(
-      `embedded: the server ${server.pid} still runs, and the Muster that started it is gone`,
+      `embedded: the server ${server.pid} still runs, and the Muster process that started it has ended`,
       'the next `muster up` stops and recovers it; nothing is lost',
     )
   return ok(`embedded: in ${home}, stopped`)
 }
 
-/** Where root keeps the servers' files; a user's are in the data directory itself. */
+/** Where root keeps the servers' files; those of other users are in the data directory. */
 const systemBase = '/var/lib/muster-postgres'
 
 async function inspectEmbedded(dataDir: string): Promise<EmbeddedFacts> {
@@ -107,7 +104,7 @@ function record(value: unknown): Readonly<Record<string, unknown>> | null {
   return typeof value === 'object' && value !== null ? { ...value } : null
 }
 
-/** What can't be looked at is not missing. */
+/** An unreadable path is not missing. */
 const isMissing = (path: string): Promise<boolean> =>
   access(path).then(
     () => false,
@@ -118,32 +115,33 @@ async function readIfThere(path: string): Promise<string | null> {
   return readFile(path, 'utf8').catch(() => null)
 }
 
-// Whether a PostgreSQL server is there: it answers a request for encryption with one letter, before
-// any user or password is asked for.
-
+// A PostgreSQL server answers a request for encryption with one letter, before it asks for a user or password.
 /** Length 8 and the code 80877103 (PostgreSQL protocol, SSLRequest). */
 const sslRequest = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
 
 export function judgePostgresServer(at: string, finding: SocketFinding): Verdict {
   const answer = finding.answered ? finding.data.toString('latin1')[0] : undefined
   if (answer === 'S' || answer === 'N') return ok(`PostgreSQL answers at ${at}`)
-  const found = finding.answered ? `what answers at ${at} is not PostgreSQL` : `PostgreSQL does not answer at ${at}: ${finding.reason}`
+  const found = finding.answered ? `the server at ${at} is not PostgreSQL` : `PostgreSQL does not answer at ${at}: ${finding.reason}`
   return fail(found, 'start the server there, or correct --database-url')
 }
 
 async function examinePostgres(databaseUrl: string, signal: AbortSignal): Promise<Verdict> {
-  const place = addressOf(databaseUrl)
-  if (place === null)
+  const address = addressOf(databaseUrl)
+  if (address === null)
     return fail(
       '--database-url is not a PostgreSQL URL',
       'write it as postgres://user@host:5432/database, with the password in MUSTER_DATABASE_URL',
     )
-  return judgePostgresServer(place.shown, await probeSocket({ to: place.to, send: sslRequest, isWhole: (data) => data.length > 0, signal }))
+  return judgePostgresServer(
+    address.shown,
+    await probeSocket({ to: address.to, send: sslRequest, isWhole: (data) => data.length > 0, signal }),
+  )
 }
 
-/** Where a database URL leads, without its user and password. A host that begins with / is a directory with a socket. */
+/** The address of a database URL, without user and password. A host that begins with / is a directory with a socket. */
 export function addressOf(databaseUrl: string): { shown: string; to: NetConnectOpts } | null {
-  // `postgres:///db?host=/run/postgresql` has no host, which only special schemes may not.
+  // `postgres:///db?host=/run/postgresql` has no host.
   const url = URL.parse(databaseUrl)
   if (url === null || (url.protocol !== 'postgres:' && url.protocol !== 'postgresql:')) return null
   const host = url.searchParams.get('host') ?? (decodeURIComponent(url.hostname) || 'localhost')

@@ -1,4 +1,4 @@
-// All that `muster doctor` looks at, with the settings it would start with.
+// All checks of `muster doctor`, with the settings that a start would use.
 import { resolveSettings } from '@muster/host'
 import type { OptionValues } from '../commands/command.ts'
 import { isBusOpen, loadControllerSettings, type LoadOptions, loadSettings } from '../serve/settings.ts'
@@ -10,23 +10,23 @@ import { databaseCheck } from './database-check.ts'
 import { resolveKnownTarget } from './controller-report.ts'
 import { type Check, type Finding, runChecks } from './checks.ts'
 
-/** Longer than any single question a check asks (4 s), so that their own, better sentences come first. */
+/** Longer than any request of a check (4 s), so that their own, better messages come first. */
 const timeoutMs = 6000
 
 export async function examine(values: OptionValues, shell: Shell): Promise<Finding[]> {
-  const { ofMachine, ofCluster } = await checksFor(values, shell)
+  const { machineChecks, clusterChecks } = await checksFor(values, shell)
   const limits = { clock: shell.clock, timeoutMs }
-  // One after the other: while the port is tried, who asks there for a controller would meet ourselves.
-  return [...(await runChecks(ofMachine, limits)), ...(await runChecks(ofCluster, limits))]
+  // One after the other: the check of the port listens there, and would answer in place of a controller.
+  return [...(await runChecks(machineChecks, limits)), ...(await runChecks(clusterChecks, limits))]
 }
 
-async function checksFor(values: OptionValues, shell: Shell): Promise<{ ofMachine: Check[]; ofCluster: Check[] }> {
+async function checksFor(values: OptionValues, shell: Shell): Promise<{ machineChecks: Check[]; clusterChecks: Check[] }> {
   const { env, clock } = shell
   const dataDir = dataDirOf(values['dataDir'], env)
   const { settings, problem } = await readSettings({ values, env })
   const known = resolveKnownTarget({ url: typeof values['url'] === 'string' ? values['url'] : undefined, dataDir, env })
-  const ofMachine = [nodeVersionCheck(), settingsCheck(problem), dataDirCheck(dataDir), diskSpaceCheck(dataDir), portCheck(settings)]
-  const ofCluster = [
+  const machineChecks = [nodeVersionCheck(), settingsCheck(problem), dataDirCheck(dataDir), diskSpaceCheck(dataDir), portCheck(settings)]
+  const clusterChecks = [
     controllerCheck(known, shell.version),
     databaseCheck({ known, databaseUrl: settings.databaseUrl?.reveal(), dataDir }),
     busCheck({ known, natsUrl: settings.natsUrl === '' ? undefined : settings.natsUrl, isOpen: await isBusOpen(settings) }),
@@ -34,10 +34,10 @@ async function checksFor(values: OptionValues, shell: Shell): Promise<{ ofMachin
     adminKeyCheck(known),
     modelsCheck(known),
   ]
-  return { ofMachine, ofCluster }
+  return { machineChecks, clusterChecks }
 }
 
-/** A bad setting is a finding; the other checks then go by the defaults. */
+/** A bad setting is a finding; the other checks then use the defaults. */
 async function readSettings(options: LoadOptions) {
   const definitions = await loadControllerSettings()
   try {

@@ -1,4 +1,4 @@
-// What the doctor makes of what it finds, one table per check.
+// The verdicts of the doctor, one table per check.
 import { describe, expect, it } from 'vitest'
 import { CliError } from '../cli-error.ts'
 import { type ControllerFacts, judgeAdminKey, judgeClockSkew, judgeController, judgeModels } from './controller-checks.ts'
@@ -61,13 +61,13 @@ describe('data dir', () => {
       'ok',
       /the controller \(process 7\) and the worker \(process 8\)/,
     ],
-    ['one that does not exist yet', { path: '/d', state: 'missing', canBeMade: true }, 'ok', /first start makes it/],
-    ['one that can not be made', { path: '/d', state: 'missing', canBeMade: false }, 'fail', /can't be made/],
+    ['one that does not exist yet', { path: '/d', state: 'missing', canBeMade: true }, 'ok', /first start creates it/],
+    ['one that cannot be created', { path: '/d', state: 'missing', canBeMade: false }, 'fail', /cannot create it/],
     ['a file', { path: '/d', state: 'not_a_directory' }, 'fail', /not a directory/],
     ['one that others can enter', there({ mode: 0o755 }), 'warn', /mode 0755/],
     ['one that belongs to somebody else', there({ uid: 1 }), 'fail', /another user \(uid 1\)/],
     ['one that belongs to somebody else, seen by root', there({ uid: 1, ownUid: 0 }), 'warn', /you are root/],
-    ['one on a read-only mount', there({ writable: false }), 'fail', /can't be written/],
+    ['one on a read-only mount', there({ writable: false }), 'fail', /not writable/],
   ])('%s', (_, facts, level, found) => {
     const verdict = judgeDataDir(facts)
     expect(verdict.level).toBe(level)
@@ -100,7 +100,7 @@ describe('port', () => {
 describe('controller', () => {
   const facts = (some: Partial<ControllerFacts> = {}): ControllerFacts => ({
     url: 'http://h:1',
-    asked: false,
+    isExplicit: false,
     health: answered(200),
     ready: answered(200),
     version: answered(200, { version: '1.2.3' }),
@@ -113,8 +113,8 @@ describe('controller', () => {
     ['lives and is not ready', { ready: answered(503) }, 'fail', /not ready/],
     ['is another program', { health: answered(404), version: answered(404) }, 'fail', /not a Muster controller/],
     ['is another program that likes every path', { version: answered(200, 'hello') }, 'fail', /not a Muster controller/],
-    ['was stopped on this machine', { health: refused, ready: refused, version: refused }, 'warn', /where the last one did/],
-    ['was named and is not there', { asked: true, health: refused, ready: refused, version: refused }, 'fail', /nothing listens/],
+    ['was stopped on this machine', { health: refused, ready: refused, version: refused }, 'warn', /the address of the last one/],
+    ['was named and is not there', { isExplicit: true, health: refused, ready: refused, version: refused }, 'fail', /nothing listens/],
     ['hangs', { health: hung, ready: hung, version: hung }, 'fail', /no answer/],
   ])('%s', (_, some, level, found) => {
     const verdict = judgeController(facts(some))
@@ -194,7 +194,7 @@ describe('embedded database', () => {
   const alive = { pid: 7, alive: true }
   const dead = { pid: 7, alive: false }
   it.each<[string, Parameters<typeof judgeEmbedded>[0], Level, RegExp]>([
-    ['not made yet', { state: 'none' }, 'ok', /not made yet/],
+    ['not created yet', { state: 'none' }, 'ok', /not created yet/],
     ['half gone', { state: 'gone', home: '/h', dataDir: '/d' }, 'fail', /the database of \/d was in \/h, which is gone/],
     ['in use', { state: 'made', home: '/h', holder: alive, server: { pid: 8, alive: true } }, 'ok', /process 7, server 8/],
     ['starting', { state: 'made', home: '/h', holder: alive, server: null }, 'ok', /process 7$/],
@@ -295,12 +295,12 @@ describe('models', () => {
   })
   const failure = { code: 'integrity', message: 'wrong hash', at: '', next_retry_at: null, attempts: 1 }
   it.each<[HttpFinding | null, Level, RegExp]>([
-    [null, 'ok', /not looked at/],
-    [refused, 'ok', /not looked at/],
-    [answered(403, { error: { code: 'forbidden', message: 'no' } }), 'ok', /not looked at/],
+    [null, 'ok', /not checked/],
+    [refused, 'ok', /not checked/],
+    [answered(403, { error: { code: 'forbidden', message: 'no' } }), 'ok', /not checked/],
     [answered(200, { models: [] }), 'ok', /none yet/],
     [answered(200, { models: [model('a'), model('b')] }), 'ok', /2 of 2 ready/],
-    [answered(200, { models: [model('a'), model('b', failure)] }), 'warn', /1 of 2 could not be loaded: b \(wrong hash\)/],
+    [answered(200, { models: [model('a'), model('b', failure)] }), 'warn', /1 of 2 cannot be loaded: b \(wrong hash\)/],
   ])('%j is %s', (finding, level, found) => {
     expect(judgeModels(finding)).toMatchObject({ level, found: expect.stringMatching(found) as string })
   })

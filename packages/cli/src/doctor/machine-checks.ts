@@ -1,12 +1,12 @@
-// Which Node runs this.
+// Checks of this machine: Node, settings, data directory, disk and port.
 import { constants } from 'node:fs'
 import { access, readdir, readFile, stat, statfs } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { isAlive, SettingsError } from '@muster/host'
+import { formatBytes } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import { parseJson } from '../client/explain-failure.ts'
-import { formatBytes } from '../output/text.ts'
 import { type Check, fail, ok, type Verdict, warn } from './checks.ts'
 import { probeVersion } from './probes.ts'
 
@@ -21,18 +21,14 @@ export function judgeNodeVersion(version: string): Verdict {
 
 export const nodeVersionCheck = (): Check => ({ name: 'node', run: async () => judgeNodeVersion(process.versions.node) })
 
-// Whether flags, environment and configuration file can be used as they are.
-
 export function judgeSettings(problem: Error | null): Verdict {
-  if (problem === null) return ok('flags, environment and configuration file are fine')
+  if (problem === null) return ok('flags, environment and configuration file are valid')
   if (problem instanceof SettingsError || problem instanceof CliError)
-    return fail(problem.message, 'correct it: nothing starts with a bad setting')
+    return fail(problem.message, 'correct it: Muster does not start with a bad setting')
   throw problem
 }
 
 export const settingsCheck = (problem: Error | null): Check => ({ name: 'settings', run: async () => judgeSettings(problem) })
-
-// The directory where everything is kept: there, ours, closed to others, writable, and used by whom.
 
 export type DataDirFacts = { readonly path: string } & (
   | { readonly state: 'missing'; readonly canBeMade: boolean }
@@ -55,18 +51,21 @@ export function judgeDataDir(facts: DataDirFacts): Verdict {
   switch (facts.state) {
     case 'missing':
       return facts.canBeMade
-        ? ok(`${path} is not there yet: the first start makes it`)
-        : fail(`${path} is not there and can't be made by this user`, elsewhere)
+        ? ok(`${path} does not exist yet: the first start creates it`)
+        : fail(`${path} does not exist, and this user cannot create it`, elsewhere)
     case 'not_a_directory':
       return fail(`${path} is not a directory`, elsewhere)
     case 'there': {
       if (facts.uid !== facts.ownUid && facts.ownUid !== 0)
         return fail(`${path} belongs to another user (uid ${facts.uid})`, `run as that user, or ${elsewhere}`)
-      if (!facts.writable) return fail(`${path} can't be written to`, `check its mount and its mode, or ${elsewhere}`)
+      if (!facts.writable) return fail(`${path} is not writable`, `check its mount and its mode, or ${elsewhere}`)
       const use = facts.users.map(({ role, pid }) => `the ${role} (process ${pid})`).join(' and ')
       const found = use === '' ? path : `${path}, used by ${use}`
       if ((facts.mode & 0o077) !== 0)
-        return warn(`${found}; others can enter it (mode ${facts.mode.toString(8).padStart(4, '0')})`, `it holds keys: chmod 700 ${path}`)
+        return warn(
+          `${found}; other users have access (mode ${facts.mode.toString(8).padStart(4, '0')})`,
+          `it holds keys: chmod 700 ${path}`,
+        )
       if (facts.uid !== facts.ownUid)
         return warn(`${found}; it belongs to uid ${facts.uid}, and you are root`, "run as that user, so that no file in it becomes root's")
       return ok(found)
@@ -97,7 +96,7 @@ const isWritable = (path: string): Promise<boolean> =>
     () => false,
   )
 
-/** Who holds a role in this directory: `locks/<role>.<…>.json` carries the identity of the process. */
+/** Live processes that hold a role in this directory: `locks/<role>.<…>.json` holds the identity of each. */
 async function liveUsers(path: string): Promise<{ role: string; pid: number }[]> {
   const locks = join(path, 'locks')
   const names = (await readdir(locks).catch(() => [])).filter((name) => name.endsWith('.json'))
@@ -113,8 +112,6 @@ async function liveUsers(path: string): Promise<{ role: string; pid: number }[]>
   return users.flat()
 }
 
-// Room for downloads, engines, models and the database, where the data directory is (or will be).
-
 const failBelow = 1e9
 const warnBelow = 5e9
 
@@ -122,7 +119,7 @@ export function judgeDiskSpace(freeBytes: number, path: string): Verdict {
   const found = `${formatBytes(freeBytes)} free at ${path}`
   if (freeBytes < failBelow)
     return fail(found, 'free at least 1 GB, or choose another --data-dir: databases stop and downloads fail on a full disk')
-  if (freeBytes < warnBelow) return warn(found, 'engines and models take several GB each: make room, or choose another --data-dir')
+  if (freeBytes < warnBelow) return warn(found, 'engines and models take several GB each: free space, or choose another --data-dir')
   return ok(found)
 }
 
@@ -135,8 +132,7 @@ export const diskSpaceCheck = (dataDir: string): Check => ({
   },
 })
 
-// The path itself, or the closest directory above it that is there.
-
+/** The path, or its closest parent that exists. */
 async function nearestExisting(path: string): Promise<string> {
   const full = resolve(path)
   const there = await access(full).then(
@@ -145,8 +141,6 @@ async function nearestExisting(path: string): Promise<string> {
   )
   return there || dirname(full) === full ? full : nearestExisting(dirname(full))
 }
-
-// Whether a controller can listen where it is told to, or already does.
 
 export type PortState = 'free' | 'in_use' | 'forbidden' | 'no_such_address' | 'unusable'
 
@@ -157,14 +151,14 @@ export function judgePort(facts: { host: string; port: number; state: PortState;
       return ok(`${at} is free`)
     case 'in_use':
       return facts.musterVersion === null
-        ? fail(`${at} is taken by another program`, 'stop that program, or choose another port with --port')
-        : ok(`${at} is held by a Muster controller (${facts.musterVersion})`)
+        ? fail(`${at} is used by another program`, 'stop that program, or choose another port with --port')
+        : ok(`${at} is used by a Muster controller (${facts.musterVersion})`)
     case 'forbidden':
       return fail(`this user may not listen on ${at}`, 'choose a port above 1023 with --port')
     case 'no_such_address':
       return fail(`${facts.host} is not an address of this machine`, 'give one that is with --host; 0.0.0.0 means all')
     case 'unusable':
-      return fail(`can't listen on ${at}`, 'choose another --host or --port')
+      return fail(`cannot listen on ${at}`, 'choose another --host or --port')
   }
 }
 
@@ -177,7 +171,7 @@ export const portCheck = ({ host, port }: { host: string; port: number }): Check
   },
 })
 
-/** An address that stands for all of them is asked through one of them. */
+/** A wildcard address is reached through the loopback address. */
 const reachable = (host: string): string =>
   host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
 

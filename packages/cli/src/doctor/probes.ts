@@ -1,4 +1,4 @@
-// One GET of the doctor: whatever comes back is a finding, so nothing here throws.
+// Requests of the doctor, over HTTP or a bare socket. Every outcome is a finding: nothing here throws.
 import { createConnection, type NetConnectOpts } from 'node:net'
 import { errorCode } from '@muster/host'
 import { routeUrl, systemRoutes } from '@muster/protocol'
@@ -23,7 +23,7 @@ export async function probeHttp(target: Target, path: string, signal: AbortSigna
   }
 }
 
-/** Null when what answers is no Muster, or nothing answers. */
+/** Null when there is no answer, or none of Muster. */
 export async function probeVersion(url: URL, signal: AbortSignal): Promise<string | null> {
   const finding = await probeHttp(
     { url, urlFrom: '--port', key: null, keyFrom: '', isKeyWithheld: false },
@@ -38,17 +38,15 @@ export function versionIn(json: unknown): string | null {
   return parsed?.success === true ? parsed.data.version : null
 }
 
-// One connection of the doctor: says something, waits for the first answer, hangs up. Nothing throws.
-
 export type SocketFinding =
   | { readonly answered: true; readonly data: Buffer }
-  /** Connected, and then silence or an end. */
+  /** `connected`: the connection was made, and no answer came. */
   | { readonly answered: false; readonly connected: boolean; readonly reason: string }
 
 interface SocketProbe {
   readonly to: NetConnectOpts
   readonly send: Buffer | null
-  /** Enough was heard. */
+  /** True when the data suffices. */
   readonly isWhole: (data: Buffer) => boolean
   readonly signal: AbortSignal
 }

@@ -1,26 +1,55 @@
-// Sends one description of a model, and finds out what that changed.
+// `muster models apply`: reads the models that a file describes, sends each to the controller, and reports the outcome.
 import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { isMap, isScalar, LineCounter, parseAllDocuments } from 'yaml'
 import { errorCode } from '@muster/host'
 import { ModelName, modelRoutes, type ModelView } from '@muster/protocol'
-import { CliError, usageError } from '../cli-error.ts'
+import { CliError, reportError, usageError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import { parseJson } from '../client/explain-failure.ts'
+import type { ClientCall } from '../commands/command.ts'
+import { asObject } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
 import { bareRevision, shortRevision } from './describe-model.ts'
 
-export type ApplyOutcome = 'created' | 'changed' | 'unchanged'
+export interface ApplyInput {
+  readonly documents: readonly ModelDocument[]
+  readonly file: string
+  readonly expected: string | undefined
+}
 
-export interface ApplyResult {
+export async function applyModels({ api, print, shell }: ClientCall, { documents, file, expected }: ApplyInput): Promise<void> {
+  const all: unknown[] = []
+  for (const document of documents) {
+    try {
+      const applied = await applyDocument(api, document, expected)
+      all.push(withOutcome(applied))
+      if (print.format === 'text') print.line(undefined, () => appliedText(applied))
+    } catch (error) {
+      if (!(error instanceof CliError) || concernsAll(error)) throw error
+      reportError(error.about(plainText(file)), shell.terminal)
+      shell.fail(1)
+    }
+  }
+  if (print.format === 'json') print.result(documents.length === 1 ? all[0] : { models: all }, () => '')
+}
+
+const withOutcome = ({ outcome, raw }: ApplyResult): unknown => ({ outcome, ...asObject(raw) })
+
+/** The controller cannot be reached or the key is refused: the next document would fail the same way. */
+const concernsAll = ({ status }: CliError): boolean => status === null || status === 401 || status === 403
+
+type ApplyOutcome = 'created' | 'changed' | 'unchanged'
+
+interface ApplyResult {
   readonly outcome: ApplyOutcome
   readonly before: ModelView | null
   readonly after: ModelView
   readonly raw: unknown
 }
 
-/** `expected`: the revision that it must still have, or the beginning of it. */
-export async function applyDocument(api: ApiClient, document: ModelDocument, expected: string | undefined): Promise<ApplyResult> {
+/** `expected`: the revision that the model must still have, or a prefix of it. */
+async function applyDocument(api: ApiClient, document: ModelDocument, expected: string | undefined): Promise<ApplyResult> {
   const params = { name: document.name }
   const before = await readModel(api, document)
   const answer = await api.call(modelRoutes.put, {
@@ -44,24 +73,24 @@ async function readModel(api: ApiClient, { name }: ModelDocument): Promise<Model
 
 const least = 7
 
-/** Tables show the beginning only, and that is what people copy. */
+/** Tables show only a prefix, which people copy. */
 function fullRevision(expected: string, before: ModelView | null): string {
   const bare = bareRevision(expected)
   const isMeant = before !== null && bare.length >= least && bareRevision(before.revision).startsWith(bare)
   return isMeant ? before.revision : expected
 }
 
-export function appliedText({ outcome, before, after }: ApplyResult): string {
+function appliedText({ outcome, before, after }: ApplyResult): string {
   const revision = shortRevision(after.revision)
   if (outcome !== 'changed') return plainText(`${after.name} ${outcome} (revision ${revision})`)
   if (before === null || before.revision === after.revision)
-    return plainText(`${after.name} changed; what runs stays as it is (revision ${revision})`)
+    return plainText(`${after.name} changed; its replicas keep running (revision ${revision})`)
   return plainText(`${after.name} changed (revision ${shortRevision(before.revision)} is now ${revision})`)
 }
 
-// The models that a file describes: YAML with any number of documents, or JSON. What a document means is the
-// controller's to judge; here only its name is read, because the address needs it. A document is sent with as many empty
-// lines before it as it has lines before it in the file, so that a line that the controller names is a line of the file.
+// A file holds YAML with any number of documents, or JSON. The controller validates a document; only its name is read
+// here, for the URL. A document is sent with as many empty lines before it as there are lines before it in the file, so
+// that the line numbers in the controller's errors are those of the file.
 
 export interface ModelDocument {
   readonly name: ModelName
@@ -74,12 +103,12 @@ export async function readSource(file: string, readInput: () => Promise<string>)
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    const reason = errorCode(error) === 'ENOENT' ? 'it is not there' : error instanceof Error ? error.message : String(error)
-    throw new CliError(`can't read ${plainText(file)}: ${plainText(reason)}`, { exitCode: 2, cause: error })
+    const reason = errorCode(error) === 'ENOENT' ? 'no such file' : error instanceof Error ? error.message : String(error)
+    throw new CliError(`cannot read ${plainText(file)}: ${plainText(reason)}`, { exitCode: 2, cause: error })
   }
 }
 
-/** Throws when a document can't be read or has no name: then nothing of the file is sent. */
+/** Throws when a document is malformed or has no name: then nothing of the file is sent. */
 export function parseDocuments(text: string, file: string): ModelDocument[] {
   const json = parseJson(text)
   if (typeof json === 'object' && json !== null && !Array.isArray(json))
@@ -91,7 +120,7 @@ export function parseDocuments(text: string, file: string): ModelDocument[] {
     const { contents } = document
     const [problem] = document.errors
     if (problem !== undefined) throw usageError(plainText(`${lineOf(problem.pos[0])}: ${firstLine(problem.message)}`))
-    // Nothing but comments, or nothing at all: as after a `---` at the end.
+    // An empty document, as after a `---` at the end.
     if (contents === null || (isScalar(contents) && contents.value === null)) return []
     const where = lineOf(contents.range[0])
     if (!isMap(contents)) throw usageError(plainText(`${where}: a model is written as keys and values`))

@@ -18,7 +18,7 @@ describe('what is said of a model', () => {
     [{}, 'pending'],
     [{ state: 'installing', node: 'a' }, 'installing on a'],
     [{ state: 'staging', node: 'a', progress: 41.9, current_bytes: 41, total_bytes: 100 }, 'staging on a, 41 % (41 B of 100 B)'],
-    [{ state: 'loading', node: 'a', progress: 50, eta_seconds: 90 }, 'loading on a, 50 %, about 1m left'],
+    [{ state: 'loading', node: 'a', progress: 50, eta_seconds: 90 }, 'loading on a, 50 %, about 1m30s left'],
   ])('loading %j', (some, text) => expect(loadingText({ ...loading, ...some })).toBe(text))
 
   it.each<[Scheduling, string[]]>([

@@ -1,23 +1,33 @@
-// Pure: models and their loads in words.
+// Pure: models, their loads and their placement as text, table rows and fields.
 import type { Clock } from '@muster/host'
-import type { LoadFailure, Loading, ModelView, OfferedModel, PlacementNode, PlacementView, ReplicaView, Scheduling } from '@muster/protocol'
+import {
+  formatDuration,
+  type LoadFailure,
+  type Loading,
+  type ModelView,
+  type OfferedModel,
+  type PlacementNode,
+  type PlacementView,
+  type ReplicaView,
+  type Scheduling,
+} from '@muster/protocol'
 import { bytesText, percentText } from '../operations/describe-operation.ts'
 import { type Column, renderFields, renderTable } from '../output/table.ts'
-import { formatAge, formatDuration, plainText } from '../output/text.ts'
+import { formatAge, plainText } from '../output/text.ts'
 
 export const bareRevision = (revision: string): string => revision.replace(/^sha256[-:]/, '')
 
-/** As much of a revision as people compare. */
+/** The prefix that people compare. */
 export const shortRevision = (revision: string): string => bareRevision(revision).slice(0, 12)
 
-/** What is ready, of what there should be. */
+/** Ready of wanted replicas. */
 export const replicasText = ({ replicas_ready: ready, replicas_desired: desired }: ModelView): string => `${ready}/${desired}`
 
-/** The cause, its code, and what comes next. */
+/** The cause, its code, and the next attempt. */
 export function failureText(failure: LoadFailure | null, now: number): string {
   if (failure === null) return ''
   const code = failure.message.includes(failure.code) ? '' : ` (${failure.code})`
-  // That no node fits is found without a try.
+  // A missing node is found without an attempt.
   const tries = failure.attempts === 0 ? '' : failure.attempts === 1 ? '1 try, ' : `${failure.attempts} tries, `
   return `${failure.message}${code}; ${tries}${nextLoadTry(failure.next_retry_at, now)}`
 }
@@ -28,7 +38,7 @@ function nextLoadTry(next: string | null, now: number): string {
   return `next ${Number.isNaN(at) || at <= now ? 'now' : `in ${formatDuration(at - now)}`}`
 }
 
-/** `loading on gpu-1, 41 % (1.2 GB of 3.0 GB), about 11s left`. */
+/** `loading on gpu-1, 41 % (1.2 GB of 3 GB), about 11s left`. */
 export function loadingText({
   state,
   node,
@@ -43,16 +53,16 @@ export function loadingText({
   return `${where}${amount}${eta === undefined ? '' : `, about ${formatDuration(eta * 1000)} left`}`
 }
 
-/** What would have to go so that it fits; nothing when there is a node, or nothing helps. */
+/** The replicas that would be evicted; empty when a node fits, or eviction does not help. */
 export function evictionText(eviction: PlacementView['eviction'] | null): string[] {
   if (eviction === null || eviction === undefined) return []
   const where = plainText(eviction.node_name || eviction.node_id)
-  if (eviction.replicas.length === 0) return [`Room comes on ${where}: what ends there is waited for.`]
+  if (eviction.replicas.length === 0) return [`Waiting for replicas on ${where} to end.`]
   const victims = eviction.replicas.map(({ id, model }) => `${id} of ${plainText(model)}`).join(', ')
-  return [`To make room on ${where}, these are ended: ${victims}.`]
+  return [`To make room on ${where}, these replicas are ended: ${victims}.`]
 }
 
-/** With the defaults of what is left out. */
+/** With defaults filled in. */
 export function schedulingLines(scheduling: Scheduling): string[] {
   const { replicas, min_replicas: min = 0, priority = 0, policy = 'prefix', node_selector: selector } = scheduling
   const max = scheduling.max_replicas ?? Math.max(1, min)
@@ -69,8 +79,6 @@ const selectorText = (selector: NonNullable<Scheduling['node_selector']>): strin
   Object.entries(selector)
     .map(([key, value]) => `${key}=${typeof value === 'string' ? value : value.join('|')}`)
     .join(', ')
-
-// How models look in tables and one by one.
 
 export const modelColumns = (clock: Pick<Clock, 'now'>): Column<ModelView>[] => [
   { heading: 'NAME', cell: (model) => model.name },
@@ -96,7 +104,7 @@ const stateColumns: readonly ReplicaColumn[] = [
   { heading: 'REACHABLE', cell: (replica) => (replica.reachable ? 'yes' : 'no') },
   { heading: 'ACTIVE', cell: (replica) => String(replica.in_flight), align: 'right' },
 ]
-/** The build of the backend that it runs, as much of its digest as people compare. */
+/** The backend build that the replica runs: the prefix of its digest. */
 const buildColumn: ReplicaColumn = { heading: 'BUILD', cell: (replica) => shortRevision(replica.backend_digest ?? '') }
 const upColumn = (now: number): ReplicaColumn => ({
   heading: 'UP',
@@ -145,7 +153,7 @@ export function renderModel({ model, replicas }: ModelAndReplicas, at: { now: nu
     ['Replicas', `${model.replicas_ready} ready of ${model.replicas_desired}`],
     ['Scheduling', schedulingLines(config.scheduling)],
     ['Revision', model.revision],
-    ['Context', config.context_size === undefined ? 'of the backend' : String(config.context_size)],
+    ['Context', config.context_size === undefined ? 'default of the backend' : String(config.context_size)],
     ['Files', config.files.map((file) => `${file.filename} from ${file.uri}`)],
     ['Parameters', settingLines(config.parameters)],
     ['Options', settingLines(config.options)],

@@ -1,19 +1,61 @@
-// What the processes of a model wrote on one node, line by line: what there is, or that and all that comes.
+// `muster models logs`: the output of a model's processes, line by line from each node; with --follow until Ctrl-C.
 import type { IncomingMessage } from 'node:http'
-import { type ModelName, type NodeId, nodeRoutes, createSseParser } from '@muster/protocol'
-import { CliError } from '../cli-error.ts'
+import { createSseParser, type ModelName, modelRoutes, type NodeId, nodeRoutes } from '@muster/protocol'
+import { fetchNode } from '../arguments.ts'
+import { CliError, reportError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
+import type { ClientCall } from '../commands/command.ts'
+import { plainText } from '../output/text.ts'
+import { untilInterrupted } from '../shell.ts'
 
-export interface LogRequest {
+export async function showLogs(call: ClientCall, model: ModelName): Promise<void> {
+  const nodes = await findNodes(call, model)
+  if (nodes.length === 0) return call.print.remark('no node can have logs of this model')
+  using interrupted = untilInterrupted()
+  const request = { model, isFollowing: call.flag('follow'), signal: interrupted.signal }
+  const longest = Math.max(...nodes.map((node) => node.name.length))
+  const show = async (node: NamedNode): Promise<void> => {
+    for await (const line of logLines(call.api, { ...request, id: node.id }))
+      call.print.line({ node_id: node.id, node_name: node.name, line }, () => {
+        return nodes.length === 1 ? plainText(line) : `${plainText(node.name).padEnd(longest)}  ${plainText(line)}`
+      })
+  }
+  // A node that fails hides nothing of the others.
+  await Promise.all(nodes.map((node) => show(node).catch((error: unknown) => reportNodeError(call, node, error))))
+}
+
+interface NamedNode {
+  readonly id: NodeId
+  readonly name: string
+}
+
+/** The node of `--node`; else the nodes of its replicas; without replicas, all nodes that may have had one. */
+async function findNodes({ api, option }: ClientCall, name: ModelName): Promise<NamedNode[]> {
+  const wanted = option('node')
+  if (wanted !== undefined) return [await fetchNode(api, wanted)]
+  const { replicas } = (await api.call(modelRoutes.replicas, { params: { name } })).body
+  const own = new Map(replicas.map((replica) => [replica.node_id, { id: replica.node_id, name: replica.node_name || replica.node_id }]))
+  if (own.size > 0) return [...own.values()]
+  const { nodes } = (await api.call(nodeRoutes.list)).body
+  return nodes.filter((node) => node.node_type === 'backend' && (node.status === 'healthy' || node.status === 'draining'))
+}
+
+function reportNodeError({ shell }: ClientCall, node: NamedNode, error: unknown): void {
+  if (!(error instanceof CliError)) throw error
+  reportError(error.about(plainText(node.name)), shell.terminal)
+  shell.fail(1)
+}
+
+interface LogRequest {
   readonly id: NodeId
   readonly model: ModelName
   readonly isFollowing: boolean
   readonly signal: AbortSignal
 }
 
-/** Ends when the signal aborts, and without following when all was read. Throws when what is followed breaks off. */
-export async function* logLines(api: Pick<ApiClient, 'open'>, wish: LogRequest): AsyncGenerator<string, void, void> {
-  const { id, model, isFollowing, signal } = wish
+/** Ends when the signal aborts or, without following, at the end of the log. Throws when a followed log breaks off. */
+async function* logLines(api: Pick<ApiClient, 'open'>, request: LogRequest): AsyncGenerator<string, void, void> {
+  const { id, model, isFollowing, signal } = request
   try {
     const response = await api.open(nodeRoutes.logs, {
       params: { id },

@@ -1,11 +1,12 @@
-// A file on its way to a controller: its content as the body of a request, and on a terminal a line that says how far it is.
+// A file as the body of an upload request, with a progress line on a terminal.
 import { open } from 'node:fs/promises'
 import type { Clock } from '@muster/host'
+import { formatBytes } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { Content } from '../client/api-client.ts'
 import { bytesText, percentText } from '../operations/describe-operation.ts'
 import { createRateMeter } from '../operations/progress-rows.ts'
-import { formatBytes, plainText } from '../output/text.ts'
+import { plainText } from '../output/text.ts'
 import { progressBar } from '../output/segments.ts'
 import type { Screen } from '../output/terminal.ts'
 
@@ -26,7 +27,7 @@ export async function openUpload(path: string, { screen, clock }: UploadDeps): P
   const meter = createRateMeter()
   let sent = 0
   stream.on('data', (chunk) => void (sent += chunk.length))
-  // Nobody reads yet: the listener above must not start it.
+  // The listener above must not start the stream.
   stream.pause()
 
   const draw = (): void => {
@@ -53,11 +54,11 @@ async function openFile(path: string) {
   try {
     const file = await open(path)
     const { size: sizeBytes } = await checkedStat(file, path)
-    // Not more than was announced, should it grow meanwhile.
+    // Not more than the announced size, in case the file grows.
     return { stream: file.createReadStream(sizeBytes === 0 ? {} : { end: sizeBytes - 1 }), sizeBytes }
   } catch (error) {
     if (error instanceof CliError) throw error
-    throw new CliError(`can't read ${plainText(path)}: ${error instanceof Error ? plainText(error.message) : String(error)}`, {
+    throw new CliError(`cannot read ${plainText(path)}: ${error instanceof Error ? plainText(error.message) : String(error)}`, {
       exitCode: 2,
       cause: error,
     })

@@ -1,4 +1,4 @@
-// How nodes look in a table and one by one.
+// Pure: nodes as table rows, fields and sentences.
 import type { Clock } from '@muster/host'
 import type { NodeView } from '@muster/protocol'
 import { type Column, renderFields } from '../output/table.ts'
@@ -29,7 +29,7 @@ export function renderNode(node: NodeView, now: number): string {
     ['Memory', formatFree(resources.available_ram, resources.total_ram)],
     ['GPU', resources.gpu_vendor ?? 'none'],
     ['GPU memory', resources.unified_memory ? 'shared with the CPU' : formatFree(resources.available_vram, resources.total_vram)],
-    ['GPU budget', node.vram_budget ?? 'all of it'],
+    ['GPU budget', node.vram_budget ?? 'none'],
     ['Disk', formatFree(resources.available_disk, resources.total_disk)],
     ['Gateway', node.gateway_url],
     ['Key', node.public_key],
@@ -48,7 +48,5 @@ export const labelLines = (labels: Readonly<Record<string, string>>): string[] =
   Object.entries(labels)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([key, value]) => `${key}=${value}`)
-
-// Pure: one sentence about a node, after something was done to it.
 
 export const describeNode = (node: NodeView): string => plainText(`${node.name} (${node.id}) is ${node.status}: ${node.status_reason}`)

@@ -1,6 +1,5 @@
-// `nodes ls --watch`: follows the events and shows the fleet as it is: on a terminal as a table that is kept up to
-// date, elsewhere as lines. Whenever the stream begins anew the whole list is read again, so nothing that happened
-// meanwhile is missed.
+// `nodes ls --watch`: follows the events and shows the nodes, on a terminal as a table that is redrawn, otherwise as lines.
+// The whole list is read again whenever the stream reconnects, so that no change is missed.
 import type { Clock } from '@muster/host'
 import { nodeRoutes, NodeView, type ServerEvent } from '@muster/protocol'
 import { followEvents } from '../client/events.ts'
@@ -55,31 +54,28 @@ function rawNodes(raw: unknown): readonly unknown[] {
   return typeof raw === 'object' && raw !== null && 'nodes' in raw && Array.isArray(raw.nodes) ? raw.nodes : []
 }
 
-// What shows the fleet while it is watched.
-
-/** A node, and the same as it came, with fields that this version does not know. */
+/** A parsed node, and the raw object with fields unknown to this version. */
 export interface ReceivedNode {
   readonly node: NodeView
   readonly raw: unknown
 }
 
 export interface FleetView {
-  /** All there are, just read. */
+  /** The whole list. */
   replace(nodes: readonly ReceivedNode[]): void
   put(node: ReceivedNode): void
   remove(id: string, raw: unknown): void
   connectionLost(reason: string): void
-  /** A moment has passed. */
+  /** Called every second. */
   tick(): void
 }
 
-// The fleet as lines: the table once, then a line for each change that would be seen in it. For readers that can't
-// go back to a line: files, pipes, and programs that read JSON.
+// For files, pipes and programs that read JSON: the table once, then a line per change.
 
 export interface NodeLinesDeps {
   readonly print: Printer
   readonly clock: Pick<Clock, 'now'>
-  /** Only nodes of this one. */
+  /** Only nodes with this status. */
   readonly status: string | undefined
 }
 
@@ -98,7 +94,7 @@ export function createNodeLines({ print, clock, status }: NodeLinesDeps): FleetV
   function remove(id: string, raw: unknown): void {
     const last = shown.get(id)
     if (!shown.delete(id)) return
-    print.line(raw, () => `${plainText(last?.name ?? '')} (${id}) is ${status === undefined ? 'removed' : `not ${status} any more`}`)
+    print.line(raw, () => `${plainText(last?.name ?? '')} (${id}) is ${status === undefined ? 'removed' : `no longer ${status}`}`)
   }
 
   return {
@@ -119,25 +115,25 @@ export function createNodeLines({ print, clock, status }: NodeLinesDeps): FleetV
   }
 }
 
-/** The age of a node changes all the time; only the other columns count as a change. */
+/** All columns but the age, which changes all the time. */
 const fingerprint = (node: NodeView): string =>
   nodeColumns({ now: () => 0 })
     .filter((column) => column.heading !== 'SEEN')
     .map((column) => column.cell(node))
     .join('\0')
 
-// The fleet as a table that is kept up to date on a terminal: what changes is seen in its place, and ages grow.
+// For terminals: a table that is redrawn in place.
 
 export interface NodeScreenDeps {
   readonly screen: Screen
   readonly clock: Pick<Clock, 'now'>
-  /** Only nodes of this one. */
+  /** Only nodes with this status. */
   readonly status: string | undefined
 }
 
 export function createNodeScreen({ screen, clock, status }: NodeScreenDeps): FleetView {
   const nodes = new Map<string, NodeView>()
-  /** Before that, an empty table would be a claim. */
+  /** False before the first list: an empty table would be wrong. */
   let isRead = false
   let notice: string | null = null
 
@@ -171,5 +167,5 @@ export function createNodeScreen({ screen, clock, status }: NodeScreenDeps): Fle
   }
 }
 
-/** As the API lists them. */
+/** The order of the API. */
 const byName = (a: NodeView, b: NodeView): number => (a.name === b.name ? (a.id < b.id ? -1 : 1) : a.name < b.name ? -1 : 1)

@@ -1,9 +1,8 @@
-// Pure: operations and their nodes in words.
+// Pure: operations and their nodes as text, table rows and fields.
 import type { Clock } from '@muster/host'
-import { isSettled, OperationId, type OperationNode, type OperationView } from '@muster/protocol'
-import { usageError } from '../cli-error.ts'
+import { formatBytes, formatDuration, isSettled, type OperationNode, type OperationView } from '@muster/protocol'
 import { type Column, renderFields, renderTable } from '../output/table.ts'
-import { formatAge, formatBytes, formatDuration, plainText } from '../output/text.ts'
+import { formatAge, plainText } from '../output/text.ts'
 
 /** `install llama`. */
 export const titleOf = ({ kind, backend, model }: OperationView): string =>
@@ -22,7 +21,7 @@ const isDone = ({ status, next_retry_at: next }: OperationNode): boolean =>
 
 export const isWorking = ({ status }: OperationNode): boolean => status === 'downloading' || status === 'running_on_worker'
 
-/** Why it is as it is, and what comes next; empty where the status says it all. */
+/** The reason of the status and the next attempt; empty when the status needs none. */
 export function noteOf(node: OperationNode, now: number): string {
   const reason = node.error ?? node.message
   if (node.status !== 'error') return plainText(reason)
@@ -32,7 +31,7 @@ export function noteOf(node: OperationNode, now: number): string {
 
 function nextTry({ dead, attempts, next_retry_at: next }: OperationNode, now: number): string {
   const tries = attempts === 1 ? '1 try' : `${attempts} tries`
-  if (next === null) return dead ? `; given up after ${tries}` : ''
+  if (next === null) return dead ? `; gave up after ${tries}` : ''
   const at = Date.parse(next)
   return `; ${tries}, next ${Number.isNaN(at) || at <= now ? 'now' : `in ${formatDuration(at - now)}`}`
 }
@@ -43,20 +42,10 @@ export function nodesDone({ nodes }: OperationView): string {
   return nodes.length === 0 ? '' : `${done} of ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'} done`
 }
 
-/** What its state and message say together, without saying anything twice. */
+/** State and message, without repetition. */
 export function stateText(operation: OperationView): string {
   const message = plainText(operation.message) || nodesDone(operation)
   return message === '' || message === operation.state ? operation.state : `${operation.state}: ${message}`
-}
-
-// How operations look in a table and one by one.
-
-export const operationArgument = ['<operation>', 'its id, as `muster ops ls` shows it'] as const
-
-export function parseOperationId(word: string | undefined): OperationId {
-  const parsed = OperationId.safeParse(word)
-  if (parsed.success) return parsed.data
-  throw usageError(`${JSON.stringify(word ?? '')} is none: ${parsed.error.issues[0]?.message ?? 'not valid'}`)
 }
 
 export const operationColumns = (clock: Pick<Clock, 'now'>): Column<OperationView>[] => [
@@ -91,7 +80,7 @@ export function renderOperation(operation: OperationView, at: { now: number; wid
     ['State', operation.state],
     ['Message', operation.message],
     ['Progress', [percentText(operation.progress), bytesText(operation.current_bytes, operation.total_bytes)].filter(Boolean).join(', ')],
-    ['Asked for', `${ago(operation.created_at)} by ${operation.requested_by || 'somebody'}`],
+    ['Requested', `${ago(operation.created_at)} by ${operation.requested_by || 'unknown'}`],
     ['Finished', operation.finished_at === null ? 'not yet' : ago(operation.finished_at)],
   ])
   return operation.nodes.length === 0

@@ -1,6 +1,5 @@
-// Follows operations until all of them are over. Events bring what changes; what counts is read with GET: at first,
-// whenever the stream begins anew, and now and then, so that no end is missed whatever happens to the stream or to
-// the controller behind it.
+// Follows operations until all of them are over. Events bring changes; the state is also read with GET: at first, whenever
+// the stream reconnects, and now and then, so that no end is missed when the stream or the controller fails.
 import { type Clock, createWakeTimer, type WakeTimer } from '@muster/host'
 import { OperationId, operationRoutes, OperationView, type ServerEvent } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
@@ -18,11 +17,11 @@ export interface FollowDeps {
 }
 
 const tickMs = 200
-/** While events come, reading is only for what they might have missed. */
+/** While the stream works, reading only covers missed events. */
 const pollMs = 15_000
 const pollAloneMs = 2_000
 
-/** What was seen last of each; all of them are over unless the signal aborted. Throws when one can't be read any more. */
+/** Returns the latest state of each; all are over unless the signal aborted. Throws when one cannot be read any more. */
 export async function followOperations(deps: FollowDeps, following: Following): Promise<ReadonlyMap<OperationId, ReceivedOperation>> {
   const tracked = trackOperations(following, deps.view)
   const ended = new AbortController()
@@ -32,7 +31,7 @@ export async function followOperations(deps: FollowDeps, following: Following): 
   if (deps.signal.aborted || following.ids.length === 0) return tracked.latest
   const others = [listen(run), tick(run)]
   try {
-    // An answer that hangs must hold up neither Ctrl-C nor an end that an event has told.
+    // A request that hangs must delay neither Ctrl-C nor an end that an event reported.
     await Promise.race([read(run), aborted])
   } finally {
     ended.abort()
@@ -58,7 +57,7 @@ async function listen(run: Run): Promise<void> {
         if (item.kind !== 'event' || tracked.receive(item.event)) reading.wake()
       }
     } catch {
-      // No stream is to be had, for whatever reason: reading goes on without, and tells if that fails too.
+      // Without a stream, reading continues, and reports its own failures.
       run.isStreaming = false
     }
     await clock.sleep(pollAloneMs, signal).catch(() => undefined)
@@ -88,8 +87,7 @@ async function tick({ clock, signal, view }: Run): Promise<void> {
   for (; !signal.aborted; view.tick()) await clock.sleep(tickMs, signal).catch(() => undefined)
 }
 
-// What is known of the operations that are followed, out of two sources: events, which come as they please, and
-// answers, which may be older than the last event when they arrive.
+// The state of the followed operations from two sources: events, and answers, which may be older than the last event.
 
 interface Following {
   readonly ids: readonly OperationId[]
@@ -101,9 +99,9 @@ interface TrackedOperations {
   /** Aborts once all of them are over. */
   readonly over: AbortSignal
   open(): OperationId[]
-  /** True when what came can only be understood by reading. */
+  /** True when the operation has to be read: the event does not hold it. */
   receive(event: ServerEvent): boolean
-  /** Called when one is about to be read; takes what was read. */
+  /** Called before a request; the returned function takes its answer. */
   beginReading(id: OperationId): (answer: ReceivedOperation) => void
 }
 
@@ -117,7 +115,7 @@ function trackOperations({ ids, isOver }: Following, view: Pick<ProgressView, 'p
   }
 
   function put(one: ReceivedOperation): void {
-    // Nothing is added to what the exit code is made from.
+    // The exit code is made from the state at the end; later events do not count.
     if (over.signal.aborted) return
     latest.set(one.operation.id, one)
     view.put(one)
@@ -134,7 +132,7 @@ function trackOperations({ ids, isOver }: Following, view: Pick<ProgressView, 'p
       const id = OperationId.safeParse(idOf(raw)).data
       if (id === undefined || !ids.includes(id)) return false
       const parsed = OperationView.safeParse(raw)
-      // Gone, or not what this version knows: reading says which.
+      // Deleted, or of a newer version: reading tells which.
       if (!parsed.success) return true
       eventCounts.set(id, (eventCounts.get(id) ?? 0) + 1)
       put({ operation: parsed.data, raw })

@@ -1,7 +1,7 @@
 // Pure: operations and their nodes as lines of a terminal, as many as there is room for.
-import type { OperationNode, OperationNodeStatus, OperationView } from '@muster/protocol'
-import { type Colour, padTo, type Paint, progressBar, renderSegments, type Segment } from '../output/segments.ts'
-import { displayWidth, formatBytes, plainText } from '../output/text.ts'
+import { formatBytes, type OperationNode, type OperationNodeStatus, type OperationView } from '@muster/protocol'
+import { type Color, padTo, type Paint, progressBar, renderSegments, type Segment } from '../output/segments.ts'
+import { displayWidth, plainText } from '../output/text.ts'
 import { bytesText, isWorking, noteOf, percentText, stateText, titleOf } from './describe-operation.ts'
 
 export interface RowsInput {
@@ -17,7 +17,7 @@ export interface RowsInput {
 
 export const nodeKey = (operation: OperationView, node: OperationNode): string => `${operation.id} ${node.node_id}`
 
-const colours: Readonly<Record<OperationNodeStatus | OperationView['state'], Colour>> = {
+const colors: Readonly<Record<OperationNodeStatus | OperationView['state'], Color>> = {
   queued: 'dim',
   downloading: 'blue',
   running_on_worker: 'yellow',
@@ -54,7 +54,7 @@ export function progressRows(input: RowsInput): string[] {
   return shown.size === all.length ? lines : [...lines, paint('dim', `  … and ${all.length - shown.size} more`)]
 }
 
-/** Those that people look for: in work and in error first, then those that wait, then those that are done. */
+/** Working and failed nodes first, then queued ones, then those that are done. */
 function chooseNodes(all: readonly { key: string; node: OperationNode }[], room: number): ReadonlySet<string> {
   if (all.length <= room) return new Set(all.map(({ key }) => key))
   const first = all.toSorted((a, b) => rankOf(a.node) - rankOf(b.node)).slice(0, Math.max(0, room - 1))
@@ -66,7 +66,7 @@ const rankOf = (node: OperationNode): number => (isWorking(node) || node.status 
 const widest = (texts: readonly string[], most: number): number => Math.min(most, Math.max(0, ...texts.map(displayWidth)))
 
 function operationLine(operation: OperationView, { rateOf, width }: RowsInput): Segment[] {
-  const head = [{ text: titleOf(operation) }, { text: '  ' }, { text: stateText(operation), colour: colours[operation.state] }]
+  const head = [{ text: titleOf(operation) }, { text: '  ' }, { text: stateText(operation), color: colors[operation.state] }]
   if (operation.state !== 'running' && operation.state !== 'background') return head
   const amounts = amountsOf({
     current: operation.current_bytes,
@@ -86,7 +86,7 @@ interface NodeLineInput extends RowsInput {
 function nodeLine(node: OperationNode, { names, statuses, rate, now, width }: NodeLineInput): Segment[] {
   const head: Segment[] = [
     { text: `  ${padTo(plainText(node.node_name) || node.node_id, names)}  ` },
-    { text: padTo(node.status, statuses), colour: colours[node.status] },
+    { text: padTo(node.status, statuses), color: colors[node.status] },
   ]
   const note = noteOf(node, now)
   if (!isWorking(node)) return note === '' ? head : [...head, { text: '  ' }, { text: note }]
@@ -108,26 +108,24 @@ function amountsOf({
   rate: number | null
 }): Segment[] {
   const speed = rate === null ? '' : `${formatBytes(rate)}/s`
-  return [{ text: `${bytesText(current, total).padStart(16)}  ${speed.padStart(8)}  ${percentText(percentage).padStart(5)}` }]
+  return [{ text: `${bytesText(current, total).padStart(18)}  ${speed.padStart(9)}  ${percentText(percentage).padStart(5)}` }]
 }
 
-/** None where it would be too short to say anything. */
+/** Empty when there is no room for a useful bar. */
 function barFor(percentage: number, room: number): Segment[] {
   const width = Math.min(20, room - 2)
   if (width < 6) return []
   const { done, left } = progressBar(percentage, width)
-  return [{ text: done, colour: 'green' }, { text: left, colour: 'dim' }, { text: '  ' }]
+  return [{ text: done, color: 'green' }, { text: left, color: 'dim' }, { text: '  ' }]
 }
 
 const widthOf = (segments: readonly Segment[]): number => segments.reduce((sum, { text }) => sum + displayWidth(text), 0)
 
-// How fast bytes come, over the last seconds: an average over all the time would say nothing of now, and the step
-// between two ticks jumps.
 const windowMs = 5_000
 const leastWindowMs = 1_000
 
 interface RateMeter {
-  /** Bytes per second by now; null while too little is known. */
+  /** Bytes per second over the last seconds; null while there are too few samples. */
   measure(key: string, bytes: number, at: number): number | null
 }
 
@@ -141,7 +139,7 @@ export function createRateMeter(): RateMeter {
   return {
     measure: (key, bytes, at) => {
       const known = samples.get(key) ?? []
-      // A new attempt, or another file: what was before says nothing of it.
+      // Fewer bytes mean a new attempt or another file: older samples do not count.
       const since = (known.at(-1)?.bytes ?? 0) > bytes ? [] : known
       const kept = [...since, { bytes, at }].filter((sample, index, all) => (all[index + 1]?.at ?? at) >= at - windowMs)
       samples.set(key, kept)

@@ -19,13 +19,13 @@ const oneNode = (some: Parameters<typeof operationNode>[0]): string =>
 
 describe('a node on a terminal', () => {
   it.each([
-    ['works', {}, /^ {2}n {2}downloading {2}downloading {2}━+╸?─+ +1\.0 GB of 4\.0 GB +85 MB\/s +25 %$/],
+    ['works', {}, /^ {2}n {2}downloading {2}downloading {2}━+╸?─+ +1 GB of 4 GB +85 MB\/s +25 %$/],
     [
       'works on, in its background',
       { status: 'running_on_worker', message: 'worker still installing in background' },
-      /25 % {2}worker still installing i…$/,
+      /25 % {2}worker still installin…$/,
     ],
-    ['unpacks', { phase: 'extracting', percentage: 100, current: 4e9 }, /extracting {3}━+ +4\.0 GB of 4\.0 GB +85 MB\/s +100 %$/],
+    ['unpacks', { phase: 'extracting', percentage: 100, current: 4e9 }, /extracting {3}━+ +4 GB of 4 GB +85 MB\/s +100 %$/],
     ['knows no size', { current: 0, total: 0, percentage: 0, phase: 'resolving' }, /resolving +─+ +85 MB\/s +0 %$/],
     [
       'is away',
@@ -44,7 +44,7 @@ describe('a node on a terminal', () => {
       { status: 'error', error: 'wrong digest', error_code: 'integrity', attempts: 1 },
       /^ {2}n {2}error {2}wrong digest \(integrity\)$/,
     ],
-    ['is given up', { status: 'error', error: 'no answer', attempts: 10, dead: true }, /; given up after 10 tries$/],
+    ['is given up', { status: 'error', error: 'no answer', attempts: 10, dead: true }, /; gave up after 10 tries$/],
     [
       'is left out',
       { status: 'skipped', phase: null, message: 'nothing for darwin/arm64' },
@@ -66,7 +66,7 @@ describe('operations on a terminal', () => {
 
   it('begin with the whole of it', () => {
     expect(rows([operationView({ message: '2 of 5 nodes done', progress: 41.2 })], { rate: 12e6 })[0]).toMatch(
-      /^install llama {2}running: 2 of 5 nodes done {2}━+╸?─+ +1\.0 GB of 4\.0 GB +12 MB\/s +41 %$/,
+      /^install llama {2}running: 2 of 5 nodes done {2}━+╸?─+ +1 GB of 4 GB +12 MB\/s +41 %$/,
     )
     expect(rows([operationView({ state: 'succeeded', message: '5 of 5 nodes done' })])[0]).toBe(
       'install llama  succeeded: 5 of 5 nodes done',
@@ -97,9 +97,9 @@ describe('operations on a terminal', () => {
     expect(rows([operationView({ nodes })], { room: 31 })).toHaveLength(31)
   })
 
-  it('are coloured only if that is wanted', () => {
-    const draw = (isColoured: boolean) =>
-      progressRows({ operations: [operationView()], width: 100, room: 9, now, paint: createPaint(isColoured), rateOf: () => null })
+  it('are colored only if that is wanted', () => {
+    const draw = (isColored: boolean) =>
+      progressRows({ operations: [operationView()], width: 100, room: 9, now, paint: createPaint(isColored), rateOf: () => null })
     expect(draw(false).join('')).not.toContain('\u001b')
     expect(draw(true).join('')).toContain('\u001b[32m━')
     expect(draw(true).map((line) => stripVTControlCharacters(line))).toEqual(draw(false))
@@ -150,7 +150,7 @@ describe('lines', () => {
       err: (text: string) => void written.push(`! ${text}`),
       width: null,
       screen: null,
-      colours: { out: false, err: false },
+      colors: { out: false, err: false },
     }
     const view = createOperationLines({ print: createPrinter(terminal, 'text'), clock: { now: () => now } })
     const put = (node: Parameters<typeof operationNode>[0], some: Parameters<typeof operationView>[0] = {}): string[] => {
@@ -167,8 +167,8 @@ describe('lines', () => {
       'install llama: gpu-1: queued',
       'install llama: running: 0 of 1 nodes done',
     ])
-    expect(put({})).toEqual(['install llama: gpu-1: downloading, 25 % (1.0 GB of 4.0 GB)'])
-    expect(put({ phase: 'extracting' })).toEqual(['install llama: gpu-1: downloading, extracting, 25 % (1.0 GB of 4.0 GB)'])
+    expect(put({})).toEqual(['install llama: gpu-1: downloading, 25 % (1 GB of 4 GB)'])
+    expect(put({ phase: 'extracting' })).toEqual(['install llama: gpu-1: downloading, extracting, 25 % (1 GB of 4 GB)'])
     expect(put({ status: 'error', phase: null, error: 'reset', attempts: 1, next_retry_at: '2030-01-01T00:01:30Z' })).toEqual([
       'install llama: gpu-1: error: reset; 1 try, next in 30s',
     ])

@@ -1,4 +1,4 @@
-// What shows operations while they are followed.
+// The three ways to show followed operations: lines, JSON objects, or a screen that is redrawn.
 import type { Clock } from '@muster/host'
 import type { OperationNode, OperationView } from '@muster/protocol'
 import type { Paint } from '../output/segments.ts'
@@ -7,7 +7,7 @@ import { plainText } from '../output/text.ts'
 import { bytesText, isWorking, noteOf, percentText, stateText, titleOf } from './describe-operation.ts'
 import { createRateMeter, nodeKey, progressRows } from './progress-rows.ts'
 
-/** An operation, and the same as it came, with fields that this version does not know. */
+/** A parsed operation, and the raw object with fields unknown to this version. */
 export interface ReceivedOperation {
   readonly operation: OperationView
   readonly raw: unknown
@@ -15,19 +15,17 @@ export interface ReceivedOperation {
 
 export interface ProgressView {
   put(seen: ReceivedOperation): void
-  /** The controller can't be heard; it is tried again. */
+  /** The controller does not answer; the client retries. */
   connectionLost(reason: string): void
-  /** It is heard again. */
+  /** The controller answers again. */
   connectionRestored(): void
-  /** A moment has passed. */
+  /** Called several times a second. */
   tick(): void
-  /** Nothing more comes: what was shown last stays. */
+  /** The last state stays on the terminal. */
   end(): void
 }
 
-// Operations as lines, for readers that can't go back to one: files, pipes, the logs of builds. One for each change of
-// a node's status or phase, and at most one per ten percent in between.
-
+/** Lines for files, pipes and build logs: one per change of a node's status or phase, and at most one per ten percent. */
 interface OperationLinesDeps {
   readonly print: Printer
   readonly clock: Pick<Clock, 'now'>
@@ -64,7 +62,7 @@ export function createOperationLines({ print, clock }: OperationLinesDeps): Prog
   }
 }
 
-/** For programs: each operation on a line of its own, whenever it is not what it was. */
+/** For programs: an operation per line, whenever it changed. */
 export function createOperationObjects(print: Printer): ProgressView {
   const shown = new Map<string, string>()
   return {
@@ -79,10 +77,10 @@ export function createOperationObjects(print: Printer): ProgressView {
 }
 
 const nothing = (): void => undefined
-/** For programs that want to know only what came of it. */
+/** For programs that need only the outcome. */
 export const silentView: ProgressView = { put: nothing, connectionLost: nothing, connectionRestored: nothing, tick: nothing, end: nothing }
 
-/** What is said while a node works changes with every tick; what is said while it does not is news. */
+/** The message of a working node changes with every tick and is left out. */
 const factsOf = (node: OperationNode): string =>
   [node.status, node.phase, node.attempts, node.next_retry_at === null, isWorking(node) ? '' : (node.error ?? node.message)].join('\0')
 
@@ -94,8 +92,7 @@ function nodeText(node: OperationNode, now: number): string {
   return `${plainText(node.node_name) || node.node_id}: ${parts.join(', ')}${note === '' ? '' : `: ${note}`}`
 }
 
-// Operations on a terminal: a line for each and one for each of its nodes, drawn again in their place.
-
+/** For terminals: a line per operation and per node, redrawn in place. */
 interface OperationScreenDeps {
   readonly screen: Screen
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
@@ -128,14 +125,14 @@ export function createOperationScreen({ screen, clock, paint }: OperationScreenD
     const rateOf = (key: string): number | null => rates.get(key) ?? null
     const rows = progressRows({ operations: [...operations.values()], width: screen.width(), room, now: clock.now(), paint, rateOf })
     const lines = notice === null ? rows : [...rows, paint('yellow', notice)]
-    // What looks the same is not written again: over a slow line it would flicker.
+    // An unchanged frame is not written: it would flicker over a slow connection.
     const frame = [screen.width(), screen.height(), ...lines].join('\n')
     if (frame !== drawn) screen.draw(lines)
     drawn = frame
   }
 
   return {
-    // Drawn with the next tick: a busy fleet changes more often than eyes can follow.
+    // Drawn at the next tick: a busy fleet changes faster than people can read.
     put: ({ operation }) => {
       const isNew = !operations.has(operation.id)
       operations.set(operation.id, operation)

@@ -1,12 +1,12 @@
-// A line of a terminal made of parts, of which some are coloured. Widths are those of the text alone.
+// A line of a terminal made of colored segments. Widths are those of the text without escape sequences.
 import { cutToWidth, displayWidth } from './text.ts'
 
 export interface Segment {
   readonly text: string
-  readonly colour?: Colour
+  readonly color?: Color
 }
 
-/** What does not fit is cut, with `…`. */
+/** Cuts at the width, with `…`. */
 export function renderSegments(segments: readonly Segment[], width: number, paint: Paint): string {
   const text = segments.map((segment) => segment.text).join('')
   const fits = displayWidth(text.trimEnd()) <= width
@@ -15,7 +15,7 @@ export function renderSegments(segments: readonly Segment[], width: number, pain
   for (const segment of segments) {
     const isLast = !fits && displayWidth(segment.text) >= left
     const shown = isLast ? cutToWidth(`${segment.text} `, left) : segment.text
-    line += segment.colour === undefined ? shown : paint(segment.colour, shown)
+    line += segment.color === undefined ? shown : paint(segment.color, shown)
     left -= displayWidth(shown)
     if (isLast) break
   }
@@ -27,17 +27,15 @@ export const padTo = (text: string, width: number): string => {
   return shown + ' '.repeat(Math.max(0, width - displayWidth(shown)))
 }
 
-// Colours of a terminal; none where they are not wanted.
 const codes = { red: 31, green: 32, yellow: 33, blue: 34, dim: 2 } as const
-export type Colour = keyof typeof codes
-export type Paint = (colour: Colour, text: string) => string
+export type Color = keyof typeof codes
+export type Paint = (color: Color, text: string) => string
 
 export const createPaint =
-  (isColoured: boolean): Paint =>
-  (colour, text) =>
-    isColoured && text !== '' ? `\u001b[${codes[colour]}m${text}\u001b[${colour === 'dim' ? 22 : 39}m` : text
+  (isColored: boolean): Paint =>
+  (color, text) =>
+    isColored && text !== '' ? `\u001b[${codes[color]}m${text}\u001b[${color === 'dim' ? 22 : 39}m` : text
 
-// Pure: a thin bar, in two halves so that it can be coloured: what is done and what is left.
 export function progressBar(percentage: number, width: number): { readonly done: string; readonly left: string } {
   const halves = Math.floor(((Math.max(0, Math.min(100, percentage)) || 0) / 100) * width * 2)
   const done = `${'━'.repeat(Math.floor(halves / 2))}${halves % 2 === 1 ? '╸' : ''}`

@@ -1,17 +1,17 @@
-// Plain aligned tables: a heading, one line per row, two spaces between columns. On a terminal the
-// columns that may shrink are cut to its width; elsewhere nothing is cut, so that grep and awk see all.
+// Plain aligned tables: a heading, one line per row, two spaces between columns. On a terminal, columns that may shrink are
+// cut to its width; otherwise nothing is cut, so that grep and awk see all.
 import { cutToWidth, displayWidth, plainText } from './text.ts'
 
 export interface Column<Row> {
   readonly heading: string
   readonly cell: (row: Row) => string
   readonly align?: 'left' | 'right'
-  /** May be cut with `…` when the terminal is too narrow. Leave it out for what people copy: ids, URLs. */
+  /** May be cut with `…` on a narrow terminal. Never for text that people copy: ids, URLs. */
   readonly shrinks?: boolean
 }
 
 const gap = 2
-/** Below this a cut cell says nothing any more. */
+/** A shorter cell is useless. */
 const narrowest = 8
 
 export interface TableLayout<Row> {

@@ -1,4 +1,5 @@
-// The two streams a command writes to, and what the reader of the first one can show.
+// Input and output of a command: the two streams, a screen and a status line where stdout or stderr is a terminal, and a
+// printer for text or JSON.
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { cutToWidth, plainJson } from './text.ts'
@@ -10,11 +11,11 @@ export interface Terminal {
   err(text: string): void
   /** Cells per line when stdout is a terminal; null when it is a file or a pipe. */
   readonly width: number | null
-  /** Null where the reader of stdout can't go back to a line. */
+  /** Null when stdout is not a terminal that can redraw lines. */
   readonly screen: Screen | null
-  /** The last line of stderr while something is waited for; null where it is no terminal. */
+  /** The last line of stderr during a wait; null when stderr is not a terminal. */
   readonly status: StatusLine | null
-  readonly colours: { readonly out: boolean; readonly err: boolean }
+  readonly colors: { readonly out: boolean; readonly err: boolean }
 }
 
 export interface OutputStream {
@@ -40,18 +41,17 @@ export function createTerminal(streams: {
     width: stdout.isTTY === true ? Math.max(40, stdout.columns ?? 80) : null,
     screen: obeys && stdout.isTTY === true ? createScreen(stdout) : null,
     status: obeys && stderr.isTTY === true ? createStatusLine(stderr) : null,
-    colours: { out: allowed && stdout.isTTY === true, err: allowed && stderr.isTTY === true },
+    colors: { out: allowed && stdout.isTTY === true, err: allowed && stderr.isTTY === true },
   }
 }
 
-// Lines of a terminal that are drawn again and again in the same place, below what was there before.
-
+/** Lines that are redrawn in place, below earlier output. */
 export interface Screen {
-  /** Cells per line as they are now: windows change their size. */
+  /** Current cells per line: windows change their size. */
   width(): number
   /** Lines that can be drawn. */
   height(): number
-  /** What does not fit is left out, and counted in the last line. */
+  /** Lines that do not fit are left out, and counted in the last one. */
   draw(lines: readonly string[]): void
 }
 
@@ -64,7 +64,7 @@ export function createScreen(stream: OutputStream): Screen {
       const shown = fitLines(lines, roomIn(stream))
       const back = drawn === 0 ? '' : `\u001b[${drawn}A`
       const text = shown.map((line) => `\u001b[2K${line}\n`).join('')
-      // Without wrapping: a line that took two would not be found again.
+      // Without wrapping: a wrapped line would break the count of lines to go back.
       stream.write(`${back}\u001b[?7l${text}\u001b[J\u001b[?7h`)
       drawn = shown.length
     },
@@ -78,8 +78,7 @@ function fitLines(lines: readonly string[], most: number): readonly string[] {
   return lines.length <= most ? lines : [...lines.slice(0, most - 1), `… and ${lines.length - most + 1} more`]
 }
 
-// One line of a terminal that says what is waited for, and is gone when it is over.
-
+/** One line that shows what a command waits for. */
 interface StatusLine {
   show(text: string): void
   clear(): void
@@ -99,21 +98,19 @@ export function createStatusLine(stream: OutputStream): StatusLine {
   }
 }
 
-// What is typed or piped into a command.
-
 type PromptInput =
   | { readonly kind: 'line'; readonly text: string }
-  /** Ctrl-C: what was typed is thrown away. */
+  /** Ctrl-C: the typed text is dropped. */
   | { readonly kind: 'interrupted' }
-  /** Ctrl-D: there is nothing more. */
+  /** Ctrl-D. */
   | { readonly kind: 'end' }
 
 export interface Input {
-  /** A person is there to be asked. */
+  /** Both stdin and stdout are a terminal. */
   readonly isTerminal: boolean
-  /** All of it, to its end. */
+  /** Reads stdin to its end. */
   readAll(): Promise<string>
-  /** Asks for lines, with editing and a memory of those before. */
+  /** Prompts for lines, with editing and history. */
   createPrompt(): (question: string) => Promise<PromptInput>
 }
 
@@ -130,7 +127,7 @@ export function createInput({ stdin, stdout }: InputStreams): Input {
       let history: string[] = []
       return (question) =>
         new Promise((resolve) => {
-          // Open for one line only: in between, the terminal is as it was, and Ctrl-C is a signal like any other.
+          // Open for one line only: in between, the terminal is in its normal mode, and Ctrl-C is a signal.
           const lines = createInterface({ input: stdin, output: stdout, history, terminal: true })
           const end = (typed: PromptInput): void => {
             resolve(typed)
@@ -148,17 +145,15 @@ export function createInput({ stdin, stdout }: InputStreams): Input {
   }
 }
 
-// What a command says, in the format the user asked for. With JSON, stdout carries the API's object
-// and nothing else; with text, results go to stdout and remarks to stderr.
-
+/** With JSON, stdout carries the API's object and nothing else; with text, results go to stdout and remarks to stderr. */
 export interface Printer {
   readonly format: 'text' | 'json'
   readonly width: number | null
-  /** `raw` is printed as JSON, or `text()` as it is. An answer without a body prints no JSON at all. */
+  /** Prints `raw` as JSON, or `text()`. An answer without a body prints no JSON at all. */
   result(raw: unknown, text: () => string): void
   /** One object of a stream: JSON on one line each, or a line of text. */
   line(raw: unknown, text: () => string): void
-  /** For a person who looks on; left out with JSON. */
+  /** For people; left out with JSON. */
   remark(text: string): void
 }
 
@@ -180,5 +175,5 @@ export function createPrinter(terminal: Pick<Terminal, 'out' | 'err' | 'width'>,
   }
 }
 
-/** An answer as it came, to be shown together with another. */
+/** A raw answer, to be merged with another. */
 export const asObject = (raw: unknown): object => (typeof raw === 'object' && raw !== null ? raw : {})

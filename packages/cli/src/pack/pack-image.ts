@@ -1,4 +1,4 @@
-// Packs a directory, writes it, pushes it: what `muster pack` does once its arguments are read.
+// Packs a directory, writes the image and pushes it.
 import { access, mkdtemp, rm } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -24,7 +24,7 @@ export interface Packed {
   readonly image: string
   readonly digest: Digest
   readonly diff_id: Digest
-  /** Of everything that has to be sent. */
+  /** The sum of all blobs to push. */
   readonly size: number
   readonly files: number
   readonly out: string | null
@@ -83,7 +83,7 @@ async function push(request: PackRequest, image: PackedImage, { remark, signal }
   await pushImage(image, { to: parseReference(request.tag), registry, signal, onBlob })
 }
 
-/** It may be meant for something else, so it is not refused. */
+/** Not an error: the image may be meant for something else. */
 async function warnIfNoBackend(directory: string, { remark }: Run): Promise<void> {
   const isThere = async (name: string): Promise<boolean> =>
     await access(join(directory, name)).then(
@@ -91,5 +91,5 @@ async function warnIfNoBackend(directory: string, { remark }: Run): Promise<void
       () => false,
     )
   if ((await isThere('backend.json')) || (await isThere('run.sh'))) return
-  remark('there is no backend.json and no run.sh at its root: no node can start this as a backend')
+  remark('no backend.json or run.sh at the root of the directory: no node can start it as a backend')
 }

@@ -1,5 +1,4 @@
-// Pure: what `up` and `controller` say on stdout once everything works. The secrets of the first
-// start are shown here and nowhere else.
+// Pure: the message of `up` and `controller` on stdout when they are ready. It alone shows the secrets of the first start.
 import type { Secret } from '@muster/host'
 import { isLoopback } from '../client/target.ts'
 import { shellWord } from '../output/text.ts'
@@ -10,9 +9,9 @@ export type SecretLocation = { readonly file: string } | { readonly variable: st
 
 export interface ReadyFacts {
   readonly version: string
-  /** Under which others reach it. */
+  /** For other machines. */
   readonly url: string
-  /** Under which this machine does. */
+  /** For this machine. */
   readonly localUrl: string
   readonly dataDir: string
   readonly loginLink: string
@@ -20,22 +19,22 @@ export interface ReadyFacts {
   readonly bus: 'local' | 'nats'
   readonly adminKey: SecretLocation
   readonly joinToken: SecretLocation
-  /** At this very start. */
+  /** Created by this start. */
   readonly made: { readonly adminKey: Secret | null; readonly joinToken: Secret | null }
-  /** One that can be asked; null when there is none. */
+  /** A model to try; null when there is none. */
   readonly model: string | null
   /** /v1 answers without a key. */
   readonly isOpen: boolean
-  /** With which it was started. */
+  /** The flags of this start. */
   readonly given: readonly GivenFlag[]
 }
 
 export function readyMessage(facts: ReadyFacts): string {
   const workers = facts.workers === 0 ? '' : ` with ${facts.workers} ${facts.workers === 1 ? 'worker' : 'workers'}`
   const rows: [string, string][] = [
-    ['UI', `${facts.loginLink}   (works once; \`muster login-link\` makes another)`],
+    ['UI', `${facts.loginLink}   (works once; \`muster login-link\` creates another)`],
     ['API', `${facts.url}/v1   (base URL for OpenAI clients${facts.model === null ? '; no models yet' : ''})`],
-    ['Admin API', `${facts.url}/api   (\`muster keys create\` makes keys for it)`],
+    ['Admin API', `${facts.url}/api   (\`muster keys create\` creates keys for it)`],
     ['Try', curlLine(facts)],
     ['Data', facts.dataDir],
   ]
@@ -53,7 +52,7 @@ export function readyMessage(facts: ReadyFacts): string {
 
 const row = ([heading, value]: readonly [string, string]): string => `  ${heading.padEnd(10)}  ${value}`
 
-/** Works as it is, pasted into a shell on this machine. */
+/** Can be pasted into a shell on this machine. */
 function curlLine({ adminKey, localUrl, model, isOpen }: ReadyFacts): string {
   if (adminKey === null && !(isOpen && model !== null)) return `curl ${localUrl}/version`
   const key = adminKey === null ? '' : 'file' in adminKey ? `$(cat ${shellWord(adminKey.file)})` : `$${adminKey.variable}`
@@ -78,12 +77,12 @@ function joinLines({ bus, url, localUrl, joinToken, given }: ReadyFacts): string
   const where = joinToken === null ? '' : ` (the token is in ${'file' in joinToken ? joinToken.file : joinToken.variable})`
   if (bus === 'nats') return [`To add a machine, run there: muster join ${url} --token TOKEN${where}`]
   const here = new URL(localUrl)
-  // An address that others can reach stays.
+  // An address that other machines can reach stays.
   const kept = given.filter(({ flag }) => flag !== 'host' || !isLoopback(here)).map(({ text }) => text)
   const host = isLoopback(here) ? ['--host 0.0.0.0'] : []
   return [
     'To add other machines, this one needs a NATS server that they can reach; `muster nats-config` makes the',
-    'configuration of one that knows who connects. Start Muster again with',
+    'configuration of one that requires credentials. Start Muster again with',
     `  ${['muster up', ...kept, ...host, '--nats-url nats://HOST:4222'].join(' ')}`,
     'and run on each of them',
     `  muster join http://HOST:${here.port} --token TOKEN${where}`,

@@ -49,7 +49,7 @@ describe('runService', () => {
     const { run, happened, started } = setUp({ clock: { ...patient, monotonic: () => now }, service: { stop: () => stopping.promise } })
     await started
     process.emit('SIGINT', 'SIGINT')
-    // Ctrl-C, once more by way of npm: the same wish.
+    // Ctrl-C, forwarded once more by npm: the same request.
     process.emit('SIGINT', 'SIGINT')
     expect(happened).toEqual([])
     now = 1_500

@@ -1,13 +1,12 @@
-// The life of a process that serves until it is told to stop: starts, waits for a signal, stops in
-// order. The first signal stops it within a deadline; a later one ends it at once. A bug in the
-// process is logged with its stack and ends it too, after a short try to stop in order.
-import { type Clock, type Log, SettingsError } from '@muster/host'
+// Runs a service process: starts it, waits for a signal, and stops it in order within a deadline. A second signal ends the
+// process at once. An uncaught exception is logged with its stack and ends it too, after a short attempt to stop in order.
+import { type Clock, type Log, SettingsError, withDeadline } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/text.ts'
 
 export interface Service {
-  /** Resolves when it ended by itself; rejects with the reason why it had to. */
+  /** Resolves when the service ended without a signal; rejects with the failure that ended it. */
   readonly ended: Promise<void>
   stop(): Promise<void>
 }
@@ -25,20 +24,20 @@ const stopAfterBugWithinMs = 2000
 
 type Ending = 'signal' | 'bug' | 'ended' | { readonly failed: unknown }
 
-/** Throws why it could not start, or had to end. */
+/** Throws the failure of the start, or the one that ended the service. */
 export async function runService(service: ServiceProcess): Promise<void> {
   const stopping = new AbortController()
-  const told = Promise.withResolvers<Ending>()
+  const ended = Promise.withResolvers<Ending>()
   using _ = listen(service, (ending) => {
-    told.resolve(ending)
+    ended.resolve(ending)
     stopping.abort()
   })
   const starting = service.start(stopping.signal)
-  const ending = await Promise.race([told.promise, lifeOf(starting)])
+  const ending = await Promise.race([ended.promise, lifeOf(starting)])
   const limitMs = ending === 'bug' ? stopAfterBugWithinMs : stopWithinMs
-  // What did not start has nothing to stop, and cleaned up behind itself.
-  const isStopped = await within(limitMs, service.clock, async () => (await starting.catch(() => null))?.stop())
-  if (!isStopped) service.log.error('did not stop in time; ending without it', { limitMs })
+  // A failed start has cleaned up already.
+  const isStopped = await stopWithin(limitMs, service.clock, async () => (await starting.catch(() => null))?.stop())
+  if (!isStopped) service.log.error('service did not stop in time; exiting', { limitMs })
   if (ending === 'bug' || !isStopped) return service.exit(1)
   if (typeof ending === 'object') throw ending.failed
 }
@@ -55,14 +54,14 @@ async function lifeOf(starting: Promise<Service>): Promise<Ending> {
   }
 }
 
-/** Ctrl-C reaches every process of the terminal, and npm passes it on to its child: that is one wish, told twice. */
+/** Ctrl-C reaches every process of the terminal, and npm forwards it to its child: both signals are one request. */
 const sameSignalMs = 1_000
 
 function listen({ log, clock, exit }: ServiceProcess, end: (ending: 'signal' | 'bug') => void): Disposable {
   let firstAt: number | null = null
   const onSignal = (signal: string): void => {
     if (firstAt !== null && clock.monotonic() - firstAt < sameSignalMs) return
-    log.info(firstAt === null ? 'stopping' : 'told to stop twice: ending at once', { signal })
+    log.info(firstAt === null ? 'stopping' : 'second signal received; exiting at once', { signal })
     if (firstAt !== null) exit(1)
     firstAt ??= clock.monotonic()
     end('signal')
@@ -72,29 +71,21 @@ function listen({ log, clock, exit }: ServiceProcess, end: (ending: 'signal' | '
     end('bug')
   }
   process.on('SIGINT', onSignal).on('SIGTERM', onSignal).on('uncaughtException', onBug).on('unhandledRejection', onBug)
-  const forget = (): void =>
+  const release = (): void =>
     void process.off('SIGINT', onSignal).off('SIGTERM', onSignal).off('uncaughtException', onBug).off('unhandledRejection', onBug)
-  return { [Symbol.dispose]: forget }
+  return { [Symbol.dispose]: release }
 }
 
-async function within(ms: number, clock: Clock, act: () => Promise<unknown>): Promise<boolean> {
-  const done = new AbortController()
-  const late = clock.sleep(ms, done.signal).then(
-    () => false,
-    () => true,
-  )
-  try {
-    return await Promise.race([act().then(() => true), late])
-  } finally {
-    done.abort()
-  }
+/** False at the limit; throws what `stop` throws. */
+async function stopWithin(ms: number, clock: Clock, stop: () => Promise<unknown>): Promise<boolean> {
+  const outcome = await withDeadline({ clock, ms, what: 'the stop' }, () => Promise.allSettled([stop()])).catch(() => null)
+  if (outcome?.[0].status === 'rejected') throw outcome[0].reason
+  return outcome !== null
 }
-
-// Why a process could not start, as one sentence. What only a bug throws stays as it is, and is shown
-// with its stack.
 
 const bugClasses = [TypeError, ReferenceError, RangeError, SyntaxError]
 
+/** A failure as one sentence; the errors of bugs keep their stack. */
 export function explainStartFailure(error: unknown): unknown {
   if (error instanceof CliError || error instanceof SettingsError || error instanceof FleetError) return error
   if (!(error instanceof Error) || bugClasses.some((bug) => error instanceof bug)) return error

@@ -1,5 +1,5 @@
-// Settings as options of the command line, and back. Options have no default here: what nobody gave
-// must not hide what the environment or the file says.
+// Settings as options of the command line, and back. Options have no default: a default would hide the values of the
+// environment and the file.
 import { Option } from 'commander'
 import type { Setting, Settings, SettingsSources } from '@muster/host'
 import type { OptionValues } from '../commands/command.ts'
@@ -21,19 +21,19 @@ export function settingOption(setting: Setting<unknown>): Option {
   const option = new Option(`--${setting.flag} ${placeholders[setting.kind]}`, help)
   if (setting.kind === 'list' || setting.kind === 'map')
     option.argParser((value: string, before: readonly string[] | undefined) => [...(before ?? []), value])
-  // Known, so that giving one is refused with the reason and the way to do it.
+  // Defined, so that its use is refused with the reason and the alternative.
   if (!setting.allowFlag) option.hideHelp()
   return option
 }
 
-/** The setting for a command that can't do without it: no default is offered. */
+/** The setting for a command that requires it: without a default. */
 export const neededSetting = (setting: Setting<unknown>): Setting<unknown> => ({
   ...setting,
   help: `${setting.help.replace(/ \(default.*\)$/, '')} (needed)`,
   defaultText: '',
 })
 
-/** What was given on the command line, by the names of the flags. */
+/** The values of the command line, by flag. */
 export function flagsGiven(settings: Settings, values: OptionValues): SettingsSources['flags'] {
   const given = Object.values(settings).flatMap((setting) => {
     const value = values[settingOption(setting).attributeName()]
@@ -44,15 +44,13 @@ export function flagsGiven(settings: Settings, values: OptionValues): SettingsSo
 
 const isTexts = (value: unknown): value is readonly string[] => Array.isArray(value) && value.every((one) => typeof one === 'string')
 
-// The flags that a command was given, as they are written in a shell: for suggesting the same command with a change.
-
 export interface GivenFlag {
   readonly flag: string
   /** `--port 9000`. */
   readonly text: string
 }
 
-/** Secrets are named, and their values left to be filled in. */
+/** The flags of a command as written in a shell, to suggest the command with a change. Values of secrets are left out. */
 export function givenFlags(settings: Settings, values: OptionValues): readonly GivenFlag[] {
   const flags = flagsGiven(settings, values)
   const ofSettings = Object.values(settings).flatMap(({ flag, kind }) =>

@@ -1,5 +1,5 @@
-// The settings of controller and worker, loaded when a command needs them: what only talks to a
-// controller starts without either.
+// The settings of service commands, from command line, environment and configuration file. The definitions of controller
+// and worker are loaded when a command needs them, so that client commands start without either.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ControllerSettings } from '@muster/controller'
@@ -22,8 +22,6 @@ import type { OptionValues } from '../commands/command.ts'
 import { flagsGiven } from './setting-options.ts'
 import { dataDirOf } from '../shell.ts'
 
-// The settings of a process: command line, environment, configuration file.
-
 export interface LoadOptions {
   readonly values: OptionValues
   readonly env: Readonly<Record<string, string | undefined>>
@@ -43,20 +41,20 @@ export async function loadSettings<S extends Settings>(definitions: S, { values,
   return { dataDir, settings: resolveSettings(definitions, sources), explained: explainSettings(definitions, sources) }
 }
 
-/** A file that was asked for must be there; the usual one may be missing. */
+/** A file that is named explicitly must exist; the default one may be missing. */
 function readConfigFile({ given, dataDir }: { given: unknown; dataDir: string }): SettingsFile | null {
-  const asked = typeof given === 'string' && given !== ''
-  const path = asked ? given : join(dataDir, 'muster.yaml')
+  const isExplicit = typeof given === 'string' && given !== ''
+  const path = isExplicit ? given : join(dataDir, 'muster.yaml')
   try {
     return { path, text: readFileSync(path, 'utf8') }
   } catch (error) {
     const code = errorCode(error)
-    if (!asked && (code === 'ENOENT' || code === 'ENOTDIR')) return null
-    throw usageError(`can't read the configuration file ${path}: ${error instanceof Error ? error.message : String(error)}`)
+    if (!isExplicit && (code === 'ENOENT' || code === 'ENOTDIR')) return null
+    throw usageError(`cannot read the configuration file ${path}: ${error instanceof Error ? error.message : String(error)}`)
   }
 }
 
-/** Of all commands: they share one configuration file. */
+/** The settings of all commands, which share one configuration file. */
 export const loadAllSettings = async (): Promise<readonly Settings[]> => [
   await loadControllerSettings(),
   await loadWorkerSettings(),
@@ -69,7 +67,7 @@ export async function loadControllerSettings() {
   return defineSettings(controllerSettings)
 }
 
-/** Whether whoever reaches the bus of a controller with these settings can speak for every node. */
+/** True when the bus of a controller with these settings needs no credentials. */
 export async function isBusOpen(settings: ControllerSettings): Promise<boolean> {
   const controller = await import('@muster/controller')
   return controller.isBusOpen(settings)
@@ -80,20 +78,16 @@ export async function loadWorkerSettings() {
   return defineSettings(workerSettings)
 }
 
-/** Of the workers that `up` runs: on one machine they are its own. */
+/** The settings that `up` passes to its workers. */
 export async function loadModelFileSettings() {
   const { modelFileSettings } = await import('@muster/worker')
   return modelFileSettings
 }
 
-// How a process logs: on stderr, for people or for machines.
-
 export const logSettings = defineSettings({
-  logLevel: choice({ flag: 'log-level', values: logLevels, default: 'info', help: `how much is logged: ${logLevels.join(', ')}` }),
-  logFormat: choice({ flag: 'log-format', values: logFormats, default: 'text', help: `how it is written: ${logFormats.join(', ')}` }),
+  logLevel: choice({ flag: 'log-level', values: logLevels, default: 'info', help: `the log level: ${logLevels.join(', ')}` }),
+  logFormat: choice({ flag: 'log-format', values: logFormats, default: 'text', help: `the format of the log: ${logFormats.join(', ')}` }),
 })
-
-// What `muster up` has beyond the settings of its controller.
 
 export const upSettings = defineSettings({
   workers: int({ flag: 'workers', default: 1, min: 0, max: 64, help: 'how many workers to run in this process' }),

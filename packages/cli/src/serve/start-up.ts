@@ -1,5 +1,5 @@
-// A controller and its own workers in this process: all of `muster up`, and, without workers, all of
-// `muster controller`. The database is embedded and the bus in-process unless others are named.
+// Starts a controller and its own workers in this process: `muster up`, and without workers `muster controller`. The
+// database is embedded and the bus in-process unless others are configured.
 import { access } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ export interface UpStart {
   readonly settings: ControllerSettings & { readonly workers: number } & Partial<ModelFileSettings>
   readonly explained: readonly ExplainedSetting[]
   readonly given: readonly GivenFlag[]
-  /** Of those that come with Muster: registered on an empty database. */
+  /** Built-in models that are registered on an empty database. */
   readonly firstModels?: readonly string[]
   readonly dataDir: string
   readonly env: Readonly<Record<string, string | undefined>>
@@ -34,7 +34,7 @@ const joinWithinMs = 30_000
 
 export async function startUp(start: UpStart): Promise<Service> {
   const { publicUrl, port } = start.settings
-  if (publicUrl !== '' && port === 0) throw usageError('--port 0 takes any free port, and what --public-url names must lead to a known one')
+  if (publicUrl !== '' && port === 0) throw usageError('--public-url needs a fixed port: --port 0 takes any free one')
   await using stack = new AsyncDisposableStack()
   const { createLocalHub } = await import('@muster/bus')
   const localHub = start.settings.natsUrl === '' ? createLocalHub({ log: start.log }) : undefined
@@ -48,7 +48,7 @@ export async function startUp(start: UpStart): Promise<Service> {
   const running = { ...controller, localUrl: localUrl({ host: start.settings.host, port: controller.controller.port }), localHub, ownKeys }
   await startWorkersOn(stack, running, start)
   start.print(await describeReady(running, start))
-  // The last one first: workers say goodbye while the controller still hears them, the database goes at the end.
+  // In reverse order: workers sign off while the controller still receives, the database stops last.
   const owned = stack.move()
   return { ended: running.controller.ended, stop: () => owned.disposeAsync() }
 }
@@ -82,9 +82,9 @@ async function startWorkersOn(
       }),
     )
   }
-  // One that an administrator refuses never joins; the rest is ready all the same.
+  // A worker that an administrator refuses never joins; the others are ready without it.
   const done = new AbortController()
-  const late = clock.sleep(joinWithinMs, AbortSignal.any([signal, done.signal])).then(() => log.warn('not all workers have joined yet'))
+  const late = clock.sleep(joinWithinMs, AbortSignal.any([signal, done.signal])).then(() => log.warn('workers have not joined yet'))
   await Promise.race([Promise.all(workers.map((worker) => worker.joined)), late]).finally(() => done.abort())
 }
 
@@ -110,8 +110,6 @@ async function describeReady(
   })
 }
 
-// A controller in this process, from its data directory to the moment it is ready, and back.
-
 export interface ControllerStart {
   readonly settings: ControllerSettings
   readonly explained: readonly ExplainedSetting[]
@@ -121,7 +119,7 @@ export interface ControllerStart {
   readonly signal: AbortSignal
   readonly localHub?: LocalHub
   readonly ownWorkers?: () => ReadonlySet<string>
-  /** Models of the built-in gallery that a new installation begins with. */
+  /** Built-in models that a new installation starts with. */
   readonly firstModels?: readonly string[]
 }
 
@@ -132,7 +130,7 @@ export interface RunningController {
   readonly made: Awaited<Controller['made']>
 }
 
-/** What has to be undone is left on `stack`, also when it fails half way. */
+/** `stack` takes all that has to be undone, also when the start fails. */
 export async function startControllerOn(
   stack: AsyncDisposableStack,
   { dataDir: path, signal, ...deps }: ControllerStart,
@@ -147,7 +145,7 @@ export async function startControllerOn(
   return { controller, dataDir: dataDir.root, made }
 }
 
-/** Where on this machine a secret of the cluster can be read: what was given counts before what an earlier start has left. */
+/** Finds a secret of the cluster on this machine: the environment wins over the file of an earlier start. */
 export async function findSecret({
   name,
   given,

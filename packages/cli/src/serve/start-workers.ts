@@ -1,5 +1,5 @@
-// A worker inside the process of `muster up`. It joins over HTTP like any other; what differs is that
-// the controller knows its key beforehand, and that it may use the bus of this process.
+// Starts workers: inside the process of `muster up`, or as a process of their own. A worker inside `up` joins over HTTP too,
+// but the controller trusts its key beforehand, and it may use the in-process bus.
 import type { LocalHub } from '@muster/bus'
 import { type Clock, type Log, openDataDir, resolveSettings } from '@muster/host'
 import { FleetError } from '@muster/protocol'
@@ -12,20 +12,20 @@ export interface LocalWorkerStart {
   readonly dataDir: string
   /** The controller, as this machine reaches it. */
   readonly url: string
-  /** Credentials for registries: on one machine they are the controller's. */
+  /** Credentials for registries: the controller's. */
   readonly dockerConfig: string
-  /** Where files of models may come from, among other settings. */
+  /** Settings for the files of models, among others. */
   readonly modelFiles: Partial<ModelFileSettings>
   readonly env: Readonly<Record<string, string | undefined>>
   readonly localHub: LocalHub | undefined
-  /** Told its public key before it registers. */
+  /** Called with its public key before it registers. */
   readonly trust: (publicKey: string) => void
   readonly log: Log
   readonly clock: Clock
 }
 
 export interface LocalWorker {
-  /** When it takes commands; rejects when it ended before. */
+  /** Resolves when it takes commands; rejects when it ended before. */
   readonly joined: Promise<void>
   stop(): Promise<void>
 }
@@ -51,7 +51,7 @@ export async function startLocalWorker({
     trust(key.publicKey)
     const overNats = connectNatsBus({ key, clock, log })
     worker = await startWorker({
-      // Nothing of the environment: it is the controller's (`MUSTER_NAME` for N workers would be one name for all).
+      // Without the environment, which is the controller's (`MUSTER_NAME` would give all workers one name).
       settings: {
         ...resolveSettings(workerSettings, {
           flags: { join: url, name, 'gateway-listen': '127.0.0.1', 'docker-config': dockerConfig },
@@ -75,11 +75,11 @@ export async function startLocalWorker({
   }
   let isStopping = false
   const ended = worker.ended.then(({ message }) => {
-    if (!isStopping) log.warn('a worker of this process ended; the rest goes on', { reason: message })
+    if (!isStopping) log.warn('worker ended; the others continue', { reason: message })
     throw new FleetError({ code: 'unavailable', retry: 'never', message: `the worker ${name} ended: ${message}` })
   })
   const joined = Promise.race([connected.promise, ended])
-  // Nobody may be waiting: what happens after it joined is told by the log alone.
+  // After it joined, failures are only logged.
   joined.catch(() => undefined)
   return {
     joined,
@@ -90,8 +90,6 @@ export async function startLocalWorker({
     },
   }
 }
-
-// A worker as a process of its own.
 
 export interface WorkerStart {
   readonly settings: WorkerSettings
@@ -111,7 +109,7 @@ export async function startWorkerService({ settings, dataDir: path, env, log, cl
   const owned = stack.move()
   const ended = worker.ended.then(({ code, message }) => {
     if (code !== 0) throw new CliError(message)
-    log.info('the worker ended', { reason: message })
+    log.info('worker ended', { reason: message })
   })
   return { ended, stop: () => owned.disposeAsync() }
 }

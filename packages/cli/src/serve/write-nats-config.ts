@@ -1,5 +1,5 @@
-// The files of a NATS server that lets in nobody without a token: its configuration, and the seed with which
-// controllers make tokens. Neither is ever replaced: with another account no node could connect any more.
+// Writes the files of a NATS server that requires tokens: its configuration, and the seed with which controllers make
+// tokens. Neither is ever replaced: with another account, no node could connect any more.
 import { chmod, mkdir, open } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { errorCode } from '@muster/host'
@@ -21,7 +21,7 @@ export async function writeNatsConfig(directory: string): Promise<NatsFiles> {
   return files
 }
 
-/** What is made is made for other users too, whatever the umask is; what is there stays as it is. */
+/** New directories are readable for other users, whatever the umask; existing ones are not changed. */
 async function makeSearchable(directory: string): Promise<void> {
   const full = resolve(directory)
   const first = await mkdir(full, { recursive: true })
@@ -37,7 +37,7 @@ async function writeNew(path: string, { text, mode }: { text: string; mode: numb
     await file.sync()
   } catch (error) {
     if (errorCode(error) !== 'EEXIST') throw error
-    throw new CliError(`${path} is there already and is not replaced: its nodes could not connect any more`, {
+    throw new CliError(`${path} exists and is not replaced: its nodes could not connect any more`, {
       hint: 'name another directory with --out',
     })
   }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { createScreen } from './terminal.ts'
+import { createScreen, createStatusLine } from './terminal.ts'
 
-/** What is written, with ␛ for the escape character. */
+/** The output, with ␛ for the escape character. */
 function screenOf(rows: number) {
   let last = ''
   const write = (text: string): void => void (last = text.replaceAll('\u001b', '␛'))
@@ -32,5 +32,19 @@ describe('createScreen', () => {
     const { screen, last } = screenOf(24)
     screen.draw(['a'])
     expect(last()).toMatch(/^␛\[\?7l.*␛\[\?7h$/s)
+  })
+})
+
+describe('createStatusLine', () => {
+  it('draws over itself, never wraps, and leaves nothing behind', () => {
+    let written = ''
+    const line = createStatusLine({ write: (text) => (written += text), isTTY: true, columns: 24 })
+    line.clear()
+    expect(written).toBe('')
+    line.show('short')
+    line.show('x'.repeat(50))
+    line.clear()
+    line.clear()
+    expect(written).toBe(`\r\u001b[2Kshort\r\u001b[2K${'x'.repeat(22)}…\r\u001b[2K`)
   })
 })

@@ -51,18 +51,18 @@ describe('renderFindings', () => {
           { name: 'disk', ...fail('full', 'make room') },
           { name: 'a', ...ok('fine') },
         ],
-        { colours: false },
+        { colors: false },
       ),
     ).toBe(['fail  disk  full', '              → make room'.slice(2), 'ok    a     fine', '', '1 of 2 checks failed.'].join('\n')))
 
   it.each([
-    [[warn('a', 'b'), ok('c')], 'No check failed; 1 of 2 deserve a look.'],
-    [[ok('a'), ok('b')], 'All 2 checks are fine.'],
+    [[warn('a', 'b'), ok('c')], 'No check failed; 1 of 2 have warnings.'],
+    [[ok('a'), ok('b')], 'All 2 checks passed.'],
   ])('sums up %j', (verdicts, want) =>
     expect(
       renderFindings(
         verdicts.map((verdict, at) => ({ name: String(at), ...verdict })),
-        { colours: false },
+        { colors: false },
       )
         .split('\n')
         .at(-1),

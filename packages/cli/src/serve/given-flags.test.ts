@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { bool, defineSettings, int, list, secret } from '@muster/host'
 import { expect, it } from 'vitest'
 import { givenOptions, serviceOptions } from '../commands/command.ts'
-import { givenFlags, settingOption } from '../serve/setting-options.ts'
+import { givenFlags, settingOption } from './setting-options.ts'
 
 const settings = defineSettings({
   port: int({ flag: 'port', default: 8080, help: '' }),

@@ -26,7 +26,7 @@ describe('lines', () => {
         err: () => undefined,
         width: null,
         screen: null,
-        colours: { out: false, err: false },
+        colors: { out: false, err: false },
       }
       return createNodeLines({ print: createPrinter(terminal, 'text'), clock, status })
     })
