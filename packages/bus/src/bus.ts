@@ -1,13 +1,12 @@
-// What the rest of Muster knows of the bus. Two implementations, one contract suite.
+// The interface of the bus. Two implementations, one contract suite.
 // A request that times out means *unknown*: it may have been carried out, or be carried out later.
 import type { Command, Params, ParamSchemas, ParamsOrAny, Topic } from '@muster/protocol'
 import type { z } from 'zod'
 
 /**
- * Why the bus could not do its part. `no_responders`: nobody serves that subject (the request was
- * not carried out) · `timeout`: unknown · `disconnected`: not sent, or sent and the connection was
- * lost (unknown) · `too_large`: refused before sending · `invalid`: what was to be sent, or what came
- * back, is not what the definition says · `closed`: this connection was closed for good.
+ * `no_responders`: no responder for the subject; the request was not carried out · `timeout`: unknown · `disconnected`: not
+ * sent, or sent and the connection was lost (unknown) · `too_large`: refused before sending · `invalid`: the request or
+ * the reply does not match the definition · `closed`: this connection was closed for good.
  */
 export type BusErrorCode = 'no_responders' | 'timeout' | 'disconnected' | 'too_large' | 'invalid' | 'closed'
 
@@ -22,12 +21,12 @@ export class BusError extends Error {
 }
 
 export interface Subscription {
-  /** Resolves when no handler runs any more; so a handler must not wait for it. What waits for `subscribe`'s handler is thrown away. */
+  /** Resolves when no handler runs any more; so a handler must not wait for it. Pending messages of `subscribe` are dropped. */
   stop(): Promise<void>
 }
 
 export interface SubscribeOptions {
-  /** Of all subscribers with the same queue name, one gets each message. */
+  /** Each message goes to one of the subscribers with the same queue name. */
   readonly queue?: string
   /** How many messages may wait for the handler; the oldest is dropped beyond that (default 8,192). */
   readonly maxPending?: number
@@ -37,9 +36,9 @@ export interface SubscribeOptions {
 export interface BusStats {
   readonly sent: number
   readonly received: number
-  /** Thrown away because a handler was too slow, or because there was no connection to send them on. */
+  /** Dropped because a handler was too slow, or because there was no connection. */
   readonly dropped: number
-  /** Thrown away because they were not what the definition says. */
+  /** Dropped because they did not match the definition. */
   readonly malformed: number
 }
 
@@ -47,7 +46,7 @@ export interface Bus {
   readonly kind: 'local' | 'nats'
 
   /**
-   * Asks one responder. Throws BusError, or FleetError with the failure of a handler that threw.
+   * Sends a request to one responder. Throws BusError, or FleetError with the failure of a handler that threw.
    * Never waits for a lost connection to come back: without one it fails as `disconnected` at once.
    */
   request<P extends ParamSchemas, Q extends z.ZodType, R extends z.ZodType>(
@@ -57,7 +56,7 @@ export interface Bus {
     options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
   ): Promise<z.output<R>>
 
-  /** Answers requests, each on its own: a slow one holds up no other. Several servers share the load. */
+  /** Answers requests concurrently. Several responders share the load. */
   serve<P extends ParamSchemas, Q extends z.ZodType, R extends z.ZodType>(
     command: Command<P, Q, R>,
     to: ParamsOrAny<P>,
@@ -67,7 +66,7 @@ export interface Bus {
   /** Fire and forget: lost without a connection or a subscriber. Throws on an invalid or too large message. */
   publish<P extends ParamSchemas, M extends z.ZodType>(topic: Topic<P, M>, to: Params<P>, message: z.input<M>): void
 
-  /** In order, one at a time; a slow handler holds up no other subscription. A handler that throws is logged. */
+  /** In order, one at a time; a slow handler delays no other subscription. A handler that throws is logged. */
   subscribe<P extends ParamSchemas, M extends z.ZodType>(
     topic: Topic<P, M>,
     to: ParamsOrAny<P>,
@@ -83,6 +82,6 @@ export interface Bus {
   onConnection(listener: (connected: boolean) => void): () => void
   stats(): BusStats
 
-  /** Stops taking messages, lets handlers finish (at most 2 s), sends what is buffered, closes. Idempotent. */
+  /** Stops taking messages, lets handlers finish (at most 2 s), flushes, closes. Idempotent. */
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-// Between values and JSON text, by the definitions' schemas, in both directions.
+// Encodes values as JSON text and decodes them, by the schemas of the definitions.
 import { Failure, FleetError, formatSubject, parseSubject } from '@muster/protocol'
 import type { Command, Params, ParamSchemas, ParamsOrAny, Topic } from '@muster/protocol'
 import type { z } from 'zod'
@@ -10,7 +10,7 @@ export const maxPayloadBytes = 1_048_576
 
 export type Decoded<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string }
 
-/** What is not in the schema does not go on the wire. */
+/** Removes fields that are not in the schema. */
 export function encode(schema: z.ZodType, value: unknown, subject: string): string {
   const parsed = schema.safeParse(value)
   if (!parsed.success) throw new BusError('invalid', `not sent to ${subject}: ${explain(parsed.error)}`)
@@ -29,7 +29,7 @@ export function decode<S extends z.ZodType>(schema: S, text: string | null): Dec
   return parsed.success ? { ok: true, value: parsed.data } : { ok: false, reason: explain(parsed.error) }
 }
 
-/** Says the same in three ways: callers that know only `{success,error}` or `{accepted,failure}` read it too. */
+/** Holds the failure in three forms, for callers that read only `{success,error}` or `{accepted,failure}`. */
 export function encodeFailure(failure: Failure): string {
   const message = failure.message.slice(0, 8192)
   return JSON.stringify({ accepted: false, success: false, error: message, failure: { ...failure, message } })
@@ -39,7 +39,7 @@ export function encodeFailure(failure: Failure): string {
 export function decodeAnswer<R extends z.ZodType>(reply: R, subject: string, answer: Packet): z.output<R> {
   switch (answer.kind) {
     case 'no_responders':
-      throw new BusError('no_responders', `nobody serves ${subject}`)
+      throw new BusError('no_responders', `no responder for ${subject}`)
     case 'failure': {
       const json = parseJson(answer.text)
       const failure = Failure.safeParse(json.ok && isRecord(json.value) ? json.value['failure'] : undefined)
@@ -49,7 +49,7 @@ export function decodeAnswer<R extends z.ZodType>(reply: R, subject: string, ans
     case 'message': {
       const decoded = decode(reply, answer.text)
       if (decoded.ok) return decoded.value
-      throw new BusError('invalid', `the reply of ${subject} is not what it should be: ${decoded.reason}`)
+      throw new BusError('invalid', `malformed reply of ${subject}: ${decoded.reason}`)
     }
   }
 }
@@ -57,7 +57,7 @@ export function decodeAnswer<R extends z.ZodType>(reply: R, subject: string, ans
 /** One subject, without wildcards. */
 export function exactSubject<P extends ParamSchemas>(definition: Command<P> | Topic<P>, to: Params<P>): string {
   const subject = anySubject(definition, to)
-  if (subject.includes('*')) throw new BusError('invalid', `${subject} names no single receiver`)
+  if (subject.includes('*')) throw new BusError('invalid', `${subject} does not name a single receiver`)
   return subject
 }
 
@@ -84,11 +84,11 @@ function toJson(value: unknown, subject: string): string {
   try {
     return JSON.stringify(value)
   } catch (error) {
-    throw new BusError('invalid', `not sent to ${subject}: it can't be written as JSON`, { cause: error })
+    throw new BusError('invalid', `not sent to ${subject}: cannot be written as JSON`, { cause: error })
   }
 }
 
-/** No body and `null` are an empty object: so the original sends a command without arguments. */
+/** An empty body and `null` mean an empty object: LocalAI sends commands without arguments this way. */
 function parseJson(text: string | null): Decoded<unknown> {
   if (text === null) return { ok: false, reason: 'not UTF-8' }
   if (text === '') return { ok: true, value: {} }

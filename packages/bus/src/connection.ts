@@ -5,8 +5,7 @@ import type { z } from 'zod'
 import { type Bus, BusError, type BusStats, type SubscribeOptions, type Subscription } from './bus.ts'
 import { anySubject, decode, decodeAnswer, encode, encodeFailure, exactSubject, paramsReader } from './codec.ts'
 import { createInbox, MessageCounts } from './inbox.ts'
-import { type RequestLimits, Requests } from './requests.ts'
-import { type Answer, createResponder } from './responder.ts'
+import { type Answer, createResponder, type RequestLimits, Requests } from './requests.ts'
 import type { StartTimer } from './timer.ts'
 import type { OutgoingPacket, Packet, Wire, WireEvents } from './wire.ts'
 
@@ -70,8 +69,8 @@ export class BusConnection implements Bus {
       const isSent = this.#send({ subject, text, reply: `${this.#wire.inbox}.${token}`, kind: 'message' })
       if (!isSent) this.#requests.fail(token, new BusError('disconnected', `not sent to ${subject}: no connection to the bus`))
     } catch (error) {
-      // Anything else is a bug of the wire, and says nothing about the message.
-      if (!(error instanceof BusError)) this.#log.error('a request could not be sent', { subject, error })
+      // Any other error is a bug of the wire.
+      if (!(error instanceof BusError)) this.#log.error('cannot send request', { subject, error })
       this.#requests.fail(token, error)
     }
     const packet = await answer
@@ -88,7 +87,7 @@ export class BusConnection implements Bus {
     to: ParamsOrAny<P>,
     handler: (body: z.output<Q>, to: Params<P>) => Promise<z.input<R>> | z.input<R>,
   ): Subscription {
-    const subject = this.#subjectToHear(command, to)
+    const subject = this.#subscribableSubject(command, to)
     const readParams = paramsReader(command, to)
     const malformed = this.#tally.malformedOn(subject)
     const work = async (request: Packet): Promise<Answer> => {
@@ -133,7 +132,7 @@ export class BusConnection implements Bus {
     handler: (message: z.output<M>, to: Params<P>) => Promise<void> | void,
     { queue, maxPending }: SubscribeOptions = {},
   ): Subscription {
-    const subject = this.#subjectToHear(topic, to)
+    const subject = this.#subscribableSubject(topic, to)
     const readParams = paramsReader(topic, to)
     const malformed = this.#tally.malformedOn(subject)
     const inbox = createInbox<Packet>({
@@ -148,7 +147,7 @@ export class BusConnection implements Bus {
       },
       onDropped: () => (this.#tally.dropped += 1),
       onBurst: () =>
-        this.#log.warn('messages dropped: their handler is too slow', { subject, maxPending: maxPending ?? defaultMaxPending }),
+        this.#log.warn('messages dropped: handler too slow', { subject, maxPending: maxPending ?? defaultMaxPending }),
     })
     const listener = this.#wire.listen(subject, queue ?? null, (packet) => {
       this.#tally.received += 1
@@ -209,9 +208,9 @@ export class BusConnection implements Bus {
     cancel()
   }
 
-  #subjectToHear<P extends ParamSchemas>(definition: Command<P> | Topic<P>, to: ParamsOrAny<P>): string {
+  #subscribableSubject<P extends ParamSchemas>(definition: Command<P> | Topic<P>, to: ParamsOrAny<P>): string {
     const subject = anySubject(definition, to)
-    if (this.#closing !== null) throw new BusError('closed', `can't listen to ${subject}: the bus was closed`)
+    if (this.#closing !== null) throw new BusError('closed', `cannot listen to ${subject}: the bus was closed`)
     return subject
   }
 
@@ -232,7 +231,7 @@ export class BusConnection implements Bus {
     try {
       this.#sendOrLose({ subject: replyTo, text, reply: null, kind: answer.ok ? 'message' : 'failure' })
     } catch (error) {
-      // Larger than this server takes. The asker should learn of it, if that can be said at all.
+      // The reply is larger than the server's limit: send the failure instead.
       this.#log.error('reply not sent', { subject: replyTo, error })
       if (answer.ok) this.#answer(replyTo, { ok: false, failure: failureOf(error) })
     }
@@ -251,7 +250,7 @@ export class BusConnection implements Bus {
   #guard(subject: string, handle: () => Promise<void> | void): Promise<void> | void {
     const failed = (error: unknown): void => this.#log.error('message handler failed', { subject, error })
     try {
-      // What is typed to return nothing may return anything: `(connected) => connected && wake()`.
+      // A function typed as void may return a promise: `(connected) => connected && wake()`.
       const result: unknown = handle()
       if (result instanceof Promise) return result.catch(failed)
     } catch (error) {

@@ -1,14 +1,13 @@
+// The bounded queue between the bus and one handler: in order, one at a time. A slow handler loses its oldest messages,
+// and delays no other handler. Also the counts of messages.
 import type { Log } from '@muster/host'
 import type { BusStats } from './bus.ts'
 import { createSparseLog, type SparseLog } from './sparse-log.ts'
 
-// The bounded queue between the bus and one slow handler: in order, one at a time. Whoever is too
-// slow loses its oldest messages (the newest say more); nobody else notices.
-
 export interface Inbox<T> {
-  /** Never calls the handler itself: that happens in a later turn of the event loop. */
+  /** Never calls the handler at once, but in a later turn of the event loop. */
   push(item: T, size: number): void
-  /** What waits is thrown away; resolves when the handler does not run any more. */
+  /** Drops pending messages; resolves when the handler has ended. */
   stop(): Promise<void>
 }
 
@@ -19,11 +18,11 @@ export interface InboxOptions<T> {
   /** Must not throw. */
   readonly handle: (item: T) => Promise<void> | void
   readonly onDropped: () => void
-  /** Once for each time the handler falls behind. */
+  /** Called once per time that the handler falls behind. */
   readonly onBurst: () => void
 }
 
-/** After so many messages in one go the other work of the process gets its turn. */
+/** After so many messages, other work of the process gets its turn. */
 const messagesPerTurn = 256
 
 export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
@@ -105,7 +104,7 @@ function createQueue<T>() {
   }
 }
 
-// What became of messages: counted always, logged sparsely.
+/** Counts messages, and logs losses sparsely. */
 export class MessageCounts {
   sent = 0
   received = 0
@@ -116,7 +115,7 @@ export class MessageCounts {
 
   constructor(log: Log) {
     this.#log = log
-    this.#lost = createSparseLog((reason, lost) => log.warn(`message lost: ${reason}`, { lost }))
+    this.#lost = createSparseLog((reason, lost) => log.warn('message lost', { reason, lost }))
   }
 
   lose(): void {
@@ -124,14 +123,14 @@ export class MessageCounts {
     this.#lost.report('no connection to the bus')
   }
 
-  /** The connection is back: the next loss is another one. */
+  /** After a reconnect, the next loss is logged again. */
   reconnected(): void {
     this.#lost.reset()
   }
 
-  /** For one subscription: so that the flood of one does not silence the others. */
+  /** One per subscription: a flood on one does not silence the others. */
   malformedOn(subject: string): (reason: string) => void {
-    const sparse = createSparseLog((reason, count) => this.#log.warn('message dropped: not what it should be', { subject, reason, count }))
+    const sparse = createSparseLog((reason, count) => this.#log.warn('message dropped: malformed', { subject, reason, count }))
     return (reason) => {
       this.malformed += 1
       sparse.report(reason)

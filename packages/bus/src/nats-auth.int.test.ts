@@ -104,14 +104,14 @@ describe.concurrent('connectNats with credentials', () => {
     const since = performance.now()
     expect(await codeOf(worker.request(opStatus, { node: NodeId.parse('n-2') }, { op_id }, soon))).toBe('invalid')
     expect(performance.now() - since).toBeLessThan(boundMs(2000))
-    expect(log.lines).toContainEqual(expect.objectContaining({ level: 'error', message: 'not permitted on the bus' }))
+    expect(log.lines).toContainEqual(expect.objectContaining({ level: 'error', message: 'bus permission denied' }))
     expect(worker.isConnected()).toBe(true)
   })
 
   it('a refused subscription works once new credentials allow it', async () => {
     const user = nkeys.createUser()
     const log = recordingLog()
-    const isRefused = (): boolean => log.lines.some((line) => line.message === 'not permitted on the bus')
+    const isRefused = (): boolean => log.lines.some((line) => line.message === 'bus permission denied')
     // Short-lived, so that there is a next connection, at which the rights are others.
     const narrow = { ...controllerGrant, sub: ['_INBOX_c.>'], expiresInS: 2 }
     const controller = await connected('_INBOX_c', () => credentialsFor(user, isRefused() ? controllerGrant : narrow), log)
@@ -157,7 +157,7 @@ describe.concurrent('connectNats with credentials', () => {
       seed: new TextDecoder().decode(nkeys.createUser().getSeed()),
     }
     const controller = await open('_INBOX_c', () => credentials, log)
-    const refusals = () => log.lines.filter((line) => line.message === 'the bus refuses our credentials; trying on')
+    const refusals = () => log.lines.filter((line) => line.message === 'bus refused the credentials; retrying')
     await waitFor(() => refusals().length > 0, { what: 'the refusal in the log' })
     expect(controller.isConnected()).toBe(false)
     credentials = credentialsFor(user, controllerGrant)

@@ -209,7 +209,7 @@ describe.concurrent('connectNats while NATS is not well', () => {
     expect(bus.isConnected()).toBe(false)
     expect(await codeOf(bus.request(opStatus, { node }, { op_id }, { timeoutMs: 60_000 }))).toBe('disconnected')
     bus.publish(heartbeat, { node }, beat(node, 1))
-    await waitFor(() => log.lines.some((line) => line.message.includes('no connection to the bus yet') && line.fields['reason']), {
+    await waitFor(() => log.lines.some((line) => line.message.includes('cannot connect to the bus') && line.fields['reason']), {
       what: 'a line in the log that says why',
     })
     await server.restart()

@@ -1,9 +1,10 @@
-// Requests of ours that wait for their answer.
+// Requests: those of this process that wait for their answer, and those of others that it answers.
+import type { Failure } from '@muster/protocol'
 import { BusError } from './bus.ts'
 import type { StartTimer } from './timer.ts'
 import type { Packet } from './wire.ts'
 
-interface Waiting {
+interface PendingRequest {
   readonly subject: string
   resolve(answer: Packet): void
   reject(reason: unknown): void
@@ -16,7 +17,7 @@ export interface RequestLimits {
 
 export class Requests {
   readonly #startTimer: StartTimer
-  readonly #waiting = new Map<string, Waiting>()
+  readonly #pending = new Map<string, PendingRequest>()
   #last = 0
 
   constructor(startTimer: StartTimer) {
@@ -29,11 +30,11 @@ export class Requests {
     const token = this.#last.toString(36)
     const answer = new Promise<Packet>((resolve, reject) => {
       const done = (): void => {
-        this.#waiting.delete(token)
+        this.#pending.delete(token)
         cancelTimer()
         signal?.removeEventListener('abort', onAbort)
       }
-      const waiting: Waiting = {
+      const pending: PendingRequest = {
         subject,
         resolve: (packet) => {
           done()
@@ -44,30 +45,81 @@ export class Requests {
           reject(reason)
         },
       }
-      const onAbort = (): void => waiting.reject(signal?.reason)
+      const onAbort = (): void => pending.reject(signal?.reason)
       const cancelTimer = this.#startTimer(timeoutMs, () =>
-        waiting.reject(new BusError('timeout', `no answer from ${subject} within ${timeoutMs} ms`)),
+        pending.reject(new BusError('timeout', `no answer from ${subject} within ${timeoutMs} ms`)),
       )
       signal?.addEventListener('abort', onAbort)
-      this.#waiting.set(token, waiting)
+      this.#pending.set(token, pending)
     })
     return { token, answer }
   }
 
-  /** An answer to nothing (too late, or never asked) is thrown away. */
+  /** A late or unknown answer is dropped. */
   answer(token: string, packet: Packet): void {
-    this.#waiting.get(token)?.resolve(packet)
+    this.#pending.get(token)?.resolve(packet)
   }
 
   fail(token: string, error: unknown): void {
-    this.#waiting.get(token)?.reject(error)
+    this.#pending.get(token)?.reject(error)
   }
 
   failSubject(subject: string, error: BusError): void {
-    for (const waiting of this.#waiting.values()) if (waiting.subject === subject) waiting.reject(error)
+    for (const pending of this.#pending.values()) if (pending.subject === subject) pending.reject(error)
   }
 
   failAll(error: (subject: string) => BusError): void {
-    for (const waiting of this.#waiting.values()) waiting.reject(error(waiting.subject))
+    for (const pending of this.#pending.values()) pending.reject(error(pending.subject))
+  }
+}
+
+export type Answer = { readonly ok: true; readonly text: string } | { readonly ok: false; readonly failure: Failure }
+
+interface Responder {
+  accept(request: Packet): void
+  /** Resolves when no handler runs any more. */
+  settled(): Promise<void>
+}
+
+interface ResponderOptions {
+  readonly maxInFlight: number
+  /** Must not reject. */
+  readonly work: (request: Packet) => Promise<Answer>
+  readonly send: (replyTo: string, answer: Answer) => void
+  /** A request without a reply subject: nothing can be answered. */
+  readonly onNoReply: () => void
+}
+
+/** Answers requests concurrently; beyond `maxInFlight` new ones are refused at once. */
+export function createResponder({ maxInFlight, work, send, onNoReply }: ResponderOptions): Responder {
+  const accepted: { readonly request: Packet; readonly replyTo: string }[] = []
+  const idle: (() => void)[] = []
+  let inFlight = 0
+
+  // Together, in a later turn: a sender in this process is never re-entered, and the replies of quick
+  // handlers leave in one write.
+  const runAccepted = (): void => {
+    for (const { request, replyTo } of accepted.splice(0)) void run(request, replyTo)
+  }
+  const run = async (request: Packet, replyTo: string): Promise<void> => {
+    send(replyTo, await work(request))
+    inFlight -= 1
+    if (inFlight === 0) for (const resolve of idle.splice(0)) resolve()
+  }
+
+  return {
+    accept(request) {
+      const replyTo = request.reply
+      if (replyTo === null) return onNoReply()
+      if (inFlight >= maxInFlight) {
+        const message = `${request.subject} is busy with ${inFlight} requests; try again later`
+        return send(replyTo, { ok: false, failure: { code: 'unavailable', retry: 'backoff', message } })
+      }
+      inFlight += 1
+      if (accepted.push({ request, replyTo }) === 1) setImmediate(runAccepted)
+    },
+    async settled() {
+      if (inFlight > 0) await new Promise<void>((resolve) => idle.push(resolve))
+    },
   }
 }

@@ -1,7 +1,7 @@
-// Deadlines. Real sockets live in real time; the in-process bus can also live in a simulated one.
+// Timers: real time for sockets; the in-process bus can also use a simulated clock.
 import type { Clock } from '@muster/host'
 
-/** Calls back after so long; returns how to cancel. */
+/** Calls `onTime` after `ms`; returns the function that cancels. */
 export type StartTimer = (ms: number, onTime: () => void) => () => void
 
 /** setTimeout fires at once beyond this. */

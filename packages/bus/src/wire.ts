@@ -1,13 +1,13 @@
-// What a transport must do: carry text under subjects. Everything above that (schemas, requests,
-// handlers, counting) is connection.ts and the same for both.
+// The transport below a bus connection: carries text under subjects. Schemas, requests, handlers and counts are in
+// connection.ts, the same for both transports.
 
 export interface Packet {
   readonly subject: string
-  /** JSON text; null when the bytes were not even UTF-8. */
+  /** JSON text; null when the bytes were not UTF-8. */
   readonly text: string | null
-  /** Where an answer is awaited; null when none is. */
+  /** The subject for the answer; null when none is expected. */
   readonly reply: string | null
-  /** `failure`: the answer of a handler that threw · `no_responders`: the request reached nobody. */
+  /** `failure`: the answer of a handler that threw · `no_responders`: no responder received the request. */
   readonly kind: 'message' | 'failure' | 'no_responders'
 }
 
@@ -16,27 +16,27 @@ export interface OutgoingPacket extends Packet {
 }
 
 export interface Listener {
-  /** Nothing is delivered any more. */
+  /** Ends the delivery. */
   stop(): void
-  /** What was sent before is still delivered; resolves when nothing more can come. */
+  /** Packets that were sent before are still delivered; resolves when no more can come. */
   drain(): Promise<void>
 }
 
 export interface Wire {
-  /** A subject prefix that this connection alone hears: answers come to `<inbox>.<token>`. */
+  /** A subject prefix that only this connection receives: answers come to `<inbox>.<token>`. */
   readonly inbox: string
-  /** False: there is no connection, the packet is lost. Throws BusError `too_large` when the server takes less than we do. */
+  /** False: there is no connection, the packet is lost. Throws BusError `too_large` when the server's limit is lower. */
   send(packet: OutgoingPacket): boolean
-  /** Lasts over lost connections, and may begin before there is one. `deliver` must not throw. */
+  /** Survives lost connections, and may begin before there is one. `deliver` must not throw. */
   listen(pattern: string, queue: string | null, deliver: (packet: Packet) => void): Listener
   ping(): Promise<void>
-  /** Sends what is buffered, for at most so long, and closes for good. */
+  /** Flushes for at most `flushMs`, then closes for good. */
   close(flushMs: number): Promise<void>
 }
 
-/** What a transport tells on its own account. */
+/** Events of the transport itself. */
 export interface WireEvents {
   connected(isConnected: boolean): void
-  /** The server does not let us send to this subject. */
+  /** The server refused a message to this subject. */
   refused(subject: string, reason: string): void
 }

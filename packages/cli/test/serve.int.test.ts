@@ -72,7 +72,7 @@ describe('a start that is refused', () => {
   it('a data directory that is none fails in one sentence', async () => {
     await writeFile(join(dataDir.path, 'file'), '')
     const { code, stderr } = await muster(['up', '--data-dir', join(dataDir.path, 'file')])
-    expect(stderr).toMatch(/^error: can't use .*\/file as the data directory/)
+    expect(stderr).toMatch(/^error: cannot use .*\/file as the data directory/)
     expect(code).toBe(1)
   })
 })

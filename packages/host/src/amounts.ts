@@ -1,7 +1,7 @@
 // Durations as people write them: 500ms, 30s, 15m, 24h, 30d, also 1.5h and 1h30m.
 const unitMs = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const
 
-/** A hundred years: what is longer is a mistake, and would lead to dates that don't exist. */
+/** A hundred years: a longer duration is a mistake, and leads to invalid dates. */
 const maxMs = 36_500 * unitMs.d
 
 const part = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
@@ -27,7 +27,7 @@ export function formatSettingDuration(ms: number): string {
   return `${ms}ms`
 }
 
-// Amounts of memory as people write them: 12GB, 512MiB.
+// Sizes as people write them: 12GB, 512MiB.
 const units: ReadonlyMap<string, number> = new Map([
   ['b', 1],
   ['kb', 1e3],
@@ -40,7 +40,7 @@ const units: ReadonlyMap<string, number> = new Map([
   ['tib', 2 ** 40],
 ])
 
-/** Null: that is no amount. */
+/** Null: not a size. */
 export function parseBytes(text: string): number | null {
   const [, amount, unit] = /^(\d+(?:\.\d+)?)\s?([A-Za-z]+)$/.exec(text) ?? []
   const factor = units.get(unit?.toLowerCase() ?? '')

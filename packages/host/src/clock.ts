@@ -1,5 +1,5 @@
-// Time as a dependency. Durations are measured on the monotonic clock; the wall clock is only for
-// showing and for signatures. What must agree between machines uses the database's time instead.
+// Time as a dependency. Durations use the monotonic clock; the wall clock is for display and signatures. Times that
+// machines must agree on come from the database.
 import { setTimeout as delay } from 'node:timers/promises'
 
 export interface Clock {
@@ -11,7 +11,7 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
-/** Timers can't be longer; a longer one would end at once. */
+/** A longer timer would end at once. */
 const longestTimerMs = 2 ** 31 - 1
 
 export const systemClock: Clock = {

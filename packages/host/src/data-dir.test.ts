@@ -70,7 +70,7 @@ describe('opening', () => {
   it('refuses a file', async () => {
     await mkdir(join(base, 'deep'))
     await writeFile(path, '')
-    await expect(open()).rejects.toThrow(`can't use ${path} as the data directory: EEXIST`)
+    await expect(open()).rejects.toThrow(`cannot use ${path} as the data directory: EEXIST`)
   })
 
   it('refuses a directory in use, and takes one that was released', async () => {

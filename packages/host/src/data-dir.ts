@@ -1,5 +1,5 @@
-// The directory where a process keeps what must survive it: closed to others, used by one process per
-// role, written so that a crash leaves no half of anything.
+// The directory for the durable state of a process: closed to other users, used by one process per role, and written so
+// that a crash leaves no half-written file.
 import { chmod, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 import { FleetError } from '@muster/protocol'
@@ -11,14 +11,14 @@ import { isTemporary, writeFileAtomic } from './files.ts'
 
 export interface DataDir extends AsyncDisposable {
   readonly root: string
-  /** Names may have slashes, and never lead out of the directory. */
+  /** Names may have slashes; they cannot lead out of the directory. */
   path(name: string): string
   /** Null when there is no such file. */
   readFile(name: string): Promise<string | null>
   writeFile(name: string, data: string | Uint8Array): Promise<void>
-  /** Readable by its owner alone. */
+  /** Readable only by its owner. */
   writeSecret(name: string, value: string | Secret): Promise<void>
-  /** Lets another process have it. */
+  /** Releases the lock. */
   release(): Promise<void>
 }
 
@@ -83,7 +83,7 @@ async function prepare(root: string): Promise<void> {
     await mkdir(root, { recursive: true, mode: 0o700 })
     const { mode, uid } = await stat(root)
     if (uid !== process.getuid?.() || (mode & 0o777) === 0o700) return
-    if (!(await isOursToClose(root))) {
+    if (!(await mayClose(root))) {
       const problem = `${root} is open to other users and holds files that are not Muster's`
       throw refusal('invalid', `${problem}: choose an empty directory, or one of Muster's own, with --data-dir`)
     }
@@ -91,17 +91,17 @@ async function prepare(root: string): Promise<void> {
   } catch (error) {
     if (error instanceof FleetError) throw error
     const reason = error instanceof Error ? error.message : String(error)
-    throw refusal('invalid', `can't use ${root} as the data directory: ${reason}`, { cause: error })
+    throw refusal('invalid', `cannot use ${root} as the data directory: ${reason}`, { cause: error })
   }
 }
 
-/** Closing somebody's home, /tmp or / because of a mistyped flag would do harm. */
-async function isOursToClose(root: string): Promise<boolean> {
+/** A mistyped flag must not close a home directory, /tmp or /. */
+async function mayClose(root: string): Promise<boolean> {
   const names = (await readdir(root)).filter((name) => name !== 'lost+found')
   return names.length === 0 || names.includes('locks') || names.includes('muster.yaml')
 }
 
-/** What a crash left half written. The age spares what another process is writing now. */
+/** Removes files that a crash left half written; younger ones may be in use by another process. */
 async function removeLeftovers(directory: string, now: number): Promise<void> {
   for (const name of (await readdir(directory)).filter(isTemporary)) {
     const path = join(directory, name)

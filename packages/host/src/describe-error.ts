@@ -1,5 +1,5 @@
-// What a log says about an error: its message, code, stack and cause, and nothing else that hangs on
-// it (errors of HTTP clients and databases carry headers, passwords and rows).
+// The loggable part of an error: message, code, stack and cause. Errors of HTTP clients and databases also carry headers,
+// passwords and rows, which must not be logged.
 import { FleetError } from '@muster/protocol'
 import { errorCode } from './error-code.ts'
 
@@ -10,7 +10,7 @@ export interface DescribedError {
   readonly cause?: DescribedError
 }
 
-/** A chain of causes can be a circle; nobody reads further than this. */
+/** A chain of causes can be a cycle. */
 const maxCauses = 5
 
 export function describeError(error: Error, causesLeft = maxCauses): DescribedError {

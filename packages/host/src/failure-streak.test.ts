@@ -21,7 +21,7 @@ it('logs a failure when the streak begins, every 30 s while it lasts, and when i
     '1000 no database',
     '31000 no database',
     '61000 no database',
-    '63000 no database: recovered',
+    '63000 recovered',
     '90000 no database',
   ])
 })

@@ -24,7 +24,7 @@ export function createFailureStreak({ what, log, clock }: { what: string; log: L
       log.warn(what, isNew ? fields : { ...fields, for_ms: Math.round(now - beganAt) })
     },
     recovered() {
-      if (beganAt !== null) log.info(`${what}: recovered`, { after_ms: Math.round(clock.monotonic() - beganAt) })
+      if (beganAt !== null) log.info('recovered', { from: what, after_ms: Math.round(clock.monotonic() - beganAt) })
       beganAt = null
     },
   }

@@ -1,9 +1,9 @@
-// Writes a file so that after a crash at any moment it holds either all of the old or all of the new,
-// and once this resolves, the new.
+// Durable files and directories.
 import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { newId } from './random-id.ts'
 
+/** After a crash at any moment, the file holds either the old or the new content; once this resolves, the new. */
 export async function writeFileAtomic(path: string, data: string | Uint8Array, { mode }: { readonly mode: number }): Promise<void> {
   const temporary = temporaryName(path)
   try {
@@ -20,7 +20,7 @@ export async function writeFileAtomic(path: string, data: string | Uint8Array, {
   await directory.sync()
 }
 
-/** What a crash leaves behind under such a name is nobody's; see `isTemporary`. */
+/** After a crash, files with such a name can be removed; see `isTemporary`. */
 export function temporaryName(path: string): string {
   return `${path}.${newId()}.tmp`
 }
@@ -29,8 +29,7 @@ export function isTemporary(name: string): boolean {
   return /\.[a-z2-7]{20}\.tmp$/.test(name)
 }
 
-// Directories that are still there after a power cut: the name of each that is made is synced with the one it is in.
-/** With those above it that are missing; one that is there is left as it is. */
+/** Creates a directory and its missing parents, and syncs each name, so that they survive a power cut. */
 export async function makeDirectory(path: string, { mode }: { readonly mode: number }): Promise<void> {
   const whole = resolve(path)
   const first = await mkdir(whole, { recursive: true, mode })

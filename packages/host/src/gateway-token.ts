@@ -1,4 +1,4 @@
-// The token by which a worker's gateway knows that a controller sent whoever knocks: v1.<controller>.<mac>.
+// The token by which a worker's gateway recognizes requests of a controller: v1.<controller>.<mac>.
 import { createHmac, timingSafeEqual } from 'node:crypto'
 
 /** A scope is one of protocol's `gatewayScope`. */
@@ -8,7 +8,7 @@ export function mintGatewayToken({ controller, ...grant }: GatewayGrant & Readon
   return `v1.${controller}.${macOf(grant, controller).toString('base64url')}`
 }
 
-/** The controller that it was made by; null when it is not for this. */
+/** The controller that made the token; null when the token is not for this grant. */
 export function checkGatewayToken(token: string, grant: GatewayGrant): string | null {
   const [, controller = '', mac = ''] = /^v1\.([A-Za-z0-9_-]{1,64})\.([A-Za-z0-9_-]{43})$/.exec(token) ?? []
   if (mac === '') return null
@@ -17,6 +17,6 @@ export function checkGatewayToken(token: string, grant: GatewayGrant): string | 
   return given.length === want.length && timingSafeEqual(given, want) ? controller : null
 }
 
-/** Every part is of its own alphabet without line feeds, so no two grants are the same text. */
+/** No part can hold a line feed, so no two grants have the same text. */
 const macOf = ({ secret, nodeId, scope }: GatewayGrant, controller: string): Buffer =>
   createHmac('sha256', secret).update(`muster-gateway\n${nodeId}\n${scope}\n${controller}`).digest()

@@ -1,5 +1,5 @@
-// Logs: a constant message and fields. JSON lines are pino's; text lines are made from the same JSON,
-// so that what one format hides (a Secret) the other can't show.
+// Logs: a constant message and fields. JSON lines are pino's; text lines are made from the same JSON, so that neither
+// format shows a Secret.
 import { hostname } from 'node:os'
 import { pino } from 'pino'
 import { type Clock, systemClock } from './clock.ts'
@@ -34,7 +34,7 @@ export function createLog({ level, format, stream, clock = systemClock }: LogOpt
     { level, base: null, timestamp: () => `,"time":${clock.now()}` },
     json ? stream : { write: (line: string) => void stream.write(renderLogLine(line)) },
   )
-  // Bound fields are merged here and not by pino, which would write a key twice that a message sets again.
+  // Bound fields are merged here: pino would write a repeated key twice.
   const withFields = (bound: Fields): Log => {
     const at = (own: LogLevel) => (message: string, fields?: Fields) => {
       if (logger.isLevelEnabled(own)) logger[own](plain({ ...bound, ...fields }), message)
@@ -63,8 +63,7 @@ function plain(fields: Fields): Record<string, unknown> {
   )
 }
 
-// One line of pino's JSON as a person reads it: time, level, message, key=value. Only an error's stack
-// takes more lines, indented, so that nothing a field holds can pass for a line of its own.
+/** A line of pino's JSON as text: time, level, message, key=value. Only stacks take further lines, indented: no field can fake a line. */
 export function renderLogLine(line: string): string {
   const { level, time, msg, ...fields }: Record<string, unknown> = JSON.parse(line)
   const label = (pino.levels.labels[Number(level)] ?? '?').toUpperCase()

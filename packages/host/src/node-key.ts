@@ -1,4 +1,4 @@
-// What a node is: an nkey pair made on its own machine. The seed never leaves that machine.
+// The identity of a node: an nkey pair made on its own machine. The seed never leaves that machine.
 import { createPrivateKey, sign } from 'node:crypto'
 import { PublicKey, signatureHeaders, signedText } from '@muster/protocol'
 import { createUser, fromSeed } from '@nats-io/nkeys'
@@ -27,7 +27,7 @@ export function nodeKeyFromSeed(seed: string | Secret): NodeKey {
   return { publicKey: PublicKey.parse(pair.getPublicKey()), seed: new Secret(text) }
 }
 
-/** The headers that prove that the request comes from this key. */
+/** The headers that prove the sender of a request. */
 export function signRequest(key: NodeKey, { method, path, body, now }: RequestToSign): Record<string, string> {
   const timestamp = now.toISOString()
   const text = signedText({ method, path, timestamp, bodySha256: sha256Hex(body) })
@@ -46,8 +46,8 @@ function privateKeyOf({ publicKey, seed }: NodeKey) {
 
 const base64url = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64url')
 
-// The text form of an nkey: base32 of a prefix, 32 raw bytes and a CRC-16. The nkeys library has this
-// codec but doesn't export it, and its own signatures take milliseconds of JavaScript each.
+// The text form of an nkey: base32 of a prefix, 32 raw bytes and a CRC-16. The nkeys library does not export this codec,
+// and its own signatures take milliseconds of JavaScript each.
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
 const userPrefix = 20 << 3
 

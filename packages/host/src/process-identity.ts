@@ -1,11 +1,10 @@
-// Which process is meant, also after its pid was given to another one: a pid names a process only
-// together with the moment that process started and the boot in which it did.
+// Identifies a process across reuse of its pid: by pid, start time and boot id.
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
 export type ProcessIdentity = Readonly<{ pid: number; started: string; boot: string }>
 
-/** Null when no process has this pid (a zombie has ended, and counts as none). */
+/** Null when no process has this pid; a zombie counts as ended. */
 export function identifyProcess(pid: number): ProcessIdentity | null {
   if (process.platform !== 'linux') return identifyByPs(pid)
   try {
@@ -27,7 +26,7 @@ export function isAlive(identity: ProcessIdentity): boolean {
 
 export function identifySelf(): ProcessIdentity {
   const own = identifyProcess(process.pid)
-  if (own === null) throw new Error(`can't read the start time of process ${process.pid}`)
+  if (own === null) throw new Error(`cannot read the start time of process ${process.pid}`)
   return own
 }
 

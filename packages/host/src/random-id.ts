@@ -1,4 +1,4 @@
-// Ids, secrets, and how secrets are kept: as hashes, compared without telling how far they agree.
+// Ids and secrets, and the hashes under which secrets are stored, compared in constant time.
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567'
@@ -9,7 +9,7 @@ export function newId(prefix?: string): string {
   return prefix === undefined ? id : `${prefix}-${id}`
 }
 
-/** 256 random bits; the prefix tells people and secret scanners what they look at (`muster_admin_…`). */
+/** 256 random bits; the prefix identifies the secret for people and secret scanners (`muster_admin_…`). */
 export function newSecret(prefix: string): string {
   return `${prefix}_${randomBytes(32).toString('base64url')}`
 }

@@ -1,5 +1,5 @@
-// Who sent a request to /api/node, proven by its signature. Native Ed25519: the nkeys library's own
-// takes about 10 ms of JavaScript per signature, this 0.15 ms, of which the kept key saves 0.03.
+// Verifies the signature of requests to /api/node. Uses native Ed25519: 0.15 ms per signature, against about 10 ms of
+// JavaScript in the nkeys library.
 import { createPublicKey, verify, type KeyObject } from 'node:crypto'
 import { maxClockSkewMs, PublicKey, signatureHeaders, signedText } from '@muster/protocol'
 import { decodeUserKey } from './node-key.ts'
@@ -19,7 +19,7 @@ export type VerificationResult =
   | { ok: true; publicKey: PublicKey; signedAt: Date }
   | { ok: false; code: 'bad_signature' | 'clock_skew'; message: string }
 
-/** The signature is judged before the time, so that only the owner of a key learns how far its clock is off. */
+/** Checks the signature before the time, so that only the owner of a key is told about its clock. */
 export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: number } = {}): (
   request: SignedRequest,
 ) => VerificationResult {
@@ -40,7 +40,7 @@ export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: n
 
     const text = signedText({ method, path, timestamp, bodySha256: sha256Hex(body) })
     if (!verify(null, Buffer.from(text), keyObject, Buffer.from(signature, 'base64url'))) {
-      return bad('the signature does not fit this method, path, timestamp and body')
+      return bad('the signature does not match this method, path, timestamp and body')
     }
     return judgeTime(timestamp, now, publicKey.data)
   }
@@ -63,7 +63,7 @@ function bad(message: string): VerificationResult {
   return { ok: false, code: 'bad_signature', message }
 }
 
-/** Least recently used keys go first. */
+/** Drops the least recently used keys first. */
 function createKeyCache(maxKeys: number): (publicKey: PublicKey) => KeyObject | null {
   const kept = new Map<PublicKey, KeyObject>()
   return (publicKey) => {

@@ -1,10 +1,9 @@
-// One process at a time for a role in a directory, without a lock of the kernel (Node has none).
+// A lock for one process per role in a directory, without kernel locks (Node has none).
 //
-// Each starter puts up a claim, a file of its own that holds its identity, and only then looks at the
-// others. Of two claims that exist at once at least one starter sees the other's, and whoever sees a
-// live rival does not hold the lock: so there are never two holders. The later-born yields at once, the
-// other waits a moment for it to go, so that of starters that all saw each other exactly one remains.
-// A claim whose process is dead (`kill -9`, a reboot) is removed by whoever finds it.
+// Each process writes a claim, a file of its own with its identity, and only then reads the other claims. When two claims
+// exist at once, at least one process sees the other's, and a process that sees a live rival does not hold the lock: so
+// there are never two holders. The younger process yields at once; the older one waits a moment for it, so that exactly
+// one remains. A claim of a dead process (`kill -9`, a reboot) is removed by the next one that reads it.
 import { link, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from './clock.ts'
@@ -14,7 +13,7 @@ import { temporaryName } from './files.ts'
 
 const patienceMs = 1000
 const pollMs = 20
-/** A claim appears whole, so an unreadable one is damage; unless it is this young, when nothing is sure. */
+/** A claim is created complete, so an older unreadable one is damaged. */
 const unreadableGraceMs = 2000
 
 export type RoleLock = { held: true; release(): Promise<void> } | { held: false; holderPid: number | null }
@@ -30,7 +29,7 @@ export interface RoleLockOptions {
 export async function acquireRoleLock({ directory, role, clock, signal }: RoleLockOptions): Promise<RoleLock> {
   const own = identifySelf()
   const claim = join(directory, claimName(role, own))
-  if (!(await putUp(claim, own))) return { held: false, holderPid: own.pid }
+  if (!(await writeClaim(claim, own))) return { held: false, holderPid: own.pid }
   const release = (): Promise<void> => rm(claim, { force: true })
   try {
     const deadline = clock.monotonic() + patienceMs
@@ -38,7 +37,7 @@ export async function acquireRoleLock({ directory, role, clock, signal }: RoleLo
       const rivals = await liveRivals({ directory, role, own, now: clock.now() })
       if (rivals.length === 0) return { held: true, release }
       const known = rivals.filter((rival) => rival !== null)
-      if (known.some((rival) => isBornBefore(rival, own)) || clock.monotonic() >= deadline) {
+      if (known.some((rival) => isOlder(rival, own)) || clock.monotonic() >= deadline) {
         await release()
         return { held: false, holderPid: known[0]?.pid ?? null }
       }
@@ -50,13 +49,13 @@ export async function acquireRoleLock({ directory, role, clock, signal }: RoleLo
   }
 }
 
-/** Unique to the process: two starters never touch the same file, and a name never comes back. */
+/** Unique to the process: no two processes write the same file, and a name is never reused. */
 function claimName(role: string, { pid, started, boot }: ProcessIdentity): string {
   return `${role}.${pid}-${`${started}-${boot}`.replaceAll(/[^A-Za-z0-9]+/g, '-')}.json`
 }
 
-/** False when this very process has put up the same claim before. */
-async function putUp(claim: string, own: ProcessIdentity): Promise<boolean> {
+/** False when this process has written the same claim before. */
+async function writeClaim(claim: string, own: ProcessIdentity): Promise<boolean> {
   const temporary = temporaryName(claim)
   await writeFile(temporary, JSON.stringify(own), { flag: 'wx', mode: 0o600 })
   try {
@@ -70,21 +69,21 @@ async function putUp(claim: string, own: ProcessIdentity): Promise<boolean> {
   }
 }
 
-/** Null stands for one that can't be read yet. */
-async function liveRivals(look: {
+/** Null stands for a claim that is not readable yet. */
+async function liveRivals(search: {
   directory: string
   role: string
   own: ProcessIdentity
   now: number
 }): Promise<(ProcessIdentity | null)[]> {
-  const ownName = claimName(look.role, look.own)
-  const names = (await readdir(look.directory)).filter(
-    (name) => name.startsWith(`${look.role}.`) && name.endsWith('.json') && name !== ownName,
+  const ownName = claimName(search.role, search.own)
+  const names = (await readdir(search.directory)).filter(
+    (name) => name.startsWith(`${search.role}.`) && name.endsWith('.json') && name !== ownName,
   )
   const rivals = await Promise.all(
     names.map(async (name) => {
-      const path = join(look.directory, name)
-      const rival = await readClaim(path, look.now)
+      const path = join(search.directory, name)
+      const rival = await readClaim(path, search.now)
       if (rival === 'dead') await rm(path, { force: true })
       return rival
     }),
@@ -96,7 +95,7 @@ async function readClaim(path: string, now: number): Promise<ProcessIdentity | n
   try {
     const identity = parseIdentity(await readFile(path, 'utf8'))
     if (identity !== null) return isAlive(identity) ? identity : 'dead'
-    // In both directions: the clock may have been set back since.
+    // In both directions: the clock may have been set back.
     return Math.abs(now - (await stat(path)).mtimeMs) < unreadableGraceMs ? null : 'dead'
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return 'dead'
@@ -113,8 +112,8 @@ function parseIdentity(text: string): ProcessIdentity | null {
   }
 }
 
-/** Start times are whole numbers in text on Linux; elsewhere any order does that all agree on. */
-function isBornBefore(a: ProcessIdentity, b: ProcessIdentity): boolean {
+/** Start times are integers as text on Linux; elsewhere any consistent order works. */
+function isOlder(a: ProcessIdentity, b: ProcessIdentity): boolean {
   if (a.started.length !== b.started.length) return a.started.length < b.started.length
   return a.started === b.started ? a.pid < b.pid : a.started < b.started
 }

@@ -1,5 +1,5 @@
-// A value that must not be seen. Whoever needs it says so by calling `reveal`; everything that
-// prints, joins or serialises it by accident gets three stars.
+// A value that must not be shown. `reveal` returns it; code that prints, joins or serializes it by accident gets three
+// stars.
 import { inspect } from 'node:util'
 
 export class Secret {

@@ -1,5 +1,4 @@
-// The kinds of settings: how each reads text, and what it accepts. Where the text comes from is
-// settings.ts' business.
+// The kinds of settings: how each parses its text. The sources of the text are in settings.ts.
 import { parseDuration } from './amounts.ts'
 import { Secret } from './secret.ts'
 
@@ -10,14 +9,13 @@ export interface Setting<T> {
   /** Without dashes; also the key in the configuration file. */
   readonly flag: string
   readonly help: string
-  /** What holds when nothing is given. */
   readonly default: T
-  /** The same as a person writes it; empty when there is none. */
+  /** The default as people write it; empty when there is none. */
   readonly defaultText: string
   /** Further environment variables, after `MUSTER_<FLAG>`. */
   readonly aliases: readonly string[]
   readonly allowFlag: boolean
-  /** Throws an Error whose message says what is wrong with the value and what is accepted. */
+  /** Throws an Error that names the problem and the accepted values. */
   readonly parse: (values: readonly string[]) => T
 }
 
@@ -25,7 +23,7 @@ export interface Definition<V> {
   readonly flag: string
   readonly help: string
   readonly aliases?: readonly string[]
-  /** What is wrong with a value that its kind accepts; null when nothing is. */
+  /** A further check of a parsed value: the problem, or null. */
   readonly check?: (value: V) => string | null
 }
 
@@ -150,7 +148,7 @@ function parsePairs(pairs: readonly string[]): StringMap {
   return Object.freeze(Object.fromEntries(found))
 }
 
-/** A setting that can't be used. The message names the flag, where the value came from, and what is accepted. */
+/** A bad setting. The message names the flag, the source of the value, and the accepted values. */
 export class SettingsError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)

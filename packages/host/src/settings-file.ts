@@ -1,5 +1,5 @@
-// The configuration file: YAML, one key for each setting, named as its flag. Values stay text, as they
-// were written: what a 0x10 or a yes means is for the setting's kind to say, not for YAML.
+// The configuration file: YAML, one key per setting, named like its flag. Values stay text: the kind of the setting parses
+// a 0x10 or a yes, not YAML.
 import { isMap, isScalar, isSeq, LineCounter, parseDocument } from 'yaml'
 import { closestWord } from './closest-word.ts'
 import { SettingsError } from './setting-kinds.ts'
@@ -20,7 +20,7 @@ export interface FileEntry {
 
 export function readSettingsFile(file: SettingsFile, flags: readonly string[]): ReadonlyMap<string, FileEntry> {
   const lines = new LineCounter()
-  // Its pretty errors quote the lines around the mistake, which may hold a secret.
+  // Pretty errors would quote the lines around the mistake, which may hold a secret.
   const document = parseDocument(file.text, { lineCounter: lines, prettyErrors: false })
   const from = (offset: number): string => `${file.path}:${lines.linePos(offset).line}`
   const [error] = document.errors

@@ -145,7 +145,7 @@ describe('secrets', () => {
 
   it('SEC26 are not taken from the command line, unless the definition allows it', () => {
     expect(() => resolve({ flags: { 'admin-key': 'canary' } })).toThrow(
-      '--admin-key (from the command line): everybody on this machine can read a secret there; set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE instead',
+      '--admin-key (from the command line): all users of this machine can read a secret there; set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE instead',
     )
     expect(resolve({ flags: { token: 'canary' } }).token?.reveal()).toBe('canary')
   })
@@ -157,7 +157,7 @@ describe('secrets', () => {
     [
       'a missing file',
       { env: { MUSTER_TOKEN_FILE: '/none' }, readFile },
-      `--token (from MUSTER_TOKEN_FILE): can't read "/none": ENOENT: no such file`,
+      `--token (from MUSTER_TOKEN_FILE): cannot read "/none": ENOENT: no such file`,
     ],
     ['both ways at once', { env: { MUSTER_TOKEN_FILE: '/run/key', MUSTER_TOKEN: 'x' }, readFile }, 'MUSTER_TOKEN is set too'],
   ])('%s is refused', (_what, sources, message) => {

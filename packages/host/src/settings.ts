@@ -1,5 +1,5 @@
-// Settings as tables: flag > environment > configuration file > default. The definitions make the
-// command line's options and the documentation too, so that the three can't differ.
+// Settings as tables: flag > environment > configuration file > default. Command-line options and documentation are made
+// from the same definitions, so that the three cannot differ.
 import { readFileSync } from 'node:fs'
 import { formatSettingDuration } from './amounts.ts'
 import { type Setting, type SettingKind, SettingsError } from './setting-kinds.ts'
@@ -13,7 +13,7 @@ export interface SettingsSources {
   readonly flags: Readonly<Record<string, string | readonly string[] | boolean | undefined>>
   readonly env: Readonly<Record<string, string | undefined>>
   readonly file?: SettingsFile
-  /** Reads what `MUSTER_<FLAG>_FILE` names. */
+  /** Reads the file that `MUSTER_<FLAG>_FILE` names. */
   readonly readFile?: (path: string) => string
 }
 
@@ -35,14 +35,14 @@ export function environmentName(flag: string): string {
 
 export function resolveSettings<S extends Settings>(settings: S, sources: SettingsSources): SettingsOf<S> {
   const values = resolveAll(settings, sources).map(({ name, value }) => [name, value] as const)
-  // Each value was made by the setting of its name, which is what SettingsOf says; fromEntries can't know.
+  // Each value was made by the setting of its name, as SettingsOf says; fromEntries cannot know.
   return Object.freeze(Object.fromEntries(values)) as SettingsOf<S>
 }
 
-/** What is in force of a setting, for people: written as they would write it, and where it comes from. */
+/** The effective value of a setting as people write it, and its source. */
 export interface ExplainedSetting {
   readonly flag: string
-  /** Of a secret only whether it is set. */
+  /** For a secret: `set` or `not set`. */
   readonly value: string
   readonly default: string
   /** `the command line`, the name of an environment variable, `path:line` of the file, or `default`. */
@@ -62,23 +62,23 @@ export function explainSettings(settings: Settings, sources: SettingsSources): r
   }))
 }
 
-interface Resolved {
+interface ResolvedSetting {
   readonly name: string
   readonly setting: Setting<unknown>
   readonly value: unknown
   readonly from: string
 }
 
-function resolveAll(settings: Settings, sources: SettingsSources): Resolved[] {
+function resolveAll(settings: Settings, sources: SettingsSources): ResolvedSetting[] {
   const flags = Object.values(settings).map(({ flag }) => flag)
   const entries = sources.file === undefined ? new Map<string, FileEntry>() : readSettingsFile(sources.file, flags)
   return Object.entries(settings).map(([name, setting]) => ({ name, setting, ...resolve(setting, sources, entries.get(setting.flag)) }))
 }
 
-/** What a source says, before its kind has read it. */
-type Given = Readonly<{ from: string; values: readonly string[] }>
+/** The unparsed values of one source. */
+type RawValue = Readonly<{ from: string; values: readonly string[] }>
 
-function resolve(setting: Setting<unknown>, sources: SettingsSources, entry: FileEntry | undefined): Pick<Resolved, 'value' | 'from'> {
+function resolve(setting: Setting<unknown>, sources: SettingsSources, entry: FileEntry | undefined): Pick<ResolvedSetting, 'value' | 'from'> {
   const given = fromFlag(setting, sources) ?? fromEnvironment(setting, sources) ?? fromFile(setting, entry)
   if (given === null) return { value: setting.default, from: 'default' }
   try {
@@ -88,13 +88,13 @@ function resolve(setting: Setting<unknown>, sources: SettingsSources, entry: Fil
   }
 }
 
-function fromFlag(setting: Setting<unknown>, { flags }: SettingsSources): Given | null {
+function fromFlag(setting: Setting<unknown>, { flags }: SettingsSources): RawValue | null {
   const value = flags[setting.flag]
   const from = 'the command line'
   if (value === undefined) return null
   if (!setting.allowFlag) {
     const name = environmentName(setting.flag)
-    throw refusal(setting, from, `everybody on this machine can read a secret there; set ${name} or ${name}_FILE instead`)
+    throw refusal(setting, from, `all users of this machine can read a secret there; set ${name} or ${name}_FILE instead`)
   }
   if (typeof value !== 'boolean')
     return { from, values: typeof value === 'string' ? separate(setting, value) : value.flatMap((each) => separate(setting, each)) }
@@ -107,7 +107,7 @@ function separate(setting: Setting<unknown>, value: string): readonly string[] {
   return setting.kind === 'map' ? split(value) : [value]
 }
 
-function fromEnvironment(setting: Setting<unknown>, { env, readFile = readText }: SettingsSources): Given | null {
+function fromEnvironment(setting: Setting<unknown>, { env, readFile = readText }: SettingsSources): RawValue | null {
   const isSecret = setting.kind === 'secret'
   const name = environmentName(setting.flag)
   const path = isSecret ? env[`${name}_FILE`] : undefined
@@ -115,12 +115,12 @@ function fromEnvironment(setting: Setting<unknown>, { env, readFile = readText }
     if (env[name] !== undefined) throw refusal(setting, `${name}_FILE`, `${name} is set too; keep one of them`)
     return { from: `${name}_FILE`, values: [readSecret(setting, path, readFile)] }
   }
-  // An empty variable is how a shell or a compose file leaves one out; an empty secret is a mistake that must not pass.
+  // Shells and compose files leave a variable out by setting it to empty; an empty secret is a mistake.
   const from = [name, ...setting.aliases].find((each) => env[each] !== undefined && (isSecret || env[each] !== ''))
   return from === undefined ? null : { from, values: splitIfMany(setting, env[from] ?? '') }
 }
 
-function fromFile(setting: Setting<unknown>, entry: FileEntry | undefined): Given | null {
+function fromFile(setting: Setting<unknown>, entry: FileEntry | undefined): RawValue | null {
   if (entry === undefined) return null
   const { from, value } = entry
   if (typeof value === 'string') return { from, values: splitIfMany(setting, value) }
@@ -146,7 +146,7 @@ function readSecret(setting: Setting<unknown>, path: string, readFile: (path: st
     return readFile(path).replace(/[\r\n]+$/, '')
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw refusal(setting, `${environmentName(setting.flag)}_FILE`, `can't read "${path}": ${reason}`)
+    throw refusal(setting, `${environmentName(setting.flag)}_FILE`, `cannot read "${path}": ${reason}`)
   }
 }
 
@@ -154,7 +154,7 @@ function refusal({ flag }: Setting<unknown>, from: string, problem: string): Set
   return new SettingsError(`--${flag} (from ${from}): ${problem}`)
 }
 
-// A value of a setting as a person would write it. What must not be seen is not in it.
+/** A value as people write it, without secrets. */
 export function settingText(kind: SettingKind, value: unknown): string {
   if (kind === 'secret') return value === undefined ? 'not set' : 'set'
   if (value === undefined || value === null) return ''
@@ -167,5 +167,5 @@ export function settingText(kind: SettingKind, value: unknown): string {
   return withoutPassword(typeof value === 'string' ? value : JSON.stringify(value))
 }
 
-/** Of addresses: whoever is named before an @ may be named with a password, or by a token. */
+/** The part of a URL before an @ may hold a password or a token. */
 const withoutPassword = (text: string): string => text.replaceAll(/(:\/\/)[^/?#\s,]*@/g, '$1***@')

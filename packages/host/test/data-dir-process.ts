@@ -1,4 +1,4 @@
-// A process that takes and gives back a data directory as it is told: lines on stdin, answers on stdout.
+// A process that takes and gives back a data directory on command: lines on stdin, answers on stdout.
 import { createInterface } from 'node:readline'
 import { openDataDir, type DataDir } from '../src/data-dir.ts'
 

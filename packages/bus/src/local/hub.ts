@@ -1,5 +1,5 @@
-// The bus within one process: no sockets, the same behaviour. Messages cross as text, so nothing is
-// shared between the two ends, and handlers run in a later turn of the event loop.
+// The bus within one process: the same behavior without sockets. Messages are text, so the two ends share no objects, and
+// handlers run in a later turn of the event loop.
 import type { Clock, Log } from '@muster/host'
 import { BusError } from '../bus.ts'
 import type { Bus } from '../bus.ts'
@@ -10,9 +10,9 @@ import { createSubjectTree } from './subject-tree.ts'
 
 export interface LocalHub {
   connect(): Bus
-  /** As if the server were gone: what is sent is lost, every connection sees it. */
+  /** Simulates a lost server: messages are lost, every connection is notified. */
   interrupt(): void
-  /** As if it were back. */
+  /** Simulates its return. */
   restore(): void
 }
 
@@ -22,13 +22,13 @@ export interface LocalHubOptions {
   readonly clock?: Clock
 }
 
-interface Ear {
+interface Subscriber {
   readonly queue: string | null
   deliver(packet: Packet): void
 }
 
 export function createLocalHub({ log, clock }: LocalHubOptions): LocalHub {
-  const ears = createSubjectTree<Ear>()
+  const subscribers = createSubjectTree<Subscriber>()
   const connections = new Set<WireEvents>()
   const startTimer = clock === undefined ? realTimer : clockTimer(clock)
   let isUp = true
@@ -36,11 +36,11 @@ export function createLocalHub({ log, clock }: LocalHubOptions): LocalHub {
   let turn = 0
 
   const route = (packet: OutgoingPacket): void => {
-    const hearing = ears.match(packet.subject)
-    if (hearing.length === 0 && packet.reply !== null) {
+    const matching = subscribers.match(packet.subject)
+    if (matching.length === 0 && packet.reply !== null) {
       return route({ subject: packet.reply, text: '', reply: null, kind: 'no_responders' })
     }
-    for (const ear of onePerQueue(hearing, turn++)) ear.deliver(packet)
+    for (const subscriber of onePerQueue(matching, turn++)) subscriber.deliver(packet)
   }
 
   const openWire = (events: WireEvents): Wire => {
@@ -57,7 +57,7 @@ export function createLocalHub({ log, clock }: LocalHubOptions): LocalHub {
         return true
       },
       listen(pattern, queue, deliver) {
-        const remove = ears.add(pattern, { queue, deliver })
+        const remove = subscribers.add(pattern, { queue, deliver })
         own.add(remove)
         const stop = (): void => {
           remove()
@@ -89,13 +89,13 @@ export function createLocalHub({ log, clock }: LocalHubOptions): LocalHub {
   }
 }
 
-/** Everyone without a queue, and of each queue one in turn. */
-function onePerQueue(ears: readonly Ear[], turn: number): Ear[] {
-  const chosen: Ear[] = []
-  const queues = new Map<string, Ear[]>()
-  for (const ear of ears) {
-    if (ear.queue === null) chosen.push(ear)
-    else queues.set(ear.queue, [...(queues.get(ear.queue) ?? []), ear])
+/** All subscribers without a queue, and one of each queue in turn. */
+function onePerQueue(subscribers: readonly Subscriber[], turn: number): Subscriber[] {
+  const chosen: Subscriber[] = []
+  const queues = new Map<string, Subscriber[]>()
+  for (const subscriber of subscribers) {
+    if (subscriber.queue === null) chosen.push(subscriber)
+    else queues.set(subscriber.queue, [...(queues.get(subscriber.queue) ?? []), subscriber])
   }
   for (const members of queues.values()) {
     const member = members[turn % members.length]

@@ -1,4 +1,4 @@
-// Who listens to a subject: a tree of tokens, where `*` stands for any one token.
+// Finds the subscribers of a subject: a tree of tokens, where `*` stands for any one token.
 
 interface Branch<T> {
   readonly next: Map<string, Branch<T>>
@@ -6,7 +6,7 @@ interface Branch<T> {
 }
 
 export interface SubjectTree<T> {
-  /** Returns how to take it out again. */
+  /** Returns the function that removes the item. */
   add(pattern: string, item: T): () => void
   match(subject: string): T[]
 }
@@ -46,7 +46,7 @@ export function createSubjectTree<T>(): SubjectTree<T> {
 
 const newBranch = <T>(): Branch<T> => ({ next: new Map(), here: new Set() })
 
-/** Empty branches go too: tokens are node and operation ids, of which there is no end. */
+/** Removes empty branches too: tokens are node and operation ids, without limit. */
 function remove<T>(branch: Branch<T>, [token, ...rest]: readonly string[], item: T): void {
   if (token === undefined) {
     branch.here.delete(item)

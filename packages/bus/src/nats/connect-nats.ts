@@ -11,22 +11,22 @@ export interface NatsCredentials {
 export interface NatsOptions {
   /** `nats://host:port` or `tls://…`, several separated by commas; may carry `user:password@`. */
   readonly url: string
-  /** Asked at each (re)connection, so renewed credentials are used from the next one on. */
+  /** Called at each (re)connection, so that renewed credentials are used. */
   readonly credentials?: (() => NatsCredentials) | NatsCredentials | null
   /** Shown by the server's monitoring. */
   readonly name: string
-  /** Answers come below it. One per identity, and nobody else may listen there (`_INBOX_<random>`). */
+  /** The prefix for answers (`_INBOX_<random>`). One per identity: no other client may listen there. */
   readonly inboxPrefix: string
   readonly log: Log
   readonly clock: Clock
 }
 
 /**
- * Comes at once and connects in the background, for ever: a process must be able to start while NATS
- * is down. Throws only on a URL that can't be one.
+ * Returns at once and connects in the background, with retries for ever: a process must start while NATS is down. Throws
+ * only on a malformed URL.
  */
 export async function connectNats(options: NatsOptions): Promise<Bus> {
-  // On demand: a process with the in-process bus needs no NATS client.
-  const { createNatsBus } = await import('./nats-bus.ts')
+  // Loaded on demand: a process with the in-process bus needs no NATS client.
+  const { createNatsBus } = await import('./nats-wire.ts')
   return createNatsBus(options)
 }

@@ -1,22 +1,22 @@
-// Credentials for a NATS server that trusts one account: made by whoever holds the account's seed.
-// A node's token is made for the key that the node itself holds, so no seed ever travels.
+// Credentials for a NATS server that trusts one account, made with the seed of that account. A node's token is bound to
+// the key that only the node holds, so no seed is ever sent.
 import { messageCatalogue, type NodeId, nodeTopics, type PublicKey } from '@muster/protocol'
 import { createAccount, createOperator, createUser, encodeAccount, encodeOperator, encodeUser, fromSeed, type KeyPair } from '@nats-io/jwt'
 import type { NatsCredentials } from './connect-nats.ts'
 
-/** Short: a token can't be called back from a server that keeps accounts in its configuration. */
+/** Short: a token cannot be revoked on a server that keeps accounts in its configuration. */
 const nodeTokenMs = 3_600_000
 const controllerTokenMs = 24 * 3_600_000
-/** As long as the longest command that is answered at its end may take, and some. */
+/** Longer than any command that is answered at its end. */
 const answerWithinMs = 20 * 60_000
 
 export interface CredentialIssuer {
-  /** For the holder of that key, and good until `expiresAt` (milliseconds since the epoch). */
+  /** For the holder of that key, valid until `expiresAt` (milliseconds since the epoch). */
   forNode(node: { id: NodeId; publicKey: PublicKey }): Promise<{ token: string; expiresAt: number }>
   forController(inboxPrefix: string): Promise<NatsCredentials>
 }
 
-/** The prefix below which a node hears answers; its token says so, and it must use no other. */
+/** The prefix below which a node receives answers; its token permits no other. */
 export const nodeInboxPrefix = (node: NodeId): string => `_INBOX_${node}`
 
 export function createCredentialIssuer(options: { accountSeed: string; now: () => number }): CredentialIssuer {
@@ -50,7 +50,7 @@ function claimsOf({ publish, subscribe }: Permissions) {
   return { pub: { allow: [...publish] }, sub: { allow: [...subscribe] }, resp: { max: 1, ttl: answerWithinMs * 1e6 } }
 }
 
-/** A server's configuration that lets in nobody without a token of this account, and the account's seed. */
+/** A server configuration that requires tokens of a new account, and the seed of that account. */
 export async function createNatsConfig(): Promise<{ config: string; accountSeed: string }> {
   const [operator, account] = [createOperator(), createAccount()]
   const accountToken = await encodeAccount(
@@ -59,7 +59,7 @@ export async function createNatsConfig(): Promise<{ config: string; accountSeed:
     { limits: { subs: -1, data: -1, payload: -1, imports: 0, exports: 0, wildcards: true, conn: -1, leaf: 0 } },
     { signer: operator },
   )
-  const config = `# A nats-server (2.9 or newer) for Muster: whoever connects needs a token that a controller made.
+  const config = `# A nats-server (2.9 or newer) for Muster: clients need a token that a controller made.
 # Keep it on a private network, or add a tls { … } block.
 listen: 0.0.0.0:4222
 max_payload: 1MB
@@ -72,18 +72,17 @@ resolver_preload: {
   return { config, accountSeed: new TextDecoder().decode(account.getSeed()) }
 }
 
-// Who may say and hear what on NATS, made from the catalogue of conversations. Pure.
-// Answers need no grant of their own: a node may answer what it was asked (`allow_responses`), and each
-// party hears answers only below its own inbox. Nobody hears everything, so nobody can read or forge
-// what another was asked or answered.
+// Permissions on NATS, made from the message catalogue. Answers need no permission of their own: a node may answer each
+// request (`allow_responses`), and every client receives answers only below its own inbox. No client receives all
+// messages, so none can read or forge the requests and answers of another.
 export interface Permissions {
   readonly publish: readonly string[]
   readonly subscribe: readonly string[]
 }
 
-const isSpokenByNodes = (subject: string): boolean => nodeTopics.some((topic) => topic.subject === subject)
+const isPublishedByNodes = (subject: string): boolean => nodeTopics.some((topic) => topic.subject === subject)
 const subjects = Object.values(messageCatalogue).map((conversation) => conversation.subject)
-const [fromNodes, toNodes] = [subjects.filter(isSpokenByNodes), subjects.filter((subject) => !isSpokenByNodes(subject))]
+const [fromNodes, toNodes] = [subjects.filter(isPublishedByNodes), subjects.filter((subject) => !isPublishedByNodes(subject))]
 
 /** `nodes.{node}.…` for one node, or any; every other parameter is any. */
 const forNode = (subject: string, node: NodeId | '*'): string => subject.replace('{node}', node).replaceAll(/\{\w+\}/g, '*')

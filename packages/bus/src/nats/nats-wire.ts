@@ -1,37 +1,38 @@
-// One connection to a NATS server, kept up for ever. The client library restores a lost socket with
-// its subscriptions; this file makes the first connection, and a new one when the library gave up.
+// The bus over NATS: one connection that is kept up for ever. The client library restores a lost socket and its
+// subscriptions; this file makes the first connection, and a new one when the library gave up.
+import { AuthorizationError, connect, headers, InvalidArgumentError, type Msg, type NatsConnection, PermissionViolationError, type PublishOptions, type Status, type Subscription, UserAuthenticationExpiredError } from '@nats-io/transport-node'
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
-import {
-  AuthorizationError,
-  connect,
-  headers,
-  InvalidArgumentError,
-  type Msg,
-  type NatsConnection,
-  PermissionViolationError,
-  type PublishOptions,
-  type Status,
-  type Subscription,
-  UserAuthenticationExpiredError,
-} from '@nats-io/transport-node'
-import { BusError } from '../bus.ts'
+import { type Bus, BusError } from '../bus.ts'
+import { BusConnection } from '../connection.ts'
 import { createSparseLog, type SparseLog } from '../sparse-log.ts'
+import { realTimer } from '../timer.ts'
 import type { Listener, OutgoingPacket, Packet, Wire, WireEvents } from '../wire.ts'
 import type { NatsOptions } from './connect-nats.ts'
 import { createOutage, type Outage } from './outage.ts'
-import { credentialsAuthenticator, type ServerOptions } from './server-options.ts'
+import { credentialsAuthenticator, type ServerOptions, serversOf } from './server-options.ts'
 
-/** How long a subscription that ends waits for what the server has already sent. */
+export function createNatsBus(options: NatsOptions): Bus {
+  const servers = serversOf(options.url)
+  const log = options.log.child({ bus: servers.servers.join(',') })
+  return new BusConnection({
+    kind: 'nats',
+    log,
+    startTimer: realTimer,
+    open: (events) => new NatsWire({ ...options, log, servers }, events),
+  })
+}
+
+/** How long an ending subscription waits for messages that the server has already sent. */
 const drainMs = 1000
 
 export type NatsWireOptions = Omit<NatsOptions, 'url'> & { readonly servers: ServerOptions }
 
-interface Ear {
+interface Subscriber {
   readonly pattern: string
   readonly queue: string | null
   readonly deliver: (packet: Packet) => void
-  /** Null, or closed by the library after a refusal: made anew at the next connection. */
+  /** Null, or closed by the library after a refusal: subscribed again at the next connection. */
   subscription: Subscription | null
 }
 
@@ -40,7 +41,7 @@ export class NatsWire implements Wire {
   readonly #options: NatsWireOptions
   readonly #events: WireEvents
   readonly #outage: Outage
-  readonly #ears = new Set<Ear>()
+  readonly #subscribers = new Set<Subscriber>()
   readonly #closing = new AbortController()
   readonly #refusals: SparseLog
   #client: NatsConnection | null = null
@@ -50,9 +51,9 @@ export class NatsWire implements Wire {
     this.#options = options
     this.#events = events
     this.#outage = createOutage(options)
-    // Two processes with one identity must not hear each other's answers.
+    // Two processes with one identity must not receive each other's answers.
     this.inbox = `${options.inboxPrefix}.${randomUUID().slice(0, 8)}`
-    this.#refusals = createSparseLog((reason, count) => options.log.error('not permitted on the bus', { reason, count }))
+    this.#refusals = createSparseLog((reason, count) => options.log.error('bus permission denied', { reason, count }))
     void this.#run()
   }
 
@@ -69,17 +70,17 @@ export class NatsWire implements Wire {
   }
 
   listen(pattern: string, queue: string | null, deliver: (packet: Packet) => void): Listener {
-    const ear: Ear = { pattern, queue, deliver, subscription: null }
-    this.#ears.add(ear)
-    this.#attach(ear)
+    const subscriber: Subscriber = { pattern, queue, deliver, subscription: null }
+    this.#subscribers.add(subscriber)
+    this.#attach(subscriber)
     return {
       stop: () => {
-        this.#ears.delete(ear)
-        if (ear.subscription?.isClosed() === false) ear.subscription.unsubscribe()
+        this.#subscribers.delete(subscriber)
+        if (subscriber.subscription?.isClosed() === false) subscriber.subscription.unsubscribe()
       },
       drain: async () => {
-        this.#ears.delete(ear)
-        const { subscription } = ear
+        this.#subscribers.delete(subscriber)
+        const { subscription } = subscriber
         if (subscription === null || subscription.isClosed()) return
         if (this.#isUp) await this.#within(drainMs, subscription.drain())
         if (!subscription.isClosed()) subscription.unsubscribe()
@@ -150,7 +151,7 @@ export class NatsWire implements Wire {
         return this.#outage.nextDelayMs()
       },
       ignoreAuthErrorAbort: true,
-      // The configured addresses are those that work from here; a server behind NAT gossips others.
+      // Only the configured addresses are known to work from here; a server behind NAT gossips others.
       ignoreClusterUpdates: true,
       noAsyncTraces: true,
     }
@@ -163,8 +164,7 @@ export class NatsWire implements Wire {
       case 'reconnect':
         return this.#setUp(client)
       case 'staleConnection':
-        // The library now waits for the socket to take what is buffered, which a dead peer never
-        // does: drop this connection and make a new one.
+        // The library now waits for the socket to flush, which never happens with a dead peer: replace the connection.
         void client.close()
         return
       case 'error':
@@ -187,12 +187,12 @@ export class NatsWire implements Wire {
     } else if (isAuthError(error)) {
       this.#outage.refused(error.message)
     } else {
-      this.#options.log.warn('the bus reports an error', { reason: error.message })
+      this.#options.log.warn('bus reported an error', { reason: error.message })
     }
   }
 
   #setUp(client: NatsConnection): void {
-    for (const ear of this.#ears) this.#attach(ear)
+    for (const subscriber of this.#subscribers) this.#attach(subscriber)
     if (this.#isUp) return
     this.#isUp = true
     this.#refusals.reset()
@@ -207,19 +207,19 @@ export class NatsWire implements Wire {
     this.#events.connected(false)
   }
 
-  #attach(ear: Ear): void {
+  #attach(subscriber: Subscriber): void {
     const client = this.#client
     if (client === null || client.isClosed()) return
-    if (ear.subscription !== null && !ear.subscription.isClosed()) return
-    ear.subscription = client.subscribe(ear.pattern, {
-      ...(ear.queue === null ? {} : { queue: ear.queue }),
+    if (subscriber.subscription !== null && !subscriber.subscription.isClosed()) return
+    subscriber.subscription = client.subscribe(subscriber.pattern, {
+      ...(subscriber.queue === null ? {} : { queue: subscriber.queue }),
       callback: (error, message) => {
-        if (error === null) ear.deliver(toPacket(message))
+        if (error === null) subscriber.deliver(toPacket(message))
       },
     })
   }
 
-  /** At most so long; its failure is no matter. */
+  /** Waits for at most `ms`; ignores failures. */
   async #within(ms: number, work: Promise<void>): Promise<void> {
     const done = new AbortController()
     await Promise.race([work.catch(() => undefined), this.#options.clock.sleep(ms, done.signal).catch(() => undefined)])
@@ -231,8 +231,8 @@ function isAuthError(error: unknown): boolean {
   return error instanceof AuthorizationError || error instanceof UserAuthenticationExpiredError
 }
 
-// Between packets and NATS messages. Nothing here throws on what comes from outside: the client's
-// reader would stop, and with it the connection.
+// Packets and NATS messages. Nothing here throws on foreign input: an exception would stop the client's reader, and with
+// it the connection.
 const failureHeader = 'muster-failure'
 
 function toPacket(message: Msg): Packet {

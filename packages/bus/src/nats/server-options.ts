@@ -1,4 +1,4 @@
-// From our settings to the client's: where the servers are, and who we are.
+// Settings as options of the NATS client: servers and credentials.
 import { jwtAuthenticator, usernamePasswordAuthenticator, tokenAuthenticator } from '@nats-io/transport-node'
 import type { Authenticator, TlsOptions } from '@nats-io/transport-node'
 import type { NatsOptions } from './connect-nats.ts'
@@ -21,7 +21,7 @@ export function serversOf(list: string): ServerOptions {
   }
 }
 
-/** Asks for the credentials anew at each connection. */
+/** Reads the credentials at each connection. */
 export function credentialsAuthenticator(credentials: NonNullable<NatsOptions['credentials']>): Authenticator {
   return (nonce) => {
     const { jwt, seed } = typeof credentials === 'function' ? credentials() : credentials

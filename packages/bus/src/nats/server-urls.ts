@@ -1,8 +1,8 @@
-// Where NATS servers are: a list of URLs, as settings and sessions carry it. It may hold passwords, so nothing here repeats it.
+// The URLs of NATS servers, as a list in settings and sessions. They may hold passwords, so no error repeats them.
 
 const schemes = ['nats:', 'tls:']
 
-/** Throws unless every one of them is a NATS URL. */
+/** Throws unless all are NATS URLs. */
 export function parseServerUrls(list: string): URL[] {
   return list.split(',').map((text) => {
     const url = parse(text)
@@ -15,12 +15,12 @@ export function isNatsUrl(list: string): boolean {
   return list.split(',').every((text) => parse(text) !== null)
 }
 
-/** Whether all of them can only be reached from this machine. */
+/** True when all servers are reachable only from this machine. */
 export function isOnLoopback(list: string): boolean {
   return list.split(',').every((text) => /^(?:127(?:\.\d{1,3}){3}|\[::1\]|(?:.+\.)?localhost)$/i.test(parse(text)?.hostname ?? ''))
 }
 
-/** The same servers, for whoever may not know how to get in. */
+/** The same URLs without passwords. */
 export function withoutCredentials(list: string): string {
   if (!list.includes('@')) return list
   const bare = list.split(',').map((text) => {
@@ -34,6 +34,6 @@ function parse(text: string): URL | null {
   const trimmed = text.trim()
   const url = URL.parse(trimmed.includes('://') ? trimmed : `nats://${trimmed}`)
   if (url === null || url.hostname === '' || !schemes.includes(url.protocol)) return null
-  // A password with a slash in it ends up here, and half of it in the host.
+  // A password with a slash would otherwise end up half in the host, half in the path.
   return ['', '/'].includes(url.pathname) && url.search === '' && url.hash === '' ? url : null
 }
