@@ -146,8 +146,7 @@ export class BusConnection implements Bus {
         return this.#guard(subject, () => handler(message.value, params))
       },
       onDropped: () => (this.#tally.dropped += 1),
-      onBurst: () =>
-        this.#log.warn('messages dropped: handler too slow', { subject, maxPending: maxPending ?? defaultMaxPending }),
+      onBurst: () => this.#log.warn('messages dropped: handler too slow', { subject, maxPending: maxPending ?? defaultMaxPending }),
     })
     const listener = this.#wire.listen(subject, queue ?? null, (packet) => {
       this.#tally.received += 1

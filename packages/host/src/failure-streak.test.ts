@@ -17,11 +17,5 @@ it('logs a failure when the streak begins, every 30 s while it lasts, and when i
   streak.recovered()
   now = 90_000
   streak.failed({})
-  expect(logged).toEqual([
-    '1000 no database',
-    '31000 no database',
-    '61000 no database',
-    '63000 recovered',
-    '90000 no database',
-  ])
+  expect(logged).toEqual(['1000 no database', '31000 no database', '61000 no database', '63000 recovered', '90000 no database'])
 })

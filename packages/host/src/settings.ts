@@ -78,7 +78,11 @@ function resolveAll(settings: Settings, sources: SettingsSources): ResolvedSetti
 /** The unparsed values of one source. */
 type RawValue = Readonly<{ from: string; values: readonly string[] }>
 
-function resolve(setting: Setting<unknown>, sources: SettingsSources, entry: FileEntry | undefined): Pick<ResolvedSetting, 'value' | 'from'> {
+function resolve(
+  setting: Setting<unknown>,
+  sources: SettingsSources,
+  entry: FileEntry | undefined,
+): Pick<ResolvedSetting, 'value' | 'from'> {
   const given = fromFlag(setting, sources) ?? fromEnvironment(setting, sources) ?? fromFile(setting, entry)
   if (given === null) return { value: setting.default, from: 'default' }
   try {

@@ -1,6 +1,18 @@
 // The bus over NATS: one connection that is kept up for ever. The client library restores a lost socket and its
 // subscriptions; this file makes the first connection, and a new one when the library gave up.
-import { AuthorizationError, connect, headers, InvalidArgumentError, type Msg, type NatsConnection, PermissionViolationError, type PublishOptions, type Status, type Subscription, UserAuthenticationExpiredError } from '@nats-io/transport-node'
+import {
+  AuthorizationError,
+  connect,
+  headers,
+  InvalidArgumentError,
+  type Msg,
+  type NatsConnection,
+  PermissionViolationError,
+  type PublishOptions,
+  type Status,
+  type Subscription,
+  UserAuthenticationExpiredError,
+} from '@nats-io/transport-node'
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import { type Bus, BusError } from '../bus.ts'

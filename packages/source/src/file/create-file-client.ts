@@ -1,4 +1,4 @@
-// Single files by https: archives of backends, files of models. A server that is busy is given time, as a registry is.
+// Single files by https: archives of backends, files of models. Retries while a server is busy.
 import type { Clock, Log } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { type OpenedStream, openAtOffset } from '../outbound/open-at-offset.ts'
@@ -8,15 +8,15 @@ import { statusFailure } from '../outbound/status-failure.ts'
 
 export interface OpenAt {
   readonly offset: number
-  /** Of the content whose beginning is here: another one is sent from its beginning. */
+  /** The tag of the partial content: other content is sent from its beginning. */
   readonly validator?: string | null
-  /** Asked for anew at each attempt: a signature is good for a while only. Not for another origin. */
+  /** Called at each attempt: a signature expires. Not sent to another origin. */
   readonly headers?: () => Promise<Readonly<Record<string, string>>>
   readonly signal: AbortSignal
 }
 
 export interface FileClient {
-  /** From `offset` on if the server can; otherwise from the beginning, and the answer says so. */
+  /** From `offset` on if the server supports it; otherwise from the beginning, as the answer tells. */
   open(url: URL, at: OpenAt): Promise<OpenedStream>
 }
 
@@ -38,11 +38,11 @@ export function createFileClient({ outbound, clock, log, random = Math.random }:
         const encoding = response.headers['content-encoding'] ?? 'identity'
         if (encoding === 'identity') return response
         response.body.destroy()
-        // Its bytes are not the file's, and a part of them even less.
+        // The encoded bytes are not those of the file.
         throw new FleetError({
           code: 'invalid',
           retry: 'never',
-          message: `${what} is sent as ${encoding.slice(0, 40)}, which nobody asked for`,
+          message: `${what} is sent with the encoding ${encoding.slice(0, 40)}, which was not requested`,
         })
       }
       return await patiently(() => openAtOffset(offset, { ask, what, validator }), signal)

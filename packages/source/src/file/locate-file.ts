@@ -1,4 +1,4 @@
-// Files of Hugging Face and of S3 as files by https: the address, and what proves who asks.
+// Files of Hugging Face and S3 as files by https: the address, and the headers that authorize the request.
 import type { Clock, Secret } from '@muster/host'
 import { unreachable } from '@muster/protocol'
 import { AwsV4Signer } from 'aws4fetch'
@@ -11,7 +11,7 @@ export interface FileOrigins {
 }
 
 export interface S3Origin {
-  /** Null: Amazon's, of the region. */
+  /** Null: Amazon's endpoint of the region. */
   readonly endpoint: string | null
   readonly region: string
   /** Null: requests are not signed. */
@@ -40,7 +40,7 @@ export function locateFile(
     }
     case 's3': {
       const { endpoint, region, credentials } = origins.s3
-      // The bucket in the path, not in the host: other stores than Amazon's know only this, and Amazon's still does.
+      // The bucket is in the path, not in the host: stores other than Amazon's support only this form, and Amazon's still does.
       const url = below(endpoint ?? `https://s3.${region}.amazonaws.com`, `${uri.bucket}/${uri.key.split('/').map(encode).join('/')}`)
       return credentials === null ? { url } : { url, headers: () => signed(url, { region, credentials, now: clock.now() }) }
     }
@@ -70,6 +70,6 @@ async function signed(
 /** An endpoint may have a path of its own, as mirrors behind a proxy do. */
 const below = (endpoint: string, path: string): URL => new URL(`${endpoint.replace(/\/+$/, '')}/${path}`)
 
-/** As signatures want it: only letters, digits and four signs stay as they are. */
+/** The encoding of signatures: only letters, digits and four signs are not escaped. */
 const encode = (part: string): string =>
   encodeURIComponent(part).replaceAll(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)

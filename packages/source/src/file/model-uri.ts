@@ -1,5 +1,5 @@
-// Where a file of a model is, by its text alone. What it names is judged by whoever fetches it. Parts that become paths of
-// URLs are decoded and checked here, so that none of them leads to another repository or bucket than the one it names.
+// Parses the URI of a model's file. Parts that become paths of URLs are decoded and checked here, so that none leads to
+// another repository or bucket than the one it names.
 import { fileURLToPath } from 'node:url'
 import { Digest, FleetError } from '@muster/protocol'
 import { parseBuiltinUri } from '../gallery/source-uri.ts'
@@ -22,7 +22,7 @@ export function parseModelUri(uri: string): ModelUri {
   throw new FleetError({
     code: 'invalid',
     retry: 'never',
-    message: `${shown} is no place of a file: it is https://…, hf://owner/repo[@revision]/file, oci://host/name:tag, s3://bucket/key or file:///…`,
+    message: `unsupported file URI ${shown}; expected https://…, hf://owner/repo[@revision]/file, oci://host/name:tag, s3://bucket/key or file:///…`,
   })
 }
 
@@ -47,7 +47,7 @@ const forms: Readonly<Record<string, (uri: string) => ModelUri | null>> = {
   s3(uri) {
     const [, bucket = '', rest = ''] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])\/(.+)$/.exec(uri) ?? []
     const key = decoded(rest)
-    // A key may have empty parts; those that URLs take for a way up would lead to another bucket.
+    // A key may have empty parts; `.` and `..` would lead to another bucket.
     return key === null || /(?:^|\/)\.{1,2}(?:\/|$)/.test(key) ? null : { kind: 's3', bucket, key }
   },
   oci: (uri) => ({ kind: 'oci', reference: parseReference(uri) }),
@@ -70,7 +70,7 @@ const forms: Readonly<Record<string, (uri: string) => ModelUri | null>> = {
 
 const isPlain = (path: string): boolean => path.split('/').every((part) => part !== '' && part !== '.' && part !== '..')
 
-/** Null when it is empty or can't be. */
+/** Null when it is empty or not valid. */
 function decoded(text: string): string | null {
   try {
     const plain = decodeURIComponent(text)

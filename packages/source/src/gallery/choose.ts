@@ -1,4 +1,4 @@
-// Which entry a meta backend stands for on a node. Decides and does nothing else.
+// Pure: resolves a backend's name to the gallery entry that fits a node.
 import { unreachable } from '@muster/protocol'
 import { type GalleryEntry, isMeta } from './entry.ts'
 
@@ -20,11 +20,11 @@ function widening(capability: string): string[] {
 }
 
 export type BackendChoice =
-  /** `asked` is the entry of the name that was asked for: the meta backend, or `found.entry` itself. */
+  /** `asked` is the entry of the requested name: the meta backend, or `found.entry`. */
   | { readonly kind: 'found'; readonly asked: GalleryEntry; readonly found: FoundBackend }
   | { readonly kind: 'unknown' | 'unfit'; readonly reason: string }
 
-/** From the name that was asked for to what this node would install. */
+/** The entry that this node would install for a name. */
 export function chooseBackend(galleries: readonly Gallery[], wanted: string, node: NodeTraits): BackendChoice {
   const asked = findBackend(galleries, wanted)
   if (asked === null) return { kind: 'unknown', reason: `no gallery offers ${wanted}` }
@@ -46,7 +46,7 @@ export function chooseBackend(galleries: readonly Gallery[], wanted: string, nod
   }
 }
 
-// A backend by its name, over all galleries in their order.
+// Finds a backend by name in all galleries, in their order.
 export interface Gallery {
   readonly name: string
   readonly entries: readonly GalleryEntry[]
@@ -57,7 +57,7 @@ export interface FoundBackend {
   readonly entry: GalleryEntry
 }
 
-/** `name`, or `gallery@name` for one gallery's. Of several with one name the first counts: galleries are listed in the order of trust. */
+/** `name`, or `gallery@name` for one gallery's. The first match wins: galleries are listed in order of trust. */
 export function findBackend(galleries: readonly Gallery[], wanted: string): FoundBackend | null {
   const at = wanted.indexOf('@')
   const [within, name] = at < 0 ? [null, wanted] : [wanted.slice(0, at), wanted.slice(at + 1)]
@@ -69,8 +69,8 @@ export function findBackend(galleries: readonly Gallery[], wanted: string): Foun
   return null
 }
 
-// Whether an entry can run on a node, as far as its name and uri tell. The format has no field for it, but names follow
-// a custom (cuda12-…, …-gpu-rocm-hipblas-…, metal-…). An entry whose name says nothing is for every machine.
+// Decides by name and uri if an entry can run on a node. The format has no field for it, but names follow a convention
+// (cuda12-…, …-gpu-rocm-hipblas-…, metal-…). An entry whose name matches none of it is for every machine.
 export interface NodeTraits {
   readonly os: string
   readonly arch: string
@@ -90,7 +90,7 @@ const isVendor =
     capability === vendor || capability.startsWith(`${vendor}-`)
 const isDarwin = ({ os }: NodeTraits): boolean => os === 'darwin'
 
-/** The first that matches decides: `l4t` builds are `nvidia` ones too. */
+/** The first match decides: `l4t` builds are `nvidia` ones too. */
 const hints: readonly Hint[] = [
   { words: /^(?:darwin|mlx|metal)$/, wants: 'macOS', suits: isDarwin },
   { words: /^l4t$/, wants: 'an NVIDIA Jetson (nvidia-l4t)', suits: isVendor('nvidia-l4t') },

@@ -1,4 +1,4 @@
-// One backend as a gallery offers it: LocalAI's index format, bounded. Fields that nobody here knows are left out.
+// One backend as a gallery offers it: LocalAI's index format, bounded. Unknown fields are dropped.
 import { BackendName } from '@muster/protocol'
 import { z } from 'zod'
 
@@ -24,12 +24,12 @@ export const GalleryEntry = z.object({
     .union([z.literal('').transform(() => null), BackendName])
     .nullish()
     .transform((value) => value ?? null),
-  /** Where it comes from; empty for a meta backend. */
+  /** The source; empty for a meta backend. */
   uri: text(2048),
   /** Tried in this order when `uri` does not answer. */
   mirrors: texts(64),
   version: text(256),
-  /** Of the archive, for `https:` sources. */
+  /** The digest of the archive, for `https:` sources. */
   sha256: z
     .union([z.literal(''), z.string().regex(/^[0-9a-f]{64}$/, 'a sha256 is 64 lower-case hex digits')])
     .nullish()

@@ -135,7 +135,7 @@ describe('H19 a hostile gallery is refused, with the reason', () => {
     ['65 mirrors', `- {name: a, uri: h/a:1, mirrors: [${'h/a:1, '.repeat(65)}]}`, 'mirrors'],
   ])('%s', (_, text, reason) => {
     const refusal = refusalOf(text)
-    expect(refusal).toMatch(/^invalid never the gallery can't be read: /)
+    expect(refusal).toMatch(/^invalid never cannot read the gallery: /)
     expect(refusal).toContain(reason)
     expect(refusal.length).toBeLessThan(1000)
   })

@@ -1,5 +1,5 @@
-// The text of a gallery → its entries. Written by strangers, so everything about it is bounded, and what does not fit is
-// refused as a whole, with the place: half a gallery would look like backends that went away.
+// Parses the text of a gallery. It comes from third parties, so everything about it is bounded, and an invalid gallery is
+// refused as a whole, with the position: half a gallery would look like removed backends.
 import { FleetError } from '@muster/protocol'
 import { GalleryEntry } from './entry.ts'
 import { findUriProblem, type GalleryOrigin } from './source-uri.ts'
@@ -9,9 +9,9 @@ import { isObject, readYaml, type YamlValue } from './yaml-value.ts'
 export const galleryLimits = { maxBytes: 8 * 1024 * 1024, maxEntries: 10_000, maxValues: 1_000_000, maxDepth: 16 } as const
 
 export interface ParseOptions {
-  /** How refusals name it. */
+  /** Its name in errors. */
   readonly name?: string
-  /** A gallery from elsewhere may not name files of the worker's machine. */
+  /** A remote gallery may not name files of the worker's machine. */
   readonly origin?: GalleryOrigin
 }
 
@@ -41,5 +41,5 @@ function parseEntry(item: YamlValue, { name, origin, index }: { name: string; or
 }
 
 function refusal(name: string, problem: string): FleetError {
-  return new FleetError({ code: 'invalid', retry: 'never', message: `${name} can't be read: ${problem}` })
+  return new FleetError({ code: 'invalid', retry: 'never', message: `cannot read ${name}: ${problem}` })
 }

@@ -18,7 +18,7 @@ it('numbers and booleans are what they are', () => {
 
 it.each<[string, string, string]>([
   ['what is no list', 'name: tiny', 'a gallery is a list of models'],
-  ['what is no YAML', '- name: [', "can't be read"],
+  ['what is no YAML', '- name: [', 'cannot read'],
   ['an entry without a name', '- description: x', 'entry 1: name'],
   ['a key twice', '- name: a\n  name: b', 'twice'],
   [

@@ -1,5 +1,5 @@
-// The text of a gallery of models → its entries. Bounded and refused like one of backends; what an entry's configuration
-// says is judged when somebody takes it.
+// Parses the text of a gallery of models. Bounded and refused like one of backends; the configuration of an entry is
+// validated when it is installed.
 import { FleetError, ModelGalleryEntry } from '@muster/protocol'
 import { galleryLimits, type ParseOptions } from './parse-gallery.ts'
 import { isObject, readYaml } from './yaml-value.ts'
@@ -21,7 +21,7 @@ function parseEntry(item: unknown, { name, isRemote, index }: { name: string; is
     throw refusal(name, `${title}: ${[issue?.path.join('.'), issue?.message].filter((part) => part !== '').join(': ')}`)
   }
   const own = parsed.data.files.find(({ uri }) => isRemote && /^(?:file|builtin|upload):/.test(uri))
-  // A gallery from elsewhere may not name files of the worker's machine.
+  // A remote gallery may not name files of the worker's machine.
   if (own !== undefined) throw refusal(name, `${title}: ${own.uri} is not for a gallery from elsewhere to name`)
   return parsed.data
 }
@@ -30,5 +30,5 @@ const titleOf = (item: unknown, index: number): string =>
   isObject(item) && typeof item['name'] === 'string' ? `entry ${index + 1} (${item['name'].slice(0, 200)})` : `entry ${index + 1}`
 
 function refusal(name: string, problem: string): FleetError {
-  return new FleetError({ code: 'invalid', retry: 'never', message: `${name} can't be read: ${problem}` })
+  return new FleetError({ code: 'invalid', retry: 'never', message: `cannot read ${name}: ${problem}` })
 }

@@ -1,11 +1,11 @@
-// What runs in the thread that parse-thread.ts starts.
+// The thread that parse-thread.ts starts.
 import { parentPort, workerData } from 'node:worker_threads'
 import { failureOf } from '@muster/protocol'
 import { parseGallery } from './parse-gallery.ts'
 import { parseModelGallery } from './parse-model-gallery.ts'
 import type { ParseOutcome, ThreadJob } from './parse-thread.ts'
 
-// Given by parse-thread.ts and nobody else.
+// Passed by parse-thread.ts.
 const { text, options, kind } = workerData as ThreadJob
 
 function parse(): ParseOutcome {

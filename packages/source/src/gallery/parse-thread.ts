@@ -1,5 +1,5 @@
-// Parses a gallery beside the main thread: the largest that is read takes seconds, in which nothing else would happen.
-// A small one without aliases takes milliseconds, less than starting a thread does (about 0.4 s of CPU and 40 MB).
+// Parses a gallery outside the main thread: the largest allowed one takes seconds, which would block the process. A small
+// one without aliases takes milliseconds, less than the start of a thread (about 0.4 s of CPU and 40 MB).
 import { Worker } from 'node:worker_threads'
 import { Failure, FleetError, ModelGalleryEntry } from '@muster/protocol'
 import { z } from 'zod'
@@ -61,7 +61,7 @@ function answerOf(worker: Worker): Promise<unknown> {
     worker.once('message', resolve)
     worker.once('error', reject)
     worker.once('exit', () =>
-      reject(new FleetError({ code: 'invalid', retry: 'never', message: 'the gallery could not be parsed: it takes too much memory' })),
+      reject(new FleetError({ code: 'invalid', retry: 'never', message: 'cannot parse the gallery: it takes too much memory' })),
     )
   })
 }

@@ -1,4 +1,4 @@
-// A gallery from where its URL says. Whatever is wrong with it is one FleetError that names the gallery.
+// Reads a gallery from its URL. Every failure is one FleetError that names the gallery.
 import { open } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { type Digest, FleetError } from '@muster/protocol'
@@ -10,7 +10,7 @@ import { type GalleryOrigin, parseBuiltinUri } from './source-uri.ts'
 
 export interface GalleryReaderDeps {
   readonly outbound: Outbound
-  /** The text of one of Muster's own, by digest; the worker asks a controller for it. */
+  /** The text of a built-in gallery, by digest; the worker requests it from a controller. */
   readonly readBuiltin: (digest: Digest, signal: AbortSignal) => Promise<string>
 }
 
@@ -20,7 +20,7 @@ export interface GalleryAddress {
   readonly url: string
 }
 
-/** Galleries come and go; a cluster has a handful. */
+/** More than a cluster has. */
 const mostParsed = 64
 
 export type GalleryReader = ReturnType<typeof createGalleryReader>
@@ -30,7 +30,7 @@ function createTextReader({ outbound, readBuiltin }: GalleryReaderDeps) {
     const response = await outbound.request({ url, headers: { accept: 'application/yaml, text/yaml, text/plain, */*' }, signal })
     if (response.status === 200) return await response.text(galleryLimits.maxBytes)
     response.body.destroy()
-    const message = `the gallery ${name} can't be read: ${response.url.host} answered ${response.status}`
+    const message = `cannot read the gallery ${name}: ${response.url.host} answered ${response.status}`
     if (response.status === 404 || response.status === 410) throw new FleetError({ code: 'not_found', retry: 'never', message })
     throw new FleetError({ code: 'unavailable', retry: 'backoff', message })
   }
@@ -56,7 +56,7 @@ export function createModelGalleryReader(deps: GalleryReaderDeps) {
 
 type Parse<T> = (job: ParseJob, address: GalleryAddress, signal: AbortSignal) => Promise<T>
 
-/** Reading is cheap and parsing is not: most of the time it is the same text again. */
+/** Reading is cheap, parsing is not, and the text rarely changes. */
 function createReader<T>(deps: GalleryReaderDeps, parse: Parse<T>) {
   const textOf = createTextReader(deps)
   const parsed = new Map<string, { readonly text: string; readonly gallery: T }>()
@@ -72,7 +72,7 @@ function createReader<T>(deps: GalleryReaderDeps, parse: Parse<T>) {
   }
 }
 
-/** Where a gallery is read; null when it is nowhere. */
+/** The address to read; null for an unsupported URL. */
 export function galleryUrl(text: string): URL | null {
   const github = /^github:([\w.-]+)\/([\w.-]+)\/([\w./-]+?)(?:@([\w./-]+))?$/.exec(text)
   if (github !== null) {
@@ -89,12 +89,12 @@ async function readBounded(name: string, url: URL): Promise<string> {
     await using file = await open(fileURLToPath(url), 'r')
     const { size } = await file.stat()
     if (size > galleryLimits.maxBytes)
-      throw invalid(`the gallery ${name} can't be read: it has ${size} bytes; at most ${galleryLimits.maxBytes} are read`)
+      throw invalid(`cannot read the gallery ${name}: it has ${size} bytes; at most ${galleryLimits.maxBytes} are read`)
     return await file.readFile('utf8')
   } catch (error) {
     if (error instanceof FleetError) throw error
     const reason = error instanceof Error ? error.message : String(error)
-    throw new FleetError({ code: 'not_found', retry: 'never', message: `the gallery ${name} can't be read: ${reason}` }, { cause: error })
+    throw new FleetError({ code: 'not_found', retry: 'never', message: `cannot read the gallery ${name}: ${reason}` }, { cause: error })
   }
 }
 

@@ -1,8 +1,8 @@
 import { Digest } from '@muster/protocol'
 
-// The forms that a source can have, told apart by their scheme alone. What they name is judged by whoever fetches it.
+// The forms of a source, told apart by their scheme alone; the content is checked when it is fetched.
 
-/** Who wrote the uri: somebody elsewhere, or the administrator of this cluster. */
+/** The author of the uri: a remote gallery, or the administrator of this cluster. */
 export type GalleryOrigin = 'remote' | 'local'
 
 export type SourceKind = 'oci' | 'archive' | 'file' | 'builtin'
@@ -28,7 +28,7 @@ export function sourceKind(uri: string): SourceKind | null {
   }
 }
 
-/** Why a gallery may not say this; null when it may. */
+/** The reason why a gallery may not use this source; null when it may. */
 export function findUriProblem(uri: string, origin: GalleryOrigin): string | null {
   const shown = JSON.stringify(uri.slice(0, 200))
   // Control characters and spaces end up in requests and logs.
@@ -40,8 +40,8 @@ export function findUriProblem(uri: string, origin: GalleryOrigin): string | nul
   return null
 }
 
-// How what every controller serves by itself is named: `builtin://NAME@sha256:…`. The digest says what it is (of an image:
-// its manifest), the name is for people; blobs come from `GET /api/node/:id/blobs/:digest`.
+// Built-in content that every controller serves: `builtin://NAME@sha256:…`. The digest identifies it (for an image: its
+// manifest), the name is for people; blobs come from `GET /api/node/:id/blobs/:digest`.
 export interface BuiltinUri {
   readonly name: string
   readonly digest: Digest

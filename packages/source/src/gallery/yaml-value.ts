@@ -1,6 +1,6 @@
-// YAML from strangers as plain values. The library only parses; what its document means is worked out here, in one walk
-// whose cost is counted: aliases and merge keys can make a page stand for billions of values, and the library's own
-// defences either refuse honest galleries (which use many aliases) or take quadratic time (duplicate keys).
+// Untrusted YAML as plain values. The library only parses; values are built here, in one walk whose cost is counted: aliases
+// and merge keys can make a page stand for billions of values, and the library's own limits either refuse valid galleries
+// (which use many aliases) or take quadratic time (duplicate keys).
 import { FleetError } from '@muster/protocol'
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar, type Document, type Node, type YAMLMap } from 'yaml'
 
@@ -11,20 +11,20 @@ export interface YamlObject {
 
 export interface YamlLimits {
   readonly maxBytes: number
-  /** Values after all aliases and merge keys are followed. */
+  /** The number of values with all aliases and merge keys expanded. */
   readonly maxValues: number
   readonly maxDepth: number
-  /** Numbers and booleans stay as they were written (`version: 1.10` is "1.10"), or are what they mean. */
+  /** Numbers and booleans stay text (`version: 1.10` is "1.10"), or are parsed. */
   readonly scalars?: 'text' | 'typed'
 }
 
-/** What was made of a node, and how many values it stands for. */
+/** The value of a node, and the number of values in it. */
 interface Made {
   readonly value: YamlValue
   readonly weight: number
 }
 
-/** Core schema with merge keys. `what` begins the sentence of a refusal. */
+/** Core schema with merge keys. `what` is the subject of errors. */
 export function readYaml(text: string, what: string, limits: YamlLimits): YamlValue {
   const bytes = Buffer.byteLength(text)
   if (bytes > limits.maxBytes) throw refusal(what, `it has ${bytes} bytes; at most ${limits.maxBytes} are read`)
@@ -44,7 +44,7 @@ function compose(text: string, what: string, lineCounter: LineCounter): Document
   }
 }
 
-/** The first line of what the library says; its stack ends where nesting goes too deep. */
+/** The first line of the library's message; too deep nesting overflows its stack. */
 const explain = (message: string): string =>
   message.includes('call stack') ? 'it is nested too deeply' : (message.split('\n')[0] ?? '').slice(0, 300)
 
@@ -103,7 +103,7 @@ function createReader({ what, limits, lines }: { what: string; limits: YamlLimit
     return withMerged(node, own, merged)
   }
 
-  /** What a mapping says itself wins over what it merges, the earlier of those over the later. */
+  /** Own keys win over merged ones, earlier merges over later ones. */
   function withMerged(node: Node, own: ReadonlyMap<string, Made>, merged: readonly Made[]): Made {
     const all = new Map([...own].map(([key, made]) => [key, made.value]))
     for (const value of merged.flatMap((each) => (Array.isArray(each.value) ? (each.value as YamlValue[]) : [each.value]))) {
@@ -125,7 +125,7 @@ const isMergeKey = (key: Scalar): boolean =>
 
 export const isObject = (value: unknown): value is YamlObject => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** What JSON has no word for stays text. */
+/** Values without a JSON form stay text. */
 function typedValue(node: Scalar): YamlValue {
   const { value } = node
   return typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value)) ? value : scalarValue(node)
@@ -137,5 +137,5 @@ function scalarValue(node: Scalar): string | null {
 }
 
 function refusal(what: string, problem: string, options?: ErrorOptions): FleetError {
-  return new FleetError({ code: 'invalid', retry: 'never', message: `${what} can't be read: ${problem}` }, options)
+  return new FleetError({ code: 'invalid', retry: 'never', message: `cannot read ${what}: ${problem}` }, options)
 }

@@ -8,11 +8,11 @@ import { statusFailure } from '../outbound/status-failure.ts'
 import type { Credential, CredentialSource } from './credentials.ts'
 
 export interface TokenRequest {
-  /** As in the reference: whose credentials. */
+  /** The registry of the reference, to which the credentials belong. */
   readonly registry: string
-  /** Where the challenge came from. */
+  /** The origin of the challenge. */
   readonly url: URL
-  /** Never the scope of the challenge: a registry does not decide what we ask for. */
+  /** Never the scope of the challenge: a registry does not decide which rights are requested. */
   readonly scope: string
   readonly signal: AbortSignal
 }
@@ -43,7 +43,7 @@ export function createAuthenticator({ outbound, credentials, clock }: { outbound
     const { service } = challenge.parameters
     const asked = { ...(service === undefined ? {} : { service: service.slice(0, 512) }), scope: wanted.scope }
     const { signal } = wanted
-    // A token service that redirects would be asked for a token elsewhere than it was checked for.
+    // A redirect would lead to another token service than the one that was checked.
     const common = { signal, maxRedirects: 0 }
     const began = clock.monotonic()
     const response =
@@ -87,15 +87,14 @@ function parseToken(text: string, what: string): { token: string; seconds: numbe
   const answer = TokenAnswer.safeParse(value)
   const token = answer.data?.token || answer.data?.access_token
   if (token === undefined || !tokenForm.test(token))
-    throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${what}: there is none in the answer` })
+    throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${what}: the answer holds no token` })
   return { token, seconds: Math.min(Math.max(answer.data?.expires_in ?? usualLifeSeconds, usualLifeSeconds), longestLifeSeconds) }
 }
 
 const basic = ({ username, password }: Extract<Credential, { kind: 'password' }>): string =>
   `Basic ${Buffer.from(`${username}:${password.reveal()}`).toString('base64')}`
 
-// WWW-Authenticate: what a registry asks for. The header comes from a stranger and has its own quoting; what can't be
-// read is no challenge, and then there is nothing to answer.
+// Parses WWW-Authenticate, the challenge of a registry. A malformed header is no challenge.
 export type Challenge = Readonly<{ scheme: string; parameters: Readonly<Record<string, string>> }>
 
 const longestHeader = 8192
@@ -122,9 +121,9 @@ export function parseChallenges(header: string | undefined): Challenge[] {
   return challenges
 }
 
-// Where a registry may send us for a token. A registry names its token service itself, and credentials go there: so it
-// has to be of the same owner, or be listed by an operator.
-/** Names under which anybody gets a name of their own. Not all of them: those under which registries are found. */
+// A registry names its token service, which receives the credentials: so the service has to belong to the same owner, or be
+// listed by an operator.
+/** Suffixes below which anyone can register a name: those that registries use. */
 const sharedSuffixes: ReadonlySet<string> = new Set([
   'azurecr.io',
   'azurecr.cn',
@@ -155,10 +154,10 @@ const sharedSuffixes: ReadonlySet<string> = new Set([
   'sslip.io',
   'duckdns.org',
 ])
-/** `co.uk`, `com.au` and their like: below a country, these belong to nobody. */
+/** `co.uk`, `com.au` and their like: below a country, these have no owner. */
 const sharedBelowCountries: ReadonlySet<string> = new Set(['ac', 'co', 'com', 'edu', 'go', 'gov', 'mil', 'ne', 'net', 'or', 'org'])
 
-/** The name that somebody registered; the host itself where that can't be told. */
+/** The registered domain; the host if that is unknown. */
 export function registrableHost(host: string): string {
   const labels = host.split('.')
   if (parseIpAddress(host.replace(/^\[(.*)\]$/, '$1')) !== null || labels.length <= 2) return host

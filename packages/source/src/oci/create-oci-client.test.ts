@@ -1,4 +1,4 @@
-// Against a registry that misbehaves as it is told. What a real one does is in registry.int.test.ts.
+// Against a registry that misbehaves on command. registry.int.test.ts uses a real one.
 import { buffer } from 'node:stream/consumers'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Secret, silentLog, systemClock, type Clock } from '@muster/host'
@@ -265,7 +265,7 @@ describe('H15 H16 a hostile manifest is refused', () => {
   it('sent as what it is not', async () => {
     registry.on('manifests/v1', { do: 'lie', headers: { 'content-type': 'application/vnd.oci.image.index.v1+json' } }, 1)
     await expect(resolve()).rejects.toEqual(failing('invalid', 'never', /is called/))
-    // What says nothing about manifests is no lie.
+    // A type that is not about manifests is accepted.
     registry.on('manifests/v1', { do: 'lie', headers: { 'content-type': 'application/json; charset=utf-8' } }, 1)
     await expect(resolve()).resolves.toMatchObject({ manifestDigest: image.manifest.digest })
     addTagged({ ...manifest, mediaType: undefined }, 'application/json')

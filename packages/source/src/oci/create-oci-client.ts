@@ -13,16 +13,16 @@ export interface OciClient {
   resolve(reference: OciReference, platform: Platform, signal: AbortSignal): Promise<ResolvedImage>
   /** The layer of an artifact that is this file. */
   resolveFile(wanted: ArtifactQuery): Promise<ArtifactFile>
-  /** From `offset` on if the registry can; otherwise from the beginning, and the answer says so. */
+  /** From `offset` on if the registry supports it; otherwise from the beginning, as the answer tells. */
   openBlob(reference: OciReference, digest: Digest, at: { offset: number; signal: AbortSignal }): Promise<OpenedStream>
 }
 
-/** Mirrors are references of their own, for the caller to try in order. */
+/** Mirrors are separate references that the caller tries in order. */
 export function createOciClient(options: RegistryOptions & { readonly random?: () => number }): OciClient {
   return ociClientOver(createRegistryCall(options))
 }
 
-/** The same images from whoever answers like a registry. */
+/** The same client over any registry API. */
 export function ociClientOver(call: RegistryCall): OciClient {
   return {
     resolve: (reference, platform, signal) => resolveImage(call, { reference, platform, signal }),

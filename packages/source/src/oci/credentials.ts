@@ -1,5 +1,5 @@
-// Credentials for registries, from a file like Docker's `config.json`. Each belongs to one registry and goes nowhere else.
-// Credential helpers are programs of their own and are not run: what they keep has to be written into the file.
+// Credentials for registries, from a file like Docker's `config.json`. Each is only sent to its registry.
+// Credential helpers are not run: their secrets have to be written into the file.
 import { readFile } from 'node:fs/promises'
 import { errorCode, Secret, type Log } from '@muster/host'
 import { FleetError } from '@muster/protocol'
@@ -7,7 +7,7 @@ import { z } from 'zod'
 
 export type Credential =
   | Readonly<{ kind: 'password'; username: string; password: Secret }>
-  /** Buys tokens from the registry's token service. */
+  /** Exchanged for tokens at the registry's token service. */
   | Readonly<{ kind: 'identity'; token: Secret }>
 
 export interface CredentialSource {
@@ -31,7 +31,7 @@ const ConfigFile = z.object({
 
 const largestFile = 1024 * 1024
 
-/** The file is read each time, so that a new login counts at once. A file that is not there holds nothing. */
+/** The file is read each time, so that a new login takes effect at once. A missing file holds no credentials. */
 export function dockerCredentials({ path, log }: { path: string; log: Log }): CredentialSource {
   return {
     async find(registry) {
@@ -52,10 +52,10 @@ async function read(path: string): Promise<z.infer<typeof ConfigFile> | null> {
     text = await readFile(path, 'utf8')
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return null
-    throw broken(path, `it can't be read (${errorCode(error) ?? 'unknown error'})`)
+    throw broken(path, `it is not readable (${errorCode(error) ?? 'unknown error'})`)
   }
   if (text.length > largestFile) throw broken(path, `it is larger than ${largestFile} bytes`)
-  // What is wrong is not quoted: it may be a password.
+  // The content is not quoted: it may hold a password.
   try {
     return ConfigFile.parse(JSON.parse(text))
   } catch {
@@ -66,7 +66,7 @@ async function read(path: string): Promise<z.infer<typeof ConfigFile> | null> {
 /** Docker writes `https://index.docker.io/v1/` for its own and a host for others; old files have URLs. */
 function registryOf(key: string): string | null {
   const [, host = '', path = ''] = /^(?:https?:\/\/)?([^/]+)(\/.*)?$/.exec(key.toLowerCase()) ?? []
-  // A key with a path of its own is for a part of a registry, and must not be sent for the rest.
+  // A key with a path is for a part of a registry, and must not be sent for the rest.
   if (!['', '/', '/v1', '/v1/', '/v2', '/v2/'].includes(path)) return null
   return host === 'index.docker.io' || host === 'registry-1.docker.io' ? 'docker.io' : host
 }

@@ -1,11 +1,11 @@
-// The documents of an image, as they come from a registry that may lie: shapes, limits, and one meaning only.
+// Parses the documents of an image from an untrusted registry: shapes, limits, and exactly one meaning.
 import { Digest, FleetError } from '@muster/protocol'
 import { z } from 'zod'
 
 export const largestDocument = 4 * 1024 * 1024
 const mostLayers = 512
 const mostManifests = 512
-/** 1 TiB: more than any layer has; a larger number is a lie or a mistake. */
+/** 1 TiB: more than any layer has; a larger number is wrong. */
 const largestBlob = 2 ** 40
 
 const Size = z.number().int().min(0).max(largestBlob)
@@ -40,21 +40,21 @@ const Config = z.object({
 export type Config = z.infer<typeof Config>
 
 interface Received {
-  /** For a person: which document. */
+  /** The name of the document in errors. */
   readonly what: string
   readonly contentType: string | undefined
-  /** As the index calls it that led here. */
+  /** The media type in the index that named it. */
   readonly describedAs?: string
-  /** What is only fetched may be of any kind; what is unpacked may not. */
+  /** Content that is only fetched may have any type; content that is unpacked may not. */
   readonly purpose?: ManifestPurpose
 }
 
 export type ManifestPurpose = 'image' | 'artifact'
 
-/** What the registry says the document is, what an index said, what it says itself and what it looks like must be the same. */
+/** The types in the header, the index and the document, and its shape, must agree. */
 export function parseManifest(bytes: Uint8Array, { what, contentType, describedAs, purpose = 'image' }: Received): ImageDocument {
   const document = parseObject(bytes, what)
-  // Two programs would see two images in it (CVE-2021-41190).
+  // An ambiguous document: two programs could see two images in it (CVE-2021-41190).
   if ('layers' in document && 'manifests' in document) return refuse(what, 'it has both layers and manifests')
   if (document['schemaVersion'] === 1 || 'fsLayers' in document)
     return refuse(what, "it is of Docker's old schema 1; push it again with a newer tool")
@@ -109,7 +109,7 @@ function refuse(what: string, why: string): never {
   throw new FleetError({ code: 'invalid', retry: 'never', message: `${what} is refused: ${why}`.slice(0, 1000) })
 }
 
-// Which image of an index is for this machine.
+// Chooses the image of an index for this machine.
 export function chooseManifest(entries: readonly IndexEntry[], { platform, what }: { platform: Platform; what: string }): IndexEntry {
   const images = entries.filter(({ mediaType }) => manifestTypes.has(mediaType))
   let best: { entry: IndexEntry; fit: number } | null = null
@@ -118,7 +118,7 @@ export function chooseManifest(entries: readonly IndexEntry[], { platform, what 
     if (fit !== null && (best === null || fit > best.fit)) best = { entry, fit }
   }
   if (best !== null) return best.entry
-  // The only image of an index need not say for what it is: its config does.
+  // The only image of an index needs no platform: its config has one.
   const [only] = images
   if (only !== undefined && images.length === 1 && only.platform === undefined) return only
   const offered = [...new Set(images.flatMap(({ platform: it }) => (it === undefined ? [] : [shown(it)])))].slice(0, 20)
@@ -127,7 +127,7 @@ export function chooseManifest(entries: readonly IndexEntry[], { platform, what 
   )
 }
 
-/** An image without an index says in its config for what it is, or is for everything. */
+/** An image without an index names its platform in its config, or is for every machine. */
 export function checkConfigPlatform({ os, architecture, variant }: Config, { platform, what }: { platform: Platform; what: string }): void {
   if (!os || !architecture) return
   if (fitness({ os, architecture, variant }, platform) === null)
@@ -141,24 +141,24 @@ function incompatible(message: string): never {
   throw new FleetError({ code: 'incompatible', retry: 'never', message })
 }
 
-// The machine that an image is for, in OCI's words, and which of an index's images it can run.
+// Platforms in OCI's terms, and the match of a machine with an image.
 export type Platform = Readonly<{ os: string; arch: string; variant?: string }>
 
 export type PlatformEntry = Readonly<{ os: string; architecture: string; variant?: string | undefined }>
 
-/** What a machine is taken for when nobody says. */
+/** The default platform. */
 const usualVariants: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8', arm: 'v7' }
 
 const osNames: Readonly<Record<string, string>> = { win32: 'windows' }
 const archNames: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' }
 
-/** From Node's words (`process.platform`, `process.arch`). */
+/** From `process.platform` and `process.arch`. */
 export const platformOf = ({ platform, arch }: { platform: string; arch: string }): Platform => ({
   os: osNames[platform] ?? platform,
   arch: archNames[arch] ?? arch,
 })
 
-/** Null when it can't run it; otherwise the higher the better. A variant contains all lower ones (v8 runs v7's code, not the other way). */
+/** Null when the machine cannot run it; otherwise a higher number is better. A variant contains all lower ones (v8 runs v7's code, not the other way). */
 export function fitness(entry: PlatformEntry, platform: Platform): number | null {
   if (entry.os !== platform.os || entry.architecture !== platform.arch) return null
   const has = levelOf(platform.variant ?? usualVariants[platform.arch])
@@ -174,7 +174,7 @@ const levelOf = (variant: string | undefined): number | null => {
   return digits === undefined ? null : Number(digits)
 }
 
-// The document types that are understood, Docker's and OCI's.
+// The supported document types, Docker's and OCI's.
 export const indexTypes: ReadonlySet<string> = new Set([
   'application/vnd.oci.image.index.v1+json',
   'application/vnd.docker.distribution.manifest.list.v2+json',
@@ -201,12 +201,12 @@ const layerTypes: ReadonlyMap<string, LayerCompression> = new Map([
   ['application/vnd.docker.image.rootfs.diff.tar.zstd', 'zstd'],
 ])
 
-/** Null for what is no layer that can be unpacked: encrypted, foreign, or not a layer at all. */
+/** Null for a layer that cannot be unpacked: encrypted, foreign, or not a layer at all. */
 export const layerCompression = (mediaType: string): LayerCompression | null => layerTypes.get(mediaType) ?? null
 
 export const acceptedManifests = [...manifestTypes, ...indexTypes].join(', ')
 
-/** Without parameters, in lower case; a type that is no manifest's says nothing (`application/json`, `text/plain`). */
+/** Without parameters, in lower case; null for a type that is not about manifests (`application/json`, `text/plain`). */
 export function manifestTypeOf(contentType: string | undefined): string | null {
   const type = contentType?.split(';')[0]?.trim().toLowerCase() ?? ''
   return manifestTypes.has(type) || indexTypes.has(type) ? type : null

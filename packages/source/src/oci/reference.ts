@@ -1,9 +1,9 @@
-// The name of an image: `oci://host/name:tag`, `host/name:tag`, `…@sha256:…`, and Docker's shorthands. What does not fit
-// is refused, never repaired: the parts become URLs, and two spellings of one name would be two images.
+// The name of an image: `oci://host/name:tag`, `host/name:tag`, `…@sha256:…`, and Docker's shorthands. An
+// invalid name is refused, never repaired: the parts become URLs, and two spellings of one name would be two images.
 import { Digest, FleetError } from '@muster/protocol'
 
 export type OciReference = Readonly<{
-  /** Host and port, as in the name. */
+  /** Host and port of the name. */
   registry: string
   repository: string
   /** Null only beside a digest. */

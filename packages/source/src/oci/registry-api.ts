@@ -1,4 +1,4 @@
-// Requests to a registry's API: finds out whether it speaks https, answers its challenges, remembers both.
+// Requests to a registry's API: detects https or plain http, answers challenges, and caches both.
 import { type Clock, errorCode, type Log } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { type Outbound, type OutboundRequest, type OutboundResponse, SourceForbidden } from '../outbound/outbound.ts'
@@ -9,7 +9,7 @@ import type { OciReference } from './reference.ts'
 export interface RegistryRequest extends Pick<OutboundRequest, 'headers' | 'signal' | 'limits'> {
   readonly reference: Pick<OciReference, 'registry' | 'repository'>
   readonly method?: NonNullable<OutboundRequest['method']>
-  /** Below `/v2/<repository>/`, or a whole URL that the registry gave for an upload, which gets credentials on its own origin only. */
+  /** Below `/v2/<repository>/`, or the URL of an upload, which gets credentials only on the registry's origin. */
   readonly path: string | URL
   /** Called again for each attempt. */
   readonly body?: () => Uint8Array | AsyncIterable<Uint8Array>
@@ -23,7 +23,7 @@ export interface RegistryApi {
 
 type Scheme = 'https' | 'http'
 
-/** What people call docker.io has its API elsewhere. */
+/** The API of docker.io is on another host. */
 const apiHosts: Readonly<Record<string, string>> = { 'docker.io': 'registry-1.docker.io' }
 
 export interface RegistryOptions {
@@ -58,7 +58,7 @@ export function createRegistryApi({ outbound, credentials, clock, log }: Registr
     const known = authorizations.get(key)
     if (known !== undefined && known.goodUntil <= clock.monotonic()) authorizations.delete(key)
     const response = await sendTo(base, request, authorizations.get(key)?.header)
-    // A store that the registry redirects to may refuse as well; its challenge is not for our credentials.
+    // A store behind a redirect may refuse too; its challenge must not get the credentials.
     if (response.status !== 401 || response.url.origin !== base.origin) return response
     authorizations.delete(key)
     const challenges = parseChallenges(response.headers['www-authenticate'])
@@ -75,7 +75,7 @@ export function createRegistryApi({ outbound, credentials, clock, log }: Registr
 
   const at = (registry: string, scheme: Scheme): URL => new URL(`${scheme}://${apiHosts[registry] ?? registry}/`)
 
-  /** Https, unless it is known or found out that there is none, and then plain http, which is open to listed sources only. */
+  /** Https; plain http only when the registry has no https, and only for listed sources. */
   return {
     async send(request) {
       const { registry } = request.reference
@@ -85,13 +85,13 @@ export function createRegistryApi({ outbound, credentials, clock, log }: Registr
         if (known === undefined) schemes.set(registry, 'https')
         return response
       } catch (error) {
-        // What was plain yesterday may have a certificate today.
+        // The registry may have a certificate by now.
         if (known === 'http' && error instanceof FleetError && error.failure.code === 'unavailable') schemes.delete(registry)
         if (known !== undefined || !isPlainHttpServer(error)) throw error
         const response = await authorised(at(registry, 'http'), request).catch((second: unknown) => {
           throw second instanceof SourceForbidden ? noTls(registry, error) : second
         })
-        log.info('the registry speaks plain http', { registry })
+        log.info('registry uses plain http', { registry })
         schemes.set(registry, 'http')
         return response
       }
@@ -109,7 +109,7 @@ const noTls = (registry: string, cause: unknown): FleetError =>
     { cause },
   )
 
-// Whether a failed https request met a server that speaks plain http there. A wrong certificate is something else.
+// True when a failed https request met a server that speaks plain http. A wrong certificate is another failure.
 const codes: ReadonlySet<unknown> = new Set(['EPROTO', 'ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'])
 
 export function isPlainHttpServer(error: unknown): boolean {

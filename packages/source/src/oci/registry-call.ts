@@ -1,4 +1,4 @@
-// What the requests of an image have in common: wrong statuses are failures, and what is unavailable is tried again.
+// The requests of an image: unexpected statuses are failures, and unavailable servers are retried.
 import { createHash } from 'node:crypto'
 import { Digest, FleetError } from '@muster/protocol'
 import { type OpenedStream, openAtOffset } from '../outbound/open-at-offset.ts'
@@ -10,7 +10,7 @@ import type { OciReference } from './reference.ts'
 import { createRegistryApi, type RegistryOptions, type RegistryRequest } from './registry-api.ts'
 
 export interface RegistryCall {
-  /** One attempt; any status that is not fine throws. */
+  /** One attempt; throws on an unexpected status. */
   send(request: RegistryRequest, expected: { what: string; fine: readonly number[] }): Promise<OutboundResponse>
   readonly patiently: RetryBusy
 }
@@ -28,7 +28,7 @@ export function createRegistryCall(options: RegistryOptions & { readonly random?
   }
 }
 
-// A whole document from a registry: bounded, and what its digest says or not used at all.
+// Fetches a whole document: bounded, and only accepted with the right digest.
 export type DocumentRequest = Readonly<{ request: RegistryRequest; what: string; digest?: Digest; size?: number }>
 
 export type FetchedDocument = Readonly<{ bytes: Buffer; digest: Digest; contentType: string | undefined }>
@@ -41,7 +41,7 @@ export async function fetchDocument(
     const response = await call.send(request, { what, fine: [200] })
     const bytes = await response.bytes(Math.min(size ?? largestDocument, largestDocument))
     const digest = digestOf(bytes)
-    // What the registry tells is never taken for the digest; where it differs, something broke on the way.
+    // The digest in the header is never trusted; when it differs, the transfer failed.
     const told = Digest.safeParse(response.headers['docker-content-digest']).data
     const right = wanted ?? told ?? digest
     if (digest !== right)
@@ -54,7 +54,7 @@ export async function fetchDocument(
 
 const digestOf = (bytes: Uint8Array): Digest => Digest.parse(`sha256:${createHash('sha256').update(bytes).digest('hex')}`)
 
-// A layer as a stream, from where an earlier attempt ended. Nothing is checked here: whoever writes it down does that.
+// Opens a layer as a stream, from the end of an earlier attempt. The consumer verifies the digest.
 type BlobRequest = Readonly<{ reference: OciReference; digest: Digest; offset: number; signal: AbortSignal }>
 
 export async function openBlob(call: RegistryCall, { reference, digest, offset, signal }: BlobRequest): Promise<OpenedStream> {

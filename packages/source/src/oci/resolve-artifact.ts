@@ -1,5 +1,5 @@
-// A file in a registry: one layer of an artifact that is no image to unpack. Which one is said by the title that tools
-// like ORAS give each file; where there is but one, or but one with a model's weights, it needs none.
+// Finds a file in a registry: one layer of an artifact. The layer is found by the title that tools like ORAS give each file;
+// the only layer, or the only one with a model's weights, needs no title.
 import { type Digest, FleetError } from '@muster/protocol'
 import type { Manifest, Platform } from './manifest.ts'
 import { formatReference, type OciReference } from './reference.ts'

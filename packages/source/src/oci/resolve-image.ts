@@ -1,5 +1,4 @@
-// From a reference to the digests of everything that an image consists of. A tag is asked for once; from then on
-// everything goes by digest.
+// Resolves a reference to the digests of all parts of an image. The tag is read once; then everything goes by digest.
 import { type Digest, FleetError } from '@muster/protocol'
 import {
   acceptedManifests,
@@ -18,16 +17,16 @@ import { fetchDocument, type RegistryCall } from './registry-call.ts'
 export type ImageLayer = Readonly<{ digest: Digest; size: number; mediaType: string; diffId: Digest }>
 
 export type ResolvedImage = Readonly<{
-  /** What was asked for, pinned to the digest that it means now. */
+  /** The reference, pinned to its current digest. */
   reference: OciReference
-  /** Of the index, when there was one. */
+  /** The digest of the index, if there is one. */
   indexDigest?: Digest
   manifestDigest: Digest
   manifestBytes: Uint8Array
-  /** In the order in which they are unpacked. The same layer may be there twice. */
+  /** In the order of unpacking. A layer may occur twice. */
   layers: readonly ImageLayer[]
   config: Readonly<{ digest: Digest; size: number }>
-  /** Of all layers, each once. */
+  /** The size of all distinct layers. */
   totalBytes: number
 }>
 
@@ -56,7 +55,7 @@ export async function findManifest(call: RegistryCall, asked: ImageQuery) {
   const what = formatReference(asked.reference)
   const entry = chooseManifest(first.document.manifests, { platform: asked.platform, what })
   const { document, digest, bytes } = await fetchManifest(call, asked, entry)
-  // chooseManifest takes images only, and what an entry is called has to be what it is.
+  // chooseManifest accepts only images, and the media type of an entry must match its document.
   if (document.kind !== 'manifest')
     throw new FleetError({ code: 'invalid', retry: 'never', message: `${what} has an index inside an index` })
   return { manifest: document, digest, bytes, indexDigest: first.digest }

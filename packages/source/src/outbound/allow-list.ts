@@ -1,5 +1,5 @@
-// What an operator lists with --allow-source: HOST[:PORT] or CIDR. A name says "I know where this is"; an address or a
-// range says "I know what is there", which is more.
+// The entries of --allow-source: HOST[:PORT] or CIDR. A name permits private addresses behind it; an address or a range
+// also permits special ones, such as metadata services.
 import { isIP, isIPv6 } from 'node:net'
 import { FleetError } from '@muster/protocol'
 import { isWithin, parseIpAddress, type IpAddress } from './classify-address.ts'
@@ -20,7 +20,7 @@ export function parseAllowList(texts: readonly string[]): AllowList {
   }
 }
 
-/** What is wrong with what an operator listed, as a sentence; null when nothing is. */
+/** The problem of an entry, as a sentence; null when it is valid. */
 export function findAllowListProblem(texts: readonly string[]): string | null {
   try {
     parseAllowList(texts)
@@ -47,13 +47,13 @@ function parseEntry(text: string): Entry {
 function parseCidr(text: string): IpAddress & { readonly prefix: number } {
   const [, address = '', digits = ''] = /^([0-9a-f:.]+)\/(\d{1,3})$/i.exec(text) ?? refuse(text)
   const parsed = parseIpAddress(address) ?? refuse(text)
-  // A mapped address has become 32 bits; nobody means that by a range.
+  // A mapped address has become 32 bits, which makes no sensible range.
   if (parsed.bits === 32 && isIPv6(address)) refuse(text)
   const prefix = Number(digits)
   return prefix > parsed.bits ? refuse(text) : { ...parsed, prefix }
 }
 
-/** As `URL` writes it, because that is what it is compared with. A number that `URL` would read as an address is refused. */
+/** In the form of `URL`, with which it is compared. A number that `URL` would read as an address is refused. */
 function parseName(host: string, text: string): string {
   const url = URL.parse(`http://${host}/`) ?? refuse(text)
   const name = canonicalName(url)

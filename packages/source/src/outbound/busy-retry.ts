@@ -1,8 +1,8 @@
-// Trying again what a server could not do just now.
+// Retries requests while a server is unavailable.
 import { type Clock, type Log } from '@muster/host'
 import { backoffMs, FleetError, type Failure } from '@muster/protocol'
 
-/** A failure that says itself when to come back. */
+/** A failure with a time for the next attempt. */
 export class SourceBusyError extends FleetError {
   readonly retryAfterMs: number | null
 
@@ -19,8 +19,8 @@ const backoff = { baseMs: 500, maxMs: 8_000, jitter: 0.25 }
 export type RetryBusy = <T>(work: () => Promise<T>, signal: AbortSignal) => Promise<T>
 
 /**
- * Only for what is unavailable: whatever is wrong with the content is for the caller, who may know a mirror. Few
- * attempts for the same reason; who wants more of them keeps a queue.
+ * Retries only `unavailable`: the caller handles wrong content, and may know a mirror. Makes few attempts for the same
+ * reason; callers that need more keep a queue.
  */
 export function createBusyRetry({ clock, log, random }: { clock: Clock; log: Log; random: () => number }): RetryBusy {
   return async (work, signal) => {
@@ -31,9 +31,9 @@ export function createBusyRetry({ clock, log, random }: { clock: Clock; log: Log
         signal.throwIfAborted()
         if (!(error instanceof FleetError) || error.failure.code !== 'unavailable' || attempt >= attempts) throw error
         const asked = error instanceof SourceBusyError ? error.retryAfterMs : null
-        // Never sooner than it asked for, and never all at the same moment.
+        // Never before Retry-After, and with jitter.
         const waitMs = asked === null ? backoffMs(attempt, backoff, random()) : Math.round(asked * (1 + 0.1 * random()))
-        log.info('trying again soon', { reason: error.message, attempt, wait_ms: waitMs })
+        log.info('source unavailable; retrying', { reason: error.message, attempt, wait_ms: waitMs })
         await clock.sleep(waitMs, signal)
       }
     }

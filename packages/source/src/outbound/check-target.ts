@@ -1,5 +1,5 @@
-// Decides where a request may go: what a URL says is checked first, then every address behind its name. What comes out
-// is the list of addresses to connect to; nothing looks the name up a second time, so it can't mean something else then.
+// Decides where a request may go: checks the URL first, then every address behind its name. The result is the list of
+// addresses to connect to; the name is not looked up again, so it cannot resolve to something else later.
 import { isIP } from 'node:net'
 import { type AllowList, canonicalName } from './allow-list.ts'
 import { type AddressClass, classifyAddress, parseIpAddress } from './classify-address.ts'
@@ -10,10 +10,10 @@ export type Lookup = (name: string) => Promise<readonly string[]>
 
 export type Target = Readonly<{ url: URL; host: string; port: number; addresses: readonly string[] }>
 
-/** A name that is listed may be here. Elsewhere (metadata services above all) only the address itself can be listed. */
+/** The kinds of addresses that a listed name may have. All others (metadata services above all) need the address itself in the list. */
 const openToListedNames: ReadonlySet<AddressClass> = new Set(['loopback', 'private', 'shared', 'link-local'])
 
-/** Answered with the credentials of the machine by the clouds; refused by name too, so that the reason is clear. */
+/** Metadata services, which return the credentials of the machine; also refused by name, for a clear reason. */
 const metadataNames: ReadonlySet<string> = new Set([
   'metadata',
   'metadata.google.internal',

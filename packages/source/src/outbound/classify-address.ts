@@ -1,5 +1,5 @@
-// What kind of place an address is. Everything that is not known to be a public, globally routed unicast address has
-// another name here, so that what is missing in these tables is refused and not let through.
+// Classifies an address. Only a globally routed unicast address is public; everything else has another class, so that a
+// range that is missing in these tables is refused.
 import { isIPv4, isIPv6 } from 'node:net'
 
 export type AddressClass =
@@ -22,7 +22,7 @@ const toRange = (cidr: string, is: AddressClass): Range => {
   return { ...address, prefix: Number(prefix ?? address.bits), is }
 }
 
-/** The first that fits counts. */
+/** The first match counts. */
 const ranges: readonly Range[] = [
   // Where clouds keep a machine's credentials: AWS, GCP, Azure and most others; ECS; EKS; Tencent; Scaleway; Alibaba;
   // Oracle; Azure's host, which is a public address that only a virtual machine can reach; AWS and GCP by IPv6.
@@ -53,7 +53,7 @@ const ranges: readonly Range[] = [
   toRange('fe80::/10', 'link-local'),
   toRange('fec0::/10', 'private'),
   toRange('ff00::/8', 'multicast'),
-  // Protocol assignments (Teredo and ORCHID among them), documentation, 6to4: each is a way to say another address.
+  // Protocol assignments (Teredo and ORCHID among them), documentation, 6to4: each can embed another address.
   toRange('2001::/23', 'reserved'),
   toRange('2001:db8::/32', 'reserved'),
   toRange('2002::/16', 'reserved'),
@@ -64,7 +64,7 @@ const ranges: readonly Range[] = [
 const nat64 = toRange('64:ff9b::/96', 'reserved')
 
 export function classifyAddress(address: IpAddress): AddressClass {
-  // The translator of an IPv6-only network; where it leads is the IPv4 address inside.
+  // The translator of an IPv6-only network: the target is the IPv4 address inside.
   if (isWithin(address, nat64)) return classifyAddress({ bits: 32, value: address.value & 0xffff_ffffn })
   if (address.bits === 128 && isIsatap(address.value)) return 'reserved'
   return ranges.find((each) => isWithin(address, each))?.is ?? 'reserved'
@@ -73,7 +73,7 @@ export function classifyAddress(address: IpAddress): AddressClass {
 /** A tunnel whose address ends in `:0:5efe:` or `:200:5efe:` and an IPv4 address. */
 const isIsatap = (value: bigint): boolean => ((value >> 32n) & 0xfdff_ffffn) === 0x5efen
 
-// An IP address as a number, so that being in a range is arithmetic and not string matching.
+// An IP address as a number, so that ranges are arithmetic, not string matching.
 export type IpAddress = Readonly<{ bits: 32 | 128; value: bigint }>
 
 /**

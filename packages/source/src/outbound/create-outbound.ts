@@ -1,5 +1,5 @@
-// The only way out (docs: --allow-source). Every fetch of a backend, a gallery or a model's file goes through here:
-// resolve the name, check every address, connect to what was checked, and begin again at each redirect.
+// The only way out (docs: --allow-source) for every fetch of a backend, a gallery or a model's file: resolves the name,
+// checks every address, connects to a checked one, and starts over at each redirect.
 import { lookup as systemLookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'
@@ -13,18 +13,18 @@ import { type Outbound, type OutboundLimits, type OutboundRequest, type Outbound
 import { abortReason } from './watch-body.ts'
 
 export interface OutboundOptions {
-  /** HOST[:PORT] or CIDR each; one that is neither throws. */
+  /** HOST[:PORT] or CIDR each; throws on others. */
   readonly allow: readonly string[]
   readonly clock: Clock
   readonly log: Log
-  /** The system's resolver unless told. */
+  /** Default: the system's resolver. */
   readonly lookup?: Lookup
   /** Certificates (PEM) to trust beside those that Node trusts. */
   readonly ca?: readonly string[]
 }
 
 const defaultLimits: OutboundLimits = { headersMs: 30_000, stallMs: 30_000 }
-/** A registry sends to its store, an archive's short address to its long one; more is a loop or a game. */
+/** A registry redirects to its store, a short address to a long one; more redirects are a loop. */
 const defaultRedirects = 5
 
 export function createOutbound(options: OutboundOptions): Outbound {
@@ -68,8 +68,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       try {
         return await follow(request)
       } catch (error) {
-        if (error instanceof SourceForbidden)
-          options.log.warn('a source was refused', { url: formatUrl(request.url), reason: error.message })
+        if (error instanceof SourceForbidden) options.log.warn('source refused', { url: formatUrl(request.url), reason: error.message })
         throw error
       }
     },
@@ -87,11 +86,11 @@ async function resolveName(name: string): Promise<string[]> {
     const found = await systemLookup(name, { all: true })
     return found.map(({ address }) => address).filter((address) => isIP(address) !== 0)
   } catch (error) {
-    throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${name} could not be resolved` }, { cause: error })
+    throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `cannot resolve ${name}` }, { cause: error })
   }
 }
 
-/** Never resolves; the resolver of the system can't be called off, so nobody waits for it any more. */
+/** Never resolves: the lookup of the system cannot be cancelled, so the caller stops waiting. */
 function aborted(signal: AbortSignal, done: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const abort = (): void => reject(abortReason(signal))
@@ -100,16 +99,16 @@ function aborted(signal: AbortSignal, done: AbortSignal): Promise<never> {
   })
 }
 
-// Where an answer sends a request on to, and what it may take along.
+// The target of a redirect, and the headers that go along.
 export type RedirectTarget = Readonly<{ url: URL; headers: Readonly<Record<string, string>> }>
 
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const longestLocation = 8192
 
-/** All that another origin needs. Whatever else a caller sends (credentials above all) was meant for the first one. */
+/** The headers for another origin. All others (credentials above all) are only for the first one. */
 const forAnybody: ReadonlySet<string> = new Set(['accept', 'accept-encoding', 'range', 'if-range', 'user-agent'])
 
-/** Null when the answer is the answer. Only what can be asked again without harm is sent on. */
+/** Null when the answer is no redirect. Only requests that are safe to repeat are redirected. */
 export function followRedirect(
   sent: RedirectTarget & Readonly<{ method: NonNullable<OutboundRequest['method']> }>,
   response: Pick<OutboundResponse, 'status' | 'headers'>,
@@ -122,7 +121,7 @@ export function followRedirect(
     throw new SourceForbidden(`${formatUrl(sent.url)} redirects from https to plain http`)
   url.hash = ''
   const isSameOrigin = url.origin === sent.url.origin
-  // What was left behind once stays behind, also when a later redirect leads back.
+  // Dropped headers stay dropped, also when a later redirect leads back.
   const kept = Object.entries(sent.headers).filter(([name]) => isSameOrigin || forAnybody.has(name.toLowerCase()))
   return { url, headers: Object.fromEntries(kept) }
 }

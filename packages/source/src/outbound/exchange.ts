@@ -1,5 +1,5 @@
-// One request and its answer, to an address that was checked. Each has a connection of its own: a kept one would save a
-// handshake, and would have to be trusted to still be what was checked, and to still be open.
+// One request to a checked address, and its answer. Each has its own connection: a kept one would save a handshake, but
+// would have to be checked again.
 import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP, isIPv6, type LookupFunction } from 'node:net'
@@ -15,7 +15,7 @@ import { readAll, abortReason, watchBody } from './watch-body.ts'
 type Exchange = Pick<OutboundRequest, 'method' | 'body' | 'signal'> &
   Readonly<{ target: Target; headers: Readonly<Record<string, string>>; limits: OutboundLimits; clock: Clock; ca?: readonly string[] }>
 
-/** Node tries the addresses one after the other, and its own 250 ms are too short for a line that is merely long. */
+/** Node tries the addresses one after the other; its default of 250 ms is too short for distant servers. */
 const patientConnect = { autoSelectFamily: true, autoSelectFamilyAttemptTimeout: 3000 }
 
 export async function exchange(options: Exchange): Promise<OutboundResponse> {
@@ -29,7 +29,7 @@ export async function exchange(options: Exchange): Promise<OutboundResponse> {
     const response = new Promise<IncomingMessage>((resolve, reject) => {
       request.once('response', resolve).on('error', reject)
     })
-    // Whatever ends the upload ends the request too, and says so there.
+    // A failed upload ends the request, with its reason.
     response.catch(() => undefined)
     await sendBody(request, options.body, limits.stallMs)
     const limit = clock.sleep(limits.headersMs, answered.signal).then(
@@ -53,7 +53,7 @@ function open({ target, method = 'GET', headers, body, ca }: Exchange, signal: A
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest
   const request = send({
     method,
-    // For the Host header, the certificate's name and the lookup below; an address is connected to as it is.
+    // For the Host header, the certificate's name and the lookup below; a literal address needs no lookup.
     host,
     port,
     path: `${url.pathname}${url.search}`,
@@ -69,7 +69,7 @@ function open({ target, method = 'GET', headers, body, ca }: Exchange, signal: A
     ...(isIP(host) === 0 ? { servername: host } : {}),
     ...(ca === undefined ? {} : { ca: [...ca] }),
   })
-  // Nothing but the checked addresses can have been connected to; this would notice if Node ever thought otherwise.
+  // Only checked addresses can be connected; this guards against a change in Node.
   request.once('socket', (socket) =>
     socket.once('connect', () => {
       if (!addresses.some((address) => isSame(address, socket.remoteAddress ?? '')))
@@ -79,7 +79,7 @@ function open({ target, method = 'GET', headers, body, ca }: Exchange, signal: A
   return request
 }
 
-/** Answers with what was looked up and checked before, and asks nobody. */
+/** A lookup that returns the checked addresses. */
 function pinned(addresses: readonly string[]): LookupFunction {
   const all = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }))
   return (_name, { all: wantsAll }, callback) => {
@@ -97,9 +97,9 @@ function isSame(one: string, other: string): boolean {
 
 async function sendBody(request: ClientRequest, body: OutboundRequest['body'], stallMs: number): Promise<void> {
   if (body === undefined || body instanceof Uint8Array) return void request.end(body)
-  request.setTimeout(stallMs, () => request.destroy(new Error(`nothing could be sent for ${stallMs} ms`)))
-  // A server may answer before it has read everything and close, and its answer counts then. What fails otherwise
-  // destroys the request, whose error says so.
+  request.setTimeout(stallMs, () => request.destroy(new Error(`the upload stalled for ${stallMs} ms`)))
+  // A server may answer and close before it has read the whole upload: its answer counts. Other failures destroy the
+  // request, with their error.
   await pipeline(Readable.from(body), request).catch(() => undefined)
   request.setTimeout(0)
 }

@@ -1,32 +1,32 @@
-// A stream that begins where an earlier attempt ended, from a server that may or may not know ranges.
+// Opens a stream at the end of an earlier attempt, from a server that may or may not support ranges.
 import { Readable } from 'node:stream'
 import { FleetError } from '@muster/protocol'
 import type { OutboundResponse } from './outbound.ts'
 
 export type OpenedStream = Readonly<{
   stream: Readable
-  /** Where the stream really begins. */
+  /** The actual start of the stream. */
   offset: number
-  /** Of the whole, as far as the server says. */
+  /** The total size, if the server reports it. */
   size: number | null
-  /** Tells this content from another one under the same name; null when the server has no way to. */
+  /** Identifies this content among others under the same name; null when the server sends no tag. */
   validator: string | null
 }>
 
 export interface ResumeRequest {
-  /** One request with these headers; any status that is not fine throws. */
+  /** One request with these headers; throws on an unexpected status. */
   readonly ask: (headers: Readonly<Record<string, string>>, fine: readonly number[]) => Promise<OutboundResponse>
-  /** For a person. */
+  /** Its name in errors. */
   readonly what: string
-  /** Of what is here already; what has another one is sent from its beginning. */
+  /** The tag of the partial content; other content is sent from its beginning. */
   readonly validator?: string | null
 }
 
 export async function openAtOffset(offset: number, asked: ResumeRequest): Promise<OpenedStream> {
-  // Another part than the one that was asked for is of no use; then it is fetched from its beginning.
+  // Another range than the requested one is useless: fetch from the beginning.
   const opened = (await tryOpen(offset, asked)) ?? (await tryOpen(0, asked))
   if (opened !== null) return opened
-  throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${asked.what} comes in parts that nobody asked for` })
+  throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${asked.what} was answered with a range that was not requested` })
 }
 
 async function tryOpen(offset: number, { ask, validator = null }: ResumeRequest): Promise<OpenedStream | null> {
@@ -41,12 +41,12 @@ function begin({ status, headers, body }: OutboundResponse, offset: number): Ope
   const range = status === 206 ? parseContentRange(headers['content-range']) : null
   if (range?.from === offset) return { stream: body, offset, size: range.size, validator }
   body.destroy()
-  // Nothing is left to send of what is there to its last byte.
+  // The content is already complete.
   const isWhole = status === 416 && parseUnsatisfiedRange(headers['content-range']) === offset
   return isWhole ? { stream: Readable.from([]), offset, size: offset, validator } : null
 }
 
-/** A weak tag means the same to people, not the same bytes; a date is worth what a minute's distance to now makes it. */
+/** A weak tag does not promise the same bytes; a date only counts when it is at least a minute old. */
 function validatorOf(headers: OutboundResponse['headers']): string | null {
   const tag = headers['etag']
   if (tag !== undefined && /^"[\x21\x23-\x7e]{1,500}"$/.test(tag)) return tag
@@ -56,10 +56,10 @@ function validatorOf(headers: OutboundResponse['headers']): string | null {
 
 const sizeOf = (header: string | undefined): number | null => (header !== undefined && /^\d{1,15}$/.test(header) ? Number(header) : null)
 
-// Content-Range: which part of a blob an answer is.
+// Parses Content-Range.
 export type ContentRange = Readonly<{ from: number; to: number; size: number | null }>
 
-/** Null for everything that is not one well-formed range of bytes. */
+/** Null unless it is one well-formed range of bytes. */
 export function parseContentRange(header: string | undefined): ContentRange | null {
   const [, from, to, size] = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(header?.trim() ?? '') ?? []
   if (from === undefined || to === undefined) return null
@@ -67,7 +67,7 @@ export function parseContentRange(header: string | undefined): ContentRange | nu
   return range.from <= range.to && (range.size === null || range.to < range.size) ? range : null
 }
 
-/** Of a 416, which says how large the blob is: `bytes` and a star for the part. */
+/** The total size in a 416: `bytes` with a star for the range. */
 export function parseUnsatisfiedRange(header: string | undefined): number | null {
   const [, size] = /^bytes \*\/(\d{1,15})$/.exec(header?.trim() ?? '') ?? []
   return size === undefined ? null : Number(size)

@@ -1,11 +1,11 @@
-// What the only way out offers to everything that fetches.
+// The interface of the only way out.
 import type { Readable } from 'node:stream'
 import { FleetError } from '@muster/protocol'
 
 export interface Outbound {
   /** Follows redirects of GET and HEAD, each checked like the first. Any status is an answer; no answer is a FleetError. */
   request(options: OutboundRequest): Promise<OutboundResponse>
-  /** Whether an operator listed the host of this URL, by name or by address. */
+  /** True when an operator listed the host of this URL, by name or by address. */
   isListed(url: URL): boolean
 }
 
@@ -20,9 +20,9 @@ export interface OutboundRequest {
 }
 
 export interface OutboundLimits {
-  /** From the start, or from the end of the request's body, until the answer begins. */
+  /** From the start of the request, or the end of its body, to the head of the answer. */
   readonly headersMs: number
-  /** A body that brings next to nothing for this long, while somebody wants to read it, has stalled. */
+  /** A body that delivers almost nothing for this long, while it is being read, has stalled. */
   readonly stallMs: number
 }
 
@@ -30,15 +30,15 @@ export interface OutboundResponse {
   readonly status: number
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>
-  /** Where the answer came from, after all redirects. */
+  /** The URL after all redirects. */
   readonly url: URL
-  /** Ends in a FleetError when it is cut off or stalls. Destroy it when it is not wanted. */
+  /** Fails with a FleetError when it is cut off or stalls. Destroy it if it is not read. */
   readonly body: Readable
   bytes(maxBytes: number): Promise<Buffer>
   text(maxBytes: number): Promise<string>
 }
 
-// A way out that is closed on purpose. Trying again does not help; an operator has to list the source or change it.
+// A forbidden target. Retries do not help: an operator has to list the source or change it.
 export class SourceForbidden extends FleetError {
   constructor(reason: string) {
     super({ code: 'invalid', retry: 'never', message: `source_forbidden: ${reason}`.slice(0, 2000) })
@@ -46,5 +46,5 @@ export class SourceForbidden extends FleetError {
   }
 }
 
-/** Queries carry signatures and user info carries passwords: neither is for a log or a message. */
+/** Without query and user info, which may hold signatures and passwords. */
 export const formatUrl = (url: URL): string => `${url.protocol}//${url.host}${url.pathname}`.slice(0, 300)

@@ -1,4 +1,4 @@
-// What an answer that is no success means.
+// Converts an unsuccessful HTTP status to a failure.
 import { FleetError } from '@muster/protocol'
 import { z } from 'zod'
 import type { OutboundResponse } from './outbound.ts'
@@ -9,7 +9,7 @@ const Errors = z.object({ errors: z.array(z.object({ code: z.string().default(''
 
 type About = Readonly<{ what: string; who: string; now: number }>
 
-/** Reads what is said about it, as far as that is worth reading. */
+/** Includes the server's message, shortened. */
 export async function statusFailure(response: OutboundResponse, { what, who, now }: About): Promise<FleetError> {
   const { status } = response
   const said = await sayingOf(response)
@@ -31,7 +31,7 @@ async function sayingOf(response: OutboundResponse): Promise<string> {
     const parsed = Errors.safeParse(JSON.parse(await response.text(largestAnswer)))
     const [error] = parsed.success ? parsed.data.errors : []
     const text = [error?.code, error?.message].filter(Boolean).join(': ')
-    // A stranger's words, shown to a person: no control characters, no essay.
+    // Foreign text: without control characters, and shortened.
     return text === '' ? '' : ` (${text.replace(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 200)})`
   } catch {
     response.body.destroy()
@@ -39,10 +39,10 @@ async function sayingOf(response: OutboundResponse): Promise<string> {
   }
 }
 
-// How long a server asks to be left alone. Its wish counts up to a limit: a registry must not be able to stop us for good.
+// Retry-After, up to a limit: a registry must not be able to stop retries for good.
 export const longestRetryAfterMs = 120_000
 
-/** Seconds or a date; null when it says neither. */
+/** Seconds or a date; null for anything else. */
 export function retryAfterMs(header: string | undefined, now: number): number | null {
   const text = header?.trim() ?? ''
   if (/^\d{1,15}$/.test(text)) return Math.min(Number(text) * 1000, longestRetryAfterMs)

@@ -1,10 +1,10 @@
-// A body on its way: notices that it stalls, and says in our words how it ended.
+// Watches a response body: detects stalls, and converts failures to FleetErrors.
 import type { IncomingMessage } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
 import type { Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 
-/** 10 kB in 30 s: slower than any line that is worth waiting for, faster than one byte a second to hold us up. */
+/** 10 kB in 30 s: slower than any useful connection, faster than a server that sends a byte per second. */
 const leastBytesPerSecond = 341
 const checksPerWindow = 8
 
@@ -12,7 +12,7 @@ interface BodyOptions {
   readonly stallMs: number
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** Makes the failure from what Node says about it. */
+  /** Makes the failure from Node's error. */
   readonly failed: (reason: string, cause?: unknown) => Error
 }
 
@@ -20,14 +20,14 @@ export function watchBody(message: IncomingMessage, { stallMs, clock, signal, fa
   const body = new PassThrough({ highWaterMark: 256 * 1024 })
   const arrived = new AbortController()
   let bytes = 0
-  // A body that nobody reads may fail without anybody to tell.
+  // A body without a reader may fail without a listener.
   body.on('error', () => undefined)
   body.once('close', () => {
     arrived.abort()
     message.destroy()
   })
   message.on('data', (chunk: Buffer) => (bytes += chunk.length))
-  // All of it is here: now it may wait to be read for as long as it takes.
+  // The body is complete: the reader may take its time.
   message.once('end', () => arrived.abort())
   message.on('error', (error) => body.destroy(signal.aborted ? abortReason(signal) : failed('the answer was cut off', error)))
   message.once('close', () => {
@@ -47,7 +47,7 @@ export function watchBody(message: IncomingMessage, { stallMs, clock, signal, fa
         return
       }
       const now = clock.monotonic()
-      // Whoever reads is busy: that is not the sender's fault.
+      // The reader is busy: not a stall of the sender.
       if (body.writableNeedDrain) window = { from: now, bytes }
       if (now - window.from < stallMs) continue
       if (bytes - window.bytes < least) return void body.destroy(failed(`only ${bytes - window.bytes} bytes came in ${stallMs} ms`))
@@ -59,7 +59,7 @@ export function watchBody(message: IncomingMessage, { stallMs, clock, signal, fa
 export const abortReason = (signal: AbortSignal): Error =>
   signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason })
 
-// A whole body in memory, never more of it than was asked for.
+// Reads a whole body into memory, up to a limit.
 export async function readAll(body: Readable, { maxBytes, what }: { maxBytes: number; what: string }): Promise<Buffer> {
   const chunks: Buffer[] = []
   let length = 0

@@ -1,4 +1,4 @@
-// An OCI image layout on disk: blobs by digest, and index.json, which names what is in it.
+// An OCI image layout on disk: blobs by digest, and index.json, which lists the images.
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -17,7 +17,7 @@ export interface Descriptor {
 
 export const digestOf = (bytes: Uint8Array | string): Digest => Digest.parse(`sha256:${createHash('sha256').update(bytes).digest('hex')}`)
 
-/** Always the same bytes for the same value: keys stay in the order in which they were written. */
+/** The same bytes for the same value: keys keep their order. */
 export const jsonBytes = (value: object): Buffer => Buffer.from(JSON.stringify(value))
 
 /** Where the parts of an image go. */
@@ -66,7 +66,7 @@ export async function openLayout(directory: string) {
       }
     },
 
-    /** Says that the layout holds this image, under this name if there is one. */
+    /** Adds the image to index.json, under this name if there is one. */
     async name(image: Descriptor, refName: string | null): Promise<void> {
       const annotations = refName === null ? {} : { annotations: { 'org.opencontainers.image.ref.name': refName } }
       const others = (await readIndex(directory)).filter((each) => !isReplaced(each, image, refName))
@@ -96,7 +96,7 @@ const isReplaced = (listed: Listed, image: Descriptor, refName: string | null): 
 }
 
 // An OCI image layout as one file, as `skopeo copy oci-archive:…` and others read it.
-/** The file is there whole or not at all. */
+/** Creates the file whole or not at all. */
 export async function writeLayoutTar(layout: string, path: string, signal: AbortSignal): Promise<void> {
   const sources = await walkDirectory(layout, signal)
   const temporary = temporaryName(path)

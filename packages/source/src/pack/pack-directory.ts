@@ -7,9 +7,9 @@ import { anyPlatform, type Compression, type PackPlatform, putImage, putIndex, p
 import { walkDirectory } from './walk-directory.ts'
 
 export interface PackOptions {
-  /** An OCI image layout; made if it is not there. */
+  /** An OCI image layout; created if missing. */
   readonly layout: string
-  /** Under which name the layout lists the image: a tag. */
+  /** The name of the image in the layout: a tag. */
   readonly refName?: string
   /** None: one image that names no platform and suits every node. Any: an index with one image for each. */
   readonly platforms?: readonly PackPlatform[]
@@ -18,12 +18,12 @@ export interface PackOptions {
 }
 
 export interface PackedImage {
-  /** What a reference by digest names: the manifest, or the index. */
+  /** The manifest or the index: the target of a reference by digest. */
   readonly root: Descriptor
   readonly manifests: readonly Descriptor[]
-  /** Everything the manifests name. */
+  /** All blobs of the manifests. */
   readonly blobs: readonly Descriptor[]
-  /** sha256 of the uncompressed layer: the same for ever, whatever compresses it. */
+  /** sha256 of the uncompressed layer, independent of the compression. */
   readonly diffId: Digest
   readonly entries: number
   readonly layout: ImageLayout
@@ -51,7 +51,7 @@ export async function packDirectory(directory: string, options: PackOptions): Pr
   return { root, manifests, blobs: [layer, ...images.map(({ config }) => config)], diffId, entries: sources.length, layout }
 }
 
-/** A worker takes what unpacks to much more than its size for a bomb. */
+/** A worker refuses a layer that unpacks to a large multiple of its size. */
 function checkRatio(bytes: number, layer: Descriptor): void {
   const { ratio, ratioFreeBytes } = defaultUnpackLimits
   if (bytes <= ratioFreeBytes || bytes <= ratio * layer.size) return
@@ -59,7 +59,7 @@ function checkRatio(bytes: number, layer: Descriptor): void {
   throw new FleetError({ code: 'invalid', retry: 'never', message })
 }
 
-/** Each once; in which order they were asked for makes no other image. */
+/** Each once, sorted: the order of the request does not change the image. */
 function inOrder(platforms: readonly PackPlatform[]): PackPlatform[] {
   const byName = new Map(platforms.map((platform) => [`${platform.os}/${platform.architecture}`, platform]))
   return [...byName].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, platform]) => platform)
@@ -86,8 +86,7 @@ const hashOnly: BlobSink = {
   },
 }
 
-// Directories, each for one platform → one index with an image for each. What is native differs between them, so nothing is
-// shared but the name.
+// Packs directories, one per platform, into one index with an image for each.
 export interface PlatformDirectory {
   readonly directory: string
   readonly platform: PackPlatform

@@ -1,5 +1,5 @@
-// Brings a packed image to a registry (OCI distribution): what is there already is not sent again, and the tag is set
-// last, so that nobody ever sees half an image.
+// Pushes a packed image to a registry (OCI distribution): existing blobs are not sent again, and the tag is set last, so
+// that no client sees half an image.
 import { open } from 'node:fs/promises'
 import { FleetError, type Digest } from '@muster/protocol'
 import type { OciReference } from '../oci/reference.ts'
@@ -13,7 +13,7 @@ export interface PushOptions {
   readonly registry: RegistryApi
   readonly signal: AbortSignal
   readonly onBlob?: (blob: Descriptor, outcome: 'sent' | 'there already') => void
-  /** Larger blobs go in pieces of this size: proxies before registries bound a request. */
+  /** Larger blobs go in chunks of this size: proxies in front of registries limit requests. */
   readonly chunkBytes?: number
 }
 
@@ -31,7 +31,7 @@ export async function pushImage(image: PackedImage, options: PushOptions): Promi
     if (!isThere) await sendBlob(call, { blob, path: image.layout.pathOf(blob.digest), chunkBytes })
     options.onBlob?.(blob, isThere ? 'there already' : 'sent')
   }
-  // By digest first: an index may name only what is there.
+  // By digest first: an index may only name existing manifests.
   const inner = image.manifests.filter((manifest) => manifest.digest !== image.root.digest)
   for (const manifest of inner) await putManifest(call, { manifest, name: manifest.digest, path: image.layout.pathOf(manifest.digest) })
   await putManifest(call, { manifest: image.root, name: tag, path: image.layout.pathOf(image.root.digest) })
@@ -64,7 +64,7 @@ async function sendBlob(call: Call, { blob, path, chunkBytes }: { blob: Descript
   done.body.destroy()
 }
 
-/** Where to go on: it may be relative, and on another host. */
+/** The URL of the next chunk: it may be relative, or on another host. */
 async function locationOf(response: OutboundResponse, doing: string): Promise<URL> {
   const url = URL.parse(response.headers['location'] ?? '', response.url.href)
   if (response.status !== 202 || response.headers['location'] === undefined || url === null) throw await refusalOf(response, doing)

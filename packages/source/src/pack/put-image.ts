@@ -20,7 +20,7 @@ const mediaTypes = {
   zstd: 'application/vnd.oci.image.layer.v1.tar+zstd',
 } as const
 
-/** What the config of an image says that is for every machine: it must name both, and names none. */
+/** The platform in the config of an image for every machine: both fields are required, and empty. */
 export const anyPlatform: PackPlatform = { os: '', architecture: '' }
 
 export async function putLayer(
@@ -62,8 +62,8 @@ export async function putIndex(sink: BlobSink, images: readonly { platform: Pack
   return await sink.putBytes(mediaTypes.index, jsonBytes({ schemaVersion: 2, mediaType: mediaTypes.index, manifests }))
 }
 
-// Compression that gives the same bytes for the same input: the compressor is fed pieces of one size, whatever the sizes
-// in which files were read, because where pieces end can show in what comes out.
+// Compression with the same bytes for the same input: the compressor gets chunks of one size, whatever the sizes of the
+// reads, because chunk boundaries can affect the output.
 /**
  * `zstd` is the same on every machine with the same version of Node; `none` is the same for ever. `gzip` is what the
  * oldest tools understand; it may differ between processor families.

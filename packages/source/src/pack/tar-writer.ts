@@ -8,9 +8,9 @@ export interface TarEntry {
   readonly path: string
   readonly kind: 'file' | 'directory' | 'link'
   readonly isExecutable: boolean
-  /** Of a file. */
+  /** Only for files. */
   readonly sizeBytes: number
-  /** Of a link. */
+  /** Only for links. */
   readonly target: string
 }
 
@@ -47,7 +47,7 @@ function header(entry: TarEntry): Uint8Array {
   return Buffer.concat([extended, body, padding(body.length), own])
 }
 
-/** Whether a name stands in the plain header as it is; others get a record of their own. */
+/** True when a name fits into the plain header; others get a record of their own. */
 const fits = (name: string): boolean => name.length <= 100 && /^[\x20-\x7e]*$/.test(name)
 
 /** `length key=value\n`, where length counts itself. */
@@ -70,7 +70,7 @@ function rawHeader({ path, target, mode, type, sizeBytes }: RawHeader): Buffer {
   const bytes = Buffer.alloc(block)
   const octal = (value: number, at: number, length: number): void =>
     void bytes.write(value.toString(8).padStart(length - 1, '0'), at, 'ascii')
-  // Where a record has the true name, this is only for people with very old tools.
+  // A name that also has a record is only for very old tools.
   bytes.write(ascii(path), 0, 100, 'ascii')
   octal(mode, 100, 8)
   octal(0, 108, 8)

@@ -1,5 +1,4 @@
-// What is in a directory, in the order in which it is packed. Refuses what a worker would refuse to unpack, now and with
-// the reason, instead of on every node later.
+// Lists a directory in packing order. Refuses content that a worker would refuse to unpack, with the reason.
 import { constants } from 'node:fs'
 import { lstat, open, readdir, readlink, realpath } from 'node:fs/promises'
 import { join, posix, sep } from 'node:path'
@@ -29,7 +28,7 @@ export async function walkDirectory(root: string, signal: AbortSignal): Promise<
 
 async function visit(walk: Walk, directory: string): Promise<void> {
   walk.signal.throwIfAborted()
-  // As bytes: a name that is not UTF-8 would be two names, one here and one in the image.
+  // As bytes: a name that is not UTF-8 would be different in the image.
   const names = await readdir(join(walk.root, directory), { encoding: 'buffer' })
   for (const bytes of names.toSorted(Buffer.compare)) {
     const name = readName(bytes, directory)
@@ -87,7 +86,7 @@ async function* readExactly(full: string, { path, sizeBytes }: TarEntry): AsyncG
     throw new FleetError({
       code: 'conflict',
       retry: 'backoff',
-      message: `${path} changed while it was packed; pack it when nothing writes to it`,
+      message: `${path} changed while it was packed; pack it again when no process writes to it`,
     })
   }
 }
