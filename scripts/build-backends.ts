@@ -1,5 +1,5 @@
 // Assembles the backends that need packages, each as a directory that runs by `node` alone (.cache/backends), and packs it.
-// Controllers do the same when they start; this is for whoever wants it done before, to look at, or to push.
+// Controllers do the same when they start; this script does it beforehand, to inspect or push the result.
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { assembledDirectory, assembleImage, findAssembled } from '../packages/controller/src/builtin/assembled-images.ts'

@@ -1,4 +1,4 @@
-// Builds the web page, as controllers do when they start (.cache/web); this is for whoever wants it done before.
+// Builds the web page beforehand, as controllers do when they start (.cache/web).
 import { join } from 'node:path'
 import { buildPage } from '../packages/controller/src/page/page-build.ts'
 

@@ -1,5 +1,5 @@
-// What no linter looks at: litter, traces of one machine in files that go to all of them, and a lock file from which
-// a fresh clone could not be installed though this one works.
+// Checks files that no linter reads: litter, paths of one machine, and a lock file from which a fresh clone could not be
+// installed.
 import { globSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { root } from './environment.ts'
@@ -10,7 +10,7 @@ const largestBytes = 1_000_000
 
 type Dependencies = Readonly<Record<string, string>>
 
-/** What package.json and its entry in package-lock.json have in common. */
+/** The fields that package.json shares with its entry in package-lock.json. */
 interface Manifest {
   readonly dependencies?: Dependencies
   readonly devDependencies?: Dependencies
@@ -62,7 +62,7 @@ function aboutManifests(): string[] {
 function aboutTheLock(): string[] {
   const names = new Set(Object.keys(lock.packages).map((path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)))
   return Object.entries(lock.packages).flatMap(([path, entry]) => {
-    // Where packages come from is each machine's own setting; version and checksum say which they are.
+    // The registry is a setting of each machine; version and checksum identify a package.
     const address = entry.resolved?.includes('://') === true ? [`package-lock.json: ${path} names a download address`] : []
     // npm leaves out packages for other systems that it could not find, and npm ci then refuses the whole file.
     const missing = Object.keys(entry.optionalDependencies ?? {}).filter((name) => !names.has(name))

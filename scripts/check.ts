@@ -1,5 +1,4 @@
-// What has to be true of the code before any of it runs. `npm run check` does all of it, `npm run check -- lint types`
-// only those parts.
+// Static checks. `npm run check` runs all of them, `npm run check -- lint types` only the named parts.
 import { spawn } from 'node:child_process'
 import { environment, root, seconds } from './environment.ts'
 
@@ -20,7 +19,7 @@ interface Outcome {
   readonly tookMs: number
 }
 
-/** Prints what fails as it fails and a line per part at the end; returns the names of those that failed. */
+/** Prints failures as they occur and a line per part at the end; returns the names of the failed parts. */
 export async function runChecks(names: readonly string[] = Object.keys(parts)): Promise<string[]> {
   const waiting = [...names]
   const outcomes: Outcome[] = []
@@ -47,7 +46,7 @@ async function runPart(name: string): Promise<Outcome> {
 }
 
 function unknownPart(name: string): never {
-  console.error(`there is no part "${name}"; the parts are ${Object.keys(parts).join(', ')}`)
+  console.error(`unknown part "${name}"; expected ${Object.keys(parts).join(', ')}`)
   process.exit(2)
 }
 

@@ -43,7 +43,7 @@ const code = (text: string): string => `\`${text}\``
 type Option = HelpfulCommand['options'][number]
 
 interface Leaf {
-  /** As it is typed, with its arguments: `muster nodes show <node>`. */
+  /** With its arguments: `muster nodes show <node>`. */
   readonly name: string
   readonly command: HelpfulCommand
 }
@@ -101,11 +101,11 @@ function optionsTable(commands: readonly Leaf[]): string {
   return markdownTable(['Option', 'Taken by', 'Meaning'], rows)
 }
 
-/** The shorter of who is meant and who is not. */
-function namesOf(meant: readonly string[], all: readonly string[]): string {
+/** The shorter list: the commands, or all but the others. */
+function namesOf(takers: readonly string[], all: readonly string[]): string {
   const listed = (names: readonly string[]): string => names.map((name) => code(shortName(name))).join(', ')
-  const others = all.filter((name) => !meant.includes(name))
-  return others.length < meant.length ? `all but ${listed(others)}` : listed(meant)
+  const others = all.filter((name) => !takers.includes(name))
+  return others.length < takers.length ? `all but ${listed(others)}` : listed(takers)
 }
 
 /** `nodes show` of `muster nodes show <node>`. */

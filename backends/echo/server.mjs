@@ -1,4 +1,4 @@
-// The smallest backend: speaks OpenAI's API for one model and says back what it was told. It has no model, and says so.
+// The smallest backend: serves OpenAI's API for one name and echoes its input. It needs no model.
 // Runs on the worker's own Node with nothing installed: `node server.mjs --addr 127.0.0.1:9000` (or `unix:/path`).
 import { createServer } from 'node:http'
 import { parseArgs } from 'node:util'
@@ -33,7 +33,7 @@ async function answer(request, response) {
   else send(response, 200, whole(chat))
 }
 
-/** Content is a text, or a list of parts of which only the texts can be said back. */
+/** Content is a text, or a list of parts of which only the texts are echoed. */
 function textOf(message) {
   const content = message?.content ?? ''
   if (typeof content === 'string') return content
@@ -92,7 +92,7 @@ async function readJson(request) {
     const body = JSON.parse(Buffer.concat(chunks).toString('utf8'))
     if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body
   } catch {
-    // Told below, with everything else that is not an object.
+    // Handled below, like every body that is not an object.
   }
   throw Object.assign(new Error('the body must be a JSON object'), { status: 400 })
 }

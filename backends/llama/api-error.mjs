@@ -1,4 +1,4 @@
-// What went wrong, as OpenAI's clients understand it.
+// Errors in the format of OpenAI's API.
 export class ApiError extends Error {
   constructor(status, message, { code = null, param = null } = {}) {
     super(message)
@@ -10,7 +10,7 @@ export class ApiError extends Error {
 
 export const invalid = (message, param = null) => new ApiError(400, message, { param })
 
-/** What is no ApiError is a fault of this program: its reason is for the log, not for the client. */
+/** Any other error is a bug of this program: its reason is for the log, not for the client. */
 export function errorBody(error) {
   const known = error instanceof ApiError
   const message = known ? error.message : 'the llama backend failed; its log says why'

@@ -1,5 +1,4 @@
-// POST /v1/chat/completions. The whole conversation comes with every request; nothing of it is kept but what a slot
-// happens to have evaluated.
+// POST /v1/chat/completions. Every request holds the whole conversation; only the evaluated tokens of a slot are kept.
 import { invalid } from './api-error.mjs'
 import { flagOf, numberOf, stopsOf } from './fields.mjs'
 import { finishOf, generate, roomFor, usageOf } from './generate.mjs'
@@ -26,7 +25,7 @@ export async function chat(server, { body, response, signal }) {
   return { ...about, object: 'chat.completion', choices: answers.map(choiceOf), usage }
 }
 
-/** Everything that can be wrong with a request is wrong here, before anything is sent or generated. */
+/** Validates the whole request before anything is sent or generated. */
 async function planOf(body, engine) {
   const tools = toolsOf(body)
   const forced = tools.forced === undefined ? null : await forcedCall(tools.forced, engine)
@@ -95,7 +94,7 @@ function tellOf(stream, index, { isForced }) {
   const say = (delta, finish = null) => stream.send([{ index, delta, logprobs: null, finish_reason: finish }])
   return {
     start: () => say({ role: 'assistant', content: '' }),
-    // A forced call is told as a call, when it is whole.
+    // A forced call is sent as one call, when it is complete.
     content: (content) => !isForced && say({ content }),
     reasoning: (text) => say({ reasoning_content: text }),
     end({ calls, finish }) {

@@ -1,4 +1,4 @@
-// POST /v1/completions: goes on from the text as it is, without the chat template.
+// POST /v1/completions: continues the text without the chat template.
 import { invalid } from './api-error.mjs'
 import { flagOf, numberOf, stopsOf } from './fields.mjs'
 import { finishOf, generate, roomFor, usageOf } from './generate.mjs'
@@ -7,7 +7,7 @@ import { grammarOf } from './json-output.mjs'
 import { samplingOf } from './sampling.mjs'
 import { newAnswer, startStream } from './stream.mjs'
 
-/** OpenAI's own. */
+/** OpenAI's default. */
 const defaultMaxTokens = 16
 
 export async function complete(server, { body, response, signal }) {
@@ -35,7 +35,7 @@ async function jobsOf(body, engine) {
   const n = numberOf(body, 'n', { min: 1, max: 16, isInteger: true }) ?? 1
   const shared = { stops: stopsOf(body), grammar: await grammarOf(body, engine), isEchoed: flagOf(body, 'echo') }
   return promptsOf(body.prompt, engine, 'prompt').flatMap(({ text, tokens: given }) => {
-    // The engine puts the beginning there itself.
+    // The engine adds the BOS token.
     const input = given[0] === beginning[0] && beginning.length > 0 ? given.slice(1) : given
     const tokens = [...beginning, ...input]
     if (tokens.length === 0) throw invalid('prompt must not be empty: this model has no token to begin with', 'prompt')

@@ -1,4 +1,4 @@
-// POST /v1/embeddings: of unit length, as OpenAI's are.
+// POST /v1/embeddings: vectors of unit length, like OpenAI's.
 import { ApiError, invalid } from './api-error.mjs'
 import { promptsOf } from './prompts.mjs'
 
@@ -27,7 +27,7 @@ export async function embed({ engine, name, metrics }, { body, signal }) {
   return { object: 'list', data, model: name, usage: { prompt_tokens: total, total_tokens: total } }
 }
 
-/** As 32-bit numbers, so that both encodings say the same. */
+/** As 32-bit numbers, so that both encodings agree. */
 function unit(vector) {
   const length = Math.hypot(...vector) || 1
   return Float32Array.from(vector, (value) => value / length)

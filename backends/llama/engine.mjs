@@ -2,14 +2,14 @@
 import { access, constants } from 'node:fs/promises'
 import { createSlots } from './slots.mjs'
 
-/** Without --context-size: what the model was trained for, but no more memory than this takes. */
+/** Without --context-size: the trained size of the model, up to this limit for memory. */
 const largestDefaultContext = 4096
 const defaultParallel = 4
 
 /** `onProgress`: 0 to 1, while the file is read. */
 export async function loadEngine(options, { log, onProgress }) {
   await access(options.modelPath, constants.R_OK)
-  // Takes a while: whoever asks meanwhile is told that it loads.
+  // Takes a while: requests in the meantime are answered with model_loading.
   const library = await import('node-llama-cpp')
   const { getLlama, resolveChatWrapper, TokenBias, LlamaChat, LlamaCompletion } = library
   const llama = await getLlama({
@@ -38,7 +38,7 @@ export async function loadEngine(options, { log, onProgress }) {
   }
 }
 
-/** The size of the context is what was asked, or nothing; how many fit beside each other may be fewer than usual. */
+/** The context has exactly the requested size; the number of parallel sequences may be lower than usual. */
 async function createContext(model, options, log) {
   for (let sequences = options.parallel ?? defaultParallel; ; sequences = Math.floor(sequences / 2)) {
     try {
@@ -57,7 +57,7 @@ async function createContext(model, options, log) {
   }
 }
 
-/** Made when it is first needed: most models never are. One text at a time. */
+/** Created on first use: most models never need it. One text at a time. */
 function createEmbedder(model, { embeddings = true, contextSize, threads }) {
   let context = null
   return {

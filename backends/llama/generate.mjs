@@ -3,10 +3,10 @@ import { ApiError } from './api-error.mjs'
 
 /** The engine keeps a place for the next token, and stops one before the end. */
 const reservedTokens = 2
-/** Between two such parts of a prompt it is seen that the client has left. */
+/** Between two such parts of a prompt, a disconnected client is noticed. */
 const promptPartTokens = 256
 
-/** How many tokens the answer may have: no more than asked, and than fit. */
+/** The limit of tokens for the answer: the requested number, and at most what fits. */
 export function roomFor(promptTokens, { contextSize }, wanted) {
   const room = contextSize - reservedTokens - promptTokens
   if (room >= 1) return Math.min(wanted ?? room, room)
@@ -27,7 +27,7 @@ export async function generate({ engine, metrics }, { tokens, signal, onStart },
     const result = await work(sequence)
     return { ...result, cachedTokens, completionTokens: generated() }
   } catch (error) {
-    // What is in it is not known any more.
+    // Its content is unknown now.
     if (!signal.aborted) await sequence.clearHistory()
     throw error
   } finally {
@@ -48,7 +48,7 @@ async function prefill(sequence, tokens, signal) {
 
 export const finishOf = (stopReason) => (stopReason === 'maxTokens' ? 'length' : 'stop')
 
-/** Of several answers to one prompt the first reads it; the others may find it read. */
+/** The first of several answers evaluates the prompt; the others may reuse it. */
 export function usageOf(promptTokens, answers) {
   const completionTokens = answers.reduce((total, answer) => total + answer.completionTokens, 0)
   return {

@@ -60,7 +60,7 @@ function addAnswer(history, calls, { message, where }) {
   }
 }
 
-/** Content is a text, or a list of parts. What is no text this engine can't see. */
+/** Content is a text, or a list of parts. This engine cannot read parts that are not text. */
 function textOf(content, where) {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) throw invalid(`${where}.content must be a text or a list of parts`, where)
@@ -81,7 +81,7 @@ function argumentsOf(text, where) {
   }
 }
 
-/** JSON is shown to the model as what it says, anything else as the text that it is. */
+/** JSON is passed to the model as a value, anything else as text. */
 function resultOf(text) {
   try {
     return JSON.parse(text)

@@ -14,7 +14,7 @@ const gets = { '/health': health, '/metrics': metricsText, '/v1/models': models 
 
 /** `server`: `{ name, defaults, engine: null until it is loaded, loaded: 0 to 1, metrics, log, stopping }`. */
 export function createHttp(server) {
-  // Longer than whoever keeps connections to it: what comes while it closes one would be lost.
+  // Longer than clients keep connections: a request during a close would be lost.
   return createServer({ keepAliveTimeout: 75_000 }, (request, response) => {
     answer(server, { request, response }).catch((error) => fail(server, { response, error }))
   })
@@ -60,13 +60,13 @@ async function serve(server, { request, response, handle }) {
     const result = await handle(server, { body, response, signal })
     if (result !== undefined) send(response, 200, result)
   } finally {
-    // Of several answers the others go no further when one failed.
+    // When one of several answers fails, the others stop.
     leaving.abort(clientLeft)
     server.metrics.end()
   }
 }
 
-/** What the model's configuration says counts where the request says nothing. */
+/** The model's configuration is the default for fields that the request leaves out. */
 function withDefaults(body, defaults) {
   const given = Object.entries(body).filter(([, value]) => value !== null)
   return { ...defaults, ...Object.fromEntries(given) }
@@ -83,7 +83,7 @@ function fail({ metrics, log }, { response, error }) {
     log(`a request failed: ${error.stack ?? error}`)
   }
   if (response.headersSent) response.end(`data: ${JSON.stringify(errorBody(error))}\n\n`)
-  // What was not read of a body that is too large is not read any more.
+  // The rest of a too large body is not read.
   else send(response, status, errorBody(error), status === 413 ? { connection: 'close' } : {})
 }
 

@@ -13,11 +13,11 @@ export async function grammarOf(body, { llama }) {
   return await grammarForSchema(llama, engineSchema(schema, 'response_format'), 'response_format')
 }
 
-/** Of a schema in the engine's own terms. */
+/** The grammar of a schema in the engine's own terms. */
 export async function grammarForSchema(llama, schema, param) {
   try {
     return await llama.createGrammarForJsonSchema(schema)
   } catch (error) {
-    throw new ApiError(400, `${param} has a schema that can't be made into a grammar: ${error.message}`, { param })
+    throw new ApiError(400, `${param} has a schema that cannot be converted to a grammar: ${error.message}`, { param })
   }
 }

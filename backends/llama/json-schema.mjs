@@ -1,5 +1,5 @@
-// JSON schema → what the engine's grammars know of it. What no grammar can hold an answer to, and what would be more than
-// the engine can bear, is refused: it would answer something else, or end the process.
+// Converts a JSON schema to the engine's grammar schema. A schema that no grammar can enforce, or that is too large for the
+// engine, is refused: the engine would answer something else, or end the process.
 import { invalid } from './api-error.mjs'
 import { isObject } from './fields.mjs'
 
@@ -11,7 +11,7 @@ const kinds = new Set(['object', 'array', 'string', 'number', 'integer', 'boolea
 const formats = new Set(['date-time', 'time', 'date'])
 const counts = ['minLength', 'maxLength', 'minProperties', 'maxProperties', 'minItems', 'maxItems']
 
-/** `param`: the field of the request that it came in, for whoever has to mend it. */
+/** `param`: the field of the request, for the error. */
 export function engineSchema(schema, param) {
   const state = { param, parts: 0, refs: new Set(), defined: new Set() }
   const result = convert(schema, state, 0)
@@ -45,7 +45,7 @@ function convert(schema, state, depth) {
   return { ...shared, ...valueOf({ ...schema, type }, param), ...partsOf(schema, { inner, param }) }
 }
 
-/** The engine takes what has no type for null. */
+/** The engine treats a schema without a type as null. */
 const anything = {
   oneOf: [{ type: ['string', 'number', 'boolean', 'null'] }, { type: 'object', additionalProperties: true }, { type: 'array' }],
 }

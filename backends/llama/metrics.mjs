@@ -1,4 +1,4 @@
-// What this process did, for Prometheus and for whoever wants to see that an aborted request stopped.
+// The counters of this process, for Prometheus.
 
 export function createMetrics() {
   const counted = { requests: 0, failed: 0, aborted: 0, generated: 0, embedded: 0 }

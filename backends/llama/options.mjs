@@ -1,4 +1,4 @@
-// What the worker says when it starts this program: the environment, and the options of the model's configuration.
+// The settings of this program: the environment that the worker sets, and the options of the model's configuration.
 import { availableParallelism, loadavg } from 'node:os'
 
 const known = {
@@ -11,12 +11,12 @@ const known = {
   mmap: (value) => (value === true || value === false ? null : 'true or false'),
 }
 
-/** Of `parameters`: what a request may leave out. `model` is told by its path. */
+/** The fields of `parameters` that are defaults for requests. `model` is given by its path. */
 const requestFields = new Set(
   'temperature top_p top_k min_p seed max_tokens stop frequency_penalty presence_penalty repeat_penalty repeat_last_n'.split(' '),
 )
 
-/** Throws with a sentence for the worker's log. */
+/** Throws an error for the worker's log. */
 export function readOptions(environment, log) {
   const { MUSTER_MODEL_NAME: name, MUSTER_MODEL_PATH: modelPath, MUSTER_CONTEXT_SIZE: contextText = '' } = environment
   if (!modelPath) throw new Error('MUSTER_MODEL_PATH must be the path of a GGUF file')

@@ -1,4 +1,4 @@
-// What /v1/completions and /v1/embeddings take: a text, tokens, or a list of either.
+// The input of /v1/completions and /v1/embeddings: a text, tokens, or a list of either.
 import { invalid } from './api-error.mjs'
 
 const most = 2048

@@ -18,7 +18,7 @@ export function samplingOf(body, engine, choice = 0) {
   return { ...known, seed: (((seed + choice) % 2 ** 32) + 2 ** 32) % 2 ** 32 }
 }
 
-/** The engine punishes repetition unless told not to; OpenAI's clients expect that it does not. */
+/** The engine penalizes repetition by default; OpenAI's clients expect that it does not. */
 function penaltyOf(body) {
   const frequencyPenalty = numberOf(body, 'frequency_penalty', { min: -2, max: 2 }) ?? 0
   const presencePenalty = numberOf(body, 'presence_penalty', { min: -2, max: 2 }) ?? 0

@@ -1,5 +1,5 @@
 // The llama.cpp backend: OpenAI's API for one GGUF model. A worker starts it as `node server.mjs --addr 127.0.0.1:9000`
-// (or `unix:/path`), and says in the environment which model. It listens at once, and loads meanwhile.
+// (or `unix:/path`), with the model in the environment. It listens at once, and loads in the background.
 import { parseArgs } from 'node:util'
 import { ApiError } from './api-error.mjs'
 import { loadEngine } from './engine.mjs'
@@ -9,7 +9,7 @@ import { createMetrics } from './metrics.mjs'
 import { readOptions } from './options.mjs'
 import { samplingOf } from './sampling.mjs'
 
-/** What still generates at a SIGTERM may take this long; a worker drains before it stops a backend. */
+/** The limit for running generations after SIGTERM; a worker drains before it stops a backend. */
 const graceMs = 1_000
 
 const log = (text) => process.stderr.write(`${text}\n`)
@@ -36,7 +36,7 @@ const server = {
 const http = createHttp(server)
 http.on('error', (error) => giveUp(`can't listen on ${values.addr}: ${error.message}`))
 http.listen(address)
-// Not `once`: a package of the engine ends the process itself when it finds nobody else listening.
+// Not `once`: a package of the engine ends the process when it finds no other listener.
 for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, stop)
 await load()
 
@@ -53,7 +53,7 @@ async function load() {
   const from = performance.now()
   try {
     const engine = await loadEngine(options, { log, onProgress: (share) => (server.loaded = share) })
-    // A default that is wrong is better known now than with every request.
+    // A wrong default fails at the start, not with every request.
     checkDefaults(options.defaults, engine)
     server.engine = engine
   } catch (error) {

@@ -1,8 +1,8 @@
-// Who generates now, and who waits: one slot per sequence of the context, first come first served. Of several free ones
-// the slot that remembers most of the prompt is taken, so that a conversation finds its beginning evaluated already. What
-// all conversations begin with is no memory of this one: a new one overwrites what nobody asked for longest.
+// Assigns requests to slots: one slot per sequence of the context, first come first served. Among free slots, the one with
+// the longest common prefix is taken, so that a conversation reuses its evaluated tokens. A short common prefix does not
+// count: a new conversation takes the least recently used slot.
 
-/** Of a prompt: less than this is what strangers have in common. */
+/** A shorter common prefix does not count: unrelated conversations share it. */
 const leastRemembered = 0.5
 
 export function createSlots(sequences) {
@@ -50,6 +50,6 @@ export function createSlots(sequences) {
   }
 }
 
-/** The empty ones first, then the one that was not used for longest. */
+/** Empty slots first, then the least recently used. */
 const byUse = ({ slot: a }, { slot: b }) => lastUse(a) - lastUse(b)
 const lastUse = ({ sequence, usedAt }) => (sequence.nextTokenIndex === 0 ? 0 : usedAt)

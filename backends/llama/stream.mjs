@@ -1,5 +1,5 @@
-// Server-sent events in OpenAI's shapes. Nothing is sent before the first word, so that what is wrong with a request is
-// still an answer with its own status.
+// Server-sent events in OpenAI's shapes. Nothing is sent before the first token, so that an error
+// still gets its own status.
 import { randomUUID } from 'node:crypto'
 
 export const newAnswer = (prefix, model) => ({

@@ -32,7 +32,7 @@ function functionOf({ description, parameters }) {
   return { ...(description === undefined ? {} : { description: String(description) }), ...(isEmpty ? {} : { params }) }
 }
 
-/** The engine forces nothing by itself: the answer is held to a call, and the model is told of which. */
+/** The engine cannot force a call: a grammar restricts the answer to a call, and the prompt names the function. */
 export async function forcedCall(forced, { llama }) {
   const calls = Object.entries(forced).map(([name, { params }]) => ({
     type: 'object',

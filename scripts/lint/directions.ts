@@ -1,4 +1,4 @@
-// Who may import whom. The one place where it is written down; import-direction.ts enforces it.
+// The allowed import directions. import-direction.ts enforces them.
 // All entries that match a file apply to it. Tests are free.
 
 export interface Direction {

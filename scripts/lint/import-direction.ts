@@ -1,4 +1,4 @@
-// An oxlint plugin with one rule: imports follow directions.ts. The built-in no-restricted-imports can't say this: a
+// An oxlint plugin with one rule: imports follow directions.ts. The built-in no-restricted-imports cannot express this: a
 // later override replaces an earlier one, exceptions of one pattern undo the next, and `import('pg').Pool` as a
 // type goes unseen.
 import { dirname, join, matchesGlob, relative, sep } from 'node:path'

@@ -275,7 +275,7 @@ describe('lists', () => {
     expect(await muster('backends', 'upgrades')).toMatchObject({
       code: 0,
       stdout: '',
-      stderr: expect.stringContaining('not asked yet') as string,
+      stderr: expect.stringContaining('not checked yet') as string,
     })
     controller.answer(backendRoutes.check, {
       upgrades: { llama: { ...found, node_drift } },
@@ -300,7 +300,7 @@ describe('ops', () => {
   it('show: the operation and its nodes', async () => {
     const { stdout } = await muster('ops', 'show', 'op-1')
     expect(stdout).toMatch(/^State +succeeded$/m)
-    expect(stdout).toMatch(/^gpu-1 +downloading +downloading +25 % +1\.0 GB of 4\.0 GB +-$/m)
+    expect(stdout).toMatch(/^gpu-1 +downloading +downloading +25 % +1 GB of 4 GB +-$/m)
     expect(await muster('ops', 'show', 'a b')).toMatchObject({ code: 2 })
   })
 

@@ -131,7 +131,7 @@ describe('an answer that is not whole', () => {
       [piece('Hel'), { error: { message: 'the replica exited', type: 'server_error', code: null } }],
       /the replica exited/,
     ],
-    ['an end without [DONE]', [piece('Hel'), piece('', 'stop')], /ended without an end/],
+    ['an end without [DONE]', [piece('Hel'), piece('', 'stop')], /stream ended early/],
     ['something else', [piece('Hel'), '<html>'], /unexpected event/],
   ])('%s is told on stderr, and ends with 1', async (_, chunks, reason) => {
     answers(...chunks)
@@ -328,7 +328,7 @@ describe('Ctrl-C', () => {
     await run.waitForOutput(/half/)
     run.kill('SIGINT')
     expect(await run.exited).toEqual({ code: 1, signal: null })
-    expect(run.stderr()).toContain('the answer is not whole')
+    expect(run.stderr()).toContain('the answer is incomplete')
     await waitFor(() => cutOff, { what: 'the end of the request' })
   })
 })

@@ -55,7 +55,7 @@ describe('doctor', () => {
     expect(report.checks.filter(({ level }) => level === 'fail')).toEqual([])
     expect(code).toBe(0)
     expect(check('controller')).toMatchObject({ level: 'warn' })
-    expect(check('database')?.found).toContain('not made yet')
+    expect(check('database')?.found).toContain('not created yet')
   })
 
   it('asks the controller, and tries the key', async () => {
@@ -125,7 +125,7 @@ describe('doctor', () => {
     for (const name of ['database', 'bus'])
       expect(check(name)).toMatchObject({
         level: 'fail',
-        found: 'unknown: the controller is not ready (the database can not be reached)',
+        found: 'unknown: the controller is not ready (cannot reach the database)',
         advice: expect.stringContaining('log of the controller') as string,
       })
     expect(code).toBe(1)

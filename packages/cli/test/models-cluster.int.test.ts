@@ -56,7 +56,7 @@ it('a model is applied, changed and scaled; what is wrong is named with its line
   const revision = /revision (\w+)/.exec(created.stdout)?.[1] ?? ''
   expect((await apply(yaml.replace('priority: 2', 'priority:   2'))).stdout).toMatch(/^team\/tiny unchanged .*\nother unchanged .*\n$/)
   expect((await apply(yaml.replace('priority: 2', 'priority: 3'))).stdout).toMatch(
-    /^team\/tiny changed; what runs stays as it is .*\nother unchanged/,
+    /^team\/tiny changed; its replicas keep running .*\nother unchanged/,
   )
 
   const wrong = await apply(yaml.replace('name: other\nbackend', 'name: other\nbakend: x\nbackend'))

@@ -34,7 +34,7 @@ it('writes a configuration and a seed on which a cluster runs, and replaces neit
   expect(await readFile(seed, 'utf8')).toMatch(/^SA[A-Z2-7]{56}\n$/)
 
   const again = await runInProcess(['nats-config', '--out', directory.path], {})
-  expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('is there already') as string })
+  expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining('exists and is not replaced') as string })
 
   await using nats = await startNats({ args: ['-c', config] })
   await using database = await createTestDatabase({ serverUrl: inject('postgresUrl') })

@@ -76,12 +76,12 @@ describe('muster pack', () => {
     const empty = join(temp.path, `empty-${round}`)
     await mkdir(empty)
     const { code, stderr } = await runInProcess(['pack', empty, '-t', 'x:1', '--out', join(temp.path, `out-${round}`)])
-    expect([code, stderr]).toEqual([0, expect.stringContaining('no node can start this') as string])
+    expect([code, stderr]).toEqual([0, expect.stringContaining('no node can start it') as string])
   })
 
   it.each([
     ['a link that leads out', ['-t', 'x:1', '--out', 'OUT'], { code: 1, says: 'leads out of the directory' }],
-    ['nothing to do', ['-t', 'x:1'], { code: 2, says: 'say --push, --out PATH or both' }],
+    ['nothing to do', ['-t', 'x:1'], { code: 2, says: 'give --push, --out PATH or both' }],
     ['no name', ['--push'], { code: 2, says: '--tag' }],
     ['a name that is none', ['-t', 'UPPER/x:1', '--out', 'OUT'], { code: 1, says: 'not an image reference' }],
     ['a platform that is none', ['-t', 'x:1', '--out', 'OUT', '--platform', 'linux'], { code: 2, says: 'is not os/arch' }],

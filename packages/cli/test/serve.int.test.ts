@@ -33,7 +33,12 @@ describe('a start that is refused', () => {
       /--node-timeout \(from MUSTER_NODE_TIMEOUT\).*negative/,
     ],
     ['settings that contradict each other', ['up', '--node-timeout', '1s'], {}, /--node-timeout must be at least twice/],
-    ['a public address without a port of its own', ['up', '--port', '0', '--public-url', 'http://h'], {}, /--port 0 takes any free port/],
+    [
+      'a public address without a port of its own',
+      ['up', '--port', '0', '--public-url', 'http://h'],
+      {},
+      /--public-url needs a fixed port/,
+    ],
     ['an unknown flag', ['up', '--prot', '1'], {}, /Did you mean --port\?/],
     ['a controller without a database', ['controller', '--nats-url', 'nats://127.0.0.1:1'], {}, /--database-url is missing/],
     ['a controller without a bus', ['controller'], { MUSTER_DATABASE_URL: 'postgres://db/x' }, /--nats-url is missing/],
