@@ -15,50 +15,80 @@ export interface WordProblem {
 const firstCheckedCommit = '79dcbc8'
 
 const opening = /^(?:What|Who|Whoever|Whatever|Whether|Those|One that|Of)\b/
-const bannedWords: readonly (readonly [rule: string, pattern: RegExp])[] = [
+const lowerOpening = /^(?:what|who|whoever|whatever|whether|those|one that|of)\b/
+type WordRule = readonly [rule: string, pattern: RegExp]
+const bannedWords: readonly WordRule[] = [
   ['intent, not wish', /\bwish(?:es|ed|ing|er)?\b/i],
   ['no riddles', /\bwhoever\b|\bby itself\b|\bas it is\b|\bwhat is so\b|\bof ours\b/i],
   ['cannot in one word', /\bcan not\b/i],
-  ['American spelling', /\b(?:authoris|artefact|licence|initialis|summaris|recognis|serialis|normalis|organis|synchronis|categoris)\w*/i],
+  [
+    'American spelling',
+    /\b(?:authoris|artefact|licence|initialis|summaris|recognis|serialis|normalis|organis|synchronis|categoris|optimis(?:e|ing|ation)|prioritis|minimis|maximis|utilis|penalis|finalis|analys(?:e|ing)|defence|colour|favour|honour|neighbour)\w*/i,
+  ],
 ]
+/** Only for texts that a program prints. */
+const bannedInMessages: readonly WordRule[] = [...bannedWords, ["cannot, not can't", /\bcan['’]t\b/i]]
 const bannedTypes =
-  /\b(?:type|interface|class)\s+(Asked|Told|Known|Waiting|Said|Heard|Seen|Taken|Given|Wished|Begun|Wanted|Shown|Gone|Held|Left)\b/
+  /\b(?:type|interface|class)\s+(?:Asked|Told|Known|Waiting|Said|Heard|Seen|Taken|Given|Wished|Begun|Wanted|Shown|Gone|Held|Left|Started|Found|Happened)\b(?!\s*[,}])/
 const bannedIdentifiers =
-  /\b(?:\w*[a-z])?(?:Wish|wish)(?:[A-Z]\w*|es\w*|ed\w*)?\b|\b(?:tellTo|NodeDoor|openDoor|createShowing|becomeSure)\b/
-const logCall = /\blog\.(?:debug|info|warn|error)\(\s*(['"`])((?:\\.|(?!\1).)*)\1/g
-const errorText = /\b(?:new \w*Error\(|message: )\s*(['"`])((?:\\.|(?!\1).)*)\1/g
+  /\b(?:\w*[a-z])?(?:Wish|wish)(?:[A-Z]\w*|es\w*|ed\w*)?\b|\b(?:tellTo|NodeDoor|openDoor|createShowing|becomeSure|cancel_asked|cancelAsked)\b/
+const text = String.raw`(['"\`])((?:\\.|(?!\1).)*)\1`
+const logCall = new RegExp(String.raw`\blog\.(?:debug|info|warn|error)\(\s*${text}`, 'g')
+const errorText = new RegExp(String.raw`\b(?:new \w*Error\(|usageError\(|message: )\s*${text}`, 'g')
+/** Texts between tags of a web page. Code between them has brackets, braces or operators, and is left out. */
+const pageText = />\s*([^<>{}=;()]*[a-z]{2} [^<>{}=;()]*)\s*<\//g
 
 /** Finds what breaks a rule in one TypeScript source. */
-export function findWordProblems(source: string): WordProblem[] {
-  const problems: WordProblem[] = []
-  const report = (rule: string, line: number, text: string): void => void problems.push({ rule, line: line + 1, text: text.trim() })
+export function findWordProblems(source: string, { isPage = false }: { isPage?: boolean } = {}): WordProblem[] {
   const lines = source.split('\n')
-  for (const [index, line] of lines.entries()) {
-    const comment = readComment(line)
-    if (comment !== null && startsSentence(lines, index) && opening.test(comment)) report('name the subject', index, line)
-    for (const [rule, pattern] of bannedWords) if (comment !== null && pattern.test(comment)) report(rule, index, line)
-    if (bannedTypes.test(line)) report('types are nouns', index, line)
-    if (comment === null && bannedIdentifiers.test(line)) report('banned identifier', index, line)
-    for (const [, quote, text = ''] of line.matchAll(logCall)) {
-      if (quote === '`' && text.includes('${')) report('log messages are constant', index, line)
-      if (opening.test(text) || text.endsWith('.') || /^(?:what|who|whoever|whether|those|of)\b/.test(text))
-        report('log lines are noun verb', index, line)
-      for (const [rule, pattern] of bannedWords) if (pattern.test(text)) report(rule, index, line)
-    }
-    for (const [, , text = ''] of line.matchAll(errorText)) {
-      if (opening.test(text) || /^(?:what|who|whoever|whether|those|of)\b/.test(text)) report('errors name what failed', index, line)
-      for (const [rule, pattern] of bannedWords) if (pattern.test(text)) report(rule, index, line)
-    }
-  }
-  return problems
+  return [
+    ...lines.flatMap((line, index) => findLineRules(lines, index).map((rule) => ({ rule, line: index + 1, text: line.trim() }))),
+    ...findTextRules(source, isPage).map(({ rule, at, found }) => ({ rule, line: source.slice(0, at).split('\n').length, text: found })),
+  ]
 }
 
-/** Finds what breaks a rule in one page of documentation. */
+function findLineRules(lines: readonly string[], index: number): string[] {
+  const line = lines[index] ?? ''
+  const comment = readComment(line)
+  return [
+    ...(bannedTypes.test(line) ? ['types are nouns'] : []),
+    ...(comment === null && bannedIdentifiers.test(line) ? ['banned identifier'] : []),
+    ...(comment !== null && startsSentence(lines, index) && opening.test(comment) ? ['name the subject'] : []),
+    ...(comment === null ? [] : brokenRules(bannedWords, comment)),
+  ]
+}
+
+/** Log lines, errors and, of a web page, its texts; a call may span lines. */
+function findTextRules(source: string, isPage: boolean): { rule: string; at: number; found: string }[] {
+  const starts = (words: string): boolean => opening.test(words) || lowerOpening.test(words)
+  const logs = [...source.matchAll(logCall)].map(({ index, 1: quote, 2: words = '' }) => ({
+    at: index,
+    found: words,
+    rules: [
+      ...(quote === '`' && words.includes('${') ? ['log messages are constant'] : []),
+      ...(starts(words) || words.endsWith('.') ? ['log lines are noun verb'] : []),
+    ],
+  }))
+  const errors = [...source.matchAll(errorText)].map(({ index, 2: words = '' }) => ({
+    at: index,
+    found: words,
+    rules: starts(words) ? ['errors name what failed'] : [],
+  }))
+  const pages = isPage ? [...source.matchAll(pageText)].map(({ index, 1: words = '' }) => ({ at: index, found: words, rules: [] })) : []
+  return [...logs, ...errors, ...pages].flatMap(({ at, found, rules }) =>
+    [...rules, ...brokenRules(bannedInMessages, found)].map((rule) => ({ rule, at, found: found.trim() })),
+  )
+}
+
+const brokenRules = (rules: readonly WordRule[], words: string): string[] =>
+  rules.flatMap(([rule, pattern]) => (pattern.test(words) ? [rule] : []))
+
+/** Finds what breaks a rule in one page of documentation. Code is left out. */
 export function findPageProblems(page: string): WordProblem[] {
   const prose = page.replaceAll(/```[\s\S]*?```/g, (block) => block.replaceAll(/[^\n]/g, ' ')).replaceAll(/`[^`\n]*`/g, ' ')
   return prose.split('\n').flatMap((line, index) => {
     const starts = line.replace(/^[\s>#*|\d.-]+/, '')
-    const found = bannedWords.flatMap(([rule, pattern]) => (pattern.test(line) ? [rule] : []))
+    const found = brokenRules(bannedWords, line)
     const begins = opening.test(starts) || /[.!?]\s+(?:What|Who|Whoever|Whether|Those|One that|Of)\b/.test(line)
     const isQuestion = line.includes('?')
     return [...found, ...(begins && !isQuestion ? ['name the subject'] : [])].map((rule) => ({ rule, line: index + 1, text: line.trim() }))
@@ -70,8 +100,8 @@ export function findSubjectProblem(subject: string): string | null {
   if (subject.startsWith('Merge ')) return null
   const [, area, rest = ''] = /^([a-z0-9, ./-]+): (.+)$/.exec(subject) ?? []
   if (area === undefined) return 'subjects read "area: what is now true"'
-  if (opening.test(rest) || /^(?:what|who|whoever|whether|those|of)\b/.test(rest)) return 'name the subject'
-  return bannedWords.find(([, pattern]) => pattern.test(rest))?.[0] ?? null
+  if (opening.test(rest) || lowerOpening.test(rest)) return 'name the subject'
+  return brokenRules(bannedWords, rest)[0] ?? null
 }
 
 function readComment(line: string): string | null {
@@ -88,7 +118,7 @@ function startsSentence(lines: readonly string[], index: number): boolean {
 function checkTree(): string[] {
   const sources = ['packages/*/{src,test}/**/*.{ts,tsx}', 'tests/**/*.ts', 'scripts/**/*.ts', 'bench/**/*.ts', 'backends/*/*.mjs']
   const skipped = (path: string): boolean =>
-    path.includes('node_modules') || path.endsWith('check-words.ts') || path.includes('words.test.ts')
+    path.includes('node_modules') || path === 'scripts/check-words.ts' || path === 'scripts/check-words.test.ts'
   const show = (path: string, found: readonly WordProblem[]): string[] =>
     found.map(({ rule, line, text }) => `${path}:${line}: ${rule}: ${text}`)
   const read = (path: string): string => readFileSync(join(root, path), 'utf8')
@@ -97,7 +127,7 @@ function checkTree(): string[] {
     (path) => !skipped(path),
   )
   return [
-    ...code.flatMap((path) => show(path, findWordProblems(read(path)))),
+    ...code.flatMap((path) => show(path, findWordProblems(read(path), { isPage: path.endsWith('.tsx') }))),
     ...pages.flatMap((path) => show(path, findPageProblems(read(path)))),
   ]
 }
