@@ -69,6 +69,77 @@ export const directions: readonly Direction[] = [
     because: 'a worker must not be able to reach the database; it learns everything by joining',
   },
   {
+    from: ['packages/worker/src/storage/**'],
+    never: ['packages/worker/src/!(storage)/**'],
+    because: 'storage is at the bottom of a worker: it knows blobs and trees, not the code that installs them',
+  },
+  {
+    from: ['packages/worker/src/resources/**'],
+    never: ['packages/worker/src/!(resources)/**'],
+    because: 'resources reads the machine and knows nothing else of a worker',
+  },
+  {
+    from: ['packages/worker/src/controllers/**'],
+    never: ['packages/worker/src/!(controllers)/**'],
+    because: 'controllers is the client of the controllers and knows none of its callers',
+  },
+  {
+    from: ['packages/worker/src/work/**'],
+    never: ['packages/worker/src/!(work)/**'],
+    because: 'work is what operations and supervisor share: the registry, events and progress; it knows neither of them',
+  },
+  {
+    from: ['packages/worker/src/drivers/**'],
+    never: ['packages/worker/src/!(drivers|storage)/**'],
+    because: 'a driver knows a protocol of engines, not processes, replicas or the bus',
+  },
+  {
+    from: ['packages/worker/src/operations/**'],
+    never: ['packages/worker/src/!(operations|work)/**'],
+    because: 'operations decide what runs and in which order; the installer that does it is handed to them',
+  },
+  {
+    from: ['packages/worker/src/installer/**'],
+    never: [
+      'packages/worker/src/{commands,drivers,gateway,membership,models,resources,supervisor}/**',
+      'packages/worker/src/operations/!(installer.ts)',
+    ],
+    because: 'the installer implements operations/installer.ts with storage; stopping processes is handed to it',
+  },
+  {
+    from: ['packages/worker/src/models/**'],
+    never: [
+      'packages/worker/src/{commands,drivers,gateway,membership,operations,resources,supervisor}/**',
+      'packages/worker/src/installer/!(builtin-source.ts)',
+    ],
+    because: 'models keeps the files of models; it knows neither the processes nor the requests that need them',
+  },
+  {
+    from: ['packages/worker/src/supervisor/**'],
+    never: ['packages/worker/src/!(supervisor|drivers|models|storage|work)/**'],
+    because: 'the supervisor runs processes; installs, requests and the bus are the business of others',
+  },
+  {
+    from: ['packages/worker/src/gateway/**'],
+    never: ['packages/worker/src/!(gateway|models|supervisor)/**'],
+    because: 'the gateway serves replicas, logs and model files, and changes nothing',
+  },
+  {
+    from: ['packages/worker/src/membership/**'],
+    never: ['packages/worker/src/!(membership|controllers|resources)/**'],
+    because: 'membership joins the cluster and connects the bus; the work of the node is handed to it',
+  },
+  {
+    from: ['packages/worker/src/commands/**'],
+    never: ['packages/worker/src/!(commands|operations|supervisor|work)/**'],
+    because: 'a command handler parses, calls operations or supervisor, and replies',
+  },
+  {
+    from: ['packages/worker/src/*/**'],
+    never: ['packages/worker/src/{assemble,presence}.ts'],
+    because: 'assemble and presence put the parts of a worker together; no part knows them',
+  },
+  {
     from: ['packages/controller/src/**'],
     never: ['@muster/!(protocol|host|bus|source)'],
     because: 'a controller talks to workers over the bus and to clients over HTTP, never in its own process',

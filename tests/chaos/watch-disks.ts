@@ -2,7 +2,7 @@
 import { open, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { readJournal } from '../../packages/worker/src/operations/journal-format.ts'
+import { readJournal } from '../../packages/worker/src/operations/journal.ts'
 import { Activation } from '../../packages/worker/src/storage/records.ts'
 import { request } from './request.ts'
 import type { OnDisk, Command } from './observed.ts'

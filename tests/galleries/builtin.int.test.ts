@@ -31,7 +31,7 @@ import {
 } from '@muster/testkit'
 import { startWorker, workerSettings, type Worker } from '@muster/worker'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { createControllerClient } from '../../packages/worker/src/controller-client.ts'
+import { createControllerClient } from '../../packages/worker/src/controllers/controller-client.ts'
 import { createBuiltinSource } from '../../packages/worker/src/installer/builtin-source.ts'
 
 interface RunningController {

@@ -5,7 +5,7 @@ import { createServer } from 'node:http'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { connectNats, type Bus } from '@muster/bus'
-import { openDataDir, resolveSettings, silentLog, systemClock } from '@muster/host'
+import { openDataDir, resolveSettings, silentLog, systemClock, type Step } from '@muster/host'
 import {
   backendDelete,
   backendInstall,
@@ -22,7 +22,7 @@ import {
 } from '@muster/protocol'
 import { createTestDatabase, joinToken, makeImage, makeTempDir, startNats, startTestController, tar, waitFor } from '@muster/testkit'
 import type { ApiClient, ImageFixture, ImageOptions, NatsServer, TarEntry } from '@muster/testkit'
-import { startWorker, workerSettings, type Step } from '@muster/worker'
+import { startWorker, workerSettings } from '@muster/worker'
 
 export type Installing = Readonly<{
   backend: string

@@ -38,3 +38,23 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Pr
     signal.removeEventListener('abort', onAbort)
   }
 }
+
+/** Waits at most `ms`, or until the signal aborts. True when the promise settled by then; never rejects. */
+export async function settlesWithin(
+  { clock, ms, signal }: Readonly<{ clock: Clock; ms: number; signal?: AbortSignal }>,
+  promise: Promise<unknown>,
+): Promise<boolean> {
+  const done = new AbortController()
+  const limit = signal === undefined ? done.signal : AbortSignal.any([signal, done.signal])
+  const settled = promise.then(
+    () => true,
+    () => true,
+  )
+  const late = clock.sleep(ms, limit).then(
+    () => false,
+    () => false,
+  )
+  const isSettled = await Promise.race([settled, late])
+  done.abort()
+  return isSettled
+}

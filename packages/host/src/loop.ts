@@ -21,15 +21,18 @@ export interface LoopOptions {
 export interface Loop {
   wake(): void
   /** Runs until aborted; never rejects. A round returns the milliseconds until the next one is due. */
-  run(round: (signal: AbortSignal) => Promise<number>, signal: AbortSignal): Promise<void>
+  run(round: Round, signal: AbortSignal): Promise<void>
 }
+
+/** `isDue`: false for the first round and for one that a wake started. */
+export type Round = (signal: AbortSignal, isDue: boolean) => Promise<number>
 
 export function createLoop({ what, clock, log, retryMs = defaultRetryMs, breathMs = 0 }: LoopOptions): Loop {
   const timer = createWakeTimer(clock)
   const streak = createFailureStreak({ what, clock, log })
-  const runOnce = async (round: (signal: AbortSignal) => Promise<number>, signal: AbortSignal): Promise<number> => {
+  const runOnce = async (round: Round, signal: AbortSignal, isDue: boolean): Promise<number> => {
     try {
-      const pauseMs = await round(signal)
+      const pauseMs = await round(signal, isDue)
       streak.recovered()
       return pauseMs
     } catch (error) {
@@ -40,10 +43,12 @@ export function createLoop({ what, clock, log, retryMs = defaultRetryMs, breathM
   return {
     wake: () => timer.wake(),
     async run(round, signal) {
+      let isDue = false
       while (!signal.aborted) {
-        const pauseMs = await runOnce(round, signal)
+        const pauseMs = await runOnce(round, signal, isDue)
         const isWoken = await timer.pause(Math.max(pauseMs, minimumPauseMs), signal).catch(() => false)
         if (isWoken && breathMs > 0) await clock.sleep(breathMs, signal).catch(() => undefined)
+        isDue = !isWoken
       }
     },
   }

@@ -1,4 +1,4 @@
-// What a worker counts and shows. One registry per worker: several may live in one process.
+// The metrics of a worker. One registry per worker: a process may have several workers.
 import { version } from '@muster/host'
 import { ReplicaState, type Resources } from '@muster/protocol'
 import { Counter, Gauge, Registry } from 'prom-client'
@@ -60,7 +60,7 @@ export function createWorkerMetrics({ resources, isBusConnected, replicas = () =
       shown.reset()
       if (value !== null) shown.set({ gpu_vendor: figure.endsWith('vram') ? (gpu_vendor ?? '') : '' }, value)
     }
-    // Labelled, since a gauge without a label can't be absent: it shows 0 for what is unknown.
+    // With a label, since a gauge without one cannot be absent: it shows 0 for an unknown value.
     const help = `Resources of this machine: ${figure.replace('_', ' ')}; absent while unknown`
     gauge(figure === 'cpus' ? figure : `${figure}_bytes`, show, { help, labelNames: ['gpu_vendor'] })
   }

@@ -1,24 +1,29 @@
-// A node on the bus: commands served first, then the heart beats, since whoever hears it may ask at once.
+// A node on the bus: serves its commands, then publishes heartbeats, since a controller may send a command on the first one.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log } from '@muster/host'
 import { nodeEvents, type Incarnation, type NodeId, type NodeType, type Resources } from '@muster/protocol'
-import type { Presence } from './bus-link.ts'
+import { busLeft } from './commands/command.ts'
 import { serveCommands } from './commands/serve-commands.ts'
-import { startHeartbeat } from './heartbeat.ts'
+import type { Presence } from './membership/bus-connection.ts'
+import { startHeartbeat } from './membership/heartbeat.ts'
 import type { WorkerMetrics } from './metrics.ts'
 import type { Operations } from './operations/operations.ts'
 import type { Replicas, RunningReplica } from './supervisor/replicas.ts'
+import type { WorkRegistry } from './work/work-registry.ts'
 
 export type PresenceDeps = Readonly<{
   nodeType: NodeType
   incarnation: Incarnation
+  work: WorkRegistry
   operations: Operations
   replicas: Replicas
   gatewayUrl: () => string
-  resources: () => Resources
+  monitor: { readonly resources: () => Resources }
   heartbeatIntervalMs: () => number
   requestStop: (message: string) => void
   metrics: WorkerMetrics
+  /** False: controllers of the original's protocol are refused (commands/legacy.ts). */
+  isLegacyServed?: boolean
   random: () => number
   clock: Clock
   log: Log
@@ -29,24 +34,25 @@ const maxOpsInBeat = 4096
 const maxReplicasInBeat = 4096
 
 export function createPresence(deps: PresenceDeps): (bus: Bus, nodeId: NodeId) => Presence {
-  const { nodeType, incarnation, operations, replicas, gatewayUrl, requestStop, metrics, log } = deps
-  // One sequence for beats and events, so that a late beat can't be taken for one after the goodbye.
+  const { nodeType, incarnation, work, operations, replicas, gatewayUrl, requestStop, metrics, isLegacyServed = true, log } = deps
+  // One sequence for heartbeats and events, so that a late heartbeat is not taken for one after the goodbye.
   let seq = 0
   const nextSeq = (): number => seq++
   return (bus, nodeId) => {
     const leaving = new AbortController()
-    const context = { bus, nodeId, operations, replicas, gatewayUrl, requestStop, log, signal: leaving.signal }
+    const context = { bus, nodeId, work, operations, replicas, gatewayUrl, requestStop, isLegacyServed, log, signal: leaving.signal }
     const subscriptions = serveCommands(nodeType, context)
-    const voice = { bus, nodeId, incarnation, nextSeq }
-    const silences = nodeType === 'agent' ? [] : [operations.attach(voice), replicas.attach(voice)]
+    const nodeBus = { bus, nodeId, incarnation, nextSeq }
+    const detachAll = nodeType === 'agent' ? [] : [operations.attach(nodeBus), replicas.attach(nodeBus)]
     const unlisten = countReconnects(bus, metrics)
     const activity = () => ({
       inFlight: replicas.inFlight(),
       ops: operations.active().slice(0, maxOpsInBeat),
-      ...(nodeType === 'agent' ? {} : { replicas: replicas.running().slice(0, maxReplicasInBeat).map(inBeat) }),
+      ...(nodeType === 'agent' ? {} : { replicas: replicas.running().slice(0, maxReplicasInBeat).map(beatFields) }),
     })
     const heartbeat = startHeartbeat({
       ...deps,
+      resources: deps.monitor.resources,
       bus,
       nodeId,
       nextSeq,
@@ -58,9 +64,9 @@ export function createPresence(deps: PresenceDeps): (bus: Bus, nodeId: NodeId) =
       async stop(farewell) {
         unlisten()
         await heartbeat.stop()
-        // Who waits for the end of an operation gets an answer now, or these subscriptions would never stop.
-        leaving.abort()
-        for (const fallSilent of silences) fallSilent()
+        // Callers that wait for the end of an operation get a reply now; otherwise these subscriptions would never stop.
+        leaving.abort(busLeft)
+        for (const detach of detachAll) detach()
         if (farewell && bus.isConnected()) {
           bus.publish(nodeEvents, { node: nodeId }, { type: 'leaving', incarnation, seq: nextSeq() })
           await bus.ping(farewellMs)
@@ -71,7 +77,7 @@ export function createPresence(deps: PresenceDeps): (bus: Bus, nodeId: NodeId) =
   }
 }
 
-const inBeat = ({ replicaId, state, inFlight }: RunningReplica) => ({ replica_id: replicaId, state, in_flight: inFlight })
+const beatFields = ({ replicaId, state, inFlight }: RunningReplica) => ({ replica_id: replicaId, state, in_flight: inFlight })
 
 function countReconnects(bus: Bus, metrics: WorkerMetrics): () => void {
   let wasConnected = bus.isConnected()

@@ -1,15 +1,15 @@
-// The settings of a worker, as they are given. Most are remembered: see lasting-settings.ts for what holds without them.
-import { defineSettings, choice, int, list, map, parseBytes, secret, string, type Setting, type SettingsOf } from '@muster/host'
+// The settings of a worker. Most are remembered: `muster worker` alone brings back the same node with the same settings.
+import { z } from 'zod'
+import { choice, defineSettings, int, list, map, parseBytes, secret, type Setting, type SettingsOf, string } from '@muster/host'
 import { Labels, NodeName, NodeType } from '@muster/protocol'
 import { findAllowListProblem } from '@muster/source'
-import type { z } from 'zod'
-import { controllerOrigin } from './controller-urls.ts'
-import { modelFileSettings } from './models/settings.ts'
+import { controllerOrigin } from './controllers/controller-urls.ts'
 import { parseListenAddress } from './gateway/listen-address.ts'
+import { modelFileSettings } from './models/settings.ts'
 
-/** Tells what was not given from what was given as it is by default. */
+/** Distinguishes an absent setting from one that was set to the default. */
 const withoutDefault = <T>(setting: Setting<T>): Setting<T | undefined> => ({ ...setting, default: undefined })
-/** An empty text means the default again, after another one was remembered. */
+/** An empty text resets a remembered setting to its default. */
 const orEmpty = (check: (text: string) => string | null) => (text: string) => (text === '' ? null : check(text))
 
 export const workerSettings = defineSettings({
@@ -78,6 +78,48 @@ export type WorkerSettings = SettingsOf<typeof workerSettings>
 function problemOf(schema: z.ZodType, value: unknown): string | null {
   const [issue] = schema.safeParse(value).error?.issues ?? []
   if (issue === undefined) return null
-  // Of a record's key, zod says only that it is invalid; why is one level deeper.
+  // For the key of a record, zod has the reason one level deeper.
   return (issue.code === 'invalid_key' ? issue.issues[0]?.message : undefined) ?? issue.message
 }
+
+export const RememberedSettings = z.object({
+  name: z.string().optional(),
+  labels: Labels.optional(),
+  type: NodeType.optional(),
+  gateway_listen: z.string().optional(),
+  gateway_url: z.string().optional(),
+  capability: z.string().optional(),
+  max_replicas: z.number().int().min(0).optional(),
+  max_memory: z.string().optional(),
+})
+export type RememberedSettings = z.infer<typeof RememberedSettings>
+
+/** The settings in effect. */
+export type EffectiveSettings = Omit<WorkerSettings, 'labels' | 'type'> & Readonly<{ labels: Labels; type: NodeType }>
+
+/** The given setting, else the remembered one, else the default. An empty text is the default. */
+export function mergeSettings(given: WorkerSettings, before: RememberedSettings): EffectiveSettings {
+  const text = (now: string | undefined, then: string | undefined): string | undefined => (now ?? then) || undefined
+  return {
+    ...given,
+    name: text(given.name, before.name),
+    labels: given.labels ?? before.labels ?? {},
+    type: given.type ?? before.type ?? 'backend',
+    gatewayListen: text(given.gatewayListen, before.gateway_listen),
+    gatewayUrl: text(given.gatewayUrl, before.gateway_url),
+    capability: text(given.capability, before.capability),
+    maxReplicas: (given.maxReplicas ?? before.max_replicas) || undefined,
+    maxMemory: text(given.maxMemory, before.max_memory),
+  }
+}
+
+export const rememberedSettings = (settings: EffectiveSettings): RememberedSettings => ({
+  name: settings.name,
+  labels: settings.labels,
+  type: settings.type,
+  gateway_listen: settings.gatewayListen,
+  gateway_url: settings.gatewayUrl,
+  capability: settings.capability,
+  max_replicas: settings.maxReplicas,
+  max_memory: settings.maxMemory,
+})

@@ -111,7 +111,7 @@ function send(response: ServerResponse, { status, body, headers = {} }: Answer):
   response.end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
-interface Asked {
+interface SessionPoll {
   readonly cluster: Cluster
   readonly state: Pick<FakeController, 'polls'>
   readonly path: string
@@ -121,13 +121,13 @@ interface Asked {
   readonly signal: AbortSignal
 }
 
-function answer(asked: Asked): Answer | Promise<Answer> {
+function answer(asked: SessionPoll): Answer | Promise<Answer> {
   if (asked.path === nodeAgentRoutes.register.path) return register(asked)
   const id = /^\/api\/node\/([^/]+)\/session$/.exec(asked.path)?.[1]
   return id === undefined ? apiError(404, 'not_found') : session(asked, id)
 }
 
-function register({ cluster, json, key }: Asked): Answer {
+function register({ cluster, json, key }: SessionPoll): Answer {
   const registration = Registration.parse(json)
   if (registration.public_key !== key) return apiError(401, 'bad_signature')
   const known = [...cluster.nodes.values()].find((node) => node.registration.public_key === key)
@@ -143,7 +143,7 @@ function register({ cluster, json, key }: Asked): Answer {
   }
 }
 
-async function session({ cluster, state, json, key, request, signal }: Asked, id: string): Promise<Answer> {
+async function session({ cluster, state, json, key, request, signal }: SessionPoll, id: string): Promise<Answer> {
   const { known, incarnation } = nodeAgentRoutes.session.body?.parse(json) ?? {}
   state.polls.push({ id, known, incarnation })
   for (;;) {

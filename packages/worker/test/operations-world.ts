@@ -1,13 +1,15 @@
-// The operations of one node on a bus, served as a worker serves them, with an ear on what it says.
+// The operations of one node on a bus, served as in a worker, with a record of its events.
 import { createLocalHub, type Bus } from '@muster/bus'
-import { silentLog, systemClock, type Clock, type Log } from '@muster/host'
+import { silentLog, systemClock, type Clock, type Log, type Step } from '@muster/host'
 import { Incarnation, nodeEvents, NodeId, OperationId, progress, type NodeEvent, type OpStatusReply, type Progress } from '@muster/protocol'
 import { makeTempDir, waitFor } from '@muster/testkit'
+import { busLeft } from '../src/commands/command.ts'
 import { serveCommands } from '../src/commands/serve-commands.ts'
-import type { Installer, Step } from '../src/operations/installer.ts'
+import type { Installer } from '../src/operations/installer.ts'
 import { openOperations, type Operations, type OperationsDeps } from '../src/operations/operations.ts'
 import { noBackends } from '../src/supervisor/installed-backends.ts'
-import { openReplicas } from '../src/supervisor/open-replicas.ts'
+import { openReplicas } from '../src/supervisor/replicas.ts'
+import { createWorkRegistry, type WorkRegistry } from '../src/work/work-registry.ts'
 
 export const nodeId = NodeId.parse('n-1')
 export const opId = (text: string): OperationId => OperationId.parse(text)
@@ -21,6 +23,8 @@ export type WorldOptions = Readonly<{
   log?: Log
   step?: Step
   path?: string
+  /** False: commands without `async` are refused. */
+  isLegacyServed?: boolean
   /** Two connections to one bus; otherwise one within this process. */
   connect?: () => Promise<Bus>
 }>
@@ -28,7 +32,8 @@ export type WorldOptions = Readonly<{
 export interface OperationsWorld extends AsyncDisposable {
   readonly path: string
   readonly operations: Operations
-  /** The controllers' end of the bus. */
+  readonly work: WorkRegistry
+  /** The controllers' connection to the bus. */
   readonly bus: Bus
   readonly events: NodeEvent[]
   readonly ticks: Progress[]
@@ -37,7 +42,7 @@ export interface OperationsWorld extends AsyncDisposable {
   results(): OpStatusReply[]
   /** The first, or the one after so many. */
   result(op: string, after?: number): Promise<OpStatusReply>
-  /** As a process that is gone: whatever it was doing is left. */
+  /** Like a process that exits: running work is left. */
   stop(): Promise<void>
 }
 
@@ -53,14 +58,16 @@ export async function startOperations(options: WorldOptions): Promise<Operations
   bus.subscribe(nodeEvents, { node: '*' }, (event) => void events.push(event))
   bus.subscribe(progress, { node: '*', op: '*' }, (tick) => void ticks.push(tick))
   await bus.ping(5000)
+  const work = createWorkRegistry({ clock })
   const operations = await openOperations({
-    ...{ path, installer, clock, log },
+    ...{ path, installer, work, clock, log },
     ...(files === undefined ? {} : { files }),
     ...(step === undefined ? {} : { step }),
   })
   const root = `${path}-replicas`
   const replicas = await openReplicas({
     dataDir: { root, path: (name) => `${root}/${name}` },
+    work,
     backends: noBackends,
     models: { stage: () => Promise.reject(new Error('there are no model files')), remove: async () => undefined },
     drivers: {},
@@ -71,7 +78,7 @@ export async function startOperations(options: WorldOptions): Promise<Operations
   const leaving = new AbortController()
   let seq = 0
   const served = serveCommands('backend', {
-    ...{ bus: own, nodeId, operations, replicas, log, signal: leaving.signal },
+    ...{ bus: own, nodeId, work, operations, replicas, log, signal: leaving.signal, isLegacyServed: options.isLegacyServed ?? true },
     gatewayUrl: () => 'http://127.0.0.1:1',
     requestStop: () => undefined,
   })
@@ -82,7 +89,7 @@ export async function startOperations(options: WorldOptions): Promise<Operations
   const stop = async (): Promise<void> => {
     if (isStopped) return
     isStopped = true
-    leaving.abort()
+    leaving.abort(busLeft)
     detach()
     await Promise.all(served.map((subscription) => subscription.stop()))
     await operations.stop()
@@ -91,6 +98,7 @@ export async function startOperations(options: WorldOptions): Promise<Operations
   return {
     path,
     operations,
+    work,
     bus,
     events,
     ticks,

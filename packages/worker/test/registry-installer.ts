@@ -16,7 +16,7 @@ export interface RegistryInstaller extends AsyncDisposable {
   readonly registry: HostileRegistry
   readonly opened: TestStore
   readonly installer: Installer
-  /** What is offered; a test may add to it. */
+  /** The offered backends; a test may add some. */
   readonly galleries: OfferedGallery[]
 }
 

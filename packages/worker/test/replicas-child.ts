@@ -1,15 +1,17 @@
 // The replicas of a worker in a process of their own, which kills itself, as kill -9 would, when it reaches a named step:
 //   node replicas-child.ts ROOT [--kill-at STEP] [--load ORDER] [--unload ID]
-// Says each event as a line of JSON. SIGTERM stops it as a worker is stopped.
+// Prints each event as a line of JSON. SIGTERM stops it like a worker.
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { createLocalHub } from '@muster/bus'
 import { silentLog, systemClock } from '@muster/host'
 import { Incarnation, LoadModel, nodeEvents, NodeId, ReplicaId } from '@muster/protocol'
-import { createDrivers } from '../src/drivers/create-drivers.ts'
+import { createLocalAiGrpcDriver } from '../src/drivers/localai-grpc/localai-grpc.ts'
+import { createOpenAiHttpDriver } from '../src/drivers/openai-http.ts'
 import { openBackendStore } from '../src/storage/backend-store.ts'
 import { createInstalledBackends } from '../src/supervisor/installed-backends.ts'
-import { openReplicas } from '../src/supervisor/open-replicas.ts'
+import { openReplicas } from '../src/supervisor/replicas.ts'
+import { createWorkRegistry } from '../src/work/work-registry.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -22,7 +24,11 @@ const replicas = await openReplicas({
   dataDir: { root, path: (name) => join(root, name) },
   backends: createInstalledBackends(store),
   models: { stage: async () => ({ directory: root, [Symbol.dispose]: () => undefined }), remove: async () => undefined },
-  drivers: createDrivers({ clock: systemClock }),
+  work: createWorkRegistry({ clock: systemClock }),
+  drivers: {
+    'openai-http': createOpenAiHttpDriver({ clock: systemClock }),
+    'localai-grpc': createLocalAiGrpcDriver({ clock: systemClock }),
+  },
   env: {},
   pace: { graceMs: 1_000 },
   clock: systemClock,
@@ -31,15 +37,15 @@ const replicas = await openReplicas({
 })
 const hub = createLocalHub({ log: silentLog })
 const [bus, own] = [hub.connect(), hub.connect()]
-const say = (what: object): void => void process.stdout.write(`${JSON.stringify(what)}\n`)
+const print = (what: object): void => void process.stdout.write(`${JSON.stringify(what)}\n`)
 bus.subscribe(nodeEvents, { node: '*' }, (event) => {
-  say(event)
+  print(event)
   if (event.type === 'replica.ready' && event.replica_id === values.unload)
     void replicas.unload(ReplicaId.parse(values.unload), { force: true })
 })
 let seq = 0
 replicas.attach({ bus: own, nodeId: NodeId.parse('n-1'), incarnation: Incarnation.parse('i-1'), nextSeq: () => seq++ })
-say({ type: 'attached', running: replicas.running() })
+print({ type: 'attached', running: replicas.running() })
 if (values.load !== undefined) await replicas.load(LoadModel.parse(JSON.parse(values.load)))
 const stay = setInterval(() => undefined, 1_000)
 process.once('SIGTERM', () => {

@@ -1,5 +1,5 @@
-// The replicas of one worker: real processes of the scripted backend, a real store in which it is installed, and an ear on
-// what the node says.
+// The replicas of one worker: real processes of the scripted backend, a real store in which it is installed, and a record of the
+// node's events.
 import { spawn } from 'node:child_process'
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -31,8 +31,8 @@ import {
 import { openBackendStore, type BackendStore } from '../src/storage/backend-store.ts'
 import { createOpenAiHttpDriver } from '../src/drivers/openai-http.ts'
 import { createInstalledBackends } from '../src/supervisor/installed-backends.ts'
-import { openReplicas, type ReplicasOptions } from '../src/supervisor/open-replicas.ts'
-import type { Replicas } from '../src/supervisor/replicas.ts'
+import { openReplicas, type Replicas, type ReplicasOptions } from '../src/supervisor/replicas.ts'
+import { createWorkRegistry, type WorkRegistry } from '../src/work/work-registry.ts'
 import { nodeId } from './operations-world.ts'
 import { recordingLog, type RecordingLog } from './recording-log.ts'
 import { never, recordOf } from './test-store.ts'
@@ -41,6 +41,7 @@ export const replicaId = (text: string): ReplicaId => ReplicaId.parse(text)
 
 export interface ReplicasWorld extends AsyncDisposable {
   readonly replicas: Replicas
+  readonly work: WorkRegistry
   readonly store: BackendStore
   readonly digest: Digest
   readonly root: string
@@ -59,7 +60,7 @@ export interface ReplicasWorld extends AsyncDisposable {
   serve(id: string, life?: ScriptedLife, more?: Partial<Record<keyof LoadModel, unknown>>): Promise<void>
   /** The processes that carry its mark, as `ps` would find them. */
   pids(id: string): Promise<number[]>
-  /** What its process says of itself. */
+  /** The PID that its process reports. */
   pid(id: string): Promise<number>
   /** Names of the files that are kept of replicas: records and logs. */
   kept(): Promise<string[]>
@@ -85,7 +86,9 @@ export async function startReplicas(options: WorldOptions = {}): Promise<Replica
   }
   const isFresh = options.temp === undefined || options.isFresh === true
   const digest = isFresh ? await install('1.0.0') : Digest.parse(`sha256:${'100'.padStart(64, '0')}`)
+  const work = createWorkRegistry({ clock: systemClock })
   const replicas = await openReplicas({
+    work,
     dataDir: { root, path: (name) => join(root, name) },
     backends: createInstalledBackends(store),
     models: { stage: async () => ({ directory: root, [Symbol.dispose]: () => undefined }), remove: async () => undefined },
@@ -95,10 +98,10 @@ export async function startReplicas(options: WorldOptions = {}): Promise<Replica
     log,
     ...options,
   })
-  return await attachTo({ replicas, store, digest, root, log, temp, install })
+  return await attachTo({ replicas, work, store, digest, root, log, temp, install })
 }
 
-type Parts = Pick<ReplicasWorld, 'replicas' | 'store' | 'digest' | 'root' | 'log' | 'install'> & { temp: TempDir }
+type Parts = Pick<ReplicasWorld, 'replicas' | 'work' | 'store' | 'digest' | 'root' | 'log' | 'install'> & { temp: TempDir }
 
 async function attachTo(parts: Parts): Promise<ReplicasWorld> {
   const { replicas, store, root, temp, log } = parts

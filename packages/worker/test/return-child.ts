@@ -1,8 +1,8 @@
 // A process that goes back to the version before and kills itself at a named step, as a power switch would. Nobody can be
 // asked for anything: return-child.ts ROOT STEP DIGEST
 import { silentLog, systemClock } from '@muster/host'
-import { Order } from '../src/operations/order.ts'
-import { perform } from '../src/operations/perform.ts'
+import { BackendCommand } from '../src/operations/backend-command.ts'
+import { perform } from '../src/operations/run-operation.ts'
 import { createInstaller } from '../src/installer/create-installer.ts'
 import { openBackendStore } from '../src/storage/backend-store.ts'
 import { installContext, ownPlatform } from './registry-installer.ts'
@@ -20,6 +20,6 @@ const installer = createInstaller({
   clock: systemClock,
   log: silentLog,
 })
-const order = Order.parse({ kind: 'upgrade', backend: 'llama', uri: 'registry.example/llama:1', digest })
+const order = BackendCommand.parse({ kind: 'upgrade', backend: 'llama', uri: 'registry.example/llama:1', digest })
 process.stdout.write(JSON.stringify(await perform(order, { installer, context: installContext() })))
 await store.close()

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import type { Digest, InstalledBackend } from '@muster/protocol'
 import { copyScriptedBackend, makeImage, makeIndex, makeTempDir, startHostileRegistry, tar, type HostileRegistry } from '@muster/testkit'
 import type { Installer } from '../src/operations/installer.ts'
-import { Order } from '../src/operations/order.ts'
-import { perform } from '../src/operations/perform.ts'
+import { BackendCommand } from '../src/operations/backend-command.ts'
+import { perform } from '../src/operations/run-operation.ts'
 import { installContext, installerFrom, ownPlatform } from './registry-installer.ts'
 import { startReplicas, type ReplicasWorld, type WorldOptions } from './replicas-world.ts'
 
@@ -41,7 +41,7 @@ export async function startServingInstaller(options: WorldOptions = {}): Promise
     publish: (version, ballast) => publish(registry, version, ballast),
     async carryOut(order) {
       const before = registry.requests.length
-      const parsed = Order.parse({ kind: 'upgrade', backend: 'scripted', uri: `${registry.host}/a/scripted:1`, ...order })
+      const parsed = BackendCommand.parse({ kind: 'upgrade', backend: 'scripted', uri: `${registry.host}/a/scripted:1`, ...order })
       const { digest } = await perform(parsed, { installer, context: installContext() })
       return { digest, requests: registry.requests.length - before }
     },

@@ -6,9 +6,8 @@ import { mintGatewayToken, silentLog, systemClock } from '@muster/host'
 import { BackendName, Digest, gatewayScope, ModelConfig, NodeId, ReplicaId, Resources } from '@muster/protocol'
 import { createProcesses, freePort, makeTempDir, type StartedProcess } from '@muster/testkit'
 import type { BackendAddress, BackendConnection, Driver, ReplicaSpec } from '../src/drivers/driver.ts'
-import { openGateway, type Gateway } from '../src/gateway/gateway.ts'
-import { nothingBehind } from '../src/gateway/nothing-behind.ts'
-import type { RouteDeps } from '../src/gateway/routes.ts'
+import { type Gateway, openGateway, type RouteDeps } from '../src/gateway/gateway.ts'
+import { nothingBehind } from './nothing-behind.ts'
 import { createWorkerMetrics } from '../src/metrics.ts'
 
 export const identity = { nodeId: NodeId.parse('n-1'), secret: 'a'.repeat(64) }
@@ -107,7 +106,7 @@ export async function openServingWorld(driver: Driver, over: Partial<RouteDeps> 
     inFlight: () => inFlight,
     async serve(spec) {
       const { process, address } = await start(spec)
-      await driver.becomeReady(spec, address, { signal: AbortSignal.timeout(15_000), onSign: () => undefined })
+      await driver.waitUntilReady(spec, address, { signal: AbortSignal.timeout(15_000), onSign: () => undefined })
       const connection = driver.connect(spec, address)
       connections.set(spec.replicaId, connection)
       return { spec, address, process, connection }

@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers'
 import { resolveSettings, systemClock, type Clock } from '@muster/host'
 import { FleetError, ModelName, type Digest, type Failure, type ModelFile } from '@muster/protocol'
 import { digestOf, makeTempDir, type TempDir } from '@muster/testkit'
-import type { InstallProgress } from '../src/operations/installer.ts'
+import type { WorkProgress } from '../src/work/progress.ts'
 import { type ModelFiles, type ModelFilesOptions, openModelFiles, type StagedModel } from '../src/models/model-files.ts'
 import { workerSettings } from '../src/settings.ts'
 import { recordingLog, type RecordingLog } from './recording-log.ts'
@@ -17,7 +17,7 @@ export interface TestModelFiles extends AsyncDisposable {
   readonly root: string
   readonly temp: TempDir
   readonly log: RecordingLog
-  readonly progress: InstallProgress[]
+  readonly progress: WorkProgress[]
   signs(): number
   stage(model: string, files: readonly ModelFile[], options?: StageOptions): Promise<StagedModel>
   /** Names below a directory of the store. */
@@ -68,7 +68,7 @@ async function openIn(temp: TempDir, options: TestOptions): Promise<TestModelFil
     ...{ builtin, clock, log, keepFreeBytes },
     ...(step === undefined ? {} : { step }),
   })
-  const progress: InstallProgress[] = []
+  const progress: WorkProgress[] = []
   let signs = 0
   const store = join(root, 'models')
   return {

@@ -153,6 +153,15 @@ describe('without async, as the original asks', () => {
   })
 })
 
+it('S1.23 with the legacy protocol switched off, commands without async are refused and change nothing', async () => {
+  const { installer, install, bus } = await world({ isLegacyServed: false })
+  expect(await install({ backend: 'a' })).toMatchObject({ success: false, error: expect.stringMatching(/^incompatible/) })
+  expect(await install({ backend: 'a', model_id: 'm', async: true })).toMatchObject({ success: false })
+  expect(await bus.request(backendDelete, to, { backend: backendName('a') }, soon)).toMatchObject({ success: false })
+  expect(installer.installed.size).toBe(0)
+  expect(await install({ backend: 'a', async: true })).toEqual({ accepted: true })
+})
+
 describe('one after the other, or side by side', () => {
   it.each([
     ['install', 'install'],
@@ -275,7 +284,7 @@ describe('the same command again', () => {
     expect(installs(installer)).toHaveLength(1)
   })
 
-  it('the next try of a wish that failed is carried out', async () => {
+  it('the next attempt at an intent that failed runs', async () => {
     const { installer, install } = await world()
     installer.script.set(llama, failing(broken))
     expect(await install({ backend: llama, generation: 5, epoch: 1 })).toMatchObject({ success: false })
@@ -293,7 +302,7 @@ describe('the same command again', () => {
   })
 })
 
-describe('the newest wish wins', () => {
+describe('the newest intent wins', () => {
   it('A21 a generation that comes late is refused and changes nothing', async () => {
     const { installer, install, remove, list } = await world()
     await install({ backend: llama, generation: 7 })
@@ -321,7 +330,7 @@ describe('the newest wish wins', () => {
     expect(await status('op-2')).toMatchObject({ generation: 2, digest: digestOf(2), state: 'succeeded' })
   })
 
-  it('a newer opposite wish calls off what runs and what waits, and is carried out', async () => {
+  it('a newer opposite intent cancels running and waiting work, and runs', async () => {
     const { installer, install, remove, result, list } = await world()
     const gate = createGate()
     installer.script.set(llama, gate.behaviour)

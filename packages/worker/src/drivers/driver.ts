@@ -1,13 +1,12 @@
-// What the supervisor and the gateway need of an engine's protocol. One driver per protocol; they know HTTP and gRPC, and
-// nothing of processes, replicas or the bus.
+// The interface of a driver: one per protocol that engines speak. Drivers know HTTP and gRPC, and neither processes nor the bus.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Digest, BackendName, ModelConfig, ModelName, ReplicaId } from '@muster/protocol'
 import type { BackendDescription } from '../storage/unpack/artifact.ts'
 
-/** Where a process listens: on this machine only. */
+/** The address that a process listens on: this machine only. */
 export type BackendAddress = Readonly<{ kind: 'tcp'; host: '127.0.0.1'; port: number } | { kind: 'unix'; path: string }>
 
-/** All that is fixed about a replica before it starts. */
+/** Everything that is fixed before a replica starts. */
 export type ReplicaSpec = Readonly<{
   replicaId: ReplicaId
   model: ModelName
@@ -20,7 +19,7 @@ export type ReplicaSpec = Readonly<{
   /** Null for a LocalAI backend, which has only its `run.sh`. */
   description: BackendDescription | null
   config: ModelConfig
-  /** Where the model's files are, and of these the one that `parameters.model` names. */
+  /** The directory of the model's files, and the file that `parameters.model` names. */
   modelDirectory: string
   modelPath: string | null
 }>
@@ -28,33 +27,33 @@ export type ReplicaSpec = Readonly<{
 /** The first is a path inside the tree, or Node's own. Never a shell. */
 export type Launch = Readonly<{ argv: readonly [string, ...string[]]; env: Readonly<Record<string, string>> }>
 
-export type Coming = Readonly<{
-  /** Aborted when the process ended, was stopped, or gave no sign for too long. */
+export type ReadinessWatch = Readonly<{
+  /** Aborts when the process ends, is stopped, or is silent for too long. */
   signal: AbortSignal
-  /** Something moved: it is not dead. */
+  /** Called on every sign of life. */
   onSign: () => void
 }>
 
 export interface Driver {
   readonly name: 'openai-http' | 'localai-grpc'
-  /** Which kinds of address its processes can be given; the first is preferred. */
+  /** The kind of address that its process takes. */
   addressKind(spec: ReplicaSpec): BackendAddress['kind']
   /** Pure. */
   launch(spec: ReplicaSpec, address: BackendAddress): Launch
-  /** Until the process answers for this model and no other, loading it where the protocol has a call for that. Throws FleetError with the cause. */
-  becomeReady(spec: ReplicaSpec, address: BackendAddress, coming: Coming): Promise<void>
-  /** Of a process that was found again: does it answer there, for this model? */
-  recognises(spec: ReplicaSpec, address: BackendAddress, signal: AbortSignal): Promise<boolean>
-  /** How requests reach it. Cheap: nothing is sent before the first request. */
+  /** Resolves when the process answers for this model; loads the model where the protocol has a call for that. Throws FleetError. */
+  waitUntilReady(spec: ReplicaSpec, address: BackendAddress, watch: ReadinessWatch): Promise<void>
+  /** For a process of an earlier run: true when it answers for this model. */
+  recognizes(spec: ReplicaSpec, address: BackendAddress, signal: AbortSignal): Promise<boolean>
+  /** Cheap: nothing is sent before the first request. */
   connect(spec: ReplicaSpec, address: BackendAddress): BackendConnection
 }
 
 export interface BackendConnection {
   /**
-   * Answers one request: streams both ways, minds back-pressure, ends what the backend does when the caller goes away.
-   * `path` is what follows the replica in the gateway's URL (`/v1/chat/completions`). `headers` go on the answer.
-   * Before anything was answered, what fails is thrown (FleetError `unavailable`: nothing was begun); after that the
-   * answer is cut, so that nobody takes it for whole.
+   * Serves one request: streams both ways with back-pressure, and aborts the backend's work when the caller disconnects.
+   * `path` is the part after the replica in the gateway's URL (`/v1/chat/completions`). `headers` are added to the response.
+   * A failure before the response begins is thrown (FleetError `unavailable`: the work was not begun); after that the
+   * response is cut, so that no caller takes it for complete.
    */
   handle(request: IncomingMessage, response: ServerResponse, about: { path: string; headers: Record<string, string> }): Promise<void>
   close(): Promise<void>

@@ -1,23 +1,22 @@
-// One request to a backend that speaks HTTP, and its answer, as they are: bytes pass in both directions as fast as the
-// slower side takes them, and nothing is parsed. Either side's going away ends the other at once.
+// Forwards one HTTP request to a backend and its response back, unparsed and with back-pressure in both directions. When
+// either side disconnects, the other is ended at once.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
-import { FleetError } from '@muster/protocol'
 import type { Dispatcher } from 'undici'
-import { toBackend, toCaller } from './hop-headers.ts'
+import { FleetError } from '@muster/protocol'
 
 export type Forwarding = Readonly<{
   path: string
-  /** Go on the answer. */
+  /** Added to the response. */
   headers: Readonly<Record<string, string>>
-  /** What is thrown when there is no answer. */
+  /** Makes the error that is thrown when there is no response. */
   unreachable: (error: unknown) => Error
 }>
 
-/** Read first, then sent in one piece with its head: half the cost, and a caller can still be told that nobody is there. */
+/** A small body is read first and sent together with its head: half the cost, and the request can still go to another replica. */
 const smallBodyBytes = 64 * 1024
 
-/** Resolves when it is over, whichever way; rejects when nothing was answered and nobody is left to hear of it but the caller. */
+/** Resolves when the exchange is over; rejects when it failed before the response began. */
 export async function forward(
   dispatcher: Dispatcher,
   request: IncomingMessage,
@@ -30,7 +29,7 @@ export async function forward(
   const exchange = new Exchange(response, forwarding, reject)
   response.once('close', () => {
     exchange.callerLeft()
-    // An answer may come before all was read: what is left of the body is in the way of the connection's next request.
+    // A response may come before the whole body was read; the rest would block the connection's next request.
     if (!request.complete) request.unpipe().resume()
     resolve()
   })
@@ -56,12 +55,12 @@ class Exchange implements Dispatcher.DispatchHandler {
   callerLeft(): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#upstream?.abort(new Error('the caller went away'))
+    this.#upstream?.abort(new Error('the caller disconnected'))
   }
 
   onRequestStart(upstream: Dispatcher.DispatchController): void {
     this.#upstream = upstream
-    if (this.#isOver) upstream.abort(new Error('the caller went away'))
+    if (this.#isOver) upstream.abort(new Error('the caller disconnected'))
   }
 
   onResponseStart(upstream: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>, message?: string): void {
@@ -71,7 +70,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const raw = [...toCaller(textsOf(upstream.rawHeaders)), ...Object.entries(this.#forwarding.headers).flat()]
     this.#response.writeHead(status, message, raw)
     this.#response.on('drain', () => upstream.resume())
-    // Nearly always the first bytes come with the head, and then they leave together.
+    // Nearly always the first bytes arrive with the head; then they are sent together.
     process.nextTick(() => this.#flushHead())
   }
 
@@ -88,7 +87,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   onResponseError(_upstream: Dispatcher.DispatchController, error: Error): void {
     if (this.#isOver) return
     this.#isOver = true
-    // Cut, not ended: whoever reads it sees that the last chunk, or a part of its length, is missing.
+    // Cut, not ended: the caller sees that the last chunk, or a part of the length, is missing.
     if (this.#hasBegun) this.#response.destroy()
     else this.#reject(this.#forwarding.unreachable(error))
   }
@@ -98,7 +97,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #refuse(upstream: Dispatcher.DispatchController): void {
-    const why = 'the backend says neither how long its answer is nor sends it in chunks, so its end can not be told from its death'
+    const why = 'the response of the backend has neither a length nor chunks, so its end cannot be told from a crash'
     this.#isOver = true
     this.#reject(new FleetError({ code: 'incompatible', retry: 'never', message: why }))
     upstream.abort(new Error(why))
@@ -120,9 +119,9 @@ async function bodyOf(request: IncomingMessage): Promise<Buffer | Readable | nul
   const length = request.headers['content-length']
   if (request.headers['transfer-encoding'] === undefined && Number(length ?? 0) === 0) return null
   if (length !== undefined && Number(length) <= smallBodyBytes) return await collect(request)
-  // A stream between: undici destroys the body of what fails, and with the request itself the caller's connection would go.
+  // undici destroys the body of a failed request; the stream in between keeps it from closing the caller's connection.
   const through = new PassThrough()
-  request.once('close', () => request.complete || through.destroy(new Error('the caller went away')))
+  request.once('close', () => request.complete || through.destroy(new Error('the caller disconnected')))
   return request.pipe(through)
 }
 
@@ -134,4 +133,53 @@ function collect(request: IncomingMessage): Promise<Buffer | 'gone'> {
     request.once('close', () => resolve('gone'))
     request.once('error', () => resolve('gone'))
   })
+}
+
+// Headers are flat lists, as node and undici take them: name, value, name, value.
+
+/** Headers of a connection, not of the message. The gateway answers `expect`. */
+const hopByHop = [
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings',
+  'expect',
+]
+/** A backend gets neither credentials nor the caller's address; `host` is its own. */
+const notForBackends = new Set([...hopByHop, 'host', 'authorization', 'cookie', 'x-api-key', 'forwarded', 'x-forwarded-for', 'x-real-ip'])
+/** The page and the API have one origin: a hostile model must not touch their cookies. */
+const notForCallers = new Set([...hopByHop, 'set-cookie', 'set-cookie2', 'clear-site-data', 'strict-transport-security'])
+/** Headers that only the gateway sets. */
+const gatewayPrefix = 'x-muster-'
+
+export const toBackend = (raw: readonly string[]): string[] => pass(raw, notForBackends)
+export const toCaller = (raw: readonly string[]): string[] => pass(raw, notForCallers)
+
+function pass(raw: readonly string[], banned: ReadonlySet<string>): string[] {
+  const named = namedByConnection(raw)
+  const passed: string[] = []
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const [name, value] = [raw[at] ?? '', raw[at + 1] ?? '']
+    const key = name.toLowerCase()
+    if (!banned.has(key) && !named.has(key) && !key.startsWith(gatewayPrefix)) passed.push(name, value)
+  }
+  return passed
+}
+
+/** `Connection: x` makes `X` a header of the connection, except for length and type of the content. */
+function namedByConnection(raw: readonly string[]): ReadonlySet<string> {
+  const named = new Set<string>()
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    if (raw[at]?.toLowerCase() !== 'connection') continue
+    for (const each of (raw[at + 1] ?? '').split(',')) named.add(each.trim().toLowerCase())
+  }
+  named.delete('content-length')
+  named.delete('content-type')
+  return named
 }

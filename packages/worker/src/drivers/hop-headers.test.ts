@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { toBackend, toCaller } from './hop-headers.ts'
+import { toBackend, toCaller } from './forward.ts'
 
 describe('to a backend', () => {
   it('passes what a request is about, as it was written', () => {

@@ -1,9 +1,9 @@
-// How a backend's program is started: what `backend.json` says with its placeholders filled in. Pure; never a shell.
+// The command line and environment of a backend: `backend.json` with its placeholders filled in. Never a shell.
 import { isAbsolute, join, normalize } from 'node:path'
 import { FleetError, unreachable } from '@muster/protocol'
 import type { BackendAddress, Launch, ReplicaSpec } from './driver.ts'
 
-/** As a backend is told it on its command line. */
+/** The form that a backend gets on its command line. */
 export function showAddress(address: BackendAddress): string {
   switch (address.kind) {
     case 'tcp':
@@ -15,7 +15,7 @@ export function showAddress(address: BackendAddress): string {
   }
 }
 
-/** A unix socket for whoever asks for one by name; anything else is given a port on loopback. */
+/** A unix socket for a command with `{socket}`; otherwise a loopback port. */
 export const addressKindOf = (command: readonly string[]): BackendAddress['kind'] =>
   command.some((part) => part.includes('{socket}')) ? 'unix' : 'tcp'
 
@@ -36,13 +36,13 @@ function insideTree({ backend, directory }: ReplicaSpec, program: string): strin
     throw new FleetError({
       code: 'invalid',
       retry: 'never',
-      message: `the backend ${backend} names a program outside of its own files: ${program}`,
+      message: `the backend ${backend} names a program outside of its files: ${program}`,
     })
   }
   return join(directory, path)
 }
 
-/** What every backend is told of its model. What `backend.json` sets can't stand in for it. */
+/** The variables that describe the model; `backend.json` cannot override them. */
 export function modelEnv(spec: ReplicaSpec): Record<string, string> {
   const { config } = spec
   return {

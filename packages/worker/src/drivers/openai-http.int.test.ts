@@ -87,34 +87,34 @@ describe('starting', () => {
 })
 
 describe('becoming ready', () => {
-  const coming = (signal = AbortSignal.timeout(10_000)) => ({ signal, onSign: () => undefined })
+  const watch = (signal = AbortSignal.timeout(10_000)) => ({ signal, onSign: () => undefined })
 
   it('waits for a process that is slow to listen', async () => {
     const spec = scripted({ start_delay_ms: 300 })
     const { address } = await world.start(spec)
-    await driver.becomeReady(spec, address, coming())
-    expect(await driver.recognises(spec, address, AbortSignal.timeout(5_000))).toBe(true)
+    await driver.waitUntilReady(spec, address, watch())
+    expect(await driver.recognizes(spec, address, AbortSignal.timeout(5_000))).toBe(true)
   })
 
   it('F2 is not ready while it says 503, and the failure says so', async () => {
     const spec = scripted({ unhealthy: true })
     const { address } = await world.start(spec)
-    await expect(driver.becomeReady(spec, address, coming(AbortSignal.timeout(1_500)))).rejects.toThrow(/did not become ready.*503/)
-    expect(await driver.recognises(spec, address, AbortSignal.timeout(5_000))).toBe(false)
+    await expect(driver.waitUntilReady(spec, address, watch(AbortSignal.timeout(1_500)))).rejects.toThrow(/did not become ready.*503/)
+    expect(await driver.recognizes(spec, address, AbortSignal.timeout(5_000))).toBe(false)
   })
 
   it('F11 fails at once when it answers for another model', async () => {
     const spec = scripted({ claims_model: 'other' })
     const { address } = await world.start(spec)
-    await expect(driver.becomeReady(spec, address, coming())).rejects.toThrow(/is not scripted with the model m.*"other"/)
-    expect(await driver.recognises(spec, address, AbortSignal.timeout(5_000))).toBe(false)
+    await expect(driver.waitUntilReady(spec, address, watch())).rejects.toThrow(/is not scripted with the model m.*"other"/)
+    expect(await driver.recognizes(spec, address, AbortSignal.timeout(5_000))).toBe(false)
   })
 
   it('F10 takes no other program at its port for its own', async () => {
     const garbage = createTcpServer((socket) => socket.on('error', () => undefined).end('SSH-2.0-nothing\r\n')).listen(0, '127.0.0.1')
     await once(garbage, 'listening')
     const address = { kind: 'tcp', host: '127.0.0.1', port: portOf(garbage) } as const
-    await expect(driver.becomeReady(scripted(), address, coming(AbortSignal.timeout(700)))).rejects.toMatchObject({
+    await expect(driver.waitUntilReady(scripted(), address, watch(AbortSignal.timeout(700)))).rejects.toMatchObject({
       failure: { code: 'unavailable' },
     })
     garbage.close()
@@ -349,7 +349,7 @@ describe('F10 I14 whoever else answers at its address', () => {
     await replica.process.exited
     const other = scripted({}, { model: specOf('x', { directory: scriptedBackend, description, model: 'another' }).model })
     await world.start(other, replica.address)
-    await driver.becomeReady(other, replica.address, { signal: AbortSignal.timeout(10_000), onSign: () => undefined })
+    await driver.waitUntilReady(other, replica.address, { signal: AbortSignal.timeout(10_000), onSign: () => undefined })
     const answer = await ask(world, { replica: replica.spec.replicaId, body: chat('secret words') })
     expect([answer.statusCode, answer.headers['x-muster-refused']]).toEqual([502, 'unreachable'])
     expect((await readText(answer)).text).toContain('another')

@@ -1,15 +1,14 @@
-// Backends that speak the OpenAI API themselves. Their bytes pass through unread.
+// The driver for backends that speak the OpenAI API. Requests and responses are forwarded unparsed.
 import type { Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import type { Dispatcher } from 'undici'
-import type { BackendAddress, BackendConnection, Coming, Driver, ReplicaSpec } from './driver.ts'
+import type { BackendAddress, BackendConnection, ReadinessWatch, Driver, ReplicaSpec } from './driver.ts'
 import { forward } from './forward.ts'
-import { askHealth, identityIn, type Health } from './health.ts'
+import { readHealth, createVerifiedPool, type Health, identityIn, openPool, unreachableProcess } from './verified-pool.ts'
 import { addressKindOf, fillCommand, modelEnv, showAddress } from './launch-program.ts'
-import { createSurePool, openPool, unreachableProcess } from './sure-pool.ts'
 
 const [firstPauseMs, longestPauseMs] = [25, 500]
-/** A process that computes while it loads answers late; it is asked again. */
+/** A process that computes while it loads may not answer in time; it is polled again. */
 const answerMs = 10_000
 
 export function createOpenAiHttpDriver({ clock }: { clock: Clock }): Driver {
@@ -17,10 +16,10 @@ export function createOpenAiHttpDriver({ clock }: { clock: Clock }): Driver {
     name: 'openai-http',
     addressKind: (spec) => addressKindOf(commandOf(spec)),
     launch: (spec, address) => ({ argv: fillCommand(commandOf(spec), spec, address), env: modelEnv(spec) }),
-    becomeReady: (spec, address, coming) => becomeReady(clock, { spec, address, coming }),
-    recognises: async (spec, address, signal) => {
-      await using asking = disposable(openPool(address))
-      const health = await askHealth(asking.pool, healthPath(spec), signal).catch(() => null)
+    waitUntilReady: (spec, address, watch) => waitUntilReady(clock, { spec, address, watch }),
+    recognizes: async (spec, address, signal) => {
+      await using probe = disposable(openPool(address))
+      const health = await readHealth(probe.pool, healthPath(spec), signal).catch(() => null)
       return health?.status === 200 && typeof identityIn(health, spec) !== 'object'
     },
     connect: (spec, address) => createConnection(spec, address),
@@ -30,28 +29,31 @@ export function createOpenAiHttpDriver({ clock }: { clock: Clock }): Driver {
 const commandOf = ({ description }: ReplicaSpec): readonly string[] => description?.command ?? []
 const healthPath = ({ description }: ReplicaSpec): string => description?.health_path ?? '/health'
 
-async function becomeReady(clock: Clock, { spec, address, coming }: { spec: ReplicaSpec; address: BackendAddress; coming: Coming }) {
-  await using asking = disposable(openPool(address))
+async function waitUntilReady(
+  clock: Clock,
+  { spec, address, watch }: { spec: ReplicaSpec; address: BackendAddress; watch: ReadinessWatch },
+) {
+  await using probe = disposable(openPool(address))
   let last = 'it gave no answer'
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
-    const said = await look(asking.pool, healthPath(spec), coming.signal)
-    if (coming.signal.aborted) throw notReady(spec, last, coming.signal.reason)
-    if (typeof said === 'object') {
-      const identity = identityIn(said, spec)
+    const health = await pollHealth(probe.pool, healthPath(spec), watch.signal)
+    if (watch.signal.aborted) throw notReady(spec, last, watch.signal.reason)
+    if (typeof health === 'object') {
+      const identity = identityIn(health, spec)
       if (typeof identity === 'object') throw anotherOne(spec, { address, other: identity.other })
-      if (said.status === 200) return
+      if (health.status === 200) return
     }
-    const now = typeof said === 'object' ? `it answered ${said.status} ${said.text.trim().slice(0, 500)}` : said
-    // The same words again show no more than that it has not ended, and that is known without asking.
-    if (typeof said === 'object' && now !== last) coming.onSign()
+    const now = typeof health === 'object' ? `it answered ${health.status} ${health.text.trim().slice(0, 500)}` : health
+    // The same response again proves only that the process runs, which is known already.
+    if (typeof health === 'object' && now !== last) watch.onSign()
     last = now
-    await clock.sleep(pauseMs, coming.signal).catch(() => undefined)
+    await clock.sleep(pauseMs, watch.signal).catch(() => undefined)
   }
 }
 
-async function look(dispatcher: Dispatcher, path: string, signal: AbortSignal): Promise<Health | string> {
+async function pollHealth(dispatcher: Dispatcher, path: string, signal: AbortSignal): Promise<Health | string> {
   try {
-    return await askHealth(dispatcher, path, AbortSignal.any([signal, AbortSignal.timeout(answerMs)]))
+    return await readHealth(dispatcher, path, AbortSignal.any([signal, AbortSignal.timeout(answerMs)]))
   } catch (error) {
     return error instanceof Error ? `no answer: ${error.message}` : 'no answer'
   }
@@ -64,19 +66,19 @@ const anotherOne = ({ backend, model }: ReplicaSpec, { address, other }: { addre
   new FleetError({
     code: 'conflict',
     retry: 'backoff',
-    message: `what answers at ${showAddress(address)} is not ${backend} with the model ${model}: it is there for ${other}`,
+    message: `the process at ${showAddress(address)} is not ${backend} with the model ${model}: it serves ${other}`,
   })
 
 function createConnection(spec: ReplicaSpec, address: BackendAddress): BackendConnection {
-  const { pool, becomeSure, close } = createSurePool(spec, address)
+  const { pool, verify, close } = createVerifiedPool(spec, address)
   const unreachable = (error: unknown): Error => unreachableProcess(spec, error)
   return {
     async handle(request, response, { path, headers }) {
-      const unsure = becomeSure()
-      if (unsure !== null) {
-        const left = Promise.withResolvers<void>()
-        response.once('close', left.resolve)
-        await Promise.race([unsure, left.promise])
+      const verified = verify()
+      if (verified !== null) {
+        const closed = Promise.withResolvers<void>()
+        response.once('close', closed.resolve)
+        await Promise.race([verified, closed.promise])
         if (response.destroyed) return
       }
       await forward(pool, request, response, { path, headers, unreachable })

@@ -5,9 +5,8 @@ import { gatewayScope, NodeId, Resources } from '@muster/protocol'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createWorkerMetrics } from '../metrics.ts'
 import { openGateway, type Gateway } from './gateway.ts'
-import { nothingBehind } from './nothing-behind.ts'
-import { openDoor, type DoorDeps } from './open-door.ts'
-import { routeAddress } from './route-address.ts'
+import { nothingBehind } from '../../test/nothing-behind.ts'
+import { type StartGatewayDeps, startGateway, routeAddress } from './start-gateway.ts'
 
 const opened: Gateway[] = []
 afterEach(async () => {
@@ -88,7 +87,7 @@ describe('the gateway', () => {
 })
 
 describe('where it opens', () => {
-  const door = (over: Partial<DoorDeps>): DoorDeps => ({
+  const door = (over: Partial<StartGatewayDeps>): StartGatewayDeps => ({
     ...deps,
     settings: { gatewayListen: undefined, gatewayUrl: undefined },
     controllers: ['http://127.0.0.1:8080'],
@@ -98,8 +97,8 @@ describe('where it opens', () => {
     signal: AbortSignal.timeout(5000),
     ...over,
   })
-  const urlOf = async (over: Partial<DoorDeps>): Promise<string> => {
-    const { gateway, url } = await openDoor(door(over))
+  const urlOf = async (over: Partial<StartGatewayDeps>): Promise<string> => {
+    const { gateway, url } = await startGateway(door(over))
     opened.push(gateway)
     return url
   }

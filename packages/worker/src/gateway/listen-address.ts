@@ -1,7 +1,7 @@
-// Where the gateway listens, as it is written: `10.0.0.5`, `10.0.0.5:9000`, `:9000`, `[::1]:9000`.
+// The address of the gateway, in the form of the setting: `10.0.0.5`, `10.0.0.5:9000`, `:9000`, `[::1]:9000`.
 import { isIP } from 'node:net'
 
-/** `host` null: the address of this machine that leads to the controller. Port 0: any free one. */
+/** `host` null: the address of this machine on the route to the controller. Port 0: any free port. */
 export type ListenAddress = Readonly<{ host: string | null; port: number }>
 
 export function parseListenAddress(text: string): ListenAddress | null {

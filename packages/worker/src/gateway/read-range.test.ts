@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { readRange } from './read-range.ts'
+import { readRange } from './serve-files.ts'
 
 it.each<[string | undefined, number, unknown]>([
   [undefined, 10, null],

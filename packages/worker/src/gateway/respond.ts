@@ -1,7 +1,7 @@
-// Answers that the gateway gives itself.
+// Responses of the gateway itself, and the time limit on request bodies.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** A body that was not asked for is not read: the connection ends with the answer. */
+/** An unread body is dropped: the connection closes after the response. */
 export function respond(response: ServerResponse, status: number, body: object, headers: Readonly<Record<string, string>> = {}): void {
   const text = JSON.stringify(body)
   const leaves = hasUnreadBody(response.req) ? { connection: 'close' } : {}
@@ -20,3 +20,23 @@ const hasBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
 const hasUnreadBody = (request: IncomingMessage): boolean => hasBody(request) && !request.readableEnded
+
+const idleMs = 30_000
+
+/** Ends a request whose body stalls. Only the sender is timed: not while received bytes are unread, and not after the body. */
+export function watchBody(response: ServerResponse, limitMs = idleMs): void {
+  const request = response.req
+  if (request.complete) return
+  const { socket } = request
+  socket.setTimeout(limitMs)
+  request.on('timeout', () => {
+    if (!request.complete && request.readableLength === 0) request.destroy()
+  })
+  // Without a listener, node closes the connection, also after a complete request.
+  response.on('timeout', () => undefined)
+  const over = (): void => {
+    socket.setTimeout(0)
+  }
+  request.once('end', over)
+  request.once('close', over)
+}

@@ -1,4 +1,4 @@
-// What else is behind the gateway: files and logs, with tokens of their own, and its limits.
+// Files and logs behind the gateway, with tokens of their own, and its limits.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -9,9 +9,9 @@ import { waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ask, chat, driverClock, identity, openServingWorld, type ServingWorld } from '../../test/serving-world.ts'
 import { createOpenAiHttpDriver } from '../drivers/openai-http.ts'
-import type { GatewayIdentity } from './authorise.ts'
-import type { RouteDeps } from './routes.ts'
-import type { LogQuestion } from '../supervisor/replicas.ts'
+import type { GatewayIdentity } from './authorize.ts'
+import type { RouteDeps } from './gateway.ts'
+import type { LogQuery } from '../supervisor/replicas.ts'
 
 const content = Buffer.from('0123456789')
 const digest = Digest.parse(`sha256:${createHash('sha256').update(content).digest('hex')}`)
@@ -19,7 +19,7 @@ const other = Digest.parse(`sha256:${'0'.repeat(64)}`)
 let world: ServingWorld
 let now: GatewayIdentity | null = identity
 let received: { bytes: string; about: { digest?: Digest; size?: number } } | null = null
-let asked: LogQuestion | null = null
+let asked: LogQuery | null = null
 
 const files: RouteDeps['files'] = {
   size: async (wanted) => (wanted === digest ? content.length : null),

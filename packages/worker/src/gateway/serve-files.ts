@@ -1,21 +1,19 @@
-// The content of model files: to other workers by its digest, and from controllers that pass on what was uploaded.
+// Serves the content of model files to other workers, by digest, and receives uploads from controllers.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pipeline } from 'node:stream/promises'
-import { Digest, failureOf, gatewayPaths, gatewayScope, ModelName, type FailureCode } from '@muster/protocol'
+import { Digest, type FailureCode, failureOf, gatewayPaths, gatewayScope, ModelName } from '@muster/protocol'
 import type { ModelFiles } from '../models/model-files.ts'
-import type { Authorise } from './authorise.ts'
-import { readRange } from './read-range.ts'
-import { notFound, refuse, respond } from './respond.ts'
-import { watchBody } from './watch-body.ts'
+import type { Authorize } from './authorize.ts'
+import { notFound, refuse, respond, watchBody } from './respond.ts'
 
-export type FileDeps = Readonly<{ files: Pick<ModelFiles, 'open' | 'size' | 'receive'>; authorise: Authorise }>
+export type FileDeps = Readonly<{ files: Pick<ModelFiles, 'open' | 'size' | 'receive'>; authorize: Authorize }>
 
 export async function serveFiles(deps: FileDeps, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { pathname, searchParams } = new URL(request.url ?? '', 'http://gateway')
   if (request.method === 'PUT' && pathname === gatewayPaths.upload) return await receive(deps, { request, response, about: searchParams })
   const digest = Digest.safeParse(pathname.slice(gatewayPaths.upload.length + 1))
   if (!digest.success || (request.method !== 'GET' && request.method !== 'HEAD')) return notFound(response, pathname)
-  if (deps.authorise(request, response, gatewayScope.file(digest.data)) !== null) await give(deps, request, response, digest.data)
+  if (deps.authorize(request, response, gatewayScope.file(digest.data)) !== null) await give(deps, request, response, digest.data)
 }
 
 async function give({ files }: FileDeps, request: IncomingMessage, response: ServerResponse, digest: Digest): Promise<void> {
@@ -37,19 +35,19 @@ async function give({ files }: FileDeps, request: IncomingMessage, response: Ser
   const opened = await files.open(digest, range)
   if (opened === null) return refuse(response, 404, 'not_found', `${digest} is not on this node any more`)
   head()
-  // What breaks here is seen by its length; a reader that went away ends the reading.
+  // A reader recognizes a cut response by its length.
   await pipeline(opened.stream, response).catch(() => response.destroy())
 }
 
 type Upload = Readonly<{ request: IncomingMessage; response: ServerResponse; about: URLSearchParams }>
 
-async function receive({ files, authorise }: FileDeps, { request, response, about }: Upload): Promise<void> {
-  if (authorise(request, response, gatewayScope.upload) === null) return
+async function receive({ files, authorize }: FileDeps, { request, response, about }: Upload): Promise<void> {
+  if (authorize(request, response, gatewayScope.upload) === null) return
   const [named, forModel] = [about.get('digest'), about.get('model')]
   const digest = named === null ? null : Digest.safeParse(named)
   const model = forModel === null ? null : ModelName.safeParse(forModel)
-  if (model?.success === false) return refuse(response, 400, 'invalid', 'model is the name of a model')
-  if (digest?.success === false) return refuse(response, 400, 'invalid', 'digest is sha256: and 64 hex digits')
+  if (model?.success === false) return refuse(response, 400, 'invalid', 'invalid model name')
+  if (digest?.success === false) return refuse(response, 400, 'invalid', 'invalid digest; expected sha256: and 64 hex digits')
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   const length = request.headers['content-length']
@@ -83,4 +81,20 @@ function statusOf(code: FailureCode): number {
     default:
       return 500
   }
+}
+
+type ByteRange = Readonly<{ start: number; /** Inclusive. */ end: number }>
+
+/** The range in a `Range` header. Null: the whole file, also for several ranges, as HTTP allows. */
+export function readRange(header: string | undefined, size: number): ByteRange | null | 'unsatisfiable' {
+  const [, first, last] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header?.trim() ?? '') ?? []
+  if (first === undefined || last === undefined || (first === '' && last === '')) return null
+  if (first === '') return suffix(Number(last), size)
+  const [start, end] = [Number(first), last === '' ? size - 1 : Math.min(Number(last), size - 1)]
+  if (last !== '' && Number(last) < start) return null
+  return start < size ? { start, end } : 'unsatisfiable'
+}
+
+function suffix(length: number, size: number): ByteRange | 'unsatisfiable' {
+  return length === 0 || size === 0 ? 'unsatisfiable' : { start: Math.max(0, size - length), end: size - 1 }
 }

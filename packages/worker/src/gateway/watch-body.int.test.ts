@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { afterEach, expect, it } from 'vitest'
-import { watchBody } from './watch-body.ts'
+import { watchBody } from './respond.ts'
 
 const server = createServer()
 afterEach(() => {

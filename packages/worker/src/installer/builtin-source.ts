@@ -11,7 +11,7 @@ import {
   type OciReference,
   type RegistryCall,
 } from '@muster/source'
-import type { ControllerClient } from '../controller-client.ts'
+import type { ControllerClient } from '../controllers/controller-client.ts'
 import { firstSuccess } from '../storage/mirrors.ts'
 
 export interface BuiltinSource {

@@ -9,8 +9,8 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { installContext, ownPlatform as platform, startRegistryInstaller, type RegistryInstaller } from '../../test/registry-installer.ts'
 import { runSh, type TestStore } from '../../test/test-store.ts'
 import type { Installer } from '../operations/installer.ts'
-import { Order } from '../operations/order.ts'
-import { perform } from '../operations/perform.ts'
+import { BackendCommand } from '../operations/backend-command.ts'
+import { perform } from '../operations/run-operation.ts'
 
 let world: RegistryInstaller
 let registry: HostileRegistry
@@ -39,7 +39,7 @@ function publish(text: string): { index: Digest; manifest: Digest; image: ImageF
 /** What the order came to, and how many requests it took. */
 async function carryOut(order: Readonly<Record<string, unknown>>): Promise<{ digest: string | undefined; requests: number }> {
   const before = registry.requests.length
-  const parsed = Order.parse({ kind: 'install', backend: 'b', uri: `${registry.host}/a/b:1`, exact: true, ...order })
+  const parsed = BackendCommand.parse({ kind: 'install', backend: 'b', uri: `${registry.host}/a/b:1`, exact: true, ...order })
   const { digest } = await perform(parsed, { installer, context: installContext() })
   return { digest, requests: registry.requests.length - before }
 }

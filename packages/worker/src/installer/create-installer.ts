@@ -1,6 +1,6 @@
 // Puts backends on this machine: finds where they come from, fetches and verifies them, unpacks them beside what is
 // there, proves them, and only then makes them the version in use.
-import { type Clock, type DataDir, errorCode } from '@muster/host'
+import { type Clock, type DataDir, errorCode, type Step } from '@muster/host'
 import { type BackendName, type Digest, failureOf, FleetError, type InstalledBackend, unreachable } from '@muster/protocol'
 import {
   createGalleryReader,
@@ -12,11 +12,11 @@ import {
   platformOf,
   sourceKind,
 } from '@muster/source'
-import type { InstallContext, Installer, InstallOutcome, InstallRequest, Step } from '../operations/installer.ts'
+import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import { type BackendStore, openBackendStore } from '../storage/backend-store.ts'
 import { storageFailureOf } from '../storage/disk-space.ts'
 import { type Activation, type InstalledRecord, listedDigest, matchesDigest } from '../storage/records.ts'
-import { createWaysOut, type WaysOutDeps } from '../ways-out.ts'
+import { createOutboundClients, type OutboundClientsDeps } from '../outbound-clients.ts'
 import type { BuiltinSource } from './builtin-source.ts'
 import { type BackendSource, findSource, type OfferedGallery, sourceProblem } from './find-source.ts'
 import { collectGarbage, fetchWithRoom, type RoomDeps, stopAll, type StopProcesses } from './make-room.ts'
@@ -239,7 +239,7 @@ const notInstalled = (backend: BackendName): FleetError =>
 
 // The installer of a worker: its store in the data directory, and the ways out that the cluster's settings allow.
 
-interface OpenInstallerOptions extends WaysOutDeps {
+interface OpenInstallerOptions extends OutboundClientsDeps {
   readonly dataDir: DataDir
   /** What controllers serve themselves. */
   readonly builtin: BuiltinSource
@@ -264,7 +264,7 @@ export async function openInstaller(options: OpenInstallerOptions): Promise<Open
 }
 
 function createSources({ cluster, builtin, ...deps }: OpenInstallerOptions): () => Sources {
-  const waysOut = createWaysOut({ cluster, ...deps })
+  const waysOut = createOutboundClients({ cluster, ...deps })
   return () => {
     const { outbound, oci, files } = waysOut()
     const read = createGalleryReader({ outbound, readBuiltin: builtin.readGallery })

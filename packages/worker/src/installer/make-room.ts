@@ -1,10 +1,9 @@
 // Room on the disk for another version. What nobody needs goes after every install; where that is too little, the version
 // before the one in use goes, and where the old one may go first (`recreate`), that too.
 import type { Log } from '@muster/host'
-import { failureOf, FleetError, type BackendName, type Failure } from '@muster/protocol'
+import { failureOf, FleetError, type BackendName, type Digest, type Failure } from '@muster/protocol'
 import type { InstallContext, InstallRequest } from '../operations/installer.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
-import type { Relisted } from '../supervisor/relist.ts'
 import { withSigns } from '../storage/signs.ts'
 
 /** Unless forced, what they are doing may come to its end. `outdated`: what runs from another version than the one in use. */
@@ -15,7 +14,7 @@ export type RoomDeps = Readonly<{
   /** Ends whatever runs from a backend; resolves when it is gone. */
   stopProcesses?: StopProcesses
   /** Tells what runs from a version by which of its digests that is listed. */
-  relistProcesses?: (version: Relisted) => Promise<void>
+  relistProcesses?: (version: Readonly<{ names: readonly Digest[]; listed: Digest }>) => Promise<void>
   log: Log
 }>
 

@@ -2,8 +2,8 @@ import { Incarnation, NodeId, type Session } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { createManualClock } from '../../test/manual-clock.ts'
 import { recordingLog } from '../../test/recording-log.ts'
-import type { Answer, ControllerClient } from '../controller-client.ts'
-import { begin, type Membership } from './machine.ts'
+import type { Answer, ControllerClient } from '../controllers/controller-client.ts'
+import { initialMembership, type Membership } from './membership.pure.ts'
 import { runMembership } from './run-membership.ts'
 
 const nodeId = NodeId.parse('n-1')
@@ -44,14 +44,14 @@ function world(answers: readonly Answer<unknown>[], { tookMs = 0 } = {}) {
       incarnation: Incarnation.parse('i'),
       hasToken: false,
       registration: () => ({ name: 'a', public_key: 'U', incarnation: 'i' }),
-      become: async (now: Membership) => void states.push(now.state),
+      apply: async (now: Membership) => void states.push(now.state),
       onPolled: () => undefined,
       random: () => 0.5,
       clock,
       log,
       signal: stopping.signal,
     },
-    begin(null),
+    initialMembership(null),
   )
   return { clock, asked, states, log, ended, stop: () => stopping.abort('enough') }
 }

@@ -1,59 +1,63 @@
-// Asks the controllers what this worker is, for as long as it lives, and tells what became of it.
-// Answers are facts for the machine; here are only the asking, the pace and the log.
-import { type Clock, type Log } from '@muster/host'
-import { backoffMs, nodeAgentRoutes, unreachable, type Incarnation, type Registration } from '@muster/protocol'
+// Registers this worker and polls its session for as long as it runs. membership.pure.ts decides what a response means; this
+// file sends the requests, sets the pace and logs.
+import { hostname } from 'node:os'
 import type { z } from 'zod'
-import type { Answer, ControllerClient } from '../controller-client.ts'
+import { withoutCredentials } from '@muster/bus'
+import { type Clock, type Log, type NodeKey, version } from '@muster/host'
+import { backoffMs, features, type Incarnation, nodeAgentRoutes, type NodeId, type Registration, unreachable } from '@muster/protocol'
+import type { Answer, ControllerClient } from '../controllers/controller-client.ts'
 import type { PollOutcome } from '../metrics.ts'
-import { step, type Ended, type JoinFacts, type Membership, type MembershipEvent } from './machine.ts'
+import type { ResourceMonitor } from '../resources/resource-monitor.ts'
+import type { EffectiveSettings } from '../settings.ts'
+import { type Ended, type JoinFacts, type Membership, type MembershipEvent, step } from './membership.pure.ts'
 
 export type MembershipDeps = Readonly<{
   client: Pick<ControllerClient, 'call' | 'current'>
   incarnation: Incarnation
   hasToken: boolean
-  /** What to register with, now. */
+  /** The current registration. */
   registration: () => z.input<typeof Registration>
-  /** Makes the world what the state says. The next question waits for it. */
-  become: (now: Membership, before: Membership | null) => Promise<void>
+  /** Applies a new state to the parts of the worker. The next request waits for it. */
+  apply: (now: Membership, before: Membership | null) => Promise<void>
   onPolled: (outcome: PollOutcome) => void
   random: () => number
   clock: Clock
   log: Log
-  /** Its reason is what the worker ends with. */
+  /** Its reason is the message that the worker ends with. */
   signal: AbortSignal
 }>
 
 const registerTimeoutMs = 15_000
 /** A controller answers a session poll within 30 s, also when nothing changed. */
 const pollTimeoutMs = 40_000
-/** A controller that answers at once though nothing changed must not make this a busy loop. */
+/** A controller that responds at once although nothing changed must not cause a busy loop. */
 const idlePollMs = 1_000
 const longestRetryAfterMs = 30_000
 
 export async function runMembership(deps: MembershipDeps, initial: Membership): Promise<Ended> {
   const { client, clock, log, signal, hasToken } = deps
-  const complain = createComplaints(log)
+  const logFailure = createFailureLog(log)
   let now: Membership = initial
-  await deps.become(now, null)
+  await deps.apply(now, null)
   while (now.state !== 'ended') {
     const before: Exclude<Membership, Ended> = now
     const facts: JoinFacts = { hasToken, controllerUrl: client.current() }
-    const askedAt = clock.monotonic()
+    const sentAt = clock.monotonic()
     const event = signal.aborted
       ? stopped(signal)
-      : await ask(deps, before).catch((error: unknown) => (signal.aborted ? stopped(signal) : Promise.reject(error)))
+      : await request(deps, before).catch((error: unknown) => (signal.aborted ? stopped(signal) : Promise.reject(error)))
     const next = step(before, event, facts)
-    if (next === null) throw new Error(`a worker that is ${before.state} can't be told ${event.type}`)
+    if (next === null) throw new Error(`the event ${event.type} is not legal in the state ${before.state}`)
     now = next
-    if (now.state !== 'ended') complain(now.attempt > 0 ? event : null)
-    await deps.become(now, before)
+    if (now.state !== 'ended') logFailure(now.attempt > 0 ? event : null)
+    await deps.apply(now, before)
     if (now.state === 'ended') break
-    await clock.sleep(pauseMs({ before, now, tookMs: clock.monotonic() - askedAt, random: deps.random }), signal).catch(() => undefined)
+    await clock.sleep(pauseMs({ before, now, tookMs: clock.monotonic() - sentAt, random: deps.random }), signal).catch(() => undefined)
   }
   return now
 }
 
-async function ask(deps: MembershipDeps, now: Exclude<Membership, Ended>): Promise<MembershipEvent> {
+async function request(deps: MembershipDeps, now: Exclude<Membership, Ended>): Promise<MembershipEvent> {
   const { client, signal, incarnation } = deps
   if (now.state === 'registering') {
     const answer = await client.call(nodeAgentRoutes.register, { body: deps.registration(), timeoutMs: registerTimeoutMs, signal })
@@ -91,7 +95,7 @@ function stopped({ reason }: AbortSignal): MembershipEvent {
 
 type Pace = Readonly<{ before: Membership; now: Exclude<Membership, Ended>; tookMs: number; random: () => number }>
 
-/** After a failure longer and longer, but at most 5 s, unless a controller asked for more; never in step with others. */
+/** Exponential backoff up to 5 s, or longer if a controller requests it; with jitter, so that workers do not stay in step. */
 function pauseMs({ before, now, tookMs, random }: Pace): number {
   if (now.attempt > 0) {
     const backoff = backoffMs(now.attempt, { baseMs: 200, maxMs: 4_000, jitter: 0.25 }, random())
@@ -101,14 +105,14 @@ function pauseMs({ before, now, tookMs, random }: Pace): number {
   return unchanged ? Math.max(0, idlePollMs - tookMs) : 0
 }
 
-/** What goes wrong is said when it begins and when it changes; and that it is over (null). */
-function createComplaints(log: Log): (failure: MembershipEvent | null) => void {
+/** Logs a failure when it begins and when its reason changes, and the recovery (null). */
+function createFailureLog(log: Log): (failure: MembershipEvent | null) => void {
   let last = ''
   return (failure) => {
     const reason = failure === null ? '' : reasonOf(failure)
     if (reason === last) return
-    if (reason !== '') log.warn('a controller gave no answer to go on with; trying on', { reason })
-    else log.info('the controllers answer again')
+    if (reason !== '') log.warn('cannot reach a controller; retrying', { reason })
+    else log.info('controllers reachable again')
     last = reason
   }
 }
@@ -117,3 +121,69 @@ function reasonOf(event: MembershipEvent): string {
   if (event.type === 'unreachable') return event.reason
   return event.type === 'refused' ? `${event.status} ${event.code}: ${event.message}` : ''
 }
+
+type RegistrationFacts = Readonly<{
+  settings: EffectiveSettings
+  key: NodeKey
+  incarnation: Incarnation
+  monitor: ResourceMonitor
+  gatewayUrl: string
+  os: string
+  arch: string
+}>
+
+export function describeWorker({
+  settings,
+  key,
+  incarnation,
+  monitor,
+  gatewayUrl,
+  os,
+  arch,
+}: RegistrationFacts): z.input<typeof Registration> {
+  return {
+    name: settings.name ?? hostname(),
+    public_key: key.publicKey,
+    node_type: settings.type,
+    ...(settings.token === undefined ? {} : { token: settings.token.reveal() }),
+    version,
+    features: [...features],
+    os: osNames[os] ?? os,
+    arch: archNames[arch] ?? arch,
+    capability: monitor.capability(),
+    gateway_url: gatewayUrl,
+    labels: settings.labels,
+    resources: monitor.resources(),
+    incarnation,
+  }
+}
+
+/** The names of container images, which they are compared with. */
+const osNames: Readonly<Record<string, string>> = { win32: 'windows' }
+const archNames: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' }
+
+/** Logs each change of the membership once. */
+export function logMembership(log: Log, now: Membership, before: Membership | null): void {
+  if (now.state === before?.state) return
+  switch (now.state) {
+    case 'registering':
+      if (before !== null) log.warn('node removed from the cluster; joining again as a new one')
+      return
+    case 'registered':
+      log.info('registered', { node_id: now.nodeId })
+      // Logged here already: the first session of a node that is not approved may take half a minute.
+      return now.isApproved ? undefined : logPending(log, now.nodeId)
+    case 'pending':
+      return before?.state === 'registered' && !before.isApproved ? undefined : logPending(log, now.nodeId)
+    case 'joined':
+      return log.info('joined the cluster', { node_id: now.nodeId, bus: withoutCredentials(now.session.bus.url) })
+    case 'ended':
+      // The caller of startWorker gets the message as the outcome.
+      return
+    default:
+      return unreachable(now)
+  }
+}
+
+const logPending = (log: Log, nodeId: NodeId): void =>
+  log.info('node waits for the approval of an administrator', { node_id: nodeId, run: `muster nodes approve ${nodeId}` })

@@ -2,7 +2,7 @@
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { type Clock, type DataDir, type Log, makeDirectory } from '@muster/host'
+import { type Clock, type DataDir, type Log, makeDirectory, type Step } from '@muster/host'
 import {
   type Digest,
   FleetError,
@@ -13,13 +13,13 @@ import {
 } from '@muster/protocol'
 import { type FileOrigins, platformOf } from '@muster/source'
 import type { BuiltinSource } from '../installer/builtin-source.ts'
-import type { SettledSettings } from '../lasting-settings.ts'
-import type { InstallContext, Step } from '../operations/installer.ts'
+import type { EffectiveSettings } from '../settings.ts'
+import type { WorkProgress } from '../work/progress.ts'
 import { createBlobs, type FetchDeps, fileSize } from '../storage/blobs.ts'
 import { createSpaceCheck, withStorageFailures } from '../storage/disk-space.ts'
 import { createClaims, createHolds, createSemaphore } from '../storage/locks.ts'
 import { createThreads } from '../storage/threads.ts'
-import { createWaysOut } from '../ways-out.ts'
+import { createOutboundClients } from '../outbound-clients.ts'
 import { collectContent, type CollectContentDeps } from './collect-content.ts'
 import { listContents, openContent, receiveContent } from './content.ts'
 import { createFetchFile } from './fetch-file.ts'
@@ -30,7 +30,12 @@ import { modelFileSettings, type ModelFileSettings } from './settings.ts'
 import { createFindShared } from './shared-models.ts'
 import { createStaging } from './stage.ts'
 
-export type StageContext = Pick<InstallContext, 'signal' | 'onProgress' | 'onSign'>
+export type StageContext = Readonly<{
+  onProgress: (progress: WorkProgress) => void
+  /** Called on every sign of life that moves no byte. */
+  onSign: () => void
+  signal: AbortSignal
+}>
 
 /** Files in their place; they stay until it is disposed of, and as long as the model is not removed. */
 export interface StagedModel extends Disposable {
@@ -79,7 +84,7 @@ export interface ModelFilesOptions {
   readonly log: Log
 }
 
-type Settings = Pick<SettledSettings, 'allowSource' | 'dockerConfig' | keyof ModelFileSettings>
+type Settings = Pick<EffectiveSettings, 'allowSource' | 'dockerConfig' | keyof ModelFileSettings>
 
 /** More than any file of a model has; a larger one is a lie or a mistake. */
 const largestBytes = 4 * 1024 ** 4
@@ -97,7 +102,7 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
   const fetchFile = createFetchFile({
     ...{ layout, blobs, fetching, holds, builtin, clock, log },
     known: createKnownSources(layout),
-    waysOut: createWaysOut({ cluster, allowSource: settings.allowSource, dockerConfig: settings.dockerConfig, clock, log }),
+    waysOut: createOutboundClients({ cluster, allowSource: settings.allowSource, dockerConfig: settings.dockerConfig, clock, log }),
     origins: originsOf(settings),
     modelDir: settings.modelDir || null,
     platform: platformOf({ platform: process.platform, arch: process.arch }),

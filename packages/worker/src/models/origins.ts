@@ -5,9 +5,9 @@ import { sep } from 'node:path'
 import { type Clock, errorCode } from '@muster/host'
 import { type Digest, FleetError, type ModelFile, unreachable } from '@muster/protocol'
 import { type FileOrigins, locateFile, openAtOffset, type OpenedStream, type OutboundResponse, type Platform } from '@muster/source'
-import { openStream } from '../http-stream.ts'
+import { openStream } from '../controllers/http-request.ts'
 import type { BuiltinSource } from '../installer/builtin-source.ts'
-import type { WaysOut } from '../ways-out.ts'
+import type { OutboundClients } from '../outbound-clients.ts'
 import type { WantedFile } from './wanted-files.ts'
 
 /** `validator`: of what is here of it up to `offset`; null when that is not known, or need not be. */
@@ -22,7 +22,7 @@ export interface FileOrigin {
 }
 
 export interface OriginDeps {
-  readonly waysOut: () => WaysOut
+  readonly waysOut: () => OutboundClients
   readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
   readonly origins: FileOrigins
   /** Null: models may name no files of this machine. */

@@ -1,13 +1,13 @@
 // The same work for several callers at once is done once: everybody hears how it goes, and it is called off when the
 // last of them has gone.
-import type { InstallProgress } from '../operations/installer.ts'
+import type { WorkProgress } from '../work/progress.ts'
 import type { StageContext } from './model-files.ts'
 
 interface SharedRun<T> {
   readonly callers: Set<StageContext>
   readonly stopping: AbortController
   readonly result: Promise<T>
-  last: InstallProgress | null
+  last: WorkProgress | null
 }
 
 export function createSharedWork<T>(): (key: string, context: StageContext, work: (context: StageContext) => Promise<T>) => Promise<T> {

@@ -2,7 +2,7 @@
 import { rm } from 'node:fs/promises'
 import { errorCode, inLanes } from '@muster/host'
 import type { Digest, ModelName } from '@muster/protocol'
-import type { InstallProgress } from '../operations/installer.ts'
+import type { WorkProgress } from '../work/progress.ts'
 import { withStorageFailures } from '../storage/disk-space.ts'
 import { createKeyedLocks } from '../storage/locks.ts'
 import { digestsIn } from './collect-content.ts'
@@ -132,7 +132,7 @@ interface FileProgress {
   onSize(bytes: number): void
 }
 
-function createStageProgress(files: number, onProgress: (progress: InstallProgress) => void): (filename: string) => FileProgress {
+function createStageProgress(files: number, onProgress: (progress: WorkProgress) => void): (filename: string) => FileProgress {
   const have = new Map<string, number>()
   const sizes = new Map<string, number>()
   const sum = (numbers: Map<string, number>): number => numbers.values().reduce((all, each) => all + each, 0)

@@ -1,82 +1,84 @@
-// Whether a command is taken on. It is in the journal before anybody hears that it is; what is refused
-// leaves no trace.
-import type { Clock, Log } from '@muster/host'
+// Accepts or refuses a command. An accepted command is in the journal before its sender gets the reply; a refused one leaves
+// no trace.
+import { settlesWithin, type Clock, type Log, type Step } from '@muster/host'
 import { failureOf, type BackendName, type Failure } from '@muster/protocol'
-import type { Announcer } from './announcer.ts'
-import { decide } from './decide.ts'
+import type { EventPublisher } from '../work/event-publisher.ts'
+import { decide } from './admission.pure.ts'
+import { intentOf, type BackendCommand, type Outcome } from './backend-command.ts'
 import type { Executor } from './executor.ts'
-import type { Installer, Step } from './installer.ts'
+import type { Installer } from './installer.ts'
 import type { Journal } from './journal.ts'
-import type { Ledger } from './ledger.ts'
-import { wishOf, type Order, type Outcome } from './order.ts'
-import { requestOf } from './perform.ts'
-import { statusOf } from './status.ts'
-import { knownOf, type Work } from './work.ts'
+import { acceptedIntentOf, statusOf, type Ledger, type Work } from './ledger.ts'
+import { requestOf } from './run-operation.ts'
 
 export type Submitted =
   /** `ended` rejects when this worker stops before the work is done. */
   Readonly<{ accepted: true; ended: Promise<Outcome> }> | Readonly<{ accepted: false; failure: Failure }>
 
-/** Looking whether something can be installed at all must not hold up the answer. */
+/** The check for commands that can never succeed must not delay the reply by more. */
 const refusalWaitMs = 1_000
 
-export type Admission = Readonly<{
+export type AdmissionDeps = Readonly<{
   ledger: Ledger
   journal: Journal
   executor: Executor
   installer: Installer
-  announcer: Announcer
+  publisher: EventPublisher
   clock: Clock
   log: Log
   step: Step
 }>
 
-export function createAdmission(deps: Admission): (asked: Order) => Promise<Submitted> {
+export function createAdmission(deps: AdmissionDeps): (command: BackendCommand) => Promise<Submitted> {
   const { ledger, executor, installer, step } = deps
-  return async (asked) => {
+  return async (received) => {
     await step('W.recv')
     if (executor.isStopping()) return refused({ code: 'unavailable', retry: 'backoff', message: 'this worker is stopping; try again' })
-    const order: Order = { ...asked, backend: await rowNameOf(asked.backend, deps) }
-    const holds = await stillHolds(ledger.row(order.backend).at(-1), installer)
-    const verdictNow = () => decide(wishOf(order), { row: ledger.row(order.backend).map(knownOf), holds })
+    const command: BackendCommand = { ...received, backend: await canonicalName(received.backend, deps) }
+    const holds = await resultHolds(ledger.ofBackend(command.backend).at(-1), installer)
+    const verdictNow = () => decide(intentOf(command), { accepted: ledger.ofBackend(command.backend).map(acceptedIntentOf), holds })
     if (verdictNow().do === 'accept') {
-      const refusal = await refusalOf(order, deps)
+      const refusal = await refusalOf(command, deps)
       if (refusal !== null) return refused(refusal)
     }
-    // Decided anew, and acted upon in the same turn: the same command may have come twice meanwhile.
+    // Decided again and acted upon in the same turn: the same command may have arrived twice meanwhile.
     const verdict = verdictNow()
     if (verdict.do === 'refuse') return refused(verdict.failure)
     const work = verdict.do === 'accept' ? null : ledger.get(verdict.id)
-    return work === null ? await accept(order, verdict.do === 'accept' ? verdict.cancels : [], deps) : await share(work, order, deps)
+    return work === null ? await accept(command, verdict.do === 'accept' ? verdict.cancels : [], deps) : await join(work, command, deps)
   }
 }
 
 /**
- * Settled once and for all, and noted with the order: a name may lead elsewhere as soon as the order is carried out, and
- * whoever is told to remove the one must not come back and take the other.
+ * Resolved once and stored with the command: a name may lead to another backend as soon as the command has run, and a
+ * removal that is resumed after a restart must not remove that one.
  */
-async function rowNameOf(asked: BackendName, { ledger, installer, log }: Admission): Promise<BackendName> {
-  const listed = await installer.listedName(asked).catch((error: unknown) => {
-    log.warn('what is installed could not be read', { backend: asked, error })
+async function canonicalName(name: BackendName, { ledger, installer, log }: AdmissionDeps): Promise<BackendName> {
+  const listed = await installer.listedName(name).catch((error: unknown) => {
+    log.warn('cannot read the installed backends', { backend: name, error })
     return null
   })
-  return listed === asked ? asked : (ledger.rowNameOf(asked) ?? listed ?? asked)
+  return listed === name ? name : (ledger.canonicalName(name) ?? listed ?? name)
 }
 
-async function accept(order: Order, cancels: readonly number[], { ledger, executor }: Admission): Promise<Submitted> {
-  const work = ledger.add(order)
+async function accept(command: BackendCommand, cancels: readonly number[], { ledger, executor }: AdmissionDeps): Promise<Submitted> {
+  const work = ledger.add(command)
   const ended = executor.start(work)
   try {
     await executor.stored(work)
   } catch (error) {
     return refused(failureOf(error))
   }
-  const failure: Failure = { code: 'superseded', retry: 'never', message: `superseded by a newer ${order.kind} of ${order.backend}` }
-  for (const older of cancels.map((id) => ledger.get(id))) if (older !== null) void executor.callOff(older, failure)
+  const failure: Failure = { code: 'superseded', retry: 'never', message: `superseded by a newer ${command.kind} of ${command.backend}` }
+  for (const older of cancels.map((id) => ledger.get(id))) if (older !== null) void executor.cancel(older, failure)
   return { accepted: true, ended }
 }
 
-async function share(work: Work, { op_id, epoch }: Order, { ledger, journal, executor, announcer }: Admission): Promise<Submitted> {
+async function join(
+  work: Work,
+  { op_id, epoch }: BackendCommand,
+  { ledger, journal, executor, publisher }: AdmissionDeps,
+): Promise<Submitted> {
   const ended = executor.ended(work)
   ended.catch(() => undefined)
   const isNewOp = op_id !== undefined && !work.opIds.has(op_id)
@@ -91,32 +93,22 @@ async function share(work: Work, { op_id, epoch }: Order, { ledger, journal, exe
   } catch (error) {
     return refused(failureOf(error))
   }
-  // Whoever asks for what is done waits for the event that says so.
-  if (work.end !== null && op_id !== undefined) announcer.result(statusOf(op_id, work))
+  // The sender waits for the event, also when the work has ended.
+  if (work.end !== null && op_id !== undefined) publisher.publishResult(statusOf(op_id, work))
   return { accepted: true, ended }
 }
 
-/** Somebody may have removed it since, by hand. */
-async function stillHolds(newest: Work | undefined, installer: Installer): Promise<boolean> {
+/** An administrator may have removed the backend by hand since. */
+async function resultHolds(newest: Work | undefined, installer: Installer): Promise<boolean> {
   if (newest?.end?.outcome.state !== 'succeeded') return false
-  const isThere = await installer.isInstalled(newest.order.backend, newest.end.outcome.digest)
-  return isThere === (newest.order.kind !== 'delete')
+  const isThere = await installer.isInstalled(newest.command.backend, newest.end.outcome.digest)
+  return isThere === (newest.command.kind !== 'delete')
 }
 
-async function refusalOf(order: Order, { installer, clock }: Admission): Promise<Failure | null> {
-  if (order.kind === 'delete') return null
-  const answered = new AbortController()
-  const tooLong = clock.sleep(refusalWaitMs, answered.signal).then(
-    () => null,
-    () => null,
-  )
-  try {
-    return await Promise.race([installer.refusal(requestOf(order)), tooLong])
-  } catch (error) {
-    return failureOf(error)
-  } finally {
-    answered.abort()
-  }
+async function refusalOf(command: BackendCommand, { installer, clock }: AdmissionDeps): Promise<Failure | null> {
+  if (command.kind === 'delete') return null
+  const refusal = installer.refusal(requestOf(command)).catch((error: unknown) => failureOf(error))
+  return (await settlesWithin({ clock, ms: refusalWaitMs }, refusal)) ? await refusal : null
 }
 
 const refused = (failure: Failure): Submitted => ({ accepted: false, failure })

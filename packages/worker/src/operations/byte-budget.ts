@@ -1,9 +1,9 @@
-// Memory for bytes that were received and not yet written, shared by everything that runs at once. The
-// bytes are bounded, not the number of commands: each account may always hold its minimum, so however
-// many others sit on theirs for ever, it gets on. What exceeds the minimum waits until there is room.
+// A memory budget for bytes that were received and not yet written, shared by all running work. It bounds bytes, not the
+// number of commands: each account may always hold its minimum, so it proceeds even if others never release theirs.
+// A reservation beyond the minimum waits until there is room.
 
 export interface ByteAccount {
-  /** Resolves when the bytes may be held; call what it returns when they are not held any more. */
+  /** Resolves with the release function when the bytes may be held. */
   reserve(bytes: number, signal: AbortSignal): Promise<() => void>
 }
 
@@ -15,7 +15,7 @@ export interface ByteBudget {
 
 type Waiter = { readonly bytes: number; readonly account: { held: number }; readonly admit: () => void }
 
-/** At most `totalBytes`, plus `minimumBytes` per account; a reservation larger than all of it is let in alone. */
+/** At most `totalBytes`, plus `minimumBytes` per account; a reservation larger than the budget is admitted alone. */
 export function createByteBudget({ totalBytes, minimumBytes }: { totalBytes: number; minimumBytes: number }): ByteBudget {
   const waiting = new Set<Waiter>()
   let held = 0
@@ -25,7 +25,7 @@ export function createByteBudget({ totalBytes, minimumBytes }: { totalBytes: num
     held += bytes
     account.held += bytes
   }
-  const admitWhoFits = (): void => {
+  const admitWaiters = (): void => {
     for (const waiter of waiting) {
       if (!fits(waiter.account, waiter.bytes)) continue
       waiting.delete(waiter)
@@ -42,7 +42,7 @@ export function createByteBudget({ totalBytes, minimumBytes }: { totalBytes: num
           if (!isHeld) return
           isHeld = false
           hold(account, -bytes)
-          admitWhoFits()
+          admitWaiters()
         }
       }
       return {

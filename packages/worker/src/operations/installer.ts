@@ -1,17 +1,19 @@
-// What operations need of whoever puts backends on this machine. They decide what is done and in which
-// order; the installer does it, one call per backend at a time, several backends at once.
-import { FleetError, type BackendName, type Digest, type Failure, type InstalledBackend, type Phase } from '@muster/protocol'
+// The interface of an installer. Operations decide what runs and in which order; the installer does it, one call per backend
+// at a time, several backends in parallel.
+import type { Step } from '@muster/host'
+import { FleetError, type BackendName, type Digest, type Failure, type InstalledBackend } from '@muster/protocol'
+import type { WorkProgress } from '../work/progress.ts'
 import type { ByteAccount } from './byte-budget.ts'
 
 export type InstallRequest = Readonly<{
-  /** The name that was asked for, and under which it is listed. */
+  /** The requested name, under which the backend is listed. */
   backend: BackendName
-  /** `install`: nothing that would do is there. `upgrade`, `reinstall`: what is there is replaced, or proven to be what was asked. */
+  /** `install`: no suitable version is there. `upgrade`, `reinstall`: the version in place is replaced, or proven to be the requested one. */
   mode: 'install' | 'upgrade' | 'reinstall'
   uri?: string
-  /** Other places of the same content, tried after `uri`. */
+  /** Other sources of the same content, tried after `uri`. */
   mirrors?: readonly string[]
-  /** What the gallery says of it; where there is none, it is asked for its own. */
+  /** The gallery's version; without one, the backend reports its own. */
   version?: string
   galleryUrl?: string
   digest?: Digest
@@ -21,51 +23,45 @@ export type InstallRequest = Readonly<{
   strategy?: 'rolling' | 'recreate'
 }>
 
-/** Bytes over everything there is to fetch; 0 while unknown. */
-export type InstallProgress = Readonly<{ phase: Phase | null; fileName?: string; current?: number; total?: number }>
-
-/** Told where an effect stands, by its name in the catalogue of failures; does nothing in production. */
-export type Step = (name: string) => Promise<void> | void
-
 export type InstallContext = Readonly<{
   /** Never waits and never throws: call it as often as you like. */
-  onProgress: (progress: InstallProgress) => void
-  /** The same for what goes on and moves no byte: hashing, unpacking, waiting for its turn. Who is silent is taken for dead. */
+  onProgress: (progress: WorkProgress) => void
+  /** The same for work that moves no byte: hashing, unpacking, waiting for a turn. Silent work counts as dead. */
   onSign: () => void
   step: Step
-  /** Stop soon, keep what can be resumed. */
+  /** On abort: stop soon and keep resumable content. */
   signal: AbortSignal
-  /** Memory for bytes on their way, shared by all that runs at once. */
+  /** Memory for bytes in transit, shared by all running work. */
   budget: ByteAccount
 }>
 
 export type InstallOutcome = Readonly<{ digest: Digest; version: string }>
 
-/** Everything may throw FleetError; what else is thrown is a bug and reported as `internal`. */
+/** Every method may throw FleetError; any other error is a bug and reported as `internal`. */
 export interface Installer {
-  /** Why this can never be installed here, from what is known without asking anybody; null: try. */
+  /** The reason why this can never be installed here, from local knowledge; null: try. */
   refusal(request: InstallRequest): Promise<Failure | null>
   install(request: InstallRequest, context: InstallContext): Promise<InstallOutcome>
-  /** Under which name it is listed: its own, or that of the one backend whose concrete name or alias this is. Null: none is. */
+  /** The name in the inventory: this name, or that of the backend whose concrete name or alias it is. Null: not installed. */
   listedName(name: BackendName): Promise<BackendName | null>
-  /** From here on a backend goes by the name it is listed by, and no other. Removing what is not there is done at once. */
+  /** This and the following methods take the listed name only. A backend that is not installed is removed at once. */
   remove(backend: BackendName, context: InstallContext): Promise<void>
-  /** With a digest: exactly that one, whether of its manifest or of the index that led there. */
+  /** With a digest: exactly that version, by the digest of its manifest or of the index that led to it. */
   isInstalled(backend: BackendName, digest?: Digest): Promise<boolean>
-  /** From now on the inventory lists it by this one of its digests; another one changes nothing. */
+  /** Makes the inventory list the backend by this one of its digests; an unknown digest changes nothing. */
   listAs(backend: BackendName, digest: Digest): Promise<void>
   /** Reads every file. */
   verify(backend: BackendName, context: InstallContext): Promise<'intact' | 'damaged'>
-  /** Ends what runs from another version than the one in use; resolves when it is gone. */
+  /** Stops processes that run from another version than the one in use; resolves when they have exited. */
   stopOutdated(backend: BackendName, context: InstallContext): Promise<void>
-  /** Makes what is installed whole again, without changing its version. */
+  /** Restores damaged files without changing the version. */
   repair(backend: BackendName, context: InstallContext): Promise<InstallOutcome>
   inventory(): Promise<readonly InstalledBackend[]>
-  /** Removes what nothing needs. Installs and removals do so themselves; this is for those that a crash cut short. */
+  /** Removes unused content. Installs and removals do so themselves; this is for those that a crash interrupted. */
   tidy(signal: AbortSignal): Promise<void>
 }
 
-/** A worker that knows no source of backends: nothing is there, nothing can come, and it says so. */
+/** The installer of a worker that has no source of backends: nothing is installed, and every install is refused. */
 export const noInstaller: Installer = {
   refusal: async ({ backend }) => nothingKnown(backend),
   install: async ({ backend }) => Promise.reject(new FleetError(nothingKnown(backend))),
@@ -83,5 +79,5 @@ export const noInstaller: Installer = {
 const nothingKnown = (backend: BackendName): Failure => ({
   code: 'not_found',
   retry: 'never',
-  message: `this worker knows no source of backends, so it can't install ${backend}`,
+  message: `cannot install ${backend}: this worker has no source of backends`,
 })

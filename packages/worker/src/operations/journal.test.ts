@@ -5,8 +5,7 @@ import { silentLog } from '@muster/host'
 import { makeTempDir } from '@muster/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { recordingLog } from '../../test/recording-log.ts'
-import { entryLine, headerLine, type Entry } from './journal-format.ts'
-import { openJournal, type Journal } from './journal.ts'
+import { type Entry, entryLine, headerLine, type Journal, openJournal } from './journal.ts'
 
 const cleanup: (() => Promise<unknown>)[] = []
 afterEach(async () => {

@@ -1,15 +1,18 @@
-// The file in which a worker keeps what it was told to do and what came of it. What `append` resolved
-// for survives a crash; several appends share one fsync. Not finished: nothing is ever half there.
-import { open, readFile, type FileHandle } from 'node:fs/promises'
+// The journal of a worker: the commands it accepted and their outcomes. An entry survives a crash once its `append` has
+// resolved; several appends share one fsync. Each line has a checksum of its own, so that a line torn by a crash or damaged on
+// disk is recognized and dropped.
+import { type FileHandle, open, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { errorCode, makeDirectory, writeFileAtomic, type Log } from '@muster/host'
-import { FleetError } from '@muster/protocol'
-import { entryLine, headerLine, readJournal, type Entry } from './journal-format.ts'
+import { crc32 } from 'node:zlib'
+import { z } from 'zod'
+import { errorCode, type Log, makeDirectory, writeFileAtomic } from '@muster/host'
+import { Failure, FleetError, NodeId, OperationId } from '@muster/protocol'
+import { BackendCommand, Outcome } from './backend-command.ts'
 
 export interface Journal {
-  /** Durable when it resolves; throws FleetError (`disk_full`, `unavailable`) and leaves no trace. */
+  /** Durable when it resolves; throws FleetError (`disk_full`, `unavailable`) and then leaves no trace. */
   append(entry: Entry): Promise<void>
-  /** Replaces everything at once, with what `entries` says when its turn has come. */
+  /** Replaces all entries at once; `entries` is called when earlier appends are done. */
   rewrite(entries: () => readonly Entry[]): Promise<void>
   lines(): number
   close(): Promise<void>
@@ -17,10 +20,10 @@ export interface Journal {
 
 export type OpenedJournal =
   | Readonly<{ state: 'open'; journal: Journal; entries: readonly Entry[] }>
-  /** Written by a newer Muster; left as it is. */
+  /** Written by a newer Muster; left untouched. */
   | Readonly<{ state: 'newer'; format: number; path: string }>
 
-type Waiting = { readonly line: string; readonly resolve: () => void; readonly reject: (error: Error) => void }
+type PendingLine = { readonly line: string; readonly resolve: () => void; readonly reject: (error: Error) => void }
 
 export async function openJournal({ path, log }: { path: string; log: Log }): Promise<OpenedJournal> {
   await makeDirectory(dirname(path), { mode: 0o700 })
@@ -31,13 +34,13 @@ export async function openJournal({ path, log }: { path: string; log: Log }): Pr
   })
   const read = readJournal(bytes)
   if (read.state === 'newer') {
-    log.error('the journal of operations was written by a newer version; commands are refused until that version runs again', {
+    log.error('journal written by a newer version; commands are refused until that version runs again', {
       path,
       format: read.format,
     })
     return { state: 'newer', format: read.format, path }
   }
-  if (read.damagedLines > 0) log.error('lines of the journal of operations are damaged and left out', { path, lines: read.damagedLines })
+  if (read.damagedLines > 0) log.error('damaged journal lines skipped', { path, lines: read.damagedLines })
   const file = await open(path, 'r+')
   if (read.length < bytes.length) await file.truncate(read.length)
   const journal = writeOn({ path, file, length: read.length, lines: read.entries.length, log })
@@ -47,11 +50,11 @@ export async function openJournal({ path, log }: { path: string; log: Log }): Pr
 type Start = { path: string; file: FileHandle; length: number; lines: number; log: Log }
 
 function writeOn({ path, file, length, lines, log }: Start): Journal {
-  const waiting: Waiting[] = []
+  const pending: PendingLine[] = []
   let turns: Promise<void> = Promise.resolve()
 
   const flush = async (): Promise<void> => {
-    const batch = waiting.splice(0)
+    const batch = pending.splice(0)
     if (batch.length === 0) return
     try {
       const bytes = Buffer.from(batch.map(({ line }) => line).join(''))
@@ -61,8 +64,8 @@ function writeOn({ path, file, length, lines, log }: Start): Journal {
       lines += batch.length
       for (const { resolve } of batch) resolve()
     } catch (error) {
-      // Without the half of it that may be there: it was refused, so it must not come back after a restart.
-      await file.truncate(length).catch((reason: unknown) => log.warn('the journal of operations could not be cut', { error: reason }))
+      // A partly written batch was refused, so it must not reappear after a restart.
+      await file.truncate(length).catch((reason: unknown) => log.warn('cannot truncate the journal of operations', { error: reason }))
       const failure = notWritten(error)
       for (const { reject } of batch) reject(failure)
     }
@@ -84,12 +87,12 @@ function writeOn({ path, file, length, lines, log }: Start): Journal {
   return {
     append: (entry) =>
       new Promise((resolve, reject) => {
-        waiting.push({ line: entryLine(entry), resolve, reject })
-        if (waiting.length === 1) void inTurn(flush)
+        pending.push({ line: entryLine(entry), resolve, reject })
+        if (pending.length === 1) void inTurn(flush)
       }),
     rewrite: (entries) =>
       inTurn(async () => {
-        // Whoever waited for the lines before this has had its turn.
+        // Callers that wait for the lines before this run first.
         await new Promise(setImmediate)
         await replace(entries()).catch((error: unknown) => Promise.reject(notWritten(error)))
       }),
@@ -109,7 +112,71 @@ function notWritten(error: unknown): FleetError {
   const isFull = errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT'
   const reason = error instanceof Error ? error.message : String(error)
   const message = isFull
-    ? 'there is no disk space left to note the command: free some in the data directory of this worker'
-    : `the command could not be noted in the journal of this worker: ${reason}`
+    ? 'cannot store the command: the disk is full; free space in the data directory of this worker'
+    : `cannot store the command in the journal of this worker: ${reason}`
   return new FleetError({ code: isFull ? 'disk_full' : 'unavailable', retry: 'backoff', message }, { cause: error })
+}
+
+/** Incremented when an older worker could no longer read the file. A new kind of entry alone is no reason. */
+const format = 1
+
+const id = z.number().int().min(0)
+const boot = z.number().int().min(0)
+
+export const Entry = z.discriminatedUnion('type', [
+  /** A start of the worker. */
+  z.object({ type: z.literal('boot'), boot }),
+  /** The node whose generations these are. */
+  z.object({ type: z.literal('node'), node: NodeId }),
+  z.object({ type: z.literal('order'), id, order: BackendCommand }),
+  z.object({ type: z.literal('join'), id, op_id: OperationId.optional(), epoch: z.number().int().min(0).optional() }),
+  z.object({ type: z.literal('cancel'), id, failure: Failure }),
+  z.object({ type: z.literal('end'), id, boot, outcome: Outcome }),
+])
+export type Entry = z.infer<typeof Entry>
+
+type ReadJournal =
+  | Readonly<{ state: 'newer'; format: number }>
+  /** `length`: the offset of the next line; beyond it there is only an unfinished line. */
+  | Readonly<{ state: 'readable'; entries: readonly Entry[]; damagedLines: number; length: number }>
+
+const Header = z.object({ format: z.number().int().min(1) })
+export const headerLine = lineOf({ format })
+
+export const entryLine = (entry: Entry): string => lineOf(entry)
+
+function lineOf(value: unknown): string {
+  const json = JSON.stringify(value)
+  return `${checksum(json)} ${json}\n`
+}
+
+function checksum(text: string): string {
+  return crc32(text).toString(16).padStart(8, '0')
+}
+
+export function readJournal(bytes: Buffer): ReadJournal {
+  const length = bytes.lastIndexOf(0x0a) + 1
+  const lines = bytes.toString('utf8', 0, length).split('\n').slice(0, -1)
+  const values = lines.map(valueOf)
+  const header = Header.safeParse(values[0])
+  if (header.success && header.data.format > format) return { state: 'newer', format: header.data.format }
+  const entries: Entry[] = []
+  let damagedLines = 0
+  for (const value of header.success ? values.slice(1) : values) {
+    const entry = Entry.safeParse(value)
+    if (entry.success) entries.push(entry.data)
+    else damagedLines += 1
+  }
+  return { state: 'readable', entries, damagedLines, length }
+}
+
+/** Undefined: the line is damaged. */
+function valueOf(line: string): unknown {
+  const json = line.slice(9)
+  if (line.slice(0, 9) !== `${checksum(json)} `) return undefined
+  try {
+    return JSON.parse(json)
+  } catch {
+    return undefined
+  }
 }

@@ -1,14 +1,18 @@
 import { BackendName, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { Entry } from './journal-format.ts'
+import type { Entry } from './journal.ts'
 import { createLedger, type Ledger } from './ledger.ts'
-import type { Order } from './order.ts'
+import type { BackendCommand } from './backend-command.ts'
 
 const name = (text: string) => BackendName.parse(text)
-const order = (backend: string, over: Partial<Order> = {}): Order => ({ kind: 'install', backend: name(backend), ...over })
+const order = (backend: string, over: Partial<BackendCommand> = {}): BackendCommand => ({
+  kind: 'install',
+  backend: name(backend),
+  ...over,
+})
 const done = { state: 'succeeded' as const }
 
-function add(ledger: Ledger, wanted: Order, isDone = true): number {
+function add(ledger: Ledger, wanted: BackendCommand, isDone = true): number {
   const work = ledger.add(wanted)
   work.isStored = true
   if (isDone) ledger.apply({ type: 'end', id: work.id, boot: ledger.boot(), outcome: done })
@@ -25,7 +29,8 @@ describe('the ledger', () => {
     ledger.apply({ type: 'cancel', id: open, failure: { code: 'cancelled', retry: 'never', message: '' } })
     const again = createLedger(ledger.entries())
     expect(again.entries()).toEqual(ledger.entries())
-    expect(again.byOp(OperationId.parse('op-2'))).toMatchObject({ id: open, epoch: 7, calledOff: { code: 'cancelled' } })
+    expect([...(again.get(open)?.opIds ?? [])]).toEqual(['op-2'])
+    expect(again.get(open)).toMatchObject({ id: open, epoch: 7, cancelFailure: { code: 'cancelled' } })
     expect(again.get(first)?.end).toEqual({ outcome: done, boot: 3 })
     expect(again.add(order('c')).id).toBeGreaterThan(open)
   })
@@ -63,9 +68,9 @@ describe('the ledger', () => {
     for (let generation = 4; generation < 1000; generation += 1) add(ledger, order('busy', { generation }))
     ledger.prune()
     expect(ledger.size()).toBeLessThan(100)
-    expect(ledger.row(name('rare')).map((work) => work.order.generation)).toEqual([1])
-    expect(ledger.row(name('mixed')).map((work) => work.order.generation)).toEqual([3, undefined])
-    expect(ledger.row(name('busy')).at(-1)?.order.generation).toBe(999)
+    expect(ledger.ofBackend(name('rare')).map((work) => work.command.generation)).toEqual([1])
+    expect(ledger.ofBackend(name('mixed')).map((work) => work.command.generation)).toEqual([3, undefined])
+    expect(ledger.ofBackend(name('busy')).at(-1)?.command.generation).toBe(999)
     expect(ledger.unfinished().map(({ id }) => id)).toEqual([open])
   })
 
@@ -82,7 +87,7 @@ describe('the ledger', () => {
     add(ledger, order('before'))
     ledger.apply({ type: 'boot', boot: 3 })
     add(ledger, order('now'))
-    expect(ledger.recentResults().map((work) => work.order.backend)).toEqual(['before', 'now'])
+    expect(ledger.recentResults().map((work) => work.command.backend)).toEqual(['before', 'now'])
   })
 
   it('W26 finds every name that leads to the same directory', () => {
@@ -90,7 +95,7 @@ describe('the ledger', () => {
     add(ledger, order('llama', { name: name('cuda-llama'), alias: name('gguf') }))
     add(ledger, order('whisper'))
     expect(ledger.namesOf(order('gguf')).toSorted()).toEqual(['cuda-llama', 'gguf', 'llama'])
-    expect(ledger.rowNameOf(name('cuda-llama'))).toBe('llama')
-    expect(ledger.rowNameOf(name('gguf'))).toBe(null)
+    expect(ledger.canonicalName(name('cuda-llama'))).toBe('llama')
+    expect(ledger.canonicalName(name('gguf'))).toBe(null)
   })
 })

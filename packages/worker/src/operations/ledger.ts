@@ -1,28 +1,40 @@
-// What a worker remembers of the commands it accepted: the journal's entries, put together. Bounded: of
-// what is finished, the newest of each backend (its generation must not be forgotten) and the latest results.
-import type { BackendName, NodeId, OperationId } from '@muster/protocol'
-import type { Entry } from './journal-format.ts'
-import { namesIn, type Order } from './order.ts'
-import { entriesOf, note, type Work } from './work.ts'
+// The commands that a worker accepted: the journal's entries, combined. Bounded: of finished work it keeps the newest of each
+// backend (its generation must not be forgotten) and the latest results.
+import type { BackendName, Failure, NodeId, OperationId, OpStatusReply } from '@muster/protocol'
+import type { ProgressState } from '../work/progress.ts'
+import type { AcceptedIntent } from './admission.pure.ts'
+import { intentOf, namesIn, type BackendCommand, type Outcome } from './backend-command.ts'
+import type { Entry } from './journal.ts'
+
+export interface Work {
+  readonly id: number
+  readonly command: BackendCommand
+  /** The operations that share its end: the first one, and those that joined. */
+  readonly opIds: Set<OperationId>
+  epoch: number | null
+  cancelFailure: Failure | null
+  end: Readonly<{ outcome: Outcome; boot: number }> | null
+  /** True once the journal has it. */
+  isStored: boolean
+}
 
 export interface Ledger {
   readonly boot: () => number
   readonly node: () => NodeId | null
   apply(entry: Entry): void
-  add(order: Order): Work
+  add(command: BackendCommand): Work
   remove(work: Work): void
   get(id: number): Work | null
-  byOp(opId: OperationId): Work | null
-  /** Of this backend, in the order of acceptance. */
-  row(backend: BackendName): readonly Work[]
-  /** Concrete names lead to the row of the name that was asked for. Null: there is no such row. */
-  rowNameOf(backend: BackendName): BackendName | null
-  /** Every name under which work on this backend may meet other work. */
-  namesOf(order: Order): readonly BackendName[]
+  /** All work on a backend, in the order of acceptance. */
+  ofBackend(backend: BackendName): readonly Work[]
+  /** The name that commands used for this backend, also given its concrete name. Null: no work on it is known. */
+  canonicalName(backend: BackendName): BackendName | null
+  /** Every name under which this work may conflict with other work. */
+  namesOf(command: BackendCommand): readonly BackendName[]
   unfinished(): readonly Work[]
-  /** The highest whose work has come to its end, by backend: what is under way may still change what is there. */
+  /** The highest generation whose work has ended, by backend: open work may still change what is installed. */
   generations(): Record<BackendName, number>
-  /** Results of this run and the one before it. */
+  /** Results of this run of the worker and the one before it. */
   recentResults(): readonly Work[]
   prune(): void
   entries(): readonly Entry[]
@@ -30,13 +42,18 @@ export interface Ledger {
   forget(): void
 }
 
+/** Learns which work belongs to which operation, so that it can be found by operation ID. */
+export type OperationIndex = Readonly<{ add(opId: OperationId, work: Work): void; remove(opId: OperationId, work: Work): void }>
+
+const noIndex: OperationIndex = { add: () => undefined, remove: () => undefined }
+
 const keptResults = 64
 const keptBackends = 4096
 const maxJoinedOps = 64
 
-export function createLedger(entries: readonly Entry[]): Ledger {
-  const shelf = createShelf()
-  const { all, get, put, attach, remove } = shelf
+export function createLedger(entries: readonly Entry[], operations: OperationIndex = noIndex): Ledger {
+  const works = createWorks(operations)
+  const { all, get, put, attach, remove } = works
   let boot = 0
   let node: NodeId | null = null
   let nextId = 0
@@ -46,11 +63,11 @@ export function createLedger(entries: readonly Entry[]): Ledger {
     if (entry.type === 'node') return void (node = entry.node)
     const work = get(entry.id)
     if (entry.type === 'order') {
-      // A rewritten journal may be followed by lines that were on their way to the old one.
+      // A rewritten journal may be followed by lines that were meant for the old one.
       if (work === null) put(entry.id, entry.order).isStored = true
       nextId = Math.max(nextId, entry.id + 1)
     } else if (work !== null) {
-      note(work, entry)
+      update(work, entry)
       if (entry.type === 'join') attach(work, entry.op_id)
     }
   }
@@ -60,20 +77,19 @@ export function createLedger(entries: readonly Entry[]): Ledger {
     boot: () => boot,
     node: () => node,
     apply,
-    add: (order) => put(nextId++, order),
+    add: (command) => put(nextId++, command),
     remove,
     get,
-    byOp: shelf.byOp,
-    row: (backend) => all().filter(({ order }) => order.backend === backend),
-    rowNameOf: (backend) => rowNameIn(all(), backend),
-    namesOf: (order) => relatedNames(order, all()),
+    ofBackend: (backend) => all().filter(({ command }) => command.backend === backend),
+    canonicalName: (backend) => canonicalNameIn(all(), backend),
+    namesOf: (command) => relatedNames(command, all()),
     unfinished: () => all().filter(({ end }) => end === null),
     generations: () => highestEnded(all()),
     recentResults: () =>
       all()
         .filter(({ end }) => end !== null && end.boot >= boot - 1)
         .slice(-keptResults),
-    prune: () => disposable(all()).forEach(remove),
+    prune: () => findPrunable(all()).forEach(remove),
     entries: () => [
       ...originOf(boot, node),
       ...all()
@@ -82,40 +98,35 @@ export function createLedger(entries: readonly Entry[]): Ledger {
     ],
     size: () => all().length,
     forget() {
-      shelf.clear()
+      works.clear()
       node = null
     },
   }
 }
 
-/** The works themselves, by their number and by the operations they are part of. */
-function createShelf() {
+function createWorks(operations: OperationIndex) {
   const works = new Map<number, Work>()
-  const ops = new Map<OperationId, Work>()
   const attach = (work: Work, opId: OperationId | undefined): void => {
     if (opId === undefined || work.opIds.size >= maxJoinedOps) return
     work.opIds.add(opId)
-    ops.set(opId, work)
+    operations.add(opId, work)
+  }
+  const remove = (work: Work): void => {
+    works.delete(work.id)
+    for (const opId of work.opIds) operations.remove(opId, work)
   }
   return {
     attach,
+    remove,
     all: () => [...works.values()],
     get: (id: number) => works.get(id) ?? null,
-    byOp: (opId: OperationId) => ops.get(opId) ?? null,
-    put(id: number, order: Order): Work {
-      const work: Work = { id, order, opIds: new Set(), epoch: order.epoch ?? null, calledOff: null, end: null, isStored: false }
+    put(id: number, command: BackendCommand): Work {
+      const work: Work = { id, command, opIds: new Set(), epoch: command.epoch ?? null, cancelFailure: null, end: null, isStored: false }
       works.set(id, work)
-      attach(work, order.op_id)
+      attach(work, command.op_id)
       return work
     },
-    remove(work: Work): void {
-      works.delete(work.id)
-      for (const opId of work.opIds) if (ops.get(opId) === work) ops.delete(opId)
-    },
-    clear(): void {
-      works.clear()
-      ops.clear()
-    },
+    clear: () => [...works.values()].forEach(remove),
   }
 }
 
@@ -126,39 +137,39 @@ const originOf = (boot: number, node: NodeId | null): Entry[] => [
 
 function highestEnded(works: readonly Work[]): Record<BackendName, number> {
   const highest = new Map<BackendName, number>()
-  for (const { order, end } of works) {
-    const { backend, generation } = order
+  for (const { command, end } of works) {
+    const { backend, generation } = command
     if (end !== null && generation !== undefined) highest.set(backend, Math.max(generation, highest.get(backend) ?? 0))
   }
   return Object.fromEntries(highest)
 }
 
-/** Its own, and those of whatever shares one of them, and so on. */
-function relatedNames(order: Order, others: readonly Work[]): BackendName[] {
-  const names = new Set(namesIn(order))
+/** The names of a command, and transitively those of all work that shares one of them. */
+function relatedNames(command: BackendCommand, others: readonly Work[]): BackendName[] {
+  const names = new Set(namesIn(command))
   for (let before = 0; before !== names.size;) {
     before = names.size
-    for (const theirs of others.map((work) => namesIn(work.order)))
+    for (const theirs of others.map((work) => namesIn(work.command)))
       if (theirs.some((name) => names.has(name))) theirs.forEach((name) => names.add(name))
   }
   return [...names]
 }
 
-function rowNameIn(works: readonly Work[], backend: BackendName): BackendName | null {
-  if (works.some(({ order }) => order.backend === backend)) return backend
-  return works.findLast(({ order }) => order.name === backend)?.order.backend ?? null
+function canonicalNameIn(works: readonly Work[], backend: BackendName): BackendName | null {
+  if (works.some(({ command }) => command.backend === backend)) return backend
+  return works.findLast(({ command }) => command.name === backend)?.command.backend ?? null
 }
 
-/** Finished, not among the latest, and neither the newest of its backend nor the one with its highest generation. */
-function disposable(works: readonly Work[]): Work[] {
+/** Finished work that is not among the latest, and neither the newest of its backend nor the one with its highest generation. */
+function findPrunable(works: readonly Work[]): Work[] {
   const needed = new Set(works.filter(({ end }) => end !== null).slice(-keptResults))
   const newest = new Map<BackendName, Work>()
   const highest = new Map<BackendName, Work>()
   for (const work of works) {
-    const { backend, generation } = work.order
+    const { backend, generation } = work.command
     newest.delete(backend)
     newest.set(backend, work)
-    if (generation !== undefined && generation >= (highest.get(backend)?.order.generation ?? 0)) highest.set(backend, work)
+    if (generation !== undefined && generation >= (highest.get(backend)?.command.generation ?? 0)) highest.set(backend, work)
   }
   for (const [backend, work] of [...newest].slice(-keptBackends)) {
     needed.add(work)
@@ -166,4 +177,41 @@ function disposable(works: readonly Work[]): Work[] {
     if (other !== undefined) needed.add(other)
   }
   return works.filter((work) => work.end !== null && !needed.has(work))
+}
+
+function update(work: Work, entry: Extract<Entry, { type: 'join' | 'cancel' | 'end' }>): void {
+  if (entry.type === 'cancel') work.cancelFailure = entry.failure
+  else if (entry.type === 'end') work.end = { outcome: entry.outcome, boot: entry.boot }
+  else if (entry.epoch !== undefined) work.epoch = Math.max(work.epoch ?? 0, entry.epoch)
+}
+
+export function acceptedIntentOf(work: Work): AcceptedIntent {
+  return { ...intentOf(work.command), epoch: work.epoch, id: work.id, state: stateOf(work) }
+}
+
+function stateOf({ end, cancelFailure }: Work): AcceptedIntent['state'] {
+  if (end !== null) return end.outcome.state
+  return cancelFailure === null ? 'open' : 'ending'
+}
+
+/** The journal entries that recreate the work. */
+function entriesOf({ id, command, opIds, epoch, cancelFailure, end }: Work): Entry[] {
+  const joined = [...opIds].filter((opId) => opId !== command.op_id)
+  return [
+    { type: 'order', id, order: command },
+    ...joined.map((op_id): Entry => ({ type: 'join', id, op_id })),
+    ...(epoch === null || epoch === command.epoch ? [] : [{ type: 'join' as const, id, epoch }]),
+    ...(cancelFailure === null ? [] : [{ type: 'cancel' as const, id, failure: cancelFailure }]),
+    ...(end === null ? [] : [{ type: 'end' as const, id, boot: end.boot, outcome: end.outcome }]),
+  ]
+}
+
+/** The reply to `op.status` and the content of `op.result`. Without progress the work has not started. */
+export function statusOf(opId: OperationId, work: Work, progress: ProgressState | null = null): OpStatusReply {
+  const { generation } = work.command
+  const about = { op_id: opId, ...(generation === undefined ? {} : { generation }), ...(work.epoch === null ? {} : { epoch: work.epoch }) }
+  if (work.end !== null) return { ...about, ...work.end.outcome }
+  if (progress === null) return { ...about, state: 'accepted' }
+  const { phase, current, total, seq } = progress
+  return { ...about, state: 'running', current, total, progress_seq: seq, ...(phase === null ? {} : { phase }) }
 }

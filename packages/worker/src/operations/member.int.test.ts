@@ -40,7 +40,7 @@ async function world() {
     cleanup.push(worker.stop)
     return worker
   }
-  /** Of the node that is there now; answers once it is a member. */
+  /** Sends to the current node; resolves once it is a member. */
   const approved = async (worker: TestWorker) => {
     const node = await waitFor(() => worker.nodeId(), { what: 'a node id' })
     const row = await waitFor(() => cluster.nodes.get(node), { what: 'the row' })

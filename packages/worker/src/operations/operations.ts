@@ -1,104 +1,74 @@
-// The operations of a worker: what it accepts, in which order it is done, and what came of it. A command
-// is accepted when it is in the journal; from then on it comes to an end, also over restarts. Operations
-// outlive connections to the bus.
-import type { Clock, Log } from '@muster/host'
-import {
-  failureOf,
-  type BackendList,
-  type Failure,
-  type NodeId,
-  type OperationId,
-  type OpStatusReply,
-  type StoredFile,
-} from '@muster/protocol'
+// The operations of a worker: commands it accepted, the order in which they run, and their outcomes. An accepted command is
+// in the journal and comes to an end, also over restarts. Operations outlive connections to the bus.
+import { noStep, type Clock, type Log, type Step } from '@muster/host'
+import { failureOf, type BackendList, type Failure, type NodeId, type OperationId, type StoredFile } from '@muster/protocol'
+import { createEventPublisher, type EventPublisher, type NodeBus, type OutgoingEvent } from '../work/event-publisher.ts'
+import type { RegisteredWork, WorkRegistry } from '../work/work-registry.ts'
 import { createAdmission, type Submitted } from './admission.ts'
-import { createAnnouncer, type Announcer, type Said, type Voice } from './announcer.ts'
-import { createExecutor } from './executor.ts'
-import type { Installer, Step } from './installer.ts'
+import type { BackendCommand } from './backend-command.ts'
+import { createExecutor, type Executor } from './executor.ts'
+import type { Installer } from './installer.ts'
 import { openJournal, type Journal } from './journal.ts'
-import { createLedger, type Ledger } from './ledger.ts'
-import type { Order } from './order.ts'
-import { statusOf } from './status.ts'
+import { createLedger, statusOf, type Ledger, type OperationIndex, type Work } from './ledger.ts'
 
 export interface Operations {
-  /** Resolves when the command is accepted durably, or refused and nothing changed. */
-  submit(order: Order): Promise<Submitted>
-  status(opId: OperationId): OpStatusReply
-  /** Resolves when it has ended, and after a second in any case. */
-  cancel(opId: OperationId): Promise<OpStatusReply>
+  /** Resolves when the command is stored, or refused and nothing changed. */
+  submit(command: BackendCommand): Promise<Submitted>
   active(): readonly OperationId[]
   inventory(): Promise<BackendList>
-  /** Something else than an operation changed what there is to list: whoever listens is told. */
+  /** Publishes the inventory after a change that no operation made. */
   inventoryChanged(): void
-  /** From now on it speaks there; returns how to fall silent. What an earlier run left is taken up with the first. */
-  attach(voice: Voice): () => void
-  /** The node was removed from its cluster: what was wished there counts no more. Files stay. */
+  /** Publishes on this bus from now on; returns how to detach. The first call resumes the work of an earlier run. */
+  attach(nodeBus: NodeBus): () => void
+  /** The node was removed from its cluster: drops all operations. Files stay. */
   forget(): void
-  /** Leaves what runs to the next start. */
+  /** Leaves running work to the next start. */
   stop(): Promise<void>
 }
 
 export type OperationsDeps = Readonly<{
   path: string
   installer: Installer
-  /** Content of model files that is kept here; without it nothing is said of them. */
+  work: WorkRegistry
+  /** The content of model files on this machine; absent: the inventory has none. */
   files?: () => Promise<readonly StoredFile[]>
   clock: Clock
   log: Log
   step?: Step
 }>
 
-const cancelWaitMs = 1_000
-const noStep: Step = () => undefined
-
 export async function openOperations(deps: OperationsDeps): Promise<Operations> {
   const { path, installer, clock, log, step = noStep } = deps
   const opened = await openJournal({ path, log })
   if (opened.state === 'newer') {
     const inventory = (): Promise<BackendList> => readInventory(deps)
-    return readOnly(opened, createAnnouncer({ recent: () => [], inventory, clock, log }), inventory)
+    return readOnly(opened, createEventPublisher({ recent: () => [], inventory, clock, log }), inventory)
   }
-  const ledger = createLedger(opened.entries)
+  const registered = registerIn(deps.work, () => executor)
+  const ledger = createLedger(opened.entries, registered)
   const inventory = async (): Promise<BackendList> => {
-    // First, so that the list is no older than the generations it is said with.
+    // The generations first, so that the list is no older than they are.
     const generations = ledger.generations()
     return { ...(await readInventory(deps)), generations }
   }
   const { journal } = opened
   const boot = ledger.boot() + 1
   ledger.apply({ type: 'boot', boot })
-  await journal.append({ type: 'boot', boot }).catch((error: unknown) => log.warn('the start was not noted', { error }))
-  const recent = (): Said[] =>
-    ledger.recentResults().flatMap((work) => [...work.opIds].map((opId): Said => ({ type: 'op.result', ...statusOf(opId, work) })))
-  const announcer = createAnnouncer({ recent, inventory, clock, log })
-  const executor = createExecutor({ ledger, journal, announcer, installer, clock, log, step })
-  const status = (opId: OperationId): OpStatusReply => {
-    const work = ledger.byOp(opId)
-    return statusOf(opId, work, work === null ? null : executor.progressOf(work))
-  }
+  await journal.append({ type: 'boot', boot }).catch((error: unknown) => log.warn('cannot store the start of this worker', { error }))
+  const recent = (): OutgoingEvent[] =>
+    ledger.recentResults().flatMap((work) => [...work.opIds].map((opId): OutgoingEvent => ({ type: 'op.result', ...statusOf(opId, work) })))
+  const publisher = createEventPublisher({ recent, inventory, clock, log })
+  const executor: Executor = createExecutor({ ledger, journal, publisher, installer, clock, log, step })
   let isResumed = false
-  const admit = createAdmission({ ledger, journal, executor, installer, announcer, clock, log, step })
   return {
-    submit: admit,
+    submit: createAdmission({ ledger, journal, executor, installer, publisher, clock, log, step }),
     inventory,
-    inventoryChanged: announcer.inventory,
+    inventoryChanged: publisher.publishInventory,
     active: () => ledger.unfinished().flatMap(({ opIds }) => [...opIds]),
-    status,
-    async cancel(opId) {
-      const work = ledger.byOp(opId)
-      if (work !== null && work.end === null) {
-        await executor.callOff(work, { code: 'cancelled', retry: 'never', message: 'cancelled on request' })
-        const waited = new AbortController()
-        const tooLong = clock.sleep(cancelWaitMs, waited.signal).catch(() => undefined)
-        await Promise.race([executor.ended(work).catch(() => undefined), tooLong])
-        waited.abort()
-      }
-      return status(opId)
-    },
-    attach(voice) {
-      if (ledger.node() !== null && ledger.node() !== voice.nodeId) executor.forget()
-      if (ledger.node() === null) noteNode(voice.nodeId, { ledger, journal, log })
-      const detach = announcer.attach(voice)
+    attach(nodeBus) {
+      if (ledger.node() !== null && ledger.node() !== nodeBus.nodeId) executor.forget()
+      if (ledger.node() === null) storeNode(nodeBus.nodeId, { ledger, journal, log })
+      const detach = publisher.attach(nodeBus)
       if (!isResumed) executor.resume()
       isResumed = true
       return detach
@@ -111,10 +81,31 @@ export async function openOperations(deps: OperationsDeps): Promise<Operations> 
   }
 }
 
+/** Makes work of the ledger known by its operation IDs. */
+function registerIn(registry: WorkRegistry, executor: () => Executor): OperationIndex {
+  const registered = new WeakMap<Work, RegisteredWork>()
+  const registeredOf = (work: Work): RegisteredWork => {
+    const known = registered.get(work) ?? {
+      status: (opId) => statusOf(opId, work, executor().progressOf(work)),
+      async cancel() {
+        if (work.end !== null) return
+        await executor().cancel(work, { code: 'cancelled', retry: 'never', message: 'cancelled on request' })
+        await executor().ended(work)
+      },
+    }
+    registered.set(work, known)
+    return known
+  }
+  return {
+    add: (opId, work) => registry.register(opId, registeredOf(work)),
+    remove: (opId, work) => registry.release(opId, registeredOf(work)),
+  }
+}
+
 async function readInventory({ installer, files, log }: OperationsDeps): Promise<BackendList> {
-  // What could not be read is left out: nobody concludes from it that there is nothing.
-  const kept = await files?.().catch((error: unknown) => log.warn('the content of model files could not be listed', { error }))
-  const listed = kept === undefined ? {} : { files: [...kept] }
+  // A list that cannot be read is left out: an absent list does not mean that there are no files.
+  const stored = await files?.().catch((error: unknown) => log.warn('cannot list the content of model files', { error }))
+  const listed = stored === undefined ? {} : { files: [...stored] }
   try {
     return { backends: [...(await installer.inventory())], ...listed }
   } catch (error) {
@@ -122,26 +113,24 @@ async function readInventory({ installer, files, log }: OperationsDeps): Promise
   }
 }
 
-function noteNode(node: NodeId, { ledger, journal, log }: { ledger: Ledger; journal: Journal; log: Log }): void {
+function storeNode(node: NodeId, { ledger, journal, log }: { ledger: Ledger; journal: Journal; log: Log }): void {
   ledger.apply({ type: 'node', node })
-  journal.append({ type: 'node', node }).catch((error: unknown) => log.warn('whose node this is was not noted', { error }))
+  journal.append({ type: 'node', node }).catch((error: unknown) => log.warn('cannot store the node ID', { error }))
 }
 
 function readOnly(
   { format, path }: { format: number; path: string },
-  announcer: Announcer,
+  publisher: EventPublisher,
   inventory: () => Promise<BackendList>,
 ): Operations {
   const message = `${path} was written by a newer version of Muster (format ${format}): run that version on this worker again`
   const failure: Failure = { code: 'incompatible', retry: 'backoff', message }
   return {
     submit: async () => ({ accepted: false, failure }),
-    status: (op_id) => ({ op_id, state: 'unknown' }),
-    cancel: async (op_id) => ({ op_id, state: 'unknown' }),
     active: () => [],
     inventory,
-    inventoryChanged: announcer.inventory,
-    attach: announcer.attach,
+    inventoryChanged: publisher.publishInventory,
+    attach: publisher.attach,
     forget: () => undefined,
     stop: async () => undefined,
   }

@@ -6,7 +6,7 @@ import { makeTempDir, waitFor } from '@muster/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { soon, startOperations, to, type OperationsWorld, type WorldOptions } from '../../test/operations-world.ts'
 import { backendName, createGate, createScriptedInstaller, digestOf, failing } from '../../test/scripted-installer.ts'
-import { entryLine } from './journal-format.ts'
+import { entryLine } from './journal.ts'
 
 const cleanup: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -36,7 +36,7 @@ describe('after the end of the process', () => {
     const before = createScriptedInstaller()
     const after = createScriptedInstaller()
     if (kind !== 'install') before.installed.set(llama, { ...blank, name: llama, digest: digestOf(1), version: 'v1' })
-    // What is on the disk when that step is reached is what the next process finds.
+    // The next process finds the files as they are at that step.
     let isCopied = false
     const step = async (name: string): Promise<void> => {
       if (name !== at || isCopied) return
@@ -59,7 +59,7 @@ describe('after the end of the process', () => {
     expect(await second.result('op-1')).toMatchObject({ state: 'succeeded', generation: 5 })
     const { backends } = await second.bus.request(backendList, to, {}, soon)
     expect(backends.map(({ digest }) => digest)).toEqual(kind === 'delete' ? [] : [digestOf(2)])
-    // What was done is not done again.
+    // Finished work does not run again.
     if (at.startsWith('W.reply')) expect(after.calls).toEqual([])
   })
 
@@ -162,7 +162,7 @@ describe('a node that was removed', () => {
     await waitFor(() => gate.arrived() === 1, { what: 'the work to begin' })
     node.operations.forget()
     expect(node.operations.active()).toEqual([])
-    expect(node.operations.status('op-1' as never)).toMatchObject({ state: 'unknown' })
+    expect(node.work.status('op-1' as never)).toMatchObject({ state: 'unknown' })
     expect(installer.installed.has(llama)).toBe(true)
     await node.stop()
     expect(node.results().filter(({ op_id }) => op_id === 'op-2')).toEqual([])

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createTurns, type Turns } from './turns.ts'
+import { createTurns, type Turns } from './executor.ts'
 
 const open = new AbortController().signal
 
@@ -7,7 +7,7 @@ const open = new AbortController().signal
 function queue(turns: Turns, came: string[]) {
   return (id: string, names: readonly string[], signal = open) => {
     const turn = turns.take(names, signal)
-    void turn.come.then(
+    void turn.ready.then(
       () => came.push(id),
       () => came.push(`${id} left`),
     )

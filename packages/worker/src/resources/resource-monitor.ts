@@ -1,7 +1,7 @@
 // What this machine has, always at hand: heartbeats take the last known figures and never wait.
 import type { Clock, Log } from '@muster/host'
 import type { Resources } from '@muster/protocol'
-import { detectCapability } from '../capability.ts'
+import { detectCapability } from './capability.ts'
 import { applyLimits, assembleResources, type Limits, noLimits, smallestUsefulBytes, summarizeGpus } from './resources.pure.ts'
 import type { HostFiles } from './host-files.ts'
 import { type GpuReading, readGpus } from './read-gpus.ts'

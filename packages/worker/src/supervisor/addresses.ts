@@ -1,6 +1,6 @@
-// Where processes are told to listen: a free port of loopback that none of ours had lately, or a unix socket in a
-// directory that nobody else can enter. Its path must fit into 108 bytes; when the data directory's is too long, `run`
-// there is a symbolic link to a directory with a short one, which stays as long as processes may listen in it.
+// Chooses the addresses that processes listen on: a free loopback port that no process of this worker had lately, or a unix
+// socket in a private directory. The path of a socket has at most 108 bytes; when the data directory's path is too long, `run`
+// in it is a symbolic link to a directory with a short path, which stays as long as processes may listen in it.
 import { createHash } from 'node:crypto'
 import { chmod, lstat, mkdir, mkdtemp, readlink, rm, stat, symlink } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -11,11 +11,11 @@ import type { BackendAddress } from '../drivers/driver.ts'
 
 export interface Addresses {
   choose(kind: BackendAddress['kind'], id: ReplicaId): Promise<BackendAddress>
-  /** Removes what a process left. */
+  /** Removes the socket of a process. */
   release(address: BackendAddress): Promise<void>
 }
 
-/** The closing zero and the smallest of our systems counted in. */
+/** The smallest limit of all supported systems, without the terminating zero. */
 const longestPath = 103
 const rememberedPorts = 256
 
@@ -41,7 +41,7 @@ export async function openAddresses({ place }: { place: string }): Promise<Addre
   }
 }
 
-/** Short, and another one for every replica. */
+/** Short, and unique per replica. */
 const socketName = (id: ReplicaId): string => `${createHash('sha256').update(id).digest('hex').slice(0, 16)}.sock`
 
 async function socketDirectory(place: string): Promise<string> {
@@ -61,7 +61,7 @@ async function socketDirectory(place: string): Promise<string> {
   return made
 }
 
-/** Made by us, and closed: /tmp is everybody's. */
+/** Owned by this user and closed to others: /tmp is shared. */
 async function isPrivate(directory: string): Promise<boolean> {
   const found = await stat(directory).catch(() => null)
   return found?.isDirectory() === true && found.uid === process.getuid?.() && (found.mode & 0o777) === 0o700

@@ -1,4 +1,4 @@
-// What a worker makes of processes and records that it finds when it starts. The processes are real, and were started by
+// The start of a worker that finds processes and records. The processes are real, and were started by
 // somebody else: by this test, as an earlier run of the worker would have.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -11,7 +11,7 @@ import { boundMs, copyScriptedBackend, freePort, makeTempDir, waitFor, type Scri
 import { describe, expect, it } from 'vitest'
 import { askState, loadOf, replicaId, startReplicas, type ReplicasWorld, type WorldOptions } from '../../test/replicas-world.ts'
 import { nodeId } from '../../test/operations-world.ts'
-import type { Run, Stage } from './machine.ts'
+import type { Run, Stage } from './replica.pure.ts'
 
 const quick = { pace: { graceMs: 500, leaveMs: 500 } }
 
@@ -205,7 +205,7 @@ describe('at its start a worker', () => {
     expect(await readdir(join(past.root, 'replicas'))).toEqual(['r-1.json'])
   })
 
-  it('of another node than before, ends what the other one wished', async () => {
+  it('of another node than before, stops the replicas of the earlier node', async () => {
     await using past = await makePast()
     const earlier = await past.start('r-1')
     await past.note('r-1', (run) => ({ state: 'ready', run: run(earlier) }), { node: 'n-other' })

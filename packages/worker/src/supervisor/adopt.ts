@@ -1,27 +1,25 @@
-// What a worker does about replicas of its earlier runs before anybody hears of it: processes that are provably the ones
-// on record are taken back, all others that carry its mark are ended, and loads that were not done are done again.
-// Proof is pid, start time and boot, no mark of somebody else in its environment, and that it is the one that listens.
-import { isAlive } from '@muster/host'
+// Adopts the replicas of earlier runs before this worker publishes anything: a process that is proven to be the recorded one
+// is adopted, every other process with this worker's marker is stopped, and unfinished loads start over. Proof is PID, start
+// time and boot, no marker of another replica in its environment, and that it owns the listening socket.
+import { isAlive, settlesWithin } from '@muster/host'
 import { ReplicaId } from '@muster/protocol'
 import { endReplica, finish, watchExit } from './end-replica.ts'
-import { findProcesses, isAnothers } from './find-processes.ts'
-import { whoListens } from './listens.ts'
-import { beServing, driverOf, specOf } from './load-replica.ts'
-import { runOf, type Run } from './machine.ts'
+import { findProcesses, belongsToOther, findListener } from './process-table.ts'
+import { startServing, driverOf, specOf } from './load-replica.ts'
+import { runOf, type Run } from './replica.pure.ts'
 import { move, stateOf, type Replica, type ReplicaDeps } from './replica.ts'
-import { stopProcess } from './stop-process.ts'
-import { watchProcess } from './watch-process.ts'
+import { stopProcess, watchProcess } from './backend-process.ts'
 
-/** Long enough for a process that has a moment; one that is busy for longer is not therefore another one. */
-const recogniseMs = 2_000
+/** A process that does not answer within this time counts as busy, not as a different process. */
+const recognizeMs = 2_000
 
-/** `spared`: replicas that only a newer version understands. Resolves when no process is left that is not accounted for. */
+/** `spared`: replicas whose records only a newer version can read. Resolves when every process is adopted or gone. */
 export async function adoptReplicas(replicas: readonly Replica[], spared: readonly ReplicaId[], deps: ReplicaDeps): Promise<void> {
   await deps.step('W.boot.before_adopt')
-  // First of all, so that nothing they run from is collected.
+  // First, so that no tree is collected that a process runs from.
   for (const replica of replicas) {
     const run = runOf(replica.record.stage)
-    if (run !== null) replica.held.use(deps.backends.hold(run.digest))
+    if (run !== null) replica.resources.use(deps.backends.hold(run.digest))
   }
   const known = new Set<string>([...replicas.map(({ id }) => id), ...spared])
   const marks = (await findProcesses(deps.workerId)).processes.flatMap(({ replicaId }) => ReplicaId.safeParse(replicaId).data ?? [])
@@ -32,7 +30,7 @@ export async function adoptReplicas(replicas: readonly Replica[], spared: readon
 }
 
 async function endOrphan(replicaId: ReplicaId, deps: ReplicaDeps): Promise<void> {
-  deps.log.warn('ending a process of a replica that nothing is known of', { replica_id: replicaId })
+  deps.log.warn('stopping a process without a replica record', { replica_id: replicaId })
   await stopProcess({ replicaId, leader: null }, { graceMs: 0 }, deps)
 }
 
@@ -40,68 +38,63 @@ async function adopt(replica: Replica, deps: ReplicaDeps): Promise<void> {
   const { state } = replica.record.stage
   if (state === 'gone') return
   const run = runOf(replica.record.stage)
-  if (run === null || !isOurs(replica.id, run, deps)) return await withoutProcess(replica, null, deps)
+  if (run === null || !isSameProcess(replica.id, run, deps)) return await endWithoutProcess(replica, null, deps)
   replica.process = watchProcess(run.process, deps)
   replica.address = run.address
   if (state === 'draining' || state === 'stopping') {
-    // The requests it served ended with the worker that passed them on. Nobody waits for its end but its slot.
+    // Its requests ended with the worker that forwarded them; only its slot waits for its exit.
     watchExit(replica, replica.process, deps)
-    if (state === 'draining') endReplica(replica, becauseGone, deps).catch((error: unknown) => notEnded(replica, error, deps))
+    if (state === 'draining') endReplica(replica, unloadInterrupted, deps).catch((error: unknown) => logNotStopped(replica, error, deps))
     else replica.stopping = stopProcess({ replicaId: replica.id, leader: run.process }, { graceMs: deps.pace.graceMs }, deps)
     return
   }
-  if (await takeBack(replica, run, deps)) return await deps.step('W.boot.mid_adopt')
-  deps.log.warn('a process does not answer for its replica any more, and is ended', { replica_id: replica.id, pid: run.process.pid })
-  await withoutProcess(replica, run, deps)
+  if (await adoptProcess(replica, run, deps)) return await deps.step('W.boot.mid_adopt')
+  deps.log.warn('process does not answer for its replica; stopping it', { replica_id: replica.id, pid: run.process.pid })
+  await endWithoutProcess(replica, run, deps)
 }
 
-const notEnded = ({ id }: Replica, error: unknown, { log }: ReplicaDeps): void =>
-  log.error('a replica of an earlier run was not ended', { replica_id: id, error })
+const logNotStopped = ({ id }: Replica, error: unknown, { log }: ReplicaDeps): void =>
+  log.error('cannot stop a replica of an earlier run', { replica_id: id, error })
 
-const becauseGone = { code: 'cancelled', retry: 'never', message: 'it was being unloaded when its worker ended' } as const
+const unloadInterrupted = { code: 'cancelled', retry: 'never', message: 'its worker ended while it was being unloaded' } as const
 
-function isOurs(id: ReplicaId, { process: identity }: Run, { workerId }: ReplicaDeps): boolean {
-  return isAlive(identity) && !isAnothers(identity.pid, { workerId, replicaId: id })
+function isSameProcess(id: ReplicaId, { process: identity }: Run, { workerId }: ReplicaDeps): boolean {
+  return isAlive(identity) && !belongsToOther(identity.pid, { workerId, replicaId: id })
 }
 
-/** False: it is not what is on record, or not as far. */
-async function takeBack(replica: Replica, run: Run, deps: ReplicaDeps): Promise<boolean> {
+/** False: the process does not match the record. */
+async function adoptProcess(replica: Replica, run: Run, deps: ReplicaDeps): Promise<boolean> {
   try {
     const tree = await deps.backends.treeOf(run.digest)
     if (tree === null) return false
     const spec = specOf(replica.record, tree, run.modelDirectory)
     const driver = driverOf(tree, deps)
     if (!(await answers(replica, run, { spec, driver }, deps))) return false
-    await beServing(replica, { spec, driver }, deps)
+    await startServing(replica, { spec, driver }, deps)
     if (replica.process !== null) watchExit(replica, replica.process, deps)
-    deps.log.info('a replica of an earlier run is served on', { replica_id: replica.id, pid: run.process.pid })
+    deps.log.info('replica adopted', { replica_id: replica.id, pid: run.process.pid })
     return true
   } catch (error) {
-    deps.log.warn('a replica of an earlier run can not be served on', { replica_id: replica.id, error })
+    deps.log.warn('cannot adopt a replica of an earlier run', { replica_id: replica.id, error })
     return false
   }
 }
 
-type Told = Readonly<{ spec: ReturnType<typeof specOf>; driver: ReturnType<typeof driverOf> }>
+type DriverSpec = Readonly<{ spec: ReturnType<typeof specOf>; driver: ReturnType<typeof driverOf> }>
 
-async function answers(replica: Replica, { address, process }: Run, { spec, driver }: Told, deps: ReplicaDeps): Promise<boolean> {
+async function answers(replica: Replica, { address, process }: Run, { spec, driver }: DriverSpec, deps: ReplicaDeps): Promise<boolean> {
   const owner = { group: process.pid, replicaId: replica.id, workerId: deps.workerId }
-  if (address.kind === 'tcp' && (await whoListens(address.port, owner)) !== 'ours') return false
+  if (address.kind === 'tcp' && (await findListener(address.port, owner)) !== 'ours') return false
   const over = new AbortController()
-  const tooLong = deps.clock.sleep(recogniseMs, over.signal).then(
-    () => 'busy' as const,
-    () => 'busy' as const,
-  )
-  const asked = replica.record.isBare ? Promise.resolve(true) : driver.recognises(spec, address, over.signal)
-  const said = await Promise.race([asked, tooLong])
+  const answer = replica.record.isBare ? Promise.resolve(true) : driver.recognizes(spec, address, over.signal)
+  const isAnswered = await settlesWithin({ clock: deps.clock, ms: recognizeMs }, answer)
   over.abort()
-  asked.catch(() => undefined)
-  // Busy is not dead: what was ready is the same process still. What was only starting has to show that it has come up.
-  return said === 'busy' ? stateOf(replica) === 'ready' : said
+  // A busy process that was ready is still the same one; a process that was starting must prove that it is ready.
+  return isAnswered ? await answer : stateOf(replica) === 'ready'
 }
 
-/** None, or none that counts: whatever is left of it is ended before anything else has its slot. */
-async function withoutProcess(replica: Replica, run: Run | null, deps: ReplicaDeps): Promise<void> {
+/** Stops any process that is left of the replica before its slot is free. */
+async function endWithoutProcess(replica: Replica, run: Run | null, deps: ReplicaDeps): Promise<void> {
   replica.process = null
   await stopProcess({ replicaId: replica.id, leader: run?.process ?? null }, { graceMs: 0 }, deps)
   await deps.step('W.boot.mid_adopt')

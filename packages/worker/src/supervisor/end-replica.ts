@@ -1,38 +1,36 @@
-// How a replica comes to its end: drained and stopped because it is told to, or by itself. Either way it is gone only
-// when no process of it is left.
+// Ends a replica: a command drains and stops it, or its process exits. It is gone only when no process of it is left.
 import { FleetError, type Failure } from '@muster/protocol'
-import { runOf } from './machine.ts'
+import { runOf } from './replica.pure.ts'
 import { isGone, move, stateOf, untilIdle, type Replica, type ReplicaDeps } from './replica.ts'
-import type { LeadProcess } from './spawn-process.ts'
-import { stopProcess } from './stop-process.ts'
+import { type LeadProcess, stopProcess } from './backend-process.ts'
 
-/** Lets requests end first, unless forced. Resolves when it is gone. */
+/** Waits for requests to end, unless forced. Resolves when the replica is gone. */
 export async function unloadReplica(replica: Replica, how: { force: boolean; because: Failure }, deps: ReplicaDeps): Promise<void> {
-  if (how.force) replica.hurry.abort()
+  if (how.force) replica.skipDrain.abort()
   await drain(replica, how.force ? 0 : deps.pace.drainMs, deps)
-  await callOff(replica, how.because, deps)
+  await cancelReplica(replica, how.because, deps)
 }
 
-/** A load that is not done is called off; what runs is stopped. Resolves when it is gone. */
-export async function callOff(replica: Replica, because: Failure, deps: ReplicaDeps): Promise<void> {
-  replica.calledOff ??= because
-  if (replica.isLoading) replica.calling.abort(new FleetError(replica.calledOff))
-  else await endReplica(replica, replica.calledOff, deps)
+/** Aborts an unfinished load; stops a running process. Resolves when the replica is gone. */
+export async function cancelReplica(replica: Replica, because: Failure, deps: ReplicaDeps): Promise<void> {
+  replica.cancelFailure ??= because
+  if (replica.isLoading) replica.loadAbort.abort(new FleetError(replica.cancelFailure))
+  else await endReplica(replica, replica.cancelFailure, deps)
   await replica.gone.promise
 }
 
-/** The worker stops: what serves ends, what loads is left to the next start. */
-export async function leaveReplica(replica: Replica, deps: ReplicaDeps): Promise<void> {
+/** The worker stops: a serving replica ends, a load is left to the next start. */
+export async function shutDownReplica(replica: Replica, deps: ReplicaDeps): Promise<void> {
   if (isGone(replica) || (stateOf(replica) === 'accepted' && !replica.isLoading)) return
-  replica.isLeaving = true
-  if (!replica.isLoading) return await leaveServing(replica, deps)
-  replica.calling.abort(new FleetError({ code: 'unavailable', retry: 'backoff', message: 'this worker stops' }))
+  replica.isShuttingDown = true
+  if (!replica.isLoading) return await shutDownServing(replica, deps)
+  replica.loadAbort.abort(new FleetError({ code: 'unavailable', retry: 'backoff', message: 'this worker is stopping' }))
   await replica.gone.promise
 }
 
-async function leaveServing(replica: Replica, deps: ReplicaDeps): Promise<void> {
+async function shutDownServing(replica: Replica, deps: ReplicaDeps): Promise<void> {
   await drain(replica, deps.pace.leaveMs, deps)
-  await callOff(replica, { code: 'cancelled', retry: 'never', message: 'its worker was stopped' }, deps)
+  await cancelReplica(replica, { code: 'cancelled', retry: 'never', message: 'its worker was stopped' }, deps)
 }
 
 async function drain(replica: Replica, ms: number, deps: ReplicaDeps): Promise<void> {
@@ -49,37 +47,37 @@ export async function endReplica(replica: Replica, because: Failure, deps: Repli
   await replica.stopping
 }
 
-/** Takes over from the moment a process is noted. */
+/** Handles the exit of a process, from the moment the process is stored. */
 export function watchExit(replica: Replica, process: LeadProcess, deps: ReplicaDeps): void {
-  replica.held.use(deps.logs.tend(replica.id))
+  replica.resources.use(deps.logs.keepBounded(replica.id))
   process.exited
     .then(async ({ code, signal }) => {
       const leader = process.identity
-      // What it left behind goes too; when it is being stopped, in the time that it has for that.
+      // Children that it left are stopped too; during a stop they have its grace time.
       await (replica.stopping ?? stopProcess({ replicaId: replica.id, leader }, { graceMs: 0 }, deps))
       const lines = await deps.logs.lastLines(replica.id)
-      const isLeft = replica.isLeaving && stateOf(replica) === 'starting'
+      const isLeft = replica.isShuttingDown && stateOf(replica) === 'starting'
       await move(replica, isLeft ? { type: 'again' } : { type: 'exited', exit: { code, signal, lines } }, deps)
       await finish(replica, deps)
     })
-    .catch((error: unknown) => deps.log.error('the end of a process was not taken note of', { replica_id: replica.id, error }))
+    .catch((error: unknown) => deps.log.error('cannot handle the exit of a process', { replica_id: replica.id, error }))
 }
 
-/** Nothing of it runs any more. */
+/** Releases everything that the replica used, once no process of it runs. */
 export async function finish(replica: Replica, { addresses, log }: ReplicaDeps): Promise<void> {
   const { stage } = replica.record
   replica.reporter.end(
     stage.state !== 'gone' ? 'left' : stage.end.how === 'failed' || stage.end.how === 'cancelled' ? stage.end.how : 'succeeded',
   )
   try {
-    replica.held.dispose()
+    replica.resources.dispose()
     await replica.connection?.close()
     if (replica.address !== null) await addresses.release(replica.address)
   } catch (error) {
-    log.warn('what a replica used was not given back', { replica_id: replica.id, error })
+    log.warn('cannot release the resources of a replica', { replica_id: replica.id, error })
   }
   replica.connection = null
-  replica.came.reject(new FleetError(endFailure(replica)))
+  replica.ready.reject(new FleetError(endFailure(replica)))
   replica.gone.resolve()
 }
 

@@ -1,23 +1,23 @@
-// What the supervisor needs of the backends on this machine: the tree to start one from, kept while a process runs from it.
+// The installed backends, for the supervisor: the tree to start a process from, held while a process runs from it.
 import type { BackendName, Digest } from '@muster/protocol'
 import type { BackendStore } from '../storage/backend-store.ts'
 import { matchesDigest, listedDigest } from '../storage/records.ts'
 import type { BackendDescription } from '../storage/unpack/artifact.ts'
 
 export type Tree = Readonly<{ digest: Digest; directory: string; description: BackendDescription | null }>
-/** `listed`: the digest under which that version is in the inventory, which is not the tree's where an index led to it. */
+/** `listed`: the digest of that version in the inventory; it differs from the tree's digest where an index led to the tree. */
 export type HeldTree = Tree & Disposable & Readonly<{ listed: Digest }>
 
 export interface InstalledBackends {
-  /** The version in use, or the one that is asked for if it is here. It stays until it is disposed of. Null: not here. */
+  /** The version in use, or the requested one. Its tree stays until it is disposed of. Null: not installed. */
   take(backend: BackendName, digest: Digest | undefined): Promise<HeldTree | null>
-  /** For a process that was found again: it stays, whether or not it is still installed. */
+  /** For an adopted process: the tree stays, also if it is not installed any more. */
   hold(digest: Digest): Disposable
-  /** Null: not here. */
+  /** Null: not on this machine. */
   treeOf(digest: Digest): Promise<Tree | null>
 }
 
-/** Of a worker that keeps none. */
+/** For a worker without backends. */
 export const noBackends: InstalledBackends = {
   take: async () => null,
   hold: () => ({ [Symbol.dispose]: () => undefined }),
@@ -49,7 +49,7 @@ export function createInstalledBackends(store: Store): InstalledBackends {
 
 type Version = Readonly<{ tree: Digest; listed: Digest }>
 
-/** What is asked for may be the digest of the index that led to a tree, and of a version that is not in use. */
+/** The requested digest may be that of an index, and of a version that is not in use. */
 async function versionOf(store: Store, backend: BackendName, digest: Digest | undefined): Promise<Version | null> {
   const records = await store.list()
   const current =

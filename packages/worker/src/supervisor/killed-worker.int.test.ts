@@ -23,9 +23,9 @@ afterAll(async () => {
   await temp.remove()
 })
 
-type Told = Readonly<{ killAt?: string; load?: { id: string; life?: ScriptedLife }; unload?: string }>
+type DriverSpec = Readonly<{ killAt?: string; load?: { id: string; life?: ScriptedLife }; unload?: string }>
 
-function start({ killAt, load, unload }: Told = {}): Promise<StartedProcess> {
+function start({ killAt, load, unload }: DriverSpec = {}): Promise<StartedProcess> {
   const order = load === undefined ? [] : ['--load', JSON.stringify(loadOf(load.id, load.life, { slot: 0 }))]
   return processes.start('node', {
     args: [
@@ -58,7 +58,7 @@ describe('a worker that is killed', () => {
       await next.waitForOutput(saying('replica.ready', id), until)
       const now = await markedPids(id)
       expect(now).toHaveLength(1)
-      // What had come up is the process that it was; what nobody had noted is not.
+      // A recorded process is still the same one; an unrecorded process is gone.
       if (killAt === 'W.ready.before') expect(now).toEqual(left)
       if (killAt === 'W.spawn.after_fork') expect(now).not.toEqual(left)
       await next.stop()

@@ -1,45 +1,46 @@
-// Carries one load out: files staged, a process started from the backend's tree, and waited for until it answers.
+// Runs one load: stages the model's files, starts a process from the backend's tree, and waits until it answers for the model.
+// A load has no time limit, only a limit on silence: large models take long.
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { abortable } from '@muster/host'
-import { failureOf, FleetError, ModelConfig, type Failure } from '@muster/protocol'
 import { z } from 'zod'
-import type { Driver, ReplicaSpec } from '../drivers/driver.ts'
-import { awaitReady } from './await-ready.ts'
+import { abortable } from '@muster/host'
+import { type Failure, failureOf, FleetError, ModelConfig, type ReplicaId } from '@muster/protocol'
+import type { BackendAddress, Driver, ReplicaSpec } from '../drivers/driver.ts'
 import { endReplica, finish, watchExit } from './end-replica.ts'
 import type { HeldTree, Tree } from './installed-backends.ts'
-import { runOf, type Run } from './machine.ts'
-import { isGone, move, stateOf, type Replica, type ReplicaDeps } from './replica.ts'
+import { findListener } from './process-table.ts'
 import type { ReplicaRecord } from './replica-record.ts'
-import { spawnProcess } from './spawn-process.ts'
-import { stopProcess } from './stop-process.ts'
+import { type Run, runOf, silenceFailure } from './replica.pure.ts'
+import { isGone, move, type Replica, type ReplicaDeps, stateOf } from './replica.ts'
+import { type LeadProcess, spawnProcess, stopProcess } from './backend-process.ts'
 
-/** `turn`: resolves when nobody else has its slot. Never rejects. */
+/** `turn`: resolves when its slot is free. Never rejects. */
 export async function loadReplica(replica: Replica, turn: Promise<unknown>, deps: ReplicaDeps): Promise<void> {
-  const { signal } = replica.calling
+  const { signal } = replica.loadAbort
   const { order } = replica.record
   replica.isLoading = true
   try {
     await abortable(turn, signal)
     await move(replica, { type: 'stage' }, deps)
     replica.reporter.report({ phase: 'resolving' })
-    const tree = replica.held.use(await takeTree(replica.record, deps))
-    // Noted with the next step.
+    const tree = replica.resources.use(await takeTree(replica.record, deps))
+    // Stored with the next move.
     replica.record = { ...replica.record, listed: tree.listed }
     const onProgress = replica.reporter.report
-    const staged = replica.held.use(await deps.models.stage(order, { signal, onProgress, onSign: replica.reporter.sign }))
+    const staged = replica.resources.use(await deps.models.stage(order, { signal, onProgress, onSign: replica.reporter.sign }))
     signal.throwIfAborted()
     if (order.stage_only !== true) return await start(replica, { tree, modelDirectory: staged.directory }, deps)
     replica.isLoading = false
     await move(replica, { type: 'staged' }, deps)
     await finish(replica, deps)
   } catch (error) {
-    await giveUp(replica, error, deps).catch((reason: unknown) => deps.log.error('a load was not given up properly', { error: reason }))
+    await failLoad(replica, error, deps).catch((reason: unknown) => deps.log.error('cannot end a failed load', { error: reason }))
   } finally {
     replica.isLoading = false
   }
 }
 
-/** Throws FleetError: it is not here, or nobody here can start it. */
+/** Throws FleetError: the backend is not installed, or this worker has no driver for it. */
 export async function takeTree({ order: { backend, digest } }: ReplicaRecord, { backends, drivers }: ReplicaDeps): Promise<HeldTree> {
   const tree = await backends.take(backend, digest)
   if (tree === null) {
@@ -52,16 +53,16 @@ export async function takeTree({ order: { backend, digest } }: ReplicaRecord, { 
 }
 
 /** An artifact that has only its `run.sh` is a LocalAI backend. */
-const driverNameOf = ({ description }: Pick<Tree, 'description'>): Driver['name'] => description?.driver ?? 'localai-grpc'
+export const driverNameOf = ({ description }: Pick<Tree, 'description'>): Driver['name'] => description?.driver ?? 'localai-grpc'
 
-/** As the controllers have it now, which may be newer than we are: what we don't know is not for us. */
+/** Controllers may be newer than this worker: unknown fields are dropped. */
 const KnownConfig = z.object(ModelConfig.shape)
 
 /** Throws FleetError. */
 export function configOf({ order }: Pick<ReplicaRecord, 'order'>): ModelConfig {
   const parsed = KnownConfig.safeParse({ name: order.model, backend: order.backend, ...order.config })
   if (parsed.success) return parsed.data
-  throw refusal('invalid', 'never', `the configuration of ${order.model} can't be used: ${z.prettifyError(parsed.error).slice(0, 2000)}`)
+  throw refusal('invalid', 'never', `cannot use the configuration of ${order.model}: ${z.prettifyError(parsed.error).slice(0, 2000)}`)
 }
 
 export function specOf(record: ReplicaRecord, tree: Tree, modelDirectory: string): ReplicaSpec {
@@ -93,7 +94,7 @@ async function start(
   { tree, modelDirectory }: { tree: HeldTree; modelDirectory: string },
   deps: ReplicaDeps,
 ): Promise<void> {
-  const { signal } = replica.calling
+  const { signal } = replica.loadAbort
   const driver = driverOf(tree, deps)
   const spec = specOf(replica.record, tree, modelDirectory)
   replica.reporter.report({ phase: 'starting' })
@@ -112,13 +113,13 @@ async function start(
   await deps.step('W.spawn.after_record')
   await awaitReady(replica, { spec, address, driver, process }, deps)
   await deps.step('W.ready.before')
-  await beServing(replica, { spec, driver }, deps)
+  await startServing(replica, { spec, driver }, deps)
   signal.throwIfAborted()
   replica.isLoading = false
 }
 
-/** From here on it may be asked. */
-export async function beServing(
+/** From here on the gateway may send requests. */
+export async function startServing(
   replica: Replica,
   { spec, driver }: { spec: ReplicaSpec; driver: Driver },
   deps: ReplicaDeps,
@@ -127,22 +128,22 @@ export async function beServing(
   replica.connection = driver.connect(spec, replica.address)
   if (stateOf(replica) === 'starting') await move(replica, { type: 'ready' }, deps)
   replica.reporter.end('succeeded')
-  replica.came.resolve()
+  replica.ready.resolve()
 }
 
-async function giveUp(replica: Replica, error: unknown, deps: ReplicaDeps): Promise<void> {
+async function failLoad(replica: Replica, error: unknown, deps: ReplicaDeps): Promise<void> {
   const run = runOf(replica.record.stage)
-  // Whoever watches it tells how it ended.
+  // watchExit reports how it ended.
   if (isGone(replica) || (run !== null && replica.process?.hasExited() === true)) return await replica.gone.promise
   if (run === null && replica.process !== null)
     await stopProcess({ replicaId: replica.id, leader: replica.process.identity }, { graceMs: 0 }, deps)
-  if (replica.isLeaving) return await leaveBehind(replica, deps)
-  if (!(error instanceof FleetError)) deps.log.error('a load failed by a mistake of ours', { replica_id: replica.id, error })
-  await endReplica(replica, replica.calledOff ?? failureOf(error), deps)
+  if (replica.isShuttingDown) return await leaveToNextStart(replica, deps)
+  if (!(error instanceof FleetError)) deps.log.error('load failed by a bug', { replica_id: replica.id, error })
+  await endReplica(replica, replica.cancelFailure ?? failureOf(error), deps)
 }
 
-/** Its worker stops: the next start carries it out from its beginning. */
-async function leaveBehind(replica: Replica, deps: ReplicaDeps): Promise<void> {
+/** The worker stops: the next start runs the load from its beginning. */
+async function leaveToNextStart(replica: Replica, deps: ReplicaDeps): Promise<void> {
   const run = runOf(replica.record.stage)
   if (run !== null) {
     replica.stopping = stopProcess({ replicaId: replica.id, leader: run.process }, { graceMs: deps.pace.graceMs }, deps)
@@ -153,3 +154,84 @@ async function leaveBehind(replica: Replica, deps: ReplicaDeps): Promise<void> {
 }
 
 const refusal = (code: Failure['code'], retry: Failure['retry'], message: string): FleetError => new FleetError({ code, retry, message })
+
+type StartedProcess = Readonly<{ spec: ReplicaSpec; address: BackendAddress; driver: Driver; process: LeadProcess }>
+
+const pollMs = 50
+const lookMs = 1_000
+
+/** Throws FleetError, also when the process ends, the load is cancelled, or the process is silent for too long. */
+async function awaitReady(replica: Replica, started: StartedProcess, deps: ReplicaDeps): Promise<void> {
+  const { spec, address, driver, process } = started
+  const over = new AbortController()
+  const signal = AbortSignal.any([replica.loadAbort.signal, over.signal])
+  const sign = { last: deps.clock.monotonic() }
+  const onSign = (): void => {
+    sign.last = deps.clock.monotonic()
+    replica.reporter.sign()
+  }
+  void process.exited.then(() => over.abort(ended()))
+  void watchSilence(replica, { sign, onSign, over, pid: process.identity.pid }, deps)
+  try {
+    signal.throwIfAborted()
+    const becomeReady = async (): Promise<void> => {
+      await waitUntilListening({ replica, address, process, signal }, deps)
+      if (!replica.record.isBare) await driver.waitUntilReady(spec, address, { signal, onSign })
+      await waitUntilListening({ replica, address, process, signal }, deps)
+    }
+    // A driver that ignores the signal must not keep the replica of a dead process from ending.
+    await abortable(becomeReady(), signal)
+  } finally {
+    over.abort(ended())
+  }
+}
+
+const ended = (): FleetError => new FleetError({ code: 'unavailable', retry: 'backoff', message: 'its process ended before it was ready' })
+
+type Listening = Readonly<{ replica: Replica; address: BackendAddress; process: LeadProcess; signal: AbortSignal }>
+
+async function waitUntilListening({ replica, address, process, signal }: Listening, { workerId, clock }: ReplicaDeps): Promise<void> {
+  // A socket in a private directory needs no proof; on a port, no request is sent before the listener is known.
+  if (address.kind === 'unix') return
+  const owner = { group: process.identity.pid, replicaId: replica.id, workerId }
+  for (let foreign = 0; ;) {
+    const found = await findListener(address.port, owner)
+    if (found === 'ours') return
+    // Twice: one process of the replica may hand the port to another during the scan.
+    foreign = found === 'foreign' ? foreign + 1 : 0
+    if (foreign > 1) throw portTaken(replica.id, address.port)
+    await clock.sleep(pollMs, signal)
+  }
+}
+
+const portTaken = (id: ReplicaId, port: number): FleetError =>
+  new FleetError({
+    code: 'unavailable',
+    retry: 'backoff',
+    message: `another program took port ${port} before the process of ${id} could listen there; another port is tried next`,
+  })
+
+type Silence = Readonly<{ sign: { last: number }; onSign: () => void; over: AbortController; pid: number }>
+
+/** Output and disk reads of the process are signs of life too. */
+async function watchSilence(replica: Replica, { sign, onSign, over, pid }: Silence, deps: ReplicaDeps): Promise<void> {
+  const { clock, logs, pace } = deps
+  let seen = ''
+  for (;;) {
+    const now = `${await logs.size(replica.id)} ${await bytesRead(pid)}`
+    if (now !== seen && seen !== '') onSign()
+    seen = now
+    if (clock.monotonic() - sign.last >= pace.silenceMs) break
+    try {
+      await clock.sleep(Math.min(lookMs, pace.silenceMs / 4), over.signal)
+    } catch {
+      return
+    }
+  }
+  over.abort(new FleetError(silenceFailure(pace.silenceMs, await logs.lastLines(replica.id))))
+}
+
+async function bytesRead(pid: number): Promise<string> {
+  const counted = await readFile(`/proc/${pid}/io`, 'utf8').catch(() => '')
+  return /^read_bytes: (\d+)$/m.exec(counted)?.[1] ?? ''
+}

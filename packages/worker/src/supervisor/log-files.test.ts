@@ -31,7 +31,7 @@ describe('logs of processes', () => {
     const { directory, logs } = await world()
     await using _ = directory
     using held = new DisposableStack()
-    held.use(logs.tend(r1))
+    held.use(logs.keepBounded(r1))
     for (const piece of ['a', 'b', 'c']) {
       await appendFile(logs.path(r1), `${piece.repeat(5_000)}${piece === 'c' ? '' : '\n'}`)
       await waitFor(async () => (await logs.size(r1)) === 0, { what: 'the file to be cut' })

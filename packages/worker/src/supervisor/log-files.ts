@@ -1,20 +1,20 @@
-// What backends write: one file per replica, which its process appends to by itself. Kept small whatever it writes: the
-// newest 10 MB and two files of that size before it, by copying the end aside and cutting the file.
+// The logs of backends: one file per replica, which its process appends to directly. Bounded whatever the process writes: the
+// newest 10 MB and two older files of that size, by copying the end to another file and truncating.
 import { copyFile, open, rename, rm, stat, truncate, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import { makeDirectory, type Clock, type Log } from '@muster/host'
+import { createLoop, makeDirectory, type Clock, type Log } from '@muster/host'
 import type { ReplicaId } from '@muster/protocol'
 
 export interface LogFiles {
   path(id: ReplicaId): string
   size(id: ReplicaId): Promise<number>
-  /** The end of what it wrote. Never rejects. */
+  /** The last lines of output. Never rejects. */
   lastLines(id: ReplicaId): Promise<string[]>
-  /** Keeps it small until it is disposed of. */
-  tend(id: ReplicaId): Disposable
+  /** Keeps the log bounded until it is disposed of. */
+  keepBounded(id: ReplicaId): Disposable
   remove(id: ReplicaId): Promise<void>
-  /** Text, each log under a line with its replica once there are several. With `follow` until the signal, and with those that come. */
+  /** Text; a header line names the replica when there are several. With `follow` until the signal aborts, new replicas included. */
   read(which: () => readonly ReplicaId[], options: { follow: boolean; signal: AbortSignal }): Readable
 }
 
@@ -24,11 +24,11 @@ const keptFiles = 2
 const lastLinesKept = 20
 const lineCharacters = 1_000
 const tailBytes = 64 * 1024
-/** Of a log that is read, where reading begins. */
+/** A reader starts this far from the end. */
 const shownBytes = 1024 * 1024
 const pieceBytes = 64 * 1024
-const tendMs = 250
-const hastyTendMs = 20
+const checkMs = 250
+const floodCheckMs = 20
 const followMs = 250
 
 export async function openLogFiles({ directory, clock, log, limitBytes = 10 * 1024 ** 2 }: LogFilesOptions): Promise<LogFiles> {
@@ -39,29 +39,32 @@ export async function openLogFiles({ directory, clock, log, limitBytes = 10 * 10
 
   const rotate = async (id: ReplicaId, bytes: number): Promise<void> => {
     const aside = `${path(id)}.new`
-    // Of a flood only the end is kept: copying all of it would take longer than it takes to write more.
+    // In a flood only the end is kept: copying all of it would take longer than the process takes to write more.
     if (bytes <= 2 * limitBytes) await copyFile(path(id), aside)
     else await copyEnd(path(id), aside, { from: bytes - limitBytes, bytes: limitBytes })
     await truncate(path(id), 0)
     for (let n = keptFiles; n > 1; n -= 1) await rename(older(id, n - 1), older(id, n)).catch(() => undefined)
     await rename(aside, older(id, 1))
   }
-  const tendOn = async (id: ReplicaId, signal: AbortSignal): Promise<void> => {
-    let isFlood = false
-    while (!signal.aborted) {
-      await clock.sleep(isFlood ? hastyTendMs : tendMs, signal).catch(() => undefined)
-      const bytes = await size(id)
-      isFlood = bytes > limitBytes
-      if (isFlood) await rotate(id, bytes).catch((error: unknown) => log.warn('a log was not shortened', { replica_id: id, error }))
-    }
+  const checkSize = async (id: ReplicaId): Promise<number> => {
+    const bytes = await size(id)
+    if (bytes <= limitBytes) return checkMs
+    await rotate(id, bytes)
+    return floodCheckMs
+  }
+  const checkUntil = async (id: ReplicaId, signal: AbortSignal): Promise<void> => {
+    const loop = createLoop({ what: 'cannot shorten a log; retrying', clock, log: log.child({ replica_id: id }), retryMs: floodCheckMs })
+    await loop.run(() => checkSize(id), signal)
+    // The last output of a process counts too.
+    await checkSize(id).catch(() => undefined)
   }
   return {
     path,
     size,
     lastLines: (id) => lastLinesOf(path(id)).catch(() => []),
-    tend(id) {
+    keepBounded(id) {
       const ended = new AbortController()
-      void tendOn(id, ended.signal)
+      void checkUntil(id, ended.signal)
       return { [Symbol.dispose]: () => ended.abort() }
     },
     async remove(id) {
@@ -84,7 +87,7 @@ async function copyEnd(source: string, target: string, { from, bytes }: { from: 
   }
 }
 
-/** A line without an end, however long, is its own end. */
+/** A long line is cut to its end. */
 async function lastLinesOf(path: string): Promise<string[]> {
   await using file = await open(path, 'r')
   const { size } = await file.stat()
@@ -116,7 +119,7 @@ async function* followed(which: () => readonly ReplicaId[], { path, clock, follo
   } while (follow && !signal.aborted)
 }
 
-/** What came since an offset; from the end's beginning when there is none, from the start when the file was cut. */
+/** The output since an offset: without one, the end of the file; after a truncation, all of it. */
 async function* since(path: string, offset: number | undefined): AsyncGenerator<{ bytes: Buffer; offset: number }> {
   const file: FileHandle | null = await open(path, 'r').catch(() => null)
   if (file === null) return

@@ -1,7 +1,7 @@
 import { LoadModel } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import type { Stage } from './machine.ts'
-import { disposable } from './prune.ts'
+import type { Stage } from './replica.pure.ts'
+import { findPrunable } from './load-admission.pure.ts'
 import type { ReplicaRecord } from './replica-record.ts'
 
 const record = (id: string, model: string, stage: Stage = { state: 'gone', end: { how: 'staged' } }): ReplicaRecord => ({
@@ -19,5 +19,5 @@ const record = (id: string, model: string, stage: Stage = { state: 'gone', end: 
 it('forgets ends that nobody asks for any more, but never the newest of a model, nor what lives', () => {
   const [rare, living] = [record('rare', 'rare'), record('living', 'm', { state: 'accepted' })]
   const many = Array.from({ length: 100 }, (_, n) => record(`r-${n}`, 'm'))
-  expect(disposable([rare, living, ...many]).map(({ order }) => order.replica_id)).toEqual(Array.from({ length: 36 }, (_, n) => `r-${n}`))
+  expect(findPrunable([rare, living, ...many]).map(({ order }) => order.replica_id)).toEqual(Array.from({ length: 36 }, (_, n) => `r-${n}`))
 })

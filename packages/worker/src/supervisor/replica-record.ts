@@ -1,30 +1,30 @@
-// What is kept of each replica on disk: one small file that is replaced whole, so that a worker that was killed finds its
-// processes again and carries on with what it accepted.
+// The record of a replica on disk: one small file, replaced atomically, so that a killed worker finds its processes again and
+// resumes the loads it accepted.
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errorCode, isTemporary, makeDirectory, writeFileAtomic, type Log } from '@muster/host'
 import { Digest, FleetError, LoadModel, NodeId, OperationId, ReplicaId } from '@muster/protocol'
 import { z } from 'zod'
-import { Stage } from './machine.ts'
+import { Stage } from './replica.pure.ts'
 
-/** Raised when an older worker could no longer make sense of it. */
+/** Incremented when an older worker could no longer read it. */
 const format = 1
 
 export const ReplicaRecord = z.object({
   format: z.literal(format),
-  /** Whose wish it was; null: nobody's who is a node. */
+  /** The node that the load was sent to; null: the worker was no node then. */
   node: NodeId.nullable(),
   order: LoadModel,
-  /** A process without a model, for controllers that load it themselves. */
+  /** A process without a model, for legacy controllers, which load it themselves. */
   isBare: z.boolean(),
-  /** Those that wait for the same load. */
+  /** The operations that wait for this load. */
   opIds: z.array(OperationId).max(256),
   notedAt: z.number(),
-  /** Of the tree that its process was started from. */
+  /** The tree that its process was started from. */
   digest: Digest.nullable(),
   /**
-   * Under which that version is listed, or was when it was last in use: what is said of it as long as it runs, whatever is
-   * installed meanwhile. Null: not started yet, or by a worker that did not note it.
+   * The digest of that version in the inventory, or the last one while it was in use: reported as long as the process runs,
+   * whatever is installed meanwhile. Null: not started yet, or started by an older worker.
    */
   listed: Digest.nullable().default(null),
   stage: Stage,
@@ -40,7 +40,7 @@ export interface ReplicaRecords {
 export type OpenedRecords = Readonly<{
   records: ReplicaRecords
   found: readonly ReplicaRecord[]
-  /** Written by a newer Muster; left as they are. */
+  /** Written by a newer Muster; left untouched. */
   newer: readonly ReplicaId[]
 }>
 
@@ -56,15 +56,12 @@ export async function openReplicaRecords({ directory, log }: { directory: string
     if (!name.endsWith('.json') || !id.success) continue
     const read = parse(await readFile(path, 'utf8'))
     if (read === 'newer') {
-      log.error(
-        'a replica was noted by a newer version of Muster; it is left alone, and models are not loaded, until that version runs again',
-        {
-          path,
-        },
-      )
+      log.error('replica record written by a newer version; it is left untouched and models are not loaded until that version runs again', {
+        path,
+      })
       newer.push(id.data)
     } else if (read === 'damaged' || read.order.replica_id !== id.data) {
-      log.error('the record of a replica is damaged and left out', { path })
+      log.error('damaged replica record removed', { path })
       await rm(path, { force: true })
     } else found.push(read)
   }
@@ -93,7 +90,7 @@ function notWritten(error: unknown): FleetError {
   const isFull = errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT'
   const reason = error instanceof Error ? error.message : String(error)
   const message = isFull
-    ? 'there is no disk space left to note the replica: free some in the data directory of this worker'
-    : `the replica could not be noted in the data directory of this worker: ${reason}`
+    ? 'cannot store the replica: the disk is full; free space in the data directory of this worker'
+    : `cannot store the replica in the data directory of this worker: ${reason}`
   return new FleetError({ code: isFull ? 'disk_full' : 'unavailable', retry: 'backoff', message }, { cause: error })
 }

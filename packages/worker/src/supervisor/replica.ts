@@ -1,29 +1,29 @@
-// One replica while this worker has it: its record and its stage, its process, and who is being served. What moves it is
-// in load-replica.ts and end-replica.ts.
-import type { Clock, Log } from '@muster/host'
+// The state of one replica on this worker: its record and stage, its process, and its requests in flight. load-replica.ts and
+// end-replica.ts move it from stage to stage.
+import { settlesWithin, type Clock, type Log, type Step } from '@muster/host'
 import type { Failure, ReplicaId } from '@muster/protocol'
 import type { BackendAddress, BackendConnection, Driver } from '../drivers/driver.ts'
 import type { ModelFiles } from '../models/model-files.ts'
-import type { Step } from '../operations/installer.ts'
-import type { ProgressReporter } from '../operations/progress-reporter.ts'
+import type { RegisteredWork } from '../work/work-registry.ts'
+import type { ProgressReporter } from '../work/progress.ts'
 import type { Addresses } from './addresses.ts'
 import type { InstalledBackends } from './installed-backends.ts'
 import type { LogFiles } from './log-files.ts'
-import { step, type ReplicaEvent, type Stage } from './machine.ts'
+import { step, type ReplicaEvent, type Stage } from './replica.pure.ts'
 import type { ReplicaRecord, ReplicaRecords } from './replica-record.ts'
 import type { Admission } from './replicas.ts'
-import type { LeadProcess } from './spawn-process.ts'
+import type { LeadProcess } from './backend-process.ts'
 
 export type Drivers = Readonly<Partial<Record<Driver['name'], Driver>>>
 
 export type Pace = Readonly<{
-  /** A process that is not ready, and silent for so long, is ended. */
+  /** A process that is not ready is stopped after this time without a sign of life. */
   silenceMs: number
   /** Between SIGTERM and SIGKILL. */
   graceMs: number
-  /** How long requests may take to end before their process is. */
+  /** The time that requests have to end before their process is stopped. */
   drainMs: number
-  /** The same for a worker that stops. */
+  /** The same while the worker stops. */
   leaveMs: number
 }>
 
@@ -37,7 +37,7 @@ export type ReplicaDeps = Readonly<{
   workerId: string
   env: Readonly<Record<string, string | undefined>>
   pace: Pace
-  /** After it was noted. */
+  /** Called after the new stage is stored. */
   onMoved: (replica: Replica, before: Stage) => void
   clock: Clock
   log: Log
@@ -48,55 +48,58 @@ export interface Replica {
   readonly id: ReplicaId
   record: ReplicaRecord
   readonly reporter: ProgressReporter
-  /** Rejects when it could not be noted, and then it is none. */
-  noted: Promise<void>
+  /** Set once its operation IDs are registered. */
+  registered: RegisteredWork | null
+  /** Rejects when the load could not be stored; the replica is dropped then. */
+  recorded: Promise<void>
   process: LeadProcess | null
   address: BackendAddress | null
   connection: BackendConnection | null
-  /** Whatever has to stay as it is while a process runs. */
-  readonly held: DisposableStack
-  /** Aborted to call off its load. */
-  readonly calling: AbortController
+  /** Held while a process runs: its tree, its model files, its log. */
+  readonly resources: DisposableStack
+  /** Aborts the load. */
+  readonly loadAbort: AbortController
   isLoading: boolean
-  calledOff: Failure | null
-  /** Its worker stops: a load is left to the next start. */
-  isLeaving: boolean
-  /** Ends waiting for requests. */
-  readonly hurry: AbortController
+  cancelFailure: Failure | null
+  /** The worker stops: a load is left to the next start. */
+  isShuttingDown: boolean
+  /** Aborted by a forced unload: requests are not waited for. */
+  readonly skipDrain: AbortController
   stopping: Promise<void> | null
   inFlight: number
   readonly onIdle: Set<() => void>
-  /** Resolves when it is ready; rejects when it comes to an end before. */
-  readonly came: PromiseWithResolvers<void>
-  /** No process of it is left. */
+  /** Resolves when it is ready; rejects when it ends first. */
+  readonly ready: PromiseWithResolvers<void>
+  /** Resolves when no process of it is left. */
   readonly gone: PromiseWithResolvers<void>
   saving: Promise<void>
 }
 
 export function createReplica(record: ReplicaRecord, reporter: ProgressReporter): Replica {
-  const came = Promise.withResolvers<void>()
-  // Not everybody waits for it.
-  came.promise.catch(() => undefined)
+  const ready = Promise.withResolvers<void>()
+  // Callers may ignore it.
+  ready.promise.catch(() => undefined)
   const gone = Promise.withResolvers<void>()
   if (record.stage.state === 'gone') gone.resolve()
   return {
     id: record.order.replica_id,
     record,
     reporter,
-    noted: Promise.resolve(),
+    registered: null,
+    recorded: Promise.resolve(),
     process: null,
     address: null,
     connection: null,
-    held: new DisposableStack(),
-    calling: new AbortController(),
+    resources: new DisposableStack(),
+    loadAbort: new AbortController(),
     isLoading: false,
-    calledOff: null,
-    isLeaving: false,
-    hurry: new AbortController(),
+    cancelFailure: null,
+    isShuttingDown: false,
+    skipDrain: new AbortController(),
     stopping: null,
     inFlight: 0,
     onIdle: new Set(),
-    came,
+    ready,
     gone,
     saving: Promise.resolve(),
   }
@@ -105,24 +108,24 @@ export function createReplica(record: ReplicaRecord, reporter: ProgressReporter)
 export const stateOf = (replica: Replica): Stage['state'] => replica.record.stage.state
 export const isGone = (replica: Replica): boolean => stateOf(replica) === 'gone'
 
-/** False: not legal from where it is. Rejects only where a process would otherwise be without a record. */
+/** False: the event is not legal in this stage. Rejects only where a process would otherwise have no record. */
 export async function move(replica: Replica, event: ReplicaEvent, deps: ReplicaDeps): Promise<boolean> {
   const before = replica.record.stage
   const stage = step(before, event)
   if (stage === null) {
-    deps.log.debug('not a step of a replica', { replica_id: replica.id, state: before.state, event: event.type })
+    deps.log.debug('replica event ignored', { replica_id: replica.id, state: before.state, event: event.type })
     return false
   }
   replica.record = { ...replica.record, stage, ...(event.type === 'spawned' ? { digest: event.run.digest } : {}) }
   await save(replica, deps).catch((error: unknown) => {
     if (event.type === 'spawned') throw error
-    deps.log.error('what became of a replica was not noted', { replica_id: replica.id, state: stage.state, error })
+    deps.log.error('cannot store the stage of a replica', { replica_id: replica.id, state: stage.state, error })
   })
   deps.onMoved(replica, before)
   return true
 }
 
-/** One write after the other, each with the newest there is. */
+/** Writes one after the other, each time the newest record. */
 export function save(replica: Replica, { records }: Pick<ReplicaDeps, 'records'>): Promise<void> {
   const written = replica.saving.then(() => records.write(replica.record))
   replica.saving = written.catch(() => undefined)
@@ -143,22 +146,16 @@ export function admit(replica: Replica): Admission | 'gone' | 'draining' {
       if (isOver) return
       isOver = true
       replica.inFlight -= 1
-      if (replica.inFlight === 0) for (const tell of replica.onIdle) tell()
+      if (replica.inFlight === 0) for (const onIdle of replica.onIdle) onIdle()
     },
   }
 }
 
-/** Until no request is under way, the time is over, or somebody is in a hurry. */
+/** Waits until no request is in flight, the time is over, or a forced unload aborts the wait. */
 export async function untilIdle(replica: Replica, ms: number, { clock }: Pick<ReplicaDeps, 'clock'>): Promise<void> {
   if (replica.inFlight === 0) return
   const idle = Promise.withResolvers<void>()
-  const over = new AbortController()
   replica.onIdle.add(idle.resolve)
-  const tooLong = clock.sleep(ms, AbortSignal.any([over.signal, replica.hurry.signal])).catch(() => undefined)
-  try {
-    await Promise.race([idle.promise, tooLong, replica.gone.promise])
-  } finally {
-    over.abort()
-    replica.onIdle.delete(idle.resolve)
-  }
+  await settlesWithin({ clock, ms, signal: replica.skipDrain.signal }, Promise.race([idle.promise, replica.gone.promise]))
+  replica.onIdle.delete(idle.resolve)
 }

@@ -1,9 +1,37 @@
-// The replicas of a worker, as commands, gateway, heartbeat and operations see them.
+// The replicas of a worker, for commands, gateway and heartbeat: one process per accepted load.
+import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
-import type { BackendName, Failure, LoadModel, ModelName, OperationId, OpStatusReply, ReplicaId, ReplicaState } from '@muster/protocol'
-import type { BackendConnection } from '../drivers/driver.ts'
-import type { Voice } from '../operations/announcer.ts'
-import type { Relisted } from './relist.ts'
+import { noStep, type Clock, type DataDir, type Log, type Step } from '@muster/host'
+import type { BackendName, Failure, LoadModel, ModelName, OperationId, ReplicaId, ReplicaState } from '@muster/protocol'
+import type { BackendConnection, Driver } from '../drivers/driver.ts'
+import type { ModelFiles } from '../models/model-files.ts'
+import { createEventPublisher, type EventPublisher, type NodeBus, type OutgoingEvent } from '../work/event-publisher.ts'
+import { createProgressReporter, publishProgress, type ProgressReporter } from '../work/progress.ts'
+import type { WorkRegistry } from '../work/work-registry.ts'
+import { openAddresses } from './addresses.ts'
+import { adoptReplicas } from './adopt.ts'
+import { shutDownReplica } from './end-replica.ts'
+import type { InstalledBackends } from './installed-backends.ts'
+import { findPrunable } from './load-admission.pure.ts'
+import { driverNameOf } from './load-replica.ts'
+import { openLogFiles } from './log-files.ts'
+import {
+  acceptLoad,
+  dropReplica,
+  forgetReplica,
+  registerReplica,
+  relist,
+  removeModel,
+  startLoad,
+  stopBackend,
+  unload,
+  type RelistedVersion,
+  type Supervisor,
+} from './replica-commands.ts'
+import { openReplicaRecords, type ReplicaRecord } from './replica-record.ts'
+import { eventsOf, publicState, replicaFields } from './replica-report.pure.ts'
+import type { Stage } from './replica.pure.ts'
+import { admit, createReplica, isGone, stateOf, type Drivers, type Pace, type Replica, type ReplicaDeps } from './replica.ts'
 
 export type Accepted = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>
 
@@ -16,52 +44,192 @@ export type RunningReplica = Readonly<{
   inFlight: number
 }>
 
-/** A replica that may be asked, for as long as one request takes. */
+/** Permission to send one request to a replica; disposed of when the request is over. */
 export interface Admission extends Disposable {
   readonly connection: BackendConnection
-  /** Requests that are with its replica now, this one among them. */
+  /** Requests that the replica serves now, this one included. */
   inFlight(): number
 }
 
-/** As controllers that know no `model.load` name one. */
-export type NamedReplica = Readonly<{ backend: BackendName; model: ModelName; slot: number }>
-
-export type LogQuestion = Readonly<{
-  /** Null: of every model, of every replica. */
+export type LogQuery = Readonly<{
+  /** Null: all models, all replicas. */
   model: ModelName | null
   replicaId: ReplicaId | null
   follow: boolean
-  /** Aborted when nobody reads any more. */
+  /** Aborts when the reader is gone. */
   signal: AbortSignal
 }>
 
 export interface Replicas {
-  /** Resolves when it is noted durably, or refused. The same command again joins what is there. */
-  load(order: LoadModel): Promise<Accepted>
-  /** Drains (unless forced) and ends the exact process; accepted once noted. What is not here is done. */
+  /** Resolves when the load is stored, or refused. The same command again joins. `isBare`: start a process without a model. */
+  load(order: LoadModel, how?: { isBare: boolean }): Promise<Accepted>
+  /** Drains (unless forced) and stops exactly this process; accepted once stored. An unknown replica is unloaded already. */
   unload(replicaId: ReplicaId, how: { force: boolean }): Promise<Accepted>
-  /** The replica that runs under this name, alive and checked; null: none does. */
-  find(named: NamedReplica): Promise<ReplicaId | null>
-  /** The same, or a new one; resolves when it is ready. Throws FleetError. */
-  findOrStart(named: NamedReplica): Promise<ReplicaId>
-  /** Every process of this backend, or of all, or those that run from another version than the one in use; resolves when they are gone. */
+  /** Stops every process of a backend (null: of all), or those of outdated versions; resolves when they have exited. */
   stopBackend(backend: BackendName | null, how: { force: boolean; only?: 'outdated' }): Promise<void>
-  /** What runs from this version says from now on that it is listed so. */
-  relist(version: Relisted): Promise<void>
-  /** Ends its replicas and removes its files; resolves when both are gone. */
+  /** Makes processes of this version report the digest under which it is listed now. */
+  relist(version: RelistedVersion): Promise<void>
+  /** Stops the replicas of a model and removes its files; resolves when both are gone. */
   removeModel(model: ModelName): Promise<void>
   running(): readonly RunningReplica[]
-  /** Null: no load goes by this id. */
-  status(opId: OperationId): OpStatusReply | null
-  cancel(opId: OperationId): Promise<OpStatusReply | null>
+  /** All replicas that are not forgotten, also those that have ended. */
+  all(): readonly Replica[]
+  /** The driver of an installed backend; null: not installed. */
+  driverNameOf(backend: BackendName): Promise<Driver['name'] | null>
   /** For the gateway: counts as in flight until it is disposed of. */
   admit(replicaId: ReplicaId): Admission | 'gone' | 'draining'
   inFlight(): number
-  /** What processes wrote. */
-  openLog(question: LogQuestion): Readable
-  attach(voice: Voice): () => void
-  /** The node was removed from its cluster: its processes end, and nothing is remembered of them. */
+  /** The output of processes. */
+  openLog(query: LogQuery): Readable
+  /** Publishes on this bus from now on; returns how to detach. The first call resumes the loads of an earlier run. */
+  attach(nodeBus: NodeBus): () => void
+  /** The node was removed from its cluster: stops all processes and drops their records. */
   forget(): Promise<void>
-  /** Ends every process: a worker that stops leaves nothing behind. */
+  /** Stops every process: a worker that stops leaves nothing behind. */
   stop(): Promise<void>
+}
+
+export type ReplicasOptions = Readonly<{
+  dataDir: Pick<DataDir, 'root' | 'path'>
+  work: WorkRegistry
+  backends: InstalledBackends
+  models: Pick<ModelFiles, 'stage' | 'remove'>
+  drivers: Drivers
+  /** The environment of this process; backends get an allow-listed part of it. */
+  env: Readonly<Record<string, string | undefined>>
+  onStarted?: () => void
+  onExited?: (how: { isExpected: boolean }) => void
+  pace?: Partial<Pace>
+  clock: Clock
+  log: Log
+  step?: Step
+}>
+
+const defaultPace: Pace = { silenceMs: 120_000, graceMs: 10_000, drainMs: 300_000, leaveMs: 5_000 }
+/** Ended replicas whose events are published again on each connection. */
+const republishedEnds = 64
+
+export async function openReplicas(options: ReplicasOptions): Promise<Replicas> {
+  const { dataDir, work, backends, models, drivers, env, clock, log, step = noStep } = options
+  const opened = await openReplicaRecords({ directory: dataDir.path('replicas'), log })
+  const stopping = new AbortController()
+  const replicas = new Map<ReplicaId, Replica>()
+  const publisher = createEventPublisher({ recent: () => recentEvents(replicas.values()), clock, log })
+  const reporterOf = createReporters(publisher, { clock, log })
+  const deps: ReplicaDeps = {
+    records: opened.records,
+    ...{ backends, models, drivers, env, clock, log, step },
+    logs: await openLogFiles({ directory: dataDir.path('logs'), clock, log }),
+    addresses: await openAddresses({ place: dataDir.path('run') }),
+    workerId: createHash('sha256').update(dataDir.root).digest('hex').slice(0, 32),
+    pace: { ...defaultPace, ...options.pace },
+    onMoved: (replica, before) => reportMove(replica, before, { publisher, options, prune }),
+  }
+  const supervisor: Supervisor = {
+    replicas,
+    work,
+    deps,
+    publisher,
+    reporterOf,
+    newer: opened.newer,
+    isStopping: () => stopping.signal.aborted,
+  }
+  const prune = (): void => {
+    for (const old of findPrunable([...replicas.values()].map(({ record }) => record))) void dropReplica(old, supervisor)
+  }
+  for (const record of opened.found) {
+    const replica = createReplica(record, reporterOf(record))
+    replicas.set(replica.id, replica)
+    registerReplica(supervisor, replica)
+  }
+  await adoptReplicas([...replicas.values()], opened.newer, deps)
+  return createReplicas(supervisor, stopping)
+}
+
+function createReplicas(supervisor: Supervisor, stopping: AbortController): Replicas {
+  const { replicas, deps, publisher } = supervisor
+  const all = (): Replica[] => [...replicas.values()]
+  let isResumed = false
+  return {
+    load: (order, { isBare } = { isBare: false }) => acceptLoad(supervisor, { order, isBare }),
+    unload: (id, how) => unload(supervisor, id, how),
+    stopBackend: (backend, how) => stopBackend(supervisor, { backend, ...how }),
+    relist: (version) => relist(supervisor, version),
+    removeModel: (model) => removeModel(supervisor, model),
+    running: () =>
+      all()
+        .filter((each) => !isGone(each) && each.record.order.stage_only !== true)
+        .map(describeRunning),
+    all,
+    async driverNameOf(backend) {
+      using tree = await deps.backends.take(backend, undefined)
+      return tree === null ? null : driverNameOf(tree)
+    },
+    admit: (id) => {
+      const found = replicas.get(id)
+      return found === undefined ? 'gone' : admit(found)
+    },
+    inFlight: () => all().reduce((sum, { inFlight }) => sum + inFlight, 0),
+    openLog: ({ model, replicaId, follow, signal }) => {
+      const matches = ({ order }: ReplicaRecord): boolean =>
+        (model === null || order.model === model) && (replicaId === null || order.replica_id === replicaId)
+      const which = (): ReplicaId[] => all().flatMap(({ id, record }) => (matches(record) ? [id] : []))
+      return deps.logs.read(which, { follow, signal })
+    },
+    attach(nodeBus) {
+      const foreign = all().filter(({ record }) => record.node !== null && record.node !== nodeBus.nodeId)
+      for (const each of foreign)
+        forgetReplica(supervisor, each).catch((error: unknown) =>
+          deps.log.error('cannot stop a replica of another node', { replica_id: each.id, error }),
+        )
+      const detach = publisher.attach(nodeBus)
+      if (!isResumed) for (const each of all()) if (stateOf(each) === 'accepted' && !foreign.includes(each)) startLoad(supervisor, each)
+      isResumed = true
+      return detach
+    },
+    forget: async () => void (await Promise.all(all().map((each) => forgetReplica(supervisor, each)))),
+    async stop() {
+      stopping.abort()
+      await Promise.all(all().map((each) => shutDownReplica(each, deps)))
+    },
+  }
+}
+
+type MoveReport = Readonly<{ publisher: EventPublisher; options: ReplicasOptions; prune: () => void }>
+
+function reportMove(replica: Replica, before: Stage, { publisher, options, prune }: MoveReport): void {
+  const { record } = replica
+  const { stage } = record
+  const isCrash = stage.state === 'gone' && (stage.end.how === 'failed' || (stage.end.how === 'exited' && !stage.end.isExpected))
+  options.log[isCrash ? 'warn' : 'info']('replica changed state', { ...replicaFields(record), from: before.state })
+  if (stage.state === 'starting') options.onStarted?.()
+  if (stage.state === 'ready' || stage.state === 'gone') for (const event of eventsOf(record)) publisher.publish(event)
+  if (stage.state !== 'gone') return
+  if (before.state !== 'accepted' && before.state !== 'staging') options.onExited?.({ isExpected: !isCrash })
+  prune()
+}
+
+function recentEvents(replicas: Iterable<Replica>): OutgoingEvent[] {
+  const records = [...replicas].map(({ record }) => record)
+  const ended = records.filter(({ stage }) => stage.state === 'gone').slice(-republishedEnds)
+  return [...records.filter(({ stage }) => stage.state !== 'gone'), ...ended].flatMap(eventsOf)
+}
+
+function createReporters(
+  publisher: EventPublisher,
+  { clock, log }: { clock: Clock; log: Log },
+): (record: ReplicaRecord) => ProgressReporter {
+  // Higher after a restart than any number sent before: receivers drop lower ones.
+  let seq = clock.now() * 1024
+  const nextSeq = (): number => (seq += 1)
+  return ({ order: { op_id: opId, epoch, backend } }) => {
+    const opIds: OperationId[] = opId === undefined ? [] : [opId]
+    const target = { opIds, epoch: epoch ?? null, backend }
+    return createProgressReporter({ publish: (state) => publishProgress(target, state, { publisher, log }), nextSeq, clock })
+  }
+}
+
+function describeRunning({ id, record, inFlight }: Replica): RunningReplica {
+  const { model, revision, backend } = record.order
+  return { replicaId: id, model, revision, backend, state: publicState(record.stage), inFlight }
 }

@@ -1,13 +1,15 @@
-// Calls to one backend process. The only place that knows the gRPC library.
-import { Client, credentials, status, type ClientReadableStream, type ClientUnaryCall, type ServiceError } from '@grpc/grpc-js'
+// Calls to one backend process. The only file that uses the gRPC library.
+import { Client, type ClientReadableStream, type ClientUnaryCall, credentials, type ServiceError, status } from '@grpc/grpc-js'
+import { loadSync, type MethodDefinition } from '@grpc/proto-loader'
+import { join } from 'node:path'
+import { z } from 'zod'
 import type { BackendAddress } from '../driver.ts'
 import type { EmbeddingResult, ModelOptions, PredictOptions, Reply, Result, StatusResponse, TokenizationResponse } from './messages.ts'
-import { methodOf } from './proto.ts'
 
-/** The largest message that LocalAI and its backends take. */
+/** The limit of LocalAI and its backends. */
 const largestMessage = 50 * 1024 * 1024
 
-/** What a backend or the way to it refused, by gRPC's own name for it. */
+/** A failed call, with gRPC's name of the status. */
 export class GrpcFailure extends Error {
   readonly code: string
   constructor(code: string, message: string) {
@@ -21,10 +23,10 @@ export type CallLimits = Readonly<{ signal?: AbortSignal; timeoutMs?: number }>
 
 type Unary<Request, Answer> = (request: Request, limits?: CallLimits) => Promise<Answer>
 
-/** Messages as they come; `pause` reaches the backend. */
+/** `pause` reaches the backend. */
 export interface ReplyStream {
   onReply(listener: (reply: Reply) => void): void
-  /** All of it was said. */
+  /** Called after the last reply of a successful stream. */
   onEnd(listener: () => void): void
   onFailure(listener: (failure: GrpcFailure) => void): void
   pause(): void
@@ -48,7 +50,7 @@ export function createBackendClient(address: BackendAddress): BackendClient {
   const client = new Client(target, credentials.createInsecure(), {
     'grpc.max_receive_message_length': largestMessage,
     'grpc.max_send_message_length': largestMessage,
-    // This machine only, by no proxy, on connections that nobody else shares.
+    // This machine only: no proxy, no shared connections.
     'grpc.enable_http_proxy': 0,
     'grpc.use_local_subchannel_pool': 1,
     'grpc.service_config_disable_resolution': 1,
@@ -73,11 +75,11 @@ function unary<Request extends object, Answer extends object>(client: Client, na
     signal?.throwIfAborted()
     const { promise, resolve, reject } = Promise.withResolvers<Answer>()
     const options = timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs }
-    // What the definition reads is what its message says; the library types it as any object.
+    // The definition determines the type; the library types it as any object.
     const read = (bytes: Buffer): Answer => responseDeserialize(bytes) as Answer
     const call: ClientUnaryCall = client.makeUnaryRequest(path, requestSerialize, read, request, options, (error, answer) => {
       if (error !== null) reject(failureFrom(error))
-      else if (answer === undefined) reject(new GrpcFailure('INTERNAL', 'an answer without a message'))
+      else if (answer === undefined) reject(new GrpcFailure('INTERNAL', 'a response without a message'))
       else resolve(answer)
     })
     const onAbort = (): void => call.cancel()
@@ -94,7 +96,7 @@ function streamOf(client: Client, request: PredictOptions): ReplyStream {
   const { path, requestSerialize, responseDeserialize } = methodOf('PredictStream')
   const read = (bytes: Buffer): Reply => responseDeserialize(bytes) as Reply
   const call: ClientReadableStream<Reply> = client.makeServerStreamRequest(path, requestSerialize, read, request)
-  // The library ends a stream that failed as well; only its status tells which of both it was.
+  // The library also ends a stream that failed; only the status tells.
   let isWhole = false
   call.once('status', ({ code }) => {
     isWhole = code === status.OK
@@ -112,4 +114,28 @@ function streamOf(client: Client, request: PredictOptions): ReplyStream {
 function failureFrom(error: Error | ServiceError): GrpcFailure {
   if (!('code' in error) || !('details' in error)) return new GrpcFailure('INTERNAL', error.message)
   return new GrpcFailure(status[error.code] ?? 'UNKNOWN', error.details === '' ? error.message : error.details)
+}
+
+const definition = loadSync(join(import.meta.dirname, 'backend.proto'), { keepCase: true, longs: Number, enums: String, defaults: true })
+
+type Method = MethodDefinition<object, object>
+
+export function methodOf(name: string): Method {
+  const service = definition['backend.Backend']
+  const method = service !== undefined && !('format' in service) ? service[name] : undefined
+  if (method === undefined) throw new Error(`backend.proto has no ${name}`)
+  return method
+}
+
+/** `kind` as in descriptors: `TYPE_STRING`, `TYPE_INT32`, … */
+export type Field = Readonly<{ name: string; number: number; kind: string; isRepeated: boolean }>
+const Descriptor = z.object({
+  field: z.array(z.object({ name: z.string(), number: z.number(), type: z.string(), label: z.string() })),
+})
+
+export function fieldsOf(message: string): readonly Field[] {
+  const found = definition[`backend.${message}`]
+  if (found === undefined || !('type' in found)) throw new Error(`backend.proto has no message ${message}`)
+  const { field } = Descriptor.parse(found.type)
+  return field.map(({ name, number, type, label }) => ({ name, number, kind: type, isRepeated: label === 'LABEL_REPEATED' }))
 }

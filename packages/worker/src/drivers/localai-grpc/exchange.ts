@@ -1,11 +1,12 @@
-// One HTTP request to a gRPC backend, with what every answer needs.
+// One HTTP request to a gRPC backend: reading the body, responding, and translating failures.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { z } from 'zod'
 import type { Clock } from '@muster/host'
+import { FleetError } from '@muster/protocol'
 import type { ReplicaSpec } from '../driver.ts'
-import type { BackendClient } from './client.ts'
-import type { Refusal } from './failures.ts'
-import { openAiError } from './to-openai.ts'
+import { unreachableProcess } from '../verified-pool.ts'
+import type { BackendClient, GrpcFailure } from './client.ts'
+import { openAiError } from './openai-response.pure.ts'
 
 export type Exchange = Readonly<{
   spec: ReplicaSpec
@@ -16,7 +17,7 @@ export type Exchange = Readonly<{
   headers: Readonly<Record<string, string>>
 }>
 
-/** What a message of gRPC can hold. */
+/** The limit of a gRPC message. */
 const largestBody = 50 * 1024 * 1024
 
 export function answer({ response, headers }: Exchange, status: number, body: object): void {
@@ -29,7 +30,7 @@ export function answer({ response, headers }: Exchange, status: number, body: ob
 export const refuse = (exchange: Exchange, { status, message, param }: Refusal): void =>
   answer(exchange, status, openAiError(status, message, param ?? null))
 
-/** Null: it was refused, or nobody is left to be told. */
+/** Null: the request was refused, or the caller is gone. */
 export async function readBody<S extends z.ZodType>(exchange: Exchange, schema: S): Promise<z.output<S> | null> {
   const bytes = await readAll(exchange.request)
   if (bytes === 'gone') return null
@@ -41,7 +42,7 @@ export async function readBody<S extends z.ZodType>(exchange: Exchange, schema: 
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const param = issue?.path.join('.') ?? ''
-  refuse(exchange, { status: 400, message: issue === undefined ? 'the body is not valid' : `${param}: ${issue.message}`, param })
+  refuse(exchange, { status: 400, message: issue === undefined ? 'invalid body' : `${param}: ${issue.message}`, param })
   return null
 }
 
@@ -68,10 +69,43 @@ function parse(bytes: Buffer): unknown {
   }
 }
 
-/** Aborted when the caller goes away: work for nobody is ended. */
+/** Aborts when the caller disconnects. */
 export function callerGone({ response }: Exchange): AbortSignal {
   const gone = new AbortController()
   if (response.destroyed) gone.abort()
   response.once('close', () => gone.abort())
   return gone.signal
 }
+
+/** An error response. */
+type Refusal = Readonly<{ status: number; message: string; param?: string }>
+
+/**
+ * Translates a failed call. A process that is not there, has no model or another model is not this replica (I14): that is
+ * thrown, so that the request goes to another replica.
+ */
+export function refusalFrom(spec: ReplicaSpec, { code, message }: GrpcFailure): Refusal {
+  switch (code) {
+    case 'UNAVAILABLE':
+    case 'FAILED_PRECONDITION':
+      throw unreachableProcess(spec, new Error(message))
+    case 'NOT_FOUND':
+      if (/model identity mismatch/i.test(message)) throw unreachableProcess(spec, new Error(message))
+      return { status: 404, message }
+    case 'UNIMPLEMENTED':
+      return { status: 501, message: `the backend ${spec.backend} does not support this: ${message}` }
+    case 'INVALID_ARGUMENT':
+    case 'OUT_OF_RANGE':
+      return { status: 400, message }
+    case 'RESOURCE_EXHAUSTED':
+      return { status: 429, message }
+    default:
+      return { status: 500, message: `the backend ${spec.backend} failed: ${message}` }
+  }
+}
+
+export const loadFailed = (spec: ReplicaSpec, message: string, cause?: unknown): FleetError =>
+  new FleetError(
+    { code: 'internal', retry: 'backoff', message: `${spec.backend} cannot load the model ${spec.model}: ${message}`.slice(0, 8000) },
+    { cause },
+  )

@@ -31,7 +31,7 @@ const spec = (options: LocalAiScript = {}, parameters: Record<string, unknown> =
     contextSize: 99,
   })
 const told = (script: LocalAiScript): string => `scripted ${JSON.stringify(script)}`
-const coming = (ms = 10_000) => ({ signal: AbortSignal.timeout(ms), onSign: () => undefined })
+const watch = (ms = 10_000) => ({ signal: AbortSignal.timeout(ms), onSign: () => undefined })
 const say = (script: LocalAiScript, more: object = {}, replica = shared) =>
   ask(world, { replica: replica.spec.replicaId, body: chat(told(script), more) })
 const counts = async (replica: ServedReplica): Promise<{ cancelled: number; running: number; written: number }> =>
@@ -81,21 +81,21 @@ describe('loading', () => {
   ])('a backend that %s is a failure with its own words', async (_, script) => {
     const given = spec(script)
     const { address } = await world.start(given)
-    await expect(driver.becomeReady(given, address, coming())).rejects.toThrow(/scripted could not load the model m: out of memory/)
-    expect(await driver.recognises(given, address, AbortSignal.timeout(5_000))).toBe(false)
+    await expect(driver.waitUntilReady(given, address, watch())).rejects.toThrow(/scripted could not load the model m: out of memory/)
+    expect(await driver.recognizes(given, address, AbortSignal.timeout(5_000))).toBe(false)
   })
 
   it('gives up when it is told to, while it waits and while it loads', async () => {
     const given = spec({ load_ms: 60_000 })
     const { address } = await world.start(given)
-    await expect(driver.becomeReady(given, address, coming(1_500))).rejects.toBeInstanceOf(FleetError)
-    await expect(driver.becomeReady(given, await world.newAddress(given), coming(300))).rejects.toThrow(/did not become ready/)
+    await expect(driver.waitUntilReady(given, address, watch(1_500))).rejects.toBeInstanceOf(FleetError)
+    await expect(driver.waitUntilReady(given, await world.newAddress(given), watch(300))).rejects.toThrow(/did not become ready/)
   })
 
-  it('F11 recognises its own model and no other', async () => {
-    expect(await driver.recognises(shared.spec, shared.address, AbortSignal.timeout(5_000))).toBe(true)
+  it('F11 recognizes its own model and no other', async () => {
+    expect(await driver.recognizes(shared.spec, shared.address, AbortSignal.timeout(5_000))).toBe(true)
     const other = { ...shared.spec, config: { ...shared.spec.config, parameters: { model: 'y.gguf' } } }
-    expect(await driver.recognises(other, shared.address, AbortSignal.timeout(5_000))).toBe(false)
+    expect(await driver.recognizes(other, shared.address, AbortSignal.timeout(5_000))).toBe(false)
   })
 
   it('runs from wherever it was installed', async () => {
@@ -318,7 +318,7 @@ describe('what goes wrong', () => {
       },
       { what: 'it to stand still' },
     )
-    // Of 300 MB.
+    // 300 MB in total.
     expect(last).toBeLessThan(1_000)
     expect(process.memoryUsage().rss - before).toBeLessThan(150_000_000)
     answer.destroy()

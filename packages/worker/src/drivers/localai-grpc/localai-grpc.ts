@@ -1,27 +1,24 @@
-// LocalAI's backends, which speak gRPC: existing images run as they are. The gateway speaks OpenAI for them.
+// The driver for LocalAI's backends, which speak gRPC: existing images run unchanged. The gateway speaks OpenAI for them.
 import { availableParallelism } from 'node:os'
 import type { Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import type { BackendAddress, BackendConnection, Coming, Driver, ReplicaSpec } from '../driver.ts'
+import type { BackendAddress, BackendConnection, ReadinessWatch, Driver, ReplicaSpec } from '../driver.ts'
 import { addressKindOf, fillCommand, modelEnv } from '../launch-program.ts'
-import { createBackendClient, GrpcFailure, type BackendClient } from './client.ts'
-import { answer, refuse, type Exchange } from './exchange.ts'
-import { loadFailed } from './failures.ts'
-import { fieldsOf } from './proto.ts'
-import { serveEmbeddings, serveTokenize } from './serve-embeddings.ts'
-import { serveChat, serveCompletion } from './serve-generation.ts'
-import { modelIdentityOf, toLoadOptions } from './to-load-options.ts'
+import { type BackendClient, createBackendClient, fieldsOf, GrpcFailure } from './client.ts'
+import { answer, type Exchange, loadFailed, refuse } from './exchange.ts'
+import { serveChat, serveCompletion, serveEmbeddings, serveTokenize } from './serve-requests.ts'
+import { modelIdentityOf, toLoadOptions } from './load-options.pure.ts'
 
-/** What an image without backend.json is started with. */
+/** The command of an image without backend.json. */
 const runSh = ['./run.sh', '--addr', '{addr}']
 const [firstPauseMs, longestPauseMs] = [50, 500]
 const answerMs = 10_000
-/** While it loads it is asked whether it lives, so that a large model is not taken for a dead process; but not for ever. */
+/** While a model loads, health checks prove that the process lives, so that a large model does not count as silent. */
 const [signEveryMs, longestLoadMs] = [5_000, 60 * 60_000]
 
 export type LocalAiDeps = Readonly<{ clock: Clock; threads?: () => number }>
 
-export function createLocalAiGrpcDriver({ clock, threads = halfTheCores }: LocalAiDeps): Driver {
+export function createLocalAiGrpcDriver({ clock, threads = countCores }: LocalAiDeps): Driver {
   return {
     name: 'localai-grpc',
     addressKind: (spec) => addressKindOf(commandOf(spec)),
@@ -29,12 +26,12 @@ export function createLocalAiGrpcDriver({ clock, threads = halfTheCores }: Local
       argv: fillCommand(commandOf(spec), spec, address),
       env: { ...modelEnv(spec), MUSTER_NODE: process.execPath },
     }),
-    async becomeReady(spec, address, coming) {
+    async waitUntilReady(spec, address, watch) {
       using held = holding(address)
-      await untilHealthy(clock, held.client, { spec, coming })
-      await load(clock, held.client, { spec, coming, threads: threads() })
+      await waitUntilHealthy(clock, held.client, { spec, watch })
+      await load(clock, held.client, { spec, watch, threads: threads() })
     },
-    async recognises(spec, address, signal) {
+    async recognizes(spec, address, signal) {
       using held = holding(address)
       return await hasThisModel(held.client, spec, signal)
     },
@@ -42,8 +39,8 @@ export function createLocalAiGrpcDriver({ clock, threads = halfTheCores }: Local
   }
 }
 
-/** Of hyperthreads, every other is a core. More threads than free cores make it slower by far. */
-const halfTheCores = (): number => Math.max(1, Math.floor(availableParallelism() / 2))
+/** Every other hyperthread is a core. More threads than cores make an engine much slower. */
+const countCores = (): number => Math.max(1, Math.floor(availableParallelism() / 2))
 
 const commandOf = ({ description }: ReplicaSpec): readonly string[] => description?.command ?? runSh
 
@@ -52,33 +49,33 @@ function holding(address: BackendAddress): Disposable & { readonly client: Backe
   return { client, [Symbol.dispose]: () => client.close() }
 }
 
-type Becoming = Readonly<{ spec: ReplicaSpec; coming: Coming }>
+type Readiness = Readonly<{ spec: ReplicaSpec; watch: ReadinessWatch }>
 
-async function untilHealthy(clock: Clock, client: BackendClient, { spec, coming }: Becoming): Promise<void> {
-  let last = 'it gave no answer'
+async function waitUntilHealthy(clock: Clock, client: BackendClient, { spec, watch }: Readiness): Promise<void> {
+  let last = 'no answer'
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
-    const said = await client.health({}, { signal: coming.signal, timeoutMs: answerMs }).then(
+    const health = await client.health({}, { signal: watch.signal, timeoutMs: answerMs }).then(
       ({ message }) => message.toString('utf8').slice(0, 500),
       (error: unknown) => error,
     )
-    if (said === 'OK') return
-    if (coming.signal.aborted) throw notReady(spec, last)
-    last = typeof said === 'string' ? `it says ${JSON.stringify(said)}` : said instanceof Error ? said.message : 'it gave no answer'
-    await clock.sleep(pauseMs, coming.signal).catch(() => undefined)
+    if (health === 'OK') return
+    if (watch.signal.aborted) throw notReady(spec, last)
+    last = typeof health === 'string' ? `it answered ${JSON.stringify(health)}` : health instanceof Error ? health.message : 'no answer'
+    await clock.sleep(pauseMs, watch.signal).catch(() => undefined)
   }
 }
 
 const notReady = ({ backend, model }: ReplicaSpec, last: string): FleetError =>
   new FleetError({ code: 'unavailable', retry: 'backoff', message: `${backend} did not become ready for ${model}: ${last}` })
 
-async function load(clock: Clock, client: BackendClient, { spec, coming, threads }: Becoming & { threads: number }): Promise<void> {
+async function load(clock: Clock, client: BackendClient, { spec, watch, threads }: Readiness & { threads: number }): Promise<void> {
   const options = toLoadOptions(spec, fieldsOf('ModelOptions'), threads)
   const over = new AbortController()
-  const signs = tellSigns(clock, client, { onSign: coming.onSign, signal: AbortSignal.any([over.signal, coming.signal]) })
+  const signs = reportSigns(clock, client, { onSign: watch.onSign, signal: AbortSignal.any([over.signal, watch.signal]) })
   try {
-    const { success, message } = await client.loadModel(options, { signal: coming.signal, timeoutMs: longestLoadMs })
-    if (!success) throw loadFailed(spec, message === '' ? 'it did not say why' : message)
-    coming.onSign()
+    const { success, message } = await client.loadModel(options, { signal: watch.signal, timeoutMs: longestLoadMs })
+    if (!success) throw loadFailed(spec, message === '' ? 'the backend gave no reason' : message)
+    watch.onSign()
   } catch (error) {
     throw error instanceof GrpcFailure ? loadFailed(spec, error.message, error) : error
   } finally {
@@ -87,7 +84,11 @@ async function load(clock: Clock, client: BackendClient, { spec, coming, threads
   }
 }
 
-async function tellSigns(clock: Clock, client: BackendClient, { onSign, signal }: Pick<Coming, 'onSign' | 'signal'>): Promise<void> {
+async function reportSigns(
+  clock: Clock,
+  client: BackendClient,
+  { onSign, signal }: Pick<ReadinessWatch, 'onSign' | 'signal'>,
+): Promise<void> {
   while (!signal.aborted) {
     await clock.sleep(signEveryMs, signal).catch(() => undefined)
     if (signal.aborted) return
@@ -95,22 +96,22 @@ async function tellSigns(clock: Clock, client: BackendClient, { onSign, signal }
   }
 }
 
-/** Asked in a way that a backend with another model, or with none, refuses. What it never learnt it can't be asked. */
+/** GenerationRequest in a way that a backend with another model, or with none, refuses. What it never learnt it can't be asked. */
 async function hasThisModel(client: BackendClient, spec: ReplicaSpec, signal: AbortSignal): Promise<boolean> {
   const limits = { signal, timeoutMs: answerMs }
   try {
     if ((await client.health({}, limits)).message.toString('utf8') !== 'OK') return false
-    const state = await unlessUnknown(client.status({}, limits).then((status) => status.state))
+    const state = await unlessUnimplemented(client.status({}, limits).then((status) => status.state))
     if (state === 'UNINITIALIZED' || state === 'ERROR') return false
-    await unlessUnknown(client.tokenize({ Prompt: 'a', ModelIdentity: modelIdentityOf(spec) }, limits))
+    await unlessUnimplemented(client.tokenize({ Prompt: 'a', ModelIdentity: modelIdentityOf(spec) }, limits))
     return true
   } catch {
     return false
   }
 }
 
-const unlessUnknown = <T>(asked: Promise<T>): Promise<T | null> =>
-  asked.catch((error: unknown) => (error instanceof GrpcFailure && error.code === 'UNIMPLEMENTED' ? null : Promise.reject(error)))
+const unlessUnimplemented = <T>(call: Promise<T>): Promise<T | null> =>
+  call.catch((error: unknown) => (error instanceof GrpcFailure && error.code === 'UNIMPLEMENTED' ? null : Promise.reject(error)))
 
 function createConnection(clock: Clock, spec: ReplicaSpec, address: BackendAddress): BackendConnection {
   const client = createBackendClient(address)
@@ -137,5 +138,5 @@ async function serve(exchange: Exchange, url: string): Promise<void> {
   if (path === '/v1/models' && request.method === 'GET') {
     return answer(exchange, 200, { object: 'list', data: [{ id: spec.model, object: 'model', created: 0, owned_by: 'muster' }] })
   }
-  refuse(exchange, { status: 404, message: `the backend ${spec.backend} has nothing at ${path.slice(0, 200)}` })
+  refuse(exchange, { status: 404, message: `the backend ${spec.backend} serves nothing at ${path.slice(0, 200)}` })
 }

@@ -1,4 +1,4 @@
-// The messages of backend.proto that are used, as proto-loader gives and takes them. What is left out is zero.
+// The messages of backend.proto that are used, in the form of proto-loader. An absent field is zero.
 
 export type PredictOptions = Readonly<{
   Prompt?: string

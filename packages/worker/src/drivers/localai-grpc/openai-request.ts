@@ -1,4 +1,4 @@
-// What is read of OpenAI's requests. Unknown fields are left alone, as OpenAI's own servers do.
+// The fields that are read of OpenAI's requests. Unknown fields are ignored, as in OpenAI's own servers.
 import { z } from 'zod'
 
 const Text = z.string()
@@ -23,7 +23,7 @@ export type RequestMessage = z.infer<typeof RequestMessage>
 const number = z.number().nullish()
 const int = z.number().int().min(-2_147_483_648).max(2_147_483_647).nullish()
 
-/** Also what a model's `parameters` may give as defaults. */
+/** A model's `parameters` may set the same fields as defaults. */
 const Sampling = z.looseObject({
   temperature: number,
   top_p: number,

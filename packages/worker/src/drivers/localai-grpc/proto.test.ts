@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { fieldsOf, methodOf } from './proto.ts'
+import { fieldsOf, methodOf } from './client.ts'
 
-/** The contract once more, as it is told: a kind, then names with their numbers. Both must agree, or old images break. */
+/** The contract again: a kind, then names with their numbers. It must agree with the file, or old images break. */
 const contract: Record<string, string> = {
   Result: 'string message=1; bool success=2',
   Reply:

@@ -1,0 +1,153 @@
+// Puts the parts of a worker together: resources, installer, model files, replicas and operations.
+import { parseBytes, type Clock, type DataDir, type Log, type NodeKey, type Step } from '@muster/host'
+import type { WorkerSettings as ClusterSettings } from '@muster/protocol'
+import { createControllerClient, type ControllerClient } from './controllers/controller-client.ts'
+import { createLocalAiGrpcDriver } from './drivers/localai-grpc/localai-grpc.ts'
+import { createOpenAiHttpDriver } from './drivers/openai-http.ts'
+import { createBuiltinSource, type BuiltinSource } from './installer/builtin-source.ts'
+import { openInstaller } from './installer/create-installer.ts'
+import type { ConnectBus } from './membership/bus-connection.ts'
+import type { NodeRecordStore } from './membership/node-record.ts'
+import { createWorkerMetrics, type WorkerMetrics } from './metrics.ts'
+import { noModelFiles, openModelFiles, type ModelFiles } from './models/model-files.ts'
+import { noInstaller, type Installer } from './operations/installer.ts'
+import { openOperations, type Operations } from './operations/operations.ts'
+import { hostFiles } from './resources/host-files.ts'
+import { thisRuntime } from './resources/read-machine.ts'
+import { createResourceMonitor, type ResourceMonitor } from './resources/resource-monitor.ts'
+import { createToolRunner, startTool } from './resources/run-tool.ts'
+import type { EffectiveSettings, WorkerSettings } from './settings.ts'
+import { createInstalledBackends, noBackends, type InstalledBackends } from './supervisor/installed-backends.ts'
+import { openReplicas, type Replicas } from './supervisor/replicas.ts'
+import { createWorkRegistry, type WorkRegistry } from './work/work-registry.ts'
+
+export type WorkerDeps = Readonly<{
+  settings: WorkerSettings
+  /** Opened with the role `worker`; the caller releases it after `ended`. */
+  dataDir: DataDir
+  /** The GPU vendors' tools are found on its PATH. */
+  env?: Readonly<Record<string, string | undefined>>
+  clock: Clock
+  log: Log
+  random?: () => number
+  /** Default: NATS. `local:` needs one that returns the in-process bus. */
+  connectBus?: ConnectBus
+  /** Replaces the installer that uses the store in the data directory. */
+  installer?: Installer
+  /** Called at each named step of an operation. */
+  step?: Step
+  /** Aborting it is the same as `stop`. */
+  signal?: AbortSignal
+}>
+
+/** The dependencies, with the settings in effect and the identity of the node. */
+export type WorkerContext = Omit<WorkerDeps, 'settings'> &
+  Readonly<{ settings: EffectiveSettings; node: NodeRecordStore; key: NodeKey; stop: (message: string) => void; signal: AbortSignal }>
+
+export interface Services {
+  readonly monitor: ResourceMonitor
+  readonly client: ControllerClient
+  readonly work: WorkRegistry
+  readonly operations: Operations
+  readonly replicas: Replicas
+  readonly models: ModelFiles
+  readonly metrics: WorkerMetrics
+}
+
+export type ServiceInputs = Readonly<{
+  /** The settings of the latest session; null before the first. */
+  cluster: () => ClusterSettings | null
+  isBusConnected: () => boolean
+}>
+
+/** GPU tools: a driver that takes longer is stuck, or slow in its first call only. */
+const toolTimeoutMs = 5_000
+const defaultEnv = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' }
+
+/** Services that others need before they exist. */
+type LateServices = { replicas: Replicas | null; operations: Operations | null }
+
+export async function openServices(
+  context: WorkerContext,
+  { cluster, isBusConnected }: ServiceInputs,
+): Promise<Services & AsyncDisposable> {
+  const { key, node, clock, log, signal } = context
+  await using opened = new AsyncDisposableStack()
+  const ending = new AbortController()
+  opened.defer(() => ending.abort())
+  const monitor = startMonitor(context, AbortSignal.any([signal, ending.signal]))
+  const client = createControllerClient({ key, urls: node.controllers, clock, log })
+  const builtin = createBuiltinSource({ client, nodeId: () => node.record().id, clock, log })
+  const work = createWorkRegistry({ clock })
+  const late: LateServices = { replicas: null, operations: null }
+  const { installer, backends } = opened.use(await openBackends(context, { monitor, builtin, cluster, late }))
+  const models = opened.adopt(await openModels(context, { builtin, cluster, late }), (files) => files.close())
+  const metrics = createWorkerMetrics({ resources: monitor.resources, isBusConnected, replicas: () => late.replicas?.running() ?? [] })
+  const replicas = await openSupervisor(context, { work, backends, models, metrics })
+  opened.defer(() => replicas.stop())
+  late.replicas = replicas
+  const { dataDir } = context
+  const operations = await openOperations({
+    path: dataDir.path('operations/journal'),
+    files: models.contents,
+    ...{ installer, work, clock, log },
+    ...stepOf(context),
+  })
+  opened.defer(() => operations.stop())
+  late.operations = operations
+  const closing = opened.move()
+  return { monitor, client, work, operations, replicas, models, metrics, [Symbol.asyncDispose]: () => closing.disposeAsync() }
+}
+
+const stepOf = ({ step }: WorkerContext): Pick<WorkerContext, 'step'> => (step === undefined ? {} : { step })
+
+type Backends = AsyncDisposable & { readonly installer: Installer; readonly backends: InstalledBackends }
+type Sources = Readonly<{ builtin: BuiltinSource; cluster: () => ClusterSettings | null; late: LateServices }>
+
+/** An agent node has no backends and no store for them. */
+async function openBackends(
+  context: WorkerContext,
+  { monitor, builtin, cluster, late }: Sources & { monitor: ResourceMonitor },
+): Promise<Backends> {
+  const { settings, dataDir, clock, log } = context
+  if (context.installer !== undefined || settings.type === 'agent')
+    return { installer: context.installer ?? noInstaller, backends: noBackends, [Symbol.asyncDispose]: async () => undefined }
+  const { allowSource, dockerConfig } = settings
+  const opened = await openInstaller({
+    ...{ dataDir, cluster, allowSource, dockerConfig, builtin, clock, log },
+    node: () => ({ os: thisRuntime.os, arch: thisRuntime.arch, capability: monitor.capability() }),
+    stopProcesses: async (backend, how) => late.replicas?.stopBackend(backend, how),
+    relistProcesses: async (version) => late.replicas?.relist(version),
+    ...stepOf(context),
+  })
+  return { installer: opened.installer, backends: createInstalledBackends(opened.store), [Symbol.asyncDispose]: opened.close }
+}
+
+/** An agent node has no models either. */
+async function openModels(context: WorkerContext, { builtin, cluster, late }: Sources): Promise<ModelFiles> {
+  const { settings, dataDir, clock, log } = context
+  if (settings.type === 'agent') return noModelFiles
+  const onChanged = (): void => late.operations?.inventoryChanged()
+  return await openModelFiles({ dataDir, settings, cluster, builtin, onChanged, clock, log, ...stepOf(context) })
+}
+
+type Serving = Readonly<{ work: WorkRegistry; backends: InstalledBackends; models: ModelFiles; metrics: WorkerMetrics }>
+
+function openSupervisor(context: WorkerContext, { work, backends, models, metrics }: Serving): Promise<Replicas> {
+  const { dataDir, env = defaultEnv, clock, log } = context
+  return openReplicas({
+    ...{ dataDir, work, backends, models, env, clock, log },
+    drivers: { 'openai-http': createOpenAiHttpDriver({ clock }), 'localai-grpc': createLocalAiGrpcDriver({ clock }) },
+    onStarted: metrics.replicaStarted,
+    onExited: metrics.replicaExited,
+    ...stepOf(context),
+  })
+}
+
+function startMonitor({ settings, dataDir, env = defaultEnv, clock, log }: WorkerContext, signal: AbortSignal): ResourceMonitor {
+  const run = createToolRunner({ start: startTool(env), timeoutMs: toolTimeoutMs, clock })
+  const { capability: forcedCapability = null, maxReplicas = null, maxMemory } = settings
+  const limits = { maxReplicas, maxMemoryBytes: maxMemory === undefined ? null : parseBytes(maxMemory) }
+  const machine = { dataDir: dataDir.root, files: hostFiles, run, runtime: thisRuntime }
+  return createResourceMonitor({ ...machine, forcedCapability, limits, clock, log, signal })
+}

@@ -1,0 +1,166 @@
+// Signed requests to the controllers. Any controller answers for the cluster: when one is unreachable or fails, the next request
+// goes to another one.
+import type { z } from 'zod'
+import type { Clock } from '@muster/host'
+import { ApiError, FleetError, type Route } from '@muster/protocol'
+import type { OutboundResponse } from '@muster/source'
+import { type ControllerFailover, createControllerFailover, formatPath, refusedTime, type FailoverDeps } from './controller-failover.ts'
+import { type JsonResponse, openStream, requestJson } from './http-request.ts'
+
+/**
+ * `refused` is a controller's own error (its body was understood); anything else that is not a response of a controller, such
+ * as a proxy's page or a closed port, is `unreachable`.
+ */
+export type Answer<T> =
+  | { readonly kind: 'ok'; readonly body: T }
+  | Readonly<{ kind: 'refused'; status: number; code: string; message: string; retryAfterMs: number | null }>
+  | Readonly<{ kind: 'unreachable'; url: string; reason: string; retryAfterMs: number | null }>
+
+export type Call = Readonly<{ params?: Readonly<Record<string, string>>; body: unknown; timeoutMs: number; signal: AbortSignal }>
+type AnyRoute<R extends z.ZodType> = Route<z.ZodType, z.ZodType, z.ZodType, R>
+
+export interface ControllerClient {
+  call<R extends z.ZodType>(route: AnyRoute<R>, call: Call): Promise<Answer<z.output<R>>>
+  /** A response as a stream, from the first controller that has the content. */
+  open(wanted: Download): Promise<OutboundResponse>
+  /** The controller of the next request. */
+  current(): string
+  /** All of them, that one first. */
+  all(): readonly string[]
+}
+
+export function createControllerClient(deps: FailoverDeps): ControllerClient {
+  const failover = createControllerFailover(deps)
+  const send = (
+    { url, after }: { url: string; after?: number },
+    route: AnyRoute<z.ZodType>,
+    { params, body, timeoutMs, signal }: Call,
+  ): Promise<JsonResponse> => {
+    const target = new URL(formatPath(route.path, params ?? {}), url)
+    const bytes = Buffer.from(JSON.stringify(body))
+    const headers = failover.sign({ method: route.method, target, body: bytes, ...(after === undefined ? {} : { after }) })
+    return requestJson({ method: route.method, url: target, headers, body: bytes, timeoutMs, signal })
+  }
+
+  const call: ControllerClient['call'] = async (route, request) => {
+    const url = failover.current()
+    try {
+      let response = await send({ url }, route, request)
+      if (failover.isSkewed(response)) response = await send({ url }, route, request)
+      // The clock of the previous process was ahead: this request is signed with a later time.
+      const newest = refusedTime(response, { status: 409, code: 'registration_outdated', detail: 'newest' })
+      if (newest !== null) response = await send({ url, after: newest }, route, request)
+      const answer = judge(route, { url, response })
+      if (answer.kind === 'unreachable' || (answer.kind === 'refused' && answer.status >= 500)) failover.rotate(url)
+      return answer
+    } catch (error) {
+      request.signal.throwIfAborted()
+      failover.rotate(url)
+      return { kind: 'unreachable', url, reason: error instanceof Error ? error.message : String(error), retryAfterMs: null }
+    }
+  }
+  return { call, open: (wanted) => download({ failover, clock: deps.clock }, wanted), current: failover.current, all: failover.all }
+}
+
+function judge<R extends z.ZodType>(route: AnyRoute<R>, { url, response }: { url: string; response: JsonResponse }): Answer<z.output<R>> {
+  const retryAfterMs = parseRetryAfter(response.headers['retry-after'])
+  const { status } = response
+  if (status >= 200 && status < 300) {
+    const body = route.response?.safeParse(response.body)
+    if (body?.success) return { kind: 'ok', body: body.data }
+    return { kind: 'unreachable', url, reason: `answered ${status} with an unexpected body`, retryAfterMs }
+  }
+  const body = ApiError.safeParse(response.body)
+  if (!body.success) return { kind: 'unreachable', url, reason: `answered ${status}, but not as a controller does`, retryAfterMs }
+  return { kind: 'refused', status, code: body.data.error.code, message: body.data.error.message, retryAfterMs }
+}
+
+/** Seconds only: the form with a date depends on two clocks. */
+export function parseRetryAfter(value: string | undefined): number | null {
+  return value !== undefined && /^\d{1,6}$/.test(value.trim()) ? Number(value.trim()) * 1000 : null
+}
+
+type Download = Readonly<{
+  route: { readonly path: string }
+  params: Readonly<Record<string, string>>
+  /** The controller to start with, after another one sent wrong content. */
+  first?: string
+  headers: Readonly<Record<string, string>>
+  /** The statuses that count as success. */
+  fine: readonly number[]
+  /** Names the content in error messages. */
+  what: string
+  signal: AbortSignal
+}>
+type Deps = Readonly<{ failover: ControllerFailover; clock: Clock }>
+/** Status 0: unreachable. */
+type Refusal = Readonly<{ url: string; status: number; message: string }>
+
+const largestRefusal = 65_536
+const nothing = new Uint8Array()
+
+/**
+ * A signed GET whose response is a stream. Controllers of different versions have different content: when one lacks it or fails,
+ * the next one is tried. Only controllers are contacted, and redirects are not followed.
+ */
+async function download(deps: Deps, wanted: Download): Promise<OutboundResponse> {
+  const refusals: Refusal[] = []
+  for (const url of inOrder(deps.failover.all(), wanted.first)) {
+    const answer = await openFrom(deps, url, wanted)
+    if ('body' in answer) return answer
+    refusals.push(answer)
+    if (answer.status === 0 || answer.status >= 500) deps.failover.rotate(url)
+  }
+  const reasons = refusals.map(({ url, message }) => `${url} ${message}`).join('; ')
+  // A controller that has it may still join: controllers are replaced one by one.
+  const code = refusals.every(({ status }) => status === 404) ? 'not_found' : 'unavailable'
+  throw new FleetError({ code, retry: 'backoff', message: `no controller has ${wanted.what}: ${reasons}`.slice(0, 2000) })
+}
+
+/** `first` counts only if it is a known controller. */
+const inOrder = (known: readonly string[], first: string | undefined): readonly string[] =>
+  first !== undefined && known.includes(first) ? [first, ...known.filter((url) => url !== first)] : known
+
+async function openFrom({ failover, clock }: Deps, url: string, wanted: Download): Promise<OutboundResponse | Refusal> {
+  const { route, params, headers, fine, signal } = wanted
+  const target = new URL(formatPath(route.path, params), url)
+  const onBroken = (): void => failover.rotate(url)
+  const send = (): Promise<OutboundResponse> =>
+    openStream({
+      url: target,
+      headers: { ...headers, ...failover.sign({ method: 'GET', target, body: nothing }) },
+      onBroken,
+      clock,
+      signal,
+    })
+  try {
+    let response = await send()
+    if (fine.includes(response.status)) return response
+    let body = await readJson(response)
+    if (failover.isSkewed({ status: response.status, body })) {
+      response = await send()
+      if (fine.includes(response.status)) return response
+      body = await readJson(response)
+    }
+    return { url, ...readRefusal(response.status, body) }
+  } catch (error) {
+    signal.throwIfAborted()
+    return { url, status: 0, message: `did not answer (${error instanceof Error ? error.message : String(error)})` }
+  }
+}
+
+/** A response that is not a controller's own error proves nothing about its content. */
+function readRefusal(status: number, body: unknown): Omit<Refusal, 'url'> {
+  const error = ApiError.safeParse(body).data?.error
+  if (error === undefined) return { status: 0, message: `answered ${status}, but not as a controller does` }
+  return { status, message: `answered ${status} (${error.code}: ${error.message.slice(0, 300)})` }
+}
+
+async function readJson(response: OutboundResponse): Promise<unknown> {
+  try {
+    return JSON.parse(await response.text(largestRefusal))
+  } catch {
+    response.body.destroy()
+    return undefined
+  }
+}

@@ -1,0 +1,187 @@
+// Starts, watches and stops backend processes. A process has no shell, a process group of its own, an allow-listed environment,
+// and a log file that it writes directly, so that it outlives this worker.
+import { spawn } from 'node:child_process'
+import { open, writeFile } from 'node:fs/promises'
+import { resolve, sep } from 'node:path'
+import { type Clock, identifyProcess, isAlive, type Log, type ProcessIdentity } from '@muster/host'
+import { FleetError, type ReplicaId } from '@muster/protocol'
+import type { Launch } from '../drivers/driver.ts'
+import type { Step } from '@muster/host'
+import { findProcesses, type FoundProcess, replicaMarker, workerMarker } from './process-table.ts'
+
+export type ProcessExit = Readonly<{ code: number | null; signal: string | null }>
+
+/** The leader of a replica's process group. */
+export interface LeadProcess {
+  readonly identity: ProcessIdentity
+  /** Never rejects. Some of its children may still run. */
+  readonly exited: Promise<ProcessExit>
+  hasExited(): boolean
+}
+
+export type SpawnPlan = Readonly<{
+  launch: Launch
+  /** The tree that it is started from; also its working directory. */
+  directory: string
+  logPath: string
+  replicaId: ReplicaId
+  workerId: string
+  /** The worker's environment; a backend inherits the allow-listed part. */
+  env: Readonly<Record<string, string | undefined>>
+}>
+
+/** Variables about programs, languages, time zones and GPUs; never a token, a key or a setting of Muster. */
+const inherited =
+  /^(?:PATH|HOME|USER|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|OMP_\w+|(?:CUDA|NVIDIA|ROCR|ROCM|HIP|HSA|ZE|SYCL|ONEAPI|VK|GGML)_\w+)$/
+const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+
+export async function spawnProcess(plan: SpawnPlan): Promise<LeadProcess> {
+  const [program, ...args] = plan.launch.argv
+  const path = programIn(plan.directory, program)
+  await using logFile = await open(plan.logPath, 'a', 0o600)
+  const child = spawn(path, args, {
+    cwd: plan.directory,
+    env: environmentOf(plan),
+    detached: true,
+    shell: false,
+    stdio: ['ignore', logFile.fd, logFile.fd],
+  })
+  let seen: ProcessExit | null = null
+  const exited = new Promise<ProcessExit>((settle) => {
+    child.once('exit', (code, signal) => settle((seen = { code, signal })))
+    child.once('error', () => settle((seen = { code: null, signal: null })))
+  })
+  if (child.pid === undefined) {
+    const reason = await new Promise<Error>((settle) => child.once('error', settle))
+    throw notStarted(program, reason)
+  }
+  // A watched process alone does not keep the worker running.
+  child.unref()
+  const { pid } = child
+  // Out of memory, the kernel kills an engine before the worker. Where this is not permitted, the default stays.
+  await writeFile(`/proc/${pid}/oom_score_adj`, '500').catch(() => undefined)
+  // For a process that has exited already any identity will do: `exited` has resolved, and no signal is sent.
+  const identity = identifyProcess(pid) ?? { pid, started: 'ended', boot: '' }
+  return { identity, exited, hasExited: () => seen !== null }
+}
+
+/** Drivers name a file inside the tree, or Node's own; no other program is started. */
+function programIn(directory: string, program: string): string {
+  if (program === process.execPath) return program
+  const path = resolve(directory, program)
+  if (path.startsWith(directory + sep)) return path
+  throw new FleetError({ code: 'invalid', retry: 'never', message: `cannot start ${program}: it is not a file of the backend` })
+}
+
+function environmentOf({ launch, env, replicaId, workerId }: SpawnPlan): Record<string, string> {
+  const own = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined && inherited.test(entry[0]))
+  return { PATH: defaultPath, ...Object.fromEntries(own), ...launch.env, [replicaMarker]: replicaId, [workerMarker]: workerId }
+}
+
+const notStarted = (program: string, cause: Error): FleetError =>
+  new FleetError({ code: 'unavailable', retry: 'backoff', message: `cannot start ${program}: ${cause.message}` }, { cause })
+
+const adoptedPollMs = 200
+
+/** Polls a process that an earlier run of this worker started: it is no child of this one, so there is no exit event. */
+export function watchProcess(identity: ProcessIdentity, { clock }: { clock: Clock }): LeadProcess {
+  let hasExited = !isAlive(identity)
+  const untilExit = async (): Promise<{ code: null; signal: null }> => {
+    while (!hasExited) {
+      await clock.sleep(adoptedPollMs)
+      hasExited = !isAlive(identity)
+    }
+    return { code: null, signal: null }
+  }
+  return { identity, exited: untilExit(), hasExited: () => (hasExited ||= !isAlive(identity)) }
+}
+
+type StopTarget = Readonly<{ replicaId: ReplicaId; /** Null: only processes with its marker. */ leader: ProcessIdentity | null }>
+type StopDeps = Readonly<{ workerId: string; clock: Clock; log: Log; step: Step; onStuck?: () => void }>
+
+const pollMs = 25
+const slowPollMs = 1_000
+/** A killed process is gone within milliseconds unless the kernel blocks it. */
+const stuckAfterMs = 5_000
+/** An exec takes milliseconds; a process that has no environment at all never shows one. */
+const unreadableMs = 500
+
+/**
+ * Terminates a replica's process group, then kills it and every marked process in other groups. Resolves only when none is
+ * left, however long that takes: a slot whose process cannot be killed is not free. `graceMs` 0: killed at once.
+ */
+export async function stopProcess(target: StopTarget, { graceMs }: { graceMs: number }, deps: StopDeps): Promise<void> {
+  const { clock } = deps
+  if (graceMs > 0) {
+    const deadline = clock.monotonic() + graceMs
+    await signalAll(target, 'SIGTERM', deps)
+    await deps.step('W.stop.after_term')
+    // The leader may be gone while other members of the group still clean up: they have the same time.
+    const isLeft = async (): Promise<boolean> =>
+      (target.leader !== null && isAlive(target.leader)) || (await scan(target, deps)).left.length > 0
+    while (clock.monotonic() < deadline && (await isLeft())) await clock.sleep(pollMs)
+  }
+  await killUntilGone(target, deps)
+  await deps.step('W.stop.after_kill')
+}
+
+async function killUntilGone(target: StopTarget, deps: StopDeps): Promise<void> {
+  const { clock, log } = deps
+  const begun = clock.monotonic()
+  let isStuck = false
+  for (;;) {
+    const { left, isComplete } = await scan(target, deps)
+    if (left.length === 0 && (isComplete || clock.monotonic() - begun > unreadableMs)) break
+    // In every round: a process forked between scan and kill is found in the next one.
+    if (left.length > 0) await signalAll(target, 'SIGKILL', deps)
+    if (!isStuck && clock.monotonic() - begun > stuckAfterMs) {
+      isStuck = true
+      deps.onStuck?.()
+      log.error('process stuck: it was killed and does not exit; its slot stays taken until it does', {
+        replica_id: target.replicaId,
+        pids: left.map(({ pid }) => pid),
+      })
+    }
+    await clock.sleep(isStuck ? slowPollMs : pollMs)
+  }
+  if (isStuck) log.warn('stuck process exited', { replica_id: target.replicaId })
+}
+
+type LiveProcess = ProcessIdentity & Readonly<{ isInGroup: boolean }>
+
+/** All processes of this replica. A group counts only while its leader or a marked member proves that it belongs to it. */
+async function scan(
+  { leader, replicaId }: StopTarget,
+  { workerId }: Pick<StopDeps, 'workerId'>,
+): Promise<{ left: LiveProcess[]; isComplete: boolean }> {
+  const { processes, unreadable } = await findProcesses(workerId, leader?.pid)
+  const isMarked = (each: FoundProcess): boolean => each.replicaId === replicaId
+  const isInGroup = (each: FoundProcess): boolean => leader !== null && each.group === leader.pid
+  const isOurGroup = leader !== null && (isAlive(leader) || processes.some((each) => isMarked(each) && isInGroup(each)))
+  const seen = processes
+    .filter((each) => isMarked(each) || (isOurGroup && isInGroup(each)))
+    .map((each) => ({ ...each.identity, isInGroup: isInGroup(each) }))
+  // Without /proc only the leader is known.
+  const isUnseen = leader !== null && isAlive(leader) && !seen.some(({ pid }) => pid === leader.pid)
+  const left = isUnseen ? [...seen, { ...leader, isInGroup: true }] : seen
+  return { left, isComplete: unreadable.every((each) => leader !== null && isOlder(each, leader)) }
+}
+
+/** Start times are ticks since boot, as text. */
+const isOlder = (a: ProcessIdentity, b: ProcessIdentity): boolean => Number(a.started) < Number(b.started)
+
+async function signalAll(target: StopTarget, signal: 'SIGTERM' | 'SIGKILL', deps: StopDeps): Promise<void> {
+  const { leader } = target
+  const { left } = await scan(target, deps)
+  // One call reaches the whole group, also processes that are forked meanwhile.
+  if (leader !== null && left.some(({ isInGroup }) => isInGroup)) send(-leader.pid, signal)
+  for (const each of left) if (!each.isInGroup && isAlive(each)) send(each.pid, signal)
+}
+
+function send(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // The process is gone.
+  }
+}

@@ -1,0 +1,122 @@
+import { describe, expect, it } from 'vitest'
+import { createManualClock } from '../../test/manual-clock.ts'
+import { createProgressReporter, type ProgressState } from './progress.ts'
+
+function world() {
+  const clock = createManualClock()
+  const told: (ProgressState & { at: number })[] = []
+  let seq = 0
+  const publish = (state: ProgressState): void => void told.push({ at: clock.monotonic(), ...state })
+  const reporter = createProgressReporter({ clock, nextSeq: () => ++seq, publish })
+  return { clock, told, reporter, at: () => told.map(({ at }) => at), percentages: () => told.map(({ percentage }) => percentage) }
+}
+const bytes = (current: number, total = 1000) => ({ phase: 'downloading' as const, current, total })
+
+describe('progress', () => {
+  it('S2.20 the first is told at once, then at most one per 250 ms, the newest each time', async () => {
+    const { clock, reporter, at, percentages } = world()
+    reporter.report(bytes(0))
+    await clock.advance(0)
+    expect(at()).toEqual([0])
+    for (let ms = 10; ms <= 1000; ms += 10) {
+      await clock.advance(10)
+      reporter.report(bytes(ms))
+    }
+    expect(at()).toEqual([0, 250, 500, 750, 1000])
+    expect(percentages()).toEqual([0, 24, 49, 74, 99])
+  })
+
+  it('B4 ten thousand a second become at most four', async () => {
+    const { clock, reporter, told } = world()
+    for (let second = 0; second < 3; second += 1) {
+      for (let ms = 0; ms < 1000; ms += 50) {
+        for (let n = 0; n < 500; n += 1) reporter.report(bytes(second * 300 + ms / 10))
+        await clock.advance(50)
+      }
+    }
+    expect(told.length).toBeLessThanOrEqual(13)
+    expect(told.length).toBeGreaterThanOrEqual(11)
+  })
+
+  it.each(['failed', 'cancelled', 'succeeded'] as const)('S2.20 the last is always told, also when it %s', async (how) => {
+    const { clock, reporter, told } = world()
+    reporter.report(bytes(0))
+    await clock.advance(10)
+    reporter.report(bytes(420))
+    reporter.end(how)
+    expect(told.at(-1)).toMatchObject(how === 'succeeded' ? { current: 1000, percentage: 100 } : { current: 420, percentage: 42 })
+    reporter.report(bytes(999))
+    reporter.end(how)
+    await clock.advance(5000)
+    expect(told).toHaveLength(2)
+  })
+
+  it('of work that is left for later there is no last', async () => {
+    const { clock, reporter, told } = world()
+    reporter.report(bytes(10))
+    await clock.advance(0)
+    reporter.end('left')
+    await clock.advance(1000)
+    expect(told).toHaveLength(1)
+  })
+
+  it('stands still when nothing moves', async () => {
+    const { clock, reporter, told } = world()
+    reporter.report(bytes(400))
+    await clock.advance(60_000)
+    expect(told).toHaveLength(1)
+    expect(reporter.now().percentage).toBe(40)
+  })
+
+  it('S2.47 what goes on without moving a byte is told too, and what is only said again is not', async () => {
+    const { clock, reporter, told } = world()
+    reporter.report(bytes(400))
+    const before = reporter.now().seq
+    for (let n = 0; n < 8; n += 1) {
+      reporter.report(bytes(400))
+      await clock.advance(500)
+    }
+    expect([told.length, reporter.now().seq]).toEqual([1, before])
+    for (let n = 0; n < 8; n += 1) {
+      reporter.sign()
+      await clock.advance(500)
+    }
+    expect(told.map(({ current }) => current)).toEqual(Array.from({ length: 9 }, () => 400))
+    expect(told.map(({ seq }) => seq)).toEqual(told.map(({ seq }) => seq).toSorted((a, b) => a - b))
+    expect(reporter.now().seq).toBe(before + 8)
+  })
+
+  it('the percentage never goes back, the bytes say what is', async () => {
+    const { clock, reporter, told } = world()
+    for (const current of [500, 200, 600]) {
+      reporter.report(bytes(current))
+      await clock.advance(300)
+    }
+    reporter.report({ phase: 'extracting' })
+    await clock.advance(300)
+    expect(told.map(({ current, percentage }) => [current, percentage])).toEqual([
+      [500, 50],
+      [200, 50],
+      [600, 60],
+      [600, 60],
+    ])
+  })
+
+  it('S2.21 whoever reports never waits for the telling: that has a turn of its own', async () => {
+    const { clock, reporter, told } = world()
+    reporter.report(bytes(1))
+    expect(told).toEqual([])
+    await clock.advance(0)
+    expect(told).toHaveLength(1)
+  })
+
+  it('nonsense from an installer does not become nonsense on the wire', async () => {
+    const { clock, reporter, told } = world()
+    for (const current of [Number.NaN, -5, Infinity, 10.7]) {
+      reporter.report(bytes(current))
+      await clock.advance(300)
+    }
+    expect(told.map(({ current }) => current)).toEqual([0, 10])
+    expect(told.every(({ percentage }) => percentage >= 0 && percentage <= 100)).toBe(true)
+  })
+})
