@@ -15,11 +15,11 @@ const all = {
   'max-memory': '12GB',
 }
 
-describe('what a worker was given', () => {
-  it('is the default when it never was', () =>
+describe('the remembered settings of a worker', () => {
+  it('are the defaults at first', () =>
     expect(settle({})).toMatchObject({ name: undefined, labels: {}, type: 'backend', gatewayListen: undefined, gatewayUrl: undefined }))
 
-  it('holds at the next start, also through the file', () => {
+  it('hold at the next start, also through the file', () => {
     const first = settle(all)
     const kept = RememberedSettings.parse(JSON.parse(JSON.stringify(rememberedSettings(first))))
     expect(settle({}, kept)).toEqual(first)

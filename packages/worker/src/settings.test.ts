@@ -5,7 +5,7 @@ import { workerSettings } from './settings.ts'
 const resolve = (flags: SettingsSources['flags'], env: SettingsSources['env'] = {}) => resolveSettings(workerSettings, { flags, env })
 
 describe('the settings of a worker', () => {
-  it('tell what was given from what was not', () => {
+  it('distinguish given settings from absent ones', () => {
     expect(resolve({})).toEqual({
       join: undefined,
       token: undefined,
@@ -31,7 +31,7 @@ describe('the settings of a worker', () => {
     })
   })
 
-  it('take what other programs on the machine use for Hugging Face and S3, and refuse secrets on the command line', () => {
+  it('take the variables of other programs for Hugging Face and S3, and refuse secrets on the command line', () => {
     const given = resolve({}, { HF_TOKEN: 'hf_x', HF_ENDPOINT: 'https://mirror.example', AWS_REGION: 'eu-1', AWS_SECRET_ACCESS_KEY: 'k' })
     expect(given).toMatchObject({ hfEndpoint: 'https://mirror.example', s3Region: 'eu-1' })
     expect([given.hfToken?.reveal(), given.s3SecretAccessKey?.reveal()]).toEqual(['hf_x', 'k'])

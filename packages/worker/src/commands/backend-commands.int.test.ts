@@ -42,7 +42,7 @@ describe('over NATS', () => {
   })
   afterAll(() => server.stop())
 
-  it('S1.1 S1.2 S1.24 a hundred slow upgrades run at once, and an install beside them begins within 2 s', async () => {
+  it('S1.1 S1.2 S1.24 a hundred slow upgrades run in parallel, and an install beside them starts within 2 s', async () => {
     const { installer, bus, ticks, result } = await world()
     const gate = createGate()
     const slow = Array.from({ length: 100 }, (_, n) => backendName(`slow-${n}`))
@@ -59,7 +59,7 @@ describe('over NATS', () => {
     expect(await Promise.all(upgrades)).toEqual(slow.map(() => ({ success: true })))
   })
 
-  it('A20 a hundred deliveries of one command over two connections are carried out once', async () => {
+  it('A20 a hundred deliveries of one command over two connections run once', async () => {
     const { installer, bus } = await world()
     const other = await connect()
     cleanup.push(() => other.close())
@@ -71,7 +71,7 @@ describe('over NATS', () => {
     expect(installer.calls).toHaveLength(1)
   })
 
-  it('the end of what ran while the bus was gone is told when it is back', async () => {
+  it('the result of work that ended while the bus was away is published when it is back', async () => {
     const { installer, bus, result } = await world()
     const gate = createGate()
     installer.script.set(llama, gate.behaviour)
@@ -118,7 +118,7 @@ describe('a worker that knows only the original', () => {
     return { bus, worker }
   }
 
-  it('J1 ignores what it has not heard of, and answers at the end in a form that is understood', async () => {
+  it('J1 ignores unknown fields, and its reply at the end is understood', async () => {
     const { bus, worker } = legacyWorld({ hasUpgrade: true })
     const body = { backend: llama, async: true, generation: 5, epoch: 1, op_id: opId('op-1'), digest: digestOf(1) }
     expect(await bus.request(backendInstall, to, body, soon)).toEqual({ success: true })
@@ -144,7 +144,7 @@ describe('a worker that knows only the original', () => {
     await waitFor(() => worker.heard.some(({ kind }) => kind === 'stop'), { what: 'the stop' })
   })
 
-  it('S2.27 its progress, in words for people and without numbers, is readable', async () => {
+  it('S2.27 its progress, as text without numbers, is parsed', async () => {
     const { bus } = legacyWorld({ hasProgress: true, work: async ({ tick }) => tick(41) })
     const ticks: Progress[] = []
     bus.subscribe(progress, { node: '*', op: '*' }, (tick) => void ticks.push(tick))

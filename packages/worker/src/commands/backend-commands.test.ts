@@ -44,7 +44,7 @@ const broken: Failure = { code: 'unavailable', retry: 'backoff', message: 'the r
 const installs = ({ calls }: { calls: readonly { what: string }[] }) => calls.filter(({ what }) => what === 'install')
 
 describe('with async', () => {
-  it('answers that it is accepted, ends by op.result, and then says what is installed', async () => {
+  it('replies accepted, then publishes op.result and the inventory', async () => {
     const { installer, install, result, events, status, list } = await world()
     const gate = createGate()
     installer.script.set(llama, gate.behaviour)
@@ -61,14 +61,14 @@ describe('with async', () => {
     expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index))
   })
 
-  it('tells how it failed, with its code and whether to try again', async () => {
+  it('reports a failure with its code and retry', async () => {
     const { installer, install, result } = await world()
     installer.script.set(llama, failing(broken))
     expect(await install({ backend: llama, async: true, op_id: 'op-1', generation: 1 })).toEqual({ accepted: true })
     expect(await result('op-1')).toMatchObject({ state: 'failed', failure: broken, generation: 1 })
   })
 
-  it('an error that nobody planned is internal, and ends the operation all the same', async () => {
+  it('an unexpected error is reported as internal and ends the operation', async () => {
     const log = recordingLog()
     const { installer, install, result } = await world({ log })
     installer.script.set(llama, async () => {
@@ -79,7 +79,7 @@ describe('with async', () => {
     expect(log.lines.some(({ level }) => level === 'error')).toBe(true)
   })
 
-  it('is not answered before it is in the journal', async () => {
+  it('gets no reply before it is in the journal', async () => {
     const steps: string[] = []
     const paused = Promise.withResolvers<void>()
     const node = await world({
@@ -99,7 +99,7 @@ describe('with async', () => {
   })
 })
 
-describe('without async, as the original asks', () => {
+describe('without async, as the original sends them', () => {
   it('S1.8 J1 answers at the end, an upgrade without an address', async () => {
     const { installer, install, upgrade, remove } = await world()
     expect(await install({ backend: llama })).toEqual({ success: true })
@@ -112,7 +112,7 @@ describe('without async, as the original asks', () => {
     expect(installer.installed.size).toBe(0)
   })
 
-  it('S1.12 S3.4 force installs over what is there', async () => {
+  it('S1.12 S3.4 force replaces the installed version', async () => {
     const { installer, install } = await world()
     await install({ backend: llama })
     expect(await install({ backend: llama, force: true, digest: digestOf(2) })).toEqual({ success: true })
@@ -120,7 +120,7 @@ describe('without async, as the original asks', () => {
     expect(installer.installed.get(llama)?.digest).toBe(digestOf(2))
   })
 
-  it('S3.6 no force is no force: what is there is enough', async () => {
+  it('S3.6 without force the installed version is enough', async () => {
     const { installer, install } = await world()
     await install({ backend: llama })
     expect(await install({ backend: llama, digest: digestOf(2) })).toEqual({ success: true })
@@ -128,7 +128,7 @@ describe('without async, as the original asks', () => {
     expect(installs(installer)).toHaveLength(1)
   })
 
-  it('S1.3 one that waits for its end holds up nobody who asks meanwhile', async () => {
+  it('S1.3 a command that waits for its end does not delay others', async () => {
     const { installer, install, list, status } = await world()
     const gate = createGate()
     installer.script.set(llama, gate.behaviour)
@@ -141,7 +141,7 @@ describe('without async, as the original asks', () => {
     expect(await slow).toEqual({ success: true })
   })
 
-  it('is told when the worker leaves before the end, instead of nothing', async () => {
+  it('gets an error reply when the worker leaves the bus first', async () => {
     const node = await world()
     const gate = createGate()
     node.installer.script.set(llama, gate.behaviour)
@@ -162,7 +162,7 @@ it('S1.23 with the legacy protocol switched off, commands without async are refu
   expect(await install({ backend: 'a', async: true })).toEqual({ accepted: true })
 })
 
-describe('one after the other, or side by side', () => {
+describe('in order, or in parallel', () => {
   it.each([
     ['install', 'install'],
     ['install', 'upgrade'],
@@ -201,7 +201,7 @@ describe('one after the other, or side by side', () => {
     gate.open()
   })
 
-  it('W26 meta, concrete and alias names of one directory are worked on one after the other', async () => {
+  it('W26 work on meta, concrete and alias names of one directory runs in order', async () => {
     const { installer, install, list } = await world()
     const gate = createGate()
     for (const name of ['llama', 'cuda-llama', 'gguf']) installer.script.set(backendName(name), gate.behaviour)
@@ -224,7 +224,7 @@ describe('one after the other, or side by side', () => {
     expect(installer.calls.at(-1)).toMatchObject({ what: 'remove', backend: 'llama' })
   })
 
-  it('backends that only share nothing but a generation do not refuse each other', async () => {
+  it('backends that share only a generation do not refuse each other', async () => {
     const { install } = await world()
     expect(await install({ backend: llama, generation: 9 })).toEqual({ success: true })
     expect(await install({ backend: whisper, generation: 3 })).toEqual({ success: true })
@@ -232,7 +232,7 @@ describe('one after the other, or side by side', () => {
 })
 
 describe('the same command again', () => {
-  it('A4 while it runs joins it, also from another controller and under another operation', async () => {
+  it('A4 joins running work, also from another controller and for another operation', async () => {
     const { installer, install, result } = await world()
     const gate = createGate()
     installer.script.set(llama, gate.behaviour)
@@ -251,7 +251,7 @@ describe('the same command again', () => {
     expect(installs(installer)).toHaveLength(1)
   })
 
-  it('A5 when it is done is answered from the journal, also after a restart', async () => {
+  it('A5 is answered from the journal after its end, also after a restart', async () => {
     const node = await world()
     await node.install({ backend: llama, async: true, op_id: 'op-1', generation: 5, epoch: 1, digest: digestOf(3) })
     await node.result('op-1')
@@ -265,7 +265,7 @@ describe('the same command again', () => {
     expect(installs(node.installer)).toHaveLength(1)
   })
 
-  it('A20 a hundred times at once is carried out once, and all hear the same', async () => {
+  it('A20 a hundred times at once runs once, and every caller gets the same result', async () => {
     const { installer, install, result } = await world()
     const gate = createGate()
     installer.script.set(llama, async (context) => {
@@ -293,7 +293,7 @@ describe('the same command again', () => {
     expect(await install({ backend: llama, generation: 5, epoch: 1 })).toMatchObject({ success: false, error: /superseded/ })
   })
 
-  it('what somebody removed by hand since is installed again', async () => {
+  it('a backend that was removed by hand since is installed again', async () => {
     const { installer, install } = await world()
     await install({ backend: llama, generation: 5, epoch: 1 })
     installer.installed.clear()
@@ -303,7 +303,7 @@ describe('the same command again', () => {
 })
 
 describe('the newest intent wins', () => {
-  it('A21 a generation that comes late is refused and changes nothing', async () => {
+  it('A21 a late generation is refused and changes nothing', async () => {
     const { installer, install, remove, list } = await world()
     await install({ backend: llama, generation: 7 })
     expect(await remove({ backend: llama, generation: 6, async: true })).toMatchObject({
@@ -315,7 +315,7 @@ describe('the newest intent wins', () => {
     expect(installer.calls).toHaveLength(1)
   })
 
-  it('A9 the end of an older generation is told as that of the older one', async () => {
+  it('A9 the result of an older generation is reported under that generation', async () => {
     const paused = Promise.withResolvers<void>()
     let replies = 0
     const { install, result, status } = await world({
@@ -345,7 +345,7 @@ describe('the newest intent wins', () => {
     expect(await list()).toMatchObject({ backends: [] })
   })
 
-  it('S3.13 an upgrade is a success only when the new version is what is there', async () => {
+  it('S3.13 an upgrade succeeds only when the new version is installed', async () => {
     const { installer, install, upgrade, list } = await world()
     await install({ backend: llama, digest: digestOf(1) })
     installer.isLying = true
@@ -355,7 +355,7 @@ describe('the newest intent wins', () => {
     expect((await list()).backends).toMatchObject([{ digest: digestOf(2) }])
   })
 
-  it('S3.16 an upgrade to what is there verifies it, and repairs what is damaged', async () => {
+  it('S3.16 an upgrade to the installed version verifies it, and repairs damage', async () => {
     const { installer, install, upgrade } = await world()
     await install({ backend: llama, digest: digestOf(1) })
     expect(await upgrade({ backend: llama, digest: digestOf(1) })).toEqual({ success: true })
@@ -364,7 +364,7 @@ describe('the newest intent wins', () => {
     expect(installer.calls.map(({ what }) => what)).toEqual(['install', 'verify', 'verify', 'repair'])
   })
 
-  it('S1.19 only a version that was asked for replaces another that is there', async () => {
+  it('S1.19 only an exact version replaces another installed one', async () => {
     const { installer, install } = await world()
     await install({ backend: llama, digest: digestOf(1) })
     await install({ backend: llama, digest: digestOf(2) })
@@ -376,8 +376,8 @@ describe('the newest intent wins', () => {
   })
 })
 
-describe('calling off', () => {
-  it('W10 reaches the work, and the answer says that it has ended', async () => {
+describe('a cancel', () => {
+  it('W10 reaches the work, and the reply reports its end', async () => {
     const { installer, install, cancel, result, operations } = await world()
     const gate = createGate()
     installer.script.set(llama, gate.behaviour)
@@ -390,7 +390,7 @@ describe('calling off', () => {
     expect(installer.installed.size).toBe(0)
   })
 
-  it('what waits for its turn ends at once, and what is done stays done', async () => {
+  it('ends waiting work at once, and changes no finished work', async () => {
     const { installer, install, cancel } = await world()
     await install({ backend: whisper, op_id: 'done', generation: 1 })
     expect(await cancel('done')).toMatchObject({ state: 'succeeded' })
@@ -403,7 +403,7 @@ describe('calling off', () => {
     gate.open()
   })
 
-  it('work that does not listen is still running, and its true end is what counts', async () => {
+  it('work that ignores the cancel is still running, and its real outcome counts', async () => {
     const { installer, install, cancel, result, status } = await world()
     const deaf = Promise.withResolvers<void>()
     installer.script.set(llama, () => deaf.promise)
@@ -432,7 +432,7 @@ describe('progress', () => {
       }
     }
 
-  it('S2.17 S2.18 S2.31 goes to the subject of its operation, with all that the contract names', async () => {
+  it('S2.17 S2.18 S2.31 is published on the subject of its operation, with all fields of the contract', async () => {
     const { installer, install, upgrade, result, ticks } = await world()
     installer.script.set(llama, reporting('resolving', 'downloading', 'extracting', 'starting'))
     installer.script.set(whisper, reporting('downloading'))
@@ -449,7 +449,7 @@ describe('progress', () => {
     expect(Object.keys(first[0] ?? {}).toSorted()).toEqual(Object.keys(Progress.shape).toSorted())
   })
 
-  it('S2.19 there is none without an operation id', async () => {
+  it('S2.19 there is none without an operation ID', async () => {
     const { installer, install, ticks, events } = await world()
     installer.script.set(llama, reporting('downloading', 'extracting'))
     expect(await install({ backend: llama, generation: 1 })).toEqual({ success: true })
@@ -458,7 +458,7 @@ describe('progress', () => {
     expect(events.filter(({ type }) => type === 'op.result')).toEqual([])
   })
 
-  it('S2.20 the last is told also on error, for upgrades and deletes too', async () => {
+  it('S2.20 the last state is published also on failure, for upgrades and deletes too', async () => {
     const { installer, upgrade, remove, result, ticks } = await world()
     installer.script.set(llama, async (context) => {
       context.onProgress({ phase: 'downloading', current: 40, total: 100 })
@@ -472,7 +472,7 @@ describe('progress', () => {
     expect(ticks.at(-1)).toMatchObject({ op_id: 'op-2', phase: null, percentage: 100 })
   })
 
-  it('numbers rise, also over a restart and over tries', async () => {
+  it('sequence numbers grow, also over restarts and attempts', async () => {
     const node = await world()
     node.installer.script.set(llama, failing(broken))
     await node.install({ backend: llama, async: true, op_id: 'op-1', generation: 1, epoch: 1 })
@@ -488,7 +488,7 @@ describe('progress', () => {
     expect(again.ticks[0]?.seq).toBeGreaterThan(node.ticks.at(-1)?.seq ?? Infinity)
   })
 
-  it('S2.21 a bus that is gone neither slows nor fails the work', async () => {
+  it('S2.21 a bus that is away neither slows nor fails the work', async () => {
     const { installer, install, interrupt, restore, result } = await world()
     const gate = createGate()
     installer.script.set(llama, async (context) => {
@@ -534,7 +534,7 @@ describe('bad requests', () => {
     expect(operations.active()).toEqual([])
   })
 
-  it('a backend that nobody knows is not found, at once and without a trace', async () => {
+  it('an unknown backend is not found, at once and without a trace', async () => {
     const { installer, install, upgrade, status } = await world()
     const failure: Failure = { code: 'not_found', retry: 'never', message: 'no gallery has nonesuch' }
     installer.refusals.set(backendName('nonesuch'), failure)
@@ -545,13 +545,13 @@ describe('bad requests', () => {
     expect(await install({ backend: 'nonesuch', generation: 8 })).toEqual({ success: true })
   })
 
-  it('X7 galleries that come with the command reach nobody', async () => {
+  it('X7 galleries in a command are ignored', async () => {
     const { installer, install } = await world()
     await install({ backend: llama, backend_galleries: '[{"name":"evil","url":"https://evil.example"}]' })
     expect(JSON.stringify(installer.calls)).not.toContain('evil')
   })
 
-  it('an install that names a model says that no process of the backend could be started', async () => {
+  it('an install that names a model fails when no process of the backend can start', async () => {
     const { installer, install } = await world()
     expect(await install({ backend: llama, model_id: 'tiny' })).toMatchObject({ success: false, error: /^not_found: / })
     expect(installer.calls.map(({ what }) => what)).toEqual(['install'])
@@ -562,7 +562,7 @@ describe('bad requests', () => {
     const { bus } = await world({ log })
     bus.publish(backendStop, to, { backend: 'llama' })
     bus.publish(backendStop, to, {})
-    await waitFor(() => log.lines.filter(({ message }) => message.startsWith('told to stop the processes')).length === 2, {
+    await waitFor(() => log.lines.filter(({ message }) => message === 'backend.stop received').length === 2, {
       what: 'both to be heard',
     })
     expect(log.lines.map(({ fields }) => fields['backend'])).toEqual(['llama', null])

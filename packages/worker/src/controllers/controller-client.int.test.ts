@@ -83,7 +83,7 @@ describe('an answer', () => {
 })
 
 describe('the next controller', () => {
-  it('is asked when one can’t be reached, can’t do its part, or is none; and kept while it works', async () => {
+  it('is used when one is unreachable, fails, or is no controller; and kept while it works', async () => {
     for (const broken of [
       nobody,
       (await serve(() => error(503, 'unavailable'))).url,
@@ -98,7 +98,7 @@ describe('the next controller', () => {
     }
   })
 
-  it('is not asked for what this one refused', async () => {
+  it('is not tried after a refusal', async () => {
     const first = await serve(() => error(401, 'wrong_token'))
     const asking = client([first.url, nobody])
     await asking.call(nodeAgentRoutes.register, call)

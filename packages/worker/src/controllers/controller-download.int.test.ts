@@ -57,7 +57,7 @@ const client = (urls: readonly [string, ...string[]], clock: Clock = systemClock
 const nobody = 'http://127.0.0.1:1'
 
 describe('a download', () => {
-  it('begins with the controller that is named, and with nobody who is none', async () => {
+  it('starts with the named controller, if it is one', async () => {
     const [one, two, stranger] = [await serve(blob), await serve(blob), await serve(blob)]
     const { open } = client([one.url, two.url])
     for (const first of [two.url, stranger.url]) (await open({ ...wanted, first })).body.destroy()
@@ -90,14 +90,14 @@ describe('a download', () => {
     expect(await (await client([broken, good.url]).open(wanted)).text(100)).toBe('0123456789')
   })
 
-  it('follows nothing: where a redirect leads is never asked', async () => {
+  it('follows no redirect', async () => {
     const elsewhere = await serve(blob)
     const { url } = await serve((request, response) => void response.writeHead(302, { location: elsewhere.url + request.url }).end())
     await expect(client([url]).open(wanted)).rejects.toMatchObject({ failure: { code: 'unavailable', retry: 'backoff' } })
     expect(elsewhere.requests).toEqual([])
   })
 
-  it('leaves the others to the controller that lacks only this, and not to one that is gone', async () => {
+  it('keeps the controller that lacks only this content, and leaves one that is unreachable', async () => {
     const lacking = await serve(refuse(404, 'not_found'))
     const good = await serve(blob)
     const asking = client([lacking.url, good.url])
@@ -108,7 +108,7 @@ describe('a download', () => {
     expect(other.current()).toBe(good.url)
   })
 
-  it('that nobody has is not found, and one that nobody could look for is unavailable; both may come yet', async () => {
+  it('that no controller has is not found, and without a reachable controller it is unavailable; both are retried', async () => {
     const lacking = await serve(refuse(404, 'not_found'))
     await expect(client([lacking.url]).open(wanted)).rejects.toMatchObject({ failure: { code: 'not_found', retry: 'backoff' } })
     await expect(client([lacking.url, nobody]).open(wanted)).rejects.toMatchObject({ failure: { code: 'unavailable', retry: 'backoff' } })
@@ -129,7 +129,7 @@ describe('a download', () => {
     expect(requests).toHaveLength(3)
   })
 
-  it('that is cut off fails as what may come yet, and the next one is asked of another controller', async () => {
+  it('that is cut off fails with a retry, and the next one goes to another controller', async () => {
     const cut = await serve((_, response) => {
       response.writeHead(200, { 'content-length': '10' }).write(bytes.subarray(0, 5))
       setImmediate(() => response.destroy())

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { toBackend, toCaller } from './forward.ts'
 
 describe('to a backend', () => {
-  it('passes what a request is about, as it was written', () => {
+  it('passes the headers of a request unchanged', () => {
     const raw = ['Content-Type', 'application/json', 'content-length', '12', 'X-Request-Id', 'r', 'Accept', 'text/event-stream']
     expect(toBackend(raw)).toEqual(raw)
   })
@@ -22,7 +22,7 @@ describe('to a backend', () => {
     'Proxy-Authorization',
   ])('SEC28 passes no %s', (name) => expect(toBackend([name, 'x', 'accept', '*/*'])).toEqual(['accept', '*/*']))
 
-  it('passes nothing that the connection claims for itself, but no length is claimed', () => {
+  it('drops headers that Connection names, except the length', () => {
     expect(toBackend(['Connection', 'close, X-Private', 'x-private', '1', 'y', '2'])).toEqual(['y', '2'])
     expect(toBackend(['Connection', 'content-length', 'Content-Length', '5'])).toEqual(['Content-Length', '5'])
   })

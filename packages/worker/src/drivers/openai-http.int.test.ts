@@ -64,7 +64,7 @@ describe('starting', () => {
       expect(() => driver.launch(withCommand([program]), address)).toThrow(FleetError)
   })
 
-  it('gives a unix socket to whoever asks for one', () => {
+  it('gives a unix socket to a command with {socket}', () => {
     const spec = withCommand(['./run', '--listen', '{socket}', '{addr}'])
     expect(driver.addressKind(spec)).toBe('unix')
     expect(driver.launch(spec, { kind: 'unix', path: '/run/a.sock' }).argv.slice(1)).toEqual([
@@ -75,7 +75,7 @@ describe('starting', () => {
     expect(driver.addressKind(withCommand(['./run', '{addr}']))).toBe('tcp')
   })
 
-  it('tells the model, whatever backend.json says', () => {
+  it('sets the model variables over those of backend.json', () => {
     expect(driver.launch(withCommand(['./run'], { A: 'b', MUSTER_MODEL_NAME: 'other' }), address).env).toMatchObject({
       A: 'b',
       MUSTER_MODEL_NAME: 'm',
@@ -96,7 +96,7 @@ describe('becoming ready', () => {
     expect(await driver.recognizes(spec, address, AbortSignal.timeout(5_000))).toBe(true)
   })
 
-  it('F2 is not ready while it says 503, and the failure says so', async () => {
+  it('F2 is not ready while it answers 503, and the failure names it', async () => {
     const spec = scripted({ unhealthy: true })
     const { address } = await world.start(spec)
     await expect(driver.waitUntilReady(spec, address, watch(AbortSignal.timeout(1_500)))).rejects.toThrow(/did not become ready.*503/)
@@ -110,7 +110,7 @@ describe('becoming ready', () => {
     expect(await driver.recognizes(spec, address, AbortSignal.timeout(5_000))).toBe(false)
   })
 
-  it('F10 takes no other program at its port for its own', async () => {
+  it('F10 does not accept another program at its port', async () => {
     const garbage = createTcpServer((socket) => socket.on('error', () => undefined).end('SSH-2.0-nothing\r\n')).listen(0, '127.0.0.1')
     await once(garbage, 'listening')
     const address = { kind: 'tcp', host: '127.0.0.1', port: portOf(garbage) } as const
@@ -128,7 +128,7 @@ const portOf = (server: Server): number => {
 }
 
 describe('a replica behind the gateway', () => {
-  it('answers, and every answer names it', async () => {
+  it('answers, and every response names it', async () => {
     const answer = await ask(world, { replica: shared.spec.replicaId, body: chat('hello') })
     expect(answer.statusCode).toBe(200)
     expect(answer.headers).toMatchObject({
@@ -140,7 +140,7 @@ describe('a replica behind the gateway', () => {
     expect(JSON.parse(text)).toMatchObject({ model: 'm', scripted: { pid: shared.process.pid } })
   })
 
-  it('streams, and passes refusals of the backend as they are', async () => {
+  it('streams, and passes errors of the backend unchanged', async () => {
     const answer = await ask(world, { replica: shared.spec.replicaId, body: streamed({ tokens: 3 }) })
     expect(answer.headers['content-type']).toBe('text/event-stream')
     expect((await readText(answer)).text).toMatch(/token-0.*token-1.*token-2.*data: \[DONE\]\n\n$/s)
@@ -158,13 +158,13 @@ describe('a replica behind the gateway', () => {
     expect((await readText(answer)).text).toContain('token-0')
   })
 
-  it('sends the head of an answer before there is a body', async () => {
+  it('sends the head of a response before the body', async () => {
     const answer = await ask(world, { replica: shared.spec.replicaId, body: streamed({ hang_after: 0 }) })
     expect(answer.statusCode).toBe(200)
     answer.destroy()
   })
 
-  it('G5 I16 when the caller goes away the backend is told within a second, and nothing stays in flight', async () => {
+  it('G5 I16 when the caller disconnects the backend is aborted within a second, and nothing stays in flight', async () => {
     const replica = await world.serve(scripted())
     const askers = Array.from({ length: 10 }, () => new AbortController())
     const answers = await Promise.all(
@@ -180,7 +180,7 @@ describe('a replica behind the gateway', () => {
     expect((await stateOf(replica)).running).toBe(0)
   })
 
-  it('G5 a caller that goes away before the answer began ends the work too', async () => {
+  it('G5 a caller that disconnects before the response ends the work too', async () => {
     const replica = await world.serve(scripted())
     const asker = new AbortController()
     const answer = ask(world, { replica: replica.spec.replicaId, body: chat(told({ hang: true })), signal: asker.signal })
@@ -191,7 +191,7 @@ describe('a replica behind the gateway', () => {
     expect(world.inFlight()).toBe(0)
   })
 
-  it('G7 a process that dies before its first byte is unreachable, and nothing was begun', async () => {
+  it('G7 a process that dies before its first byte is unreachable', async () => {
     const replica = await world.serve(scripted())
     for (let round = 0; round < 2; round += 1) {
       const answer = await ask(world, { replica: replica.spec.replicaId, body: chat(told({ die: true })) })
@@ -202,7 +202,7 @@ describe('a replica behind the gateway', () => {
     expect(world.inFlight()).toBe(0)
   })
 
-  it('G7 is unreachable, and says so, also to a caller that sends a large body', async () => {
+  it('G7 is unreachable also for a caller that sends a large body', async () => {
     const spec = scripted()
     world.admit(spec.replicaId, driver.connect(spec, await world.newAddress(spec)))
     const answer = await ask(world, { replica: spec.replicaId, body: Buffer.alloc(300_000, 'x') })
@@ -222,12 +222,12 @@ describe('a replica behind the gateway', () => {
     await waitFor(() => world.inFlight() === 0, { what: 'nothing in flight' })
   })
 
-  it('a backend that talks no HTTP is unreachable', async () => {
+  it('a backend that does not speak HTTP is unreachable', async () => {
     const answer = await ask(world, { replica: shared.spec.replicaId, body: chat(told({ garbage: true })) })
     expect([answer.statusCode, answer.headers['x-muster-refused']]).toEqual([502, 'unreachable'])
   })
 
-  it('I18 a length that is not kept is visible', async () => {
+  it('I18 a response shorter than its length is visibly cut', async () => {
     const liar = createServer((_, response) => {
       response.writeHead(200, { 'content-length': 100 }).write('only this', () => response.destroy())
     }).listen(0, '127.0.0.1')
@@ -240,7 +240,7 @@ describe('a replica behind the gateway', () => {
     liar.close()
   })
 
-  it('I18 an answer that only its connection ends is refused: death would look the same', async () => {
+  it('I18 a response without framing is refused: a crash would look the same', async () => {
     const bare = createTcpServer((socket) => {
       socket.on('error', () => undefined)
       socket.once('data', (asked) =>
@@ -278,7 +278,7 @@ describe('a replica behind the gateway', () => {
     await waitFor(async () => (await stateOf(replica)).aborted === 1, { what: 'the backend to notice' })
   })
 
-  it('G17 a large body goes to the backend as fast as it reads', async () => {
+  it('G17 a large body is sent as fast as the backend reads', async () => {
     const padding = 'x'.repeat(3_000_000)
     const answer = await ask(world, { replica: shared.spec.replicaId, body: chat('hello', { padding }) })
     expect(answer.statusCode).toBe(200)
@@ -286,7 +286,7 @@ describe('a replica behind the gateway', () => {
     expect(chunked.statusCode).toBe(200)
   })
 
-  it('G17 a backend that answers before it has read all leaves the connection fit for the next request', async () => {
+  it('G17 a backend that answers before it has read the body leaves the connection usable', async () => {
     const hasty = createTcpServer((socket) => {
       socket.on('error', () => undefined)
       socket.on('data', (asked) => {
@@ -327,7 +327,7 @@ describe('a replica behind the gateway', () => {
   })
 })
 
-it('G21 1,200 streams are open at once, others are answered meanwhile, and all of them end', { timeout: 60_000 }, async () => {
+it('G21 1,200 streams are open at once, other requests are served meanwhile, and all of them end', { timeout: 60_000 }, async () => {
   const replica = await world.serve(scripted())
   const leaving = new AbortController()
   const body = streamed({ hang_after: 1 })
@@ -341,8 +341,8 @@ it('G21 1,200 streams are open at once, others are answered meanwhile, and all o
   expect(world.inFlight()).toBe(0)
 })
 
-describe('F10 I14 whoever else answers at its address', () => {
-  it('is never asked: a port that another process took', async () => {
+describe('F10 I14 another process at its address', () => {
+  it('gets no request: a port that another process took', async () => {
     const replica = await world.serve(scripted())
     expect((await ask(world, { replica: replica.spec.replicaId, body: chat('x') })).statusCode).toBe(200)
     replica.process.kill('SIGKILL')
@@ -358,7 +358,7 @@ describe('F10 I14 whoever else answers at its address', () => {
     expect(await stateOf({ spec: other })).toMatchObject({ requests: 0 })
   })
 
-  it('is never asked: a program that says nothing of itself, where one did', async () => {
+  it('gets no request: a program without an identity where one had it', async () => {
     const replica = await world.serve(scripted())
     expect((await ask(world, { replica: replica.spec.replicaId, body: chat('x') })).statusCode).toBe(200)
     replica.process.kill('SIGKILL')
@@ -394,7 +394,7 @@ describe('I14 SEC19 tokens', () => {
     }
   })
 
-  it('says gone and draining, each once its token is good', async () => {
+  it('reports gone and draining, each only for a valid token', async () => {
     const gone = await ask(world, { replica: 'r-gone', body: chat('x') })
     expect([gone.statusCode, gone.headers['x-muster-refused'], gone.headers['x-muster-replica']]).toEqual([404, 'gone', 'r-gone'])
     world.admit('r-draining', 'draining')
@@ -405,7 +405,7 @@ describe('I14 SEC19 tokens', () => {
 })
 
 describe('bytes', () => {
-  it('G19 pass unchanged, whatever they are, and headers of the connection do not', async () => {
+  it('G19 pass unchanged, and headers of the connection do not', async () => {
     const said = Buffer.concat([
       Buffer.from('data: {"a":"\u00e4'),
       Buffer.from([0xff, 0xfe, 0x00, 0xe2, 0x82]),
@@ -468,7 +468,7 @@ describe('bytes', () => {
     expect((await stateOf(shared)).requests).toBe(before)
   })
 
-  it('G20 an endless extension of a chunk reaches nobody', async () => {
+  it('G20 an endless chunk extension is cut off', async () => {
     const socket = connect(world.gateway.port, '127.0.0.1')
     socket.on('error', () => undefined)
     socket.write(`${head}transfer-encoding: chunked\r\n\r\n1;${'x'.repeat(20_000)}\r\na\r\n`)
@@ -478,7 +478,7 @@ describe('bytes', () => {
     expect(answered).toMatch(/^HTTP\/1\.1 413 |^$/)
   })
 
-  it('asks with HTTP/1.1 only: without chunks a cut answer would look whole', async () => {
+  it('takes HTTP/1.1 only: without chunks a cut response would look complete', async () => {
     const socket = connect(world.gateway.port, '127.0.0.1')
     socket.write(`${head.replace('HTTP/1.1', 'HTTP/1.0')}content-length: 2\r\n\r\n{}`)
     const [data] = await once(socket, 'data')
@@ -486,7 +486,7 @@ describe('bytes', () => {
     socket.destroy()
   })
 
-  it('lets nobody send a body before it is known who it is', async () => {
+  it('requests no body before the caller is authorized', async () => {
     const expecting = (token: string): string =>
       `POST /replicas/r-1/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\nexpect: 100-continue\r\ncontent-length: 5\r\n\r\n`
     for (const [token, want] of [

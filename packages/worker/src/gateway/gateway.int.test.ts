@@ -31,7 +31,7 @@ const outward = Object.values(networkInterfaces())
   .find((each) => each?.family === 'IPv4' && !each.internal)?.address
 
 describe('the gateway', () => {
-  it('says that it lives, and whether it is ready', async () => {
+  it('reports liveness and readiness', async () => {
     const { url } = await open()
     for (isReady of [false, true]) {
       expect((await fetch(`${url}/healthz`)).status).toBe(200)
@@ -40,7 +40,7 @@ describe('the gateway', () => {
     expect(await (await fetch(`${url}/version`)).json()).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/) })
   })
 
-  it('W41 shows metrics, and nothing for what is unknown', async () => {
+  it('W41 serves metrics, without unknown values', async () => {
     const { url } = await open()
     metrics.heartbeatSent()
     metrics.polled('ok')
@@ -67,7 +67,7 @@ describe('the gateway', () => {
     expect(await response.json()).toMatchObject({ error: { code: 'not_found' } })
   })
 
-  it('takes no endless headers', async () => {
+  it('refuses endless headers', async () => {
     const { gateway } = await open()
     const socket = connect(gateway.port, '127.0.0.1')
     socket.write(`GET /healthz HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`)
@@ -86,7 +86,7 @@ describe('the gateway', () => {
   })
 })
 
-describe('where it opens', () => {
+describe('its address', () => {
   const door = (over: Partial<StartGatewayDeps>): StartGatewayDeps => ({
     ...deps,
     settings: { gatewayListen: undefined, gatewayUrl: undefined },
@@ -103,19 +103,19 @@ describe('where it opens', () => {
     return url
   }
 
-  it('is the address that leads to the controller', async () => {
+  it('is the one on the route to the controller', async () => {
     expect(await urlOf({})).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
   })
 
-  it('is told as the address that leads to the controller when it listens everywhere', async () => {
+  it('is reported as the one on the route to the controller when it listens on all addresses', async () => {
     expect(await urlOf({ settings: { gatewayListen: '0.0.0.0:0', gatewayUrl: undefined } })).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
   })
 
-  it('is told as the operator says', async () => {
+  it('is reported as configured', async () => {
     expect(await urlOf({ settings: { gatewayListen: '127.0.0.1', gatewayUrl: 'https://w.example/gate' } })).toBe('https://w.example/gate')
   })
 
-  it('is found by the next controller when one has no address', async () => {
+  it('is found through the next controller when one has no address', async () => {
     expect(await urlOf({ controllers: ['http://no-such-host.invalid:8080', 'http://127.0.0.1:1'] })).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
   })
 

@@ -57,7 +57,7 @@ describe('files', () => {
   const get = (headers: Record<string, string> = {}, method = 'GET') =>
     call(`/files/${digest}`, { method, headers: { ...bearer(gatewayScope.file(digest)), ...headers } })
 
-  it('are given by their digest, in parts too', async () => {
+  it('are served by digest, also in ranges', async () => {
     const whole = await get()
     expect([whole.status, whole.headers.get('accept-ranges'), await whole.text()]).toEqual([200, 'bytes', '0123456789'])
     const part = await get({ range: 'bytes=7-' })
@@ -67,7 +67,7 @@ describe('files', () => {
     expect((await get({ range: 'bytes=10-' })).status).toBe(416)
   })
 
-  it('need a token for that very file, and are 404 when they are not here', async () => {
+  it('need a token for exactly that file, and are 404 when missing', async () => {
     expect((await call(`/files/${digest}`)).status).toBe(401)
     for (const scope of [gatewayScope.file(other), gatewayScope.upload, gatewayScope.logs]) {
       expect((await call(`/files/${digest}`, { headers: bearer(scope) })).status, scope).toBe(401)
@@ -77,7 +77,7 @@ describe('files', () => {
     expect((await call(`/files/${digest}`, { method: 'DELETE', headers: bearer(gatewayScope.file(digest)) })).status).toBe(404)
   })
 
-  it('are received with what is known of them', async () => {
+  it('are received with digest and model', async () => {
     const headers = bearer(gatewayScope.upload)
     const kept = await call(`/files?digest=${digest}`, { method: 'PUT', body: content, headers })
     expect([kept.status, await kept.json()]).toEqual([200, { digest, size: 10 }])
@@ -87,7 +87,7 @@ describe('files', () => {
     expect((await call('/files?digest=x', { method: 'PUT', body: 'x', headers })).status).toBe(400)
   })
 
-  it('are received from nobody without a token for it', async () => {
+  it('are not received without a token', async () => {
     received = null
     const refused = await call('/files', { method: 'PUT', body: content, headers: bearer(gatewayScope.file(digest)) })
     expect([refused.status, received]).toEqual([401, null])
@@ -95,7 +95,7 @@ describe('files', () => {
 })
 
 describe('logs', () => {
-  it('are text, of what was asked for', async () => {
+  it('are text of the requested replicas', async () => {
     const answer = await call('/logs?model=a%2Fb&replica=r-1', { headers: bearer(gatewayScope.logs) })
     expect([answer.status, answer.headers.get('content-type'), await answer.text()]).toEqual([
       200,
@@ -107,7 +107,7 @@ describe('logs', () => {
     expect((await call('/logs?model=..', { headers: bearer(gatewayScope.logs) })).status).toBe(400)
   })
 
-  it('are followed until the reader goes away', async () => {
+  it('are followed until the reader disconnects', async () => {
     const leaving = new AbortController()
     const answer = await call('/logs?follow=true', { headers: bearer(gatewayScope.logs), signal: leaving.signal })
     const { value } = (await answer.body?.getReader().read()) ?? {}
@@ -118,7 +118,7 @@ describe('logs', () => {
   })
 })
 
-it('is closed to everything until the worker knows its secret, and follows a new one', async () => {
+it('refuses everything until the worker has its secret, and follows a new one', async () => {
   now = null
   for (const path of [`/files/${digest}`, '/logs']) expect((await call(path, { headers: bearer(gatewayScope.logs) })).status).toBe(503)
   expect((await ask(world, { replica: 'r-1', body: chat('x') })).statusCode).toBe(503)
@@ -130,7 +130,7 @@ it('is closed to everything until the worker knows its secret, and follows a new
   now = identity
 })
 
-it('G21 1,500 connections that say nothing or half a head are let go, and others are served meanwhile', { timeout: 40_000 }, async () => {
+it('G21 1,500 silent or half-sent connections are closed, and others are served meanwhile', { timeout: 40_000 }, async () => {
   const sockets: Socket[] = []
   let closed = 0
   for (let at = 0; at < 1_500; at += 1) {

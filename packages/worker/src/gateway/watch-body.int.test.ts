@@ -30,19 +30,19 @@ async function send(
   return { closed: once(socket, 'close'), answered: () => answered }
 }
 
-it('G21 a body that stops coming ends the request', async () => {
+it('G21 a stalled body ends the request', async () => {
   const { closed, answered } = await send((request) => request.resume(), 'half')
   await closed
   expect(answered()).toBe('')
 })
 
-it('an answer may take longer than a body', async () => {
+it('a response may take longer than a body', async () => {
   const { closed, answered } = await send((request) => request.resume(), '0123456789')
   await closed
   expect(answered()).toContain('late')
 })
 
-it('G17 a sender is not blamed for what lies here unread', async () => {
+it('G17 a sender is not timed while received bytes are unread', async () => {
   const { closed, answered } = await send((request) => void setTimeout(() => request.resume(), 600), '0123456789')
   await closed
   expect(answered()).toContain('late')

@@ -30,8 +30,8 @@ function world() {
   return { link, log, connected, happened, settled: () => new Promise((resolve) => setImmediate(resolve)) }
 }
 
-describe('the link to the bus', () => {
-  it('is there while it is wanted', async () => {
+describe('the connection to the bus', () => {
+  it('exists while the node is a member', async () => {
     const { link, happened, settled } = world()
     expect(link.isConnected()).toBe(false)
     link.set(place())
@@ -43,7 +43,7 @@ describe('the link to the bus', () => {
     expect(happened).toEqual(['n-1 on', 'n-1 off'])
   })
 
-  it('W22 stays when credentials are renewed, and has the newest for its next connection', async () => {
+  it('W22 stays when credentials are renewed, and uses the newest for its next connection', async () => {
     const { link, connected, happened, settled } = world()
     link.set(place())
     link.set(place({ credentials: 'second', expires_at: '2030-01-01T00:00:00Z' }))
@@ -67,14 +67,14 @@ describe('the link to the bus', () => {
     await link.close(false)
   })
 
-  it('is not made any more once it ends', async () => {
+  it('is not opened after close', async () => {
     const { link, happened } = world()
     link.set(place())
     await link.close(true)
     expect(happened).toEqual([])
   })
 
-  it('says goodbye when it ends by its own will', async () => {
+  it('publishes a goodbye on a deliberate stop', async () => {
     const { link, happened, settled } = world()
     link.set(place())
     await settled()
@@ -83,7 +83,7 @@ describe('the link to the bus', () => {
     expect(happened).toEqual(['n-1 on', 'n-1 off, goodbye'])
   })
 
-  it('closes a bus that nothing could be attached to', async () => {
+  it('closes a bus that cannot be attached to', async () => {
     const bus = createLocalHub({ log: silentLog }).connect()
     const link = createBusConnection({
       log: silentLog,
@@ -97,11 +97,11 @@ describe('the link to the bus', () => {
     await link.close(false)
   })
 
-  it('tells of a URL that is none, and takes the next', async () => {
+  it('logs an invalid URL, and uses the next one', async () => {
     const { link, log, happened, settled } = world()
     link.set(place({ url: 'bad' }))
     await settled()
-    expect(log.lines).toMatchObject([{ level: 'error', message: 'no way onto the bus' }])
+    expect(log.lines).toMatchObject([{ level: 'error', message: 'cannot connect to the bus' }])
     link.set(place())
     await settled()
     expect(happened).toEqual(['n-1 on'])

@@ -33,14 +33,14 @@ async function world(over: Partial<HeartbeatDeps> = {}) {
 }
 
 describe('a heartbeat', () => {
-  it('comes at once, then at a random moment of the interval, then steadily', async () => {
+  it('is published at once, then at a random moment of the interval, then steadily', async () => {
     const { clock, times } = await world()
     expect(times()).toEqual([0])
     await clock.advance(3500)
     expect(times()).toEqual([0, 300, 1300, 2300, 3300])
   })
 
-  it('says what the node is and does', async () => {
+  it('reports the node and its activity', async () => {
     const { heard } = await world()
     expect(heard[0]?.beat).toMatchObject({
       node_id: 'n-1',
@@ -52,7 +52,7 @@ describe('a heartbeat', () => {
     })
   })
 
-  it('C1 comes at once when the bus is back, and not while it is away', async () => {
+  it('C1 is published at once when the bus is back, and not while it is away', async () => {
     const { clock, hub, times } = await world()
     await clock.advance(1500)
     hub.interrupt()
@@ -63,7 +63,7 @@ describe('a heartbeat', () => {
     expect(times()).toEqual([0, 300, 1300, 6500, 6800, 7800])
   })
 
-  it('follows an interval that changes', async () => {
+  it('follows a changed interval', async () => {
     let interval = 1000
     const { clock, times } = await world({ intervalMs: () => interval })
     await clock.advance(400)
@@ -72,7 +72,7 @@ describe('a heartbeat', () => {
     expect(times()).toEqual([0, 300, 1300, 1400, 1500])
   })
 
-  it('goes on after one that could not be made', async () => {
+  it('continues after one that failed', async () => {
     const log = recordingLog()
     let broken = true
     const { clock, times } = await world({

@@ -32,7 +32,7 @@ it.each<[string, Membership[], number]>([
   expect(said).toHaveLength(want)
 })
 
-it('leaves the end to whoever started the worker, who is told why', () => {
+it('leaves the end to the caller, which gets the message', () => {
   const log = recordingLog()
   for (const code of [0, 1]) logMembership(log, { state: 'ended', reason: 'refused', code, message: 'because' }, pending)
   expect(log.lines).toEqual([])

@@ -65,7 +65,7 @@ function gatewayOf(worker: TestWorker): string {
 const noteGateway = (worker: TestWorker, url: string): void => void gateways.set(worker, url)
 
 describe('joining', () => {
-  it('waits for approval, says so once with what to run, and then serves, beats and says goodbye', async () => {
+  it('waits for approval, logs once what to run, then serves, publishes heartbeats and a goodbye', async () => {
     const { cluster, controller, start, approve, beats, events, bus, oneMore } = await world()
     const worker = await start({ flags: { labels: 'rack=7,team=red', name: 'gpu 1' } })
     const node = await pendingNode(cluster)
@@ -92,7 +92,7 @@ describe('joining', () => {
     cluster.isImpatient = false
     expect(beats).toEqual([])
     await ready(worker, 503)
-    const said = worker.log.lines.filter(({ message }) => message.includes('approves'))
+    const said = worker.log.lines.filter(({ message }) => message.includes('approval'))
     expect(said).toMatchObject([{ fields: { run: `muster nodes approve ${node.id}` } }])
 
     approve()
@@ -110,7 +110,7 @@ describe('joining', () => {
     await expect(bus.request(backendList, { node: node.id }, {}, { timeoutMs: 1000 })).rejects.toMatchObject({ code: 'no_responders' })
   })
 
-  it('is over, with what to run, when the token is wrong or missing', async () => {
+  it('ends, with the command to run, when the token is wrong or missing', async () => {
     for (const [token, want] of [
       ['wrong', 'is not accepted'],
       [null, 'needs the join token'],
@@ -124,13 +124,13 @@ describe('joining', () => {
     }
   })
 
-  it('passes on what a controller with its bus inside says', async () => {
+  it('reports the refusal of a controller whose bus is local', async () => {
     const { controller, start } = await world()
     controller.intercept = () => apiError(409, 'bus_is_local')
     expect(await (await start()).ended).toEqual({ code: 1, message: 'because of bus_is_local' })
   })
 
-  it('needs a controller to be known', async () => {
+  it('needs a known controller', async () => {
     const { directory } = await world()
     await expect(startTestWorker({ directory })).rejects.toThrow('muster worker --join')
   })
@@ -185,7 +185,7 @@ describe('a member', () => {
     expect(events).toEqual([])
   })
 
-  it('that comes back needs no token, keeps its id and is a new incarnation', async () => {
+  it('that restarts needs no token, keeps its ID and is a new incarnation', async () => {
     const { cluster, node, worker, start, beats, oneMore } = await member()
     const before = node.registration.incarnation
     await worker.stop()
@@ -204,7 +204,7 @@ describe('a member', () => {
     expect(await oneMore()).toMatchObject({ node_id: node.id })
   })
 
-  it('comes back with nothing given as what it was, until something else is given', async () => {
+  it('restarts with its remembered settings, until others are given', async () => {
     const { cluster, directory, hub, controller, start } = await world()
     const bare = { name: undefined, 'gateway-listen': undefined }
     const registered = async (times: number) => {
@@ -256,7 +256,7 @@ describe('a member', () => {
     expect(events).toEqual([])
   })
 
-  it('W23 that was deleted and has no token ends, says what to run and forgets its id', async () => {
+  it('W23 that was deleted and has no token ends with the command to run, and forgets its ID', async () => {
     const { controller, node, remove, worker, directory } = await member(null)
     remove(node.id)
     expect(await worker.ended).toEqual({ code: 1, message: expect.stringContaining(`muster worker --join ${controller.url} --token`) })
@@ -270,7 +270,7 @@ describe('a member', () => {
     expect(await (await start({ token: null })).ended).toMatchObject({ code: 1, message: expect.stringContaining('--token') })
   })
 
-  it('C11 of which a copy was started gives way, without a goodbye in its name', async () => {
+  it('C11 that was superseded by a copy ends without a goodbye', async () => {
     const { cluster, directory, controller, hub, worker, events, node } = await member()
     const copy = tidy(await makeTempDir('copy')).path
     await Promise.all(['node.key', 'node.json'].map((file) => cp(join(directory, file), join(copy, file))))
@@ -283,7 +283,7 @@ describe('a member', () => {
     expect(events).toEqual([])
   })
 
-  it('is told to stop over the bus', async () => {
+  it('stops on a command over the bus', async () => {
     const { worker, node, bus, events } = await member()
     bus.publish(nodeStop, { node: node.id }, {})
     expect(await worker.ended).toMatchObject({ code: 0, message: expect.stringContaining('told') })
@@ -310,14 +310,14 @@ describe('a member', () => {
     expect(await oneMore()).toMatchObject({ node_id: node.id })
     controller.intercept = null
     cluster.settings = { ...cluster.settings, heartbeat_interval_ms: 30 }
-    const isOver = ({ message }: { message: string }): boolean => message === 'the controllers answer again'
+    const isOver = ({ message }: { message: string }): boolean => message === 'controllers reachable again'
     await waitFor(() => worker.log.lines.some(isOver), { what: 'an answer to be noticed' })
     expect(worker.nodeId()).toBe(node.id)
     expect(node.registrations).toBe(1)
     await oneMore()
   })
 
-  it('C2 waits for ever for a controller that is gone, and asks the others that it knows', async () => {
+  it('C2 retries forever while a controller is away, and tries the others it knows', async () => {
     const { cluster, controller, oneMore, worker, node, directory, hub, start } = await member()
     const second = tidy(await startFakeController(cluster))
     cluster.settings = { ...cluster.settings, controllers: [controller.url, second.url] }
@@ -336,7 +336,7 @@ describe('a member', () => {
     expect(second.polls.length).toBeGreaterThan(1)
   })
 
-  it('C2 is alive and not ready while the bus is away, and beats at once when it is back', async () => {
+  it('C2 is alive and not ready while the bus is away, and publishes a heartbeat at once when it is back', async () => {
     const { worker, hub, oneMore } = await member()
     await ready(worker, 200)
     hub.interrupt()
@@ -388,7 +388,7 @@ describe('the data directory', () => {
 })
 
 describe('over a real NATS', () => {
-  it('C1 is back, and answers, after the server was killed', async () => {
+  it('C1 reconnects and answers after the server was killed', async () => {
     const nats = tidy(await startNats())
     const { cluster, controller, directory, approve } = await world()
     cluster.bus = { url: nats.url, credentials: null, expires_at: null }

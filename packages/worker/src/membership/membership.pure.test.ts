@@ -137,13 +137,13 @@ describe('what it keeps', () => {
       isApproved: true,
     })
   })
-  it('exits with 1 and says what to run when it was deleted', () => {
+  it('exits with 1 and the command to run when it was deleted', () => {
     expect(step(joined, events.gone, { hasToken: false, controllerUrl: 'http://c:8080' })).toMatchObject({
       code: 1,
       message: expect.stringContaining('muster worker --join http://c:8080 --token'),
     })
   })
-  it('passes on what the controller says about its bus', () => {
+  it('reports the refusal of a controller about its bus', () => {
     expect(step(firstJoin, events.local, { hasToken: true, controllerUrl: 'http://c' })).toMatchObject({
       code: 1,
       message: 'because bus_is_local',
@@ -158,7 +158,7 @@ describe('what it keeps', () => {
       message: expect.stringContaining(want),
     })
   })
-  it('forgets its failures with the first answer', () => {
+  it('resets its failures with the first response', () => {
     expect(step({ ...joined, attempt: 7, retryAfterMs: 5 }, events.approved, { hasToken: false, controllerUrl: 'http://c' })).toEqual(
       joined,
     )

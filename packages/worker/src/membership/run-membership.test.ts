@@ -56,8 +56,8 @@ function world(answers: readonly Answer<unknown>[], { tookMs = 0 } = {}) {
   return { clock, asked, states, log, ended, stop: () => stopping.abort('enough') }
 }
 
-describe('the pace of asking', () => {
-  it('C2 backs off to at most 5 s while nobody answers, and never gives up', async () => {
+describe('the pace of requests', () => {
+  it('C2 backs off to at most 5 s while no controller answers, and never gives up', async () => {
     const { clock, asked, stop, ended } = world([unreachable])
     await clock.advance(3_600_000)
     const waits = asked.slice(1).map(({ at }, index) => at - (asked[index]?.at ?? 0))
@@ -68,14 +68,14 @@ describe('the pace of asking', () => {
     expect(await ended).toEqual({ state: 'ended', reason: 'stopped', code: 0, message: 'enough' })
   })
 
-  it('leaves a controller alone for as long as it asks, with a little more so that not all come at once', async () => {
+  it('honors Retry-After, with jitter', async () => {
     const { clock, asked, stop } = world([refused(503, 'unavailable', 8000), registered, session('a')], { tookMs: 0 })
     await clock.advance(20_000)
     expect(asked[1]?.at).toBe(9000)
     stop()
   })
 
-  it('asks at once after an answer that changed something, and slowly when nothing does', async () => {
+  it('polls at once after a change, and slowly without one', async () => {
     const { clock, asked, stop } = world([registered, session('a'), session('b'), session('b')])
     await clock.advance(2500)
     expect(asked.map(({ at }) => at)).toEqual([0, 0, 0, 0, 1000, 2000])
@@ -91,7 +91,7 @@ describe('the pace of asking', () => {
 })
 
 describe('asking', () => {
-  it('hands back what it knows', async () => {
+  it('sends the etag it knows', async () => {
     const { clock, asked, stop } = world([registered, session('a'), session('b')])
     await clock.advance(0)
     expect(asked.slice(1, 4).map(({ body }) => body)).toEqual([
@@ -102,7 +102,7 @@ describe('asking', () => {
     stop()
   })
 
-  it('complains once about what lasts, and says when it is over', async () => {
+  it('logs a lasting failure once, and its end', async () => {
     const { clock, log, stop } = world([unreachable, unreachable, unreachable, registered, session('a')])
     await clock.advance(10_000)
     expect(log.lines.map(({ level }) => level)).toEqual(['warn', 'info'])
@@ -116,7 +116,7 @@ describe('asking', () => {
     expect(await ended).toMatchObject({ reason: 'stopped' })
   })
 
-  it('ends with what a controller refused', async () => {
+  it('ends with the controller’s refusal', async () => {
     const { ended, states } = world([refused(401, 'wrong_token')])
     expect(await ended).toMatchObject({ reason: 'refused', code: 1 })
     expect(states).toEqual(['registering', 'ended'])

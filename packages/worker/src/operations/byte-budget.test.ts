@@ -6,7 +6,7 @@ const open = new AbortController().signal
 const settled = () => new Promise(setImmediate)
 
 describe('the byte budget', () => {
-  it('S1.24 however many sit on their bytes for ever, another gets its minimum at once', async () => {
+  it('S1.24 an account gets its minimum at once, however many never release theirs', async () => {
     const budget = createByteBudget({ totalBytes: 100, minimumBytes: 10 })
     for (let n = 0; n < 50; n += 1) await budget.openAccount().reserve(10, open)
     const greedy = budget.openAccount()
@@ -19,7 +19,7 @@ describe('the byte budget', () => {
     expect(budget.held()).toBe(520)
   })
 
-  it('lets in who waits when there is room, and gives bytes back once', async () => {
+  it('admits waiters when there is room, and releases bytes once', async () => {
     const budget = createByteBudget({ totalBytes: 100, minimumBytes: 0 })
     const account = budget.openAccount()
     const release = await account.reserve(80, open)
@@ -32,7 +32,7 @@ describe('the byte budget', () => {
     expect(budget.held()).toBe(30)
   })
 
-  it('who stops waiting holds nothing', async () => {
+  it('an aborted reservation holds nothing', async () => {
     const budget = createByteBudget({ totalBytes: 10, minimumBytes: 0 })
     const account = budget.openAccount()
     const release = await account.reserve(10, open)

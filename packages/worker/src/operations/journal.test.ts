@@ -33,7 +33,7 @@ const order = (id: number): Entry => ({
 const failure: Failure = { code: 'cancelled', retry: 'never', message: 'on request' }
 
 describe('the journal', () => {
-  it('gives back what was appended, in order', async () => {
+  it('returns the appended entries in order', async () => {
     const path = await place()
     const { journal, entries } = await reopen(path)
     expect(entries).toEqual([])
@@ -57,7 +57,7 @@ describe('the journal', () => {
     expect((await reopen(path)).entries).toHaveLength(1000)
   })
 
-  it('E1 torn at any byte of its last line, it keeps all lines before and goes on behind them', async () => {
+  it('E1 torn at any byte of its last line, it keeps all earlier lines and appends after them', async () => {
     const path = await place()
     const whole = headerLine + entryLine(order(1)) + entryLine(order(2))
     const from = headerLine.length + entryLine(order(1)).length
@@ -72,7 +72,7 @@ describe('the journal', () => {
     }
   })
 
-  it('leaves out a line that the disk spoiled, says so, and keeps the others', async () => {
+  it('skips a damaged line, logs it, and keeps the others', async () => {
     const path = await place()
     await (await reopen(path)).journal.close()
     const spoiled = entryLine(order(2)).replace('b-2', 'b-9')
@@ -82,7 +82,7 @@ describe('the journal', () => {
     expect(log.lines).toMatchObject([{ level: 'error', fields: { lines: 1 } }])
   })
 
-  it('E23 written by a newer version, it is refused and left as it is', async () => {
+  it('E23 written by a newer version, it is refused and left untouched', async () => {
     const path = await place()
     await (await reopen(path)).journal.close()
     const newer = entryLine({ format: 2 } as never) + entryLine(order(1))
@@ -91,14 +91,14 @@ describe('the journal', () => {
     expect((await readFile(path)).toString()).toBe(newer)
   })
 
-  it('reads on behind an entry of a kind that it does not know', async () => {
+  it('skips an entry of an unknown kind', async () => {
     const path = await place()
     await (await reopen(path)).journal.close()
     await appendFile(path, entryLine({ type: 'hologram', id: 3 } as never) + entryLine(order(1)))
     expect((await reopen(path)).entries).toEqual([order(1)])
   })
 
-  it('is replaced as a whole, and appends land behind the new beginning', async () => {
+  it('is replaced atomically, and later appends follow', async () => {
     const path = await place()
     const { journal } = await reopen(path)
     await Promise.all(Array.from({ length: 50 }, (_, id) => journal.append(order(id))))
@@ -108,7 +108,7 @@ describe('the journal', () => {
     expect(journal.lines()).toBe(3)
   })
 
-  it('E4 that could not be written fails the command, and is whole again when it can', async () => {
+  it('E4 that cannot be written fails the command, and recovers later', async () => {
     const path = await place()
     const { journal } = await reopen(path)
     await journal.append(order(1))

@@ -20,7 +20,7 @@ function add(ledger: Ledger, wanted: BackendCommand, isDone = true): number {
 }
 
 describe('the ledger', () => {
-  it('is the same again from its own entries', () => {
+  it('is restored from its own entries', () => {
     const ledger = createLedger([{ type: 'boot', boot: 3 }])
     ledger.apply({ type: 'node', node: NodeId.parse('n-1') })
     const first = add(ledger, order('a', { op_id: OperationId.parse('op-1'), generation: 4, epoch: 1 }))
@@ -35,7 +35,7 @@ describe('the ledger', () => {
     expect(again.add(order('c')).id).toBeGreaterThan(open)
   })
 
-  it('says the highest generation of each backend that was carried out, also after pruning', () => {
+  it('reports the highest ended generation of each backend, also after pruning', () => {
     const ledger = createLedger([])
     add(ledger, order('a', { generation: 9 }))
     add(ledger, order('a', { generation: 4 }))
@@ -49,7 +49,7 @@ describe('the ledger', () => {
     expect(ledger.generations()).toEqual({})
   })
 
-  it('lines that come twice, or about nothing, do no harm', () => {
+  it('tolerates duplicate entries and entries without work', () => {
     const entries: Entry[] = [
       { type: 'order', id: 1, order: order('a') },
       { type: 'end', id: 1, boot: 1, outcome: done },
@@ -59,7 +59,7 @@ describe('the ledger', () => {
     expect(createLedger(entries).get(1)?.end).not.toBeNull()
   })
 
-  it('stays small, and forgets neither what runs nor the newest generation of any backend', () => {
+  it('stays bounded, and keeps running work and the newest generation of each backend', () => {
     const ledger = createLedger([])
     add(ledger, order('rare', { generation: 1 }))
     const open = add(ledger, order('open', { generation: 2 }), false)
@@ -74,13 +74,13 @@ describe('the ledger', () => {
     expect(ledger.unfinished().map(({ id }) => id)).toEqual([open])
   })
 
-  it('what is not stored yet is not written as if it were', () => {
+  it('does not write work that is not stored yet', () => {
     const ledger = createLedger([])
     ledger.add(order('a'))
     expect(ledger.entries()).toEqual([{ type: 'boot', boot: 0 }])
   })
 
-  it('says again the results of this run and of the one before, not older ones', () => {
+  it('returns the results of this run and the one before, not older ones', () => {
     const ledger = createLedger([{ type: 'boot', boot: 1 }])
     add(ledger, order('old'))
     ledger.apply({ type: 'boot', boot: 2 })

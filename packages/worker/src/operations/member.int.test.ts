@@ -55,7 +55,7 @@ const install = (bus: Bus, to: Awaited<ReturnType<Awaited<ReturnType<typeof worl
   bus.request(backendInstall, to, { backend: llama, ...body }, soon)
 
 describe('a worker', () => {
-  it('says in its heartbeats what it works on, and takes that up after a restart', async () => {
+  it('lists its operations in heartbeats, and resumes them after a restart', async () => {
     const { bus, beats, events, start, approved } = await world()
     const installer = createScriptedInstaller()
     const gate = createGate()
@@ -76,7 +76,7 @@ describe('a worker', () => {
     expect(events.at(-1)).toMatchObject({ backends: [{ name: 'llama', digest: digestOf(3) }] })
   })
 
-  it('whose galleries offer nothing says so, and deletes what is not there', async () => {
+  it('without galleries reports not_found, and deletes a missing backend', async () => {
     const { bus, start, approved } = await world()
     const to = await approved(await start())
     expect(await install(bus, to, { async: true, op_id: 'op-1' })).toEqual({ accepted: true })
@@ -86,7 +86,7 @@ describe('a worker', () => {
     expect(await bus.request(backendDelete, to, { backend: 'llama' }, soon)).toEqual({ success: true })
   })
 
-  it('that was deleted joins anew, keeps its backends and has forgotten every generation', async () => {
+  it('that was deleted joins again, keeps its backends and forgets all generations', async () => {
     const { cluster, bus, start, approved } = await world()
     const installer = createScriptedInstaller()
     const worker = await start(installer)
@@ -101,7 +101,7 @@ describe('a worker', () => {
     expect(await install(bus, after, { generation: 1, digest: digestOf(2), exact: true })).toEqual({ success: true })
   })
 
-  it('ends though somebody still waits for the end of a command', async () => {
+  it('stops although a caller still waits for the end of a command', async () => {
     const { bus, start, approved } = await world()
     const installer = createScriptedInstaller()
     const gate = createGate()

@@ -63,7 +63,7 @@ describe('after the end of the process', () => {
     if (at.startsWith('W.reply')) expect(after.calls).toEqual([])
   })
 
-  it('what was called off and not at its end is not taken up again', async () => {
+  it('cancelled work is not resumed', async () => {
     const path = await place()
     const installer = createScriptedInstaller()
     const gate = createGate()
@@ -79,7 +79,7 @@ describe('after the end of the process', () => {
     expect(gate.arrived()).toBe(1)
   })
 
-  it('work that a stop broke off is taken up, in order, and counts as no failure', async () => {
+  it('work that a stop interrupted is resumed in order, and counts as no failure', async () => {
     const path = await place()
     const installer = createScriptedInstaller()
     const gate = createGate()
@@ -101,7 +101,7 @@ describe('after the end of the process', () => {
     ])
   })
 
-  it('the latest results are said again whenever the bus is back', async () => {
+  it('the latest results are published again whenever the bus connects', async () => {
     const installer = createScriptedInstaller()
     installer.script.set(llama, failing({ code: 'disk_full', retry: 'backoff', message: 'full' }))
     const node = await start({ installer })
@@ -112,7 +112,7 @@ describe('after the end of the process', () => {
     expect(await node.result('op-1', 1)).toMatchObject({ state: 'failed', failure: { code: 'disk_full' } })
   })
 
-  it('the journal stays short however many commands there were, and no generation is forgotten', async () => {
+  it('the journal stays short after many commands, and no generation is forgotten', async () => {
     const installer = createScriptedInstaller()
     const node = await start({ installer })
     const order = (backend: string, generation: number) => ({ kind: 'install' as const, backend: backendName(backend), generation })
@@ -130,7 +130,7 @@ describe('after the end of the process', () => {
     expect(await again.operations.submit(order('busy-7', 10))).toMatchObject(superseded)
   })
 
-  it('E23 a journal of a newer version stops commands politely, and nothing else', async () => {
+  it('E23 a journal of a newer version refuses commands, and nothing else', async () => {
     const path = await place()
     await mkdir(dirname(path), { recursive: true })
     const newer = entryLine({ format: 9 } as never)

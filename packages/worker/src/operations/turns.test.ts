@@ -17,7 +17,7 @@ function queue(turns: Turns, came: string[]) {
 const settled = () => new Promise(setImmediate)
 
 describe('turns', () => {
-  it('S1.4 what shares a name goes one after the other, in order', async () => {
+  it('S1.4 work that shares a name runs in order', async () => {
     const came: string[] = []
     const take = queue(createTurns(), came)
     const [a, b, c] = [take('a', ['x']), take('b', ['x']), take('c', ['x'])]
@@ -32,7 +32,7 @@ describe('turns', () => {
     expect(came).toEqual(['a', 'b', 'c'])
   })
 
-  it('S1.5 S1.24 a hundred that wait hold up nobody with another name', async () => {
+  it('S1.5 S1.24 a hundred waiting entries do not delay another name', async () => {
     const came: string[] = []
     const take = queue(createTurns(), came)
     for (let n = 0; n < 100; n += 1) take(`slow ${n}`, ['slow'])
@@ -55,7 +55,7 @@ describe('turns', () => {
     expect(came).toEqual(['meta', 'other', 'concrete', 'alias'])
   })
 
-  it('who is called off while waiting leaves, and lets others by', async () => {
+  it('an aborted entry leaves the queue, and others proceed', async () => {
     const came: string[] = []
     const take = queue(createTurns(), came)
     const off = new AbortController()

@@ -85,7 +85,7 @@ async function makePast(): Promise<Past> {
 const lives = ({ pid }: ProcessIdentity): boolean => identifyProcess(pid) !== null
 
 describe('at its start a worker', () => {
-  it('F4 takes a ready process back, serves it on, and notices its end at once', async () => {
+  it('F4 adopts a ready process, serves it, and notices its exit at once', async () => {
     await using past = await makePast()
     const earlier = await past.start('r-1')
     await past.note('r-1', (run) => ({ state: 'ready', run: run(earlier) }))
@@ -100,7 +100,7 @@ describe('at its start a worker', () => {
     expect(performance.now() - at).toBeLessThan(boundMs(1_000))
   })
 
-  it('F4 E20 keeps the tree of a process that it took back, also when the backend was removed', async () => {
+  it('F4 E20 keeps the tree of an adopted process, also when the backend was removed', async () => {
     await using past = await makePast()
     const earlier = await past.start('r-1')
     await past.note('r-1', (run) => ({ state: 'ready', run: run(earlier) }))
@@ -113,7 +113,7 @@ describe('at its start a worker', () => {
     expect(lives(earlier.identity)).toBe(false)
   })
 
-  it('F12 takes a process back that is too busy to answer', async () => {
+  it('F12 adopts a process that is too busy to answer', async () => {
     await using past = await makePast()
     const earlier = await past.start('r-1')
     const busy = fetch(`http://127.0.0.1:${earlier.port}/v1/completions`, {
@@ -127,7 +127,7 @@ describe('at its start a worker', () => {
     expect((await busy).status).toBe(200)
   })
 
-  it('a process that came up while nobody watched is ready at once', async () => {
+  it('a process that became ready while the worker was down is ready at once', async () => {
     await using past = await makePast()
     const earlier = await past.start('r-1')
     await past.note('r-1', (run) => ({ state: 'starting', run: run(earlier) }))
@@ -136,7 +136,7 @@ describe('at its start a worker', () => {
     expect(await world.pids('r-1')).toEqual([earlier.identity.pid])
   })
 
-  it('F4 carries on with a load whose process is gone, or has not come up, with one new process', async () => {
+  it('F4 resumes a load whose process is gone or not ready, with one new process', async () => {
     await using past = await makePast()
     const dead = await past.start('r-1', { never_listen: true })
     const stuck = await past.start('r-2', { never_listen: true })
@@ -150,7 +150,7 @@ describe('at its start a worker', () => {
     expect(lives(stuck.identity)).toBe(false)
   })
 
-  it('F5 I11 ends processes that nothing is on record of, and leaves those of other workers alone', async () => {
+  it('F5 I11 stops processes without a record, and leaves those of other workers alone', async () => {
     await using past = await makePast()
     const [orphan, forked, strange] = [await past.start('r-orphan'), await past.start('r-1'), await past.start('r-1', {}, 'another-worker')]
     // Killed between fork and record: the load is known, its process is not.
@@ -161,7 +161,7 @@ describe('at its start a worker', () => {
     expect(await world.pids('r-1')).toHaveLength(2)
   })
 
-  it('F6 never ends a stranger that has the pid of one of its own', async () => {
+  it('F6 never stops a foreign process that has the PID of one of its own', async () => {
     await using past = await makePast()
     const stranger = await past.start('r-9', {}, 'another-worker')
     await past.note('r-1', (run) => ({ state: 'ready', run: run({ ...stranger, identity: { ...stranger.identity, started: '1' } }) }))
@@ -172,7 +172,7 @@ describe('at its start a worker', () => {
     expect(lives(stranger.identity)).toBe(true)
   })
 
-  it('F10 ends a process of its own that another program has taken the port of', async () => {
+  it('F10 stops its own process when another program has taken the port', async () => {
     await using past = await makePast()
     const earlier = await past.start('r-1', { never_listen: true })
     const thief = createServer().listen(earlier.port, '127.0.0.1')
@@ -183,7 +183,7 @@ describe('at its start a worker', () => {
     thief.close()
   })
 
-  it('finishes what was being unloaded', async () => {
+  it('finishes an unload', async () => {
     await using past = await makePast()
     const [one, two] = [await past.start('r-1'), await past.start('r-2', { ignore_sigterm: true })]
     await past.note('r-1', (run) => ({ state: 'draining', run: run(one) }))
@@ -193,7 +193,7 @@ describe('at its start a worker', () => {
     expect([lives(one.identity), lives(two.identity)]).toEqual([false, false])
   })
 
-  it('leaves what a newer version noted as it is, and takes no loads on', async () => {
+  it('leaves the records of a newer version untouched, and accepts no loads', async () => {
     await using past = await makePast()
     const earlier = await past.start('r-1')
     await past.note('r-1', () => ({ state: 'accepted' }), { format: 2 })

@@ -105,7 +105,7 @@ describe('a worker that is killed', () => {
     60_000,
   )
 
-  it('F3 while its backend dies too, says so at its next start', async () => {
+  it('F3 whose backend died too reports that at its next start', async () => {
     const id = newId()
     const first = await start({ load: { id } })
     await first.waitForOutput(saying('replica.ready', id), until)

@@ -12,7 +12,7 @@ const processes = createProcesses()
 afterAll(() => processes.stopAll())
 
 describe('the digest of a replica', () => {
-  it('is the one of the index where its backend is listed by that, in events and in op.status', async () => {
+  it('is that of the index where its backend is listed by it, in events and in op.status', async () => {
     await using tested = await startServingInstaller(quick)
     const { world } = tested
     const { index, manifest } = await tested.publish('2.0.0')
@@ -26,7 +26,7 @@ describe('the digest of a replica', () => {
     expect(await world.ready('r-2')).toMatchObject({ backend_digest: index })
   })
 
-  it('is the one of the manifest where it was asked for by that', async () => {
+  it('is that of the manifest where the load named it', async () => {
     await using tested = await startServingInstaller(quick)
     const { manifest } = await tested.publish('2.0.0')
     await tested.carryOut({ digest: manifest })
@@ -34,7 +34,7 @@ describe('the digest of a replica', () => {
     expect(await tested.world.ready('r-1')).toMatchObject({ backend_digest: manifest })
   })
 
-  it('is the new one as soon as its version is listed by another of its digests, and before the list says so', async () => {
+  it('is the new one as soon as its version is listed by another of its digests, and before the inventory reports it', async () => {
     await using tested = await startServingInstaller(quick)
     const { world } = tested
     const { index, manifest } = await tested.publish('2.0.0')
@@ -64,7 +64,7 @@ describe('the digest of a replica', () => {
     expect(world.work.status(OperationId.parse('op-r-1'))).toMatchObject({ digest: old.manifest })
   })
 
-  it('S1.7 stays what it was when another version is installed; the next load runs, and says, the new one', async () => {
+  it('S1.7 stays the same when another version is installed; the next load runs and reports the new one', async () => {
     await using tested = await startServingInstaller(quick)
     const { world } = tested
     const old = await tested.publish('2.0.0')
@@ -78,7 +78,7 @@ describe('the digest of a replica', () => {
     expect(await world.exited('r-1')).toMatchObject({ backend_digest: old.index })
   })
 
-  it('F4 stays what it was across kill -9 of the worker and an upgrade meanwhile', async () => {
+  it('F4 keeps its digest across kill -9 of the worker and an upgrade meanwhile', async () => {
     await using temp = await makeTempDir('killed')
     const root = join(temp.path, 'data')
     const child = new URL('../../test/replicas-child.ts', import.meta.url).pathname

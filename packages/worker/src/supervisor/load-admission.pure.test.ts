@@ -18,7 +18,7 @@ const other = (state: Stage['state'], more: object = {}): WorkerState['others'][
 const having = (...others: WorkerState['others'][number][]): WorkerState => ({ others, isStopping: false, newer: [] })
 const conflict = { do: 'refuse', failure: { code: 'conflict' } }
 
-describe('whether a load is taken on', () => {
+describe('the admission of a load', () => {
   it.each([
     ['nothing is here', having(), { do: 'accept' }],
     ['S1.15 the same replica is loading', having(other('staging', { replica_id: 'r-1' })), { do: 'join' }],
@@ -44,7 +44,7 @@ describe('whether a load is taken on', () => {
     expect(decideLoad(order(), world)).toMatchObject(want)
   })
 
-  it('without a slot nothing is in the way', () => {
+  it('without a slot there is no conflict', () => {
     expect(decideLoad(order({ slot: undefined }), having(other('ready', { slot: undefined })))).toEqual({ do: 'accept' })
   })
 })

@@ -15,7 +15,7 @@ const world = async (limitBytes = 1000) => {
 }
 
 describe('logs of processes', () => {
-  it('tells the last lines, cut where one has no end', async () => {
+  it('returns the last lines, and cuts a line without an end', async () => {
     const { directory, logs } = await world()
     await using _ = directory
     await writeFile(logs.path(r1), `${Array.from({ length: 50 }, (_each, n) => `line ${n}`).join('\n')}\n`)
@@ -27,7 +27,7 @@ describe('logs of processes', () => {
     expect(await logs.lastLines(r2)).toEqual([])
   })
 
-  it('F14 keeps files small while a process writes, and the newest of what was written', async () => {
+  it('F14 keeps files bounded while a process writes, and the newest output', async () => {
     const { directory, logs } = await world()
     await using _ = directory
     using held = new DisposableStack()
@@ -42,7 +42,7 @@ describe('logs of processes', () => {
     expect(await readdir(directory.path)).toEqual([])
   })
 
-  it('reads one log as it is, and several each under its name', async () => {
+  it('reads one log unchanged, and several each under its name', async () => {
     const { directory, logs } = await world()
     await using _ = directory
     await writeFile(logs.path(r1), 'one\n')
@@ -52,7 +52,7 @@ describe('logs of processes', () => {
     expect(await text(logs.read(() => [r1, r2], { follow: false, signal }))).toBe('==> replica r-1 <==\none\n==> replica r-2 <==\ntwo\n')
   })
 
-  it('follows what comes, also after the file was cut, until nobody reads any more', async () => {
+  it('follows new output, also after a truncation, until the reader is gone', async () => {
     const { directory, logs } = await world()
     await using _ = directory
     await writeFile(logs.path(r1), 'one\n')

@@ -16,7 +16,7 @@ const record = (id: string, model: string, stage: Stage = { state: 'gone', end: 
   stage,
 })
 
-it('forgets ends that nobody asks for any more, but never the newest of a model, nor what lives', () => {
+it('prunes old ended replicas, but never the newest of a model or a live one', () => {
   const [rare, living] = [record('rare', 'rare'), record('living', 'm', { state: 'accepted' })]
   const many = Array.from({ length: 100 }, (_, n) => record(`r-${n}`, 'm'))
   expect(findPrunable([rare, living, ...many]).map(({ order }) => order.replica_id)).toEqual(Array.from({ length: 36 }, (_, n) => `r-${n}`))

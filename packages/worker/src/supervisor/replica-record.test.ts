@@ -18,7 +18,7 @@ const record = (id: string, notedAt: number): ReplicaRecord => ({
   stage: { state: 'accepted' },
 })
 
-it('keeps what was written, in the order in which it was noted, and refuses newer and damaged files politely', async () => {
+it('keeps records in the order of acceptance, and skips newer and damaged files', async () => {
   await using directory = await makeTempDir('records')
   const log = recordingLog()
   const first = await openReplicaRecords({ directory: directory.path, log })

@@ -80,7 +80,7 @@ const legal: Partial<Record<Name, Partial<Record<keyof typeof events, unknown>>>
   gone: {},
 }
 
-describe('a replica moves by its steps alone', () => {
+describe('a replica moves by legal events alone', () => {
   const table = Object.entries(stages).flatMap(([name, stage]) =>
     Object.entries(events).map(([event, happened]) => ({
       name,

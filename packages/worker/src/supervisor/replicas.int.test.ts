@@ -21,7 +21,7 @@ function admitted(world: ReplicasWorld, id: string): Admission {
 }
 
 describe('loads', () => {
-  it('start one process, which is said to be ready, and unload it again', async () => {
+  it('start one process, which is reported ready, and unload it again', async () => {
     await using world = await startReplicas()
     await world.serve('r-1', {}, { slot: 0 })
     expect(await world.pids('r-1')).toHaveLength(1)
@@ -45,7 +45,7 @@ describe('loads', () => {
     expect([starts, (await world.pids('r-1')).length]).toEqual([1, 1])
   })
 
-  it('S1.16 different slots and models are loaded side by side', async () => {
+  it('S1.16 different slots and models load in parallel', async () => {
     await using world = await startReplicas()
     const orders = [loadOf('r-1', {}, { slot: 0 }), loadOf('r-2', {}, { slot: 1 }), loadOf('r-3', {}, { slot: 0, model: 'other' })]
     await Promise.all(orders.map((order) => world.replicas.load(order)))
@@ -53,7 +53,7 @@ describe('loads', () => {
     expect(new Set(await Promise.all(['r-1', 'r-2', 'r-3'].map(world.pid))).size).toBe(3)
   })
 
-  it('S1.17 when a shared load fails, everybody is told why', async () => {
+  it('S1.17 when a shared load fails, every caller gets the reason', async () => {
     await using world = await startReplicas()
     const orders = [1, 2, 3].map((n) => loadOf('r-1', { start_delay_ms: 200, crash_at_start: 'no such tensor' }, { op_id: `op-${n}` }))
     await Promise.all(orders.map((order) => world.replicas.load(order)))
@@ -65,7 +65,7 @@ describe('loads', () => {
     expect(await world.pids('r-1')).toEqual([])
   })
 
-  it('I11 a slot that is taken is refused, and one that is being left is waited for', async () => {
+  it('I11 a load for a taken slot is refused, and one for a draining slot waits', async () => {
     await using world = await startReplicas(quick)
     await world.serve('r-1', { ignore_sigterm: true }, { slot: 0 })
     expect(await world.replicas.load(loadOf('r-2', {}, { slot: 0 }))).toMatchObject({ failure: { code: 'conflict', retry: 'backoff' } })
@@ -80,7 +80,7 @@ describe('loads', () => {
     expect(await world.pids('r-1')).toEqual([])
   })
 
-  it('S1.2 S1.24 nothing about another backend, however slow, holds up a load', async () => {
+  it('S1.2 S1.24 slow work on another backend does not delay a load', async () => {
     await using world = await startReplicas()
     await world.replicas.load(loadOf('r-slow', { start_delay_ms: 60_000 }, { model: 'slow' }))
     await world.serve('r-1')
@@ -90,7 +90,7 @@ describe('loads', () => {
     ])
   })
 
-  it('a backend or a version that is not installed here is named, and may come', async () => {
+  it('a backend or a version that is not installed is named in a refusal to retry', async () => {
     await using world = await startReplicas()
     const missing = `sha256:${'9'.repeat(64)}`
     expect(await world.replicas.load(loadOf('r-1', {}, { backend: 'nobody' }))).toMatchObject({
@@ -103,21 +103,21 @@ describe('loads', () => {
     await world.serve('r-1')
   })
 
-  it('a configuration that makes no sense is refused for good', async () => {
+  it('an invalid configuration is refused for good', async () => {
     await using world = await startReplicas()
     expect(await world.replicas.load(loadOf('r-1', {}, { config: { context_size: 'much' } }))).toMatchObject({
       failure: { code: 'invalid', retry: 'never', message: expect.stringContaining('context_size') },
     })
   })
 
-  it('what is only to be staged starts nothing, and ends', async () => {
+  it('a stage-only load starts nothing, and ends', async () => {
     await using world = await startReplicas()
     await world.replicas.load(loadOf('r-1', {}, { stage_only: true }))
     expect(await world.result('op-r-1')).toMatchObject({ state: 'succeeded' })
     expect(await world.pids('r-1')).toEqual([])
   })
 
-  it('are cancelled by their operation, and what was started is gone', async () => {
+  it('are cancelled by their operation, and their process is gone', async () => {
     await using world = await startReplicas(quick)
     await world.replicas.load(loadOf('r-1', { never_listen: true }))
     await world.pid('r-1')
@@ -128,7 +128,7 @@ describe('loads', () => {
     expect(world.work.status(opId('op-other'))).toMatchObject({ state: 'unknown' })
   })
 
-  it('give a process nothing of this worker but what is meant for it', async () => {
+  it('give a process only the allow-listed environment', async () => {
     await using world = await startReplicas()
     await world.serve('r-1')
     const { env, cwd } = await askState(world, 'r-1')
@@ -139,7 +139,7 @@ describe('loads', () => {
 })
 
 describe('processes that misbehave', () => {
-  it('F1 one that ends before it is ready is told with its last words, and frees its slot', async () => {
+  it('F1 one that exits before it is ready is reported with its last output, and frees its slot', async () => {
     await using world = await startReplicas()
     await world.replicas.load(loadOf('r-1', { crash_at_start: 'no such tensor', exit_code: 3 }, { slot: 0 }))
     expect(await world.result('op-r-1')).toMatchObject({
@@ -151,7 +151,7 @@ describe('processes that misbehave', () => {
     await waitFor(() => world.replicas.running().length === 0, { what: 'the slot to be free' })
   })
 
-  it.each([{ never_listen: true }, { hang_at_readiness: true }])('F2 one that is never ready (%o) is ended after silence', async (life) => {
+  it.each([{ never_listen: true }, { hang_at_readiness: true }])('F2 one that is never ready (%o) is stopped after silence', async (life) => {
     await using world = await startReplicas({ pace: { silenceMs: 1_000, graceMs: 500 } })
     await world.replicas.load(loadOf('r-1', { ...life, ignore_sigterm: true }))
     expect(await world.result('op-r-1')).toMatchObject({
@@ -190,7 +190,7 @@ describe('processes that misbehave', () => {
     expect(await world.pids('r-1')).toEqual([])
   })
 
-  it('F8 one that ignores SIGTERM is killed after its time, and counts as running until then', async () => {
+  it('F8 one that ignores SIGTERM is killed after its grace time, and counts as running until then', async () => {
     await using world = await startReplicas(quick)
     await world.serve('r-1', { ignore_sigterm: true })
     const at = performance.now()
@@ -229,7 +229,7 @@ describe('processes that misbehave', () => {
     expect(await world.pids('r-1')).toEqual([])
   })
 
-  it('F12 W24 one that is busy and answers nobody is left alone', async () => {
+  it('F12 W24 a busy process that does not answer is left alone', async () => {
     await using world = await startReplicas({ pace: { silenceMs: 500, graceMs: 500 } })
     await world.serve('r-1')
     const pid = await world.pid('r-1')
@@ -259,7 +259,7 @@ describe('processes that misbehave', () => {
 })
 
 describe('unloading', () => {
-  it('W16 ends exactly the replica that was named', async () => {
+  it('W16 stops exactly the named replica', async () => {
     await using world = await startReplicas(quick)
     await world.serve('r-1', {}, { slot: 0 })
     await world.serve('r-2', {}, { slot: 1 })
@@ -271,7 +271,7 @@ describe('unloading', () => {
     expect(world.replicas.running().map(({ replicaId: id }) => id)).toEqual(['r-2'])
   })
 
-  it('lets requests end, takes no new ones, and hurries when forced', async () => {
+  it('lets requests end, takes no new ones, and does not wait when forced', async () => {
     await using world = await startReplicas(quick)
     await world.serve('r-1')
     const [first, second] = [admitted(world, 'r-1'), admitted(world, 'r-1')]
@@ -289,7 +289,7 @@ describe('unloading', () => {
     expect(world.replicas.inFlight()).toBe(0)
   })
 
-  it('waits for the last request only so long', async () => {
+  it('waits for the last request for a limited time', async () => {
     await using world = await startReplicas({ pace: { drainMs: 300, graceMs: 500 } })
     await world.serve('r-1')
     using _ = admitted(world, 'r-1')
@@ -332,7 +332,7 @@ describe('unloading', () => {
     expect(await world.pids('r-1')).toEqual([])
   })
 
-  it('a worker that stops leaves no process, and one whose node was removed nothing at all', async () => {
+  it('a worker that stops leaves no process, and one whose node was removed leaves no files either', async () => {
     await using world = await startReplicas(quick)
     await world.serve('r-1', { daemonise: true })
     await world.replicas.load(loadOf('r-2', { never_listen: true }))
@@ -346,8 +346,8 @@ describe('unloading', () => {
   })
 })
 
-describe('what is said', () => {
-  it('is said again when the bus is back', async () => {
+describe('events', () => {
+  it('are published again when the bus is back', async () => {
     await using world = await startReplicas(quick)
     await world.serve('r-1', {}, { slot: 0 })
     await world.serve('r-2', {}, { slot: 1 })
@@ -362,7 +362,7 @@ describe('what is said', () => {
   })
 })
 
-describe('controllers that know no model.load', () => {
+describe('controllers that do not know model.load', () => {
   const portOf = async (world: ReplicasWorld, id: string): Promise<number> => {
     const record = JSON.parse(await readFile(`${world.root}/replicas/${id}.json`, 'utf8')) as {
       stage: { run: { address: { port: number } } }
@@ -370,7 +370,7 @@ describe('controllers that know no model.load', () => {
     return record.stage.run.address.port
   }
 
-  it('S1.19 S3.9 S3.12 find the replica that runs, and W27 nothing is started for who does not ask', async () => {
+  it('S1.19 S3.9 S3.12 find the running replica, and W27 nothing starts without a request', async () => {
     await using world = await startReplicas(quick)
     const named = { backend: world.name('scripted'), model: world.model('m'), slot: 0 }
     expect(await findReplica(named, world)).toBeNull()

@@ -13,7 +13,7 @@ function world() {
 const bytes = (current: number, total = 1000) => ({ phase: 'downloading' as const, current, total })
 
 describe('progress', () => {
-  it('S2.20 the first is told at once, then at most one per 250 ms, the newest each time', async () => {
+  it('S2.20 the first state is published at once, then at most one per 250 ms, always the newest', async () => {
     const { clock, reporter, at, percentages } = world()
     reporter.report(bytes(0))
     await clock.advance(0)
@@ -26,7 +26,7 @@ describe('progress', () => {
     expect(percentages()).toEqual([0, 24, 49, 74, 99])
   })
 
-  it('B4 ten thousand a second become at most four', async () => {
+  it('B4 ten thousand reports a second become at most four', async () => {
     const { clock, reporter, told } = world()
     for (let second = 0; second < 3; second += 1) {
       for (let ms = 0; ms < 1000; ms += 50) {
@@ -38,7 +38,7 @@ describe('progress', () => {
     expect(told.length).toBeGreaterThanOrEqual(11)
   })
 
-  it.each(['failed', 'cancelled', 'succeeded'] as const)('S2.20 the last is always told, also when it %s', async (how) => {
+  it.each(['failed', 'cancelled', 'succeeded'] as const)('S2.20 the last state is always published, also when it %s', async (how) => {
     const { clock, reporter, told } = world()
     reporter.report(bytes(0))
     await clock.advance(10)
@@ -51,7 +51,7 @@ describe('progress', () => {
     expect(told).toHaveLength(2)
   })
 
-  it('of work that is left for later there is no last', async () => {
+  it('work that is left to the next start has no last state', async () => {
     const { clock, reporter, told } = world()
     reporter.report(bytes(10))
     await clock.advance(0)
@@ -60,7 +60,7 @@ describe('progress', () => {
     expect(told).toHaveLength(1)
   })
 
-  it('stands still when nothing moves', async () => {
+  it('publishes nothing when nothing moves', async () => {
     const { clock, reporter, told } = world()
     reporter.report(bytes(400))
     await clock.advance(60_000)
@@ -68,7 +68,7 @@ describe('progress', () => {
     expect(reporter.now().percentage).toBe(40)
   })
 
-  it('S2.47 what goes on without moving a byte is told too, and what is only said again is not', async () => {
+  it('S2.47 signs of life without bytes are published, repeated figures are not', async () => {
     const { clock, reporter, told } = world()
     reporter.report(bytes(400))
     const before = reporter.now().seq
@@ -86,7 +86,7 @@ describe('progress', () => {
     expect(reporter.now().seq).toBe(before + 8)
   })
 
-  it('the percentage never goes back, the bytes say what is', async () => {
+  it('the percentage never shrinks, byte counts may', async () => {
     const { clock, reporter, told } = world()
     for (const current of [500, 200, 600]) {
       reporter.report(bytes(current))
@@ -102,7 +102,7 @@ describe('progress', () => {
     ])
   })
 
-  it('S2.21 whoever reports never waits for the telling: that has a turn of its own', async () => {
+  it('S2.21 a report never waits for the publication, which has a turn of its own', async () => {
     const { clock, reporter, told } = world()
     reporter.report(bytes(1))
     expect(told).toEqual([])
@@ -110,7 +110,7 @@ describe('progress', () => {
     expect(told).toHaveLength(1)
   })
 
-  it('nonsense from an installer does not become nonsense on the wire', async () => {
+  it('invalid figures of an installer are not published', async () => {
     const { clock, reporter, told } = world()
     for (const current of [Number.NaN, -5, Infinity, 10.7]) {
       reporter.report(bytes(current))

@@ -7,8 +7,8 @@ const fields = fieldsOf('ModelOptions')
 const load = (facts: Omit<Parameters<typeof specOf>[1], 'directory' | 'description'>) =>
   toLoadOptions(specOf('r-1', { directory: '/tree', description: null, ...facts }), fields, 3)
 
-describe('what a backend is told to load', () => {
-  it('is the file, where it is, and the identity that requests repeat', () => {
+describe('load options', () => {
+  it('have the file, its directory, and the identity that requests repeat', () => {
     expect(load({ parameters: { model: 'sub/x.gguf' }, modelPath: '/tree/models/sub/x.gguf', contextSize: 512 })).toMatchObject({
       Model: 'sub/x.gguf',
       ModelFile: '/tree/models/sub/x.gguf',
@@ -19,7 +19,7 @@ describe('what a backend is told to load', () => {
     expect(load({ model: 'org/name' })).toMatchObject({ Model: 'org/name', ModelFile: '', ContextSize: 4096 })
   })
 
-  it('has options as key:value', () => {
+  it('have options as key:value', () => {
     expect(load({ options: { a: 'b:c', n: 1, on: true, list: [1] } })).toMatchObject({ Options: ['a:b:c', 'n:1', 'on:true', 'list:[1]'] })
   })
 
@@ -36,7 +36,7 @@ describe('what a backend is told to load', () => {
     expect(load({ parameters: { [key]: value } })).toMatchObject({ [field]: want })
   })
 
-  it('leaves out what is about requests, and what it does not know', () => {
+  it('leave out request parameters and unknown ones', () => {
     const options = load({ parameters: { temperature: 0.2, seed: 4, whatever: 1 } })
     expect(Object.keys(options).toSorted()).toEqual(Object.keys(load({})).toSorted())
   })

@@ -55,13 +55,13 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]())
 
 describe('loading', () => {
-  it('starts run.sh as LocalAI does, and tells it which Node to run on', () => {
+  it('starts run.sh as LocalAI does, with the Node to run on', () => {
     const launch = driver.launch(spec(), { kind: 'tcp', host: '127.0.0.1', port: 9000 })
     expect(launch.argv).toEqual([`${localAiBackend}/run.sh`, '--addr', '127.0.0.1:9000'])
     expect(launch.env).toMatchObject({ MUSTER_NODE: process.execPath, MUSTER_MODEL_NAME: 'm' })
   })
 
-  it('tells it the model: file, folder, context, options, parameters', async () => {
+  it('passes the model: file, directory, context, options, parameters', async () => {
     const replica = await world.serve(spec({ tokens: 2 }, { gpu_layers: 3, temperature: 0.5 }))
     const loaded = JSON.parse(JSON.parse((await readText(await say({ tell: 'load' }, {}, replica))).text).choices[0].message.content)
     expect(loaded).toMatchObject({
@@ -81,11 +81,11 @@ describe('loading', () => {
   ])('a backend that %s is a failure with its own words', async (_, script) => {
     const given = spec(script)
     const { address } = await world.start(given)
-    await expect(driver.waitUntilReady(given, address, watch())).rejects.toThrow(/scripted could not load the model m: out of memory/)
+    await expect(driver.waitUntilReady(given, address, watch())).rejects.toThrow(/scripted cannot load the model m: out of memory/)
     expect(await driver.recognizes(given, address, AbortSignal.timeout(5_000))).toBe(false)
   })
 
-  it('gives up when it is told to, while it waits and while it loads', async () => {
+  it('ends on abort, while it waits and while it loads', async () => {
     const given = spec({ load_ms: 60_000 })
     const { address } = await world.start(given)
     await expect(driver.waitUntilReady(given, address, watch(1_500))).rejects.toBeInstanceOf(FleetError)
@@ -108,7 +108,7 @@ describe('loading', () => {
 })
 
 describe('a chat', () => {
-  it('is answered whole, with usage', async () => {
+  it('is answered as a whole, with usage', async () => {
     const answer = await say({ tokens: 2 })
     expect(answer.headers).toMatchObject({
       ...{ 'x-muster-replica': shared.spec.replicaId, 'x-muster-in-flight': '1' },
@@ -122,7 +122,7 @@ describe('a chat', () => {
     })
   })
 
-  it('tells the backend what was asked, and of which model', async () => {
+  it('passes the request and the model identity', async () => {
     const answer = await say({ tell: 'request' }, { temperature: 0, max_tokens: 7, stop: ['x'], seed: 5, tools: [{ type: 'function' }] })
     const request = JSON.parse(JSON.parse((await readText(answer)).text).choices[0].message.content)
     expect(request).toMatchObject({
@@ -136,7 +136,7 @@ describe('a chat', () => {
     })
   })
 
-  it('streams, with usage when it is asked for', async () => {
+  it('streams, with usage on request', async () => {
     const answer = await say({ tokens: 3 }, { stream: true, stream_options: { include_usage: true }, max_tokens: 3 })
     expect(answer.headers['content-type']).toBe('text/event-stream')
     const { text, isWhole } = await readText(answer)
@@ -147,13 +147,13 @@ describe('a chat', () => {
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
   })
 
-  it('G19 characters that are split between messages are whole', async () => {
+  it('G19 characters split between replies are joined', async () => {
     const { text } = await readText(await say({ tokens: 1, say: 'grüße 🦙 日本', split: true }, { stream: true }))
     expect(contentOf(text)).toBe('grüße 🦙 日本')
     expect(text).not.toContain('\ufffd')
   })
 
-  it('passes tool calls that come as deltas', async () => {
+  it('passes tool calls from deltas', async () => {
     const deltas = [
       { content: 'a', tool_calls: [{ index: 0, id: 'c', name: 'f', arguments: '{' }] },
       { tool_calls: [{ index: 0, arguments: '}' }] },
@@ -224,7 +224,7 @@ describe('other routes', () => {
   })
 })
 
-describe('what goes wrong', () => {
+describe('failures', () => {
   it.each([
     ['UNIMPLEMENTED', 501],
     ['INVALID_ARGUMENT', 400],
@@ -249,7 +249,7 @@ describe('what goes wrong', () => {
     },
   )
 
-  it('F10 a process that took its place, and has no model, answers nothing', async () => {
+  it('F10 another process without a model gets no request', async () => {
     const replica = await world.serve(spec())
     replica.process.kill('SIGKILL')
     await replica.process.exited
@@ -266,7 +266,7 @@ describe('what goes wrong', () => {
     expect([answer.statusCode, answer.headers['x-muster-refused']]).toEqual([502, 'unreachable'])
   })
 
-  it.each([true, false])('G7 a process that dies before it said anything is unreachable (stream %s)', async (stream) => {
+  it.each([true, false])('G7 a process that dies before its first reply is unreachable (stream %s)', async (stream) => {
     const replica = await world.serve(spec())
     for (let round = 0; round < 2; round += 1) {
       const answer = await say({ die: true }, { stream }, replica)

@@ -18,7 +18,7 @@ const delta = (content: string, reasoning = '', calls: Reply['chat_deltas'][numb
   tool_calls: calls,
 })
 
-it('G19 text that is split anywhere is put together again', () => {
+it('G19 text split anywhere is joined', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme', minLength: 1 }), fc.array(fc.nat(40)), (text, cuts) => {
       const bytes = Buffer.from(text)
@@ -30,7 +30,7 @@ it('G19 text that is split anywhere is put together again', () => {
   )
 })
 
-it('half a character at the end is shown as such', () => {
+it('half a character at the end becomes a replacement character', () => {
   const reader = new ReplyReader()
   expect(reader.read(reply({ message: Buffer.from([0x61, 0xe2, 0x82]) })).content + reader.rest()).toBe('a\ufffd')
 })
@@ -51,7 +51,7 @@ describe('a whole answer', () => {
     })
   })
 
-  it('believes the deltas, and joins tool calls', () => {
+  it('prefers deltas, and joins tool calls', () => {
     const calls = [
       { index: 0, id: 'c1', name: 'f', arguments: '{"a"' },
       { index: 1, id: 'c2', name: 'g', arguments: '{}' },
@@ -85,11 +85,11 @@ describe('a stream', () => {
       .filter((event) => event.startsWith('data: {'))
       .map((event) => JSON.parse(event.slice('data: '.length)))
 
-  it('has nothing to say of nothing', () => {
+  it('has no event for an empty reply', () => {
     expect(chunksOf(head, new ReplyReader().read(reply({ tokens: 1 })))).toEqual([])
   })
 
-  it('says no raw text once deltas came', () => {
+  it('drops plain text once there are deltas', () => {
     const reader = new ReplyReader()
     const texts = [reply({ message: 'x', chat_deltas: [delta('a')] }), reply({ message: 'raw' }), reply({ chat_deltas: [delta('b')] })]
     expect(texts.map((each) => reader.read(each).content).join('')).toBe('ab')
@@ -100,7 +100,7 @@ describe('a stream', () => {
     expect(events(chunksOf(head, said).join(''))).toMatchObject([{ choices: [{ delta: { content: 'x' }, logprobs: { content: [] } }] }])
   })
 
-  it('ends with why, how much, and that it is the end', () => {
+  it('ends with reason, usage and the end marker', () => {
     const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 }
     const text = lastChunks(head, { finishReason: 'length', usage })
     expect(events(text)).toMatchObject([{ choices: [{ delta: {}, finish_reason: 'length' }] }, { choices: [], usage }])

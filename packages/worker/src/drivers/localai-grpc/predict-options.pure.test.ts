@@ -51,7 +51,7 @@ describe('a chat', () => {
     ],
   ])('%j', (given, want) => expect(chat(given)).toMatchObject(want))
 
-  it('starts from what the model is configured with', () => {
+  it('starts from the parameters of the model', () => {
     expect(chat({ top_k: 1 }, { temperature: 0.2, top_k: 9, max_tokens: 7, stop: ['z'] })).toMatchObject({
       Temperature: 0.2,
       TopK: 1,
@@ -60,7 +60,7 @@ describe('a chat', () => {
     })
   })
 
-  it('takes parts, and carries what tools said', () => {
+  it('takes parts and tool results', () => {
     const given = [
       {
         role: 'user',
@@ -94,7 +94,7 @@ describe('a chat', () => {
 })
 
 describe('a completion', () => {
-  it('is the prompt as it is', () => {
+  it('is the prompt unchanged', () => {
     expect(complete({ max_tokens: 3 })).toMatchObject({ Prompt: 'p', Tokens: 3 })
     expect(complete({ prompt: ['q'] })).toMatchObject({ Prompt: 'q' })
     expect(complete({})).not.toHaveProperty('UseTokenizerTemplate')
