@@ -19,7 +19,7 @@ export interface FakeCluster {
   settings: Session['settings']
   /** Polls are answered at once, as after their half minute. */
   isImpatient: boolean
-  /** Wakes the polls that wait; the answer is read anew. */
+  /** Wakes the waiting polls; each reads its response again. */
   changed(): void
 }
 
@@ -121,10 +121,10 @@ interface SessionPoll {
   readonly signal: AbortSignal
 }
 
-function answer(asked: SessionPoll): Answer | Promise<Answer> {
-  if (asked.path === nodeAgentRoutes.register.path) return register(asked)
-  const id = /^\/api\/node\/([^/]+)\/session$/.exec(asked.path)?.[1]
-  return id === undefined ? apiError(404, 'not_found') : session(asked, id)
+function answer(poll: SessionPoll): Answer | Promise<Answer> {
+  if (poll.path === nodeAgentRoutes.register.path) return register(poll)
+  const id = /^\/api\/node\/([^/]+)\/session$/.exec(poll.path)?.[1]
+  return id === undefined ? apiError(404, 'not_found') : session(poll, id)
 }
 
 function register({ cluster, json, key }: SessionPoll): Answer {

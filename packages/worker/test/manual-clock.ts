@@ -1,4 +1,4 @@
-// Time that passes when a test says so.
+// A clock that a test advances.
 import type { Clock } from '@muster/host'
 
 export interface ManualClock extends Clock {

@@ -1,5 +1,5 @@
-// An installer that keeps its backends in memory and does what a test tells it to: take its time, fail,
-// stand still until it is called off.
+// An installer that keeps its backends in memory and follows a test's script: take its time, fail, or block until it is
+// cancelled.
 import { BackendName, Digest, FleetError, type Failure, type InstalledBackend } from '@muster/protocol'
 import type { InstallContext, Installer, InstallRequest } from '../src/operations/installer.ts'
 
@@ -12,7 +12,7 @@ export interface ScriptedInstaller extends Installer {
   readonly damaged: Set<BackendName>
   /** Other names of what is installed. */
   readonly aliases: Map<BackendName, BackendName>
-  /** How the next installs, repairs and removals of this backend go; at once unless told. */
+  /** The behavior of installs, repairs and removals of a backend; default: succeed at once. */
   readonly script: Map<BackendName, Behaviour>
   readonly refusals: Map<BackendName, Failure>
   /** Says that it installed, and does not. */
@@ -93,12 +93,12 @@ const blank = { is_system: false, is_meta: false, installed_at: '2026-01-01T00:0
 
 export interface Gate {
   readonly behaviour: Behaviour
-  /** How many have come to it. */
+  /** The number of arrivals. */
   arrived(): number
   open(): void
 }
 
-/** Work waits there until it is opened or called off. */
+/** Work waits at it until it is opened or the work is cancelled. */
 export function createGate(): Gate {
   const opened = Promise.withResolvers<void>()
   let arrived = 0

@@ -125,7 +125,7 @@ export const driverClock = systemClock
 export const tokenFor = (replica: string, over: Partial<{ nodeId: string; secret: string }> = {}): string =>
   mintGatewayToken({ ...identity, ...over, scope: gatewayScope.replica(ReplicaId.parse(replica)), controller: 'c-1' })
 
-export type Asking = Readonly<{
+export type GatewayRequest = Readonly<{
   replica: string
   path?: string
   method?: string
@@ -137,9 +137,9 @@ export type Asking = Readonly<{
 
 const agent = new Agent({ keepAlive: false, maxSockets: Number.POSITIVE_INFINITY })
 
-/** The answer as soon as its head is here; its body is not read. */
-export async function ask({ gateway }: Pick<ServingWorld, 'gateway'>, asking: Asking): Promise<IncomingMessage> {
-  const { replica, path = '/v1/chat/completions', method = 'POST', body, token = tokenFor(replica), headers = {}, signal } = asking
+/** Resolves with the head of the response; its body is not read. */
+export async function ask({ gateway }: Pick<ServingWorld, 'gateway'>, options: GatewayRequest): Promise<IncomingMessage> {
+  const { replica, path = '/v1/chat/completions', method = 'POST', body, token = tokenFor(replica), headers = {}, signal } = options
   const request = httpRequest({
     host: '127.0.0.1',
     port: gateway.port,
@@ -149,7 +149,7 @@ export async function ask({ gateway }: Pick<ServingWorld, 'gateway'>, asking: As
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', ...headers },
     ...(signal === undefined ? {} : { signal }),
   })
-  // Told by the answer, or by the caller's own giving up.
+  // Errors appear on the response or through the signal.
   request.on('error', () => undefined)
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
     request.once('response', resolve).once('error', reject)

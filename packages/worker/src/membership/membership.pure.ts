@@ -1,6 +1,6 @@
 // The membership of a worker in its cluster, and what a controller's response makes of it. Pure. The transitions:
 //   registering → registered   the controller knows the key (and gave or confirmed the node id)
-//   registered → pending       the first session says: not approved
+//   registered → pending       the first session reports: not approved
 //   … → joined                 a session carries a bus: an administrator approved the node
 //   joined → pending           a session carries none any more
 //   … → registering            the row was deleted, and there is a token to join with again

@@ -196,8 +196,8 @@ async function confirmed(command: BackendCommand, installer: Installer, outcome:
   return { digest, version: version.slice(0, 256) }
 }
 
-async function currentVersion({ backend, digest: asked }: BackendCommand, installer: Installer): Promise<Success> {
-  if (asked !== undefined) await installer.listAs(backend, asked)
+async function currentVersion({ backend, digest: requested }: BackendCommand, installer: Installer): Promise<Success> {
+  if (requested !== undefined) await installer.listAs(backend, requested)
   const found = (await installer.inventory()).find(({ name }) => name === backend)
   const digest = Digest.safeParse(found?.digest)
   return { ...(digest.success ? { digest: digest.data } : {}), ...(found === undefined ? {} : { version: found.version }) }

@@ -83,7 +83,7 @@ function read(path: string): string | null {
   }
 }
 
-type Listener = 'ours' | 'foreign' | 'nobody'
+type Listener = 'ours' | 'foreign' | 'none'
 type ReplicaProcess = Readonly<{ group: number; replicaId: string; workerId: string }>
 
 const listening = '0A'
@@ -92,7 +92,7 @@ const listening = '0A'
 export async function findListener(port: number, owner: ReplicaProcess): Promise<Listener> {
   if (process.platform !== 'linux') return 'ours'
   const inodes = await listeningInodes(port)
-  if (inodes.size === 0) return 'nobody'
+  if (inodes.size === 0) return 'none'
   // Nearly always it is the leader itself; the whole table is scanned only otherwise.
   if (await holdsOne(owner.group, inodes)) return 'ours'
   const { processes } = await findProcesses(owner.workerId, owner.group)

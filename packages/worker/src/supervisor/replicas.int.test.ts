@@ -151,15 +151,18 @@ describe('processes that misbehave', () => {
     await waitFor(() => world.replicas.running().length === 0, { what: 'the slot to be free' })
   })
 
-  it.each([{ never_listen: true }, { hang_at_readiness: true }])('F2 one that is never ready (%o) is stopped after silence', async (life) => {
-    await using world = await startReplicas({ pace: { silenceMs: 1_000, graceMs: 500 } })
-    await world.replicas.load(loadOf('r-1', { ...life, ignore_sigterm: true }))
-    expect(await world.result('op-r-1')).toMatchObject({
-      state: 'failed',
-      failure: { code: 'timeout', retry: 'backoff', message: expect.stringMatching(/no sign of life for 1 s[^]*a test double/) },
-    })
-    expect(await world.pids('r-1')).toEqual([])
-  })
+  it.each([{ never_listen: true }, { hang_at_readiness: true }])(
+    'F2 one that is never ready (%o) is stopped after silence',
+    async (life) => {
+      await using world = await startReplicas({ pace: { silenceMs: 1_000, graceMs: 500 } })
+      await world.replicas.load(loadOf('r-1', { ...life, ignore_sigterm: true }))
+      expect(await world.result('op-r-1')).toMatchObject({
+        state: 'failed',
+        failure: { code: 'timeout', retry: 'backoff', message: expect.stringMatching(/no sign of life for 1 s[^]*a test double/) },
+      })
+      expect(await world.pids('r-1')).toEqual([])
+    },
+  )
 
   it('F3 W39 S3.11 one that is killed is noticed at once, and the next load has a fresh process', async () => {
     await using world = await startReplicas()

@@ -96,7 +96,7 @@ async function reportSigns(
   }
 }
 
-/** GenerationRequest in a way that a backend with another model, or with none, refuses. What it never learnt it can't be asked. */
+/** Uses calls that a backend with another model, or without one, refuses. Calls that it does not implement are skipped. */
 async function hasThisModel(client: BackendClient, spec: ReplicaSpec, signal: AbortSignal): Promise<boolean> {
   const limits = { signal, timeoutMs: answerMs }
   try {
