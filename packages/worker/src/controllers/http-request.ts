@@ -1,7 +1,7 @@
 // HTTP requests over node:http(s), bounded in time and size, without redirects: one for JSON, one for a stream.
 import { type IncomingMessage, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import type { Clock } from '@muster/host'
+import { withDeadline, type Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { type OutboundResponse, readAll, watchBody } from '@muster/source'
 
@@ -102,24 +102,13 @@ export async function openStream(options: StreamRequest): Promise<OutboundRespon
 }
 
 async function begin({ url, headers, clock, signal }: StreamRequest): Promise<IncomingMessage> {
-  const late = new AbortController()
-  const answered = new AbortController()
-  clock.sleep(headersMs, answered.signal).then(
-    () => late.abort(),
-    () => undefined,
-  )
-  try {
-    return await new Promise<IncomingMessage>((resolve, reject) => {
-      const send = url.protocol === 'https:' ? httpsRequest : httpRequest
-      const request = send(url, { agent: false, headers, signal: AbortSignal.any([signal, late.signal]) })
-      // Later errors appear on the response.
-      request.once('response', resolve).on('error', reject)
-      request.end()
-    })
-  } catch (error) {
-    signal.throwIfAborted()
-    throw late.signal.aborted ? new Error(`no answer within ${headersMs} ms`, { cause: error }) : error
-  } finally {
-    answered.abort()
-  }
+  return await withDeadline({ clock, ms: headersMs, what: url.origin, signal }, (limit) => {
+    const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+    const send = url.protocol === 'https:' ? httpsRequest : httpRequest
+    const request = send(url, { agent: false, headers, signal: limit })
+    // Later errors appear on the response.
+    request.once('response', resolve).on('error', reject)
+    request.end()
+    return promise
+  })
 }

@@ -1,13 +1,13 @@
 // The driver for backends that speak the OpenAI API. Requests and responses are forwarded unparsed.
 import type { Clock } from '@muster/host'
-import { FleetError } from '@muster/protocol'
+import { backoffMs, FleetError } from '@muster/protocol'
 import type { Dispatcher } from 'undici'
 import type { BackendAddress, BackendConnection, ReadinessWatch, Driver, ReplicaSpec } from './driver.ts'
 import { forward } from './forward.ts'
 import { readHealth, createVerifiedPool, type Health, identityIn, openPool, unreachableProcess } from './verified-pool.ts'
 import { addressKindOf, fillCommand, modelEnv, showAddress } from './launch-program.ts'
 
-const [firstPauseMs, longestPauseMs] = [25, 500]
+const pollBackoff = { baseMs: 25, maxMs: 500, jitter: 0 }
 /** A process that computes while it loads may not answer in time; it is polled again. */
 const answerMs = 10_000
 
@@ -35,7 +35,7 @@ async function waitUntilReady(
 ) {
   await using probe = disposable(openPool(address))
   let last = 'it gave no answer'
-  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+  for (let attempt = 1; ; attempt++) {
     const health = await pollHealth(probe.pool, healthPath(spec), watch.signal)
     if (watch.signal.aborted) throw notReady(spec, last, watch.signal.reason)
     if (typeof health === 'object') {
@@ -47,7 +47,7 @@ async function waitUntilReady(
     // The same response again proves only that the process runs, which is known already.
     if (typeof health === 'object' && now !== last) watch.onSign()
     last = now
-    await clock.sleep(pauseMs, watch.signal).catch(() => undefined)
+    await clock.sleep(backoffMs(attempt, pollBackoff, 0), watch.signal).catch(() => undefined)
   }
 }
 

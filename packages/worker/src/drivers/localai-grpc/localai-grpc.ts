@@ -1,7 +1,7 @@
 // The driver for LocalAI's backends, which speak gRPC: existing images run unchanged. The gateway speaks OpenAI for them.
 import { availableParallelism } from 'node:os'
 import type { Clock } from '@muster/host'
-import { FleetError } from '@muster/protocol'
+import { backoffMs, FleetError } from '@muster/protocol'
 import type { BackendAddress, BackendConnection, ReadinessWatch, Driver, ReplicaSpec } from '../driver.ts'
 import { addressKindOf, fillCommand, modelEnv } from '../launch-program.ts'
 import { type BackendClient, createBackendClient, fieldsOf, GrpcFailure } from './client.ts'
@@ -11,7 +11,7 @@ import { modelIdentityOf, toLoadOptions } from './load-options.pure.ts'
 
 /** The command of an image without backend.json. */
 const runSh = ['./run.sh', '--addr', '{addr}']
-const [firstPauseMs, longestPauseMs] = [50, 500]
+const pollBackoff = { baseMs: 50, maxMs: 500, jitter: 0 }
 const answerMs = 10_000
 /** While a model loads, health checks prove that the process lives, so that a large model does not count as silent. */
 const [signEveryMs, longestLoadMs] = [5_000, 60 * 60_000]
@@ -53,7 +53,7 @@ type Readiness = Readonly<{ spec: ReplicaSpec; watch: ReadinessWatch }>
 
 async function waitUntilHealthy(clock: Clock, client: BackendClient, { spec, watch }: Readiness): Promise<void> {
   let last = 'no answer'
-  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+  for (let attempt = 1; ; attempt++) {
     const health = await client.health({}, { signal: watch.signal, timeoutMs: answerMs }).then(
       ({ message }) => message.toString('utf8').slice(0, 500),
       (error: unknown) => error,
@@ -61,7 +61,7 @@ async function waitUntilHealthy(clock: Clock, client: BackendClient, { spec, wat
     if (health === 'OK') return
     if (watch.signal.aborted) throw notReady(spec, last)
     last = typeof health === 'string' ? `it answered ${JSON.stringify(health)}` : health instanceof Error ? health.message : 'no answer'
-    await clock.sleep(pauseMs, watch.signal).catch(() => undefined)
+    await clock.sleep(backoffMs(attempt, pollBackoff, 0), watch.signal).catch(() => undefined)
   }
 }
 
