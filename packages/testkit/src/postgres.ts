@@ -9,11 +9,9 @@ import { identifyProcess, isAlive, newId, newSecret, identifySelf, type ProcessI
 import { Client } from 'pg'
 import { z } from 'zod'
 // By path: the controller's barrel would load the whole controller into every test run.
-import { copyServer } from '../../controller/src/postgres/copy-server.ts'
+import { copyServer, embeddedPackageName, findServerPackage } from '../../controller/src/postgres/programs.ts'
 import { isReady } from '../../controller/src/postgres/postmaster.ts'
-import { runProgram } from '../../controller/src/postgres/run-program.ts'
-import { embeddedPackageName, findServerPackage } from '../../controller/src/postgres/server-package.ts'
-import { serverUser } from '../../controller/src/postgres/server-user.ts'
+import { runProgram, serverUser } from '../../controller/src/postgres/run-program.ts'
 import { freePort } from './free-port.ts'
 import { waitFor } from './wait-for.ts'
 

@@ -12,7 +12,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(dir, { recursive: true }))
 
-it('keeps the newest whole lines of a log that grew too large, while its writer goes on', async () => {
+it('keeps the newest whole lines of a large log while the server writes', async () => {
   const writer = openSync(path, 'a')
   const line = (n: number) => `line ${String(n).padStart(7, '0')} ${'x'.repeat(80)}\n`
   const lines = Array.from({ length: 80_000 }, (_, n) => line(n))

@@ -1,9 +1,9 @@
-// The server's own log. The server writes to the file itself, never through a pipe: a pipe that Muster does not empty (stopped, busy)
-// would block the server. So that the file stays small, Muster cuts it from time to time; the server appends, wherever the end is.
+// The server's log. The server writes to the file directly, because a pipe that Muster does not read (stopped, busy) would
+// block the server. Muster cuts the file periodically; the server appends at the new end.
 import { open } from 'node:fs/promises'
-import type { Clock, Log } from '@muster/host'
+import { createLoop, type Clock, type Log } from '@muster/host'
 
-/** Checked often enough that the file stays below 10 MB unless the server writes more than half a megabyte per second. */
+/** Keeps the file below 10 MB unless the server writes more than half a megabyte per second. */
 const [cutAboveBytes, keptBytes, checkEveryMs] = [6_000_000, 2_000_000, 5_000]
 
 export async function keepLogBounded({
@@ -17,13 +17,13 @@ export async function keepLogBounded({
   log: Log
   signal: AbortSignal
 }): Promise<void> {
-  while (!signal.aborted) {
-    await cutLog(path).catch((error: unknown) => log.warn("can't keep the log of the database server small", { path, error }))
-    await clock.sleep(checkEveryMs, signal).catch(() => {})
-  }
+  await createLoop({ what: 'cannot cut the database server log; retrying', clock, log, retryMs: checkEveryMs }).run(async () => {
+    await cutLog(path)
+    return checkEveryMs
+  }, signal)
 }
 
-/** Keeps the newest part. What the server writes between the read and the cut is lost: a line or two of a log. */
+/** Keeps the newest part. Lines written between the read and the cut are lost. */
 export async function cutLog(path: string): Promise<void> {
   await using file = await open(path, 'a+', 0o600)
   const { size } = await file.stat()
@@ -33,7 +33,7 @@ export async function cutLog(path: string): Promise<void> {
   await file.write(newest.subarray(newest.indexOf(0x0a) + 1))
 }
 
-/** What was written after `from`, at most the last 4 kB of it. */
+/** The text after `from`, at most the last 4 kB. */
 export async function readLogSince(path: string, from: number): Promise<string> {
   await using file = await open(path, 'r')
   const { size } = await file.stat()

@@ -40,7 +40,7 @@ it('can be taken again after it was released, with a higher number', async () =>
   expect(readdirSync(join(dir, 'holders'))).toEqual(['2.json'])
 })
 
-it('is taken over from a dead holder together with the server that it left', async () => {
+it('is taken over from a dead holder together with its server', async () => {
   const muster = await deadProcess()
   const server = { pid: 77, started: '1', boot: 'b' }
   await (await claim()).release()
@@ -48,7 +48,7 @@ it('is taken over from a dead holder together with the server that it left', asy
   expect((await claim()).previousServer).toEqual(server)
 })
 
-it('gives a stale claim to exactly one of many that want it at once', async () => {
+it('gives a stale claim to exactly one of many concurrent processes', async () => {
   const muster = await deadProcess()
   await (await claim()).release()
   writeFileSync(join(dir, 'holders', '9.json'), JSON.stringify({ released: false, muster, server: null }))
@@ -60,10 +60,10 @@ it('gives a stale claim to exactly one of many that want it at once', async () =
   expect(readdirSync(join(dir, 'holders'))).toEqual(['10.json'])
 })
 
-it('tells the next holder which server was started last', async () => {
+it('gives the next holder the last recorded server', async () => {
   const first = await claim()
   const server = { pid: 77, started: '1', boot: 'b' }
-  await first.noteServer(server)
+  await first.recordServer(server)
   await first.release()
   expect((await claim()).previousServer).toEqual(server)
 })

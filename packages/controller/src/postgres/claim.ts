@@ -1,7 +1,7 @@
-// Which Muster process uses a server's home. Holders stand in numbered files; the one with the highest number counts. Whoever finds it
-// dead creates the next number, which only one can. Numbers never go back (a released claim stays as `released`), so a process that was
-// paused between looking and creating can't take what others held and released meanwhile. A plain lock file can't be taken over safely:
-// two that find it stale delete each other's new one.
+// Claims a server's home for one Muster process. Holders are numbered files; the highest number counts. A process that finds
+// the holder dead creates the next number, which only one process can. Numbers never decrease (a released claim stays as
+// `released`), so a process that was paused between reading and creating cannot take over a newer claim. A plain lock file
+// cannot be taken over safely: two processes that find it stale delete each other's new one.
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isAlive, identifySelf } from '@muster/host'
@@ -14,15 +14,15 @@ const Identity = z.object({ pid: z.number().int(), started: z.string(), boot: z.
 const Holder = z.object({
   released: z.boolean(),
   muster: Identity,
-  /** The server that it started last, to find it again when Muster died without stopping it. */
+  /** The last server it started, to find it after a crash of Muster. */
   server: Identity.nullable(),
 })
 type Holder = z.infer<typeof Holder>
 
 export interface Claim {
-  /** The server that the last holder left behind, if it got so far as to note it. */
+  /** The server recorded by the last holder. */
   readonly previousServer: Holder['server']
-  noteServer(server: NonNullable<Holder['server']>): Promise<void>
+  recordServer(server: NonNullable<Holder['server']>): Promise<void>
   release(): Promise<void>
 }
 
@@ -58,7 +58,7 @@ function claimOf(path: string, mine: Holder): Claim {
   }
   return {
     previousServer: mine.server,
-    noteServer: (server) => write({ ...current, server }),
+    recordServer: (server) => write({ ...current, server }),
     release: () => write({ ...current, released: true }),
   }
 }
@@ -71,11 +71,9 @@ async function lastHolder(holders: string): Promise<{ number: number; holder: Ho
   const holder = await readRecord(
     path,
     Holder,
-    () =>
-      'It says which Muster process uses this database, so nobody can tell whether one does: ' +
-      'make sure that none is running, remove it, and start again',
+    () => 'It records which Muster process uses this database: make sure that none is running, remove the file, and start again',
   )
-  // It was overtaken and removed after we listed it.
+  // Another process removed it after the listing.
   return holder === null ? lastHolder(holders) : { number, holder }
 }
 

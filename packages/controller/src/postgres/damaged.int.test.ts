@@ -52,11 +52,11 @@ describe.runIf(isRoot)('as root', () => {
       const { code, message } = await failureOfStart()
       expect({ code, message }).toEqual({ code: 'integrity', message: expect.stringContaining(`${path} is damaged`) })
       expect(message).toContain(`{"id":"${home.split('/').at(-1)}"}`)
-      expect(message).toContain(`remove ${join(dataDir, 'postgres')} to begin with an empty database`)
+      expect(message).toContain(`remove ${join(dataDir, 'postgres')} to start with an empty database`)
     },
   )
 
-  it('owner.json: what has to stand in it', async () => {
+  it('owner.json: the content it needs', async () => {
     const path = join(home, 'owner.json')
     await damage(path, '{"data_dir": 7}')
     expect(await failureOfStart()).toMatchObject({ code: 'integrity', message: expect.stringContaining(`${path} is damaged`) })
@@ -73,7 +73,7 @@ it('the last holder: that it can be removed when no other Muster uses the databa
   expect(message).toMatch(/remove it/)
 })
 
-it('a password that is none is replaced, as one that was lost', async () => {
+it('a damaged password is replaced like a lost one', async () => {
   await damage(join(dataDir, 'postgres', 'password'), '\0\0\0')
   const warned: string[] = []
   const postgres = await start({ ...silentLog, warn: (message) => void warned.push(message) })
@@ -83,7 +83,7 @@ it('a password that is none is replaced, as one that was lost', async () => {
   whole.delete(join(dataDir, 'postgres', 'password'))
 })
 
-it('a password with a line break behind it is still the password', async () => {
+it('a password may end with a line break', async () => {
   const path = join(dataDir, 'postgres', 'password')
   await damage(path, `${await readFile(path, 'utf8')}\n`)
   const postgres = await start()

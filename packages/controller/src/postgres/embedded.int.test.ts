@@ -10,7 +10,7 @@ import { boundMs, waitFor } from '@muster/testkit'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startEmbedded, type EmbeddedConnection, type EmbeddedPostgres } from './embedded.ts'
-import { serverUser } from './server-user.ts'
+import { serverUser } from './run-program.ts'
 
 const script = fileURLToPath(new URL('../../test/embedded-process.ts', import.meta.url))
 const isRoot = process.getuid?.() === 0
@@ -108,7 +108,7 @@ describe('an embedded server', () => {
     ])
   })
 
-  it('lets nobody in without its password, which only Muster can read', async () => {
+  it('requires its password, which only Muster can read', async () => {
     const { connection } = await start()
     expect(await messageOf(ask({ ...connection, password: 'guess' }, 'select 1'))).toMatch(/password authentication failed/)
     expect((await readdir(join(dataDir, 'postgres'))).includes('password')).toBe(true)
@@ -118,7 +118,7 @@ describe('an embedded server', () => {
     }
   })
 
-  it('whose password was lost gets another one', async () => {
+  it('whose password was lost gets a new one', async () => {
     const first = await start()
     await first.stop()
     await rm(join(dataDir, 'postgres', 'password'))
@@ -127,7 +127,7 @@ describe('an embedded server', () => {
     expect(await ask(connection, 'select x from kept')).toEqual([{ x: 7 }])
   })
 
-  it('of a Muster that was killed is stopped and started anew, with everything that was committed', async () => {
+  it('of a killed Muster is stopped and restarted with all committed data', async () => {
     const muster = spawnMuster()
     const { connection, pid } = await muster.answer()
     await ask(connection, 'create table survivors (x int); insert into survivors values (1)')
@@ -161,7 +161,7 @@ describe('an embedded server', () => {
     expect(await ask((await start()).connection, 'select x from crashed')).toEqual([{ x: 1 }])
   })
 
-  it('in use is refused to another Muster, which names the directory and the process', async () => {
+  it('in use is refused to another Muster, naming the directory and the process', async () => {
     const muster = spawnMuster()
     const { connection } = await muster.answer()
     const message = await messageOf(start())
@@ -173,7 +173,7 @@ describe('an embedded server', () => {
     await start()
   })
 
-  it('that is killed comes back at the same address', async () => {
+  it('that is killed is restarted at the same address', async () => {
     const postgres = await start()
     const first = postgres.pid
     await ask(postgres.connection, 'create table back (x int); insert into back values (1)')
@@ -187,7 +187,7 @@ describe('an embedded server', () => {
     await start()
   })
 
-  it('that does not react is killed with its children', async () => {
+  it('that does not respond is killed with its children', async () => {
     // Seconds of patience pass in hundredths of them.
     const hasty: Clock = {
       now: () => Date.now(),
@@ -202,7 +202,7 @@ describe('an embedded server', () => {
     await start()
   })
 
-  it('does not care that the pid of its last run belongs to another program', async () => {
+  it('starts although the pid of its last run belongs to another program', async () => {
     await (await start()).stop()
     const other = spawn('sleep', ['60'], serverUser() ?? {})
     children.push(other)
@@ -214,7 +214,7 @@ describe('an embedded server', () => {
     expect(other.exitCode ?? other.signalCode).toBeNull()
   })
 
-  it('can be given up while it starts', async () => {
+  it('can be cancelled while it starts', async () => {
     const giveUp = new AbortController()
     const dir = join(top, 'given-up')
     const starting = messageOf(start(dir, { signal: giveUp.signal }))
@@ -226,7 +226,7 @@ describe('an embedded server', () => {
 })
 
 describe('the files of an embedded server', () => {
-  it('are whole after Muster was killed while it made them, also at once again; and two directories have nothing to do with each other', async () => {
+  it('are complete after Muster was killed while creating them, repeatedly; and two directories are independent', async () => {
     const dir = join(top, 'half')
     const muster = spawnMuster(dir)
     await waitFor(async () => (await readdir(await homeOf(dir))).some((name) => name.startsWith('init-')), { what: 'initdb to run' })
@@ -238,7 +238,7 @@ describe('the files of an embedded server', () => {
     expect(made.connection.password).not.toBe(other.connection.password)
   })
 
-  it('may stand behind a path that is too long for a socket and full of odd characters', async () => {
+  it('may have a path that is too long for a socket and full of odd characters', async () => {
     const odd = `${"a long, odd näme's ".repeat(6)}end`
     const { connection, stop } = await start(join(top, 'closed', odd), { systemBase: join(top, odd) })
     expect(Buffer.byteLength(connection.host)).toBeLessThan(90)
@@ -247,8 +247,8 @@ describe('the files of an embedded server', () => {
     await expect(access(connection.host)).rejects.toThrow()
   })
 
-  it('can not stand behind a path that a shell would change', async () => {
-    expect(await messageOf(start(join(top, 'a $dir'), { systemBase: join(top, 'a $base') }))).toMatch(/can't live in .*\$/)
+  it('cannot have a path that a shell would change', async () => {
+    expect(await messageOf(start(join(top, 'a $dir'), { systemBase: join(top, 'a $base') }))).toMatch(/cannot use .*\$/)
   })
 
   it('are all in the data directory when an ordinary user starts it', async ({ skip }) => {
@@ -272,7 +272,7 @@ describe('the files of an embedded server', () => {
 })
 
 describe.runIf(isRoot)('as root, the files of an embedded server', () => {
-  it('belong to a data directory, not to its name: one that is made anew gets a new database', async () => {
+  it('belong to a data directory, not to its name: a recreated one gets a new database', async () => {
     const first = await start()
     await ask(first.connection, 'create table of_the_old_one (x int)')
     await first.stop()
@@ -280,7 +280,7 @@ describe.runIf(isRoot)('as root, the files of an embedded server', () => {
     await rm(dataDir, { recursive: true })
     const left: unknown[] = []
     const { connection } = await start(dataDir, { log: { ...silentLog, warn: (message, fields) => left.push(message, fields) } })
-    expect(left).toEqual([expect.stringContaining('left its database behind'), { path: oldHome }])
+    expect(left).toEqual([expect.stringContaining('database of an earlier data directory found'), { path: oldHome }])
     expect(await homeOf()).not.toBe(oldHome)
     expect(await messageOf(ask(connection, 'select * from of_the_old_one'))).toContain('does not exist')
   })
@@ -294,17 +294,17 @@ describe.runIf(isRoot)('as root, the files of an embedded server', () => {
     await start(copy)
   })
 
-  it('that are gone are missed, not replaced by an empty database', async () => {
+  it('that are missing are an error, not replaced by an empty database', async () => {
     const dir = join(top, 'copy')
     await rm(await homeOf(dir), { recursive: true })
-    expect(await messageOf(start(dir))).toMatch(/which is gone\. Bring that directory back/)
+    expect(await messageOf(start(dir))).toMatch(/which is missing\. Restore that directory/)
   })
 
-  it('need a base that only root can write to, and say so', async () => {
+  it('need a base that only root can write to', async () => {
     const open = join(top, 'open')
     await mkdir(open)
     await chmod(open, 0o777)
     const message = await messageOf(startEmbedded({ dataDir: join(top, 'x'), systemBase: open, clock: systemClock, log: silentLog }))
-    expect(message).toMatch(/can't use .*open: .*belongs to root.*--database-url/)
+    expect(message).toMatch(/cannot use .*open: .*owned by root.*--database-url/)
   })
 })

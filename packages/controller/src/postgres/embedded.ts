@@ -1,30 +1,25 @@
-// The embedded database: a real PostgreSQL server of one data directory, reachable through a unix socket only, that lives as long as
-// this Muster process. See home.ts for where its files are and claim.ts for who may use them.
+// The embedded database: a PostgreSQL server for one data directory, reachable through a unix socket only, that runs as long
+// as this Muster process. home.ts decides where its files are, claim.ts which process uses them.
 import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errorCode, newSecret, type Clock, type Log } from '@muster/host'
 import { Client } from 'pg'
 import { keepLogBounded } from './bounded-log.ts'
 import { claimHome, type Claim } from './claim.ts'
-import { databaseName, isCluster, makeCluster, removeHalfMade, setPassword, superuser } from './cluster.ts'
-import { explainFullDisk } from './full-disk.ts'
-import { defaultSystemBase, openHome, type ServerHome } from './home.ts'
-import { keepRunning } from './keep-running.ts'
+import { databaseName, isCluster, makeCluster, removeHalfMade, serverSettings, setPassword, superuser } from './cluster.ts'
+import { explainFullDisk, refusal } from './refusal.ts'
+import { defaultSystemBase, makeSocketDir, openHome, port, type ServerHome } from './home.ts'
+import { keepRunning, type ServerPlan, type ServerProcess, startServer } from './server-process.ts'
 import { stopOrphan, type StopPace } from './postmaster.ts'
 import { readIfThere, writePrivateFile } from './private-file.ts'
-import { providePrograms, removeOtherPrograms, type Programs } from './programs.ts'
-import { refusal } from './refusal.ts'
-import { embeddedPackageName, findServerPackage } from './server-package.ts'
-import { startServer, type ServerPlan, type ServerProcess } from './server-process.ts'
-import { serverUser } from './server-user.ts'
-import { serverSettings } from './settings.ts'
-import { makeSocketDir, port } from './socket-dir.ts'
+import { embeddedPackageName, findServerPackage, type Programs, providePrograms, removeOtherPrograms } from './programs.ts'
+import { serverUser } from './run-program.ts'
 
 export type EmbeddedConnection = Readonly<{ host: string; port: number; user: string; database: string; password: string }>
 
 export interface EmbeddedPostgres {
   readonly connection: EmbeddedConnection
-  /** Of the server's first process as it is now: a server that died is replaced. */
+  /** The server's current pid: a server that died is replaced. */
   readonly pid: number
   stop(how?: StopPace): Promise<void>
 }
@@ -33,15 +28,15 @@ export interface EmbeddedOptions {
   readonly dataDir: string
   readonly clock: Clock
   readonly log: Log
-  /** Gives up the start. */
+  /** Cancels the start. */
   readonly signal?: AbortSignal | undefined
-  /** Where root keeps the files of servers. */
+  /** Parent directory of servers that root starts. */
   readonly systemBase?: string
 }
 
-/** A killed server's children, which hold its memory, need a moment to notice. */
+/** Children of a killed server hold its shared memory until they exit. */
 const patienceAfterCrashMs = 10_000
-/** PostgreSQL's code for it. */
+/** PostgreSQL's error code. */
 const wrongPassword = '28P01'
 
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
@@ -69,7 +64,7 @@ async function openAndStart(options: EmbeddedOptions & { readonly systemBase: st
 
 async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: EmbeddedOptions): Promise<EmbeddedPostgres> {
   const clusterDir = join(home.dir, 'data')
-  await stopOrphan({ clusterDir, noted: claim.previousServer, deps: { clock, log } })
+  await stopOrphan({ clusterDir, recorded: claim.previousServer, deps: { clock, log } })
   await removeHalfMade(home.dir, clock)
   const programs = await providePrograms({ home: home.dir, available: findServerPackage(embeddedPackageName, import.meta.filename), log })
   const password = await provideCluster(home, { programs, log, ...(signal === undefined ? {} : { signal }) })
@@ -84,7 +79,7 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
       logFile,
       clock,
       log,
-      onSpawn: (server) => claim.noteServer(server),
+      onSpawn: (server) => claim.recordServer(server),
       ...(stop === undefined ? {} : { signal: stop }),
     })
 
@@ -101,7 +96,7 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
   }
   try {
     const connection = { host: socket.path, port, user: superuser, database: databaseName, password }
-    const serverVersion = await askVersion(connection).catch((error: unknown) => {
+    const serverVersion = await readVersion(connection).catch((error: unknown) => {
       throw errorCode(error) === wrongPassword ? foreignPassword(home, error) : error
     })
     await removeOtherPrograms(home.dir, programs)
@@ -123,18 +118,18 @@ function foreignPassword({ dir, privateDir }: ServerHome, cause: unknown): Error
   const path = join(privateDir, 'password')
   return refusal(
     'conflict',
-    `the password in ${path} is not that of the database in ${dir}: remove ${path}, and the next start gives it another one`,
+    `the password in ${path} does not match the database in ${dir}: remove ${path}, and the next start sets a new one`,
     cause,
   )
 }
 
-/** Tries again for a while when the last server did not end in good order. */
+/** Retries for a while after an unclean shutdown. */
 async function startAfterCrash(plan: ServerPlan): Promise<ServerProcess> {
   const { clusterDir, clock, signal } = plan
   const deadline = clock.monotonic() + patienceAfterCrashMs
   const hasCrashed = (await readIfThere(join(clusterDir, 'postmaster.pid'))) !== null
   for (;;) {
-    if (hasCrashed) await stopOrphan({ clusterDir, noted: null, deps: plan })
+    if (hasCrashed) await stopOrphan({ clusterDir, recorded: null, deps: plan })
     try {
       return await startServer(plan)
     } catch (error) {
@@ -144,36 +139,36 @@ async function startAfterCrash(plan: ServerPlan): Promise<ServerProcess> {
   }
 }
 
-/** Makes it unless it is there; returns its password. */
+/** Creates the cluster unless it exists; returns its password. */
 async function provideCluster(
   home: ServerHome,
   { programs, log, signal }: { programs: Programs; log: Log; signal?: AbortSignal },
 ): Promise<string> {
   const passwordFile = join(home.privateDir, 'password')
-  const known = await readPassword(passwordFile, log)
-  const password = known ?? newSecret('muster_postgres')
+  const stored = await readPassword(passwordFile, log)
+  const password = stored ?? newSecret('muster_postgres')
   const plan = { dir: home.dir, serverDir: programs.dir, user: home.user, password, ...(signal === undefined ? {} : { signal }) }
   if (!(await isCluster(join(home.dir, 'data'), home.user))) {
-    if (known === null) await writePrivateFile(passwordFile, password)
+    if (stored === null) await writePrivateFile(passwordFile, password)
     await makeCluster(plan)
-  } else if (known === null) {
+  } else if (stored === null) {
     await setPassword(plan)
     await writePrivateFile(passwordFile, password)
   }
   return password
 }
 
-/** One that is damaged is as good as lost: the cluster is ours, so it can be given another one. */
+/** Null for a damaged password: the cluster then gets a new one. */
 async function readPassword(path: string, log: Log): Promise<string | null> {
   const text = (await readIfThere(path))?.trim() ?? null
   if (text === null || /^muster_postgres_[\w-]{43}$/.test(text)) return text
-  log.warn('the password of the embedded database is damaged; it gets another one', { path })
+  log.warn('password of the embedded database is damaged; setting a new one', { path })
   return null
 }
 
-async function askVersion(connection: EmbeddedConnection): Promise<string> {
+async function readVersion(connection: EmbeddedConnection): Promise<string> {
   const client = new Client({ ...connection, connectionTimeoutMillis: 10_000 })
-  client.on('error', () => {}) // The query fails with it.
+  client.on('error', () => {}) // The query rejects with it.
   await client.connect()
   try {
     const result = await client.query<{ version: string }>("select current_setting('server_version') as version")

@@ -5,7 +5,7 @@ import { makeTempDir } from '@muster/testkit'
 import { expect, it } from 'vitest'
 import { openHome } from './home.ts'
 
-it.skipIf(process.getuid?.() !== 0)('a first start does not mind what is damaged of another data directory', async () => {
+it.skipIf(process.getuid?.() !== 0)('a first start ignores damaged files of another data directory', async () => {
   await using directory = await makeTempDir('home')
   const [dataDir, systemBase] = [join(directory.path, 'data'), join(directory.path, 'base')]
   await mkdir(join(systemBase, 'damaged'), { recursive: true, mode: 0o755 })

@@ -1,17 +1,18 @@
-// Where the embedded server lives. As an ordinary user: in <data-dir>/postgres. As root the server's user is another one, which can
-// search neither the data directory (0700) nor, perhaps, what is above it: then everything is below a root-owned directory of the
-// system that it can search, and <data-dir>/postgres/location.json says which. The names there are random, so that a data directory
-// that was deleted and made anew never meets the database of the old one.
-import { chmod, lstat, mkdir, readdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
-import { newId, type Log } from '@muster/host'
+// The embedded server's home. For an ordinary user: <data-dir>/postgres. Under root the server runs as another user, which may
+// not be able to search the data directory (0700) or its parents: then the home is below a root-owned system directory, and
+// <data-dir>/postgres/location.json names it. Names there are random, so that a recreated data directory never gets the
+// database of the old one.
+import { chmod, chown, lstat, mkdir, mkdtemp, readdir, readlink, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
 import { z } from 'zod'
+import { type Log, newId } from '@muster/host'
 import { createPrivateFile, readRecord, writePrivateFile } from './private-file.ts'
 import { refusal } from './refusal.ts'
-import { serverUser, type ServerUser } from './server-user.ts'
+import { serverUser, type ServerUser } from './run-program.ts'
 
 export type ServerHome = Readonly<{
-  /** Below <data-dir>: what only Muster reads (the password, the log). */
+  /** Below <data-dir>: files that only Muster reads (the password, the log). */
   privateDir: string
   /** The programs, the cluster and the socket; searchable for the server's user. */
   dir: string
@@ -24,7 +25,7 @@ export const defaultSystemBase = '/var/lib/muster-postgres'
 const Location = z.object({ id: z.string().regex(/^[a-z0-9]{8,64}$/) })
 const Owner = z.object({ data_dir: z.string() })
 
-/** `dataDir` is there and free of symbolic links. */
+/** `dataDir` exists and contains no symbolic links. */
 export async function openHome({ dataDir, systemBase, log }: { dataDir: string; systemBase: string; log: Log }): Promise<ServerHome> {
   const privateDir = join(dataDir, 'postgres')
   await mkdir(privateDir, { recursive: true, mode: 0o700 })
@@ -37,8 +38,7 @@ export async function openHome({ dataDir, systemBase, log }: { dataDir: string; 
   if (location !== null) return { privateDir, dir: await reopen({ dataDir, systemBase, id: location.id }), user }
 
   const owner = await ownerOf(join(privateDir, 'data'))
-  if (owner !== null)
-    throw refusal('conflict', `the database in ${privateDir} belongs to the user with the number ${owner}: start Muster as that user`)
+  if (owner !== null) throw refusal('conflict', `the database in ${privateDir} belongs to uid ${owner}: start Muster as that user`)
   return { privateDir, dir: await makeNew({ dataDir, systemBase, log }), user }
 }
 
@@ -47,11 +47,11 @@ async function readLocation({ dataDir, systemBase }: { dataDir: string; systemBa
   return await readRecord(join(privateDir, 'location.json'), Location, async () => {
     const ids = await idsOwnedBy(dataDir, systemBase)
     const write = ids.map((id) => `write ${JSON.stringify({ id })} into it if ${join(systemBase, id)} is it`)
-    return `It says which directory below ${systemBase} holds the database: ${[...write, `remove ${privateDir} to begin with an empty database`].join(', or ')}`
+    return `It names the directory below ${systemBase} that holds the database: ${[...write, `remove ${privateDir} to start with an empty database`].join(', or ')}`
   })
 }
 
-/** Databases that were made for this data directory, as far as that can be read. */
+/** Databases created for this data directory. */
 async function idsOwnedBy(dataDir: string, systemBase: string): Promise<string[]> {
   const owned: string[] = []
   for (const id of await readdir(systemBase).catch(() => [])) {
@@ -62,23 +62,22 @@ async function idsOwnedBy(dataDir: string, systemBase: string): Promise<string[]
 
 async function makeNew({ dataDir, systemBase, log }: { dataDir: string; systemBase: string; log: Log }): Promise<string> {
   await makeBase(systemBase)
-  // Never removed without being asked: the data directory may be on a disk that is not mounted at the moment.
+  // Never removed automatically: the data directory may be on a disk that is not mounted now.
   for (const path of (await readdir(systemBase)).map((id) => join(systemBase, id))) {
     const owner = await readOwner(path).catch((error: unknown) => {
-      log.warn('can not tell which data directory a database belongs to; it is left alone', { path, error })
+      log.warn('cannot read the data directory of a database; leaving it alone', { path, error })
       return null
     })
-    if (owner === dataDir)
-      log.warn('an earlier data directory of this name left its database behind; remove it if nobody needs it', { path })
+    if (owner === dataDir) log.warn('database of an earlier data directory found; remove it if it is not needed', { path })
     else if (owner !== null && (await ownerOf(owner)) === null)
-      log.info('a database was left behind by a data directory that is gone', { path, dataDir: owner })
+      log.info('database of a removed data directory found', { path, dataDir: owner })
   }
   const id = newId()
   const dir = join(systemBase, id)
   await makeSearchable(dir)
   await writeOwner(dir, dataDir)
   if (await createPrivateFile(join(dataDir, 'postgres', 'location.json'), JSON.stringify({ id }))) return dir
-  // Another process that starts on the same data directory was first.
+  // Another process started on the same data directory first.
   await rm(dir, { recursive: true })
   return (await openHome({ dataDir, systemBase, log })).dir
 }
@@ -86,12 +85,12 @@ async function makeNew({ dataDir, systemBase, log }: { dataDir: string; systemBa
 async function reopen({ dataDir, systemBase, id }: { dataDir: string; systemBase: string; id: string }): Promise<string> {
   const dir = join(systemBase, id)
   const owner = await readOwner(dir, dataDir)
-  // An empty database here would look like a loss of everything: in a container only the data directory may have been kept.
+  // An empty database would look like data loss: in a container only the data directory may have been kept.
   if (owner === null) {
     throw refusal(
       'not_found',
-      `the database of ${dataDir} was in ${dir}, which is gone. Bring that directory back (in a container: keep ${systemBase} on a volume, ` +
-        `or run Muster as an ordinary user), or remove ${join(dataDir, 'postgres')} to begin with an empty database`,
+      `the database of ${dataDir} was in ${dir}, which is missing. Restore that directory (in a container: keep ${systemBase} on a volume, ` +
+        `or run Muster as an ordinary user), or remove ${join(dataDir, 'postgres')} to start with an empty database`,
     )
   }
   if (owner === dataDir) return dir
@@ -99,7 +98,7 @@ async function reopen({ dataDir, systemBase, id }: { dataDir: string; systemBase
   if (other?.id === id) {
     throw refusal(
       'conflict',
-      `${dataDir} is a copy of ${owner}, and both would use the database in ${dir}. Remove ${join(dataDir, 'postgres')} to begin with an ` +
+      `${dataDir} is a copy of ${owner}, and both would use the database in ${dir}. Remove ${join(dataDir, 'postgres')} to start with an ` +
         `empty database, or remove ${join(owner, 'postgres')} if ${owner} is no longer used`,
     )
   }
@@ -112,20 +111,20 @@ async function makeBase(systemBase: string): Promise<void> {
     await makeSearchable(systemBase)
     const base = await lstat(systemBase)
     if (!base.isDirectory() || base.uid !== 0 || (base.mode & 0o022) !== 0) {
-      throw new Error('it must be a directory that belongs to root and that nobody else can write to')
+      throw new Error('it must be a directory that is owned by root and writable only by root')
     }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw refusal(
       'unavailable',
-      `the embedded database can't use ${systemBase}: ${reason}. Make that directory writable for root, start Muster as an ordinary user, ` +
+      `the embedded database cannot use ${systemBase}: ${reason}. Make that directory writable for root, start Muster as an ordinary user, ` +
         'or give it a database with --database-url',
       error,
     )
   }
 }
 
-/** Everybody may go through it, only root may list or change it, whatever the umask is. */
+/** Searchable by all users, listed and changed only by root, whatever the umask. */
 async function makeSearchable(dir: string): Promise<void> {
   const made = await mkdir(dir, { recursive: true, mode: 0o711 })
   if (made !== undefined) await chmod(dir, 0o711)
@@ -135,8 +134,7 @@ async function readOwner(dir: string, dataDir = '<data-dir>'): Promise<string | 
   const owner = await readRecord(
     join(dir, 'owner.json'),
     Owner,
-    () =>
-      `It says which data directory the database beside it belongs to; if that is yours, write ${JSON.stringify({ data_dir: dataDir })} into it`,
+    () => `It names the data directory of the database beside it; if that is yours, write ${JSON.stringify({ data_dir: dataDir })} into it`,
   )
   return owner?.data_dir ?? null
 }
@@ -150,4 +148,48 @@ async function ownerOf(path: string): Promise<number | null> {
     (stats) => stats.uid,
     () => null,
   )
+}
+
+export const port = 5432
+const maxPathBytes = 103
+const prefix = 'muster-postgres-'
+
+interface SocketDir {
+  readonly path: string
+  remove(): Promise<void>
+}
+
+/**
+ * The directory of the unix socket, for the server's user and root only. Its path is limited to 104 bytes on some systems;
+ * with a longer home, `socket` is a symbolic link to a directory with a short path.
+ */
+export async function makeSocketDir(dir: string, user: ServerUser | null): Promise<SocketDir> {
+  const link = join(dir, 'socket')
+  await removeOld(link)
+  const isShort = fits(link)
+  const path = isShort ? link : await mkdtemp(join(shortParent(), prefix))
+  if (isShort) await mkdir(path)
+  else await symlink(path, link)
+  await chmod(path, 0o700)
+  if (user !== null) await chown(path, user.uid, user.gid)
+  return { path, remove: () => removeOld(link) }
+}
+
+function fits(directory: string): boolean {
+  return Buffer.byteLength(join(directory, `.s.PGSQL.${port}`)) <= maxPathBytes
+}
+
+// Not XDG_RUNTIME_DIR, which is removed when the user logs out. `mkdtemp` creates a new directory, so no other user can have
+// prepared it.
+function shortParent(): string {
+  return [tmpdir(), '/tmp'].find((parent) => fits(join(parent, `${prefix}XXXXXX`))) ?? '/tmp'
+}
+
+async function removeOld(link: string): Promise<void> {
+  const found = await lstat(link).catch(() => null)
+  if (found?.isSymbolicLink() === true) {
+    const target = await readlink(link)
+    if (basename(target).startsWith(prefix)) await rm(target, { recursive: true, force: true })
+  }
+  await rm(link, { recursive: true, force: true })
 }

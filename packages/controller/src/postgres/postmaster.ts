@@ -1,54 +1,52 @@
-// The first process of a server, seen from outside: which one it is, and how it is ended.
+// The postmaster (a server's first process) seen from outside: finding it and stopping it.
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { errorCode, identifyProcess, isAlive, type Clock, type Log, type ProcessIdentity } from '@muster/host'
+import { type Clock, errorCode, identifyProcess, isAlive, type Log, type ProcessIdentity } from '@muster/host'
 import { readIfThere } from './private-file.ts'
-import { listProcesses, worksOn } from './process-table.ts'
 
 export interface StopDeps {
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Whether the server with this pid says that it takes connections. Its eighth line is how PostgreSQL's own pg_ctl knows. */
+/** True when the server with this pid accepts connections, by the eighth line of its pid file, as pg_ctl checks it. */
 export async function isReady(clusterDir: string, pid: number): Promise<boolean> {
   const lines = (await readIfThere(join(clusterDir, 'postmaster.pid')))?.split('\n')
   return lines?.[0] === String(pid) && lines[7]?.trim() === 'ready'
 }
 
-/**
- * Ends what a Muster that died left running on this cluster: nothing of it may be alive when the next server starts.
- * `noted` is the server that the dead Muster wrote down; it may have died before it could.
- */
+/** Stops a server that a dead Muster left running on this cluster. `recorded` is the server in its claim, if it got that far. */
 export async function stopOrphan({
   clusterDir,
-  noted,
+  recorded,
   deps,
 }: {
   clusterDir: string
-  noted: ProcessIdentity | null
+  recorded: ProcessIdentity | null
   deps: StopDeps
 }): Promise<void> {
-  if (noted !== null && isAlive(noted)) {
-    deps.log.warn('stopping the database server that a Muster process left behind', { pid: noted.pid })
-    await stopPostmaster(noted, deps)
+  if (recorded !== null && isAlive(recorded)) {
+    deps.log.warn('stopping an orphaned database server', { pid: recorded.pid })
+    await stopPostmaster(recorded, deps)
   }
   const pidFile = join(clusterDir, 'postmaster.pid')
   const pid = Number.parseInt((await readIfThere(pidFile)) ?? '', 10)
   const found = Number.isInteger(pid) ? identifyProcess(pid) : null
   if (found !== null && worksOn(listProcesses().find((each) => each.pid === pid)?.args ?? [], clusterDir)) {
-    deps.log.warn('stopping the database server that a Muster process left behind', { pid })
+    deps.log.warn('stopping an orphaned database server', { pid })
     await stopPostmaster(found, deps)
   }
-  // PostgreSQL refuses to start while the pid in this file belongs to any process of the same user: to another program, or to a
-  // server that has ended and that nobody has waited for. Whether children of that server still run, it knows from their memory.
+  // PostgreSQL refuses to start while the pid in this file belongs to any process of the same user: another program, or a zombie.
+  // It detects running children of that server by their shared memory.
   if (isTaken(pid)) await rm(pidFile, { force: true })
 }
 
-/** `at once`: it does not answer anyway, so there is no use in waiting for it. */
+/** `at once`: the server does not respond, so a fast shutdown would time out. */
 export type StopPace = 'in order' | 'at once'
 
-/** Fast shutdown, then immediate shutdown (recovers at the next start), then kill. All of it within what a service has for its end. */
+/** Fast shutdown, then immediate shutdown (recovers at the next start), then kill; within the stop timeout of a service. */
 const patience = {
   'in order': [
     ['SIGINT', 5_000],
@@ -61,15 +59,15 @@ export async function stopPostmaster(server: ProcessIdentity, deps: StopDeps, ho
   for (const [signal, patienceMs] of patience[how]) {
     send(server, signal)
     if (await hasEnded(server, patienceMs, deps.clock)) return
-    deps.log.warn('the database server does not stop', { pid: server.pid, signal })
+    deps.log.warn('database server does not stop', { pid: server.pid, signal })
   }
   const family = [server, ...childrenOf(server.pid)]
   for (const member of family) send(member, 'SIGKILL')
   for (const member of family) await hasEnded(member, 5_000, deps.clock)
 }
 
-/** Ends orphaned initdb runs (and the servers they use) on directories below `dir`. */
-export async function stopInitialisers(dir: string, clock: Clock): Promise<void> {
+/** Kills orphaned initdb runs (and their servers) on directories below `dir`. */
+export async function stopInitdb(dir: string, clock: Clock): Promise<void> {
   const running = listProcesses()
     .filter(({ args }) => args.some((arg) => arg.startsWith(`${dir}/init-`)) && /(^|\/)(postgres|initdb)$/.test(args[0] ?? ''))
     .flatMap(({ pid }) => identifyProcess(pid) ?? [])
@@ -105,4 +103,42 @@ async function hasEnded(identity: ProcessIdentity, patienceMs: number, clock: Cl
     await clock.sleep(10)
   }
   return true
+}
+
+// Processes are found by command lines, not by working directories: reading those of another user needs a privilege that root
+// lacks in most containers.
+type RunningProcess = Readonly<{ pid: number; parent: number; args: readonly string[] }>
+
+export function listProcesses(): readonly RunningProcess[] {
+  return process.platform === 'linux' ? fromProc() : fromPs()
+}
+
+/** True when `args` is a PostgreSQL program on exactly this directory. */
+export function worksOn(args: readonly string[], directory: string): boolean {
+  return /(^|\/)(postgres|initdb)$/.test(args[0] ?? '') && args.includes(directory)
+}
+
+function fromProc(): RunningProcess[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => {
+      try {
+        const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
+        // The program's name is in brackets and may contain anything; parse from its end.
+        const [, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+        const args = readFileSync(`/proc/${name}/cmdline`, 'utf8').split('\0').slice(0, -1)
+        return [{ pid: Number(name), parent: Number(parent), args }]
+      } catch {
+        return [] // The process ended meanwhile.
+      }
+    })
+}
+
+// `ps` joins the arguments with blanks, so a directory with a blank in its name is not recognized here.
+function fromPs(): RunningProcess[] {
+  const table = execFileSync('ps', ['-axo', 'pid=,ppid=,args='], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+  return table.split('\n').flatMap((line) => {
+    const [pid, parent, ...args] = line.trim().split(/\s+/)
+    return pid === undefined || parent === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), args }]
+  })
 }

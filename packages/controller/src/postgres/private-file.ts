@@ -1,10 +1,10 @@
-// Small private files that are there whole or not at all.
+// Small private files that are written atomically.
 import { link, open, readFile, rm } from 'node:fs/promises'
 import { errorCode, temporaryName, writeFileAtomic } from '@muster/host'
 import type { z } from 'zod'
 import { refusal } from './refusal.ts'
 
-/** Null when it is not there. */
+/** Null when the file does not exist. */
 export async function readIfThere(path: string): Promise<string | null> {
   try {
     return await readFile(path, 'utf8')
@@ -14,7 +14,7 @@ export async function readIfThere(path: string): Promise<string | null> {
   }
 }
 
-/** Null when it is not there. What is there and not what it should be is told with what to do about it. */
+/** Null when the file does not exist. A damaged file is refused with the remedy. */
 export async function readRecord<T>(path: string, schema: z.ZodType<T>, remedy: () => Promise<string> | string): Promise<T | null> {
   const text = await readIfThere(path)
   if (text === null) return null
@@ -25,12 +25,12 @@ export async function readRecord<T>(path: string, schema: z.ZodType<T>, remedy: 
   }
 }
 
-/** Replaces what is there. */
+/** Replaces an existing file. */
 export async function writePrivateFile(path: string, text: string): Promise<void> {
   await writeFileAtomic(path, text, { mode: 0o600 })
 }
 
-/** False when somebody else was first. */
+/** False when the file already exists. */
 export async function createPrivateFile(path: string, text: string): Promise<boolean> {
   const draft = temporaryName(path)
   try {

@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { silentLog } from '@muster/host'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { providePrograms, removeOtherPrograms } from './programs.ts'
-import type { ServerPackage } from './server-package.ts'
+import { providePrograms, removeOtherPrograms, type ServerPackage } from './programs.ts'
 
 let top: string
 let home: string
@@ -35,7 +34,7 @@ async function makeCluster(major: number): Promise<void> {
   await writeFile(join(home, 'data', 'PG_VERSION'), `${major}\n`)
 }
 
-it('copies the programs so that another user can run them, with the links that npm could not carry', async () => {
+it('copies the programs so that another user can run them, with their symbolic links', async () => {
   const { dir } = await provide(await makePackage('18.4.0'))
   const modeOf = async (name: string) => (await stat(join(dir, name))).mode & 0o777
   expect([await modeOf('.'), await modeOf('lib'), await modeOf('bin/postgres'), await modeOf('share/errcodes.txt')]).toEqual([
@@ -45,7 +44,7 @@ it('copies the programs so that another user can run them, with the links that n
   expect(await readdir(join(dir, 'lib'))).toEqual(['libpq.so.5', 'libpq.so.5.18'])
 })
 
-it('uses a copy that is there, and removes what a killed copy left', async () => {
+it('uses an existing copy, and removes leftovers of a killed one', async () => {
   const found = await makePackage('18.4.0')
   const { dir } = await provide(found)
   await writeFile(join(dir, 'bin', 'postgres'), 'ours')
@@ -55,7 +54,7 @@ it('uses a copy that is there, and removes what a killed copy left', async () =>
   expect(await readdir(home)).toEqual(['server-18.4.0'])
 })
 
-it('goes to a newer minor version, and then drops the old one', async () => {
+it('moves to a newer minor version, and then removes the old one', async () => {
   await provide(await makePackage('18.4.0'))
   await makeCluster(18)
   const newer = await provide(await makePackage('18.10.0'))
@@ -64,7 +63,7 @@ it('goes to a newer minor version, and then drops the old one', async () => {
   expect((await readdir(home)).toSorted()).toEqual(['data', 'server-18.10.0'])
 })
 
-it('keeps the programs that made a cluster when the package is of another major version, or gone', async () => {
+it('keeps the programs of a cluster when the package is of another major version, or missing', async () => {
   const old = await provide(await makePackage('18.4.0'))
   await makeCluster(18)
   expect(await provide(await makePackage('19.1.0'))).toEqual(old)
@@ -74,5 +73,5 @@ it('keeps the programs that made a cluster when the package is of another major 
 it('says what to do when there are no programs', async () => {
   await expect(provide(null)).rejects.toThrow(/no embedded database for .* --database-url/)
   await makeCluster(17)
-  await expect(provide(await makePackage('18.4.0'))).rejects.toThrow(/was made by PostgreSQL 17/)
+  await expect(provide(await makePackage('18.4.0'))).rejects.toThrow(/was created by PostgreSQL 17/)
 })

@@ -1,9 +1,9 @@
-// Starts PostgreSQL's programs as the server's user, with an environment of their own: no PG* variable of the caller reaches them.
-import { spawn, type ChildProcess } from 'node:child_process'
+// Runs PostgreSQL's programs as the server's user, with an environment without the caller's PG* variables.
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { refusal } from './refusal.ts'
-import type { ServerUser } from './server-user.ts'
 
 export interface Program {
   readonly path: string
@@ -13,27 +13,24 @@ export interface Program {
 
 const environment = { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 
-/**
- * Resolves when the program runs. It gets a session of its own: Ctrl-C on the terminal is for Muster, which stops the server when
- * nobody needs it any more.
- */
+/** Resolves when the program runs. It gets its own session, so that Ctrl-C on the terminal reaches only Muster, which stops the server. */
 export async function startProgram({ path, args, user }: Program, stdio: 'pipe' | ['ignore', number, number]): Promise<ChildProcess> {
   const child = spawn(path, args, { cwd: '/', env: environment, stdio, detached: true, ...user })
   try {
     await once(child, 'spawn')
   } catch (error) {
-    const as = user === null ? '' : ` as the user with the number ${user.uid}`
+    const as = user === null ? '' : ` as uid ${user.uid}`
     const reason = error instanceof Error ? error.message : String(error)
     throw refusal(
       'unavailable',
-      `can't run ${path}${as}: ${reason}. Start Muster as an ordinary user, or give it a database with --database-url`,
+      `cannot run ${path}${as}: ${reason}. Start Muster as an ordinary user, or give it a database with --database-url`,
       error,
     )
   }
   return child
 }
 
-/** Runs it to its end; throws with what it printed when it fails. */
+/** Waits for the program's end; throws with its output when it fails. */
 export async function runProgram(program: Program, { input = '', signal }: { input?: string; signal?: AbortSignal }): Promise<void> {
   signal?.throwIfAborted()
   const child = await startProgram(program, 'pipe')
@@ -45,7 +42,7 @@ export async function runProgram(program: Program, { input = '', signal }: { inp
   }
   child.stdout?.on('data', keep)
   child.stderr?.on('data', keep)
-  child.stdin?.on('error', () => {}) // It may end without reading; its exit says why.
+  child.stdin?.on('error', () => {}) // The program may exit without reading; its exit code tells why.
   child.stdin?.end(input)
   try {
     await once(child, 'close')
@@ -55,4 +52,26 @@ export async function runProgram(program: Program, { input = '', signal }: { inp
   signal?.throwIfAborted()
   if (child.exitCode !== 0)
     throw new Error(`${basename(program.path)} failed (${child.signalCode ?? `exit code ${child.exitCode}`}): ${printed.trim()}`)
+}
+
+export type ServerUser = Readonly<{ uid: number; gid: number }>
+
+/** The server's user: PostgreSQL refuses to run as root, so root uses `nobody`. Null: the user of Muster. */
+export function serverUser(): ServerUser | null {
+  return process.getuid?.() === 0 ? nobody() : null
+}
+
+function nobody(): ServerUser {
+  const unmapped = { uid: 65534, gid: 65534 }
+  try {
+    const line = readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .find((each) => each.startsWith('nobody:'))
+    const [, , uid, gid] = line?.split(':') ?? []
+    const found = { uid: Number(uid), gid: Number(gid) }
+    // On macOS its uid is -2, the same user as an unsigned number.
+    return Number.isInteger(found.uid) && found.uid > 0 && Number.isInteger(found.gid) && found.gid > 0 ? found : unmapped
+  } catch {
+    return unmapped
+  }
 }

@@ -1,15 +1,16 @@
-// One run of the server: from its start until it takes connections, and to its end.
+// The server's process: starts it, waits until it accepts connections, and replaces it when it dies.
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { open } from 'node:fs/promises'
-import { identifyProcess, type Clock, type Log, type ProcessIdentity } from '@muster/host'
+import { type Clock, identifyProcess, isAlive, type Log, type ProcessIdentity } from '@muster/host'
+import { backoffMs } from '@muster/protocol'
 import { readLogSince } from './bounded-log.ts'
-import { isReady, stopPostmaster, type StopPace } from './postmaster.ts'
-import { startProgram, type Program } from './run-program.ts'
+import { isReady, type StopPace, stopPostmaster } from './postmaster.ts'
+import { type Program, startProgram } from './run-program.ts'
 
 export interface ServerProcess {
   readonly identity: ProcessIdentity
-  /** Resolves when it has ended, however. */
+  /** Resolves when the process has exited. */
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
   stop(how: StopPace): Promise<void>
 }
@@ -20,13 +21,13 @@ export interface ServerPlan {
   readonly logFile: string
   readonly clock: Clock
   readonly log: Log
-  /** Called as soon as the process exists, before it is ready. */
+  /** Called before the server is ready. */
   readonly onSpawn: (identity: ProcessIdentity) => Promise<void>
   readonly signal?: AbortSignal
 }
 
-/** Longer than this is only said, not judged: after a crash the server may have much to replay. */
-const remarkableMs = 5_000
+/** A longer start is only logged: after a crash the server may have much to replay. */
+const slowStartMs = 5_000
 
 export async function startServer(plan: ServerPlan): Promise<ServerProcess> {
   plan.signal?.throwIfAborted()
@@ -47,7 +48,7 @@ export async function startServer(plan: ServerPlan): Promise<ServerProcess> {
 function watch(child: ChildProcess, { clock, log }: ServerPlan): ServerProcess {
   const ended = once(child, 'exit').then(() => ({ code: child.exitCode, signal: child.signalCode }))
   const pid = child.pid ?? 0
-  // When it is gone already, any identity will do: nothing is sent to it and `ended` resolves.
+  // If the process has exited already, the identity is not used: `ended` resolves.
   const identity = identifyProcess(pid) ?? { pid, started: 'ended', boot: '' }
   return {
     identity,
@@ -66,13 +67,78 @@ async function untilReady(server: ServerProcess, { plan, logSize }: { plan: Serv
     hasEnded = true
   })
   const begin = clock.monotonic()
-  let isRemarked = false
+  let isLogged = false
   while (!(await isReady(clusterDir, server.identity.pid))) {
     if (hasEnded) throw new Error(`the database server did not start. Its log says: ${await readLogSince(plan.logFile, logSize)}`)
-    if (!isRemarked && clock.monotonic() - begin > remarkableMs) {
-      isRemarked = true
-      plan.log.warn('the database server takes long to start', { log: plan.logFile })
+    if (!isLogged && clock.monotonic() - begin > slowStartMs) {
+      isLogged = true
+      plan.log.warn('database server starts slowly', { log: plan.logFile })
     }
     await clock.sleep(5, signal)
+  }
+}
+
+interface KeptServer {
+  /** The running server. */
+  readonly current: ServerProcess
+  stop(how: StopPace): Promise<void>
+}
+
+interface KeepDeps {
+  readonly start: (signal: AbortSignal) => Promise<ServerProcess>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** A server that ran this long did not fail at its start. */
+const stableAfterMs = 60_000
+
+/** Restarts a server that died (killed, out of memory) until `stop`. Clients only see dropped connections. */
+export function keepRunning(first: ServerProcess, { start, clock, log }: KeepDeps): KeptServer {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const stopped = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+  let current = first
+
+  // If Muster exits, it stops the server; if Muster is killed, the next start does.
+  const onExit = (): void => {
+    if (isAlive(current.identity)) process.kill(current.identity.pid, 'SIGINT')
+  }
+  process.on('exit', onExit)
+
+  const replace = async (failures: number): Promise<ServerProcess | null> => {
+    for (let attempt = failures + 1; !signal.aborted; attempt += 1) {
+      try {
+        await clock.sleep(backoffMs(attempt, { baseMs: 50, maxMs: 5_000, jitter: 0 }, 0.5), signal)
+        return await start(signal)
+      } catch (error) {
+        if (!signal.aborted) log.error('cannot restart the database server; retrying', { error, attempt })
+      }
+    }
+    return null
+  }
+
+  const watching = (async () => {
+    let failures = 0
+    while (!signal.aborted) {
+      const begin = clock.monotonic()
+      const how = await Promise.race([current.ended, stopped])
+      if (signal.aborted || how === undefined) return
+      log.error('database server exited; restarting', { pid: current.identity.pid, ...how })
+      failures = clock.monotonic() - begin > stableAfterMs ? 0 : failures + 1
+      current = (await replace(failures - 1)) ?? current
+    }
+  })()
+
+  return {
+    get current() {
+      return current
+    },
+    stop: async (how) => {
+      stopping.abort()
+      await watching
+      await current.stop(how)
+      process.off('exit', onExit)
+    },
   }
 }
