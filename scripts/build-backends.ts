@@ -3,7 +3,7 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { assembledDirectory, assembleImage, findAssembled } from '../packages/controller/src/builtin/assembled-images.ts'
-import { readAssembly } from '../packages/controller/src/builtin/assembly.ts'
+import { readAssembly } from '../packages/controller/src/builtin/assemble-backend.ts'
 
 const root = join(import.meta.dirname, '..')
 const cache = join(root, '.cache', 'backends')

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { makeToyClone } from '../../test/toy-backend.ts'
 import { assembleImage, assembledDirectory, findAssembled } from './assembled-images.ts'
-import { readAssembly, type Assemblable } from './assembly.ts'
+import { readAssembly, type AssemblyInput } from './assemble-backend.ts'
 
 const { signal } = new AbortController()
 let directory: string
@@ -19,7 +19,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
-async function toy({ root, toy: at } = clone): Promise<Assemblable> {
+async function toy({ root, toy: at } = clone): Promise<AssemblyInput> {
   const backend = await readAssembly(at, root)
   if (backend === null) throw new Error('the toy has packages')
   return backend
@@ -30,7 +30,7 @@ const run = async (at: string, platform: string): Promise<unknown> => {
 }
 
 describe('an assembled backend', () => {
-  it('runs by node alone, wherever it is, with what is native for its platform', async () => {
+  it('runs in any directory with node alone, with the native package of its platform', async () => {
     const backend = await toy()
     expect(backend.platforms.map(({ name }) => name)).toEqual(['linux-arm64', 'linux-x64'])
     await assembleImage(backend, cache, signal)
@@ -43,7 +43,7 @@ describe('an assembled backend', () => {
     )
   })
 
-  it('has nothing in it that is not needed, and the licences of what is', async () => {
+  it('contains only what it needs, and the licenses of the bundled packages', async () => {
     const backend = await toy()
     await assembleImage(backend, cache, signal)
     const at = assembledDirectory(backend, cache, 'linux-arm64')
@@ -56,7 +56,7 @@ describe('an assembled backend', () => {
     expect(await readFile(join(at, 'node_modules/engine/dist/index.js'), 'utf8')).not.toContain(directory)
   })
 
-  it('is the same wherever and whenever it is made', async () => {
+  it('is reproducible', async () => {
     const first = await assembleImage(await toy(), cache, signal)
     const other = await makeToyClone(join(directory, 'another', 'place'))
     await utimes(join(other.root, 'node_modules/engine/dist/index.js'), 1, 1)
@@ -64,7 +64,7 @@ describe('an assembled backend', () => {
     expect(second.root).toBe(first.root)
   })
 
-  it('is one index, with an image for each platform', async () => {
+  it('is one index with an image per platform', async () => {
     const { root, layout } = await assembleImage(await toy(), cache, signal)
     const index: unknown = JSON.parse(await readFile(layout.pathOf(root), 'utf8'))
     expect(index).toMatchObject({
@@ -73,8 +73,8 @@ describe('an assembled backend', () => {
   })
 })
 
-describe('what was assembled', () => {
-  it('is found again until something changes that goes in', async () => {
+describe('an assembled image', () => {
+  it('is found again until an input changes', async () => {
     expect(await findAssembled(await toy(), cache)).toBeNull()
     const { root } = await assembleImage(await toy(), cache, signal)
     expect(await findAssembled(await toy(), cache)).toMatchObject({ root })
@@ -90,7 +90,7 @@ describe('what was assembled', () => {
   it.each([
     ['a locked version', (root: string) => writeFile(join(root, 'package-lock.json'), '{"packages":{}}')],
     ['a platform', (root: string) => rm(join(root, 'node_modules/@native/linux-arm64'), { recursive: true })],
-  ])('is another one with another %s', async (_, change) => {
+  ])('changes with another %s', async (_, change) => {
     await assembleImage(await toy(), cache, signal)
     await change(clone.root)
     expect(await findAssembled(await toy(), cache)).toBeNull()
@@ -100,7 +100,7 @@ describe('what was assembled', () => {
     ['a blob', async ({ layout, root }: Awaited<ReturnType<typeof assembleImage>>) => await rm(layout.pathOf(root))],
     ['the directory', async () => await rm(join(cache, 'toy-linux-x64'), { recursive: true })],
     ['half the record', async () => await writeFile(join(cache, 'toy.json'), '{"key"')],
-  ])('is made again when %s is lost', async (_, lose) => {
+  ])('is assembled again when %s is lost', async (_, lose) => {
     const made = await assembleImage(await toy(), cache, signal)
     await lose(made)
     expect(await findAssembled(await toy(), cache)).toBeNull()
@@ -108,7 +108,7 @@ describe('what was assembled', () => {
     expect(await findAssembled(await toy(), cache)).not.toBeNull()
   })
 
-  it('is whole when two make it at once, and nothing half done stays', async () => {
+  it('is complete when two controllers assemble it at once, and leaves no temporary files', async () => {
     const backend = await toy()
     const both = await Promise.all([assembleImage(backend, cache, signal), assembleImage(backend, cache, signal)])
     expect(both[0].root).toBe(both[1].root)

@@ -1,13 +1,12 @@
-// Assembled backends, kept: the directories, for whoever wants to look or push them, and the images that are served. Made
-// once for all controllers of a clone, and again when anything that goes in has changed.
+// The cache of assembled backends: directories for inspection, and the images that are served. Shared by all controllers of a
+// clone and renewed when an input changes.
 import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { errorCode, isTemporary, newId, writeFileAtomic } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import { openLayout, packPlatforms, platformOf, type ImageLayout } from '@muster/source'
 import { z } from 'zod'
-import { assembleBackend } from './assemble-backend.ts'
-import type { Assemblable } from './assembly.ts'
+import { assembleBackend, type AssemblyInput } from './assemble-backend.ts'
 import { collectBlobs } from './collect-blobs.ts'
 
 export interface AssembledImage {
@@ -15,23 +14,23 @@ export interface AssembledImage {
   readonly layout: ImageLayout
 }
 
-const Made = z.object({ key: z.string(), root: Digest, blobs: z.array(Digest) })
+const AssemblyRecord = z.object({ key: z.string(), root: Digest, blobs: z.array(Digest) })
 
-/** What a start that was killed left behind; younger ones may belong to another controller. */
+/** Younger temporary directories may belong to another controller. */
 const leftoverAgeMs = 3_600_000
 
-const nameOf = ({ directory }: Assemblable): string => basename(directory)
-const recordOf = (backend: Assemblable, cache: string): string => join(cache, `${nameOf(backend)}.json`)
-const imagesOf = (backend: Assemblable, cache: string): string => join(cache, 'images', nameOf(backend))
+const nameOf = ({ directory }: AssemblyInput): string => basename(directory)
+const recordOf = (backend: AssemblyInput, cache: string): string => join(cache, `${nameOf(backend)}.json`)
+const imagesOf = (backend: AssemblyInput, cache: string): string => join(cache, 'images', nameOf(backend))
 
-/** Where the directory of a platform is: `llama-linux-x64`. */
-export const assembledDirectory = (backend: Assemblable, cache: string, platform: string): string =>
+/** The directory of a platform: `llama-linux-x64`. */
+export const assembledDirectory = (backend: AssemblyInput, cache: string, platform: string): string =>
   join(cache, `${nameOf(backend)}-${platform}`)
 
-/** Null when there is none, or it is not what would be made now. */
-export async function findAssembled(backend: Assemblable, cache: string): Promise<AssembledImage | null> {
+/** Null when there is no image, or its inputs have changed. */
+export async function findAssembled(backend: AssemblyInput, cache: string): Promise<AssembledImage | null> {
   const text = await readFile(recordOf(backend, cache), 'utf8').catch(() => '{}')
-  const { data: made } = Made.safeParse(parsed(text))
+  const { data: made } = AssemblyRecord.safeParse(parsed(text))
   if (made === undefined || made.key !== backend.key) return null
   const layout = await openLayout(imagesOf(backend, cache))
   const paths = [
@@ -49,8 +48,8 @@ export async function findAssembled(backend: Assemblable, cache: string): Promis
   return isThere.every(Boolean) ? { root: made.root, layout } : null
 }
 
-/** May be done by several controllers at once: each makes its own, and they are the same. */
-export async function assembleImage(backend: Assemblable, cache: string, signal: AbortSignal): Promise<AssembledImage> {
+/** Safe to run in several controllers at once: their results are identical. */
+export async function assembleImage(backend: AssemblyInput, cache: string, signal: AbortSignal): Promise<AssembledImage> {
   const work = join(cache, `.${newId()}.tmp`)
   await mkdir(work, { recursive: true })
   try {
@@ -63,7 +62,7 @@ export async function assembleImage(backend: Assemblable, cache: string, signal:
     for (const { name } of backend.platforms) await replace(join(work, name), assembledDirectory(backend, cache, name))
     const digests = [root, ...manifests, ...blobs].map(({ digest }) => digest)
     await collectBlobs(layout.directory, new Set(digests))
-    const made: z.infer<typeof Made> = { key: backend.key, root: root.digest, blobs: digests }
+    const made: z.infer<typeof AssemblyRecord> = { key: backend.key, root: root.digest, blobs: digests }
     await writeFileAtomic(recordOf(backend, cache), JSON.stringify(made), { mode: 0o644 })
     return { root: root.digest, layout }
   } finally {
@@ -78,7 +77,7 @@ function ociPlatform(name: string): { os: string; architecture: string } {
   return { os, architecture }
 }
 
-/** A directory can't take the place of one that is not empty. Of two that do it at once the last one stays. */
+/** A directory cannot replace a non-empty one directly. Of two concurrent calls the last one wins. */
 async function replace(from: string, to: string): Promise<void> {
   const old = `${from}.old`
   await rename(to, old).catch(unlessAbsent)

@@ -1,5 +1,5 @@
-// Backends that come with Muster: each directory of `backends/`. One that is complete as it is becomes an image at each
-// start; one with packages of its own is offered once it is assembled, which takes longer than a start may.
+// Built-in backends: each directory of `backends/`. A backend without packages is packed at each start; one with packages is
+// offered once it is assembled, which runs after the start.
 import { readdir, readFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { errorCode, type Log } from '@muster/host'
@@ -7,9 +7,9 @@ import { BackendName, type Digest } from '@muster/protocol'
 import { formatBuiltinUri, packDirectory, type ImageLayout } from '@muster/source'
 import { z } from 'zod'
 import { assembleImage, findAssembled, type AssembledImage } from './assembled-images.ts'
-import { readAssembly, type Assemblable } from './assembly.ts'
+import { readAssembly, type AssemblyInput } from './assemble-backend.ts'
 
-/** What of a backend.json is for the gallery. */
+/** The fields of backend.json that the gallery lists. */
 const BackendFile = z.object({
   name: BackendName,
   version: z.string().max(256).default(''),
@@ -20,32 +20,32 @@ const BackendFile = z.object({
 type Entry = z.infer<typeof BackendFile> & { readonly uri: string }
 
 export interface BuiltinBackends {
-  /** Of the gallery, by name. */
+  /** Gallery entries, by name. */
   entries(): Entry[]
-  /** What those that are packed at each start consist of. */
+  /** Blobs of the backends that are packed at each start. */
   readonly packed: readonly Digest[]
-  /** Where the assembled ones are. */
+  /** Layouts of the assembled backends. */
   layouts(): readonly ImageLayout[]
   /** Not assembled yet. */
   missing(): readonly string[]
-  /** Assembles what is missing. What can't be is not offered, and logged. */
+  /** Assembles the missing backends. A failure is logged, and the backend is not offered. */
   complete(deps: { readonly signal: AbortSignal; readonly log: Log }): Promise<void>
 }
 
-export interface BackendPlaces {
+export interface BackendDirectories {
   readonly backends: string
-  /** Takes the images of those that are packed. */
+  /** Receives the packed images. */
   readonly layout: ImageLayout
-  /** Where assembled ones are kept: the first that can be written. Without any they are not offered. */
+  /** Caches of assembled backends; the first writable one is used. Without any they are not offered. */
   readonly caches: readonly string[]
 }
 
-export async function openBuiltinBackends({ backends, layout, caches }: BackendPlaces): Promise<BuiltinBackends> {
+export async function openBuiltinBackends({ backends, layout, caches }: BackendDirectories): Promise<BuiltinBackends> {
   const entries: Entry[] = []
   const packed: Digest[] = []
   const layouts: ImageLayout[] = []
-  const missing: Assemblable[] = []
-  const add = async (backend: Assemblable, made: AssembledImage): Promise<void> => {
+  const missing: AssemblyInput[] = []
+  const add = async (backend: AssemblyInput, made: AssembledImage): Promise<void> => {
     layouts.push(made.layout)
     entries.push(await entryOf(backend.directory, made.root))
   }
@@ -72,16 +72,16 @@ export async function openBuiltinBackends({ backends, layout, caches }: BackendP
         const from = performance.now()
         try {
           await add(backend, await assembleIn(backend, caches, signal))
-          log.info('a backend was assembled', { directory, ms: Math.round(performance.now() - from) })
+          log.info('backend assembled', { directory, ms: Math.round(performance.now() - from) })
         } catch (error) {
-          if (!signal.aborted) log.warn('a backend can not be offered: it could not be assembled', { directory, error })
+          if (!signal.aborted) log.warn('cannot assemble backend; it is not offered', { directory, error })
         }
       }
     },
   }
 }
 
-async function findIn(backend: Assemblable, caches: readonly string[]): Promise<AssembledImage | null> {
+async function findIn(backend: AssemblyInput, caches: readonly string[]): Promise<AssembledImage | null> {
   for (const cache of caches) {
     const found = await findAssembled(backend, cache)
     if (found !== null) return found
@@ -89,19 +89,23 @@ async function findIn(backend: Assemblable, caches: readonly string[]): Promise<
   return null
 }
 
-/** A clone may belong to somebody else than the controller that runs from it. */
-const notMine = new Set<unknown>(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR'])
+/** A clone may belong to another user than the controller. */
+const notWritable = new Set<unknown>(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR'])
 
-async function assembleIn(backend: Assemblable, [cache = '', ...others]: readonly string[], signal: AbortSignal): Promise<AssembledImage> {
+async function assembleIn(
+  backend: AssemblyInput,
+  [cache = '', ...others]: readonly string[],
+  signal: AbortSignal,
+): Promise<AssembledImage> {
   try {
     return await assembleImage(backend, cache, signal)
   } catch (error) {
-    if (others.length === 0 || !notMine.has(errorCode(error))) throw error
+    if (others.length === 0 || !notWritable.has(errorCode(error))) throw error
     return await assembleIn(backend, others, signal)
   }
 }
 
-/** Without what is no backend: a page about them. */
+/** Skips entries without a backend.json. */
 async function directoriesOf(backends: string): Promise<string[]> {
   const found = []
   for (const name of (await readdir(backends)).toSorted()) {

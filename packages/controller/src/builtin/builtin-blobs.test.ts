@@ -7,8 +7,7 @@ import { parseBuiltinUri } from '@muster/source'
 import { BackendName, type Digest } from '@muster/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { makeToyClone } from '../../test/toy-backend.ts'
-import { createCatalogue } from '../gallery/catalogue.ts'
-import { unknownBackend } from '../gallery/find-offer.ts'
+import { createCatalogue, unknownBackend } from '../gallery/catalogue.ts'
 import { createResolveSource, type ResolveSourceDeps } from '../gallery/resolve-source.ts'
 import { packBuiltins, type BuiltinBlobs } from './builtin-blobs.ts'
 
@@ -47,7 +46,7 @@ describe('a backend that has to be assembled', () => {
   }
   const { signal } = new AbortController()
 
-  it('is offered when that is done, and at once when it was done before', async () => {
+  it('is offered after assembling, and at once when it was assembled before', async () => {
     const first = await open()
     expect([await listed(first), first.missing()]).toEqual([[], ['toy']])
     await first.complete({ signal, log: silentLog })
@@ -58,7 +57,7 @@ describe('a backend that has to be assembled', () => {
     expect(await listed(await open())).toEqual([toy])
   })
 
-  it('is kept with the blobs where the clone belongs to somebody else', async () => {
+  it('is kept with the blobs when the clone is not writable', async () => {
     const { backends: from } = await makeToyClone(directory)
     await writeFile(join(directory, 'no-directory'), '')
     const places = { backends: from, directory: join(directory, 'kept'), cache: join(directory, 'no-directory', 'cache') }
@@ -68,16 +67,16 @@ describe('a backend that has to be assembled', () => {
     expect(await listed(await packBuiltins(places))).toMatchObject([{ name: 'toy' }])
   })
 
-  it('is left out, with a line in the log, when it can not be assembled', async () => {
+  it('is not offered, with a log line, when it cannot be assembled', async () => {
     const builtin = await open()
     await rm(join(directory, 'node_modules', 'small'), { recursive: true })
     const lines: string[] = []
     await builtin.complete({ signal, log: { ...silentLog, warn: (message) => lines.push(message) } })
     expect([await listed(builtin), builtin.missing()]).toEqual([[], []])
-    expect(lines).toEqual(['a backend can not be offered: it could not be assembled'])
+    expect(lines).toEqual(['cannot assemble backend; it is not offered'])
   })
 
-  it('is no unknown backend meanwhile, but one to ask for again', async () => {
+  it('is unavailable, not unknown, until then', async () => {
     const builtin = await open()
     const { outbound } = {} as Pick<ResolveSourceDeps, 'outbound'>
     const galleries = { list: async () => [] }
@@ -90,7 +89,7 @@ describe('a backend that has to be assembled', () => {
     expect(await catalogue()).toMatchObject({ problems: [], galleries: [{ entries: [{ name: 'toy' }] }] })
   })
 
-  it('is for nodes of its platforms only; others learn which those are', async () => {
+  it('is for nodes of its platforms only; others are refused with the list', async () => {
     const builtin = await open()
     await builtin.complete({ signal, log: silentLog })
     const [toy] = await listed(builtin)
@@ -107,7 +106,7 @@ describe('a backend that has to be assembled', () => {
 })
 
 describe('the blobs of earlier versions', () => {
-  it('stay for one more version, however often that one starts, and then go', async () => {
+  it('stay for one more version, however often it starts, and are then removed', async () => {
     const first = await pack('1')
     const second = await pack('2')
     expect(await kept()).toEqual([...first, ...second].toSorted())
@@ -117,7 +116,7 @@ describe('the blobs of earlier versions', () => {
     expect(await kept()).toEqual([...second, ...third].toSorted())
   })
 
-  it('all stay when nothing says which were the last, and what is no blob is left alone', async () => {
+  it('all stay when the previous version is unknown, and other files are left alone', async () => {
     const first = await pack('1')
     const second = await pack('2')
     await writeFile(join(directory, 'kept', 'versions.json'), '{ half')
@@ -128,7 +127,7 @@ describe('the blobs of earlier versions', () => {
     expect(await kept()).toEqual([...third, ...fourth, 'sha256:README'].toSorted())
   })
 
-  it('come back into use when that version does', async () => {
+  it('are used again when that version returns', async () => {
     const first = await pack('1')
     const second = await pack('2')
     expect(await pack('1')).toEqual(first)

@@ -1,5 +1,5 @@
-// What comes with Muster: backends as images, the gallery that lists them, and the files of models, all as blobs that any
-// controller serves by digest. Packing is reproducible, so controllers of one version have the same digests.
+// Built-in blobs that any controller serves by digest: images of backends, the gallery that lists them, and files of models.
+// Packing is reproducible, so controllers of one version have the same digests.
 import { createReadStream, existsSync } from 'node:fs'
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,31 +13,31 @@ import { readBuiltinModels } from './builtin-models.ts'
 import { collectBlobs } from './collect-blobs.ts'
 
 export interface BuiltinBlobs {
-  /** Another one once `complete` has added to it. */
+  /** Changes when `complete` adds backends. */
   readonly gallery: GalleryAddress
-  /** Names of backends that will be in the gallery soon: they are being assembled. */
+  /** Backends that are still being assembled. */
   missing(): readonly string[]
-  /** Resolves when they are, or will not be. */
+  /** Resolves when assembling has ended, successfully or not. */
   readonly completed: Promise<void>
-  /** Their files are blobs here too. */
+  /** The models' files are blobs too. */
   readonly models: readonly ModelGalleryEntry[]
-  /** Null when there is no such blob here. */
+  /** Null for an unknown blob. */
   size(digest: Digest): Promise<number | null>
   open(digest: Digest, range: { readonly start: number; readonly end: number }): Readable
-  /** Does what a start does not wait for. */
+  /** Assembles missing backends, after the start. */
   complete(deps: { readonly signal: AbortSignal; readonly log: Log }): Promise<void>
 }
 
-export interface BuiltinPlaces {
+export interface BuiltinDirectories {
   readonly backends: string
   readonly models?: string
-  /** Where the blobs are kept. Those of the version before stay: a node may be half way through one. */
+  /** The blobs' directory. Blobs of the previous version stay, because a node may be downloading one. */
   readonly directory: string
-  /** Where assembled backends are kept for all controllers of this clone, if it can be written; without it they are not offered. */
+  /** The cache of assembled backends for all controllers of this clone; without it they are not offered. */
   readonly cache?: string
 }
 
-export async function packBuiltins({ backends: from, models: modelsFrom, directory, cache }: BuiltinPlaces): Promise<BuiltinBlobs> {
+export async function packBuiltins({ backends: from, models: modelsFrom, directory, cache }: BuiltinDirectories): Promise<BuiltinBlobs> {
   const models = modelsFrom === undefined ? { entries: [], pathOf: () => null } : await readBuiltinModels(modelsFrom)
   const layout = await openLayout(directory)
   await removeLeftovers(join(directory, 'blobs', 'sha256'))
@@ -51,10 +51,10 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
   const completed = Promise.withResolvers<void>()
   if (coming.length === 0) completed.resolve()
   const collect = (): Promise<void> => collectBlobs(directory, new Set([gallery, ...backends.packed]))
-  // What is about to get another gallery is not a version yet: the one before it would be taken for the last but one.
+  // While backends are missing the gallery is not final, and must not count as a version.
   if (coming.length === 0) await collect()
 
-  /** The few places where it can be; that it is there is seen when it is opened. */
+  /** The blob's path, if it exists. */
   const pathOf = (wanted: Digest): string => {
     const kept = [layout, ...backends.layouts()].map((each) => each.pathOf(wanted))
     return models.pathOf(wanted) ?? kept.find((path) => existsSync(path)) ?? layout.pathOf(wanted)
@@ -67,7 +67,7 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
       return { name: builtinGalleryName, url: formatBuiltinUri({ name: 'gallery', digest: gallery }), kind: 'backend' as const }
     },
     async size(wanted) {
-      const found = await stat(pathOf(wanted)).catch(nullWhenAbsent)
+      const found = await stat(pathOf(wanted)).catch(noBlobWhenAbsent)
       return found?.isFile() === true ? found.size : null
     },
     open: (wanted, { start, end }) => createReadStream(pathOf(wanted), { start, end }),
@@ -92,12 +92,12 @@ async function putGallery(layout: ImageLayout, entries: readonly object[]): Prom
   return (await layout.putBytes('application/yaml', text)).digest
 }
 
-/** What a start that was killed left half written. The data directory has one controller, so it is nobody else's. */
+/** Removes partial files of a killed start. A data directory has one controller. */
 async function removeLeftovers(blobs: string): Promise<void> {
   for (const name of (await readdir(blobs)).filter(isTemporary)) await rm(join(blobs, name), { force: true })
 }
 
-function nullWhenAbsent(error: unknown): null {
+function noBlobWhenAbsent(error: unknown): null {
   if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null
   throw error
 }

@@ -9,8 +9,8 @@ import { readBuiltinModels } from './builtin-models.ts'
 
 const own = join(import.meta.dirname, '../../../../models')
 
-describe('the models that come with Muster', () => {
-  it('have files that are what their entries say, and configurations that can be put', async () => {
+describe('the built-in models', () => {
+  it('have files that match their entries, and valid configurations', async () => {
     const { entries, pathOf } = await readBuiltinModels(own)
     expect(entries.map(({ name }) => name)).toContain('tiny')
     for (const { name, files, config } of entries) {

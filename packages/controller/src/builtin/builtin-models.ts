@@ -1,5 +1,5 @@
-// Models that come with Muster: each directory of `models/` with a `model.yaml`, which is an entry of a model gallery but
-// that its files lie beside it. They are served from where they are, by the sha256 that the entry names.
+// Built-in models: each directory of `models/` with a `model.yaml`, a model gallery entry whose files are beside it. The files
+// are served in place, by the sha256 of the entry.
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errorCode } from '@muster/host'
@@ -10,7 +10,7 @@ import { z } from 'zod'
 
 export interface BuiltinModels {
   readonly entries: readonly ModelGalleryEntry[]
-  /** Null when it is of none of them. */
+  /** Null when no model has this file. */
   pathOf(digest: Digest): string | null
 }
 
@@ -26,7 +26,7 @@ export async function readBuiltinModels(directory: string): Promise<BuiltinModel
     const files = model.files.map(({ filename, sha256 }) => ({ filename, sha256, digest: Digest.parse(`sha256:${sha256}`) }))
     for (const { filename, digest } of files) {
       const path = join(directory, folder, filename)
-      await stat(path) // missing is better known now than when a node asks
+      await stat(path) // A missing file fails the start, not a download.
       paths.set(digest, path)
     }
     const named = files.map(({ digest, ...file }) => ({ uri: formatBuiltinUri({ name: model.name, digest }), ...file }))
@@ -35,7 +35,7 @@ export async function readBuiltinModels(directory: string): Promise<BuiltinModel
   return { entries, pathOf: (digest) => paths.get(digest) ?? null }
 }
 
-/** A page about models, or no directory at all. */
+/** For entries that are no directory, or without a model.yaml. */
 function noneWhenAbsent(error: unknown): [] {
   if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return []
   throw error

@@ -1,5 +1,5 @@
-// Which of the packed blobs are still served: those of this version, and those of the version that ran in this data
-// directory before, which a node may be half way through. `versions.json` says which they are.
+// Removes old blobs. The blobs of this version and of the previous one in this data directory are kept, because a node may be
+// downloading them; `versions.json` lists both.
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { writeFileAtomic } from '@muster/host'
@@ -12,7 +12,7 @@ export async function collectBlobs(directory: string, current: ReadonlySet<Diges
   const blobs = join(directory, 'blobs', 'sha256')
   const found = (await readdir(blobs)).flatMap((name) => Digest.safeParse(`sha256:${name}`).data ?? [])
   const previous = await previousOf(join(directory, 'versions.json'), { current, found })
-  // First what is kept, then what goes: after a crash in between it is found again.
+  // The list is written before the removal, so that a crash in between loses nothing.
   await writeFileAtomic(join(directory, 'versions.json'), JSON.stringify({ current: [...current], previous: [...previous] }), {
     mode: 0o600,
   })
@@ -25,14 +25,14 @@ async function previousOf(
   path: string,
   { current, found }: { current: ReadonlySet<Digest>; found: readonly Digest[] },
 ): Promise<ReadonlySet<Digest>> {
-  const known = await readVersions(path)
-  // Nobody knows which of them was the last: all are kept this once.
-  if (known === null) return new Set(found.filter((digest) => !current.has(digest)))
-  const isSame = known.current.length === current.size && known.current.every((digest) => current.has(digest))
-  return new Set(isSame ? known.previous : known.current)
+  const versions = await readVersions(path)
+  // The previous version is unknown: keep all blobs this time.
+  if (versions === null) return new Set(found.filter((digest) => !current.has(digest)))
+  const isSame = versions.current.length === current.size && versions.current.every((digest) => current.has(digest))
+  return new Set(isSame ? versions.previous : versions.current)
 }
 
-/** Null when there is none, or none that can be read. */
+/** Null when the file is missing or damaged. */
 async function readVersions(path: string): Promise<z.infer<typeof Versions> | null> {
   try {
     return Versions.parse(JSON.parse(await readFile(path, 'utf8')))

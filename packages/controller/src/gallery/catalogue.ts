@@ -1,12 +1,22 @@
-// What all galleries of the cluster offer for backends, the built-in one first. Each is read on its own: one that can't be
-// read is a problem of its own, and the others still count.
+// The catalogue: backends of all galleries, the built-in one first. Galleries are read independently: one that cannot be read
+// becomes a problem, and the others still count. Also finds the source that a backend has for one node.
 import { text } from 'node:stream/consumers'
 import { type Clock, withDeadline } from '@muster/host'
-import { failureOf, type Digest, type Failure } from '@muster/protocol'
-import { createGalleryReader, type Gallery, type GalleryAddress, type Outbound } from '@muster/source'
+import { type BackendName, type Digest, type Failure, failureOf } from '@muster/protocol'
+import {
+  chooseBackend,
+  createGalleryReader,
+  findBackend,
+  type Gallery,
+  type GalleryAddress,
+  type Outbound,
+  sourceKind,
+} from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { createSharedRun, type SharedRun } from '../shared-run.ts'
 import type { GalleryStore } from '../store/galleries.ts'
+import type { NodeRecord } from '../store/nodes.ts'
+import { notOffered, type Source, SourceUnavailable } from './resolve-source.ts'
 
 export interface CatalogueProblem {
   readonly gallery: string
@@ -16,14 +26,14 @@ export interface CatalogueProblem {
 
 export type ListedGallery = Gallery & { readonly url: string }
 
-export interface Offered {
-  /** In the order in which a name is looked up. */
+export interface Offers {
+  /** In lookup order. */
   readonly galleries: readonly ListedGallery[]
   readonly problems: readonly CatalogueProblem[]
 }
 
-/** As of now, or no older than told. */
-export type Catalogue = SharedRun<Offered>
+/** As of now, or no older than `maxAgeMs`. */
+export type Catalogue = SharedRun<Offers>
 
 export interface CatalogueDeps {
   readonly galleries: Pick<GalleryStore, 'list'>
@@ -33,14 +43,14 @@ export interface CatalogueDeps {
   readonly clock: Clock
 }
 
-const oneMayTakeMs = 10_000
+const galleryTimeoutMs = 10_000
 
 export function createCatalogue({ galleries: store, builtin, outbound, stopping, clock }: CatalogueDeps): Catalogue {
   const read = createGalleryReader({ outbound, readBuiltin: async (digest) => await textOf(await builtin, digest) })
   const addresses = async () => [(await builtin).gallery, ...(await store.list()).filter(({ kind }) => kind === 'backend')]
 
   const readOne = async ({ name, url }: GalleryAddress): Promise<ListedGallery | CatalogueProblem> => {
-    const limit = { clock, ms: oneMayTakeMs, what: `reading the gallery ${name}`, signal: stopping }
+    const limit = { clock, ms: galleryTimeoutMs, what: `reading the gallery ${name}`, signal: stopping }
     try {
       return { ...(await withDeadline(limit, (signal) => read({ name, url }, signal))), url }
     } catch (error) {
@@ -54,20 +64,73 @@ export function createCatalogue({ galleries: store, builtin, outbound, stopping,
       if ('failure' in each) problems.push(each)
       else galleries.push(each)
     }
-    return { galleries, problems: [...problems, ...unfinished(await builtin)] }
+    return { galleries, problems: [...problems, ...builtinProblems(await builtin)] }
   }, clock)
 }
 
-/** Until then nobody can say that a name is unknown. */
-function unfinished(builtin: BuiltinBlobs): CatalogueProblem[] {
+/** While backends are being assembled, an unknown name may still appear. */
+function builtinProblems(builtin: BuiltinBlobs): CatalogueProblem[] {
   const names = builtin.missing()
   if (names.length === 0) return []
   const { name: gallery, url } = builtin.gallery
-  const message = `${names.join(', ')} will be offered in a moment: a first start puts it together`
+  const message = `${names.join(', ')} will be offered in a moment: the first start assembles it`
   return [{ gallery, url, failure: { code: 'unavailable', retry: 'backoff', message } }]
 }
 
 async function textOf(builtin: BuiltinBlobs, digest: Digest): Promise<string> {
   const size = (await builtin.size(digest)) ?? 0
   return size === 0 ? '' : await text(builtin.open(digest, { start: 0, end: size - 1 }))
+}
+
+export type NodeOffer =
+  | Readonly<{
+      kind: 'source'
+      source: Source
+      version: string
+      /** Empty: not from a gallery. */
+      galleryUrl: string
+      /** The backend behind a meta backend. */ name: BackendName | null
+      alias: BackendName | null
+    }>
+  /** No offer fits this node. */
+  | Readonly<{ kind: 'unfit'; reason: string }>
+
+type BackendQuery = Readonly<{ backend: BackendName; digest: Digest | null; version: string | null }>
+
+export const isOffered = ({ galleries }: Offers, backend: BackendName): boolean => findBackend(galleries, backend) !== null
+
+/** Certain only if all galleries could be read. */
+export function unknownBackend({ problems }: Offers, backend: BackendName): Error {
+  const reasons = problems.map(({ failure }) => failure.message).join('; ')
+  const message = `no gallery offers ${backend}; GET /api/backends/gallery lists what is offered${reasons === '' ? '' : ` (${reasons})`}`
+  return problems.some(({ failure }) => failure.retry === 'backoff') ? new SourceUnavailable(message) : notOffered(message)
+}
+
+/** A source of another kind cannot have the same content. */
+const isOfKind =
+  (uri: string) =>
+  (mirror: string): boolean =>
+    sourceKind(mirror) === sourceKind(uri)
+
+/** Throws when the requested version is not offered. */
+export function findOffer(
+  { galleries }: Offers,
+  { backend, digest, version }: BackendQuery,
+  node: Pick<NodeRecord, 'os' | 'arch' | 'capability'>,
+): NodeOffer {
+  const choice = chooseBackend(galleries, backend, node)
+  if (choice.kind !== 'found') return { kind: 'unfit', reason: choice.reason }
+  const { entry, gallery } = choice.found
+  if (version !== null && entry.version !== version) {
+    const has = entry.version === '' ? 'does not say which version it offers' : `offers ${entry.version}`
+    throw notOffered(`there is no version ${version} of ${entry.name}: the gallery ${gallery.name} ${has}`)
+  }
+  return {
+    kind: 'source',
+    source: { uri: entry.uri, mirrors: entry.mirrors.filter(isOfKind(entry.uri)), sha256: entry.sha256, digest },
+    version: entry.version,
+    galleryUrl: galleries.find(({ name }) => name === gallery.name)?.url ?? '',
+    name: entry.name === backend ? null : entry.name,
+    alias: entry.alias,
+  }
 }

@@ -1,32 +1,30 @@
-// From where a backend comes to what that is now for one platform: its digest and size. A tag is asked for once, here;
-// whoever fetches goes by the digest.
+// Resolves a source for one platform to its current digest and size. Tags are resolved here only; workers fetch by digest.
 import { buffer } from 'node:stream/consumers'
 import { type Clock, withDeadline } from '@muster/host'
 import { Digest, FleetError, unreachable } from '@muster/protocol'
 import {
   chooseManifest,
+  type OciClient,
+  type Outbound,
   parseBuiltinUri,
   parseManifest,
   parseReference,
-  sourceKind,
-  type OciClient,
-  type Outbound,
   type Platform,
+  sourceKind,
 } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
-import { invalidSource, notOffered, toSourceError } from './source-error.ts'
 
 export type Source = Readonly<{
   uri: string
-  /** Asked when `uri` does not answer. */
+  /** Tried when `uri` does not respond. */
   mirrors: readonly string[]
-  /** Of an archive, in hex; empty: not said. */
+  /** The archive's hash in hex; empty: unknown. */
   sha256: string
-  /** Only this content will do. */
+  /** The required content; null: any. */
   digest: Digest | null
 }>
 
-/** `digest` is null where only the worker can know it. */
+/** `digest` is null when only the worker can compute it. */
 export type ResolvedSource = Readonly<{ digest: Digest | null; sizeBytes: number | null }>
 export type ResolveSource = (source: Source, platform: Platform, signal: AbortSignal) => Promise<ResolvedSource>
 
@@ -37,12 +35,12 @@ export interface ResolveSourceDeps {
   readonly clock: Clock
 }
 
-const mayTakeMs = 20_000
+const timeoutMs = 20_000
 
 export function createResolveSource(deps: ResolveSourceDeps): ResolveSource {
   return async (source, platform, signal) => {
     try {
-      return await withDeadline({ clock: deps.clock, ms: mayTakeMs, what: `asking for ${source.uri}`, signal }, (until) =>
+      return await withDeadline({ clock: deps.clock, ms: timeoutMs, what: `resolving ${source.uri}`, signal }, (until) =>
         resolve(deps, { source, platform, signal: until }),
       )
     } catch (error) {
@@ -51,49 +49,49 @@ export function createResolveSource(deps: ResolveSourceDeps): ResolveSource {
   }
 }
 
-type Asked = Readonly<{ source: Source; platform: Platform; signal: AbortSignal }>
+type ResolveQuery = Readonly<{ source: Source; platform: Platform; signal: AbortSignal }>
 
-async function resolve(deps: ResolveSourceDeps, asked: Asked): Promise<ResolvedSource> {
-  const { source } = asked
+async function resolve(deps: ResolveSourceDeps, query: ResolveQuery): Promise<ResolvedSource> {
+  const { source } = query
   const kind = sourceKind(source.uri)
   switch (kind) {
     case 'oci':
-      return await firstOf(asked, (uri) => resolveImage(deps.oci, uri, asked))
+      return await firstOf(query, (uri) => resolveImage(deps.oci, uri, query))
     case 'archive': {
       const digest = archiveDigest(source)
-      return await firstOf(asked, async (uri) => ({ digest, sizeBytes: await sizeOfArchive(deps.outbound, uri, asked.signal) }))
+      return await firstOf(query, async (uri) => ({ digest, sizeBytes: await sizeOfArchive(deps.outbound, uri, query.signal) }))
     }
     case 'builtin':
-      return await resolveBuiltin(await deps.builtin, asked)
+      return await resolveBuiltin(await deps.builtin, query)
     case 'file':
       return { digest: source.digest, sizeBytes: null }
     case null:
-      throw invalidSource(`${JSON.stringify(source.uri)} is no source: it is oci://…, host/name:tag, https://… or file:///…`)
+      throw invalidSource(`unsupported source ${JSON.stringify(source.uri)}; expected oci://…, host/name:tag, https://… or file:///…`)
     default:
       return unreachable(kind)
   }
 }
 
-async function resolveImage(oci: OciClient, uri: string, { source, platform, signal }: Asked): Promise<ResolvedSource> {
+async function resolveImage(oci: OciClient, uri: string, { source, platform, signal }: ResolveQuery): Promise<ResolvedSource> {
   const reference = parseReference(uri)
   const pinned = source.digest === null ? reference : { ...reference, digest: source.digest }
   const { indexDigest, manifestDigest, totalBytes } = await oci.resolve(pinned, platform, signal)
-  // Of the index where there is one: what the tag means is then the same on every platform, also for those who look by themselves.
+  // The index digest if there is one: it is the same on every platform.
   return { digest: indexDigest ?? manifestDigest, sizeBytes: totalBytes }
 }
 
 function archiveDigest({ uri, sha256, digest }: Source): Digest {
   const offered = sha256 === '' ? null : Digest.parse(`sha256:${sha256}`)
-  if (offered !== null && digest !== null && offered !== digest) throw notOffered(`${uri} is ${offered} now, and ${digest} was asked for`)
-  const known = digest ?? offered
-  if (known === null) throw invalidSource(`the archive ${uri} needs a digest (sha256:…) to hold it to`)
-  return known
+  if (offered !== null && digest !== null && offered !== digest) throw notOffered(`${uri} is ${offered} now, and ${digest} was requested`)
+  const expected = digest ?? offered
+  if (expected === null) throw invalidSource(`the archive ${uri} needs a digest (sha256:…) to verify it`)
+  return expected
 }
 
-/** Sees that it is there. Servers that know no HEAD are asked for the first byte. */
+/** Checks that the archive exists. Servers without HEAD are query for the first byte. */
 async function sizeOfArchive(outbound: Outbound, uri: string, signal: AbortSignal): Promise<number | null> {
   const url = URL.parse(uri)
-  if (url === null) throw invalidSource(`${JSON.stringify(uri)} is no URL`)
+  if (url === null) throw invalidSource(`${JSON.stringify(uri)} is not a URL`)
   const head = await outbound.request({ url, method: 'HEAD', signal })
   head.body.destroy()
   if (head.status === 200) return bytesIn(head.headers['content-length'])
@@ -101,7 +99,7 @@ async function sizeOfArchive(outbound: Outbound, uri: string, signal: AbortSigna
   part.body.destroy()
   if (part.status === 200) return bytesIn(part.headers['content-length'])
   if (part.status === 206) return bytesIn(/\/(\d+)$/.exec(part.headers['content-range'] ?? '')?.[1])
-  const message = `${uri} can't be fetched: ${part.url.host} answered ${part.status}`
+  const message = `cannot fetch ${uri}: ${part.url.host} answered ${part.status}`
   if (part.status === 429 || part.status >= 500) throw new FleetError({ code: 'unavailable', retry: 'backoff', message })
   throw part.status === 404 || part.status === 410 ? notOffered(message) : invalidSource(message)
 }
@@ -109,7 +107,7 @@ async function sizeOfArchive(outbound: Outbound, uri: string, signal: AbortSigna
 const bytesIn = (text: string | undefined): number | null =>
   text !== undefined && /^\d{1,15}$/.test(text) && Number(text) > 0 ? Number(text) : null
 
-async function resolveBuiltin(builtin: BuiltinBlobs, { source: { uri, digest }, platform }: Asked): Promise<ResolvedSource> {
+async function resolveBuiltin(builtin: BuiltinBlobs, { source: { uri, digest }, platform }: ResolveQuery): Promise<ResolvedSource> {
   const named = parseBuiltinUri(uri)
   if (named === null) throw invalidSource(`${JSON.stringify(uri)} names no built-in backend`)
   if (digest !== null && digest !== named.digest)
@@ -120,17 +118,17 @@ async function resolveBuiltin(builtin: BuiltinBlobs, { source: { uri, digest }, 
     what: uri,
     contentType: undefined,
   })
-  // Throws when none is for this platform, with those that there are.
+  // Throws when no manifest fits this platform, and lists the platforms.
   if (document.kind === 'index') chooseManifest(document.manifests, { platform, what: named.name })
   return { digest: named.digest, sizeBytes: null }
 }
 
-/** The first place that answers. What none of them can mend is told by the first. */
-async function firstOf<T>({ source, signal }: Asked, ask: (uri: string) => Promise<T>): Promise<T> {
+/** The result of the first address that responds; if none does, the first error. */
+async function firstOf<T>({ source, signal }: ResolveQuery, resolveAt: (uri: string) => Promise<T>): Promise<T> {
   let first: unknown = null
   for (const uri of [source.uri, ...source.mirrors]) {
     try {
-      return await ask(uri)
+      return await resolveAt(uri)
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof FleetError && error.failure.code === 'incompatible') throw error
@@ -138,4 +136,22 @@ async function firstOf<T>({ source, signal }: Asked, ask: (uri: string) => Promi
     }
   }
   throw first
+}
+
+/** The source did not respond; a retry may help. */
+export class SourceUnavailable extends FleetError {
+  constructor(message: string, options?: ErrorOptions) {
+    super({ code: 'unavailable', retry: 'backoff', message: message.slice(0, 8192) }, options)
+    this.name = 'SourceUnavailable'
+  }
+}
+
+export const notOffered = (message: string): FleetError => new FleetError({ code: 'not_found', retry: 'never', message })
+export const invalidSource = (message: string): FleetError => new FleetError({ code: 'invalid', retry: 'never', message })
+
+/** Converts an error of a source. */
+function toSourceError(error: unknown): unknown {
+  if (!(error instanceof FleetError)) return error
+  const { code, message } = error.failure
+  return code === 'unavailable' || code === 'timeout' ? new SourceUnavailable(message, { cause: error }) : error
 }

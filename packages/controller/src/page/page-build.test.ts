@@ -5,7 +5,7 @@ import { makeTempDir, waitFor } from '@muster/testkit'
 import { silentLog, systemClock } from '@muster/host'
 import { expect, it } from 'vitest'
 import { buildPage } from './page-build.ts'
-import { startPage } from './start-page.ts'
+import { startPage } from './page.ts'
 
 /** Counts its runs, and makes a page out of the one source. */
 const compiler = `
@@ -60,7 +60,7 @@ it.each([
   'packages/web/vite.config.ts',
   'packages/protocol/src/index.ts',
   'package-lock.json',
-])('is built anew when %s is another', async (path) => {
+])('is rebuilt when %s changes', async (path) => {
   await using clone = await makeClone('one')
   const before = await clone.build()
   await clone.write(path, 'two')
@@ -68,14 +68,14 @@ it.each([
   expect(await clone.runs()).toBe(2)
 })
 
-it('is not built anew for a test', async () => {
+it('is not rebuilt for a test', async () => {
   await using clone = await makeClone('one')
   const before = await clone.build()
   await clone.write('packages/web/src/main.test.ts', 'two')
   expect([await clone.build(), await clone.runs()]).toEqual([before, 1])
 })
 
-it('two controllers that build at once end with one page, and both have it', async () => {
+it('two controllers that build at once share one result', async () => {
   await using clone = await makeClone('slow')
   const [one, other] = await Promise.all([clone.build(), clone.build()])
   expect(one).toBe(other)
@@ -83,9 +83,9 @@ it('two controllers that build at once end with one page, and both have it', asy
   expect(await clone.builds()).toHaveLength(1)
 })
 
-it('a page that cannot be built is explained in the words of the compiler, leaves nothing, and is tried again', async () => {
+it('a failed build reports the message of the compiler, leaves no files, and is retried', async () => {
   await using clone = await makeClone('wrong')
-  await expect(clone.build()).rejects.toThrow(/the web page could not be built.*main\.ts: this is wrong/s)
+  await expect(clone.build()).rejects.toThrow(/cannot build the web UI.*main\.ts: this is wrong/s)
   expect(await clone.builds()).toEqual([])
   await clone.write('packages/web/src/main.ts', 'right')
   expect(await pageIn(await clone.build())).toBe('right')
@@ -97,11 +97,11 @@ it('a controller that stops does not wait for its page', async () => {
   const building = clone.build(stop.signal)
   await waitFor(async () => (await clone.runs()) === 1, { what: 'the build to begin' })
   stop.abort()
-  await expect(building).rejects.toThrow('could not be built')
+  await expect(building).rejects.toThrow('cannot build the web UI')
   expect(await clone.builds()).toEqual([])
 })
 
-it('the last three builds are kept, and what a killed build left behind is not', async () => {
+it('the last three builds are kept, and leftovers of a killed build are removed', async () => {
   await using clone = await makeClone('0')
   const long = new Date(0)
   await mkdir(join(clone.cache, 'unfinished-old'), { recursive: true })
@@ -119,7 +119,7 @@ it('the last three builds are kept, and what a killed build left behind is not',
   expect((await clone.builds()).map((name) => join(clone.cache, name)).toSorted()).toEqual(made.slice(-3).toSorted())
 })
 
-it('is built in the next place where the first can not be written to', async () => {
+it('is built in the next cache when the first is not writable', async () => {
   await using clone = await makeClone('one')
   await clone.write('file', '')
   const { signal } = new AbortController()
@@ -131,7 +131,7 @@ it('is built in the next place where the first can not be written to', async () 
   await expect(nowhere).rejects.toThrow('ENOTDIR')
 })
 
-it('a build that is under way is not forgotten by others that end meanwhile', async () => {
+it('a running build is not removed by others that finish meanwhile', async () => {
   await using clone = await makeClone('held')
   const building = clone.build()
   await waitFor(async () => (await clone.runs()) === 1, { what: 'the build to begin' })
@@ -143,7 +143,7 @@ it('a build that is under way is not forgotten by others that end meanwhile', as
   expect(await pageIn(await building)).toBe('held')
 })
 
-it('is being built, and then there', async () => {
+it('is building, then built', async () => {
   await using clone = await makeClone('one')
   const { signal } = new AbortController()
   const page = startPage({ ...clone.deps, signal, clock: systemClock, log: silentLog })
@@ -151,7 +151,7 @@ it('is being built, and then there', async () => {
   await waitFor(() => page().state === 'built', { what: 'the page' })
 })
 
-it('says why it is not there, and is tried again by itself', async () => {
+it('reports a failure, and is retried automatically', async () => {
   await using clone = await makeClone('wrong')
   const { signal } = new AbortController()
   const pause = Promise.withResolvers<void>()

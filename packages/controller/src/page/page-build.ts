@@ -1,5 +1,5 @@
-// The web page as files. It is built once for all controllers of a clone (.cache/web, by what goes in), or in the data
-// directory where the clone can't be written to; in a process of its own and after the start, which it would hold up.
+// Builds the web UI once for all controllers of a clone (.cache/web, keyed by a hash of the sources), or in the data directory
+// when the clone is read-only. The build runs in a separate process after the start.
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, stat, utimes } from 'node:fs/promises'
@@ -10,22 +10,22 @@ import { errorCode, newId } from '@muster/host'
 export interface PageBuildDeps {
   /** The clone: packages/web and packages/protocol are below it. */
   readonly root: string
-  /** Where builds are; it is built in the first that can be written to. A clone may belong to somebody else. */
+  /** Directories of builds; the first writable one is used. A clone may belong to another user. */
   readonly caches: readonly string[]
 }
 
-/** Older builds that are kept: a controller of the version before may still serve one. */
+/** Older builds are kept, because a controller of the previous version may still serve one. */
 const keptBuilds = 3
 const unfinishedPrefix = 'unfinished-'
 const longestBuildMs = 600_000
 
-/** Where the page is, built now unless it was before. */
+/** Returns the directory of the build, and builds it first if necessary. */
 export async function buildPage({ root, caches }: PageBuildDeps, signal: AbortSignal): Promise<string> {
   const name = await hashSources(root)
   for (const cache of caches) {
     const directory = join(cache, name)
     if (!(await isThere(directory))) continue
-    // Used last: others forget those that are not.
+    // Marks it as used: old builds are removed by this time.
     await utimes(directory, new Date(), new Date()).catch(() => undefined)
     return directory
   }
@@ -56,12 +56,12 @@ async function buildIn(cache: string, { root, name, unfinished, signal }: Build)
     await promisify(execFile)(process.execPath, [join(root, 'packages/web/build.ts'), unfinished], { signal })
     await rename(unfinished, directory)
   } catch (error) {
-    // Another controller was quicker, and what it made is the same.
+    // Another controller finished the same build first.
     if (!(await isThere(directory))) throw explain(error)
   } finally {
     await rm(unfinished, { recursive: true, force: true })
   }
-  await forgetOld(cache)
+  await removeOld(cache)
   return directory
 }
 
@@ -87,8 +87,8 @@ async function filesBelow(directory: string): Promise<string[]> {
 const isThere = async (directory: string): Promise<boolean> =>
   (await stat(join(directory, 'index.html')).catch(() => null))?.isFile() ?? false
 
-/** Those of other versions, but the last used; and what a killed build left, which no build takes so long to finish. */
-async function forgetOld(cache: string): Promise<void> {
+/** Removes the least recently used builds, and leftovers of killed ones. */
+async function removeOld(cache: string): Promise<void> {
   const entries = await Promise.all(
     (await readdir(cache)).map(async (name) => {
       const path = join(cache, name)
@@ -96,14 +96,14 @@ async function forgetOld(cache: string): Promise<void> {
     }),
   )
   const builds = entries.filter(({ isFinished }) => isFinished).toSorted((one, other) => other.at - one.at)
-  const left = entries.filter(({ isFinished, at }) => !isFinished && at < Date.now() - longestBuildMs)
-  for (const { path } of [...builds.slice(keptBuilds), ...left]) await rm(path, { recursive: true, force: true })
+  const leftovers = entries.filter(({ isFinished, at }) => !isFinished && at < Date.now() - longestBuildMs)
+  for (const { path } of [...builds.slice(keptBuilds), ...leftovers]) await rm(path, { recursive: true, force: true })
 }
 
-/** A compiler's words are on its standard error; that the program ended with 1 helps nobody. */
+/** The compiler's message is on standard error. */
 function explain(error: unknown): Error {
-  const said = typeof error === 'object' && error !== null && 'stderr' in error ? String(error.stderr).trim() : ''
-  return new Error(`the web page could not be built (${errorCode(error) ?? 'failed'}): ${said.slice(-2_000) || String(error)}`, {
+  const stderr = typeof error === 'object' && error !== null && 'stderr' in error ? String(error.stderr).trim() : ''
+  return new Error(`cannot build the web UI (${errorCode(error) ?? 'failed'}): ${stderr.slice(-2_000) || String(error)}`, {
     cause: error,
   })
 }

@@ -13,8 +13,7 @@ import { packBuiltins } from '../builtin/builtin-blobs.ts'
 import { toHttpError } from '../http/http-error.ts'
 import { nothingToFetch } from '../store/plan.ts'
 import { createCatalogue } from './catalogue.ts'
-import { createPlanInstall, type PlanInstall, type WantedInstall } from './plan-install.ts'
-import { createPlanUpgrade, type PlanUpgrade } from './plan-upgrade.ts'
+import { createPlanInstall, createPlanUpgrade, type InstallTarget, type PlanInstall, type PlanUpgrade } from './planners.ts'
 import { createResolveSource } from './resolve-source.ts'
 
 const signal = new AbortController().signal
@@ -87,10 +86,10 @@ async function offer(gallery: string, entries: readonly object[] | string): Prom
   const view: GalleryView = { name: gallery, url: `file://${path}`, kind: 'backend', from: 'api', created_at: null }
   addresses = [...addresses.filter((each) => each.name !== gallery), view]
 }
-const refusalOf = (wanted: WantedInstall, nodes = [amd]) => install(wanted, nodes, signal).then(() => 'planned', toHttpError)
+const refusalOf = (wanted: InstallTarget, nodes = [amd]) => install(wanted, nodes, signal).then(() => 'planned', toHttpError)
 
 describe('an install is planned', () => {
-  it('S2.42 W37 S0.34 per node: a meta backend by capability, a tag by platform, each source asked once', async () => {
+  it('S2.42 W37 S0.34 per node: a meta backend by capability, a tag by platform, each source resolved once', async () => {
     const before = registry.requests.length
     const nodes = [amd, arm, cuda, nodeRecord('amd-2')]
     const planned = await install({ backend: name('llama') }, nodes, signal)
@@ -116,19 +115,19 @@ describe('an install is planned', () => {
     expect(nodes).toMatchObject([{ node, outcome: 'skipped', reason: expect.stringMatching(reason) as string }])
   })
 
-  it('also on a full disk when it is there already', async () => {
+  it('also on a full disk when it is already installed', async () => {
     const node = nodeRecord('x', { resources: { available_disk: 3 }, inventory: [{ name: 'llama' }] })
     expect((await install({ backend: name('llama') }, [node], signal)).nodes).toMatchObject([{ outcome: 'planned' }])
     const { nodes } = await install({ backend: name('llama'), version: '1.0' }, [node], signal)
     expect(nodes).toMatchObject([{ outcome: 'skipped' }])
   })
 
-  it('for a worker that does not say what it is, without a digest', async () => {
+  it('for a worker that does not report its platform, without a digest', async () => {
     const { nodes } = await install({ backend: name('llama') }, [nodeRecord('old', { os: '', arch: '' })], signal)
     expect(nodes).toMatchObject([{ outcome: 'planned', plan: { digest: null, name: 'cpu-llama' } }])
   })
 
-  it('by uri, under the name that is given, to the digest that is asked for', async () => {
+  it('by uri, under the given name, pinned to the requested digest', async () => {
     const uri = `${registry.host}/b/llama:1`
     const digest = images.amd.manifest.digest
     const planned = await install({ uri, name: name('mine'), alias: name('my'), digest }, [amd, arm], signal)
@@ -151,7 +150,7 @@ describe('an install is planned', () => {
   })
 
   const other = Digest.parse(`sha256:${'ab'.repeat(32)}`)
-  it.each<[string, () => WantedInstall, object]>([
+  it.each<[string, () => InstallTarget, object]>([
     ['an unknown backend', () => ({ backend: name('nothing') }), { status: 404, code: 'not_found' }],
     ['an image that is not there', () => ({ backend: name('gone') }), { status: 404, code: 'not_found' }],
     ['an archive that is not there', () => ({ backend: name('no-zip') }), { status: 404, code: 'not_found' }],
@@ -165,7 +164,7 @@ describe('an install is planned', () => {
     expect(await refusalOf(wanted())).toMatchObject(refusal)
   })
 
-  it('not at all while the registry fails, which is told with when to come back', async () => {
+  it('not at all while the registry fails: 503 with Retry-After', async () => {
     registry.on('/b/cuda', { do: 'answer', status: 503 })
     expect(await refusalOf({ backend: name('llama') }, [amd, cuda])).toMatchObject({
       status: 503,
@@ -184,14 +183,14 @@ describe('an install is planned', () => {
   })
 })
 
-describe('a gallery that can not be read', () => {
-  it('is a problem of its own: what others offer is installed all the same', async () => {
+describe('a gallery that cannot be read', () => {
+  it('is a problem of its own: offers of other galleries are still installed', async () => {
     await offer('broken', 'name: [')
     expect((await install({ backend: name('zip') }, [amd], signal)).nodes).toMatchObject([{ outcome: 'planned' }])
     expect(await refusalOf({ backend: name('nothing') })).toMatchObject({ status: 404, message: expect.stringMatching(/broken/) as string })
   })
 
-  it('and may be read later makes an unknown backend unavailable, not absent', async () => {
+  it('and may be readable later makes an unknown backend unavailable, not absent', async () => {
     registry.on('/gallery.yaml', { do: 'answer', status: 503 })
     addresses = [...addresses, { name: 'far', url: `http://${registry.host}/gallery.yaml`, kind: 'backend', from: 'api', created_at: null }]
     expect(await refusalOf({ backend: name('nothing') })).toMatchObject({ status: 503, code: 'source_unavailable' })
@@ -205,7 +204,7 @@ describe('an upgrade is planned', () => {
   const target = (node = amd) => ({ node, openPlan: null })
   const wanted = { backend: name('mine'), strategy: 'rolling' as const }
 
-  it('S3.17 from the gallery as it is now, a meta backend per node', async () => {
+  it('S3.17 from the current gallery, a meta backend per node', async () => {
     const planned = await upgrade({ ...wanted, backend: name('llama') }, [target(amd), target(cuda)], signal)
     expect(planned).toMatchObject([
       { plan: { digest: index.digest, name: 'cpu-llama', strategy: 'rolling' } },
@@ -213,7 +212,7 @@ describe('an upgrade is planned', () => {
     ])
   })
 
-  it('from the uri it came from when no gallery has it', async () => {
+  it('from its recorded uri when no gallery offers it', async () => {
     const uri = `${registry.host}/b/llama:1`
     expect(await upgrade(wanted, [target(has(uri))], signal)).toMatchObject([{ plan: { uri, digest: index.digest } }])
     const held = has(`http://${filesHost}/a.tar.gz`, { digest: digestOf(archive) })
@@ -227,7 +226,7 @@ describe('an upgrade is planned', () => {
     ])
   })
 
-  it('not where nobody knows where it came from', async () => {
+  it('not when its source is unknown', async () => {
     expect(await upgrade(wanted, [target(has(''))], signal)).toMatchObject([
       { outcome: 'skipped', reason: expect.stringMatching(/does not say where/) as string },
     ])

@@ -1,0 +1,223 @@
+// Plans installs and upgrades: one plan per node that fits, a reason for each node that does not. Sources are resolved here,
+// before anything is queued.
+import { abortable, type Clock, inLanes, type Log } from '@muster/host'
+import { type BackendName, FleetError, type InstallRequest, type Strategy } from '@muster/protocol'
+import {
+  createOciClient,
+  createOutbound,
+  dockerCredentials,
+  formatPlatform,
+  noCredentials,
+  type Platform,
+  platformOf,
+} from '@muster/source'
+import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
+import type { ControllerSettings } from '../settings.ts'
+import type { NodeRecord } from '../store/nodes.ts'
+import type { Plan } from '../store/plan.ts'
+import type { Store } from '../store/store.ts'
+import { type Catalogue, createCatalogue, findOffer, isOffered, type NodeOffer, type Offers, unknownBackend } from './catalogue.ts'
+import { createResolveSource, invalidSource, type ResolvedSource, type ResolveSource, type Source } from './resolve-source.ts'
+
+interface PlannersDeps {
+  readonly settings: Pick<ControllerSettings, 'allowSource' | 'dockerConfig'>
+  readonly store: Pick<Store, 'galleries'>
+  readonly builtin: Promise<BuiltinBlobs>
+  readonly stopping: AbortSignal
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export function createPlanners({ settings, store, builtin, stopping, clock, log }: PlannersDeps) {
+  const outbound = createOutbound({ allow: [...settings.allowSource], clock, log })
+  const { dockerConfig } = settings
+  const credentials = dockerConfig === '' ? noCredentials : dockerCredentials({ path: dockerConfig, log })
+  const oci = createOciClient({ outbound, credentials, clock, log })
+  const catalogue = createCatalogue({ galleries: store.galleries, builtin, outbound, stopping, clock })
+  const resolve = createResolveSource({ outbound, oci, builtin, clock })
+  const arrivalOf = async (backend: string): Promise<Promise<void> | null> => {
+    const blobs = await builtin
+    return blobs.missing().includes(backend) ? blobs.completed : null
+  }
+  return {
+    outbound,
+    catalogue,
+    resolve,
+    planInstall: createPlanInstall({ catalogue, resolve, arrivalOf }),
+    /** A built-in backend that is still being assembled. */
+    isComing: async (backend: string) => (await builtin).missing().includes(backend),
+    planUpgrade: createPlanUpgrade({ catalogue, resolve }),
+  }
+}
+
+export interface PlannerDeps {
+  readonly catalogue: Catalogue
+  readonly resolve: ResolveSource
+  /** Resolves when a backend that is being assembled is offered; null for all others. */
+  readonly arrivalOf?: (backend: BackendName) => Promise<Promise<void> | null>
+}
+
+/** As in the request body. */
+export type InstallTarget = Readonly<Pick<InstallRequest, 'backend' | 'uri' | 'name' | 'alias' | 'digest' | 'version'>>
+export type InstallPlan = Readonly<{
+  /** The backend's name in intents. */
+  backend: BackendName
+  nodes: readonly NodePlan[]
+}>
+export type PlanInstall = (target: InstallTarget, nodes: readonly NodeRecord[], signal: AbortSignal) => Promise<InstallPlan>
+
+/** Throws SourceUnavailable, SourceForbidden or another FleetError. */
+export function createPlanInstall(deps: PlannerDeps): PlanInstall {
+  const { resolve } = deps
+  return async (target, nodes, signal) => {
+    const { backend, offerFor } = target.uri === undefined ? await fromGallery(target, deps, signal) : fromUri(target, target.uri)
+    const exact = target.digest !== undefined || target.version !== undefined
+    const offers = nodes.map((node) => ({ node, offer: offerFor(node) }))
+    const planned = await planNodes(resolve, { offers, common: { exact, strategy: null } }, signal)
+    return { backend, nodes: planned.map((each) => withRoom(each, { backend, exact })) }
+  }
+}
+
+type InstallOffer = Readonly<{ backend: BackendName; offerFor: (node: NodeRecord) => NodeOffer }>
+
+async function fromGallery(
+  { backend, digest, version }: InstallTarget,
+  { catalogue, arrivalOf }: PlannerDeps,
+  signal: AbortSignal,
+): Promise<InstallOffer> {
+  if (backend === undefined) throw invalidSource('no backend is named; set "backend", or "uri" and "name"')
+  let offers: Offers = await catalogue()
+  const arrival = isOffered(offers, backend) ? null : ((await arrivalOf?.(backend)) ?? null)
+  if (arrival !== null) {
+    await abortable(arrival, signal)
+    offers = await catalogue()
+  }
+  if (!isOffered(offers, backend)) throw unknownBackend(offers, backend)
+  const query = { backend, digest: digest ?? null, version: version ?? null }
+  return { backend, offerFor: (node) => findOffer(offers, query, node) }
+}
+
+function fromUri({ name, alias, digest, version }: InstallTarget, uri: string): InstallOffer {
+  if (name === undefined) throw invalidSource('a uri needs the name it is installed as')
+  const source = { uri, mirrors: [], sha256: '', digest: digest ?? null }
+  const offer: NodeOffer = { kind: 'source', source, version: version ?? '', galleryUrl: '', name: null, alias: alias ?? null }
+  return { backend: name, offerFor: () => offer }
+}
+
+/** An installed backend needs no more disk, unless an exact version is requested. */
+function withRoom(planned: NodePlan, { backend, exact }: { backend: BackendName; exact: boolean }): NodePlan {
+  if (planned.outcome === 'skipped') return planned
+  const { node, plan } = planned
+  const free = node.resources.available_disk
+  const isThere = !exact && node.inventory.some(({ name }) => name === backend)
+  if (isThere || free === null || plan.sizeBytes === null || plan.sizeBytes <= free) return planned
+  return { node, outcome: 'skipped', reason: `${backend} needs ${plan.sizeBytes} bytes on disk, and ${free} are free` }
+}
+
+type UpgradeTarget = Readonly<{ node: NodeRecord; /** Of an install that is still open there. */ openPlan: Plan | null }>
+type UpgradeQuery = Readonly<{ backend: BackendName; strategy: Strategy | null }>
+export type PlanUpgrade = (query: UpgradeQuery, targets: readonly UpgradeTarget[], signal: AbortSignal) => Promise<NodePlan[]>
+
+/** Plans the content that the source offers now, on nodes that have the backend or an open install. Throws as an install does. */
+export function createPlanUpgrade({ catalogue, resolve }: PlannerDeps): PlanUpgrade {
+  return async ({ backend, strategy }, targets, signal) => {
+    const current = await catalogue()
+    const offers = targets.map((target) => ({ node: target.node, offer: offerFor(current, backend, target) }))
+    return await planNodes(resolve, { offers, common: { exact: false, strategy } }, signal)
+  }
+}
+
+/** A backend in no gallery is upgraded from its recorded source. */
+function offerFor(offers: Offers, backend: BackendName, { node, openPlan }: UpgradeTarget): NodeOffer {
+  if (isOffered(offers, backend)) return findOffer(offers, { backend, digest: null, version: null }, node)
+  return offerOfRecord({ backend, node, openPlan }) ?? missing(offers, backend, node)
+}
+
+export function offerOfRecord({ backend, node, openPlan }: UpgradeTarget & { readonly backend: BackendName }): NodeOffer | null {
+  const record = node.inventory.find(({ name }) => name === backend)
+  const uri = openPlan?.uri ?? record?.uri ?? ''
+  if (uri === '') return null
+  const digest = openPlan?.digest ?? record?.digest ?? ''
+  const sha256 = /^https?:/i.test(uri) ? digest.replace(/^sha256:/, '') : ''
+  const mirrors = openPlan?.mirrors ?? []
+  const { name = null, alias = null, version = record?.version ?? '' } = openPlan ?? {}
+  return {
+    kind: 'source',
+    source: { uri, mirrors, sha256, digest: null },
+    version,
+    galleryUrl: openPlan?.galleryUrl ?? record?.gallery_url ?? '',
+    name,
+    alias,
+  }
+}
+
+function missing(offers: Offers, backend: BackendName, node: NodeRecord): NodeOffer {
+  const unknown = unknownBackend(offers, backend)
+  if (offers.problems.length > 0) throw unknown
+  return { kind: 'unfit', reason: `no gallery offers ${backend}, and node ${node.name} does not say where its own came from` }
+}
+
+export type NodePlan = Readonly<
+  { node: NodeRecord; outcome: 'planned'; plan: Plan } | { node: NodeRecord; outcome: 'skipped'; reason: string }
+>
+type OfferForNode = Readonly<{ node: NodeRecord; offer: NodeOffer }>
+
+/** Fields shared by the plans of all nodes. */
+type CommonPlan = Readonly<Pick<Plan, 'exact' | 'strategy'>>
+
+type Resolution = ResolvedSource | { readonly unfit: string }
+const resolvesAtOnce = 8
+
+async function planNodes(
+  resolve: ResolveSource,
+  { offers, common }: { offers: readonly OfferForNode[]; common: CommonPlan },
+  signal: AbortSignal,
+): Promise<NodePlan[]> {
+  const answers = await resolveEach(resolve, offers, signal)
+  return offers.map(({ node, offer }) => {
+    if (offer.kind === 'unfit') return { node, outcome: 'skipped', reason: offer.reason }
+    const platform = platformOfNode(node)
+    const answer = (platform === null ? null : answers.get(keyOf(offer.source, platform))) ?? unresolved(offer.source)
+    if ('unfit' in answer) return { node, outcome: 'skipped', reason: answer.unfit }
+    const { uri, mirrors } = offer.source
+    const { name, alias, version, galleryUrl } = offer
+    return { node, outcome: 'planned', plan: { uri, mirrors: [...mirrors], version, galleryUrl, name, alias, ...answer, ...common } }
+  })
+}
+
+/** Null when the worker does not report its platform: it resolves the source on its own. */
+function platformOfNode({ os, arch }: Pick<NodeRecord, 'os' | 'arch'>): Platform | null {
+  return os === '' || arch === '' ? null : platformOf({ platform: os, arch })
+}
+
+const unresolved = ({ digest }: Source): ResolvedSource => ({ digest, sizeBytes: null })
+
+const keyOf = (source: Source, platform: Platform): string =>
+  JSON.stringify([source.uri, source.mirrors, source.sha256, source.digest, formatPlatform(platform)])
+
+async function resolveEach(resolve: ResolveSource, offers: readonly OfferForNode[], signal: AbortSignal): Promise<Map<string, Resolution>> {
+  const queries = new Map<string, { source: Source; platform: Platform }>()
+  for (const { node, offer } of offers) {
+    const platform = platformOfNode(node)
+    if (offer.kind === 'source' && platform !== null) queries.set(keyOf(offer.source, platform), { source: offer.source, platform })
+  }
+  const failing = new AbortController()
+  const until = AbortSignal.any([signal, failing.signal])
+  try {
+    const found = await inLanes(
+      [...queries],
+      { atOnce: resolvesAtOnce },
+      async ([key, { source, platform }]): Promise<[string, Resolution]> => {
+        return [key, await resolve(source, platform, until).catch(unfitOrThrow)]
+      },
+    )
+    return new Map(found)
+  } finally {
+    failing.abort()
+  }
+}
+
+function unfitOrThrow(error: unknown): Resolution {
+  if (error instanceof FleetError && error.failure.code === 'incompatible') return { unfit: error.failure.message }
+  throw error
+}
