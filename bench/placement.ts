@@ -5,10 +5,10 @@ import { Secret, silentLog, systemClock } from '@muster/host'
 import { Incarnation, ModelConfig, ModelName, NodeId, Registration, ReplicaId } from '@muster/protocol'
 import { createTestDatabase, startTestPostgres, waitFor } from '@muster/testkit'
 import { Client } from 'pg'
-import { choosePlacement, type Candidate, type PlacementModel } from '../packages/controller/src/placement/choose.ts'
-import { createPlace } from '../packages/controller/src/placement/candidates.ts'
-import type { LiveReplica } from '../packages/controller/src/placement/room.ts'
-import { choose } from '../packages/controller/src/routing/choose.ts'
+import { choosePlacement, type Candidate, type PlacementModel } from '../packages/controller/src/placement/placement.pure.ts'
+import { createPlacer } from '../packages/controller/src/placement/candidates.ts'
+import type { LiveReplica } from '../packages/controller/src/placement/room.pure.ts'
+import { chooseReplica } from '../packages/controller/src/routing/replica-choice.pure.ts'
 import { ReplicaTable } from '../packages/controller/src/routing/replica-table.ts'
 import { connectDatabase } from '../packages/controller/src/store/connect.ts'
 import { migrate } from '../packages/controller/src/store/migrate.ts'
@@ -74,7 +74,13 @@ const candidateOf = (node: number): Candidate => ({
   ...{ id: NodeId.parse(`n-${node}`), name: `node-${node}`, nodeType: 'backend', status: 'healthy', statusReason: '', runsModels: true },
   labels: { 'node.os': 'linux', 'node.arch': 'amd64', zone: node % 2 === 0 ? 'a' : 'b', 'gpu.vendor': 'nvidia' },
   ...{ hasBackend: node % 4 !== 0, unfit: null, artifactSize: gb, files: new Set<string>(), availableDisk: 100 * gb, awaitedDisk: 0 },
-  ...{ pool: { kind: 'vram', total: 24 * gb, available: 12 * gb }, maxReplicas: 8, replicas: [replicaOn(node)], vacated: 0, toCome: 0 },
+  ...{
+    pool: { kind: 'vram', total: 24 * gb, available: 12 * gb },
+    maxReplicas: 8,
+    replicas: [replicaOn(node)],
+    vacatedMemory: 0,
+    pendingMemory: 0,
+  },
 })
 const modelOf = (size: number): PlacementModel => ({
   ...{ name: ModelName.parse('new'), backend: 'llama', selector: { zone: 'a' }, files: [{ digest: null, size }], priority: 2 },
@@ -144,7 +150,7 @@ async function decideStored(): Promise<void> {
   )
   await run('analyze')
   const catalogue = async () => ({ galleries: [], problems: [] })
-  const place = createPlace({ placement: store.placement, catalogue, inFlight: () => 0 })
+  const place = createPlacer({ placement: store.placement, catalogue, inFlight: () => 0 })
   console.log(`\nplacing one model, with ${storedNodes} nodes (20 files each) and 3,000 replicas in a database (by the clock)`)
   header('what', 'takes')
   const wanted = { config, purpose: 'serve', avoid: null, pin: null } as const
@@ -178,7 +184,7 @@ async function route(): Promise<void> {
         models: async () => Array.from({ length: models }, (_, at) => ({ name: `m-${at}`, createdAt: '', policy: 'prefix' as const })),
         replicas: async () => Array.from({ length: 3 * models }, (_, at) => readyOn(at, nodes)),
       },
-      ...{ notedTo: () => 0, onRead: () => undefined, controllerId: 'c', clock: systemClock, log: silentLog },
+      ...{ feedCursor: () => 0, onRead: () => undefined, controllerId: 'c', clock: systemClock, log: silentLog },
     })
     const stopping = new AbortController()
     const running = table.run(stopping.signal)
@@ -187,10 +193,10 @@ async function route(): Promise<void> {
     const inFlight = new Map(Array.from({ length: 3 * models }, (_, at) => [`r-${at}`, at % 3]))
     const pick = (at: number, key: number | null) => {
       const candidates = table.find(names[at % models] ?? '')?.replicas ?? []
-      return choose({
+      return chooseReplica({
         ...{ candidates, turn: at, key },
         inFlight: ({ replicaId }) => inFlight.get(replicaId) ?? 0,
-        isLeftOut: () => false,
+        isExcluded: () => false,
         markOf: ({ mark }) => mark,
       })
     }

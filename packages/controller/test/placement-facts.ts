@@ -1,7 +1,7 @@
 // Nodes, models and replicas as placement sees them, each the plainest of its kind unless told.
 import { ModelName, NodeId, ReplicaId } from '@muster/protocol'
-import type { Candidate, PlacementModel } from '../src/placement/choose.ts'
-import type { LiveReplica } from '../src/placement/room.ts'
+import type { Candidate, PlacementModel } from '../src/placement/placement.pure.ts'
+import type { LiveReplica } from '../src/placement/room.pure.ts'
 
 export const modelToPlace = (over: Partial<PlacementModel> = {}): PlacementModel => ({
   ...{ name: ModelName.parse('tiny'), backend: 'llama', selector: null, files: [], priority: 0 },
@@ -12,7 +12,7 @@ export const modelToPlace = (over: Partial<PlacementModel> = {}): PlacementModel
 export const candidate = (name: string, over: Partial<Candidate> = {}): Candidate => ({
   ...{ id: NodeId.parse(name), name, nodeType: 'backend', status: 'healthy', statusReason: '', runsModels: true, labels: {} },
   ...{ hasBackend: true, unfit: null, artifactSize: null, files: new Set<string>(), availableDisk: null, awaitedDisk: 0 },
-  ...{ pool: { kind: 'ram', total: null, available: null }, maxReplicas: null, replicas: [], vacated: 0, toCome: 0 },
+  ...{ pool: { kind: 'ram', total: null, available: null }, maxReplicas: null, replicas: [], vacatedMemory: 0, pendingMemory: 0 },
   ...over,
 })
 

@@ -4,8 +4,8 @@ import { Incarnation, ModelConfig, type NodeId } from '@muster/protocol'
 import { parseGallery } from '@muster/source'
 import { sql } from 'kysely'
 import { startLoadsWorld, type LoadsWorld } from '../../test/loads-world.ts'
-import { createPlace, type PlaceDeps, type Wanted } from './candidates.ts'
-import type { Exclusion } from './choose.ts'
+import { createPlacer, type PlacerDeps, type PlacementRequest } from './candidates.ts'
+import type { Exclusion } from './placement.pure.ts'
 
 let world: LoadsWorld
 beforeAll(async () => {
@@ -20,8 +20,8 @@ const fileOf = (letter: string) => ({ uri: `https://example.com/${letter}`, file
 const config = (name: string, more: Readonly<Record<string, unknown>> = {}): ModelConfig =>
   ModelConfig.parse({ name, backend: 'llama', files: [fileOf(name)], ...more })
 
-async function place(over: Partial<Wanted> & { config: ModelConfig }, deps: Partial<PlaceDeps> = {}) {
-  const placing = createPlace({
+async function place(over: Partial<PlacementRequest> & { config: ModelConfig }, deps: Partial<PlacerDeps> = {}) {
+  const placing = createPlacer({
     placement: world.store.placement,
     catalogue: async () => ({ galleries: [], problems: [] }),
     inFlight: () => 0,
@@ -37,7 +37,7 @@ const setFiles = (id: NodeId, sizes: Readonly<Record<string, number>>) => {
   return sql`update nodes set files = ${JSON.stringify(files)}::jsonb where id = ${id}`.execute(world.db)
 }
 
-type Given = Readonly<{
+type ReplicaFixture = Readonly<{
   id: string
   model: string
   node: NodeId
@@ -47,7 +47,7 @@ type Given = Readonly<{
 }>
 /** A replica with its model and load, as controllers leave them behind. */
 async function addReplica(
-  { id, model, node, state = 'ready', idleMs = 60_000, revision = 'rev-1' }: Given,
+  { id, model, node, state = 'ready', idleMs = 60_000, revision = 'rev-1' }: ReplicaFixture,
   more: object = {},
 ): Promise<void> {
   await world.addModel(model, { files: [fileOf(model)], ...more })
@@ -82,7 +82,7 @@ describe('memory', () => {
     expect((await place({ config: config('b') })).placement.nodes[0]?.eligible).toBe(true)
   })
 
-  it('is that of the GPU where there is one, within its budget', async () => {
+  it('is that of the GPU if there is one, within its budget', async () => {
     const { id } = await world.addWorker('gpu', { capability: 'nvidia-cuda-12' })
     await setFiles(id, { b: 2 * gb })
     await setResources(id, { total_ram: gb, total_vram: 8 * gb, available_vram: 8 * gb, gpu_vendor: 'nvidia' })
@@ -92,7 +92,7 @@ describe('memory', () => {
     expect(placement.nodes[0]?.reason).toBe('it needs about 2.3 GB of GPU memory, and the node has 2 GB')
   })
 
-  it('of a replica that ended just now is not free before its node says so, and nobody else ends for it meanwhile', async () => {
+  it('of a replica that just ended is not free before its node reports it, and no other replica is evicted meanwhile', async () => {
     const { id } = await world.addWorker('one')
     await setFiles(id, { a: 2 * gb, b: 2 * gb, c: gb })
     await addReplica({ id: 'r-a', model: 'a', node: id, state: 'exited' })
@@ -111,12 +111,12 @@ describe('memory', () => {
     const { id } = await world.addWorker('one')
     await setFiles(id, { a: 2 * gb, b: 4 * gb })
     await addReplica({ id: 'r-a', model: 'a', node: id, state: 'exited' })
-    // What it used is among what is available already.
+    // Its memory is already part of the available memory.
     await setResources(id, { total_ram: 8 * gb, available_ram: 3 * gb })
     expect((await place({ config: config('b') })).placement.nodes[0]).toMatchObject({ excludedBy: 'memory' })
   })
 
-  it('of a replica that came up just now is taken, though its node does not say so yet', async () => {
+  it('of a replica that just started is taken, although its node has not reported it', async () => {
     const { id } = await world.addWorker('one')
     await setFiles(id, { a: 2 * gb, b: 2 * gb })
     await addReplica({ id: 'r-a', model: 'a', node: id, idleMs: 5_000 })
@@ -130,7 +130,7 @@ describe('memory', () => {
     expect((await place({ config: config('b') })).placement.nodes[0]).toMatchObject({ eligible: true })
   })
 
-  it('is that of a report: a sign of life without one makes it no younger', async () => {
+  it('is that of the last report: a heartbeat without resources does not refresh it', async () => {
     const { id } = await world.addWorker('one')
     const reportedAt = async () =>
       (await world.db.selectFrom('node_pulses').select('reported_at').where('node_id', '=', id).executeTakeFirst())?.reported_at
@@ -142,7 +142,7 @@ describe('memory', () => {
     expect(await reportedAt()).not.toBe(before)
   })
 
-  it('W18 is made free by what is idle, and never by a minimum', async () => {
+  it('W18 is freed by idle replicas, and never by a minimum', async () => {
     const { id } = await world.addWorker('one')
     await setFiles(id, { a: 2 * gb, b: 2 * gb })
     await setResources(id, { total_ram: 4 * gb })
@@ -160,7 +160,7 @@ describe('memory', () => {
 })
 
 describe('disk', () => {
-  it('has to hold what is missing, with what others that start there have yet to fetch', async () => {
+  it('must fit the missing files, and those that starting replicas still have to fetch', async () => {
     const [{ id }, { id: holder }] = [await world.addWorker('one'), await world.addWorker('two', { backends: [] })]
     await setFiles(holder, { a: 3 * gb, b: 2 * gb })
     await setResources(id, { available_disk: 4 * gb })
@@ -174,7 +174,7 @@ describe('disk', () => {
     expect((await refusal())?.eligible).toBe(true)
   })
 
-  it('has to hold the backend, as large as it was on a node of the same kind', async () => {
+  it('must fit the backend, by its size on a node of the same kind', async () => {
     const [{ id: has }, { id }] = [await world.addWorker('one'), await world.addWorker('two', { backends: [] })]
     await setResources(id, { available_disk: gb })
     await sql`
@@ -190,7 +190,7 @@ describe('disk', () => {
   })
 })
 
-it('a node that was told to install the backend has it, before its list says so', async () => {
+it('a node with a finished install has the backend before its inventory lists it', async () => {
   const { id } = await world.addWorker('one', { backends: [] })
   await expect(place({ config: config('b') })).rejects.toThrow(/no gallery offers llama/)
   await sql`
@@ -199,7 +199,7 @@ it('a node that was told to install the backend has it, before its list says so'
   expect((await place({ config: config('b') })).placement.nodes).toMatchObject([{ eligible: true, hasBackend: true }])
 })
 
-it('places are as many as the worker said', async () => {
+it('the replica limit is the one that the worker reports', async () => {
   const { id } = await world.addWorker('one')
   await setResources(id, { max_replicas: 1 })
   await addReplica({ id: 'r-a', model: 'a', node: id, idleMs: 0 })
@@ -207,7 +207,7 @@ it('places are as many as the worker said', async () => {
   expect(placement).toMatchObject({ nodes: [{ excludedBy: 'places' }], eviction: null })
 })
 
-it('`replicas: all` finds a place beside what is of an old revision', async () => {
+it('`replicas: all` fits beside a replica of an old revision', async () => {
   const { id } = await world.addWorker('one')
   await addReplica({ id: 'r-a', model: 'a', node: id, revision: 'rev-0' })
   const all = config('a', { scheduling: { replicas: 'all' } })
@@ -216,12 +216,12 @@ it('`replicas: all` finds a place beside what is of an old revision', async () =
   expect((await place({ config: all })).placement.nodes[0]).toMatchObject({ excludedBy: 'spread' })
 })
 
-it('W43 selectors see the labels that a node has', async () => {
+it('W43 selectors match the effective labels of a node', async () => {
   await world.addWorker('one', { labels: { zone: 'a' } })
   await world.addWorker('two', { labels: { zone: 'b' } })
   const { placement } = await place({ config: config('b', { scheduling: { node_selector: { zone: '!a' } } }) })
   expect(placement.nodes).toMatchObject([
     { node_name: 'two', eligible: true },
-    { node_name: 'one', excludedBy: 'selector', reason: 'its label zone is "a", and the node selector asks for "!a"' },
+    { node_name: 'one', excludedBy: 'selector', reason: 'its label zone is "a", and the node selector requires "!a"' },
   ])
 })

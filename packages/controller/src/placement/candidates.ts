@@ -1,49 +1,47 @@
-// What is known of the nodes that could have a model, gathered for placement/choose. Nothing is reserved here: what was
-// decided counts when its replica has a row, and whoever writes that sees by `seen` whether it was decided on what is so.
-import { nodeStatus, type BackendName, type ModelConfig, type NodeId, type ReplicaId } from '@muster/protocol'
-import type { Catalogue, Offered } from '../gallery/catalogue.ts'
-import { findOffer, isOffered, unknownBackend } from '../gallery/find-offer.ts'
+// Gathers the facts about all nodes and chooses a placement (placement.pure.ts). Nothing is reserved: a placement takes
+// effect when the replica's row is written, and the writer compares `seen` to detect a decision on stale facts.
+import { type BackendName, Digest, type ModelConfig, type NodeId, nodeStatus, type ReplicaId } from '@muster/protocol'
+import { type Catalogue, findOffer, isOffered, type Offers, unknownBackend } from '../gallery/catalogue.ts'
 import { desiredReplicas, limitsOf } from '../models/desired.ts'
 import { effectiveLabels } from '../nodes/labels.ts'
 import { applyVramBudget } from '../nodes/view.ts'
 import type { PlacementFile, PlacementNodeFacts, PlacementReplicaFacts, PlacementStore } from '../store/placement.ts'
-import { choosePlacement, type Candidate, type Exclusion, type Placement, type PlacementModel } from './choose.ts'
-import { contentOf } from './content-of.ts'
-import { isSurelyReported, needOf, poolOf, type LiveReplica } from './room.ts'
+import { type Candidate, choosePlacement, type Exclusion, type Placement, type PlacementModel } from './placement.pure.ts'
+import { isReportedFor, type LiveReplica, needOf, poolOf } from './room.pure.ts'
 
-export interface PlaceDeps {
+export interface PlacerDeps {
   readonly placement: Pick<PlacementStore, 'replicas' | 'nodes'>
   readonly catalogue: Catalogue
-  /** Requests under way at a replica, as its worker said it last. */
+  /** Open requests of a replica, as its worker last reported. */
   readonly inFlight: (id: ReplicaId) => number
-  /** No node was eligible, for these reasons. */
+  /** Called when no node is eligible. */
   readonly onRefused?: (excludedBy: ReadonlySet<Exclusion>) => void
 }
-export type Wanted = Readonly<{
+export type PlacementRequest = Readonly<{
   config: ModelConfig
   purpose: 'serve' | 'stage'
   avoid: NodeId | null
   pin: NodeId | null
-  /** As if these had ended already. */
+  /** Treats these replicas as ended. */
   without?: readonly ReplicaId[]
 }>
-/** Per node, the replicas that live there as it was decided. */
-export type Seen = ReadonlyMap<NodeId, readonly ReplicaId[]>
-export type Place = (wanted: Wanted) => Promise<{ placement: Placement; model: PlacementModel; seen: Seen }>
+/** Live replicas per node at the time of the decision. */
+export type ReplicaSnapshot = ReadonlyMap<NodeId, readonly ReplicaId[]>
+export type Placer = (request: PlacementRequest) => Promise<{ placement: Placement; model: PlacementModel; seen: ReplicaSnapshot }>
 
-/** A gallery is not read again for every load of a minute. */
+/** Placements within this time share one reading of the galleries. */
 const galleryAgeMs = 30_000
 
 /** Throws a FleetError when no gallery offers the backend and no node has it. */
-export function createPlace({ placement: store, catalogue, inFlight, onRefused }: PlaceDeps): Place {
+export function createPlacer({ placement: store, catalogue, inFlight, onRefused }: PlacerDeps): Placer {
   return async ({ config, purpose, avoid, pin, without = [] }) => {
     const { replicas: all, uploads } = await store.replicas()
     const replicas = all.map((replica) => (without.includes(replica.id) ? { ...replica, state: 'vacated' as const } : replica))
     const digests = new Set([config, ...replicas].flatMap(({ files }) => files.flatMap((file) => contentOf(file) ?? [])))
     const nodes = await store.nodes({ backend: config.backend, digests: [...digests] })
     const hasBackend = (node: PlacementNodeFacts): boolean => node.hasBackend
-    const offered = purpose === 'stage' || nodes.every(hasBackend) ? null : await offering(config.backend, catalogue)
-    if (offered !== null && !isOffered(offered, config.backend) && !nodes.some(hasBackend)) throw unknownBackend(offered, config.backend)
+    const offers = purpose === 'stage' || nodes.every(hasBackend) ? null : await readOffers(config.backend, catalogue)
+    if (offers !== null && !isOffered(offers, config.backend) && !nodes.some(hasBackend)) throw unknownBackend(offers, config.backend)
     const sizeOf = sizesOf(nodes, uploads)
     const model: PlacementModel = {
       name: config.name,
@@ -55,13 +53,13 @@ export function createPlace({ placement: store, catalogue, inFlight, onRefused }
       isSpread: config.scheduling.replicas === 'all',
       ...{ avoid, pin },
     }
-    const known: Known = {
+    const facts: PlacementFacts = {
       ...{ model, sizeOf, inFlight },
       artifactSizeFor: artifactSizes(nodes),
-      unfitFor: offered === null ? () => null : reasonsUnfit(offered, config.backend),
+      unfitFor: offers === null ? () => null : reasonsUnfit(offers, config.backend),
     }
     const onNode = Map.groupBy(replicas, ({ nodeId }) => nodeId)
-    const candidates = nodes.map((node) => candidateOf(node, onNode.get(node.id) ?? [], known))
+    const candidates = nodes.map((node) => candidateOf(node, onNode.get(node.id) ?? [], facts))
     const placement = choosePlacement(model, candidates)
     const isRefused = placement.nodes[0]?.eligible !== true
     if (isRefused && without.length === 0) onRefused?.(new Set(placement.nodes.flatMap(({ excludedBy }) => excludedBy ?? [])))
@@ -69,15 +67,15 @@ export function createPlace({ placement: store, catalogue, inFlight, onRefused }
   }
 }
 
-/** A reading of a moment ago will do, unless it lacks the backend: that may have been added since. */
-async function offering(backend: BackendName, catalogue: Catalogue): Promise<Offered> {
+/** A recent reading is enough, unless it lacks the backend, which may have been added since. */
+async function readOffers(backend: BackendName, catalogue: Catalogue): Promise<Offers> {
   const recent = await catalogue({ maxAgeMs: galleryAgeMs })
   return isOffered(recent, backend) ? recent : await catalogue()
 }
 
 type SizeOf = (file: PlacementFile) => number | null
 
-/** Of every content that some node keeps, or that was uploaded. */
+/** Sizes of all files that a node has or that were uploaded. */
 function sizesOf(nodes: readonly PlacementNodeFacts[], uploads: ReadonlyMap<string, number>): SizeOf {
   const sizes = new Map<string, number>(uploads)
   for (const { files } of nodes) for (const [digest, size] of files) sizes.set(digest, size)
@@ -87,7 +85,7 @@ function sizesOf(nodes: readonly PlacementNodeFacts[], uploads: ReadonlyMap<stri
 type Traits = Pick<PlacementNodeFacts, 'os' | 'arch' | 'capability'>
 const kindOf = ({ os, arch, capability }: Traits): string => `${os}/${arch} ${capability}`
 
-/** What it was on a node of the same kind: asking the source at every placement would take longer than most loads. */
+/** The backend's size on a node of the same kind. Querying the source at every placement would take longer than most loads. */
 function artifactSizes(nodes: readonly PlacementNodeFacts[]): (node: PlacementNodeFacts) => number | null {
   const sizes = new Map<string, number>()
   for (const node of nodes)
@@ -95,36 +93,36 @@ function artifactSizes(nodes: readonly PlacementNodeFacts[]): (node: PlacementNo
   return (node) => node.artifactSize ?? sizes.get(kindOf(node)) ?? null
 }
 
-function reasonsUnfit(offered: Offered, backend: BackendName): (node: Traits) => string | null {
+function reasonsUnfit(offers: Offers, backend: BackendName): (node: Traits) => string | null {
   const reasons = new Map<string, string | null>()
   return (node) => {
-    const known = reasons.get(kindOf(node))
-    if (known !== undefined) return known
-    const offer = findOffer(offered, { backend, digest: null, version: null }, node)
+    const cached = reasons.get(kindOf(node))
+    if (cached !== undefined) return cached
+    const offer = findOffer(offers, { backend, digest: null, version: null }, node)
     const reason = offer.kind === 'unfit' ? offer.reason : null
     reasons.set(kindOf(node), reason)
     return reason
   }
 }
 
-type Known = Readonly<{
+type PlacementFacts = Readonly<{
   model: PlacementModel
   sizeOf: SizeOf
-  inFlight: PlaceDeps['inFlight']
+  inFlight: PlacerDeps['inFlight']
   artifactSizeFor: (node: PlacementNodeFacts) => number | null
   unfitFor: (node: Traits) => string | null
 }>
 
-/** `vacated`: it is taken for gone. */
-type Placed = Omit<PlacementReplicaFacts, 'state'> & Readonly<{ state: PlacementReplicaFacts['state'] | 'vacated' }>
+/** `vacated`: treated as ended. */
+type NodeReplica = Omit<PlacementReplicaFacts, 'state'> & Readonly<{ state: PlacementReplicaFacts['state'] | 'vacated' }>
 
-function candidateOf(node: PlacementNodeFacts, there: readonly Placed[], known: Known): Candidate {
+function candidateOf(node: PlacementNodeFacts, replicas: readonly NodeReplica[], facts: PlacementFacts): Candidate {
   const { status, reason } = nodeStatus(node)
   const resources = applyVramBudget(node.resources, node.vramBudget)
   const files: ReadonlySet<string> = new Set(node.files.keys())
-  const needOfReplica = (replica: Placed): number => needOf(replica.files.map(known.sizeOf))
-  const sumOf = (counts: (replica: Placed) => boolean): number =>
-    there.reduce((sum, replica) => sum + (counts(replica) ? needOfReplica(replica) : 0), 0)
+  const needOfReplica = (replica: NodeReplica): number => needOf(replica.files.map(facts.sizeOf))
+  const sumOf = (counts: (replica: NodeReplica) => boolean): number =>
+    replicas.reduce((sum, replica) => sum + (counts(replica) ? needOfReplica(replica) : 0), 0)
   return {
     id: node.id,
     name: node.name,
@@ -132,40 +130,48 @@ function candidateOf(node: PlacementNodeFacts, there: readonly Placed[], known: 
     status,
     statusReason: reason,
     runsModels: node.features.includes('async'),
-    labels: known.model.selector === null ? {} : effectiveLabels(node),
+    labels: facts.model.selector === null ? {} : effectiveLabels(node),
     hasBackend: node.hasBackend,
-    unfit: node.hasBackend ? null : known.unfitFor(node),
-    artifactSize: node.hasBackend ? null : known.artifactSizeFor(node),
+    unfit: node.hasBackend ? null : facts.unfitFor(node),
+    artifactSize: node.hasBackend ? null : facts.artifactSizeFor(node),
     files,
     pool: poolOf(resources, node.capability),
     maxReplicas: resources.max_replicas ?? null,
     availableDisk: resources.available_disk,
-    awaitedDisk: there.reduce((sum, replica) => sum + awaitedBy(replica, files, known.sizeOf), 0),
-    replicas: there.flatMap((replica) => liveOf(replica, needOfReplica(replica), known.inFlight) ?? []),
-    vacated: sumOf(({ state, readyMs }) => state === 'vacated' && readyMs !== null),
-    toCome: sumOf(({ state, readyMs, exitedBeforeMs }) => state === 'exited' && readyMs !== null && !isSurelyReported(exitedBeforeMs)),
+    awaitedDisk: replicas.reduce((sum, replica) => sum + awaitedBy(replica, files, facts.sizeOf), 0),
+    replicas: replicas.flatMap((replica) => liveOf(replica, needOfReplica(replica), facts.inFlight) ?? []),
+    vacatedMemory: sumOf(({ state, readyMs }) => state === 'vacated' && readyMs !== null),
+    pendingMemory: sumOf(({ state, readyMs, exitedBeforeMs }) => state === 'exited' && readyMs !== null && !isReportedFor(exitedBeforeMs)),
   }
 }
 
-/** What it has yet to fetch; what came already is missing from what is free. */
-function awaitedBy({ state, files, fetchedBytes }: Placed, kept: ReadonlySet<string>, sizeOf: SizeOf): number {
+/** Bytes still to fetch. Fetched bytes are already missing from the free space. */
+function awaitedBy({ state, files, fetchedBytes }: NodeReplica, kept: ReadonlySet<string>, sizeOf: SizeOf): number {
   if (state !== 'starting') return 0
   const missing = files.filter((file) => !kept.has(contentOf(file) ?? ''))
   return Math.max(0, missing.reduce((sum, file) => sum + (sizeOf(file) ?? 0), 0) - fetchedBytes)
 }
 
-function liveOf(facts: Placed, need: number, inFlight: PlaceDeps['inFlight']): LiveReplica | null {
-  const { id, model, state, isCurrent, hasLoad, scheduling } = facts
+function liveOf(replica: NodeReplica, need: number, inFlight: PlacerDeps['inFlight']): LiveReplica | null {
+  const { id, model, state, isCurrent, hasLoad, scheduling } = replica
   if (state === 'exited' || state === 'vacated') return null
   return {
-    ...{ id, model, state, need, isCurrent, hasLoad, isReported: isSurelyReported(facts.readyBeforeMs) },
-    isServing: state === 'ready' && facts.isChecked,
+    ...{ id, model, state, need, isCurrent, hasLoad, isReported: isReportedFor(replica.readyBeforeMs) },
+    isServing: state === 'ready' && replica.isChecked,
     priority: scheduling.priority ?? 0,
     min: limitsOf(scheduling).min,
-    desired: desiredReplicas({ scheduling, requestedReplicas: facts.requestedReplicas, isUnloaded: facts.isModelUnloaded }, 0),
+    desired: desiredReplicas({ scheduling, requestedReplicas: replica.requestedReplicas, isUnloaded: replica.isModelUnloaded }, 0),
     isSpread: scheduling.replicas === 'all',
-    readyMs: facts.readyMs ?? 0,
-    unusedMs: facts.unusedMs ?? Infinity,
+    readyMs: replica.readyMs ?? 0,
+    unusedMs: replica.unusedMs ?? Infinity,
     inFlight: inFlight(id),
   }
+}
+
+const uploaded = /^upload:(sha256:[0-9a-f]{64})$/
+
+/** The digest of a model's file; null: only its address is known. */
+function contentOf({ uri, sha256 }: Readonly<{ uri: string; sha256?: string | undefined }>): Digest | null {
+  const found = sha256 === undefined ? uploaded.exec(uri)?.[1] : `sha256:${sha256}`
+  return Digest.safeParse(found).data ?? null
 }

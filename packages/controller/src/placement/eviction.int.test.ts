@@ -62,7 +62,7 @@ async function untilRefused(name: string): Promise<string> {
 }
 
 describe('a node with memory for one model', () => {
-  it('W16 W17 ends exactly the replica of the less important one, when a more important one is asked for', async () => {
+  it('W16 W17 evicts exactly the replica of lower priority when a model of higher priority is requested', async () => {
     await start()
     const old = await serve('a')
     const fresh = await serve('b', { priority: 1 })
@@ -70,11 +70,11 @@ describe('a node with memory for one model', () => {
     expect([...worker.processes.keys()]).toEqual([fresh])
     expect([await stateOf('a'), await stateOf('b')]).toEqual(['exited', 'ready'])
     expect(evicted).toEqual([1])
-    // It comes back when somebody asks for it, and not by itself.
+    // It comes back on a request, not automatically.
     expect([await askedFor('a'), await world.rowOf('a')]).toEqual([0, null])
   })
 
-  it('W17 refuses a less important one with the reason, and ends nothing', async () => {
+  it('W17 refuses a model of lower priority with the reason, and evicts nothing', async () => {
     await start()
     await serve('b', { priority: 1 })
     await letIdle('b', 3_600)
@@ -84,7 +84,7 @@ describe('a node with memory for one model', () => {
     expect([worker.unloads, await stateOf('b')]).toEqual([[], 'ready'])
   })
 
-  it('never ends a minimum, however important the other one is', async () => {
+  it('never evicts a minimum, whatever the priority of the other model', async () => {
     await start()
     await addModel('a', { min_replicas: 1 })
     await serve('a', { min_replicas: 1 })
@@ -95,7 +95,7 @@ describe('a node with memory for one model', () => {
     expect([worker.unloads, evicted, await stateOf('a')]).toEqual([[], [], 'ready'])
   })
 
-  it('G13 takes equals in turns, and none before it was idle for a while', async () => {
+  it('G13 evicts equals only after they were idle for a while', async () => {
     await start()
     const old = await serve('a')
     const model = await addModel('b')
@@ -103,7 +103,7 @@ describe('a node with memory for one model', () => {
     await untilRefused('b')
     expect(worker.unloads).toEqual([])
     await letIdle('a', 31)
-    // What was refused is looked at again by itself.
+    // A refused load is retried automatically.
     const load = await worker.untilLoads(2)
     expect([load.model, worker.unloads]).toEqual(['b', [old]])
     worker.ready(load)

@@ -1,14 +1,14 @@
-// What holds of every placement, whatever nodes and models there are: found out by following decisions one after the other,
-// as controllers do, replica by replica.
+// Properties of every placement over random nodes and models, checked by following decisions one after the other as
+// controllers make them.
 import { ModelName, NodeId, matchesSelector, type Selector } from '@muster/protocol'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
-import { choosePlacement, whyNowhere, type Candidate, type Placement, type PlacementModel } from './choose.ts'
-import { needOf, type LiveReplica } from './room.ts'
+import { choosePlacement, explainNoNode, type Candidate, type Placement, type PlacementModel } from './placement.pure.ts'
+import { needOf, type LiveReplica } from './room.pure.ts'
 
 const mb = 1e6
-/** What is so most of the time. */
+/** The usual case. */
 const many = <const T>(usual: T): T[] => Array.from({ length: 8 }, () => usual)
 const pool = fc.record({
   kind: fc.constantFrom<'ram' | 'vram'>('ram', 'vram'),
@@ -132,7 +132,7 @@ it('capacity is never exceeded, no selector violated, no minimum evicted, and no
   )
 })
 
-it('an eviction makes room: the model fits there when the victims are gone', () => {
+it('an eviction suffices: the model fits once the victims are gone', () => {
   let evictions = 0
   fc.assert(
     fc.property(world, ({ nodes: facts, models: wanted, asked }) => {
@@ -141,14 +141,14 @@ it('an eviction makes room: the model fits there when the victims are gone', () 
         const model = all[which % all.length]
         if (model === undefined) continue
         const placement = choosePlacement(model, now.nodes)
-        // What ended gives its memory back, and the node says so.
+        // Ended replicas free their memory, and the node reports it.
         const freed = now.nodes.flatMap(({ replicas }) => replicas).filter(({ id }) => placement.eviction?.victims.includes(id))
         follow(now, model, { placement, isIdle: true })
         if (placement.eviction === null) continue
         evictions += 1
         const { nodeId } = placement.eviction
         const vacated = freed.reduce((sum, { need }) => sum + need, 0)
-        now.nodes = now.nodes.map((node) => (node.id === nodeId ? { ...node, vacated: node.vacated + vacated } : node))
+        now.nodes = now.nodes.map((node) => (node.id === nodeId ? { ...node, vacatedMemory: node.vacatedMemory + vacated } : node))
         const after = choosePlacement({ ...model, pin: NodeId.parse(nodeId) }, now.nodes)
         expect(after.nodes[0]).toMatchObject({ node_id: nodeId, eligible: true })
       }
@@ -158,7 +158,7 @@ it('an eviction makes room: the model fits there when the victims are gone', () 
   expect(evictions).toBeGreaterThan(50)
 })
 
-it('I25 every node is in the answer, those that are eligible first, and every other one with a reason; twice the same', () => {
+it('I25 every node is listed, eligible ones first, all others with a reason; deterministic', () => {
   fc.assert(
     fc.property(world, ({ nodes: facts, models: wanted, asked }) => {
       const [now, all] = [begin(facts), modelsOf(wanted)]
@@ -174,7 +174,7 @@ it('I25 every node is in the answer, those that are eligible first, and every ot
         }
         const ranks = placement.nodes.map(({ eligible, score }) => (eligible ? score : -1))
         expect(ranks).toEqual(ranks.toSorted((x, y) => y - x))
-        if (!placement.nodes[0]?.eligible) expect(whyNowhere(model, placement)).toContain(`no node can run ${model.name}: `)
+        if (!placement.nodes[0]?.eligible) expect(explainNoNode(model, placement)).toContain(`no node can run ${model.name}: `)
         follow(now, model, { placement, isIdle })
       }
     }),

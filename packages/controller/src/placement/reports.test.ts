@@ -3,7 +3,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { candidate, replica } from '../../test/placement-facts.ts'
-import { freeMemory, isSurelyReported, type LiveReplica } from './room.ts'
+import { freeMemory, isReportedFor, type LiveReplica } from './room.pure.ts'
 
 const total = 16
 /** A report says how old its reading is; what it took on its way nobody knows. */
@@ -37,7 +37,7 @@ const liveOf = ({ need, row, readyAt }: Process, { report }: World): LiveReplica
   replica({
     need,
     state: row === 'ready' ? 'ready' : 'starting',
-    isReported: isSurelyReported(readyAt === null ? null : report.at - readyAt),
+    isReported: isReportedFor(readyAt === null ? null : report.at - readyAt),
   })
 
 const free = (world: World): number =>
@@ -78,7 +78,7 @@ function act(world: World, { do: what, which, size }: { do: (typeof actions)[num
   return false
 }
 
-it('W19 what is really used never exceeds what there is, however late heartbeats, ends and beginnings are told', () => {
+it('W19 used memory never exceeds the total, however late heartbeats, starts and ends are reported', () => {
   let placed = 0
   fc.assert(
     fc.property(story, ({ others, acts }) => {

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import type { ScalableModel, Scaled } from '../store/scaling.ts'
 import { createScaleLoop } from './scale-loop.ts'
 
-it('decides nothing before it has listened long enough, and writes nothing when nothing is different', async () => {
+it('decides nothing before enough heartbeats, and writes nothing without a change', async () => {
   const seen = { asked: 0, listed: 0, written: [] as Scaled[][] }
   const tiny: ScalableModel = {
     ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 2 }, requestedReplicas: 1, isUnloaded: false },

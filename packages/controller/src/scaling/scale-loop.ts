@@ -1,15 +1,15 @@
-// Once a second: models whose replicas are all busy get one more, models that could do with one less lose one. Every
-// controller hears all heartbeats and may decide; of several that do at once, one writes.
+// Scales models once a second: one replica more when all are busy, one less when fewer suffice. Every controller receives all
+// heartbeats and may decide; of concurrent decisions one is written.
 import { type Clock, createLoop, type Log } from '@muster/host'
 import type { ReplicaId } from '@muster/protocol'
 import type { Scaled, ScalingStore } from '../store/scaling.ts'
-import { decideScaling } from './decide.ts'
+import { decideScaling } from './scaling.pure.ts'
 
 export interface ScaleLoopDeps {
   readonly scaling: Pick<ScalingStore, 'list' | 'write'>
-  /** As its worker said it last. */
+  /** As the replica's worker last reported. */
   readonly inFlight: (id: ReplicaId) => number
-  /** Heartbeats have come for long enough to know how busy everybody is. A controller that heard nothing takes all for idle. */
+  /** False until heartbeats arrived for long enough: without them every replica looks idle. */
   readonly isInformed: () => boolean
   readonly idleMs: number
   readonly clock: Clock
@@ -28,13 +28,12 @@ export function createScaleLoop({ scaling, inFlight, isInformed, idleMs, clock, 
     })
     const stepped = new Set(await scaling.write(changes))
     for (const { from, to } of changes)
-      if (stepped.has(from.name))
-        log.info('a model is scaled', { model: from.name, from: from.requestedReplicas, to: to.requestedReplicas })
+      if (stepped.has(from.name)) log.info('model scaled', { model: from.name, from: from.requestedReplicas, to: to.requestedReplicas })
     return everyMs
   }
-  const rounds = createLoop({ what: 'models can not be scaled', clock, log })
+  const loop = createLoop({ what: 'cannot scale models; retrying', clock, log })
   return {
-    /** Until aborted. */
-    run: (signal: AbortSignal): Promise<void> => rounds.run(round, signal),
+    /** Runs until aborted. */
+    run: (signal: AbortSignal): Promise<void> => loop.run(round, signal),
   }
 }

@@ -6,14 +6,14 @@ import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
 import { viewModel } from '../models/view.ts'
-import { decideScaling } from './decide.ts'
+import { decideScaling } from './scaling.pure.ts'
 import { createScaleLoop } from './scale-loop.ts'
 
 let world: LoadsWorld
 const running: TestLoads[] = []
 const stopping: (() => Promise<void>)[] = []
 const workers: ModelWorker[] = []
-/** What heartbeats would say. */
+/** In-flight counts as heartbeats would report them. */
 const inFlight = new Map<ReplicaId, number>()
 const idleMs = 60_000
 
@@ -80,8 +80,8 @@ const age = async (column: 'busy_since' | 'slack_since', ms: number): Promise<vo
 const streak = async (column: 'busy_since' | 'slack_since'): Promise<boolean> =>
   (await sql`select from models where ${sql.ref(column)} is not null`.execute(world.db)).rows.length > 0
 
-describe('a model that may have several', () => {
-  it('gets one more once all are busy for a while, and loses it once it is idle for a while, with two controllers', async () => {
+describe('a model with several replicas', () => {
+  it('gets one more when all are busy for a while, and loses it when idle for a while, with two controllers', async () => {
     await start({ nodes: ['one', 'two', 'three'], controllers: 2 })
     await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 2 } })
     const [first] = await untilReady('tiny', 1)
@@ -130,7 +130,7 @@ describe('a model that may have several', () => {
     expect(await streak('busy_since')).toBe(false)
   })
 
-  it('forgets its streak when it is held, or may not have more any longer', async () => {
+  it('resets its streak when it is unloaded, or its maximum is reached', async () => {
     await start({ nodes: ['one'] })
     await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 2 } })
     const [first] = await untilReady('tiny', 1)
@@ -144,7 +144,7 @@ describe('a model that may have several', () => {
 })
 
 describe('a change of its scheduling', () => {
-  it('of its maximum to less than runs ends those that are too many, and no others', async () => {
+  it('of its maximum below the running number ends only the surplus', async () => {
     await start({ nodes: ['one', 'two', 'three'] })
     await world.addModel('tiny', { scheduling: { min_replicas: 3, max_replicas: 3 } })
     const three = await untilReady('tiny', 3)
@@ -155,7 +155,7 @@ describe('a change of its scheduling', () => {
     expect(new Set(told)).toEqual(new Set(three.filter((id) => id !== one[0])))
   })
 
-  it('of its maximum, down and up again, brings nothing back that the load does not ask for', async () => {
+  it('of its maximum, down and up again, restores nothing that the load does not need', async () => {
     await start({ nodes: ['one', 'two', 'three'] })
     await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 3 } })
     await world.setModel('tiny', { asked: 3 })
@@ -166,7 +166,7 @@ describe('a change of its scheduling', () => {
     expect(await asked('tiny')).toBe(2)
   })
 
-  it('of its minimum to more brings up what is missing, beside what runs', async () => {
+  it('of its minimum starts the missing replicas beside the running ones', async () => {
     await start({ nodes: ['one', 'two', 'three'] })
     await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 3 } })
     const [first] = await untilReady('tiny', 1)
@@ -207,7 +207,7 @@ describe('one on every node', () => {
   })
 })
 
-describe('a minimum that can not be met', () => {
+describe('a minimum that cannot be met', () => {
   const failures = async () => {
     const { rows, now } = await world.store.loads.listOfModel('tiny')
     return rows.flatMap(({ load }) => (load.state === 'failed' ? [{ failure: load.failure, inMs: (load.nextAt ?? Infinity) - now }] : []))
@@ -224,7 +224,7 @@ describe('a minimum that can not be met', () => {
   /** Each load once, and once more per controller for news of nodes: a loop would be hundreds. */
   const tries = (): number => running.flatMap(({ taken }) => taken.filter(({ to }) => to !== 'gone' && to.state === 'failed')).length
 
-  it('G15 is told with the reason of every node, is not tried over and over, and is met when a node fits', async () => {
+  it('G15 is reported with the reason of every node, is not retried constantly, and is met when a node fits', async () => {
     await start({ nodes: ['one', 'two'], controllers: 2 })
     await world.addModel('tiny', {
       scheduling: { min_replicas: 3, max_replicas: 3, node_selector: { 'node.name': ['three', 'four'] } },
@@ -244,7 +244,7 @@ describe('a minimum that can not be met', () => {
     expect(new Set(live().map(({ node }) => node))).toEqual(new Set(workers.slice(2).map(({ id }) => id)))
   })
 
-  it('G15 keeps nothing from serving that has a place, says what the others lack, and is met by one more node', async () => {
+  it('G15 does not stop replicas that fit, reports what the others lack, and is met by one more node', async () => {
     await start({ nodes: ['one', 'two'] })
     const ids = workers.map(({ id }) => id)
     await sql`update node_pulses set resources = resources || '{"max_replicas": 1}' where node_id = any(${ids}::text[])`.execute(world.db)

@@ -1,4 +1,4 @@
-// Which node gets a replica, and what speaks against the others. Pure.
+// Chooses the node for a replica, and names the reason that excludes each other node.
 import {
   formatBytes,
   findMismatchedLabel,
@@ -10,9 +10,8 @@ import {
   type PlacementNode,
   type Selector,
 } from '@muster/protocol'
-
-import { chooseEviction, type Eviction } from './evict.ts'
-import { freeDisk, freeMemory, freePlaces, needOf, type NodeRoom } from './room.ts'
+import { chooseEviction, type Eviction } from './eviction.pure.ts'
+import { freeDisk, freeMemory, freeReplicaCount, needOf, type NodeRoom } from './room.pure.ts'
 
 export interface PlacementModel {
   readonly name: ModelName
@@ -20,16 +19,16 @@ export interface PlacementModel {
   readonly selector: Selector | null
   readonly files: readonly ModelContent[]
   readonly priority: number
-  /** Nothing is started there: only its files are fetched. */
+  /** Only the files are fetched; nothing is started. */
   readonly isStaging: boolean
-  /** One on each node, and no second. */
+  /** At most one replica per node. */
   readonly isSpread: boolean
-  /** Where it failed the last time: taken only when there is no other. */
+  /** The node of the last failure: used only when no other is eligible. */
   readonly avoid: NodeId | null
-  /** The only node that will do: it takes the place of a replica there. */
+  /** The only eligible node: the new replica replaces one there. */
   readonly pin: NodeId | null
 }
-export type ModelContent = Readonly<{ digest: Digest | null; /** Null: nobody knows. */ size: number | null }>
+export type ModelContent = Readonly<{ digest: Digest | null; /** Null: unknown. */ size: number | null }>
 
 export interface Candidate extends NodeRoom {
   readonly id: NodeId
@@ -37,39 +36,39 @@ export interface Candidate extends NodeRoom {
   readonly nodeType: NodeType
   readonly status: NodeStatus
   readonly statusReason: string
-  /** Its worker takes `model.load`. */
+  /** Its worker supports `model.load`. */
   readonly runsModels: boolean
   readonly labels: Readonly<Record<string, string>>
   readonly hasBackend: boolean
-  /** Why the backend can't be installed there; null: it can, or nobody knows. */
+  /** Why the backend cannot be installed; null: it can, or unknown. */
   readonly unfit: string | null
-  /** What is fetched when the backend is installed there; null: nobody knows. */
+  /** Download size of the backend; null: unknown. */
   readonly artifactSize: number | null
   readonly files: ReadonlySet<string>
 }
 
-/** What excludes a node, for those who count or act on it. Memory and places can be made free, the rest can not. */
+/** Why a node is excluded. `memory` and `places` (the replica limit) can be freed by an eviction, the others cannot. */
 export type Exclusion = 'agent' | 'status' | 'old_worker' | 'pin' | 'selector' | 'spread' | 'unfit' | 'disk' | 'memory' | 'places'
 
 export type JudgedNode = PlacementNode & Readonly<{ hasBackend: boolean; excludedBy: Exclusion | null }>
 
 export interface Placement {
-  /** The best first; those that are not eligible come last. */
+  /** The best first, ineligible nodes last. */
   readonly nodes: readonly JudgedNode[]
-  /** When no node is eligible: replicas of others whose end would make room. */
+  /** When no node is eligible: replicas of other models whose end would free enough room. */
   readonly eviction: Eviction | null
 }
 
-/** Of nodes that are equally good the one that comes first is taken. */
+/** Among equal nodes the first one wins. */
 export function choosePlacement(model: PlacementModel, candidates: readonly Candidate[]): Placement {
   const need = model.isStaging ? 0 : needOf(model.files.map(({ size }) => size))
-  const [whyUnselected, text] = [unselectedReasons(model.selector), rememberTexts()]
-  // By score, so that thousands of nodes need no sorting.
+  const [findUnselected, text] = [unselectedReasons(model.selector), cacheTexts()]
+  // Grouped by score, so that thousands of nodes need no sorting.
   const eligible = new Map<number, JudgedNode[]>()
   const others: JudgedNode[] = []
   const full: Candidate[] = []
   for (const node of candidates) {
-    const why = whyNot(model, node, { need, whyUnselected, text })
+    const why = findExclusion(model, node, { need, findUnselected, text })
     const score = why === null ? scoreOf(model, node) : 0
     const judged: JudgedNode = {
       node_id: node.id,
@@ -105,67 +104,71 @@ function evict(model: PlacementModel, need: number, { full, everywhere }: Record
   )
 }
 
-type Why = Readonly<{ by: Exclusion; reason: string }>
+type ExclusionReason = Readonly<{ by: Exclusion; reason: string }>
 
-type Asked = Readonly<{ need: number; whyUnselected: (labels: Candidate['labels']) => Why | null; text: (bytes: number) => string }>
+type Criteria = Readonly<{
+  need: number
+  findUnselected: (labels: Candidate['labels']) => ExclusionReason | null
+  text: (bytes: number) => string
+}>
 
-function whyNot(model: PlacementModel, node: Candidate, asked: Asked): Why | null {
-  if (model.pin !== null && node.id !== model.pin) return { by: 'pin', reason: 'it takes the place of a replica on another node' }
+function findExclusion(model: PlacementModel, node: Candidate, criteria: Criteria): ExclusionReason | null {
+  if (model.pin !== null && node.id !== model.pin) return { by: 'pin', reason: 'the replica replaces one on another node' }
   if (node.nodeType === 'agent') return { by: 'agent', reason: 'it is an agent node, which runs no models' }
   if (node.status !== 'healthy') return { by: 'status', reason: `it is ${node.status}: ${node.statusReason}` }
   if (!node.runsModels) return { by: 'old_worker', reason: 'its worker is too old to run models' }
-  const unselected = asked.whyUnselected(node.labels)
+  const unselected = criteria.findUnselected(node.labels)
   if (unselected !== null) return unselected
-  // What it replaces is there, and goes when it is up.
+  // With a pin, the replica to be replaced still runs there.
   if (model.isSpread && model.pin === null && countOf(model, node) > 0)
     return { by: 'spread', reason: 'it has a replica of this model already' }
   if (!model.isStaging && !node.hasBackend && node.unfit !== null)
-    return { by: 'unfit', reason: `backend ${model.backend} can not be installed: ${node.unfit}` }
-  return whyNoDisk(model, node) ?? (model.isStaging ? null : (whyNoMemory(node, asked) ?? whyNoPlace(node)))
+    return { by: 'unfit', reason: `backend ${model.backend} cannot be installed: ${node.unfit}` }
+  return excludeByDisk(model, node) ?? (model.isStaging ? null : (excludeByMemory(node, criteria) ?? excludeByReplicaLimit(node)))
 }
 
-/** Thousands of nodes have few reasons: each is put into words once. */
-function unselectedReasons(selector: Selector | null): Asked['whyUnselected'] {
+/** Thousands of nodes share few reasons: each text is built once. */
+function unselectedReasons(selector: Selector | null): Criteria['findUnselected'] {
   if (selector === null) return () => null
-  const known = new Map<string, Why>()
+  const known = new Map<string, ExclusionReason>()
   return (labels) => {
     const key = findMismatchedLabel(selector, labels)
     if (key === null) return null
     const label = Object.hasOwn(labels, key) ? labels[key] : undefined
     const about = label === undefined ? key : `${key}=${label}`
-    const before = known.get(about)
-    if (before !== undefined) return before
+    const cached = known.get(about)
+    if (cached !== undefined) return cached
     const has = label === undefined ? `it has no label ${key}` : `its label ${key} is ${JSON.stringify(label)}`
-    const why: Why = { by: 'selector', reason: `${has}, and the node selector asks for ${JSON.stringify(selector[key])}` }
+    const why: ExclusionReason = { by: 'selector', reason: `${has}, and the node selector requires ${JSON.stringify(selector[key])}` }
     known.set(about, why)
     return why
   }
 }
 
-function rememberTexts(): Asked['text'] {
+function cacheTexts(): Criteria['text'] {
   const known = new Map<number, string>()
   return (bytes) => {
-    const before = known.get(bytes)
-    if (before !== undefined) return before
+    const cached = known.get(bytes)
+    if (cached !== undefined) return cached
     const text = formatBytes(bytes)
     known.set(bytes, text)
     return text
   }
 }
 
-function whyNoDisk({ files, isStaging, backend }: PlacementModel, node: Candidate): Why | null {
+function excludeByDisk({ files, isStaging, backend }: PlacementModel, node: Candidate): ExclusionReason | null {
   const free = freeDisk(node)
   if (free === Infinity) return null
   const ofFiles = files.reduce((sum, { digest, size }) => sum + (digest !== null && node.files.has(digest) ? 0 : (size ?? 0)), 0)
   const ofBackend = isStaging || node.hasBackend ? 0 : (node.artifactSize ?? 0)
-  // Nothing to fetch needs no disk, however full it is.
+  // Nothing to fetch fits on a full disk.
   if (ofFiles + ofBackend === 0 || ofFiles + ofBackend <= free) return null
   const what = ofBackend === 0 ? 'its files need' : `its files and the backend ${backend} need`
   const awaited = node.awaitedDisk === 0 ? '' : `, when ${formatBytes(node.awaitedDisk)} are kept for replicas that are starting there`
   return { by: 'disk', reason: `${what} ${formatBytes(ofFiles + ofBackend)} on disk, and ${formatBytes(free)} are free${awaited}` }
 }
 
-function whyNoMemory(node: Candidate, { need, text }: Asked): Why | null {
+function excludeByMemory(node: Candidate, { need, text }: Criteria): ExclusionReason | null {
   if (need === 0) return null
   const free = freeMemory(node)
   if (need <= free) return null
@@ -175,17 +178,16 @@ function whyNoMemory(node: Candidate, { need, text }: Asked): Why | null {
   return { by: 'memory', reason: `${asked}, and ${has}` }
 }
 
-function whyNoPlace(node: Candidate): Why | null {
-  if (freePlaces(node) > 0) return null
+function excludeByReplicaLimit(node: Candidate): ExclusionReason | null {
+  if (freeReplicaCount(node) > 0) return null
   return { by: 'places', reason: `it runs ${node.replicas.length} replicas, and may run ${node.maxReplicas ?? 0} (--max-replicas)` }
 }
 
-/** Of the revision it is about: those of an old one go. */
+/** Replicas of the current revision: those of older ones are going to end. */
 const countOf = ({ name }: PlacementModel, { replicas }: Candidate): number =>
   replicas.reduce((count, { model, state, isCurrent }) => count + Number(model === name && isCurrent && state !== 'draining'), 0)
 
-// In this order: not where it just failed, not where one runs already, where the backend is, where its files are, where
-// little runs.
+/** In order of weight: not where it just failed, not where a replica runs, where the backend is, where the files are, where few replicas run. */
 function scoreOf(model: PlacementModel, node: Candidate): number {
   const { files, avoid, isStaging } = model
   const there = files.reduce((count, { digest }) => count + Number(digest !== null && node.files.has(digest)), 0)
@@ -202,11 +204,11 @@ function scoreOf(model: PlacementModel, node: Candidate): number {
   )
 }
 
-/** Why there is no node for it, in one sentence. */
-export function whyNowhere({ name }: Pick<PlacementModel, 'name'>, { nodes }: Placement): string {
+/** One sentence with the reasons of the first nodes. */
+export function explainNoNode({ name }: Pick<PlacementModel, 'name'>, { nodes }: Placement): string {
   if (nodes.length === 0) return `no node can run ${name}: there is none yet; let one join`
-  const told = nodes.slice(0, mostTold).map((node) => `${node.node_name}: ${node.reason}`)
-  const more = nodes.length > mostTold ? `; and ${nodes.length - mostTold} more` : ''
-  return `no node can run ${name}: ${told.join('; ')}${more}`.slice(0, 4_096)
+  const reasons = nodes.slice(0, maxReasons).map((node) => `${node.node_name}: ${node.reason}`)
+  const more = nodes.length > maxReasons ? `; and ${nodes.length - maxReasons} more` : ''
+  return `no node can run ${name}: ${reasons.join('; ')}${more}`.slice(0, 4_096)
 }
-const mostTold = 8
+const maxReasons = 8

@@ -1,8 +1,8 @@
 import { Digest, NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
-import { choosePlacement, whyNowhere, type Candidate, type Exclusion, type PlacementModel } from './choose.ts'
-import { needOf } from './room.ts'
+import { choosePlacement, explainNoNode, type Candidate, type Exclusion, type PlacementModel } from './placement.pure.ts'
+import { needOf } from './room.pure.ts'
 
 const [a, b] = ['a', 'b'].map((letter) => Digest.parse(`sha256:${letter.repeat(64)}`))
 const gb = 1e9
@@ -22,7 +22,7 @@ describe('a node is not eligible', () => {
     ['when its worker knows no loads', { runsModels: false }, {}, ['old_worker', 'too old']],
     ['when another one is meant', {}, { pin: NodeId.parse('two') }, ['pin', 'another node']],
     ['when its labels do not match', { labels: { gpu: 'amd' } }, { selector: { gpu: 'nvidia' } }, ['selector', 'its label gpu is "amd"']],
-    ['W43 when it has a label that it must not have', { labels: { old: '1' } }, { selector: { old: '!' } }, ['selector', 'asks for "!"']],
+    ['W43 when it has a label that it must not have', { labels: { old: '1' } }, { selector: { old: '!' } }, ['selector', 'requires "!"']],
     ['when no build of the backend is for it', { hasBackend: false, unfit: 'nothing for linux/arm64' }, {}, ['unfit', 'linux/arm64']],
     ['when it has one and each shall have one', { replicas: [replica(own)] }, { isSpread: true }, ['spread', 'has a replica']],
     ['when its disk is too small', { availableDisk: gb }, { files: [file] }, ['disk', 'need 2 GB on disk, and 1 GB are free']],
@@ -72,7 +72,7 @@ describe('a node is eligible', () => {
     ['when nothing is known of the size of the model', { pool: ram(1, 1) }, { files: [{ digest: null, size: null }] }],
     ['when it has the files already, on a full disk', { availableDisk: 0, files: new Set([file.digest ?? '']) }, { files: [file] }],
     ['when it has exactly the memory', { pool: ram(need, need) }, { files: [file] }],
-    ['when a replica that uses its memory is taken for gone', { pool: ram(need + gb, gb), vacated: need }, { files: [file] }],
+    ['when a replica that uses its memory is taken for gone', { pool: ram(need + gb, gb), vacatedMemory: need }, { files: [file] }],
     [
       'for staging, without backend and with little memory',
       { unfit: 'no', pool: ram(1), hasBackend: false },
@@ -87,7 +87,7 @@ describe('a node is eligible', () => {
   })
 })
 
-describe('of two nodes', () => {
+describe('between two nodes', () => {
   const running = (count: number) => Array.from({ length: count }, () => replica())
   it.each<[string, Partial<Candidate>, Partial<Candidate>, Partial<PlacementModel>]>([
     ['the one that has the backend', { hasBackend: true, replicas: running(9) }, { hasBackend: false }, {}],
@@ -106,7 +106,7 @@ describe('of two nodes', () => {
     expect(nodes.map(({ node_name: name }) => name)).toEqual(['b', 'a', 'c'])
   })
 
-  it('the one where it failed is taken when there is no other', () => {
+  it('the node of the last failure is taken when there is no other', () => {
     const { nodes } = choosePlacement(modelToPlace({ avoid: NodeId.parse('one') }), [
       candidate('one'),
       candidate('two', { nodeType: 'agent' }),
@@ -115,7 +115,7 @@ describe('of two nodes', () => {
   })
 })
 
-describe('room is made', () => {
+describe('an eviction is proposed', () => {
   const pool = ram(4 * gb)
   const there = { replicas: [replica({ id: 'r-idle', need: 3 * gb })], pool }
 
@@ -134,8 +134,8 @@ describe('room is made', () => {
   })
 })
 
-it('why there is nowhere to go names each node, and few of many', () => {
-  expect(whyNowhere(modelToPlace(), choosePlacement(modelToPlace(), []))).toContain('there is none yet')
+it('the explanation names each node, and only a few of many', () => {
+  expect(explainNoNode(modelToPlace(), choosePlacement(modelToPlace(), []))).toContain('there is none yet')
   const many = Array.from({ length: 20 }, (_, index) => candidate(`n${index}`, { status: 'draining', statusReason: 'drained' }))
-  expect(whyNowhere(modelToPlace(), choosePlacement(modelToPlace(), many))).toMatch(/n0: it is draining: drained; .*and 12 more$/)
+  expect(explainNoNode(modelToPlace(), choosePlacement(modelToPlace(), many))).toMatch(/n0: it is draining: drained; .*and 12 more$/)
 })

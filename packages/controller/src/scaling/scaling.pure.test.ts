@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { limitsOf } from '../models/desired.ts'
 import type { ScalableModel } from '../store/scaling.ts'
-import { busyMs, decideScaling, type Scale, type ScalingFacts } from './decide.ts'
+import { busyMs, decideScaling, type Scale, type ScalingFacts } from './scaling.pure.ts'
 
 const idleMs = 60_000
 const now = 1_000_000
@@ -45,7 +45,7 @@ describe('a model whose replicas are all busy', () => {
   ])('%s', (_, inFlight, some, want) => expect(decide(inFlight, some)).toEqual(want))
 })
 
-describe('a model that could do with one less', () => {
+describe('a model that needs one replica less', () => {
   it.each<[string, readonly number[], Partial<ScalableModel>, Scale | null]>([
     ['begins a streak', [0, 0], {}, scale(2, { slackSince: now })],
     ['goes on with it', [0, 0], { slackSince: now - idleMs + 1 }, null],
@@ -105,7 +105,7 @@ describe('whatever the facts', () => {
     )
   })
 
-  it('G14 no step while one comes up or goes, or while it is held', () => {
+  it('G14 no step while a replica starts or ends, or while the model is unloaded', () => {
     fc.assert(
       fc.property(facts, (given) => {
         const wanted = wantedOf(given.model)
@@ -129,7 +129,7 @@ describe('whatever the facts', () => {
     )
   })
 
-  it('deciding again on what came of it changes nothing', () => {
+  it('deciding again on the result changes nothing', () => {
     fc.assert(
       fc.property(facts, (given) => {
         const to = decideScaling(given)
@@ -140,7 +140,7 @@ describe('whatever the facts', () => {
   })
 })
 
-/** What comes in, second by second, over a model that gets what it asks for some seconds later. */
+/** Simulates load second by second on a model whose replicas start some seconds after a step. */
 const lives = fc.record({
   scheduling: schedulings,
   startsIn: fc.nat(20),

@@ -1,20 +1,20 @@
 import { NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { candidate, replica } from '../../test/placement-facts.ts'
-import { chooseEviction, type Asker, type FullNode } from './evict.ts'
-import type { LiveReplica } from './room.ts'
+import { chooseEviction, type EvictionRequest, type FullNode } from './eviction.pure.ts'
+import type { LiveReplica } from './room.pure.ts'
 
 const full = (replicas: readonly LiveReplica[], over: Partial<FullNode> = {}, name = 'one'): FullNode =>
   candidate(name, { pool: { kind: 'ram', total: 100, available: null }, replicas, ...over })
-const asker = (over: Partial<Asker> = {}): Asker => ({ name: 'tiny', priority: 0, need: 60, ...over })
-const evict = (replicas: readonly LiveReplica[], over: Partial<Asker> = {}, node: Partial<FullNode> = {}) => {
+const asker = (over: Partial<EvictionRequest> = {}): EvictionRequest => ({ name: 'tiny', priority: 0, need: 60, ...over })
+const evict = (replicas: readonly LiveReplica[], over: Partial<EvictionRequest> = {}, node: Partial<FullNode> = {}) => {
   const nodes = [full(replicas, node)]
   return chooseEviction(asker(over), nodes, nodes)?.victims ?? null
 }
 const old = (over: Parameters<typeof replica>[0] = {}) => replica({ id: 'r-1', need: 80, ...over })
 
-describe('a replica makes room', () => {
-  it.each<[string, Parameters<typeof replica>[0], Partial<Asker>]>([
+describe('a replica is evicted', () => {
+  it.each<[string, Parameters<typeof replica>[0], Partial<EvictionRequest>]>([
     ['when it is idle', {}, {}],
     ['when its priority is lower, however busy', { inFlight: 5, unusedMs: 0, readyMs: 0 }, { priority: 1 }],
     ['when its model was never asked for', { unusedMs: Infinity }, {}],
@@ -25,7 +25,7 @@ describe('a replica makes room', () => {
 })
 
 describe('a replica stays', () => {
-  it.each<[string, Parameters<typeof replica>[0], Partial<Asker>]>([
+  it.each<[string, Parameters<typeof replica>[0], Partial<EvictionRequest>]>([
     ['when its priority is higher', { priority: 1 }, {}],
     ['when a request is under way', { inFlight: 1 }, {}],
     ['G13 when its model was used just now', { unusedMs: 29_000 }, {}],
@@ -42,7 +42,7 @@ describe('a replica stays', () => {
     expect(evict([old(over)], wanted)).toBeNull()
   })
 
-  it('as one of its minimum, when the others of its model do not serve yet', () => {
+  it('as part of its minimum, when the other replicas of its model do not serve yet', () => {
     const starting = candidate('two', { replicas: [old({ id: 'r-2', state: 'starting', min: 1, desired: 2 })] })
     const node = full([old({ min: 1, desired: 2 })])
     expect(chooseEviction(asker({ priority: 1 }), [node], [node, starting])).toBeNull()
@@ -50,14 +50,14 @@ describe('a replica stays', () => {
     expect(chooseEviction(asker({ priority: 1 }), [node], [node, serving])?.victims).toEqual(['r-1'])
   })
 
-  it('when there are two only because one takes the place of the other', () => {
+  it('when there are two only because one replaces the other', () => {
     const both = { min: 1, desired: 1, need: 40 }
     expect(evict([old(both), old({ ...both, id: 'r-2' })], { priority: 1 })).toBeNull()
   })
 })
 
-describe('of several', () => {
-  it.each<[string, LiveReplica[], Partial<Asker>, string[]]>([
+describe('among several', () => {
+  it.each<[string, LiveReplica[], Partial<EvictionRequest>, string[]]>([
     ['one goes, not two', [old({ id: 'r-1', need: 30, model: 'm1' }), old({ id: 'r-2', need: 60, model: 'm2' })], { need: 60 }, ['r-2']],
     [
       'the one of the lowest priority goes',
@@ -87,18 +87,18 @@ describe('of several', () => {
     expect(evict(replicas, wanted)).toEqual(victims)
   })
 
-  it('a place is enough when memory is not what is missing', () => {
+  it('one replica less is enough when memory is not short', () => {
     expect(
       evict([old({ need: 10, unusedMs: 40_000 }), old({ id: 'r-2', need: 10, model: 'm2' })], { need: 20 }, { maxReplicas: 2 }),
     ).toEqual(['r-2'])
   })
 
-  it('nobody goes where somebody is on the way out', () => {
+  it('no replica is evicted where another is already ending', () => {
     expect(evict([old({ state: 'draining', need: 30 }), old({ id: 'r-2', need: 40, model: 'm2' })])).toEqual([])
   })
 })
 
-it('the node where the least is lost makes room', () => {
+it('the node with the least loss is chosen', () => {
   const nodes = [
     full([old({ priority: 1 })], {}, 'one'),
     full([old({ id: 'r-2', need: 40, model: 'm2' }), old({ id: 'r-3', need: 40, model: 'm3' })], {}, 'two'),

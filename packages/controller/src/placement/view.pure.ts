@@ -1,8 +1,8 @@
-// Where a model could go, as the API shows it. Pure.
+// The placement preview of the API.
 import type { Failure, PlacementView } from '@muster/protocol'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { ReplicaRecord } from '../store/replicas.ts'
-import type { Placement } from './choose.ts'
+import type { Placement } from './placement.pure.ts'
 
 export function viewPlacement({ nodes, eviction }: Placement, victims: readonly Pick<ReplicaRecord, 'id' | 'model'>[]): PlacementView {
   const modelOf = new Map(victims.map(({ id, model }) => [id, model]))

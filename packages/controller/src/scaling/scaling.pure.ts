@@ -1,25 +1,25 @@
-// How many replicas a model is to have, by how busy those are that it has. Pure: streaks are columns, so that any controller
-// may decide and a restart forgets nothing; time is the database's.
+// Decides how many replicas a model should have by how busy its replicas are. Streaks are columns, so that any controller can
+// decide and a restart loses nothing; time is the database's.
 import { limitsOf } from '../models/desired.ts'
 import type { ScalableModel } from '../store/scaling.ts'
 
 export interface ScalingFacts {
   readonly model: ScalableModel
-  /** Requests in flight of each replica that its loads have ready. */
+  /** Open requests of each ready replica. */
   readonly inFlight: readonly number[]
   /** Milliseconds, like the streaks. */
   readonly now: number
-  /** How long fewer replicas would have done before one goes. */
+  /** How long fewer replicas must have sufficed before one is removed. */
   readonly idleMs: number
 }
 
-/** What a model's row is to say from now on. */
+/** The new values of the model's row. */
 export type Scale = Pick<ScalableModel, 'requestedReplicas' | 'busySince' | 'slackSince'>
 
-/** Shorter than that it is a burst: a replica that comes up takes about as long. */
+/** A shorter streak is a burst: starting a replica takes about as long. */
 export const busyMs = 10_000
 
-/** Null: it stays as it is. */
+/** Null: no change. */
 export function decideScaling(facts: ScalingFacts): Scale | null {
   const { model } = facts
   const to = scaleOf(facts)
@@ -27,14 +27,14 @@ export function decideScaling(facts: ScalingFacts): Scale | null {
   return isSame ? null : to
 }
 
-/** After a step there is no streak: the next one begins when what was decided has come true. */
+/** A step resets the streaks: the next one starts after the step has taken effect. */
 function scaleOf({ model, inFlight, now, idleMs }: ScalingFacts): Scale {
   const { requestedReplicas } = model
   const { min, max } = limitsOf(model.scheduling)
   const wanted = Math.min(max, Math.max(min, requestedReplicas))
   const settled = { requestedReplicas, busySince: null, slackSince: null }
   if (model.isUnloaded || model.scheduling.replicas === 'all') return settled
-  // While something comes up or goes, how busy the others are says nothing about how many it takes.
+  // While replicas start or end, the load of the others says nothing about the number needed.
   if (wanted === 0 || model.loads !== wanted || inFlight.length + model.failed !== wanted) return settled
 
   if (wanted < max && model.failed === 0 && isBusy(inFlight)) {
@@ -50,6 +50,6 @@ function scaleOf({ model, inFlight, now, idleMs }: ScalingFacts): Scale {
 
 const isBusy = (inFlight: readonly number[]): boolean => inFlight.every((count) => count > 0)
 
-/** One less would not all be busy either. What could not come up is not missed when those that did are not all busy. */
+/** One less would not all be busy. Failed replicas are not missed unless all others are busy. */
 const isTooMany = (inFlight: readonly number[], failed: number): boolean =>
   failed > 0 ? !isBusy(inFlight) : inFlight.reduce((sum, count) => sum + count, 0) < inFlight.length - 1
