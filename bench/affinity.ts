@@ -3,9 +3,9 @@
 // through controller and gateway is the same for all (proxy.ts measures it).
 import { loadavg } from 'node:os'
 import { createProcesses } from '@muster/testkit'
-import { choose } from '../packages/controller/src/routing/choose.ts'
+import { chooseReplica } from '../packages/controller/src/routing/replica-choice.pure.ts'
 import { createInFlight } from '../packages/controller/src/routing/in-flight.ts'
-import { prefixKeyOf, textKeyOf } from '../packages/controller/src/routing/prefix-key.ts'
+import { prefixKeyOf, textKeyOf } from '../packages/controller/src/routing/prefix-key.pure.ts'
 import { startLlama, untilLoaded } from '../tests/llama/server.ts'
 import { costOf } from './process-cost.ts'
 
@@ -93,8 +93,8 @@ async function measure(policy: Policy, replicas: readonly Replica[], salt: numbe
     count += 1
     if (policy === 'round robin') return replicas[count % replicas.length]
     const key = policy === 'prefix' ? prefixKeyOf(path, { messages }) : null
-    const about = { candidates: replicas, isLeftOut: () => false, turn: count, key }
-    return choose<Replica>({ ...about, inFlight: ({ id }) => inFlight.of(id), markOf: ({ mark }) => mark })?.candidate
+    const about = { candidates: replicas, isExcluded: () => false, turn: count, key }
+    return chooseReplica<Replica>({ ...about, inFlight: ({ id }) => inFlight.of(id), markOf: ({ mark }) => mark })?.candidate
   }
   const cpu = (): number => sum(replicas.map(({ pid }) => costOf(pid).cpuSeconds))
   const [began, cpuBefore] = [performance.now(), cpu()]
@@ -129,8 +129,8 @@ function costOfChoosing(): Record<string, string> {
   const among = (count: number, key: number | null) => {
     const candidates = Array.from({ length: count }, (_, i) => ({ mark: textKeyOf(`r-${i}`), count: i % 3 }))
     return timed((turn) =>
-      choose<(typeof candidates)[number]>({
-        ...{ candidates, inFlight: (each) => each.count, isLeftOut: () => false, turn },
+      chooseReplica<(typeof candidates)[number]>({
+        ...{ candidates, inFlight: (each) => each.count, isExcluded: () => false, turn },
         ...{ key: key === null ? null : key + turn, markOf: (each) => each.mark },
       }),
     )

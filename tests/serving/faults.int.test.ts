@@ -127,7 +127,7 @@ describe('who answers', () => {
     await using other = await startStubGateway({ nodeId: gone.nodeId, secret, port: gone.port })
     const response = await world.chat('recycled')
     expect(response.status).toBe(503)
-    expect(await response.text()).toMatch(/something else answers at its address/)
+    expect(await response.text()).toMatch(/another process answers at its address/)
     expect(other.requests).toEqual([])
     await other.stop()
     // One that takes everything, and answers as another replica.
@@ -303,7 +303,7 @@ describe('SEC28 what nobody may read', () => {
     node.behave(replica, (_, response) => void response.socket?.resetAndDestroy())
     await world.chat('tiny', prompt)
     await fetch(`${world.controller.url}/v1/chat/completions`, { method: 'POST', body: `{"model":"tiny","${secret}` })
-    await waitFor(() => logged.some((line) => line.includes('did not take a request')), { what: 'the log to tell of the trouble' })
+    await waitFor(() => logged.some((line) => line.includes('replica refused a request')), { what: 'the log to tell of the trouble' })
     expect(logged.filter((line) => line.includes('canary-'))).toEqual([])
   })
 })

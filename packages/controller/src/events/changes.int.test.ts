@@ -53,7 +53,7 @@ const commit = async (client: Client): Promise<void> => {
 }
 
 describe('a change', () => {
-  it('is told though a later number was committed first, by a transaction that began earlier', async () => {
+  it('is delivered although a later number was committed first', async () => {
     const early = await transaction()
     const late = await transaction()
     await record(late, 'drawn-first')
@@ -64,7 +64,7 @@ describe('a change', () => {
     await waitFor(() => told.includes('drawn-first'), { what: 'the one that was committed last' })
   })
 
-  it('is not acknowledged before everything smaller is there', async () => {
+  it('is not acknowledged before every smaller number is committed', async () => {
     const late = await transaction()
     await record(late, 'slow')
     const quick = await transaction()
@@ -78,7 +78,7 @@ describe('a change', () => {
     await waitFor(() => (feed.cursor ?? 0) > cursor, { what: 'the cursor to move on' })
   })
 
-  it('of a deleted object is forgotten after a while, and the floor says so', async () => {
+  it('of a deleted object is pruned after a while, and the floor moves', async () => {
     const client = await transaction()
     await client.query("select record_change('node', 'gone', true)")
     await commit(client)

@@ -1,22 +1,22 @@
-// What changed, as it changes: one reader per controller, woken by the database, that tells everybody
-// who listens. A missed wake costs one poll, never a change.
-import { createFailureStreak, createWakeTimer, type Clock, type Log, type FailureStreak } from '@muster/host'
+// The change feed: one reader per controller, woken by the database, that notifies listeners and watches. A missed wake
+// costs one poll, never a change.
+import { createLoop, createWakeTimer, type Clock, type Log, type Loop } from '@muster/host'
 import type { Change, ChangeStore } from '../store/changes.ts'
-import { advance, startAt, type Checkpoints } from './checkpoint.ts'
+import { advance, startAt, type Checkpoints } from './checkpoint.pure.ts'
 
 const pollEveryMs = 1_000
-/** After news there is often more, for which nobody rings again (record_change). */
+/** After a change there are often more, for which the database does not notify again (record_change). */
 const pollSoonMs = 100
 const soonForMs = 1_000
 
 export interface ChangeBatch {
   readonly changes: readonly Change[]
-  /** What a listener that saw this batch may ask for everything since. */
+  /** A listener that received this batch can read everything after this number. */
   readonly cursor: number
 }
 export type ChangeListener = (batch: ChangeBatch) => void
 export interface ChangeWatch extends Disposable {
-  /** True when it changed, false after `ms` or when aborted. */
+  /** True after a change, false after `ms` or when aborted. */
   changed(ms: number, signal: AbortSignal): Promise<boolean>
 }
 type ObjectKey = Readonly<{ kind: string; id: string }>
@@ -27,28 +27,26 @@ export class ChangeFeed {
   readonly #deps: { readonly changes: ChangeStore; readonly clock: Clock; readonly log: Log }
   readonly #listeners = new Set<ChangeListener>()
   readonly #followers = new Set<() => void>()
-  /** Watchers by object: each of thousands of workers waits for news of itself. */
+  /** Watchers by object: each of thousands of workers watches its own node. */
   readonly #watched = new Map<string, Set<() => void>>()
-  readonly #wakeable: ReturnType<typeof createWakeTimer>
-  readonly #trouble: FailureStreak
+  readonly #loop: Loop
   #checkpoints: Checkpoints | null = null
-  #newsAt = -Infinity
-  /** What was told beyond the settled number, so that reading it again tells nothing twice. */
-  #told = new Map<string, number>()
+  #changedAt = -Infinity
+  /** Delivered beyond the settled number, so that reading it again delivers nothing twice. */
+  #delivered = new Map<string, number>()
 
   constructor(deps: { readonly changes: ChangeStore; readonly clock: Clock; readonly log: Log }) {
     this.#deps = deps
-    this.#wakeable = createWakeTimer(deps.clock)
-    this.#trouble = createFailureStreak({ what: 'changes can not be read', ...deps })
+    this.#loop = createLoop({ what: 'cannot read the change feed; retrying', ...deps, retryMs: pollEveryMs })
   }
 
-  /** Null until the first read: nobody knows yet what there is to be missed. */
+  /** Null until the first read. */
   get cursor(): number | null {
     return this.#checkpoints?.settled ?? null
   }
 
   wake(): void {
-    this.#wakeable.wake()
+    this.#loop.wake()
   }
 
   listen(listener: ChangeListener): () => void {
@@ -56,62 +54,56 @@ export class ChangeFeed {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Told when the cursor moved, which is later than the news it moves over; and when it is known for the first time. */
-  follow(onMoved: () => void): void {
+  /** Called when the cursor moves, which is later than the changes that it passes, and when it is first known. */
+  onCursorMoved(onMoved: () => void): void {
     this.#followers.add(onMoved)
   }
 
-  /**
-   * Watches these objects from now on. Take the watch first and read the objects second: a change in
-   * between is then not missed.
-   */
+  /** Watch first and read the objects second, so that no change in between is missed. */
   watch(objects: readonly ObjectKey[]): ChangeWatch {
-    const wakeable = createWakeTimer(this.#deps.clock)
-    const tell = (): void => wakeable.wake()
-    for (const key of objects.map(keyOf)) this.#watched.set(key, (this.#watched.get(key) ?? new Set()).add(tell))
+    const timer = createWakeTimer(this.#deps.clock)
+    const notify = (): void => timer.wake()
+    for (const key of objects.map(keyOf)) this.#watched.set(key, (this.#watched.get(key) ?? new Set()).add(notify))
     return {
-      changed: (ms, signal) => wakeable.pause(ms, signal).catch(() => false),
+      changed: (ms, signal) => timer.pause(ms, signal).catch(() => false),
       [Symbol.dispose]: () => {
         for (const key of objects.map(keyOf)) {
-          this.#watched.get(key)?.delete(tell)
+          this.#watched.get(key)?.delete(notify)
           if (this.#watched.get(key)?.size === 0) this.#watched.delete(key)
         }
       },
     }
   }
 
-  /** Until aborted. */
+  /** Runs until aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await this.#read().then(
-        () => this.#trouble.recovered(),
-        (error: unknown) => this.#trouble.failed({ error }),
-      )
-      const isLively = this.#deps.clock.monotonic() - this.#newsAt < soonForMs
-      await this.#wakeable.pause(isLively ? pollSoonMs : pollEveryMs, signal).catch(() => false)
-    }
+    await this.#loop.run(async () => {
+      await this.#read()
+      const isActive = this.#deps.clock.monotonic() - this.#changedAt < soonForMs
+      return isActive ? pollSoonMs : pollEveryMs
+    }, signal)
   }
 
   async #read(): Promise<void> {
     const { changes: store, clock } = this.#deps
     const before = this.cursor
     const isFirst = before === null
-    // It begins with the oldest number that can be asked for, and counts all that is there as told: nobody listened
-    // before. What was drawn earlier and is committed later is then news like any other.
+    // Starts at the oldest readable number and counts everything there as delivered. A number that was drawn earlier and is
+    // committed later is then delivered like any other.
     this.#checkpoints ??= startAt(await store.floor())
     const snapshot = await store.readSince(this.#checkpoints.settled)
     const highestSeq = snapshot.changes.at(-1)?.seq ?? this.#checkpoints.settled
     this.#checkpoints = advance(this.#checkpoints, { ...snapshot, highestSeq, at: clock.monotonic() })
     const { settled } = this.#checkpoints
-    const news = snapshot.changes.filter((change) => (this.#told.get(keyOf(change)) ?? 0) < change.seq)
-    this.#told = new Map(snapshot.changes.filter((change) => change.seq > settled).map((change) => [keyOf(change), change.seq]))
-    if (news.length > 0) this.#newsAt = clock.monotonic()
-    if (news.length > 0 && !isFirst) this.#tell({ changes: news, cursor: settled })
+    const fresh = snapshot.changes.filter((change) => (this.#delivered.get(keyOf(change)) ?? 0) < change.seq)
+    this.#delivered = new Map(snapshot.changes.filter((change) => change.seq > settled).map((change) => [keyOf(change), change.seq]))
+    if (fresh.length > 0) this.#changedAt = clock.monotonic()
+    if (fresh.length > 0 && !isFirst) this.#deliver({ changes: fresh, cursor: settled })
     if (settled !== before) for (const onMoved of this.#followers) onMoved()
   }
 
-  #tell(batch: ChangeBatch): void {
+  #deliver(batch: ChangeBatch): void {
     for (const listener of this.#listeners) listener(batch)
-    for (const change of batch.changes) for (const tell of this.#watched.get(keyOf(change)) ?? []) tell()
+    for (const change of batch.changes) for (const notify of this.#watched.get(keyOf(change)) ?? []) notify()
   }
 }

@@ -1,9 +1,9 @@
-// What a change costs when many listen.
+// The cost of a change with many listeners.
 import { silentLog } from '@muster/host'
 import { expect, it } from 'vitest'
 import type { ChangeStore } from '../store/changes.ts'
 import type { ChangeFeed, ChangeListener } from './feed.ts'
-import { createEventHub, type Told } from './hub.ts'
+import { createEventHub, type HubMessage } from './hub.ts'
 
 function world() {
   let onChange: ChangeListener = () => undefined
@@ -19,9 +19,9 @@ function world() {
   }
 }
 
-it('renders an object once, however many listen', async () => {
+it('renders an object once for all listeners', async () => {
   const { hub, rendered, change } = world()
-  const told: Told[] = []
+  const told: HubMessage[] = []
   for (let i = 0; i < 300; i += 1) hub.listen((each) => void told.push(each))
   change(['a', 'b'])
   await expect.poll(() => told.length).toBe(300)
@@ -29,7 +29,7 @@ it('renders an object once, however many listen', async () => {
   expect(told[299]).toMatchObject({ do: 'send', events: [{ kind: 'node', id: 'a', json: '{"id":"a"}' }, { id: 'b' }], cursor: 2 })
 })
 
-it('lets other work have its turn while it tells many', async () => {
+it('yields to other work while it notifies many listeners', async () => {
   const { hub, change } = world()
   let told = 0
   for (let i = 0; i < 300; i += 1) hub.listen(() => void (told += 1))
@@ -42,7 +42,7 @@ it('lets other work have its turn while it tells many', async () => {
   expect(seen.size).toBeGreaterThan(3)
 })
 
-it('tells each listener in order, also one that listens late', async () => {
+it('notifies each listener in order, also a late one', async () => {
   const { hub, change } = world()
   const orders: string[][] = []
   const listen = (): void => {

@@ -1,25 +1,24 @@
-// Changes as people and programs follow them: the full current object of whatever changed, to everybody
-// who listens.
-import type { Log } from '@muster/host'
+// The event hub: sends the current state of every changed object to all listeners.
+import type { Clock, Log } from '@muster/host'
 import type { ChangeStore } from '../store/changes.ts'
 import type { ChangeFeed } from './feed.ts'
 
 export interface Event {
   readonly kind: string
   readonly id: string
-  /** Names the object among those of all kinds. */
+  /** Unique among objects of all kinds. */
   readonly key: string
-  /** Rendered once, however many listen. */
+  /** Rendered once for all listeners. */
   readonly json: string
 }
-export type Told =
-  /** `cursor`: who has got all of these may ask for everything since. Null for ticks, which acknowledge nothing. */
+export type HubMessage =
+  /** `cursor`: a listener that received these events can resume from it. Null for ticks, which acknowledge nothing. */
   | { readonly do: 'send'; readonly events: readonly Event[]; readonly cursor: number | null }
-  /** Something could not be read: ask again, from the last cursor. */
+  /** Objects could not be read: the listener has to resume from its last cursor. */
   | { readonly do: 'cut' }
-export type EventListener = (told: Told) => void
+export type EventListener = (message: HubMessage) => void
 
-/** How the objects of one kind are read, all that are asked for at once. */
+/** Reads objects of one kind by id. */
 export type ObjectReader = (ids: readonly string[]) => Promise<ReadonlyMap<string, object>>
 type ObjectKey = Readonly<{ kind: string; id: string }>
 export type EventHub = ReturnType<typeof createEventHub>
@@ -31,20 +30,20 @@ export interface EventHubDeps {
   readonly log: Log
 }
 
-/** After so many listeners in one go the other work of the process gets its turn. */
+/** After this many listeners the event loop gets a turn. */
 const listenersPerTurn = 50
 
 export function createEventHub({ feed, changes: store, readers, log }: EventHubDeps) {
   const listeners = new Set<EventListener>()
-  const tell = async (told: Told): Promise<void> => {
+  const broadcast = async (message: HubMessage): Promise<void> => {
     let count = 0
     for (const listener of listeners) {
-      listener(told)
+      listener(message)
       count += 1
       if (count % listenersPerTurn === 0) await new Promise(setImmediate)
     }
   }
-  // One batch after the other, so that an older state never overtakes a newer one.
+  // Batches are sent in order, so that an older state never overtakes a newer one.
   let queue: Promise<void> = Promise.resolve()
   const inTurn = (work: () => Promise<void>): Promise<void> => {
     if (listeners.size > 0) queue = queue.then(work)
@@ -55,10 +54,10 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
     void inTurn(async () => {
       try {
         const events = (await readObjects(changes, readers)).map(render)
-        await tell({ do: 'send', events, cursor })
+        await broadcast({ do: 'send', events, cursor })
       } catch (error) {
-        log.warn('events could not be read; listeners begin again', { error })
-        await tell({ do: 'cut' })
+        log.warn('cannot read changed objects; closing event streams', { error })
+        await broadcast({ do: 'cut' })
       }
     })
   })
@@ -69,21 +68,21 @@ export function createEventHub({ feed, changes: store, readers, log }: EventHubD
       return () => listeners.delete(listener)
     },
 
-    /** Sends these objects as they are now, though nothing about them was stored as a change. Who misses that misses nothing. */
+    /** Sends the current state of objects without a stored change. A missed tick is harmless. */
     async tick(kind: string, ids: readonly string[]): Promise<void> {
       if (ids.length === 0) return
       await inTurn(async () => {
         const keys = ids.map((id) => ({ kind, id }))
         const objects = await readObjects(keys, readers).catch(() => [])
         const events = objects.filter(({ data }) => data !== null).map(render)
-        if (events.length > 0) await tell({ do: 'send', events, cursor: null })
+        if (events.length > 0) await broadcast({ do: 'send', events, cursor: null })
       })
     },
 
-    /** Everything that changed since; null when that is too long ago to know. In turn too, so that it is not older than what was told before. */
+    /** All changes after the cursor; null when it is too old. Queued like batches, so that the result is not older than events sent before. */
     since(cursor: number): Promise<{ events: Event[]; cursor: number } | null> {
       const answer = queue.then(async () => {
-        // Taken before the read: what was settled then is surely in it.
+        // Taken before the read, so that the read includes everything settled.
         const settled = feed.cursor ?? cursor
         const { changes, floor, last } = await store.readSince(cursor)
         if (cursor < floor || cursor > last) return null
@@ -109,7 +108,7 @@ const render = ({ kind, id, data }: ObjectKey & { data: object | null }): Event 
   json: JSON.stringify(data ?? { id, deleted: true }),
 })
 
-/** `data` is null for what is no longer there. Kinds that a newer version writes are left out. */
+/** `data` is null for deleted objects. Unknown kinds, written by a newer version, are skipped. */
 async function readObjects(keys: readonly ObjectKey[], readers: EventHubDeps['readers']): Promise<(ObjectKey & { data: object | null })[]> {
   const found: (ObjectKey & { data: object | null })[] = []
   for (const [kind, ofKind] of Map.groupBy(keys, (key) => key.kind)) {
@@ -117,4 +116,25 @@ async function readObjects(keys: readonly ObjectKey[], readers: EventHubDeps['re
     if (objects !== null) for (const { id } of ofKind) found.push({ kind, id, data: objects.get(id) ?? null })
   }
   return found
+}
+
+const tickEveryMs = 5_000
+/** In a larger fleet ticks would cost more than the heartbeats. */
+const maxTickedNodes = 256
+
+/** Sends values that change constantly and are not stored as changes (free memory, last heartbeat), every few seconds. */
+export function createNodeTicks({ hub, clock }: { hub: EventHub; clock: Clock }) {
+  const updated = new Set<string>()
+  let lastAt = clock.monotonic()
+  return {
+    /** New values of these nodes were recorded. */
+    add(nodes: readonly string[]): void {
+      if (hub.listenerCount() === 0) return updated.clear()
+      for (const node of nodes) updated.add(node)
+      if (clock.monotonic() - lastAt < tickEveryMs) return
+      lastAt = clock.monotonic()
+      if (updated.size <= maxTickedNodes) void hub.tick('node', [...updated])
+      updated.clear()
+    },
+  }
 }

@@ -2,12 +2,11 @@ import { Secret, silentLog, systemClock } from '@muster/host'
 import { NodeId, ReplicaId, type LoadFailure } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
-import { ClientLink } from '../routing/client-link.ts'
+import { ClientLink } from '../routing/attempt.ts'
 import { ReplicaTable } from '../routing/replica-table.ts'
-import { createSuspects } from '../routing/suspects.ts'
+import { createSuspects } from '../routing/dispatch.ts'
 import type { ReadyReplica } from '../store/routes.ts'
-import type { LoadStatus } from './cold-loads.ts'
-import { createColdModels } from './cold-models.ts'
+import { createColdModels, type LoadStatus } from './cold-models.ts'
 
 const endings: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -42,7 +41,7 @@ async function world(first: LoadStatus | Error = loading) {
   const rows = { models: [{ name: 'tiny', createdAt: '2026-01-01', policy: 'prefix' as const }], replicas: [] as ReadyReplica[] }
   const table = new ReplicaTable({
     routes: { models: async () => rows.models, replicas: async () => rows.replicas },
-    ...{ notedTo: () => null, onRead: () => undefined },
+    ...{ feedCursor: () => null, onRead: () => undefined },
     ...{ controllerId: 'c', clock: systemClock, log: silentLog },
   })
   const stopping = new AbortController()
@@ -72,25 +71,25 @@ async function world(first: LoadStatus | Error = loading) {
   return { table, rows, asked, cold, wait, set: (next: LoadStatus) => void (status = next) }
 }
 
-describe('a model that is not up', () => {
-  it('W28 a thousand requests wait for it, and ask once between them', async () => {
+describe('a model that is not loaded', () => {
+  it('W28 a thousand requests wait for it with one query', async () => {
     const { wait, asked, cold, rows, table } = await world()
     const waiting = Array.from({ length: 1_000 }, () => wait())
     expect(cold.count()).toBe(1_000)
     await waitFor(() => asked.ensure === 1, { what: 'somebody to ask' })
     rows.replicas = [replica]
-    table.note([{ kind: 'model', id: 'tiny', seq: 1, deleted: false }])
+    table.markChanged([{ kind: 'model', id: 'tiny', seq: 1, deleted: false }])
     expect(new Set(await Promise.all(waiting))).toEqual(new Set([null]))
     expect(asked.ensure + asked.status).toBeLessThan(10)
     expect(cold.count()).toBe(0)
   })
 
-  it('that does not come up in time: who waits is told how far it is', async () => {
+  it('that does not load in time: waiting requests get its progress', async () => {
     const { wait } = await world()
     expect(await wait({ ms: 50 })).toEqual(loading)
   })
 
-  it('G4 that fails: everybody who waits gets the cause, and whoever comes next at once', async () => {
+  it('G4 that fails: all waiting requests get the cause, and the next ones at once', async () => {
     const { wait, set, asked } = await world()
     const waiting = [wait(), wait()]
     await waitFor(() => asked.ensure === 1, { what: 'somebody to ask' })
@@ -106,21 +105,21 @@ describe('a model that is not up', () => {
     expect(asked.ensure + asked.status - before).toBeLessThan(3)
   })
 
-  it('that fits nowhere: at once', async () => {
+  it('that fits on no node: refused at once', async () => {
     const { wait } = await world({ kind: 'no_capacity', message: 'no node has a GPU' })
     expect(await wait()).toEqual({ kind: 'no_capacity', message: 'no node has a GPU' })
   })
 
-  it('that is deleted meanwhile is not found', async () => {
+  it('that is deleted while requests wait is not found', async () => {
     const { wait, asked, rows, table } = await world()
     const waiting = wait()
     await waitFor(() => asked.ensure === 1, { what: 'somebody to ask' })
     rows.models = []
-    table.note([{ kind: 'model', id: 'tiny', seq: 1, deleted: true }])
+    table.markChanged([{ kind: 'model', id: 'tiny', seq: 1, deleted: true }])
     expect(await waiting).toEqual({ kind: 'model_not_found' })
   })
 
-  it('G3 a client that goes stops waiting, and nothing else', async () => {
+  it('G3 a client that disconnects stops waiting and ends nothing else', async () => {
     const { wait, cold, asked } = await world()
     const link = new ClientLink()
     const [gone, stays] = [wait({ link }), wait({ ms: 300 })]
@@ -131,7 +130,7 @@ describe('a model that is not up', () => {
     expect(await stays).toEqual(loading)
   })
 
-  it('D4 waits on while nobody can be asked, and says so when its time is over', async () => {
+  it('D4 requests keep waiting while the database is away, and are refused at their deadline', async () => {
     const error = new Error('the database is away')
     const { wait } = await world(error)
     const began = performance.now()
@@ -139,7 +138,7 @@ describe('a model that is not up', () => {
     expect(performance.now() - began).toBeGreaterThanOrEqual(299)
   })
 
-  it('is asked for again by whoever comes later, also while others still wait', async () => {
+  it('is requested again for later requests, also while others still wait', async () => {
     const { wait, asked } = await world()
     const waiting = [wait({ ms: 2_500 })]
     await waitFor(() => asked.ensure === 1, { what: 'the first to ask' })

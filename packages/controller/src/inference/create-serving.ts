@@ -1,23 +1,20 @@
-// The parts of the data path, put together.
+// Assembles the data path: routing, cold starts, statistics.
 import type { Clock, Log } from '@muster/host'
 import type { ChangeFeed } from '../events/feed.ts'
 import { createOpenNodeLogs } from '../nodes/open-node-logs.ts'
-import { createDispatch } from '../routing/dispatch.ts'
+import { createDispatch, createSuspects } from '../routing/dispatch.ts'
 import { createGateways } from '../routing/gateways.ts'
 import { createInFlight } from '../routing/in-flight.ts'
-import { createKnownLoad, type KnownLoad } from '../routing/known-load.ts'
+import { createLoadEstimate, type LoadEstimate } from '../routing/load-estimate.ts'
 import { ReplicaTable } from '../routing/replica-table.ts'
-import { createSuspects } from '../routing/suspects.ts'
-import { createTeller } from '../routing/teller.ts'
+import { createPositionPublisher } from '../routing/routing-position.ts'
 import type { ControllerSettings } from '../settings.ts'
-import { StatsBook } from '../stats/stats-book.ts'
-import { createStatsWriter } from '../stats/write-stats.ts'
+import { createStatsWriter, StatsBuckets } from '../stats/stats-buckets.ts'
 import type { Store } from '../store/store.ts'
-import type { ColdLoads } from './cold-loads.ts'
-import { createColdModels } from './cold-models.ts'
+import { type ColdLoads, createColdModels } from './cold-models.ts'
 import type { InferenceMetrics } from './inference-metrics.ts'
-import { createInference, type Served } from './serve.ts'
-import { createUsedMarks } from './used-marks.ts'
+import { createInference, type ServedRequest } from './serve.ts'
+import { createLastUse } from './last-use.ts'
 
 export interface ServingDeps {
   readonly store: Pick<Store, 'routes' | 'stats' | 'controllers'>
@@ -26,13 +23,13 @@ export interface ServingDeps {
   readonly settings: Pick<ControllerSettings, 'modelLoadWait' | 'exposeRouting' | 'idleScaleDown'>
   readonly errorEvent: (message: string) => string
   readonly metrics: InferenceMetrics
-  /** A bucket of ten seconds is over and written. */
+  /** Called after a bucket of ten seconds was written. */
   readonly onStats: (at: string) => void
   readonly clock: Clock
   readonly log: Log
   readonly loads: ColdLoads
-  /** What workers say of how many requests their replicas have. */
-  readonly onInFlight: (told: KnownLoad['told']) => void
+  /** Subscribes to the request counts that workers report. */
+  readonly onInFlight: (report: LoadEstimate['report']) => void
 }
 
 export function createServing(deps: ServingDeps) {
@@ -40,34 +37,34 @@ export function createServing(deps: ServingDeps) {
   const { routes } = store
   const table: ReplicaTable = new ReplicaTable({
     ...{ routes, controllerId, clock, log },
-    notedTo: () => feed.cursor,
-    onRead: () => teller.wake(),
+    feedCursor: () => feed.cursor,
+    onRead: () => publisher.wake(),
   })
-  const teller = createTeller({ controllers: store.controllers, controllerId, holdsTo: () => table.holdsTo, clock, log })
-  feed.listen(({ changes }) => table.note(changes))
-  feed.follow(() => {
-    table.noteMoved()
-    teller.wake()
+  const publisher = createPositionPublisher({ controllers: store.controllers, controllerId, position: () => table.position, clock, log })
+  feed.listen(({ changes }) => table.markChanged(changes))
+  feed.onCursorMoved(() => {
+    table.onCursorMoved()
+    publisher.wake()
   })
   const inFlight = createInFlight()
-  const load = createKnownLoad({ inFlight, clock })
-  deps.onInFlight(load.told)
+  const load = createLoadEstimate({ inFlight, clock })
+  deps.onInFlight(load.report)
   const suspects = createSuspects(clock)
   const gateways = createGateways()
   const dispatch = createDispatch({ table, inFlight, load, suspects, gateways, log, onRetry: () => metrics.retries.inc() })
   const cold = createColdModels({ table, loads, suspects, clock })
-  const used = createUsedMarks({ routes, idleMs: settings.idleScaleDown, clock, log })
-  const book = new StatsBook(() => clock.now())
-  const writer = createStatsWriter({ book, stats: store.stats, clock, log, onWritten: deps.onStats })
+  const lastUse = createLastUse({ routes, idleMs: settings.idleScaleDown, clock, log })
+  const buckets = new StatsBuckets(() => clock.now())
+  const writer = createStatsWriter({ buckets, stats: store.stats, clock, log, onWritten: deps.onStats })
   const inference = createInference({
     ...{ table, dispatch, cold, clock, errorEvent },
     loadWaitMs: settings.modelLoadWait,
     exposeRouting: settings.exposeRouting,
-    onAsked: used.open,
-    onSend: (route) => book.open(route),
+    onRequest: lastUse.open,
+    onSend: (route) => buckets.open(route),
     onServed: (served) => {
       metrics.served(served)
-      book.record(countedOf(served))
+      buckets.record(countOf(served))
     },
   })
   return {
@@ -77,16 +74,16 @@ export function createServing(deps: ServingDeps) {
       metrics.inFlight.set(inFlight.total())
       metrics.waiting.set(cold.count())
     },
-    /** Until aborted. */
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      await Promise.all([table.run(signal), teller.run(signal), used.run(signal), writer.run(signal)])
+      await Promise.all([table.run(signal), publisher.run(signal), lastUse.run(signal), writer.run(signal)])
       await gateways.close()
     },
   }
 }
 
-/** A client that leaves is no error of anybody here. */
-const countedOf = ({ model, nodeId, outcome, usage, ms }: Served) => ({
+/** A client that disconnects is not an error. */
+const countOf = ({ model, nodeId, outcome, usage, ms }: ServedRequest) => ({
   model,
   nodeId: nodeId ?? '',
   isError: outcome !== 'ok' && outcome !== 'client_gone',

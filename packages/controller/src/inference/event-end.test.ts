@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { EventEnd } from './event-end.ts'
+import { EventEnd } from './relay.ts'
 
 const after = (chunks: readonly (string | Uint8Array)[]) => {
   const end = new EventEnd()
-  for (const chunk of chunks) end.note(Buffer.from(chunk))
-  return end.toFreshEvent()
+  for (const chunk of chunks) end.add(Buffer.from(chunk))
+  return end.separator()
 }
 
-describe('G19 what a new event needs before it', () => {
+describe('G19 the separator before a new event', () => {
   it.each<[string, readonly string[], string]>([
     ['nothing was sent', [], ''],
     ['an event has ended', ['data: 1\n\n'], ''],

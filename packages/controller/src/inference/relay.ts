@@ -1,20 +1,17 @@
-// Passes an answer on to the client, byte for byte. A client that does not read holds up the backend, not memory; a
-// stream that breaks off says so, and never looks as if it had come to its end.
+// Relays a backend's response to the client byte for byte. A client that reads slowly applies backpressure to the backend;
+// a stream that breaks off ends with an error event and never looks complete.
 import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import type { Clock } from '@muster/host'
 import type { AnswerSink, Flow } from '../routing/attempt.ts'
 import type { Route } from '../routing/replica-table.ts'
-import { isEventStream, passedHeaders } from './answer-headers.ts'
-import { inEnvelope } from './error-envelope.ts'
-import { EventEnd } from './event-end.ts'
-import { UsageReader, type Usage } from './usage.ts'
+import { type Usage, UsageReader } from './usage.ts'
 
-/** A client that takes nothing for that long is not there any more, whatever its connection says. */
+/** A client that reads nothing for this long is disconnected. */
 const maxStallMs = 60_000
-/** Of an error, which is looked at before it goes on; a longer one is not one that anybody wrote down. */
+/** Error bodies up to this size are buffered to fix their envelope; larger ones are passed through. */
 const maxErrorBytes = 64 * 1024
 
-interface Begun {
+interface BackendAnswer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly route: Route
@@ -23,11 +20,11 @@ interface Begun {
 }
 export interface RelayDeps {
   readonly response: ServerResponse
-  /** Headers of ours, names and values in turns. */
+  /** The controller's own headers; names and values alternate. */
   readonly ownHeaders: (route: Route) => readonly string[]
   readonly clock: Clock
   readonly onFirstByte: () => void
-  /** What a stream ends with that broke off. */
+  /** The last event of a stream that broke off. */
   readonly errorEvent: (message: string) => string
 }
 
@@ -35,19 +32,19 @@ export class Relay implements AnswerSink, Disposable {
   readonly #deps: RelayDeps
   readonly #usage = new UsageReader()
   readonly #events = new EventEnd()
-  #begun: Begun | null = null
+  #answer: BackendAnswer | null = null
   #stalled: AbortController | null = null
-  /** An error, until it is whole. */
+  /** The chunks of an error body. */
   #error: Buffer[] | null = null
   hasSent = false
 
   constructor(deps: RelayDeps) {
     this.#deps = deps
-    deps.response.on('drain', () => this.#goOn())
+    deps.response.on('drain', () => this.#resume())
   }
 
   get status(): number | null {
-    return this.#begun?.status ?? null
+    return this.#answer?.status ?? null
   }
 
   usage(): Usage {
@@ -55,54 +52,54 @@ export class Relay implements AnswerSink, Disposable {
   }
 
   begin({ status, headers, route }: { status: number; headers: IncomingHttpHeaders; route: Route }, flow: Flow): void {
-    const begun = { status, headers, route, isStream: isEventStream(headers), flow }
-    this.#begun = begun
-    this.#error = status >= 400 && !begun.isStream ? [] : null
-    // The headers of a whole answer wait for its first byte: until then another replica can be asked. Those of a stream go
-    // when the first event does not come with them, because clients wait for them.
-    if (begun.isStream) setImmediate(() => this.#begun === begun && !this.hasSent && this.#sendHead(begun).flushHeaders())
+    const answer = { status, headers, route, isStream: isEventStream(headers), flow }
+    this.#answer = answer
+    this.#error = status >= 400 && !answer.isStream ? [] : null
+    // Headers are held back until the first byte, so that another replica can still be tried. Headers of a stream are sent
+    // without an event after this turn of the event loop, because clients wait for them.
+    if (answer.isStream) setImmediate(() => this.#answer === answer && !this.hasSent && this.#sendHead(answer).flushHeaders())
   }
 
   data(chunk: Buffer): void {
-    const begun = this.#begun
-    if (begun === null) return
+    const answer = this.#answer
+    if (answer === null) return
     if (this.#error !== null) return this.#collect(chunk)
-    if (!this.hasSent) this.#sendHead(begun)
-    if (begun.isStream) this.#events.note(chunk)
-    this.#usage.note(chunk, begun.isStream)
+    if (!this.hasSent) this.#sendHead(answer)
+    if (answer.isStream) this.#events.add(chunk)
+    this.#usage.add(chunk, answer.isStream)
     if (this.#deps.response.write(chunk)) return
-    begun.flow.pause()
-    this.#stall(begun)
+    answer.flow.pause()
+    this.#stall(answer)
   }
 
   end(): void {
-    if (this.#begun === null) return
-    if (this.#error !== null) return this.#endError(this.#begun, Buffer.concat(this.#error))
-    if (!this.hasSent) this.#sendHead(this.#begun)
+    if (this.#answer === null) return
+    if (this.#error !== null) return this.#endError(this.#answer, Buffer.concat(this.#error))
+    if (!this.hasSent) this.#sendHead(this.#answer)
     this.#deps.response.end()
   }
 
-  #endError(begun: Begun, content: Buffer): void {
-    const isReadable = begun.headers['content-encoding'] === undefined
-    const better = isReadable ? inEnvelope(begun.status, content) : null
-    if (better === null) this.#sendHead(begun)
-    else this.#sendHead(begun, { ...begun.headers, 'content-type': 'application/json', 'content-length': String(better.length) })
+  #endError(answer: BackendAnswer, content: Buffer): void {
+    const isReadable = answer.headers['content-encoding'] === undefined
+    const better = isReadable ? inEnvelope(answer.status, content) : null
+    if (better === null) this.#sendHead(answer)
+    else this.#sendHead(answer, { ...answer.headers, 'content-type': 'application/json', 'content-length': String(better.length) })
     this.#deps.response.end(better ?? content)
   }
 
   cut(message: string): void {
     const { response, errorEvent } = this.#deps
-    this.#goOn()
-    if (this.#begun?.isStream !== true) {
+    this.#resume()
+    if (this.#answer?.isStream !== true) {
       response.destroy()
       return
     }
-    response.write(`${this.#events.toFreshEvent()}${errorEvent(message)}`)
-    // Without the last chunk, which would say that this is all: what is written arrives, and then the connection ends.
+    response.write(`${this.#events.separator()}${errorEvent(message)}`)
+    // Without the final chunk, which would mark the response as complete. Written data still arrives.
     response.socket?.destroySoon()
   }
 
-  /** The client is gone, or the answer out: nothing is waited for any more. */
+  /** The client is gone, or the response complete. */
   [Symbol.dispose](): void {
     this.#stalled?.abort()
   }
@@ -115,28 +112,85 @@ export class Relay implements AnswerSink, Disposable {
     for (const each of collected) this.data(each)
   }
 
-  #sendHead({ status, headers, route }: Begun, instead?: IncomingHttpHeaders): ServerResponse {
+  #sendHead({ status, headers, route }: BackendAnswer, instead?: IncomingHttpHeaders): ServerResponse {
     this.hasSent = true
     this.#deps.onFirstByte()
     return this.#deps.response.writeHead(status, [...passedHeaders(instead ?? headers), ...this.#deps.ownHeaders(route)])
   }
 
-  #stall(begun: Begun): void {
+  #stall(answer: BackendAnswer): void {
     if (this.#stalled !== null) return
     const stalled = new AbortController()
     this.#stalled = stalled
     this.#deps.clock.sleep(maxStallMs, stalled.signal).then(
       () => {
-        begun.flow.abort()
+        answer.flow.abort()
         this.#deps.response.destroy()
       },
       () => undefined,
     )
   }
 
-  #goOn(): void {
+  #resume(): void {
     this.#stalled?.abort()
     this.#stalled = null
-    this.#begun?.flow.resume()
+    this.#answer?.flow.resume()
+  }
+}
+
+/** An allow list: a backend must not set cookies for the controller's pages, CORS headers, or connection headers. */
+const allowedHeaders = ['content-type', 'content-length', 'content-encoding', 'cache-control', 'retry-after']
+
+function passedHeaders(headers: IncomingHttpHeaders): string[] {
+  const passed: string[] = []
+  for (const name of allowedHeaders) {
+    const value = headers[name]
+    if (typeof value === 'string') passed.push(name, value)
+  }
+  return passed
+}
+
+const isEventStream = (headers: IncomingHttpHeaders): boolean =>
+  headers['content-type']?.startsWith('text/event-stream') === true && headers['content-length'] === undefined
+
+const maxMessage = 2_000
+
+/** Wraps a backend's error in OpenAI's envelope. Null: it has one. */
+function inEnvelope(status: number, content: Buffer): Buffer | null {
+  const text = content.toString()
+  if (hasEnvelope(text)) return null
+  const message = `the backend answered ${status}${text.trim() === '' ? '' : `: ${text.trim().slice(0, maxMessage)}`}`
+  const type = status < 500 ? 'invalid_request_error' : 'server_error'
+  return Buffer.from(JSON.stringify({ error: { message, type, param: null, code: 'backend_error' } }))
+}
+
+function hasEnvelope(text: string): boolean {
+  try {
+    const parsed: unknown = JSON.parse(text)
+    return typeof parsed === 'object' && parsed !== null && 'error' in parsed && typeof parsed.error === 'object' && parsed.error !== null
+  } catch {
+    return false
+  }
+}
+
+/** Tracks the last bytes of an event stream, to find the separator that a new event needs. A chunk may end anywhere. */
+export class EventEnd {
+  /** The last four bytes, newest lowest: the longest blank line is CR LF CR LF. */
+  #last = 0
+  #hasData = false
+
+  add(chunk: Uint8Array): void {
+    for (let i = Math.max(chunk.length - 4, 0); i < chunk.length; i += 1) this.#last = ((this.#last << 8) | (chunk[i] ?? 0)) >>> 0
+    this.#hasData ||= chunk.length > 0
+  }
+
+  /** Ends an unfinished event; empty when there is none. */
+  separator(): '' | '\n' | '\n\n' {
+    if (!this.#hasData) return ''
+    const last = String.fromCharCode(this.#last >>> 24, (this.#last >>> 16) & 255, (this.#last >>> 8) & 255, this.#last & 255)
+    // Each of CR LF, CR and LF ends a line; two ends of lines in a row end an event.
+    const ends = last.replaceAll('\r\n', '\n').replaceAll('\r', '\n')
+    if (ends.endsWith('\n\n')) return ''
+    return ends.endsWith('\n') ? '\n' : '\n\n'
   }
 }

@@ -1,20 +1,19 @@
-// One request of the OpenAI API, from its model's name to the last byte of its answer.
+// Serves one request of the OpenAI API, from its model's name to the last byte of the response.
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '@muster/host'
 import { ModelName } from '@muster/protocol'
-import type { Because } from '../routing/choose.ts'
-import type { ClientLink } from '../routing/client-link.ts'
+import type { ChoiceReason } from '../routing/replica-choice.pure.ts'
+import type { ClientLink } from '../routing/attempt.ts'
 import type { Dispatch, DispatchEnd } from '../routing/dispatch.ts'
 import type { ReplicaTable, Route } from '../routing/replica-table.ts'
-import type { ColdModels } from './cold-models.ts'
-import type { ColdRefusal } from './model-watch.ts'
+import type { ColdModels, ColdRefusal } from './cold-models.ts'
 import { Relay } from './relay.ts'
 import type { Usage } from './usage.ts'
 
 export interface InferenceCall {
   readonly requestId: string
   readonly model: string
-  /** Of the beginning of what is asked. */
+  /** Hash of the prompt's beginning. */
   readonly key: number | null
   readonly path: string
   readonly contentType: string
@@ -23,21 +22,21 @@ export interface InferenceCall {
   readonly response: ServerResponse
   readonly link: ClientLink
 }
-/** What is answered by the controller itself. */
+/** Outcomes that the controller itself responds to. */
 export type Refusal = ColdRefusal | { readonly kind: 'unanswered'; readonly why: string; readonly hasBegun: boolean }
 export type Outcome = 'ok' | 'error' | 'cut' | 'client_gone' | Refusal['kind']
 
-export interface Served {
+export interface ServedRequest {
   readonly model: string
-  /** Null: it reached none. */
+  /** Null: the request reached no node. */
   readonly nodeId: string | null
   readonly outcome: Outcome
   readonly ms: number
-  /** Until it was sent to a replica for the first time; null when it never was. */
+  /** Until the first attempt; null: none was made. */
   readonly queueMs: number | null
-  /** Why that one. */
-  readonly because: Because | null
-  /** Until the first byte of an answer; null when there was none. */
+  /** Why the first replica was chosen. */
+  readonly because: ChoiceReason | null
+  /** Until the first byte of a response; null: none came. */
   readonly firstByteMs: number | null
   readonly usage: Usage
 }
@@ -49,46 +48,46 @@ export interface InferenceDeps {
   readonly loadWaitMs: number
   readonly exposeRouting: boolean
   readonly errorEvent: (message: string) => string
-  /** Somebody asks for that model, until disposed. */
-  readonly onAsked: (model: string) => Disposable
+  /** A request for the model is open until the result is disposed. */
+  readonly onRequest: (model: string) => Disposable
   readonly onSend: (route: Route) => Disposable
-  readonly onServed: (served: Served) => void
+  readonly onServed: (served: ServedRequest) => void
 }
 export type Inference = ReturnType<typeof createInference>
 
 export function createInference(deps: InferenceDeps) {
   return {
-    /** Only for a name that is not known a query is made: whoever makes a model may ask it at once. */
+    /** Queries the database only for an unknown name, so that a model can be used right after its creation. */
     async isKnown(model: string): Promise<boolean> {
       if (deps.table.find(model) !== undefined) return true
       if (!ModelName.safeParse(model).success) return false
-      await deps.table.learn(model)
+      await deps.table.refresh(model)
       return deps.table.find(model) !== undefined
     },
-    learn: (model: string): Promise<void> => deps.table.learn(model),
+    refreshRoutes: (model: string): Promise<void> => deps.table.refresh(model),
     models: () => deps.table.list(),
     find: (model: string) => deps.table.find(model),
     isReady: (): boolean => deps.table.isLoaded,
-    /** Null: the client has its answer, or is gone. Otherwise nothing was sent to it. */
-    serve: async (call: InferenceCall): Promise<Refusal | null> => await new Serving(call, deps).run(),
+    /** Null: the response was sent, or the client is gone. Otherwise nothing was sent. */
+    serve: async (call: InferenceCall): Promise<Refusal | null> => await new RequestRun(call, deps).run(),
   }
 }
 
-/** As `x-muster-reason` says it. */
-const reasons: Readonly<Record<Because, string>> = {
+/** Values of the header `x-muster-reason`. */
+const reasons: Readonly<Record<ChoiceReason, string>> = {
   prefix: 'prefix',
   prefix_full: 'prefix: its first choice was full',
   prefix_absent: 'prefix: its first choice does not answer',
   fewest: 'fewest requests under way',
 }
 
-class Serving {
+class RequestRun {
   readonly #call: InferenceCall
   readonly #deps: InferenceDeps
   readonly #relay: Relay
-  readonly #beganAt: number
+  readonly #startedAt: number
   #sentAt: number | null = null
-  #first: { readonly at: number; readonly because: Because } | null = null
+  #first: { readonly at: number; readonly because: ChoiceReason } | null = null
   #firstByteAt: number | null = null
   #route: Route | null = null
   #tries = 0
@@ -96,7 +95,7 @@ class Serving {
   constructor(call: InferenceCall, deps: InferenceDeps) {
     this.#call = call
     this.#deps = deps
-    this.#beganAt = deps.clock.monotonic()
+    this.#startedAt = deps.clock.monotonic()
     this.#relay = new Relay({
       response: call.response,
       ownHeaders: (route) => this.#ownHeaders(route),
@@ -107,11 +106,11 @@ class Serving {
   }
 
   async run(): Promise<Refusal | null> {
-    const { dispatch, cold, loadWaitMs, onAsked } = this.#deps
+    const { dispatch, cold, loadWaitMs, onRequest } = this.#deps
     const { model, key, path, body, link } = this.#call
     using relay = this.#relay
-    using _ = onAsked(model)
-    const deadline = this.#beganAt + loadWaitMs
+    using _ = onRequest(model)
+    const deadline = this.#startedAt + loadWaitMs
     const end = await dispatch.send<ColdRefusal>({
       model,
       key,
@@ -122,7 +121,7 @@ class Serving {
       onSend: (route, because) => this.#onSend(route, because),
     })
     const refusal = refusalOf(end)
-    this.#tell(end, refusal)
+    this.#report(end, refusal)
     return refusal
   }
 
@@ -131,7 +130,7 @@ class Serving {
     return ['content-type', contentType, 'accept', accept, 'x-request-id', requestId]
   }
 
-  #onSend(route: Route, because: Because): Disposable {
+  #onSend(route: Route, because: ChoiceReason): Disposable {
     this.#route = route
     this.#sentAt = this.#deps.clock.monotonic()
     this.#first ??= { at: this.#sentAt, because }
@@ -142,23 +141,23 @@ class Serving {
   #ownHeaders(route: Route): string[] {
     const now = this.#deps.clock.monotonic()
     const sentAt = this.#sentAt ?? now
-    const timing = `route;dur=${(sentAt - this.#beganAt).toFixed(1)}, backend;dur=${(now - sentAt).toFixed(1)}`
+    const timing = `route;dur=${(sentAt - this.#startedAt).toFixed(1)}, backend;dur=${(now - sentAt).toFixed(1)}`
     const always = ['x-request-id', this.#call.requestId, 'server-timing', timing, 'x-content-type-options', 'nosniff']
     if (!this.#deps.exposeRouting) return always
     const reason = this.#tries > 1 ? 'another replica did not answer' : reasons[this.#first?.because ?? 'fewest']
     return [...always, 'x-muster-node', route.nodeId, 'x-muster-replica', route.replicaId, 'x-muster-reason', reason]
   }
 
-  #tell(end: DispatchEnd<ColdRefusal>, refusal: Refusal | null): void {
+  #report(end: DispatchEnd<ColdRefusal>, refusal: Refusal | null): void {
     const { clock, onServed } = this.#deps
     onServed({
       model: this.#call.model,
       nodeId: this.#route?.nodeId ?? null,
       outcome: refusal?.kind ?? this.#outcomeOf(end),
-      ms: clock.monotonic() - this.#beganAt,
-      queueMs: this.#first === null ? null : this.#first.at - this.#beganAt,
+      ms: clock.monotonic() - this.#startedAt,
+      queueMs: this.#first === null ? null : this.#first.at - this.#startedAt,
       because: this.#first?.because ?? null,
-      firstByteMs: this.#firstByteAt === null ? null : this.#firstByteAt - this.#beganAt,
+      firstByteMs: this.#firstByteAt === null ? null : this.#firstByteAt - this.#startedAt,
       usage: this.#relay.usage(),
     })
   }

@@ -3,7 +3,7 @@ import { UsageReader } from './usage.ts'
 
 function usageOf(chunks: readonly string[], isStream: boolean) {
   const reader = new UsageReader()
-  for (const chunk of chunks) reader.note(Buffer.from(chunk), isStream)
+  for (const chunk of chunks) reader.add(Buffer.from(chunk), isStream)
   return reader.read()
 }
 const whole = (content: string) =>
@@ -11,7 +11,7 @@ const whole = (content: string) =>
 const pieces = (text: string, size: number) =>
   Array.from({ length: Math.ceil(text.length / size) }, (_, i) => text.slice(i * size, (i + 1) * size))
 
-describe('what an answer says of its tokens', () => {
+describe('token usage of a response', () => {
   it.each<[string, readonly string[], boolean, { promptTokens: number; completionTokens: number }]>([
     ['a whole answer', [whole('hi')], false, { promptTokens: 12, completionTokens: 34 }],
     ['a whole answer that is long', [whole('x'.repeat(100_000))], false, { promptTokens: 12, completionTokens: 34 }],
@@ -47,10 +47,10 @@ describe('what an answer says of its tokens', () => {
     expect(usageOf(chunks, isStream)).toEqual(want)
   })
 
-  it('is read in no time, also when there is none', () => {
+  it('is read quickly, also when there is none', () => {
     const readers = Array.from({ length: 1_000 }, () => {
       const reader = new UsageReader()
-      for (let i = 0; i < 30; i += 1) reader.note(Buffer.from('data: {"choices":[{"delta":{"content":"token"}}]}\n\n'.repeat(3)), true)
+      for (let i = 0; i < 30; i += 1) reader.add(Buffer.from('data: {"choices":[{"delta":{"content":"token"}}]}\n\n'.repeat(3)), true)
       return reader
     })
     const before = process.cpuUsage()

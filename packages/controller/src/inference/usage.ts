@@ -1,5 +1,4 @@
-// How many tokens an answer says that it took, read from its last bytes: what it consists of is nobody's business here.
-// An answer that does not say gets an estimate: one token per event of a stream.
+// Reads the token usage from the last bytes of a response. A stream without usage is estimated at one token per event.
 const tailBytes = 2_048
 
 export interface Usage {
@@ -8,12 +7,12 @@ export interface Usage {
 }
 
 export class UsageReader {
-  /** Copied, not kept as slices: a slice keeps all that was read with it, and thousands of streams may be open. */
+  /** A copy: slices would keep whole chunks alive, and thousands of streams may be open. */
   readonly #tail = Buffer.allocUnsafe(2 * tailBytes)
   #length = 0
   #events = 0
 
-  note(chunk: Buffer, isStream: boolean): void {
+  add(chunk: Buffer, isStream: boolean): void {
     if (isStream) for (let at = chunk.indexOf('\n\n'); at !== -1; at = chunk.indexOf('\n\n', at + 2)) this.#events += 1
     const last = chunk.length > tailBytes ? chunk.subarray(-tailBytes) : chunk
     if (this.#length + last.length > this.#tail.length) {
@@ -27,17 +26,17 @@ export class UsageReader {
   read(): Usage {
     const usage = lastUsage(this.#tail.toString('latin1', 0, this.#length))
     const of = (field: string): number | null => {
-      const found = new RegExp(`"${field}"\\s*:\\s*(\\d{1,12})\\b`).exec(usage)?.[1]
-      return found === undefined ? null : Number(found)
+      const digits = new RegExp(`"${field}"\\s*:\\s*(\\d{1,12})\\b`).exec(usage)?.[1]
+      return digits === undefined ? null : Number(digits)
     }
     return { promptTokens: of('prompt_tokens') ?? 0, completionTokens: of('completion_tokens') ?? this.#events }
   }
 }
 
 /**
- * From the last such field that is an object to the end; chunks of a stream may have an empty one. Inside a text of the
- * answer its quotes would be escaped, so only the field itself looks like this. Searched backwards: an expression that
- * begins with anything at all looks at a tail without one some four thousand times, which was most of what a request cost.
+ * The text from the last `usage` object to the end; chunks of a stream may have an empty one. Quotes inside generated text
+ * are escaped, so only the field itself matches. Searched backwards: a regular expression over the whole tail took most of
+ * a request's CPU time.
  */
 function lastUsage(text: string): string {
   for (let at = text.lastIndexOf('"usage"'); at !== -1; at = at === 0 ? -1 : text.lastIndexOf('"usage"', at - 1)) {

@@ -1,44 +1,43 @@
-// One try: a request to one replica through its node's gateway. Nothing goes on to the client unless that very replica
-// answered (I14): whatever listens at its address by now, only an answer that carries its id is its answer.
+// One attempt: a request to one replica through its node's gateway. Only a response that carries the replica's id is passed
+// on to the client (I14), because another process may listen at that address by now.
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Dispatcher, Pool } from 'undici'
 import { errorCode } from '@muster/host'
 import { inFlightHeader, refusedHeader, replicaHeader } from '@muster/protocol'
-import type { Dispatcher, Pool } from 'undici'
-import type { ClientLink } from './client-link.ts'
 import type { Route } from './replica-table.ts'
 
 export interface Outgoing {
-  /** As the backend is asked for it: `/v1/chat/completions`. */
+  /** The backend's path: `/v1/chat/completions`. */
   readonly path: string
-  /** Names and values in turns; without the token. */
+  /** Names and values alternate; without the token. */
   readonly headers: readonly string[]
   readonly body: Buffer
 }
 export interface Flow {
   pause(): void
   resume(): void
-  /** Ends it at the gateway too. */
+  /** Also ends the request at the gateway. */
   abort(): void
 }
-/** Gets an answer: begin, data…, and end. Begins again when another replica is asked, which happens only while nothing was sent. */
+/** Receives a response: begin, data…, end. `begin` is called again when another replica is tried, which happens only before anything was sent. */
 export interface AnswerSink {
   readonly hasSent: boolean
   begin(answer: { status: number; headers: IncomingHttpHeaders; route: Route }, flow: Flow): void
   data(chunk: Buffer): void
   end(): void
-  /** It broke off after something was sent. */
+  /** The response broke off after something was sent. */
   cut(message: string): void
 }
 export type AttemptEnd =
   | { readonly kind: 'answered' | 'cut' | 'gone' }
-  /** `hasBegun`: a process may have worked on it. `isFinal`: asking the same replica again is of no use. */
+  /** `hasBegun`: the replica may have processed the request. `isFinal`: retrying the same replica is useless. */
   | { readonly kind: 'refused'; readonly why: string; readonly hasBegun: boolean; readonly isFinal: boolean }
 
-/** A connection tried over several addresses fails with an empty message. */
-const whyOf = (error: Error): string => error.message || String(errorCode(error) ?? error.name)
+/** A connection attempt over several addresses fails with an empty message. */
+const reasonOf = (error: Error): string => error.message || String(errorCode(error) ?? error.name)
 
 class ClientGone extends Error {}
-/** Why it is aborted, told to undici, which tells it back. */
+/** The abort reason, which undici hands back to onResponseError. */
 const clientGone = new ClientGone('the client went away')
 
 export async function attempt(pool: Pool, route: Route, { outgoing, ...request }: AttemptRequest): Promise<AttemptEnd> {
@@ -64,8 +63,8 @@ export interface AttemptRequest {
   readonly outgoing: Outgoing
   readonly sink: AnswerSink
   readonly link: ClientLink
-  /** How many requests the replica says it has, when it says so. */
-  readonly onTold: (inFlight: number) => void
+  /** The request count that the replica's worker reported with its response. */
+  readonly onInFlight: (inFlight: number) => void
 }
 type AttemptDeps = Omit<AttemptRequest, 'outgoing'> & Readonly<{ route: Route; settle: (end: AttemptEnd) => void }>
 
@@ -76,7 +75,7 @@ class Attempt implements Dispatcher.DispatchHandler {
 
   constructor(deps: AttemptDeps) {
     this.#deps = deps
-    // Until it is connected there is nothing to abort; whoever leaves before is noticed then.
+    // Until it is connected there is nothing to abort; onRequestStart handles a client that left before.
     deps.link.onGone(null)
   }
 
@@ -88,16 +87,16 @@ class Attempt implements Dispatcher.DispatchHandler {
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: IncomingHttpHeaders): void {
     if (status < 200) return
     const { route, sink } = this.#deps
-    const who = headers[replicaHeader]
+    const replicaId = headers[replicaHeader]
     const refused = headers[refusedHeader]
-    if (who !== route.replicaId || refused !== undefined) {
-      const why = who === route.replicaId ? String(refused) : 'something else answers at its address'
+    if (replicaId !== route.replicaId || refused !== undefined) {
+      const why = replicaId === route.replicaId ? String(refused) : 'another process answers at its address'
       this.#refuse({ why, hasBegun: refused === 'unreachable', isFinal: refused === 'gone' || refused === 'draining' })
       controller.abort(new Error(why))
       return
     }
     this.#isAccepted = true
-    this.#note(headers[inFlightHeader])
+    this.#reportInFlight(headers[inFlightHeader])
     sink.begin(
       { status, headers, route },
       { pause: () => controller.pause(), resume: () => controller.resume(), abort: () => controller.abort(clientGone) },
@@ -117,18 +116,36 @@ class Attempt implements Dispatcher.DispatchHandler {
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     const { sink, link, settle } = this.#deps
     if (link.isGone || error === clientGone) return settle({ kind: 'gone' })
-    if (!sink.hasSent) return this.#refuse({ why: whyOf(error), hasBegun: this.#hasStarted, isFinal: false })
-    sink.cut(whyOf(error))
+    if (!sink.hasSent) return this.#refuse({ why: reasonOf(error), hasBegun: this.#hasStarted, isFinal: false })
+    sink.cut(reasonOf(error))
     settle({ kind: 'cut' })
   }
 
-  #note(told: string | string[] | undefined): void {
-    const count = Number(told)
-    if (Number.isSafeInteger(count) && count > 0) this.#deps.onTold(count)
+  #reportInFlight(header: string | string[] | undefined): void {
+    const count = Number(header)
+    if (Number.isSafeInteger(count) && count > 0) this.#deps.onInFlight(count)
   }
 
-  /** The first end counts: aborting what was refused is told as an error too. */
+  /** The first end counts: aborting a refused request also causes an error. */
   #refuse(refusal: { why: string; hasBegun: boolean; isFinal: boolean }): void {
     this.#deps.settle({ kind: 'refused', ...refusal })
+  }
+}
+
+/** Tracks the client's connection. A plain object, because an AbortSignal per request costs more than the rest of the routing. */
+export class ClientLink {
+  isGone = false
+  #onGone: (() => void) | null = null
+
+  /** Called when the client disconnects. One callback at a time; the next replaces it. */
+  onGone(stop: (() => void) | null): void {
+    this.#onGone = stop
+    if (this.isGone) stop?.()
+  }
+
+  leave(): void {
+    if (this.isGone) return
+    this.isGone = true
+    this.#onGone?.()
   }
 }

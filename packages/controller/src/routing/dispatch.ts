@@ -1,35 +1,34 @@
-// Sends a request to a replica of its model, and to another one while nothing of an answer has reached the client. No
-// query anywhere on this way: the table is memory, and so are the counts.
-import type { Log } from '@muster/host'
+// Sends a request to a replica of its model, and to another one while no byte of a response has reached the client. See
+// design.md. Everything is in memory: no query on this path.
+import type { Clock, Log } from '@muster/host'
 import { attempt, type AttemptRequest } from './attempt.ts'
-import { choose, type Because, type Chosen } from './choose.ts'
+import { type ChoiceReason, chooseReplica, type ReplicaChoice } from './replica-choice.pure.ts'
 import type { Gateways } from './gateways.ts'
 import type { InFlight } from './in-flight.ts'
-import type { KnownLoad } from './known-load.ts'
+import type { LoadEstimate } from './load-estimate.ts'
 import type { ReplicaTable, Route } from './replica-table.ts'
-import type { Suspects } from './suspects.ts'
 
 const maxTries = 3
-/** Of a request that may have killed the process it was sent to. */
+/** Attempts of a request that replicas may have processed, because it may crash them. */
 const maxBegun = 2
 
 export interface DispatchDeps {
   readonly table: ReplicaTable
   readonly inFlight: InFlight
-  readonly load: KnownLoad
+  readonly load: LoadEstimate
   readonly suspects: Suspects
   readonly gateways: Gateways
   readonly log: Log
   readonly onRetry: () => void
 }
-export interface DispatchRequest<Refusal> extends Omit<AttemptRequest, 'onTold'> {
+export interface DispatchRequest<Refusal> extends Omit<AttemptRequest, 'onInFlight'> {
   readonly model: string
-  /** Of the beginning of what is asked; null when there is none. */
+  /** Hash of the prompt's beginning; null: none. */
   readonly key: number | null
-  /** There is nobody to ask: waits until that may be different (null), or says why it never will. */
+  /** No replica can be tried: waits until one may be (null), or returns a refusal. */
   readonly whenNone: (isRoutable: () => boolean) => Promise<Refusal | null>
-  /** Told what it is sent to; what is given back is disposed of when that is over. */
-  readonly onSend: (route: Route, because: Because) => Disposable
+  /** Called before each attempt; the result is disposed after it. */
+  readonly onSend: (route: Route, because: ChoiceReason) => Disposable
 }
 export type DispatchEnd<Refusal> =
   | { readonly kind: 'answered' | 'cut' | 'gone' }
@@ -42,19 +41,20 @@ export function createDispatch(deps: DispatchDeps) {
   const { table, inFlight, load, suspects, gateways, log } = deps
   let turn = 0
 
+  /** Steps 1 to 4 of design.md. */
   function pick(
     { model, key }: Pick<DispatchRequest<unknown>, 'model' | 'key'>,
     tried: ReadonlyMap<string, boolean>,
-  ): Chosen<Route> | null {
-    const known = table.find(model)
-    if (known === undefined) return null
+  ): ReplicaChoice<Route> | null {
+    const routed = table.find(model)
+    if (routed === undefined) return null
     turn += 1
     const choice = {
-      ...{ candidates: known.replicas, inFlight: load.among(known.replicas), turn },
-      key: known.policy === 'prefix' ? key : null,
+      ...{ candidates: routed.replicas, inFlight: load.among(routed.replicas), turn },
+      key: routed.policy === 'prefix' ? key : null,
       markOf: (route: Route): number => route.mark,
     }
-    const among = (isLeftOut: (route: Route) => boolean): Chosen<Route> | null => choose({ ...choice, isLeftOut })
+    const among = (isExcluded: (route: Route) => boolean): ReplicaChoice<Route> | null => chooseReplica({ ...choice, isExcluded })
     if (tried.size === 0) return among((route) => suspects.has(route.replicaId))
     return (
       among((route) => tried.has(route.replicaId) || suspects.has(route.replicaId)) ??
@@ -64,7 +64,7 @@ export function createDispatch(deps: DispatchDeps) {
 
   return {
     async send<Refusal>(request: DispatchRequest<Refusal>): Promise<DispatchEnd<Refusal>> {
-      /** With whether asking again is of no use. */
+      /** Replicas tried by this request; true: retrying them is useless. */
       const tried = new Map<string, boolean>()
       let begun = 0
       for (let tries = 1; ;) {
@@ -79,11 +79,14 @@ export function createDispatch(deps: DispatchDeps) {
         using held = new DisposableStack()
         held.use(inFlight.open(route.replicaId))
         held.use(request.onSend(route, chosen.because))
-        const end = await attempt(gateways.at(route.origin), route, { ...request, onTold: (count) => load.told(route.replicaId, count) })
+        const end = await attempt(gateways.at(route.origin), route, {
+          ...request,
+          onInFlight: (count) => load.report(route.replicaId, count),
+        })
         if (end.kind !== 'refused') return end
-        log.warn('a replica did not take a request', { replicaId: route.replicaId, nodeId: route.nodeId, model: route.model, why: end.why })
+        log.warn('replica refused a request', { replicaId: route.replicaId, nodeId: route.nodeId, model: route.model, why: end.why })
         suspects.add(route.replicaId)
-        table.doubt(route.model)
+        table.markStale(route.model)
         tried.set(route.replicaId, end.isFinal)
         begun += end.hasBegun ? 1 : 0
         if (tries >= maxTries || begun >= maxBegun) return { kind: 'unanswered', why: end.why, hasBegun: begun > 0 }
@@ -91,5 +94,35 @@ export function createDispatch(deps: DispatchDeps) {
         deps.onRetry()
       }
     },
+  }
+}
+
+const suspectMs = 1_000
+
+/** Replicas that just refused a request or did not respond. They are skipped for a moment, until the table is current again. */
+export interface Suspects {
+  add(replicaId: string): void
+  has(replicaId: string): boolean
+  /** Milliseconds until the replica may be tried again; 0: now. */
+  remainingMs(replicaId: string): number
+}
+
+export function createSuspects(clock: Clock): Suspects {
+  const until = new Map<string, number>()
+  const remainingMs = (replicaId: string): number => {
+    const end = until.get(replicaId)
+    if (end === undefined) return 0
+    const left = end - clock.monotonic()
+    if (left <= 0) until.delete(replicaId)
+    return Math.max(left, 0)
+  }
+  return {
+    add(replicaId) {
+      for (const id of until.keys()) remainingMs(id) // removes expired entries
+      until.set(replicaId, clock.monotonic() + suspectMs)
+    },
+    // Usually there are none, and then nothing is looked up.
+    has: (replicaId) => until.size > 0 && remainingMs(replicaId) > 0,
+    remainingMs,
   }
 }

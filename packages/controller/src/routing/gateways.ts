@@ -1,12 +1,9 @@
-// Connections to the gateways of workers, kept open between requests.
+// Connection pools to the gateways of workers.
 import { Pool } from 'undici'
 
-/** A worker on a local network answers in milliseconds; whoever does not is tried again on another. */
+/** A worker on a local network accepts in milliseconds; a slower one is given up for another replica. */
 const connectTimeoutMs = 2_000
-/**
- * A whole answer may take as long as it takes to generate; these only end what nobody will ever answer, when a machine
- * vanished without a word. Clients give up earlier (OpenAI's after ten minutes).
- */
+/** Limits for machines that vanished. Generation may take long; clients give up earlier (OpenAI's after ten minutes). */
 const headersTimeoutMs = 30 * 60_000
 const bodyTimeoutMs = 15 * 60_000
 const maxPools = 10_000
@@ -20,8 +17,8 @@ export function createGateways(): Gateways {
   const pools = new Map<string, Pool>()
   return {
     at(origin) {
-      const known = pools.get(origin)
-      if (known !== undefined) return known
+      const existing = pools.get(origin)
+      if (existing !== undefined) return existing
       if (pools.size >= maxPools) forgetIdle(pools)
       const pool = new Pool(origin, {
         connectTimeout: connectTimeoutMs,
@@ -39,7 +36,7 @@ export function createGateways(): Gateways {
   }
 }
 
-/** Workers that came back at another address. */
+/** Removes pools of workers that moved to another address. */
 function forgetIdle(pools: Map<string, Pool>): void {
   for (const [origin, pool] of pools) {
     if (pool.stats.connected + pool.stats.size > 0) continue

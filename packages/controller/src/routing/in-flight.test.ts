@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { createInFlight } from './in-flight.ts'
 
-it('I16 W29 counts what is open, however often a lease is given back, and never less than nothing', () => {
+it('I16 W29 counts open requests, however often a lease is disposed, and never below zero', () => {
   const step = fc.record({ replica: fc.constantFrom('a', 'b', 'c'), open: fc.boolean(), which: fc.nat() })
   fc.assert(
     fc.property(fc.array(step), (steps) => {

@@ -1,9 +1,9 @@
-// How many requests are under way at each replica (or for each model: whatever has an id), as leases: each is given back exactly once, by whoever disposes of it,
-// on every way out of a request. Nothing is stored, so nothing is left behind by a process that dies.
+// Counts open requests per id (a replica or a model) with disposable leases, so that every exit of a request gives its
+// lease back exactly once. Counts are in memory only: a crash leaves nothing behind.
 export interface InFlight {
   open(id: string): Disposable
   of(id: string): number
-  /** Those with at least one. */
+  /** Ids with at least one open request. */
   ids(): Iterable<string>
   total(): number
 }

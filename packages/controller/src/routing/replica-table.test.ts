@@ -38,7 +38,7 @@ function world() {
       },
       replicas: async (scope) => rows.replicas.filter(({ model }) => scope?.models.includes(model) ?? true),
     },
-    ...{ notedTo: () => feed.cursor, onRead: () => undefined },
+    ...{ feedCursor: () => feed.cursor, onRead: () => undefined },
     ...{ controllerId: 'c', clock: systemClock, log: silentLog },
   })
   const hold = (): (() => void) => {
@@ -49,20 +49,20 @@ function world() {
   return { table, rows, scopes, hold, feed }
 }
 
-it('I14 a node with another secret is asked with another token, at the next look', async () => {
+it('I14 a new node secret gives a new token at the next read', async () => {
   const { table, rows } = world()
   const accepts = (secret: string): boolean => {
     const token = table.find('tiny')?.replicas[0]?.authorization.replace('Bearer ', '') ?? ''
     return checkGatewayToken(token, { secret, nodeId: 'n-1', scope: gatewayScope.replica(ReplicaId.parse('r-1')) }) === 'c'
   }
-  await table.learn('tiny')
+  await table.refresh('tiny')
   expect(accepts('s')).toBe(true)
   rows.replicas = [replica({ secret: 'another' })]
-  await table.learn('tiny')
+  await table.refresh('tiny')
   expect([accepts('another'), accepts('s')]).toEqual([true, false])
 })
 
-it('what was read before a model was deleted does not bring it back', async () => {
+it('a read that started before a model was deleted does not bring it back', async () => {
   const { table, rows, scopes, hold } = world()
   const letGo = hold()
   const stopping = new AbortController()
@@ -70,7 +70,7 @@ it('what was read before a model was deleted does not bring it back', async () =
   await waitFor(() => scopes.length === 1, { what: 'the first read' })
   rows.models = []
   rows.replicas = []
-  const learned = table.learn('tiny')
+  const learned = table.refresh('tiny')
   // Time enough for a read that does not wait its turn.
   await new Promise(setImmediate)
   letGo()
@@ -81,14 +81,14 @@ it('what was read before a model was deleted does not bring it back', async () =
   expect(table.find('tiny')).toBeUndefined()
 })
 
-it('who asks while a read is under way is answered by one that begins later, together with all others', async () => {
+it('refreshes during a read share one later read', async () => {
   const { table, rows, scopes, hold } = world()
   const letGo = hold()
-  const first = table.learn('tiny')
+  const first = table.refresh('tiny')
   await waitFor(() => scopes.length === 1, { what: 'the first read' })
   rows.models = [modelOf('tiny'), modelOf('small')]
   rows.replicas = []
-  const others = [table.learn('tiny'), table.learn('small'), table.learn('none')]
+  const others = [table.refresh('tiny'), table.refresh('small'), table.refresh('none')]
   letGo()
   await Promise.all([first, ...others])
   expect(scopes).toEqual([
@@ -101,9 +101,9 @@ it('who asks while a read is under way is answered by one that begins later, tog
   ])
 })
 
-it('one model that was read says nothing of all others', async () => {
+it('reading one model does not count as a full read', async () => {
   const { table } = world()
-  await table.learn('tiny')
+  await table.refresh('tiny')
   expect([table.find('tiny')?.replicas.length, table.isLoaded]).toEqual([1, false])
 })
 
@@ -117,7 +117,7 @@ it.each<[string, Partial<ReadyReplica['node']>, number]>([
 ])('G10 a replica that is ready %s', async (_, node, want) => {
   const { table, rows } = world()
   rows.replicas = [replica({ node })]
-  await table.learn('tiny')
+  await table.refresh('tiny')
   expect(table.find('tiny')?.replicas).toHaveLength(want)
 })
 
@@ -129,48 +129,48 @@ async function whileRunning(table: ReplicaTable, work: () => Promise<void>): Pro
 }
 const changed = (seq: number) => [{ kind: 'model', id: 'tiny', seq, deleted: false }]
 
-describe('up to which change it holds what is so', () => {
-  it('is where the feed was when the read began, not where it is when that ends', async () => {
+describe('the routing position', () => {
+  it('is the cursor of the feed at the start of a read, not at its end', async () => {
     const { table, hold, scopes, feed } = world()
     feed.cursor = 5
     await whileRunning(table, async () => {
       const letGo = hold()
       await waitFor(() => scopes.length === 1, { what: 'the first read' })
       feed.cursor = 6
-      table.note(changed(6))
-      expect(table.holdsTo).toBeNull()
+      table.markChanged(changed(6))
+      expect(table.position).toBeNull()
       const letGoOfSecond = () => waitFor(() => scopes.length === 2, { what: 'the second read' })
       letGo()
-      await waitFor(() => table.holdsTo !== null, { what: 'the first read to end' })
-      expect(table.holdsTo).toBe(5)
+      await waitFor(() => table.position !== null, { what: 'the first read to end' })
+      expect(table.position).toBe(5)
       await letGoOfSecond()
-      await waitFor(() => table.holdsTo === 6, { what: 'the second read to end' })
+      await waitFor(() => table.position === 6, { what: 'the second read to end' })
     })
   })
 
-  it('moves on without a read when what changed is nothing that is routed by', async () => {
+  it('moves without a read when no route changed', async () => {
     const { table, scopes, feed } = world()
     await whileRunning(table, async () => {
-      await waitFor(() => table.holdsTo === 0, { what: 'the first read' })
+      await waitFor(() => table.position === 0, { what: 'the first read' })
       feed.cursor = 7
-      table.note([{ kind: 'operation', id: 'o', seq: 7, deleted: false }])
-      expect([table.holdsTo, scopes.length]).toEqual([7, 1])
-      table.note(changed(8))
+      table.markChanged([{ kind: 'operation', id: 'o', seq: 7, deleted: false }])
+      expect([table.position, scopes.length]).toEqual([7, 1])
+      table.markChanged(changed(8))
       feed.cursor = 8
-      expect(table.holdsTo).toBe(7)
+      expect(table.position).toBe(7)
     })
   })
 
-  it('is not known until all was read after the changes began to be followed: what came before may be missed', async () => {
+  it('is unknown until a full read after the feed has its cursor', async () => {
     const { table, scopes, feed } = world()
     feed.cursor = null
     await whileRunning(table, async () => {
       await waitFor(() => table.isLoaded, { what: 'the first read' })
-      expect(table.holdsTo).toBeNull()
+      expect(table.position).toBeNull()
       feed.cursor = 3
-      expect(table.holdsTo).toBeNull()
-      table.noteMoved()
-      await waitFor(() => table.holdsTo === 3, { what: 'the second read' })
+      expect(table.position).toBeNull()
+      table.onCursorMoved()
+      await waitFor(() => table.position === 3, { what: 'the second read' })
       expect(scopes).toEqual([null, null])
     })
   })

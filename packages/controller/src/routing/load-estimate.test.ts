@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createInFlight } from './in-flight.ts'
-import { createKnownLoad } from './known-load.ts'
+import { createLoadEstimate } from './load-estimate.ts'
 
 const [r0, r1, r2] = ['r0', 'r1', 'r2'].map((replicaId) => ({ replicaId })) as [Placed, Placed, Placed]
 type Placed = { readonly replicaId: string }
@@ -9,41 +9,41 @@ type Placed = { readonly replicaId: string }
 function world() {
   let now = 0
   const own = createInFlight()
-  const load = createKnownLoad({ inFlight: own, clock: { monotonic: () => now } })
+  const load = createLoadEstimate({ inFlight: own, clock: { monotonic: () => now } })
   const known = (...replicas: Placed[]): number[] => replicas.map(load.among(replicas))
   return { own, load, known, pass: (ms: number) => void (now += ms) }
 }
 
 describe('requests of other controllers', () => {
-  it('are what its worker counts beyond the own ones', () => {
+  it('are the count of the worker minus the own requests', () => {
     const { own, load, known } = world()
     own.open('r0')
     expect(known(r0)).toEqual([1])
-    load.told('r0', 4)
+    load.report('r0', 4)
     expect(known(r0)).toEqual([4])
     const more = own.open('r0')
     expect(known(r0)).toEqual([5])
     more[Symbol.dispose]()
   })
 
-  it('are believed at once when nothing was known, and then by and by', () => {
+  it('count fully at the first report, and then gradually', () => {
     const { load, known, pass } = world()
-    load.told('r0', 10)
-    load.told('r0', 0)
+    load.report('r0', 10)
+    load.report('r0', 0)
     expect(known(r0)).toEqual([8])
-    for (let i = 0; i < 30; i += 1) load.told('r0', 0)
+    for (let i = 0; i < 30; i += 1) load.report('r0', 0)
     expect(known(r0)).toEqual([0])
-    load.told('r0', 10)
+    load.report('r0', 10)
     expect(known(r0)).toEqual([2])
     pass(6_000)
-    load.told('r0', 10)
+    load.report('r0', 10)
     expect(known(r0)).toEqual([10])
   })
 
-  it('fade to what is usual, so that a replica that was busy once is not shunned, and then are forgotten', () => {
+  it('fade to the average, so that a once busy replica is not avoided, and are then forgotten', () => {
     const { load, known, pass } = world()
-    load.told('r0', 8)
-    load.told('r1', 0)
+    load.report('r0', 8)
+    load.report('r1', 0)
     expect(known(r0, r1, r2)).toEqual([8, 0, 4])
     pass(3_000)
     expect(known(r0, r1, r2)).toEqual([6, 2, 4])
@@ -53,7 +53,7 @@ describe('requests of other controllers', () => {
     expect(known(r0, r1, r2)).toEqual([0, 0, 0])
   })
 
-  it('I16 never make it less than the own ones, and are gone when it was quiet for a while', () => {
+  it('I16 never lower the estimate below the own requests, and fade without reports', () => {
     const step = fc.oneof(
       fc.record({ is: fc.constant('open'), which: fc.nat(2) }),
       fc.record({ is: fc.constant('end'), which: fc.nat(20) }),
@@ -70,7 +70,7 @@ describe('requests of other controllers', () => {
           if (is === 'open') leases.push(own.open(id))
           if (is === 'end') leases[which]?.[Symbol.dispose]()
           if (is === 'pass') pass(which)
-          if ('count' in more) load.told(id, more.count)
+          if ('count' in more) load.report(id, more.count)
           const seen = known(r0, r1, r2)
           for (const [i, each] of ids.entries()) expect(seen[i]).toBeGreaterThanOrEqual(own.of(each))
         }

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { advance, settleAfterMs, startAt } from './checkpoint.ts'
+import { advance, settleAfterMs, startAt } from './checkpoint.pure.ts'
 
-describe('what was read of the changes', () => {
-  it('is settled at once when no transaction is under way', () => {
+describe('a checkpoint', () => {
+  it('is settled at once without open transactions', () => {
     expect(advance(startAt(4), { highestSeq: 7, xmin: 100n, xid: 100n, at: 0 })).toEqual({ settled: 7, open: [] })
   })
-  it('is not settled while a transaction that began before it is under way', () => {
+  it('is not settled while an older transaction is open', () => {
     const before = advance(startAt(4), { highestSeq: 7, xmin: 99n, xid: 101n, at: 0 })
     expect(before.settled).toBe(4)
     expect(advance(before, { highestSeq: 7, xmin: 101n, xid: null, at: 1 })).toEqual({ settled: 7, open: [] })
@@ -16,7 +16,7 @@ describe('what was read of the changes', () => {
     expect(advance(before, { highestSeq: 7, xmin: 50n, xid: 300n, at: settleAfterMs + 1 }).settled).toBe(7)
   })
 
-  it('never passes a number that is still to come, whatever the order of begins, draws and commits', () => {
+  it('never passes a number that is not committed, in any order of begins, draws and commits', () => {
     // A history: transactions begin (draw an xid), draw a number later, and commit or roll back later still. As in
     // PostgreSQL, xmin is the smallest id still running, or the next one when none runs.
     const step = fc.oneof(

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { boundOf, choose, mix, type Chosen } from './choose.ts'
+import { boundOf, chooseReplica, mix, type ReplicaChoice } from './replica-choice.pure.ts'
 
 const among = (counts: readonly number[], { tried = [], turn = 0 }: { tried?: readonly number[]; turn?: number } = {}) =>
-  choose({
-    ...{ candidates: counts.map((_, i) => i), inFlight: (i: number) => counts[i] ?? 0, isLeftOut: (i: number) => tried.includes(i), turn },
+  chooseReplica({
+    ...{ candidates: counts.map((_, i) => i), inFlight: (i: number) => counts[i] ?? 0, isExcluded: (i: number) => tried.includes(i), turn },
     ...{ key: null, markOf: (i: number) => i },
   })?.candidate ?? null
 
@@ -23,7 +23,7 @@ describe('#9968 every request is routed across the replicas', () => {
     expect(among(counts, more)).toBe(want)
   })
 
-  it('takes one with the fewest of those that are left, whatever the turn', () => {
+  it('takes one with the fewest requests of the candidates, whatever the turn', () => {
     fc.assert(
       fc.property(fc.array(fc.nat(5), { maxLength: 8 }), fc.array(fc.nat(7)), fc.nat(), (counts, tried, turn) => {
         const left = counts.filter((_, i) => !tried.includes(i))
@@ -63,9 +63,9 @@ interface Keyed {
   readonly counts?: ReadonlyMap<number, number>
   readonly leftOut?: readonly number[]
 }
-const byKey = (key: number, { replicas, counts = new Map(), leftOut = [] }: Keyed): Chosen<number> | null =>
-  choose({
-    ...{ candidates: replicas, inFlight: (id: number) => counts.get(id) ?? 0, isLeftOut: (id: number) => leftOut.includes(id), turn: 0 },
+const byKey = (key: number, { replicas, counts = new Map(), leftOut = [] }: Keyed): ReplicaChoice<number> | null =>
+  chooseReplica({
+    ...{ candidates: replicas, inFlight: (id: number) => counts.get(id) ?? 0, isExcluded: (id: number) => leftOut.includes(id), turn: 0 },
     ...{ key, markOf: mix },
   })
 const orderOf = (key: number, replicas: readonly number[]): number[] => {
@@ -74,10 +74,10 @@ const orderOf = (key: number, replicas: readonly number[]): number[] => {
   return order
 }
 
-describe('a request with a conversation', () => {
+describe('a request with a prefix key', () => {
   const replicas = [1, 2, 3, 4]
   const [first = 0, second = 0, third = 0] = orderOf(7, replicas)
-  it.each<[string, Keyed, Chosen<number> | null]>([
+  it.each<[string, Keyed, ReplicaChoice<number> | null]>([
     ['nobody to ask', { replicas: [] }, null],
     ['all are left out', { replicas, leftOut: replicas }, null],
     ['its first choice', { replicas }, { candidate: first, because: 'prefix' }],
@@ -114,7 +114,7 @@ describe('a request with a conversation', () => {
   const keys = fc.integer({ min: 0, max: 2 ** 32 - 1 })
   const someReplicas = fc.uniqueArray(fc.nat(), { minLength: 1, maxLength: 12 })
 
-  it('W20 goes to the same replica whoever chooses, in whatever order they are listed', () => {
+  it('W20 goes to the same replica on every controller, in any order of candidates', () => {
     fc.assert(
       fc.property(keys, someReplicas, fc.array(fc.nat(5)), (key, ids, loads) => {
         const counts = new Map(ids.map((id, i) => [id, loads[i] ?? 0]))

@@ -1,16 +1,15 @@
-// The beginning of what a model is asked, as 32 bits: requests that begin alike find what their replica has computed before.
-// Of a chat that is everything before and with the first thing that the user says, so that all turns of a conversation have
-// the same, and conversations that differ there another. Long texts count with their length, their beginning and their
-// end; what is more than some kilobytes is not looked at, because every request waits for this.
+// Hashes the beginning of a prompt to 32 bits, so that requests that share a prefix go to the replica that has it cached. For
+// a chat the prefix ends with the first user message: all turns of a conversation have the same key. A long text counts by
+// its length, beginning and end; only a few kilobytes are read, because every request waits for this.
 import { inferenceRoutes } from '@muster/protocol'
-import { mix } from './choose.ts'
+import { mix } from './replica-choice.pure.ts'
 
-/** Of what comes before the user's first words, and of those. */
+/** For the part before the first user message, and for that message. */
 const partChars = 4_096
 const maxPromptChars = 512
 const endChars = 64
 
-/** Null when there is nothing to go by. */
+/** Null for a request without a prompt. */
 export function prefixKeyOf(path: string, body: object): number | null {
   const key = new KeyWriter()
   if (path === inferenceRoutes.chat.path) writeChat(key, body)
@@ -55,7 +54,7 @@ class KeyWriter {
     if (value === undefined || this.#left <= 0) return
     if (typeof value === 'string') return this.#text(value)
     if (!isObject(value)) return this.#text(JSON.stringify(value))
-    // Where one thing ends and the next begins: ['ab'] is not ['a', 'b'].
+    // Separates values: ['ab'] is not ['a', 'b'].
     this.#left -= 1
     if (Array.isArray(value)) {
       this.#hash = add(this.#hash, -1 - value.length)

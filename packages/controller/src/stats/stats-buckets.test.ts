@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { StatsBook } from './stats-book.ts'
+import { StatsBuckets } from './stats-buckets.ts'
 
 function world() {
   let now = Date.parse('2026-01-01T00:00:03Z')
-  return { book: new StatsBook(() => now), pass: (ms: number) => void (now += ms) }
+  return { book: new StatsBuckets(() => now), pass: (ms: number) => void (now += ms) }
 }
 const request = (changes = {}) => ({
   model: 'tiny',
@@ -15,8 +15,8 @@ const request = (changes = {}) => ({
   ...changes,
 })
 
-describe('what is counted', () => {
-  it('is added up per model, node and ten seconds, and handed on when they are over', () => {
+describe('a stats bucket', () => {
+  it('sums requests per model, node and ten seconds, and is taken when it is over', () => {
     const { book, pass } = world()
     book.record(request())
     book.record(request({ isError: true }))
@@ -50,7 +50,7 @@ describe('what is counted', () => {
     expect(book.take()).toEqual([])
   })
 
-  it('tells the most that was under way at once, also of requests that last longer than a bucket', () => {
+  it('records the most requests open at once, also of requests that last longer than a bucket', () => {
     const { book, pass } = world()
     const [first, second] = [book.open({ model: 'tiny', nodeId: 'a' }), book.open({ model: 'tiny', nodeId: 'a' })]
     second[Symbol.dispose]()
@@ -65,7 +65,7 @@ describe('what is counted', () => {
     expect(taken()).toEqual([])
   })
 
-  it('that could not be written comes again', () => {
+  it('that could not be written is taken again', () => {
     const { book, pass } = world()
     book.record(request())
     pass(10_000)
@@ -73,7 +73,7 @@ describe('what is counted', () => {
     expect(book.take()).toHaveLength(1)
   })
 
-  it('is given whole when it ends', () => {
+  it('is taken at the stop', () => {
     const { book } = world()
     book.record(request())
     expect(book.take({ all: true })).toMatchObject([{ requests: 1 }])

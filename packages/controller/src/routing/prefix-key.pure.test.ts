@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { prefixKeyOf, textKeyOf } from './prefix-key.ts'
+import { prefixKeyOf, textKeyOf } from './prefix-key.pure.ts'
 
 const chat = '/v1/chat/completions'
 const system = { role: 'system', content: 'You are helpful.' }
@@ -35,11 +35,11 @@ describe('of a chat', () => {
     expect(one).not.toBe(other)
   })
 
-  it.each([undefined, null, 'hello', [], {}, 7])('%j is nothing to go by', (messages) => {
+  it.each([undefined, null, 'hello', [], {}, 7])('%j gives no key', (messages) => {
     expect(keyOf(messages)).toBeNull()
   })
 
-  it('any body has one, or none, and the same every time', () => {
+  it('any body has a key or none, deterministically', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.constantFrom(chat, '/v1/completions', '/v1/embeddings'), (value, path) => {
         const body = { model: 'm', messages: [value, value], prompt: value, input: value }
@@ -64,7 +64,7 @@ it.each([
   expect(key(undefined)).toBeNull()
 })
 
-it('ids of replicas have marks that differ', () => {
+it('marks of replicas differ', () => {
   const marks = new Set(Array.from({ length: 10_000 }, (_, i) => textKeyOf(`r-${i.toString(36)}`)))
   expect(marks.size).toBeGreaterThan(9_990)
 })

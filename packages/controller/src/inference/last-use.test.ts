@@ -1,7 +1,7 @@
 import { silentLog, systemClock } from '@muster/host'
 import { waitFor } from '@muster/testkit'
 import { afterEach, expect, it } from 'vitest'
-import { createUsedMarks } from './used-marks.ts'
+import { createLastUse } from './last-use.ts'
 
 const endings: (() => Promise<void>)[] = []
 afterEach(async () => {
@@ -11,14 +11,14 @@ afterEach(async () => {
 function world() {
   const written: (readonly string[])[] = []
   const markUsed = async (models: readonly string[]): Promise<void> => void written.push(models)
-  const marks = createUsedMarks({ routes: { markUsed }, idleMs: 3, clock: systemClock, log: silentLog })
+  const marks = createLastUse({ routes: { markUsed }, idleMs: 3, clock: systemClock, log: silentLog })
   const stopping = new AbortController()
   const running = marks.run(stopping.signal)
   endings.push(async () => {
     stopping.abort()
     await running
   })
-  /** What each of the next writes named. */
+  /** The models of each of the next writes. */
   const next = async (count: number) => {
     const from = written.length
     return await waitFor(() => (written.length >= from + count ? written.slice(from, from + count) : null), { what: 'writes' })
@@ -26,7 +26,7 @@ function world() {
   return { marks, next }
 }
 
-it('a model is in use as long as an answer takes, and once more when it ends', async () => {
+it('a model is in use while a response is open, and once more when it ends', async () => {
   const { marks, next } = world()
   const [first, second] = [marks.open('tiny'), marks.open('tiny')]
   expect(await next(3)).toEqual([['tiny'], ['tiny'], ['tiny']])

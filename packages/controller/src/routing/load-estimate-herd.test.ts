@@ -1,8 +1,8 @@
 // Several controllers at the same replicas, simulated: what they learn of each other must not make them run in herds.
 import { expect, it } from 'vitest'
-import { choose } from './choose.ts'
+import { chooseReplica } from './replica-choice.pure.ts'
 import { createInFlight } from './in-flight.ts'
-import { createKnownLoad } from './known-load.ts'
+import { createLoadEstimate } from './load-estimate.ts'
 
 interface Setup {
   readonly controllers: number
@@ -32,22 +32,22 @@ function unevenness({ controllers, homeOf, wireMs, isTold }: Setup): number {
   }
   const each = Array.from({ length: controllers }, () => {
     const inFlight = createInFlight()
-    return { inFlight, load: createKnownLoad({ inFlight, clock: { monotonic: () => now } }) }
+    return { inFlight, load: createLoadEstimate({ inFlight, clock: { monotonic: () => now } }) }
   })
   const send = (home: number): void => {
     const controller = each[home]
     if (controller === undefined) return
     const { inFlight, load } = controller
     turn += 1
-    const chosen = choose({
-      ...{ candidates: replicas, inFlight: load.among(replicas), isLeftOut: () => false, turn },
+    const chosen = chooseReplica({
+      ...{ candidates: replicas, inFlight: load.among(replicas), isExcluded: () => false, turn },
       ...{ key: null, markOf: () => 0 },
     })
     const id = chosen?.candidate.replicaId ?? ''
     const lease = inFlight.open(id)
     later(wireMs / 2, () => {
       const count = add(id, 1)
-      if (isTold) later(wireMs / 2, () => load.told(id, count))
+      if (isTold) later(wireMs / 2, () => load.report(id, count))
       later(20 + random() * 300, () => {
         add(id, -1)
         later(wireMs / 2, () => (lease[Symbol.dispose](), send(home)))

@@ -1,13 +1,13 @@
 import { silentLog, systemClock } from '@muster/host'
 import { waitFor } from '@muster/testkit'
 import { expect, it } from 'vitest'
-import { createTeller } from './teller.ts'
+import { createPositionPublisher } from './routing-position.ts'
 
 function world() {
   const table: { holdsTo: number | null } = { holdsTo: null }
   const row = { exists: true, isAway: false, seq: 0, writes: 0 }
-  const teller = createTeller({
-    ...{ controllerId: 'c', holdsTo: () => table.holdsTo, clock: systemClock, log: silentLog },
+  const teller = createPositionPublisher({
+    ...{ controllerId: 'c', position: () => table.holdsTo, clock: systemClock, log: silentLog },
     controllers: {
       recordRoutes: async (_, seq) => {
         row.writes += 1
@@ -30,7 +30,7 @@ function world() {
 type World = ReturnType<typeof world>
 const told = ({ row }: World, seq: number): Promise<unknown> => waitFor(() => row.seq === seq, { what: `${seq} to be told` })
 
-it('tells the latest, a few times a second at most, and nothing when it was woken for nothing', async () => {
+it('publishes the latest position, a few times a second at most, and nothing when it did not move', async () => {
   await using made = world()
   const { table, row, wake } = made
   wake()
@@ -52,7 +52,7 @@ it('tells the latest, a few times a second at most, and nothing when it was woke
 it.each<[string, Partial<World['row']>]>([
   ['it has no row yet', { exists: false }],
   ['the database is away', { isAway: true }],
-])('tells it later when %s', async (_, trouble) => {
+])('retries when %s', async (_, trouble) => {
   await using made = world()
   const { table, row, wake } = made
   Object.assign(row, trouble)

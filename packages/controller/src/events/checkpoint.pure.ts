@@ -1,23 +1,21 @@
-// How far what was read of the changes can be trusted. Sequence numbers are drawn before commit, so a
-// transaction still under way may yet commit a smaller number than the largest one seen. Whoever holds
-// such a number got its transaction id before it drew the number; so a transaction id drawn after the
-// largest number was seen is larger than theirs, and that number is settled once every transaction with
-// a smaller id has ended: xmin has reached it.
-// A foreign transaction that runs for hours on the same server must not hold up the cursor, so a
-// checkpoint also settles by age: no transaction of ours lasts that long (see store/connect.ts).
-// Pure.
+// Computes up to which sequence number all changes were read. Numbers are drawn before commit, so an open transaction may
+// still commit a smaller number than the largest one read. Such a transaction got its id before it drew its number; so a
+// transaction id drawn after the largest number was read is larger, and that number is settled once every transaction with
+// a smaller id has ended (xmin has reached it).
+// A foreign transaction that runs for hours on the same server must not hold up the cursor, so a checkpoint also settles by
+// age: no transaction of Muster lasts that long (see store/connect.ts).
 
 export type Checkpoint = Readonly<{ seq: number; xid: bigint; at: number }>
 export type Checkpoints = Readonly<{
-  /** Every change up to here was seen. */
+  /** Every change up to here was read. */
   settled: number
-  /** Seen up to here, but something smaller may still come. Oldest first. */
+  /** Read up to here, but smaller numbers may still be committed. Oldest first. */
   open: readonly Checkpoint[]
 }>
 
 export type Snapshot = Readonly<{ highestSeq: number; xmin: bigint; xid: bigint | null; at: number }>
 
-/** Longer than any transaction of ours can last, also on PostgreSQL 15 and 16, which limit statements and pauses only. */
+/** Longer than any transaction of Muster, also on PostgreSQL 15 and 16, which limit only statements and idle time. */
 export const settleAfterMs = 60_000
 
 export const startAt = (seq: number): Checkpoints => ({ settled: seq, open: [] })
