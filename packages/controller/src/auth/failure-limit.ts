@@ -1,4 +1,4 @@
-// Slows down guessing: an address that keeps presenting wrong join tokens, or wrong keys to log in, is made to wait.
+// Rate limit against guessing: an address with too many wrong join tokens or login keys has to wait.
 import type { Clock } from '@muster/host'
 
 const windowMs = 60_000
@@ -11,7 +11,7 @@ export function createFailureLimit(clock: Clock) {
   const failures = new Map<string, { count: number; until: number }>()
 
   return {
-    /** Seconds to wait before another try counts; 0 when it may. */
+    /** Seconds until the next try is allowed; 0: now. */
     waitSeconds(address: string): number {
       const entry = failures.get(address)
       if (entry === undefined || entry.count < maxFailures) return 0
@@ -21,7 +21,7 @@ export function createFailureLimit(clock: Clock) {
       return 0
     },
 
-    note(address: string): void {
+    recordFailure(address: string): void {
       const now = clock.monotonic()
       const entry = failures.get(address)
       if (entry !== undefined && entry.until > now) {

@@ -22,7 +22,7 @@ describe('J10 the Host header on a loopback listener', () => {
   ])('%s → %s', (host, allowed) => {
     expect(isHostAllowed(host, listener)).toBe(allowed)
   })
-  it('is free where a key is needed anyway', () => {
+  it('is not checked where a key is required anyway', () => {
     expect(isHostAllowed('anything.example', { isLoopback: false, publicHost: null })).toBe(true)
   })
 })

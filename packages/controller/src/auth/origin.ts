@@ -1,6 +1,6 @@
-// What a request's Host, Origin and Sec-Fetch-Site say about where it comes from. Pure.
-// On a loopback address everything local may call without a key, so a web page elsewhere must not be
-// able to: neither by a form or script of another origin, nor by a name that it points at 127.0.0.1.
+// Origin checks by the headers Host, Origin and Sec-Fetch-Site. On a loopback address local programs may call without a
+// key, so a web page of another site must not be able to: neither by a form or script of another origin, nor by a DNS name
+// that resolves to 127.0.0.1.
 import { isIP } from 'node:net'
 
 const loopbackName = /^(?:localhost|(?:[a-z0-9-]+\.)+localhost)$/i
@@ -10,7 +10,7 @@ export function isLoopbackHost(host: string): boolean {
   return loopbackName.test(bare) || bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'))
 }
 
-/** The host of a Host header, without its port; null when it is not one. */
+/** The host of a Host header, without its port; null when the header is malformed. */
 function hostOf(header: string | undefined): string | null {
   const match = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?$/.exec(header ?? '')
   return match?.[1] ?? null
@@ -24,19 +24,19 @@ export function isHostAllowed(header: string | undefined, listener: { isLoopback
 
 export type Provenance = Readonly<{ method: string; host: string; origin: string | undefined; fetchSite: string | undefined }>
 
-/** Same origin by the browser's own word; absent means that no browser says otherwise. */
+/** Same origin according to the browser. */
 function isOriginOwn(request: Provenance): boolean {
   if (request.origin === undefined) return false
   return URL.canParse(request.origin) && new URL(request.origin).host.toLowerCase() === request.host.toLowerCase()
 }
 
-/** May a call without a key count as local? A page of another origin always shows itself by its Origin. */
+/** True for a request of a web page of another origin, which must not count as local. */
 export function isFromElsewhere(request: Provenance): boolean {
   if (request.origin !== undefined && !isOriginOwn(request)) return true
   return request.fetchSite !== undefined && request.fetchSite !== 'same-origin' && request.fetchSite !== 'none'
 }
 
-/** A cookie is sent by the browser unasked, so it counts only for what our own pages do. */
+/** Browsers attach cookies to every request, so a cookie counts only for requests of Muster's own pages. */
 export function doesCookieCount(request: Provenance): boolean {
   if (request.method === 'GET' || request.method === 'HEAD') return !isFromElsewhere(request)
   return isOriginOwn(request)

@@ -22,8 +22,8 @@ const failing: Find = async () => {
   throw new Error('the database is away')
 }
 
-describe('who calls', () => {
-  it('is looked up once for many that ask at once, and again after a second', async () => {
+describe('a principal', () => {
+  it('is looked up once for concurrent requests, and again after a second', async () => {
     const { finder, pass, asked } = world()
     await Promise.all(Array.from({ length: 100 }, () => finder.byKey('secret')))
     await finder.byKey('secret')
@@ -33,7 +33,7 @@ describe('who calls', () => {
     expect(asked()).toBe(2)
   })
 
-  it('D4 stays known while the database is away, for ten minutes, whether it fails or does not answer', async () => {
+  it('D4 stays valid for ten minutes while the database is away, whether it fails or hangs', async () => {
     const { finder, pass, set } = world()
     await finder.byKey('secret')
     set(failing)
@@ -44,7 +44,7 @@ describe('who calls', () => {
     await expect(world().finder.byKey('secret')).resolves.toMatchObject({ id: 'k' })
   })
 
-  it('D4 is not taken for granted when it was never known, or too long ago', async () => {
+  it('D4 is not valid without a recent lookup', async () => {
     const { finder, pass, set } = world()
     await finder.byKey('secret')
     set(failing)
@@ -53,7 +53,7 @@ describe('who calls', () => {
     await expect(finder.byKey('another')).rejects.toThrow(/away/)
   })
 
-  it('is gone when it was revoked', async () => {
+  it('is invalid once it is revoked', async () => {
     const { finder, pass, set } = world()
     await finder.byKey('secret')
     set(async () => null)

@@ -1,24 +1,21 @@
-// Who calls: found out from a key or a browser's cookie. What they may do: may.ts.
-import { sha256Hex, type Clock } from '@muster/host'
+// Principals: found by an API key or a browser's session cookie, and watched for revocation. Access rules: may.pure.ts.
+import { type Clock, createLoop, type Log, sha256Hex } from '@muster/host'
 import type { Scope } from '@muster/protocol'
 import type { AccessStore } from '../store/access.ts'
-import { keyOfSession } from './session-secret.ts'
+import { keyOfSession } from './secrets.ts'
 
 export type Principal = Readonly<
   | { kind: 'key'; id: string; name: string; scope: Scope }
-  /** `session` is the hash of its cookie, `key` the id of the key that it was made with, if it was. */
+  /** `session` is the hash of the cookie, `key` the id of the key that created the session, if one did. */
   | { kind: 'browser'; session: string; key: string | null; scope: 'admin' }
   | { kind: 'nobody' }
 >
 
-/** A revoked key works this much longer at most, on every controller. */
+/** A revoked key stays valid for at most this long on every controller. */
 const cachedForMs = 1_000
-/**
- * While nobody can be asked, who was known stays known: models are served on when the database is away (D4), and whoever
- * could revoke a key needs it too.
- */
+/** While the database is away, cached principals stay valid, so that models are still served (D4). */
 const trustedForMs = 600_000
-/** For a database that does not say no either. */
+/** Wait for a database that hangs before a cached principal is used. */
 const patienceMs = 250
 const maxCached = 10_000
 
@@ -30,7 +27,7 @@ export function createPrincipalFinder(deps: { access: AccessStore; clock: Clock 
   const used = new Set<string>()
 
   return {
-    /** Null for a key that is not known (or no longer). */
+    /** Null for an unknown or revoked key. */
     async byKey(secret: string): Promise<Principal | null> {
       const hash = sha256Hex(secret)
       const principal = await cached(`key ${hash}`, async () => {
@@ -53,14 +50,14 @@ export function createPrincipalFinder(deps: { access: AccessStore; clock: Clock 
       forget(`cookie ${sha256Hex(secret)}`)
     },
 
-    /** Keys used since the last call, for `last_used_at`: written now and then, not with each request. */
+    /** Keys used since the last call, for `last_used_at`, which is written periodically. */
     takeUsed(): string[] {
       const ids = [...used]
       used.clear()
       return ids
     },
 
-    /** They could not be written: next time. */
+    /** Keeps them for the next write after a failed one. */
     putBackUsed(ids: readonly string[]): void {
       for (const id of ids) used.add(id)
     },
@@ -68,16 +65,16 @@ export function createPrincipalFinder(deps: { access: AccessStore; clock: Clock 
 }
 
 function createCache(clock: Clock) {
-  const cache = new Map<string, { principal: Principal; knownAt: number }>()
+  const cache = new Map<string, { principal: Principal; foundAt: number }>()
   const pending = new Map<string, Promise<Principal | null>>()
 
-  async function look(name: string, find: () => Promise<Principal | null>): Promise<Principal | null> {
+  async function lookUp(name: string, find: () => Promise<Principal | null>): Promise<Principal | null> {
     try {
       const principal = await find()
       cache.delete(name)
       if (principal !== null) {
         if (cache.size >= maxCached) cache.clear()
-        cache.set(name, { principal, knownAt: clock.monotonic() })
+        cache.set(name, { principal, foundAt: clock.monotonic() })
       }
       return principal
     } finally {
@@ -87,9 +84,9 @@ function createCache(clock: Clock) {
 
   async function cached(name: string, find: () => Promise<Principal | null>): Promise<Principal | null> {
     const hit = cache.get(name)
-    const age = clock.monotonic() - (hit?.knownAt ?? -Infinity)
+    const age = clock.monotonic() - (hit?.foundAt ?? -Infinity)
     if (hit !== undefined && age < cachedForMs) return hit.principal
-    const looking = pending.get(name) ?? look(name, find)
+    const looking = pending.get(name) ?? lookUp(name, find)
     pending.set(name, looking)
     if (hit === undefined || age > trustedForMs) return await looking
     const done = new AbortController()
@@ -101,4 +98,61 @@ function createCache(clock: Clock) {
   }
 
   return { cached, forget: (name: string): void => void cache.delete(name) }
+}
+
+/** The principal's name in operations and approvals. */
+
+export const principalName = (principal: Principal): string => (principal.kind === 'key' ? `key ${principal.name}` : principal.kind)
+
+/** A revocation takes effect on every controller within two seconds, including the time of the query. */
+const checkEveryMs = 1_000
+
+export type PrincipalWatch = ReturnType<typeof createPrincipalWatch>
+
+/** Ends open streams of principals that were revoked, logged out or expired, with one query per second for all of them. */
+export function createPrincipalWatch({ access, clock, log }: { access: AccessStore; clock: Clock; log: Log }) {
+  const streams = { keys: new Map<string, Set<() => void>>(), sessions: new Map<string, Set<() => void>>() }
+  const loop = createLoop({ what: 'cannot check principals of open streams; retrying', clock, log, retryMs: checkEveryMs })
+
+  async function endRevoked(): Promise<void> {
+    const ids = { keys: [...streams.keys.keys()], sessions: [...streams.sessions.keys()] }
+    if (ids.keys.length + ids.sessions.length === 0) return
+    const valid = await access.stillValid(ids)
+    for (const kind of ['keys', 'sessions'] as const) {
+      const revoked = ids[kind].filter((id) => !valid[kind].has(id))
+      for (const end of revoked.flatMap((id) => [...(streams[kind].get(id) ?? [])])) end()
+    }
+  }
+
+  return {
+    /** Calls `end` when the principal is no longer valid. Returns a function that stops the watch. */
+    hold(principal: Principal, end: () => void): () => void {
+      if (principal.kind === 'nobody') return () => undefined
+      if (principal.kind === 'key') return holdIn(streams.keys, principal.id, end)
+      const ofSession = holdIn(streams.sessions, principal.session, end)
+      const ofKey = principal.key === null ? null : holdIn(streams.keys, principal.key, end)
+      return () => {
+        ofSession()
+        ofKey?.()
+      }
+    },
+
+    /** Runs until aborted. While the database is away no stream is ended. */
+    run: (signal: AbortSignal): Promise<void> =>
+      loop.run(async () => {
+        await endRevoked()
+        return checkEveryMs
+      }, signal),
+  }
+}
+
+function holdIn(all: Map<string, Set<() => void>>, id: string, end: () => void): () => void {
+  // Wrapped, because one function may be registered twice.
+  const own = (): void => end()
+  const ends = all.get(id) ?? new Set()
+  all.set(id, ends.add(own))
+  return () => {
+    ends.delete(own)
+    if (ends.size === 0 && all.get(id) === ends) all.delete(id)
+  }
 }

@@ -1,4 +1,4 @@
-// The way of every request: limits → host → who → may → parse → handler → answer. No decisions of ours.
+// The path of every request: limits → host → principal → access → parse → handler → response. It decides nothing about the fleet.
 import { newId, type Clock, type Log, type SignedRequest, type VerificationResult } from '@muster/host'
 import { maxClockSkewMs, type Route } from '@muster/protocol'
 import type { HttpBindings } from '@hono/node-server'
@@ -13,17 +13,17 @@ import { errorBody, HttpError, invalidInput, starting, toHttpError } from './htt
 export interface AppDeps extends AuthorizeDeps {
   readonly endpoints: readonly Endpoint[]
   readonly verifyRequest: (request: SignedRequest) => VerificationResult
-  /** False until the database is migrated: there is nothing to answer from yet. */
+  /** False until the database is migrated. */
   readonly isStarted: () => boolean
-  /** Ends what waits: long polls are answered, event streams closed. */
+  /** Aborted at shutdown: long polls are answered, event streams closed. */
   readonly stopping: AbortSignal
   readonly clock: Clock
   readonly log: Log
-  /** What a browser is shown at an address of nothing; null: an error like any other. */
-  readonly elsewhere: (request: Request) => Response | null
+  /** The page for a browser at an unknown path; null: respond with an ordinary error. */
+  readonly fallbackPage: (request: Request) => Response | null
   readonly onAnswer: (call: { route: string; method: string; status: number; ms: number }) => void
 }
-/** A registration with all its labels has some 20 kB. */
+/** A registration with all its labels takes about 20 kB. */
 const maxNodeBodyBytes = 256 * 1024
 
 type Env = { Bindings: HttpBindings; Variables: { requestId: string } }
@@ -32,13 +32,13 @@ export function createApp(deps: AppDeps): Hono<Env> {
   const app = new Hono<Env>()
   for (const endpoint of deps.endpoints) app.on(endpoint.route.method, endpoint.route.path, (c) => serve(c, endpoint, deps))
   app.all('*', (c) => {
-    const known = deps.endpoints.filter((e) => matchesPath(e.route.path, c.req.path)).map((e) => e.route.method)
-    if (known.length > 0) {
-      throw new HttpError(405, 'method_not_allowed', `${c.req.path} takes ${known.join(', ')}, not ${c.req.method}`, {
-        headers: { allow: known.join(', ') },
+    const methods = deps.endpoints.filter((e) => matchesPath(e.route.path, c.req.path)).map((e) => e.route.method)
+    if (methods.length > 0) {
+      throw new HttpError(405, 'method_not_allowed', `${c.req.path} takes ${methods.join(', ')}, not ${c.req.method}`, {
+        headers: { allow: methods.join(', ') },
       })
     }
-    const page = deps.elsewhere(c.req.raw)
+    const page = deps.fallbackPage(c.req.raw)
     if (page !== null) return page
     throw new HttpError(404, 'not_found', `there is nothing at ${c.req.path}; the API is described at /api/openapi.json`)
   })
@@ -49,7 +49,7 @@ export function createApp(deps: AppDeps): Hono<Env> {
 const matchesPath = (pattern: string, path: string): boolean => new RegExp(`^${pattern.replace(/:\w+/g, '[^/]+')}$`).test(path)
 
 async function serve(c: Context<Env>, endpoint: Endpoint, deps: AppDeps): Promise<Response> {
-  const began = deps.clock.monotonic()
+  const startedAt = deps.clock.monotonic()
   c.set('requestId', newId())
   let response: Response
   try {
@@ -57,7 +57,12 @@ async function serve(c: Context<Env>, endpoint: Endpoint, deps: AppDeps): Promis
   } catch (error) {
     response = renderError(c, error, deps.log)
   }
-  deps.onAnswer({ route: endpoint.route.path, method: endpoint.route.method, status: response.status, ms: deps.clock.monotonic() - began })
+  deps.onAnswer({
+    route: endpoint.route.path,
+    method: endpoint.route.method,
+    status: response.status,
+    ms: deps.clock.monotonic() - startedAt,
+  })
   return response
 }
 
@@ -65,7 +70,7 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
   const from = { method: c.req.method, header: (name: string) => c.req.header(name) }
   const provenance = checkHost(from, deps)
   if (route.access !== 'open' && !deps.isStarted()) throw starting()
-  const caller: Known =
+  const caller: VerifiedCaller =
     route.access === 'node'
       ? await verifyNode(c, deps)
       : { principal: await authorize(from, route.access, { provenance, deps }), signer: null, raw: null }
@@ -81,34 +86,34 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
     remoteAddress: c.env.incoming.socket.remoteAddress ?? '',
     signal: AbortSignal.any([c.req.raw.signal, deps.stopping]),
   }
-  const given = await handle(call)
-  if (given instanceof Response) return given
-  const { status, body, headers } = given instanceof Answer ? given : new Answer(route.status ?? 200, given)
+  const result = await handle(call)
+  if (result instanceof Response) return result
+  const { status, body, headers } = result instanceof Answer ? result : new Answer(route.status ?? 200, result)
   const all = { ...headers, 'x-request-id': c.get('requestId'), 'cache-control': 'no-store' }
   return body === undefined
     ? new Response(null, { status: status === 200 ? 204 : status, headers: all })
     : Response.json(body, { status, headers: all })
 }
 
-/** What is given several times is one list: a second `node=` must not be lost on the way. */
+/** A repeated parameter becomes one comma-separated list, so that a second `node=` is not lost. */
 const queryOf = (c: Context<Env>): Record<string, string> =>
   Object.fromEntries(Object.entries(c.req.queries()).map(([name, values]) => [name, values.join(',')]))
 
-function parseInput(schema: z.ZodType, given: unknown): unknown {
-  const parsed = schema.safeParse(given)
+function parseInput(schema: z.ZodType, input: unknown): unknown {
+  const parsed = schema.safeParse(input)
   if (!parsed.success) throw invalidInput(parsed.error)
   return parsed.data
 }
 
-interface Known {
+interface VerifiedCaller {
   readonly principal: Principal
   readonly signer: Signer | null
-  /** The body, where it had to be read to check its signature. */
+  /** The body, when it was read to verify the signature. */
   readonly raw: Uint8Array | null
 }
 
-async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): Promise<Known> {
-  // Read before anything is proven, so it is small.
+async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): Promise<VerifiedCaller> {
+  // The caller is not verified yet, so the limit is small.
   const raw = await readRaw(c.req.raw, maxNodeBodyBytes)
   const { method = '', url = '', headers } = c.env.incoming
   const now = new Date(clock.now())
@@ -121,7 +126,7 @@ async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): P
 function renderError(c: Context<Env>, thrown: unknown, log: Log): Response {
   const error = toHttpError(thrown)
   const requestId = c.get('requestId') ?? newId()
-  // A bug is news each time; that the database is away is told once by those who wait for it, not with every request.
+  // Every bug is logged; an unavailable database is logged once by the loops that wait for it, not per request.
   const fields = { requestId, method: c.req.method, path: c.req.path, status: error.status, error: error.cause ?? error }
   if (error.code === 'internal') log.error('request failed', fields)
   else if (error.status >= 500) log.debug('request refused', fields)

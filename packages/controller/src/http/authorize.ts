@@ -1,16 +1,15 @@
-// Who calls and whether he may: the same rules for every way into a controller.
+// Authorization of every request to a controller, and the browser's session cookie.
 import type { Access } from '@muster/protocol'
-import { isOpenTo, may, type Listener } from '../auth/may.ts'
+import { isOpenTo, type Listener, may } from '../auth/may.pure.ts'
 import { doesCookieCount, isFromElsewhere, isHostAllowed, type Provenance } from '../auth/origin.ts'
 import type { Principal, PrincipalFinder } from '../auth/principal.ts'
-import { sessionCookieOf } from './cookie.ts'
 import { HttpError } from './http-error.ts'
 
 export interface AuthorizeDeps {
   readonly principals: PrincipalFinder
   readonly listener: Listener & { readonly isLoopback: boolean; readonly publicHost: string | null }
 }
-/** What is looked at of a request. */
+/** The parts of a request that authorization reads. */
 export interface Caller {
   readonly method: string
   readonly header: (name: string) => string | undefined
@@ -34,12 +33,12 @@ export async function authorize(
   { provenance, deps }: { provenance: Provenance; deps: AuthorizeDeps },
 ): Promise<Principal> {
   if (access === 'open') {
-    // Reading what anybody may read harms nobody; a page elsewhere must not be able to log somebody in here.
+    // Reads of open routes are harmless; a page of another site must not be able to log a browser in here.
     if (caller.method !== 'GET' && caller.method !== 'HEAD' && isFromElsewhere(provenance)) throw fromElsewhere(provenance)
     return { kind: 'nobody' }
   }
   const isOpen = isOpenTo(access, deps.listener)
-  // Where anybody may, it does not matter who it is: nothing is looked up, however many ask.
+  // An open route needs no principal, so nothing is looked up.
   if (isOpen && !isFromElsewhere(provenance)) return { kind: 'nobody' }
   const principal = await findPrincipal(caller, provenance, { ...deps, isOpen })
   const verdict = may(principal, access, deps.listener)
@@ -78,3 +77,19 @@ async function findPrincipal(
   if (cookie !== null && doesCookieCount(provenance)) return (await principals.byCookie(cookie)) ?? { kind: 'nobody' }
   return { kind: 'nobody' }
 }
+
+const cookieName = 'muster_session'
+
+export function sessionCookieOf(header: string | undefined): string | null {
+  for (const part of header?.split(';') ?? []) {
+    const [key, value] = part.trim().split('=', 2)
+    if (key === cookieName && value !== undefined && /^[A-Za-z0-9_-]{16,256}$/.test(value)) return value
+  }
+  return null
+}
+
+export function setSessionCookie(secret: string, options: { maxAgeSeconds: number; isSecure: boolean }): string {
+  return `${cookieName}=${secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${options.maxAgeSeconds}${options.isSecure ? '; Secure' : ''}`
+}
+
+export const clearSessionCookie = `${cookieName}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0`

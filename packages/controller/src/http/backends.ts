@@ -1,33 +1,127 @@
-// /api/backends: what is installed and what is offered. Wishes to change it: backend-wishes.ts.
-import { backendRoutes as routes } from '@muster/protocol'
+// /api/backends: lists installed and offered backends; submits installs, upgrades and deletions. A submission is one
+// transaction.
+import type { Step } from '@muster/host'
+import { type BackendName, backendRoutes as routes, type OperationId, type OperationView, unreachable } from '@muster/protocol'
+import { type Principal, principalName } from '../auth/principal.ts'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { UpgradeChecker } from '../inventory/check-upgrades.ts'
 import { type FleetBackends, offeredBackends } from '../inventory/fleet-backends.ts'
+import { previewOf } from '../operations/dry-run.ts'
+import type { By, Submissions } from '../operations/submit.ts'
 import type { NodeStore } from '../store/nodes.ts'
-import { endpoint, type Endpoint } from './endpoint.ts'
+import type { ReplicaStore } from '../store/replicas.ts'
+import { toFleetError } from '../store/translate-error.ts'
+import type { IdempotencyKey, Submission, SubmissionStore } from '../store/submissions.ts'
+import { Answer, endpoint, type Endpoint } from './endpoint.ts'
+import { HttpError } from './http-error.ts'
+import { findStoredAnswer, idempotencyKeyOf } from './idempotency.ts'
 
-export interface BackendReadDeps {
+export interface BackendDeps {
   readonly fleet: FleetBackends
   readonly catalogue: Catalogue
   readonly checker: UpgradeChecker
+  readonly planner: Submissions
+  readonly store: SubmissionStore
   readonly nodes: NodeStore
+  readonly replicas: Pick<ReplicaStore, 'listUsing'>
+  readonly step: Step
+  readonly now: () => string
+  readonly wake: () => void
 }
 
-/** Whoever looks around does not make the controller read all galleries again with each look. */
+/** Repeated reads of the catalogue within this time share one reading of the galleries. */
 const galleriesMaxAgeMs = 5_000
 
-export function backendReadEndpoints({ fleet, catalogue, checker, nodes }: BackendReadDeps): Endpoint[] {
+export function backendEndpoints(deps: BackendDeps): Endpoint[] {
+  const { fleet, catalogue, checker, nodes, planner } = deps
   return [
     endpoint(routes.list, async () => ({ backends: await fleet.list() })),
     endpoint(routes.gallery, async () => {
-      const [offered, known] = await Promise.all([catalogue({ maxAgeMs: galleriesMaxAgeMs }), nodes.list()])
-      const problems = offered.problems.map(({ gallery, failure }) => ({ gallery, message: failure.message }))
-      return { backends: offeredBackends(offered, known), problems }
+      const [offers, allNodes] = await Promise.all([catalogue({ maxAgeMs: galleriesMaxAgeMs }), nodes.list()])
+      const problems = offers.problems.map(({ gallery, failure }) => ({ gallery, message: failure.message }))
+      return { backends: offeredBackends(offers, allNodes), problems }
     }),
     endpoint(routes.upgrades, () => fleet.upgrades()),
     endpoint(routes.check, async () => {
       await checker.checkNow()
       return await fleet.upgrades()
     }),
+    endpoint(routes.install, async ({ body, ...call }) =>
+      body.dry_run === true
+        ? await preview(await planner.install(body, requesterOf(call)), deps)
+        : await submit(call, { request: ['install', body], plan: (by) => planner.install(body, by) }, deps),
+    ),
+    endpoint(routes.upgradeAll, async ({ body, ...call }) => await submitUpgrades(call, body.backends, deps)),
+    endpoint(routes.upgrade, async ({ params: { name }, body, ...call }) =>
+      body.dry_run === true
+        ? await preview(await planner.upgrade(name, body, requesterOf(call)), deps)
+        : await submit(call, { request: ['upgrade', name, body], plan: (by) => planner.upgrade(name, body, by) }, deps),
+    ),
+    endpoint(routes.remove, async ({ params: { name }, query, ...call }) =>
+      query.dry_run
+        ? await preview(await planner.remove(name, query, requesterOf(call)), deps)
+        : await submit(call, { request: ['delete', name, query], plan: (by) => planner.remove(name, query, by) }, deps),
+    ),
   ]
+}
+
+type Caller = Readonly<{ headers: Headers; principal: Principal; signal: AbortSignal }>
+type Accepted = { operation_id: OperationId } | OperationView
+
+const requesterOf = ({ principal, signal }: Omit<Caller, 'headers'>): By => ({ requestedBy: principalName(principal), signal })
+
+async function preview(submission: Submission, { nodes, replicas, now }: BackendDeps): Promise<Answer<Accepted>> {
+  const running = await replicas.listUsing(
+    [submission.backend],
+    submission.nodes.map(({ nodeId }) => nodeId),
+  )
+  const using = new Set<string>(running.map(({ nodeId }) => nodeId))
+  return new Answer<Accepted>(200, previewOf(submission, { nodes: await nodes.list(), using, now: now() }))
+}
+
+async function submit(
+  call: Caller,
+  { request, plan }: { request: unknown; plan: (by: By) => Promise<Submission> },
+  { store, step, wake }: BackendDeps,
+): Promise<Answer<Accepted>> {
+  const key = idempotencyKeyOf(call, request)
+  const stored = await findStoredAnswer(store, key)
+  if (stored !== null) return stored
+  const submission = await plan(requesterOf(call))
+  const answer = { operation_id: submission.id }
+  await step('FE.intent.before_commit')
+  const isNew = await enqueue(store, [submission], key === null ? null : { ...key, status: 202, response: answer })
+  await step('FE.intent.after_commit')
+  wake()
+  return isNew ? new Answer(202, answer) : ((await findStoredAnswer(store, key)) ?? unreachable(null as never))
+}
+
+/** One operation per backend, all in one transaction. */
+async function submitUpgrades(call: Caller, named: readonly BackendName[] | undefined, deps: BackendDeps) {
+  const { store, planner, fleet, wake } = deps
+  const key = idempotencyKeyOf(call, ['upgrades', named])
+  const stored = await findStoredAnswer(store, key)
+  if (stored !== null) return stored
+  const upgradable = await fleet.upgradable()
+  const names = named === undefined ? upgradable : upgradable.filter((name) => named.includes(name))
+  if (names.length === 0) return new Answer(200, { operations: [] })
+  const submissions = await Promise.all(names.map((name) => planner.upgrade(name, { strategy: 'rolling' }, requesterOf(call))))
+  const answer = { operations: submissions.map(({ backend, id }) => ({ backend, operation_id: id })) }
+  const isNew = await enqueue(store, submissions, key === null ? null : { ...key, status: 202, response: answer })
+  wake()
+  return isNew ? new Answer(202, answer) : ((await findStoredAnswer(store, key)) ?? new Answer(202, answer))
+}
+
+async function enqueue(
+  store: SubmissionStore,
+  submissions: readonly Submission[],
+  once: (IdempotencyKey & { status: number; response: object }) | null,
+): Promise<boolean> {
+  try {
+    return (await store.submit(submissions, once)) !== null
+  } catch (error) {
+    // One transaction: either nothing was stored, or everything, and then a retry with the same key finds the answer.
+    const { message } = toFleetError(error).failure
+    throw new HttpError(503, 'enqueue_failed', `enqueue failed: ${message}`, { headers: { 'retry-after': '2' }, cause: error })
+  }
 }

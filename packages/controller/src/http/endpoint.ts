@@ -1,4 +1,4 @@
-// A route and what serves it. Handlers get parsed input and give back a body; app.ts does the rest.
+// A route and its handler. Handlers receive parsed input and return a body; app.ts does the rest.
 import type { BodyOf, ParamsOf, PublicKey, QueryOf, ResponseOf, Route } from '@muster/protocol'
 import type { Principal } from '../auth/principal.ts'
 
@@ -9,19 +9,19 @@ export interface Call<R> {
   readonly query: QueryOf<R>
   readonly body: BodyOf<R>
   readonly principal: Principal
-  /** Proven by signature; on `node` routes only. */
+  /** Verified by signature; on `node` routes only. */
   readonly signer: Signer | null
   readonly headers: Headers
-  /** As it came, for routes whose body is not JSON: read by whoever takes it, once. */
+  /** The raw request, for routes whose body is not JSON. The body can be read once. */
   readonly request: Request
-  /** HEAD asks a GET route for its headers alone: nothing may be opened or used up for it. */
+  /** HEAD on a GET route: the handler must open or use up nothing. */
   readonly isHead: boolean
   readonly remoteAddress: string
-  /** Aborted when the caller goes away. */
+  /** Aborted when the caller disconnects or the controller stops. */
   readonly signal: AbortSignal
 }
 
-/** For a status other than the route's own, or more headers. */
+/** A response with a status other than the route's own, or with more headers. */
 export class Answer<T> {
   readonly status: number
   readonly body: T

@@ -1,7 +1,7 @@
-// What a listener may take an id for: that it has got everything up to it.
+// The contract of an event id: the listener has received everything up to it.
 import { systemClock } from '@muster/host'
 import { expect, it } from 'vitest'
-import type { Event, EventHub, EventListener, Told } from '../events/hub.ts'
+import type { Event, EventHub, EventListener, HubMessage } from '../events/hub.ts'
 import { EventStream } from './events.ts'
 
 const ending = new AbortController()
@@ -23,11 +23,11 @@ function open(options: { lastEventId?: string; cursor?: number; missed?: { event
     clock: systemClock,
     signal: ending.signal,
     lastEventId: options.lastEventId ?? null,
-    whileValid: () => () => undefined,
+    watchPrincipal: () => () => undefined,
   })
   const reader = stream.readable.getReader()
   return {
-    tell: (told: Told) => listener(told),
+    tell: (told: HubMessage) => listener(told),
     isCut: () => isCut,
     read: async (): Promise<string> => new TextDecoder().decode((await reader.read()).value),
     isDone: async (): Promise<boolean> => (await reader.read()).done,
@@ -37,7 +37,7 @@ const event = (id: string, data: object): Event => ({ kind: 'node', id, key: `no
 const node = (id: string, size = 0): Event => event(id, { filler: 'x'.repeat(size) })
 const idOf = (text: string): string | null => /^id: (\d+)$/m.exec(text)?.[1] ?? null
 
-it('begins with the id up to which nothing was missed', async () => {
+it('starts with the id up to which no change was missed', async () => {
   const stream = open({ cursor: 41 })
   expect(await stream.read()).toBe(': connected\nid: 41\n\n')
 })
@@ -49,13 +49,13 @@ it('acknowledges a batch only with its last event', async () => {
   expect([idOf(await stream.read()), idOf(await stream.read()), idOf(await stream.read())]).toEqual(['41', '41', '50'])
 })
 
-it('does not acknowledge what was missed before it is sent', async () => {
+it('does not acknowledge missed changes before they are sent', async () => {
   const stream = open({ lastEventId: '10', cursor: 300, missed: { events: [node('a'), node('b')], cursor: 300 } })
   expect(idOf(await stream.read())).toBeNull()
   expect([idOf(await stream.read()), idOf(await stream.read())]).toEqual(['10', '300'])
 })
 
-it('sends a slow reader the newest state, and acknowledges when nothing waits', async () => {
+it('sends a slow reader the newest state, and acknowledges when the queue is empty', async () => {
   const stream = open({ cursor: 1 })
   // More than is buffered: the rest waits here, and newer states take the place of older ones.
   stream.tell({ do: 'send', events: [node('big', 100_000)], cursor: 2 })
@@ -74,19 +74,19 @@ it('sends a slow reader the newest state, and acknowledges when nothing waits', 
   expect([idOf(first), idOf(second)]).toEqual(['2', '59'])
 })
 
-it('gives ticks no id, and lets none stand for a state', async () => {
+it('gives ticks no id, and never replaces a queued state with a tick', async () => {
   const stream = open({ cursor: 5 })
   await stream.read()
   stream.tell({ do: 'send', events: [node('a')], cursor: null })
   expect(idOf(await stream.read())).toBeNull()
 })
 
-it('tells a listener whose id is not known to begin anew', async () => {
+it('sends a reset to a listener with an unknown id', async () => {
   const stream = open({ lastEventId: 'nonsense', cursor: 7 })
   expect(await stream.read()).toBe('id: 7\nevent: reset\ndata: {}\n\n')
 })
 
-it('is cut when events could not be read, so that the listener asks again', async () => {
+it('closes the stream when events cannot be read, so that the listener reconnects', async () => {
   const stream = open({ cursor: 5 })
   await stream.read()
   stream.tell({ do: 'cut' })

@@ -1,9 +1,9 @@
-// GET /api/events: server-sent events. Bounded by construction: per listener, the newest state of each
-// object waits, so who reads slowly gets fewer states, never a growing backlog.
+// GET /api/events: server-sent events. A listener's queue holds only the newest state of each object, so a slow reader
+// gets fewer states, never a growing backlog.
 import type { Clock } from '@muster/host'
 import { systemRoutes as routes } from '@muster/protocol'
-import type { PrincipalWatch } from '../auth/principal-watch.ts'
-import type { Event, EventHub, Told } from '../events/hub.ts'
+import type { PrincipalWatch } from '../auth/principal.ts'
+import type { Event, EventHub, HubMessage } from '../events/hub.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
 
@@ -16,7 +16,7 @@ export function eventEndpoints(deps: { hub: EventHub; clock: Clock; principalWat
   return [
     endpoint(routes.events, async (call) => {
       if (deps.hub.listenerCount() >= maxListeners) {
-        throw new HttpError(503, 'too_many_listeners', `${maxListeners} listeners follow this controller already`, {
+        throw new HttpError(503, 'too_many_listeners', `this controller already has ${maxListeners} event listeners; try again later`, {
           headers: { 'retry-after': '10' },
         })
       }
@@ -25,7 +25,7 @@ export function eventEndpoints(deps: { hub: EventHub; clock: Clock; principalWat
         ...deps,
         signal: call.signal,
         lastEventId: call.headers.get('last-event-id'),
-        whileValid: (end) => deps.principalWatch.hold(call.principal, end),
+        watchPrincipal: (end) => deps.principalWatch.hold(call.principal, end),
       })
       return new Response(stream.readable, { headers })
     }),
@@ -37,37 +37,37 @@ interface StreamDeps {
   readonly clock: Clock
   readonly signal: AbortSignal
   readonly lastEventId: string | null
-  /** Calls `end` when the listener may no longer listen; gives back how to let go. */
-  readonly whileValid: (end: () => void) => () => void
+  /** Calls `end` when the principal is revoked; returns a function that stops the watch. */
+  readonly watchPrincipal: (end: () => void) => () => void
 }
 
 export class EventStream {
   readonly readable: ReadableStream<Uint8Array>
   readonly #deps: StreamDeps
-  readonly #waiting = new Map<string, { event: Event; isTick: boolean }>()
+  readonly #queue = new Map<string, { event: Event; isTick: boolean }>()
   readonly #stopListening: () => void
   #controller: ReadableStreamDefaultController<Uint8Array> | null = null
-  /** An id acknowledges everything up to it, so it may name only what was sent completely. */
+  /** The id of an event acknowledges everything up to it, so it advances only when the queue is empty. */
   #sentUpTo: number | null = null
-  /** What will be acknowledged when nothing waits any more. */
+  /** The id to send once the queue is empty. */
   #cursor: number | null = null
-  #isBegun = false
+  #isOpen = false
 
   constructor(deps: StreamDeps) {
     this.#deps = deps
-    // Before anything is read, so that nothing falls in between; what comes twice is the same.
-    const stopHearing = deps.hub.listen((told) => this.#take(told))
-    const letGo = deps.whileValid(() => this.#close())
+    // Listens before it reads, so that no change falls in between; an object sent twice is harmless.
+    const unsubscribe = deps.hub.listen((message) => this.#receive(message))
+    const stopWatch = deps.watchPrincipal(() => this.#close())
     this.#stopListening = () => {
-      stopHearing()
-      letGo()
+      unsubscribe()
+      stopWatch()
     }
     this.readable = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
           this.#controller = controller
           deps.signal.addEventListener('abort', () => this.#close(), { once: true })
-          void this.#begin()
+          void this.#open()
             .catch(() => undefined)
             .finally(() => this.#close())
         },
@@ -81,18 +81,18 @@ export class EventStream {
     )
   }
 
-  #take(told: Told): void {
-    if (told.do === 'cut') return this.#close()
-    for (const event of told.events) {
-      // A tick must not take the place of a state that is still to be acknowledged.
-      const isTick = told.cursor === null && (this.#waiting.get(event.key)?.isTick ?? true)
-      this.#waiting.set(event.key, { event, isTick })
+  #receive(message: HubMessage): void {
+    if (message.do === 'cut') return this.#close()
+    for (const event of message.events) {
+      // A tick must not replace a queued state that has to be acknowledged.
+      const isTick = message.cursor === null && (this.#queue.get(event.key)?.isTick ?? true)
+      this.#queue.set(event.key, { event, isTick })
     }
-    this.#cursor = told.cursor ?? this.#cursor
+    this.#cursor = message.cursor ?? this.#cursor
     this.#pump()
   }
 
-  async #begin(): Promise<void> {
+  async #open(): Promise<void> {
     const { hub, clock, signal, lastEventId } = this.#deps
     const isNumber = lastEventId !== null && /^\d{1,15}$/.test(lastEventId)
     const missed = isNumber ? await hub.since(Number(lastEventId)) : null
@@ -100,13 +100,13 @@ export class EventStream {
     if (missed !== null) {
       this.#sentUpTo = Number(lastEventId)
       this.#send(': connected\n\n')
-      this.#isBegun = true
-      this.#take({ do: 'send', ...missed })
+      this.#isOpen = true
+      this.#receive({ do: 'send', ...missed })
     } else {
       this.#sentUpTo = id
       const idLine = id === null ? '' : `id: ${id}\n`
       this.#send(lastEventId === null ? `: connected\n${idLine}\n` : `${idLine}event: reset\ndata: {}\n\n`)
-      this.#isBegun = true
+      this.#isOpen = true
       this.#pump()
     }
     while (!signal.aborted && this.#controller !== null) {
@@ -116,11 +116,11 @@ export class EventStream {
   }
 
   #pump(): void {
-    while (this.#isBegun && (this.#controller?.desiredSize ?? 0) > 0) {
-      const [next] = this.#waiting
+    while (this.#isOpen && (this.#controller?.desiredSize ?? 0) > 0) {
+      const [next] = this.#queue
       if (next === undefined) return
-      this.#waiting.delete(next[0])
-      if (this.#waiting.size === 0) this.#sentUpTo = Math.max(this.#cursor ?? 0, this.#sentUpTo ?? 0) || null
+      this.#queue.delete(next[0])
+      if (this.#queue.size === 0) this.#sentUpTo = Math.max(this.#cursor ?? 0, this.#sentUpTo ?? 0) || null
       const { event, isTick } = next[1]
       const id = isTick || this.#sentUpTo === null ? '' : `id: ${this.#sentUpTo}\n`
       this.#send(`${id}event: ${event.kind}\ndata: ${event.json}\n\n`)

@@ -1,4 +1,4 @@
-// /api/galleries: where backends and models are offered.
+// /api/galleries: the galleries of backends and models.
 import { galleryRoutes as routes } from '@muster/protocol'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { builtinGalleryName } from '../settings.ts'
@@ -8,7 +8,7 @@ import { HttpError, notFound } from './http-error.ts'
 
 const ownedElsewhere = (name: string): HttpError =>
   name === builtinGalleryName
-    ? new HttpError(409, 'builtin_gallery', `the gallery ${name} comes with Muster and can't be changed`)
+    ? new HttpError(409, 'builtin_gallery', `the gallery ${name} comes with Muster and cannot be changed`)
     : new HttpError(
         409,
         'gallery_is_a_setting',

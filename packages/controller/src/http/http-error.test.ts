@@ -11,17 +11,17 @@ const thrownBy = (work: () => unknown): unknown => {
   }
 }
 
-it('takes a row of ours that does not fit its schema for a bug, not for bad input', () => {
+it('treats a stored row that violates its schema as a bug, not as bad input', () => {
   const error = thrownBy(() => z.object({ id: z.string() }).parse({ id: 5 }))
   expect(toHttpError(error)).toMatchObject({ status: 500, code: 'internal', cause: error })
 })
 
-it('says 503 database_unavailable when the database is away', () => {
+it('answers 503 database_unavailable when the database is away', () => {
   const error = Object.assign(new Error('terminating connection'), { code: '57P01' })
   expect(toHttpError(error)).toMatchObject({ status: 503, code: 'database_unavailable', headers: { 'retry-after': '2' } })
 })
 
-it('leaves what else is unavailable its own code and words', () => {
+it('keeps the code and message of other unavailable services', () => {
   const cause = Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
   const error = new FleetError({ code: 'unavailable', retry: 'backoff', message: 'node n-1 does not answer' }, { cause })
   expect(toHttpError(error)).toMatchObject({

@@ -1,9 +1,9 @@
-// Errors of the API: what they look like to a caller, and how anything thrown becomes one.
+// Errors of the API: their bodies, and the conversion of every thrown error into one.
 import { BusError } from '@muster/bus'
-import { FleetError, type FailureCode } from '@muster/protocol'
+import { FleetError, type FailureCode, type ModelName, type NodeId } from '@muster/protocol'
 import { SourceForbidden } from '@muster/source'
 import type { z } from 'zod'
-import { SourceUnavailable } from '../gallery/source-error.ts'
+import { SourceUnavailable } from '../gallery/resolve-source.ts'
 import { Refused, type RefusalCode } from '../operations/refusals.ts'
 import { isUnavailable, toFleetError } from '../store/translate-error.ts'
 
@@ -51,7 +51,7 @@ const refusalStatus: Readonly<Record<RefusalCode, number>> = {
   in_use: 409,
 }
 
-/** Every 503 says when to come back. */
+/** Every 503 carries Retry-After. */
 const retryAfter = { 'retry-after': '2' }
 
 export function toHttpError(error: unknown): HttpError {
@@ -74,7 +74,7 @@ export function toHttpError(error: unknown): HttpError {
   })
 }
 
-/** What a caller sent does not fit. A ZodError from anywhere else is a bug of ours. */
+/** For input of the caller only: a ZodError from anywhere else is a bug. */
 export function invalidInput(error: z.ZodError): HttpError {
   const issues = error.issues.slice(0, 20).map((issue) => ({ path: issue.path.join('.'), message: messageOf(issue) }))
   const first = issues[0]
@@ -82,16 +82,18 @@ export function invalidInput(error: z.ZodError): HttpError {
   return new HttpError(400, 'invalid', `${where}${first?.message ?? 'the request is not valid'}`, { details: { issues } })
 }
 
-/** What is wrong with a key says more than that it is wrong. */
+/** The issue inside an invalid key is more specific than the issue about it. */
 const messageOf = (issue: z.core.$ZodIssue): string =>
   issue.code === 'invalid_key' ? (issue.issues[0]?.message ?? issue.message) : issue.message
 
 export const starting = (): HttpError =>
   new HttpError(503, 'starting', 'this controller is starting and waits for its database', { headers: { 'retry-after': '1' } })
 
-export const notFound = (what: string): HttpError => new HttpError(404, 'not_found', what)
+export const notFound = (message: string): HttpError => new HttpError(404, 'not_found', message)
+export const nodeNotFound = (id: NodeId): HttpError => notFound(`there is no node ${id}; GET /api/nodes lists them`)
+export const modelNotFound = (name: ModelName): HttpError => notFound(`there is no model ${name}; GET /api/models lists them`)
 
-/** The body of an error: OpenAI's envelope below /v1, ours elsewhere. */
+/** OpenAI's envelope below /v1, Muster's elsewhere. */
 export function errorBody(path: string, error: HttpError): object {
   if (path.startsWith('/v1/') || path === '/v1') {
     const type = error.status < 500 ? 'invalid_request_error' : 'server_error'

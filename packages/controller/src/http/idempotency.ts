@@ -1,5 +1,5 @@
-// `Idempotency-Key` makes a POST safe to repeat: the same key with the same request gets the same answer, and nothing
-// is done twice; with another request it is a mistake, and told so.
+// `Idempotency-Key` makes a POST safe to repeat: the same key with the same request gets the stored answer; with another
+// request it is refused.
 import { createHash } from 'node:crypto'
 import type { Principal } from '../auth/principal.ts'
 import type { IdempotencyKey, SubmissionStore } from '../store/submissions.ts'
@@ -16,12 +16,12 @@ export function idempotencyKeyOf(call: { headers: Headers; principal: Principal 
   return { key, caller, requestSha256: createHash('sha256').update(JSON.stringify(request)).digest('hex') }
 }
 
-/** What was answered before; null when this is the first time. */
-export async function answeredBefore(
-  wishes: Pick<SubmissionStore, 'remembered'>,
+/** The answer stored for this key; null at its first use. */
+export async function findStoredAnswer(
+  store: Pick<SubmissionStore, 'remembered'>,
   key: IdempotencyKey | null,
 ): Promise<Answer<never> | null> {
-  const before = key === null ? null : await wishes.remembered(key)
+  const before = key === null ? null : await store.remembered(key)
   if (key === null || before === null) return null
   if (before.requestSha256 !== key.requestSha256) {
     throw new HttpError(422, 'idempotency_mismatch', `the Idempotency-Key ${key.key} was used for another request; use a new one for each`)

@@ -1,4 +1,4 @@
-// What a client of the OpenAI API is told when no backend answers it. Pure.
+// Responses to clients of the OpenAI API when no backend answered.
 import { unreachable, type Loading, type LoadFailure } from '@muster/protocol'
 import type { Refusal } from '../inference/serve.ts'
 import { errorBody, toHttpError, type HttpError } from './http-error.ts'
@@ -11,7 +11,7 @@ export interface InferenceAnswer {
 
 const retryAfter = (seconds: number): Record<string, string> => ({ 'retry-after': String(Math.min(Math.max(Math.ceil(seconds), 1), 300)) })
 
-/** An error whose type says as much as its code: clients of the OpenAI API look at either. */
+/** `type` and `code` are equal, because clients of the OpenAI API read either. */
 const unavailable = (type: string, message: string, { seconds, more }: { seconds: number; more?: object }): InferenceAnswer => ({
   status: 503,
   body: { error: { message, type, param: null, code: type }, ...more },
@@ -21,7 +21,7 @@ const unavailable = (type: string, message: string, { seconds, more }: { seconds
 export function answerOf(refusal: Refusal, { model, now }: { model: string; now: number }): InferenceAnswer {
   switch (refusal.kind) {
     case 'model_not_found':
-      return modelNotFound(model)
+      return unknownModel(model)
     case 'loading':
       return unavailable('model_loading', loadingMessage(refusal.loading), {
         seconds: refusal.loading.eta_seconds ?? 5,
@@ -48,7 +48,7 @@ export const answerOfError = (error: HttpError): InferenceAnswer => ({
   headers: error.headers,
 })
 
-export function modelNotFound(model: string): InferenceAnswer {
+export function unknownModel(model: string): InferenceAnswer {
   const name = model.length > 200 ? `${model.slice(0, 200)}…` : model
   const message = `there is no model ${JSON.stringify(name)}; GET /v1/models lists them`
   return { status: 404, body: { error: { message, type: 'invalid_request_error', param: 'model', code: 'model_not_found' } }, headers: {} }
@@ -58,7 +58,7 @@ export function invalidField(param: string, message: string): InferenceAnswer {
   return { status: 400, body: { error: { message, type: 'invalid_request_error', param, code: 'invalid' } }, headers: {} }
 }
 
-/** The event with which a stream ends that broke off. */
+/** The last event of a stream that the backend cut. */
 export function errorEvent(message: string): string {
   const error = {
     message: `the backend broke off in the middle of its answer: ${message}`,
@@ -75,7 +75,7 @@ function loadingMessage({ model, node, progress, eta_seconds: eta }: Loading): s
 }
 
 function failedMessage(model: string, { message, next_retry_at: next }: LoadFailure): string {
-  const whatNow = next === null ? 'it is not tried again by itself: correct the cause and load it' : 'it is tried again by itself'
+  const whatNow = next === null ? 'no automatic retry: correct the cause and load it' : 'it is retried automatically'
   return `model ${model} could not be loaded: ${message} (${whatNow})`
 }
 

@@ -1,20 +1,22 @@
-// The data path of /v1, on the bare HTTP server: what costs microseconds elsewhere costs the throughput of every token
-// here. Reads as much of a request as routes it, and hands the rest on as it came.
+// The data path of /v1, on the bare HTTP server for throughput. It parses the fields that route a request and forwards the
+// body unchanged.
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { newId, type Clock, type Log } from '@muster/host'
-import { inferenceRoutes } from '@muster/protocol'
+import { type Clock, type Log, newId } from '@muster/host'
+import { inferenceRoutes, inferenceRoutes as routes } from '@muster/protocol'
 import type { Inference } from '../inference/serve.ts'
-import { ClientLink } from '../routing/client-link.ts'
-import { prefixKeyOf } from '../routing/prefix-key.ts'
-import { authorize, checkHost, type AuthorizeDeps } from './authorize.ts'
-import { isTooDeep, tooDeepMessage } from './json-depth.ts'
+import { ClientLink } from '../routing/attempt.ts'
+import { prefixKeyOf } from '../routing/prefix-key.pure.ts'
+import type { RoutedModel } from '../routing/replica-table.ts'
+import { authorize, type AuthorizeDeps, checkHost } from './authorize.ts'
+import { isTooDeep, tooDeepMessage } from './body.ts'
+import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError, starting, toHttpError } from './http-error.ts'
-import { answerOf, answerOfError, invalidField, modelNotFound, type InferenceAnswer } from './inference-answer.ts'
+import { answerOf, answerOfError, type InferenceAnswer, invalidField, unknownModel } from './inference-answer.ts'
 
-/** Pictures and sounds come inside the JSON. */
+/** Images and audio are embedded in the JSON. */
 const maxBodyBytes = 32 * 2 ** 20
-/** Of all requests together, while they are read and until they are answered. */
+/** For all requests together, from the first byte of the body to the response. */
 const maxHeldBytes = 512 * 2 ** 20
 
 export interface InferenceHandlerDeps extends AuthorizeDeps {
@@ -24,7 +26,7 @@ export interface InferenceHandlerDeps extends AuthorizeDeps {
   readonly log: Log
   readonly onAnswer: (call: { route: string; method: string; status: number; ms: number }) => void
 }
-/** True: it is taken care of. False: it is not for here. */
+/** False: the request is not for this handler. */
 export type RawHandler = (request: IncomingMessage, response: ServerResponse) => boolean
 
 const paths: ReadonlySet<string> = new Set([inferenceRoutes.chat.path, inferenceRoutes.completions.path, inferenceRoutes.embeddings.path])
@@ -53,26 +55,26 @@ interface Exchange {
 
 async function serve(exchange: Exchange, deps: InferenceHandlerDeps): Promise<void> {
   const { response, path } = exchange
-  const began = deps.clock.monotonic()
+  const startedAt = deps.clock.monotonic()
   const requestId = newId()
   const link = new ClientLink()
-  // Also after an answer that is out: then nothing is under way that could be ended.
+  // Also emitted after a complete response, when there is nothing left to abort.
   response.on('close', () => link.leave())
   response.on('error', () => link.leave())
   try {
     const answer = await answerTo(exchange, { requestId, link, deps })
-    if (answer !== null) send(response, answer, { requestId, ms: deps.clock.monotonic() - began })
+    if (answer !== null) send(response, answer, { requestId, ms: deps.clock.monotonic() - startedAt })
   } catch (thrown) {
     const error = toHttpError(thrown)
     if (error.code === 'internal') deps.log.error('request failed', { requestId, path, error: error.cause ?? error })
     if (response.headersSent) response.destroy()
-    else send(response, answerOfError(error), { requestId, ms: deps.clock.monotonic() - began })
+    else send(response, answerOfError(error), { requestId, ms: deps.clock.monotonic() - startedAt })
   } finally {
-    deps.onAnswer({ route: path, method: 'POST', status: response.statusCode, ms: deps.clock.monotonic() - began })
+    deps.onAnswer({ route: path, method: 'POST', status: response.statusCode, ms: deps.clock.monotonic() - startedAt })
   }
 }
 
-/** Null: it has been answered. */
+/** Null: the response was sent, or the client is gone. */
 async function answerTo(
   { request, response, path, bodies }: Exchange,
   { requestId, link, deps }: { requestId: string; link: ClientLink; deps: InferenceHandlerDeps },
@@ -84,11 +86,11 @@ async function answerTo(
   await authorize(caller, 'inference', { provenance, deps })
   using body = await bodies.read(request)
   if (body === null) return null
-  const asked = parseAsked(body.bytes, { path, isKeyed: (model) => inference.find(model)?.policy !== 'least' })
-  if ('status' in asked) return asked
-  if (!(await inference.isKnown(asked.model))) return modelNotFound(asked.model)
-  if (!asked.isStreamValid) return invalidField('stream', 'stream is true or false')
-  const { model, key } = asked
+  const parsed = parseRequest(body.bytes, { path, isKeyed: (model) => inference.find(model)?.policy !== 'least' })
+  if ('status' in parsed) return parsed
+  if (!(await inference.isKnown(parsed.model))) return unknownModel(parsed.model)
+  if (!parsed.isStreamValid) return invalidField('stream', 'stream is true or false')
+  const { model, key } = parsed
   const accept = headerOf(request, 'accept') ?? '*/*'
   const refusal = await inference.serve({
     requestId,
@@ -109,14 +111,14 @@ const headerOf = ({ headers }: IncomingMessage, name: string): string | undefine
   return typeof value === 'string' ? value : value?.[0]
 }
 
-interface Asked {
+interface ParsedRequest {
   readonly model: string
-  /** Of how it begins. What was parsed is not kept: it is larger than the bytes. */
+  /** Hash of the prompt's beginning. The parsed body is dropped: it is larger than the bytes. */
   readonly key: number | null
   readonly isStreamValid: boolean
 }
 
-function parseAsked(bytes: Buffer, about: { path: string; isKeyed: (model: string) => boolean }): Asked | InferenceAnswer {
+function parseRequest(bytes: Buffer, about: { path: string; isKeyed: (model: string) => boolean }): ParsedRequest | InferenceAnswer {
   if (!isUtf8(bytes)) throw new HttpError(400, 'invalid', 'the body is not JSON: it is not UTF-8')
   if (isTooDeep(bytes)) throw new HttpError(400, 'invalid', tooDeepMessage)
   let parsed: unknown
@@ -149,19 +151,19 @@ function send(response: ServerResponse, answer: InferenceAnswer, { requestId, ms
   response.end(content)
 }
 
-interface HeldBody extends Disposable {
+interface BufferedBody extends Disposable {
   readonly bytes: Buffer
 }
 
-/** Bodies in memory: each has a limit, and so have all of them together. */
+/** Limits the bytes of each body, and of all bodies in memory together. */
 class BodyBudget {
   #held = 0
 
-  /** Null when the client went away before it was whole. */
-  async read(request: IncomingMessage): Promise<HeldBody | null> {
+  /** Null when the client disconnected before the end of the body. */
+  async read(request: IncomingMessage): Promise<BufferedBody | null> {
     const encoding = headerOf(request, 'content-encoding')
     if (encoding !== undefined && encoding !== 'identity') {
-      throw new HttpError(415, 'unsupported_media_type', `send the body as it is, not as ${JSON.stringify(encoding)}`)
+      throw new HttpError(415, 'unsupported_media_type', `send the body without Content-Encoding, not as ${JSON.stringify(encoding)}`)
     }
     const chunks: Buffer[] = []
     let size = 0
@@ -169,7 +171,7 @@ class BodyBudget {
       this.#held -= size
       size = 0
     }
-    const { promise, resolve, reject } = Promise.withResolvers<HeldBody | null>()
+    const { promise, resolve, reject } = Promise.withResolvers<BufferedBody | null>()
     const refuse = (error: HttpError): void => {
       release()
       chunks.length = 0
@@ -203,3 +205,31 @@ const overloaded = (): HttpError =>
   new HttpError(503, 'overloaded', 'this controller holds as many requests as it can; try again', {
     headers: { ...closing, 'retry-after': '2' },
   })
+
+const viewOf = ({ name, createdAt }: RoutedModel) => ({
+  id: name,
+  object: 'model' as const,
+  created: Math.floor(Date.parse(createdAt) / 1000),
+  owned_by: 'muster',
+})
+
+/**
+ * GET /v1/models. The POST routes of /v1 are served by the raw handler; they are listed here for the OpenAPI document and
+ * for 405 responses.
+ */
+export function openAiEndpoints(inference: Inference): Endpoint[] {
+  const servedBefore = async (): Promise<never> => {
+    throw new HttpError(400, 'invalid', 'send this request with a path, without the host')
+  }
+  return [
+    endpoint(routes.models, async () => ({ object: 'list' as const, data: inference.models().map(viewOf) })),
+    endpoint(routes.model, async ({ params }) => {
+      const model = inference.find(params.id)
+      if (model === undefined) throw new HttpError(404, 'model_not_found', `there is no model ${params.id}; GET /v1/models lists them`)
+      return viewOf(model)
+    }),
+    endpoint(routes.chat, servedBefore),
+    endpoint(routes.completions, servedBefore),
+    endpoint(routes.embeddings, servedBefore),
+  ]
+}

@@ -1,4 +1,4 @@
-// /api/keys: who may call.
+// /api/keys: API keys.
 import { newId, newSecret, sha256Hex } from '@muster/host'
 import { keyRoutes as routes } from '@muster/protocol'
 import type { AccessStore } from '../store/access.ts'

@@ -1,12 +1,11 @@
-// How a browser gets in: a link that works once, or an admin key, exchanged for a cookie.
+// Browser login: a one-time link or an admin key is exchanged for a session cookie.
 import { sha256Hex } from '@muster/host'
 import { loginRoutes as routes } from '@muster/protocol'
 import type { FailureLimit } from '../auth/failure-limit.ts'
-import { createLoginLink } from '../auth/login-link.ts'
+import { createLoginLink, newSessionSecret } from '../auth/secrets.ts'
 import type { PrincipalFinder } from '../auth/principal.ts'
-import { newSessionSecret } from '../auth/session-secret.ts'
 import type { AccessStore } from '../store/access.ts'
-import { clearSessionCookie, sessionCookieOf, setSessionCookie } from './cookie.ts'
+import { clearSessionCookie, sessionCookieOf, setSessionCookie } from './authorize.ts'
 import { Answer, endpoint, type Call, type Endpoint } from './endpoint.ts'
 import { HttpError, starting } from './http-error.ts'
 
@@ -17,7 +16,7 @@ export interface LoginDeps {
   readonly principals: PrincipalFinder
   readonly url: string
   readonly failures: FailureLimit
-  /** The only open routes that need the database: they have to ask. */
+  /** These are the only open routes that need the database. */
   readonly isStarted: () => boolean
 }
 
@@ -25,11 +24,15 @@ export function loginEndpoints(deps: LoginDeps): Endpoint[] {
   return [
     endpoint(routes.createLink, async () => await createLoginLink(deps)),
     endpoint(routes.login, async ({ query, isHead }) => {
-      if (isHead) return new Response(null, { status: 204 }) // a preview of the link must not use it up
+      if (isHead) return new Response(null, { status: 204 }) // A link preview must not use the link up.
       if (!deps.isStarted()) throw starting()
       const session = newSessionSecret(null)
-      const isLetIn = await deps.access.useLoginLink({ secretSha256: sha256Hex(query.token), sessionSha256: sha256Hex(session), sessionMs })
-      if (!isLetIn)
+      const isAccepted = await deps.access.useLoginLink({
+        secretSha256: sha256Hex(query.token),
+        sessionSha256: sha256Hex(session),
+        sessionMs,
+      })
+      if (!isAccepted)
         throw new HttpError(
           401,
           'login_link_used',
@@ -76,10 +79,10 @@ async function sessionByKey(
     )
   }
   const session = key?.kind === 'key' ? { keyId: key.id, secret: newSessionSecret(key.id) } : null
-  const isLetIn =
+  const isAccepted =
     session !== null && (await access.insertSession({ secretSha256: sha256Hex(session.secret), keyId: session.keyId, sessionMs }))
-  if (isLetIn) return session.secret
-  failures.note(remoteAddress)
+  if (isAccepted) return session.secret
+  failures.recordFailure(remoteAddress)
   throw new HttpError(
     401,
     'invalid_key',

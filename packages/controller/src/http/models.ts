@@ -1,50 +1,77 @@
-// /api/models: what is to be served, how it is configured, and how it is.
-import { modelRoutes as routes, type ModelName, type ModelView, type ValidatedConfig } from '@muster/protocol'
-import { UnreadableConfig, type ConfigFormat } from '../models/config-text.ts'
+// /api/models: configurations, scheduling, state and uploads of models. Loads, unloads, deletions and installs:
+// model-operations.ts.
+import { type ModelName, modelRoutes as routes, type ModelView, type ValidatedConfig } from '@muster/protocol'
+import { type ConfigFormat, UnreadableConfig } from '../models/config-text.ts'
+import type { Models } from '../models/create-models.ts'
 import { InvalidConfig, parseConfig } from '../models/parse-config.ts'
+import type { ReceiveUpload } from '../models/receive-upload.ts'
 import { revisionOf } from '../models/revision.ts'
 import type { ShowModels } from '../models/show-models.ts'
 import { loadingOf } from '../models/view.ts'
 import type { ModelRecord, ModelStore } from '../store/models.ts'
+import type { Store } from '../store/store.ts'
 import { readRaw } from './body.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
-import { HttpError, notFound } from './http-error.ts'
+import { HttpError, modelNotFound, toHttpError } from './http-error.ts'
+import { modelGalleryEndpoints, modelOperationEndpoints } from './model-operations.ts'
 
-export interface ModelEndpointDeps {
+export interface ModelDeps {
+  readonly store: Store
+  readonly models: Models
+  /** Refreshes the routing table for this model before the change feed does. */
+  readonly refreshRoutes: (model: ModelName) => Promise<void>
+}
+
+export function modelEndpoints({ store, models, refreshRoutes }: ModelDeps): Endpoint[] {
+  const { show, catalogue, receiveUpload } = models
+  // Refreshed before the response, so that the caller can use the model on this controller at once. A failed refresh is
+  // repaired by the change feed.
+  const wake = async (model: ModelName): Promise<void> => {
+    models.wake()
+    await refreshRoutes(model).catch(() => undefined)
+  }
+  const operations = { models: store.models, show, submissions: store.modelSubmissions, keys: store.submissions, wake }
+  return [
+    // Before :name, which would match a model called gallery.
+    ...modelGalleryEndpoints({ ...operations, catalogue, list: store.models }),
+    ...configEndpoints({ models: store.models, show, wake }),
+    ...modelOperationEndpoints(operations),
+    ...uploadEndpoints({ models: store.models, receive: receiveUpload, wake }),
+  ]
+}
+
+interface ModelConfigDeps {
   readonly models: ModelStore
   readonly show: ShowModels
-  /** There may be something to do. */
   readonly wake: (model: ModelName) => Promise<void>
 }
 
-export const noSuchModel = (name: ModelName): HttpError => notFound(`there is no model ${name}; GET /api/models lists them`)
-
-export function modelEndpoints({ models, show, wake }: ModelEndpointDeps): Endpoint[] {
+function configEndpoints({ models, show, wake }: ModelConfigDeps): Endpoint[] {
   const find = async (name: ModelName): Promise<ModelRecord> => {
     const model = await models.find(name)
-    if (model === null) throw noSuchModel(name)
+    if (model === null) throw modelNotFound(name)
     return model
   }
   const view = async (name: ModelName): Promise<ModelView> => {
-    const [shown] = await show([await find(name)])
-    if (shown === undefined) throw noSuchModel(name)
-    return shown
+    const [view] = await show([await find(name)])
+    if (view === undefined) throw modelNotFound(name)
+    return view
   }
   return [
     endpoint(routes.list, async () => ({ models: await show(await models.list()) })),
     endpoint(routes.get, async ({ params: { name } }) => await view(name)),
     endpoint(routes.put, async ({ params: { name }, headers, request }) => {
-      const config = parsed(await readText(request), { name, format: formatOf(headers) })
+      const config = parseOrRefuse(await readText(request), { name, format: formatOf(headers) })
       const put = await models.put(config, { revision: revisionOf(config), expected: expectedOf(headers) })
       if (put.outcome === 'revision_conflict') throw conflict(name, put.current)
       await wake(name)
       return new Answer(put.outcome === 'created' ? 201 : 200, await view(name))
     }),
     endpoint(routes.validate, async ({ query: { name }, headers, request }) =>
-      validated(await readText(request), { name: name ?? null, format: formatOf(headers) }),
+      validate(await readText(request), { name: name ?? null, format: formatOf(headers) }),
     ),
     endpoint(routes.scheduling, async ({ params: { name }, body }) => {
-      if (!(await models.setScheduling(name, body))) throw noSuchModel(name)
+      if (!(await models.setScheduling(name, body))) throw modelNotFound(name)
       await wake(name)
       return await view(name)
     }),
@@ -74,7 +101,7 @@ async function readText(request: Request): Promise<string> {
   }
 }
 
-function parsed(text: string, about: Parameters<typeof parseConfig>[1]): ReturnType<typeof parseConfig> {
+function parseOrRefuse(text: string, about: Parameters<typeof parseConfig>[1]): ReturnType<typeof parseConfig> {
   try {
     return parseConfig(text, about)
   } catch (error) {
@@ -83,8 +110,8 @@ function parsed(text: string, about: Parameters<typeof parseConfig>[1]): ReturnT
   }
 }
 
-/** What `put` would say of it. */
-function validated(text: string, about: Parameters<typeof parseConfig>[1]): ValidatedConfig {
+/** The result that `put` would have. */
+function validate(text: string, about: Parameters<typeof parseConfig>[1]): ValidatedConfig {
   try {
     const config = parseConfig(text, about)
     return { valid: true, revision: revisionOf(config), config }
@@ -99,10 +126,10 @@ function validated(text: string, about: Parameters<typeof parseConfig>[1]): Vali
 
 const lineOf = ({ line }: { line: number | null }): { line?: number } => (line === null ? {} : { line })
 
-/** With or without quotes; `*` is any that exists. */
+/** With or without quotes; `*` matches any revision that exists. */
 function expectedOf(headers: Headers): string | null {
-  const given = headers.get('if-match')?.trim()
-  return given === undefined || given === '' ? null : given.replace(/^(?:W\/)?"(.*)"$/, '$1')
+  const header = headers.get('if-match')?.trim()
+  return header === undefined || header === '' ? null : header.replace(/^(?:W\/)?"(.*)"$/, '$1')
 }
 
 const conflict = (name: ModelName, current: string | null): HttpError =>
@@ -114,3 +141,54 @@ const conflict = (name: ModelName, current: string | null): HttpError =>
       : `model ${name} has changed: its revision is ${current}; read it again and apply your change to that`,
     { details: { revision: current } },
   )
+
+interface ModelUploadDeps {
+  readonly models: Pick<ModelStore, 'find'>
+  readonly receive: ReceiveUpload
+  readonly wake: (model: ModelName) => Promise<void>
+}
+
+/** Beyond it numbers are no longer exact. */
+const maxSizeBytes = 2 ** 50
+
+/** Uploads of any size: the bytes are streamed to workers. */
+function uploadEndpoints({ models, receive, wake }: ModelUploadDeps): Endpoint[] {
+  return [
+    endpoint(routes.upload, async ({ params: { name, filename }, headers, request, signal }) => {
+      if ((await models.find(name)) === null) throw closing(modelNotFound(name))
+      const sizeBytes = declaredSize(headers)
+      const body = request.body ?? []
+      try {
+        const { digest, sizeBytes: size, kept } = await receive({ model: name, filename, sizeBytes, body: bytesOf(body), signal })
+        await wake(name)
+        return { filename, digest, size, nodes: kept.map(({ id }) => id) }
+      } catch (error) {
+        if (error instanceof InvalidConfig) throw closing(new HttpError(400, 'invalid', error.message, { details: { ...error.problem } }))
+        throw closing(toHttpError(error))
+      }
+    }),
+  ]
+}
+
+async function* bytesOf(body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body) yield chunk
+}
+
+function declaredSize(headers: Headers): number | null {
+  const header = headers.get('content-length')
+  if (header === null) return null
+  const size = Number(header)
+  if (!Number.isSafeInteger(size) || size > maxSizeBytes)
+    throw closing(new HttpError(413, 'too_large', `${header} bytes are too many for one file`))
+  return size
+}
+
+/** Closes the connection, because the rest of the body is not read. A full disk has a status of its own. */
+function closing(error: HttpError): HttpError {
+  const status = error.code === 'disk_full' ? 507 : error.status
+  return new HttpError(status, error.code, error.message, {
+    ...(error.details === undefined ? {} : { details: error.details }),
+    headers: { ...error.headers, connection: 'close' },
+    cause: error.cause,
+  })
+}

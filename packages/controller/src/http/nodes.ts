@@ -1,16 +1,16 @@
-// /api/nodes: the fleet, for administrators.
-import { nodeRoutes as routes, type NodeId, type NodeView } from '@muster/protocol'
-import { checkOverrides, effectiveLabels, patchLabels, replaceLabels, type Overrides } from '../nodes/labels.ts'
-import { viewIntent } from '../nodes/intent-view.ts'
+// /api/nodes: the nodes of the fleet, for administrators.
+import { Readable, Transform } from 'node:stream'
+import { type NodeId, nodeRoutes as routes, type NodeView } from '@muster/protocol'
+import { principalName, type PrincipalWatch } from '../auth/principal.ts'
 import { historyIntervalSeconds, type NodeHistory } from '../nodes/history.ts'
+import { viewIntent } from '../nodes/intent-view.ts'
+import { checkOverrides, effectiveLabels, type Overrides, patchLabels, replaceLabels } from '../nodes/labels.ts'
+import type { OpenNodeLogs } from '../nodes/open-node-logs.ts'
 import { applyVramBudget, viewOf } from '../nodes/view.ts'
 import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
-import { nameOf } from '../auth/principal-name.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
-import { HttpError, notFound } from './http-error.ts'
-
-const noSuchNode = (id: NodeId): HttpError => notFound(`there is no node ${id}; GET /api/nodes lists them`)
+import { HttpError, nodeNotFound, notFound } from './http-error.ts'
 
 export interface NodeEndpointDeps {
   readonly nodes: NodeStore
@@ -21,7 +21,7 @@ export interface NodeEndpointDeps {
 export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): Endpoint[] {
   async function get(id: NodeId): Promise<NodeRecord> {
     const node = await nodes.find(id)
-    if (node === null) throw noSuchNode(id)
+    if (node === null) throw nodeNotFound(id)
     return node
   }
   const view = async (id: NodeId): Promise<NodeView> => viewOf(await get(id))
@@ -34,7 +34,7 @@ export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): En
       refusal = edited.message
       return null
     })
-    if (node === null) throw noSuchNode(id)
+    if (node === null) throw nodeNotFound(id)
     if (refusal !== null) throw new HttpError(400, 'invalid', refusal)
     return { labels: effectiveLabels(node) }
   }
@@ -44,7 +44,7 @@ export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): En
     endpoint(routes.get, async ({ params }) => await view(params.id)),
     endpoint(routes.approve, async ({ params, principal }) => {
       await get(params.id)
-      await nodes.approve(params.id, nameOf(principal))
+      await nodes.approve(params.id, principalName(principal))
       return await view(params.id)
     }),
     endpoint(routes.drain, async ({ params }) => {
@@ -56,8 +56,8 @@ export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): En
       return await view(params.id)
     }),
     endpoint(routes.remove, async ({ params }) => {
-      // The worker learns it from its session, which is waiting for news of this very row.
-      if (!(await nodes.remove(params.id))) throw noSuchNode(params.id)
+      // The worker is notified by its session, which watches this node.
+      if (!(await nodes.remove(params.id))) throw nodeNotFound(params.id)
     }),
     endpoint(routes.labels, async ({ params }) => ({ labels: effectiveLabels(await get(params.id)) })),
     endpoint(routes.putLabels, async ({ params, body }) => await editLabels(params.id, (node) => replaceLabels(node, body))),
@@ -93,7 +93,7 @@ function backendsOfNode(get: (id: NodeId) => Promise<NodeRecord>, intents: Inten
   ]
 }
 
-/** By today's budget, as everything else that is shown of its memory. */
+/** Applies the current VRAM budget to past samples, as every other view of memory does. */
 function historyOfNode(get: (id: NodeId) => Promise<NodeRecord>, history: NodeHistory): Endpoint {
   return endpoint(routes.history, async ({ params }) => {
     const { resources, vramBudget } = await get(params.id)
@@ -102,5 +102,56 @@ function historyOfNode(get: (id: NodeId) => Promise<NodeRecord>, history: NodeHi
       return { ...sample, available_vram }
     })
     return { interval_seconds: historyIntervalSeconds, samples }
+  })
+}
+
+const asText = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
+const asEvents = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store', 'x-accel-buffering': 'no' }
+/** A process may write without line ends. */
+const maxLineBytes = 64 * 1024
+
+/** Logs as text, or as one event per line with `follow`. */
+export function nodeLogEndpoints({ openLogs, principalWatch }: { openLogs: OpenNodeLogs; principalWatch: PrincipalWatch }): Endpoint[] {
+  return [
+    endpoint(routes.logs, async ({ params, query, principal, isHead, signal }) => {
+      const follow = query.follow === 'true'
+      const headers = follow ? asEvents : asText
+      if (isHead) return new Response(null, { headers })
+      const ending = new AbortController()
+      const opened = await openLogs(params.id, { model: query.model, follow, signal: AbortSignal.any([signal, ending.signal]) })
+      if (opened === null) throw nodeNotFound(params.id)
+      if (opened === 'none') return new Response('', { headers })
+      const stopWatch = principalWatch.hold(principal, () => ending.abort())
+      opened.once('close', stopWatch)
+      // A failure ends the stream; the client needs no more.
+      opened.on('error', () => undefined)
+      const body = follow ? opened.compose(linesAsEvents()) : opened
+      return new Response(Readable.toWeb(body) as ReadableStream<Uint8Array>, { headers })
+    }),
+  ]
+}
+
+/** A comment first, so that the client knows that the stream is open. */
+function linesAsEvents(): Transform {
+  let rest = ''
+  const decoder = new TextDecoder()
+  const eventOf = (line: string): string => `data: ${line.replace(/\r$/, '').replaceAll('\r', ' ')}\n\n`
+  return new Transform({
+    construct(callback) {
+      this.push(': connected\n\n')
+      callback()
+    },
+    transform(chunk: Buffer, _, callback) {
+      const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+      rest = lines.pop() ?? ''
+      if (rest.length > maxLineBytes) {
+        lines.push(rest)
+        rest = ''
+      }
+      callback(null, lines.length === 0 ? undefined : lines.map(eventOf).join(''))
+    },
+    flush(callback) {
+      callback(null, rest === '' ? undefined : eventOf(rest))
+    },
   })
 }

@@ -1,4 +1,4 @@
-// The OpenAPI page, made from the same route definitions that are served.
+// The OpenAPI document, generated from the route definitions that are served.
 import { version } from '@muster/host'
 import { ApiError, type Access, type Route, type SuccessStatus } from '@muster/protocol'
 import { z } from 'zod'
@@ -15,12 +15,12 @@ const accessSentence: Readonly<Record<Access, string>> = {
 const schemaOf = (schema: z.ZodType, io: 'input' | 'output'): object =>
   z.toJSONSchema(schema, { io, unrepresentable: 'any', target: 'draft-2020-12' })
 
-function parametersOf(place: 'path' | 'query', schema: z.ZodType | undefined): object[] {
+function parametersOf(location: 'path' | 'query', schema: z.ZodType | undefined): object[] {
   if (!(schema instanceof z.ZodObject)) return []
   return Object.entries(schema.shape).map(([name, field]) => ({
     name,
-    in: place,
-    required: place === 'path' || !(field as z.ZodType).safeParse(undefined).success,
+    in: location,
+    required: location === 'path' || !(field as z.ZodType).safeParse(undefined).success,
     schema: schemaOf(field as z.ZodType, 'input'),
   }))
 }

@@ -1,4 +1,4 @@
-// /api/operations: looking at what was asked for, calling it off, trying it again.
+// /api/operations: lists, cancels and retries operations.
 import { operationRoutes as routes, type OperationId, type OperationView } from '@muster/protocol'
 import type { OperationRecord, OperationStore } from '../store/operations.ts'
 import type { ModelJobStore } from '../store/model-jobs.ts'
@@ -6,22 +6,21 @@ import type { ReopenStore } from '../store/reopen.ts'
 import type { SubmissionStore } from '../store/submissions.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError, notFound } from './http-error.ts'
-import { answeredBefore, idempotencyKeyOf } from './idempotency.ts'
+import { findStoredAnswer, idempotencyKeyOf } from './idempotency.ts'
 
 export interface OperationEndpointDeps {
   readonly operations: OperationStore
   readonly reopen: ReopenStore
-  /** The same for operations about models. */
+  /** Cancels and retries operations on models. */
   readonly modelJobs: Pick<ModelJobStore, 'cancel' | 'retry'>
-  readonly wishes: Pick<SubmissionStore, 'remembered'>
+  readonly idempotency: Pick<SubmissionStore, 'remembered'>
   readonly view: (operation: OperationRecord) => OperationView
-  /** There may be something to do. */
   readonly wake: () => void
 }
 
 const noSuchOperation = (id: string): HttpError => notFound(`there is no operation ${id}; GET /api/operations?state=all lists them`)
 
-export function operationEndpoints({ operations, reopen, modelJobs, wishes, view: viewOf, wake }: OperationEndpointDeps): Endpoint[] {
+export function operationEndpoints({ operations, reopen, modelJobs, idempotency, view: viewOf, wake }: OperationEndpointDeps): Endpoint[] {
   const view = async (id: OperationId): Promise<OperationView> => {
     const operation = await operations.find(id)
     if (operation === null) throw noSuchOperation(id)
@@ -35,17 +34,17 @@ export function operationEndpoints({ operations, reopen, modelJobs, wishes, view
     endpoint(routes.get, async ({ params }) => await view(params.id)),
     endpoint(routes.cancel, async ({ params: { id }, ...call }) => {
       const key = idempotencyKeyOf(call, ['cancel', id])
-      if ((await answeredBefore(wishes, key)) !== null) return await view(id)
+      if ((await findStoredAnswer(idempotency, key)) !== null) return await view(id)
       const outcome = await (await storeOf(id)).cancel(id, key)
       if (outcome === 'unknown') throw noSuchOperation(id)
       if (outcome === 'already_finished')
-        throw new HttpError(409, 'already_finished', `operation ${id} has come to its end; there is nothing to cancel`)
+        throw new HttpError(409, 'already_finished', `operation ${id} has finished; there is nothing to cancel`)
       wake()
       return await view(id)
     }),
     endpoint(routes.retry, async ({ params: { id }, body: { node_id: nodeId = null }, ...call }) => {
       const key = idempotencyKeyOf(call, ['retry', id, nodeId])
-      if ((await answeredBefore(wishes, key)) !== null) return await view(id)
+      if ((await findStoredAnswer(idempotency, key)) !== null) return await view(id)
       const outcome = await (await storeOf(id)).retry({ id, nodeId }, key)
       const where = nodeId === null ? '' : ` on node ${nodeId}`
       if (outcome === 'unknown') throw noSuchOperation(id)
@@ -55,7 +54,7 @@ export function operationEndpoints({ operations, reopen, modelJobs, wishes, view
         throw new HttpError(
           409,
           'superseded',
-          `what operation ${id} wished${where} was followed by a newer wish, or its node was removed; make a new one instead`,
+          `the intent of operation ${id}${where} was superseded, or its node was removed; submit a new operation`,
         )
       if (outcome === 'rolling_out' || outcome === 'returning')
         throw new HttpError(

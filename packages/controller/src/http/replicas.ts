@@ -1,26 +1,26 @@
-// Which processes serve a model, or run on a node, and where a model could go.
+// Replicas of a model or a node, and placement previews.
 import { FleetError, modelRoutes, nodeRoutes, type ModelConfig, type ModelName, type PlacementView, type ReplicaId } from '@muster/protocol'
-import type { Place } from '../placement/candidates.ts'
-import { viewNowhere, viewPlacement } from '../placement/view.ts'
+import type { Placer } from '../placement/candidates.ts'
+import { viewNowhere, viewPlacement } from '../placement/view.pure.ts'
 import { viewReplica } from '../replicas/view.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
-import { notFound } from './http-error.ts'
+import { modelNotFound, nodeNotFound } from './http-error.ts'
 
 export interface ReplicaEndpointDeps {
   readonly loads: Pick<LoadStore, 'model'>
   readonly replicas: ReplicaStore
   readonly nodes: Pick<NodeStore, 'find' | 'list'>
   readonly inFlight: (id: ReplicaId) => number
-  readonly place: Place
+  readonly place: Placer
 }
 
 export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: ReplicaEndpointDeps): Endpoint[] {
   const find = async (name: ModelName): Promise<WantedModel> => {
     const model = await loads.model(name)
-    if (model === null) throw notFound(`there is no model ${name}; GET /api/models lists them`)
+    if (model === null) throw modelNotFound(name)
     return model
   }
   const placementOf = async (config: ModelConfig): Promise<PlacementView> => {
@@ -30,7 +30,7 @@ export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: Re
       return viewPlacement(placement, victims)
     } catch (error) {
       if (!(error instanceof FleetError)) throw error
-      // What speaks against it everywhere, as that no gallery has its backend, is said of every node.
+      // A reason that excludes every node, such as an unknown backend, is shown for each of them.
       return viewNowhere(await nodes.list(), error.failure)
     }
   }
@@ -44,7 +44,7 @@ export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: Re
       placementOf({ ...(await find(name)).config, scheduling }),
     ),
     endpoint(nodeRoutes.models, async ({ params: { id } }) => {
-      if ((await nodes.find(id)) === null) throw notFound(`there is no node ${id}; GET /api/nodes lists them`)
+      if ((await nodes.find(id)) === null) throw nodeNotFound(id)
       return { replicas: (await replicas.listOfNode(id)).map((replica) => viewReplica(replica, inFlight)) }
     }),
   ]

@@ -2,7 +2,7 @@ import { silentLog } from '@muster/host'
 import { expect, it } from 'vitest'
 import { claimAddress } from './server.ts'
 
-it('until somebody serves, it says that it lives and that everything else has to wait', async () => {
+it('answers /healthz and 503 for everything else until it serves', async () => {
   const address = await claimAddress({ host: '127.0.0.1', port: 0 })
   const ask = (path: string): Promise<Response> => fetch(`http://127.0.0.1:${address.port}${path}`, { signal: AbortSignal.timeout(2_000) })
   try {

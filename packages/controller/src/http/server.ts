@@ -1,4 +1,4 @@
-// The HTTP server: limits on everything a caller can make it wait for, and an orderly end.
+// The HTTP server: its limits on slow callers, and its graceful shutdown.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
@@ -7,16 +7,16 @@ import { FleetError, systemRoutes } from '@muster/protocol'
 import { errorBody, starting } from './http-error.ts'
 import type { RawHandler } from './inference.ts'
 
-/** Ten seconds for the headers. A whole request has a minute too (limitBody), which the server can't count: uploads take as long as they take. */
+/** Ten seconds for the headers. limitBody allows a minute for the body, except for uploads, which the server cannot tell apart. */
 const limits = { headersTimeout: 10_000, requestTimeout: 0, keepAliveTimeout: 75_000, maxHeaderSize: 16 * 1024 }
 const graceMs = 4_000
 const bodyWithinMs = 60_000
 const upload = /^\/api\/models\/[^/]+\/files\//
 
-/** An address that is ours. Until somebody serves, it says that the process lives and is starting. */
+/** A bound address. Until `serve` is called, it answers /healthz and 503 `starting`. */
 export interface ClaimedAddress {
   readonly port: number
-  /** What `raw` takes never reaches `fetch`. */
+  /** Requests that `raw` handles never reach `fetch`. */
   serve(handlers: { readonly fetch: Fetch; readonly raw: RawHandler }, log: Log): void
   release(): Promise<void>
 }
@@ -35,7 +35,7 @@ export async function claimAddress({ host, port }: { host: string; port: number 
   return {
     port: (server.address() as AddressInfo).port,
     serve({ fetch, raw }, log) {
-      server.on('error', (error) => log.error('the HTTP server failed', { error }))
+      server.on('error', (error) => log.error('HTTP server failed', { error }))
       const others = getRequestListener(fetch, { overrideGlobalObjects: false })
       listener = (request, response) => {
         limitBody(request, response)
@@ -46,7 +46,7 @@ export async function claimAddress({ host, port }: { host: string; port: number 
   }
 }
 
-/** Whoever sends a body in drops holds a connection and what waits for it. Long polls and event streams are answers. */
+/** Ends requests whose body arrives too slowly. Long polls and event streams are responses and not affected. */
 function limitBody(request: IncomingMessage, response: ServerResponse): void {
   const { method, url = '', headers } = request
   const hasBody = headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
@@ -72,16 +72,16 @@ function explain(error: NodeJS.ErrnoException, host: string, port: number): Flee
   const why: Record<string, string> = {
     EADDRINUSE: `port ${port} on ${host} is in use; stop what uses it, or choose another with --port`,
     EACCES: `no permission to listen on port ${port}; choose one above 1023 with --port`,
-    EADDRNOTAVAIL: `${host} is no address of this machine; choose one with --host`,
+    EADDRNOTAVAIL: `${host} is not an address of this machine; choose one with --host`,
   }
-  const message = why[error.code ?? ''] ?? `can't listen on ${host}:${port}: ${error.message}`
+  const message = why[error.code ?? ''] ?? `cannot listen on ${host}:${port}: ${error.message}`
   return new FleetError({ code: 'unavailable', retry: 'never', message }, { cause: error })
 }
 
 async function close(server: Server): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   server.close(() => resolve())
-  // A kept-alive connection becomes idle only when its last answer is out.
+  // A kept-alive connection becomes idle only after its last response.
   const idle = setInterval(() => server.closeIdleConnections(), 50)
   const forced = setTimeout(() => server.closeAllConnections(), graceMs)
   await promise

@@ -1,14 +1,15 @@
-// Health, version, metrics, status, and the page that describes them all.
-import type { Bus } from '@muster/bus'
-import { version, type ExplainedSetting } from '@muster/host'
-import { systemRoutes as routes } from '@muster/protocol'
+// Health, version, metrics, status, settings, statistics and the OpenAPI document.
 import type { Registry } from 'prom-client'
+import type { Bus } from '@muster/bus'
+import { type Clock, type ExplainedSetting, version } from '@muster/host'
+import { statsRoutes, systemRoutes as routes } from '@muster/protocol'
 import { countByStatus } from '../nodes/view.ts'
 import type { ControllerStore } from '../store/controllers.ts'
 import type { NodeStore } from '../store/nodes.ts'
+import type { StatsStore } from '../store/stats.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
 
-/** A controller that did not report for this long does not run any more. */
+/** A controller without a heartbeat for this long is not listed. */
 const liveWithinMs = 15_000
 
 export interface SystemDeps {
@@ -52,5 +53,16 @@ export function systemEndpoints(deps: SystemDeps): Endpoint[] {
       controller: deps.settings.controller,
       settings: deps.settings.explained.map(({ isSecret, ...rest }) => ({ ...rest, is_secret: isSecret })),
     })),
+  ]
+}
+
+const defaultStatsMs = 3_600_000
+
+export function statsEndpoints({ stats, clock }: { stats: StatsStore; clock: Clock }): Endpoint[] {
+  return [
+    endpoint(statsRoutes.stats, async ({ query }) => {
+      const since = query.since ?? new Date(clock.now() - defaultStatsMs).toISOString()
+      return { bucket_seconds: 10 as const, buckets: await stats.list({ since, until: null }) }
+    }),
   ]
 }

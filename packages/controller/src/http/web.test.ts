@@ -4,10 +4,10 @@ import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from '
 import { silentLog, systemClock } from '@muster/host'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { PrincipalFinder } from '../auth/principal.ts'
-import type { PageFile, PageState } from '../page/page-files.ts'
+import type { PageFile, PageState } from '../page/page.ts'
 import { createApp } from './app.ts'
 import { claimAddress } from './server.ts'
-import { webElsewhere, webEndpoints } from './web.ts'
+import { webFallback, webEndpoints } from './web.ts'
 
 const file = (type: string, text: string, some: Partial<PageFile> = {}): PageFile => {
   const bytes = Buffer.from(text)
@@ -30,7 +30,7 @@ beforeAll(async () => {
   const app = createApp({
     ...{ endpoints: webEndpoints(() => page), verifyRequest: () => ({ ok: false }) as never, isStarted: () => true },
     ...{ stopping: new AbortController().signal, clock: systemClock, log: silentLog, onAnswer: () => undefined },
-    elsewhere: (given) => webElsewhere(() => page, given),
+    fallbackPage: (given) => webFallback(() => page, given),
     principals: {} as unknown as PrincipalFinder,
     listener: { isLoopback: true, publicHost: null } as never,
   })
@@ -46,7 +46,7 @@ interface Got {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly body: Buffer
 }
-/** By node:http, which sends a path as it is and unpacks nothing. */
+/** Uses node:http, which sends paths unchanged and does not decompress. */
 const ask = (path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Got> =>
   new Promise((resolve, reject) => {
     const call = request({ host: '127.0.0.1', port: address.port, path, method, headers }, (response) => {
@@ -85,11 +85,11 @@ describe('the files of the page', () => {
     '/operations',
     '/playground',
     '/settings',
-  ])('the address %s shows the page', async (path) =>
+  ])('the path %s shows the page', async (path) =>
     expect([(await ask(path)).status, (await ask(path)).body.toString()]).toEqual([200, html]),
   )
 
-  it('the page is asked for each time and not sent again, a file with its hash in its name is never asked for again', async () => {
+  it('the page is revalidated each time, a file with a hash in its name is cached forever', async () => {
     const first = await ask('/')
     expect(first.headers['cache-control']).toBe('no-cache')
     const etag = String(first.headers['etag'])
@@ -106,12 +106,12 @@ describe('the files of the page', () => {
     ])
   })
 
-  it('HEAD is told all of it but the file', async () => {
+  it('HEAD returns the headers without the file', async () => {
     const head = await ask('/assets/index-1a2b.js', { 'accept-encoding': 'br' }, 'HEAD')
     expect([head.status, head.body.length, head.headers['content-encoding']]).toEqual([200, 0, 'br'])
   })
 
-  it('a file of another build is not there, and nobody remembers that', async () => {
+  it('a file of another build is 404 and not cached', async () => {
     const gone = await ask('/assets/index-0000.js')
     expect([gone.status, gone.body.toString()]).toEqual([404, 'there is no such file; reload the page'])
     expect(gone.headers['cache-control']).toBe('no-store')
@@ -130,9 +130,9 @@ describe('the files of the page', () => {
     '/assets/__proto__',
     '/../../../etc/passwd',
     '/before.js/../../package.json',
-  ])('%s leads nowhere', async (path) => {
+  ])('%s is not found', async (path) => {
     const { status, body } = await ask(path)
-    // What a URL means is the page or nothing: there is no file system behind it.
+    // A URL is the page or nothing: there is no file system behind it.
     if (status === 200) expect([html, 'theme()']).toContain(body.toString())
     else
       expect([status, body.toString()]).toEqual([
@@ -142,13 +142,13 @@ describe('the files of the page', () => {
   })
 })
 
-describe('what the page may do', () => {
+describe('the security policy of the page', () => {
   it.each<[string, PageState, string]>([
     ['the page', built, '/'],
     ['a file', built, '/assets/index-1a2b.js'],
     ['a file that is not there', built, '/assets/gone.js'],
     ['the page that is being built', { state: 'building' }, '/'],
-  ])('%s comes with a policy that allows nothing inline and nothing from elsewhere', async (_, state, path) => {
+  ])('%s has a policy that forbids inline scripts and foreign content', async (_, state, path) => {
     page = state
     const { headers } = await ask(path)
     const policy = String(headers['content-security-policy'])
@@ -160,8 +160,8 @@ describe('what the page may do', () => {
   })
 })
 
-describe('a page that is not there yet', () => {
-  it('says so, asks again by itself, and is not remembered', async () => {
+describe('a page that is not built yet', () => {
+  it('says so, reloads automatically, and is not cached', async () => {
     page = { state: 'building' }
     const { status, headers, body } = await ask('/nodes')
     expect([status, headers['retry-after'], headers['cache-control']]).toEqual([503, '1', 'no-store'])
@@ -169,7 +169,7 @@ describe('a page that is not there yet', () => {
     expect(body.toString()).toContain('is being built')
   })
 
-  it('says why it could not be built, as text', async () => {
+  it('shows the build error as text', async () => {
     page = { state: 'failed', message: 'main.tsx: unexpected <script>alert(1)</script> & more' }
     const { status, body } = await ask('/')
     expect([status, body.toString().includes('<script')]).toEqual([503, false])
@@ -177,9 +177,9 @@ describe('a page that is not there yet', () => {
   })
 })
 
-describe('an address of nothing', () => {
+describe('an unknown path', () => {
   const browser = { accept: 'text/html,application/xhtml+xml' }
-  it('shows a browser the page, which says so', async () => {
+  it('shows the page to a browser, with 404', async () => {
     const { status, headers, body } = await ask('/nowhere/at/all', browser)
     expect([status, headers['content-type'], body.toString()]).toEqual([404, 'text/html; charset=utf-8', html])
   })
@@ -189,7 +189,7 @@ describe('an address of nothing', () => {
     ['of inference', '/v1/nowhere', browser, 'GET'],
     ['for a program', '/nowhere', { accept: 'application/json' }, 'GET'],
     ['that is sent something', '/nowhere', browser, 'POST'],
-  ])('is an error like any other %s', async (_, path, headers, method) => {
+  ])('is an ordinary error %s', async (_, path, headers, method) => {
     const { status, headers: given } = await ask(path, headers, method)
     expect(status).toBe(404)
     expect(given['content-type']).toContain('application/json')

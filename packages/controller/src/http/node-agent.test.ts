@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseRange } from './range.ts'
+import { parseRange } from './node-agent.ts'
 
 describe('parseRange of 100 bytes', () => {
   it.each([

@@ -1,6 +1,6 @@
 import type { Access } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { may, type Verdict } from './may.ts'
+import { may, type Verdict } from './may.pure.ts'
 import type { Principal } from './principal.ts'
 
 const key = (scope: 'inference' | 'read' | 'admin'): Principal => ({ kind: 'key', id: 'k', name: 'k', scope })

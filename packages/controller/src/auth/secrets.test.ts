@@ -1,9 +1,9 @@
 import { newId } from '@muster/host'
 import { expect, it } from 'vitest'
-import { sessionCookieOf, setSessionCookie } from '../http/cookie.ts'
-import { keyOfSession, newSessionSecret } from './session-secret.ts'
+import { sessionCookieOf, setSessionCookie } from '../http/authorize.ts'
+import { keyOfSession, newSessionSecret } from './secrets.ts'
 
-it.each([[null], ['a'], ['key-1'], [newId()], ['x'.repeat(64)]])('the cookie of a session made with the key %s names it', (key) => {
+it.each([[null], ['a'], ['key-1'], [newId()], ['x'.repeat(64)]])('the cookie of a session created with the key %s names it', (key) => {
   const secret = newSessionSecret(key)
   const cookie = setSessionCookie(secret, { maxAgeSeconds: 1, isSecure: false }).split(';')[0]
   expect(sessionCookieOf(cookie)).toBe(secret)

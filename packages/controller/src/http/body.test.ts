@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isTooDeep } from './json-depth.ts'
+import { isTooDeep } from './body.ts'
 
 const tooDeep = (text: string, limit: number): boolean => isTooDeep(Buffer.from(text), limit)
 
-describe('G18 how deep a text nests', () => {
+describe('G18 nesting depth of JSON', () => {
   it.each<[string, string, number, boolean]>([
     ['as deep as it may be', '[[[1]]]', 3, false],
     ['one level more', '[[[[1]]]]', 3, true],
@@ -16,7 +16,7 @@ describe('G18 how deep a text nests', () => {
     ['nothing', '', 1, false],
   ])('%s', (_, text, limit, want) => expect(tooDeep(text, limit)).toBe(want))
 
-  it('is right about whatever can be written', () => {
+  it('agrees with the depth of any JSON value', () => {
     const depthOf = (value: unknown): number =>
       typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0
     fc.assert(

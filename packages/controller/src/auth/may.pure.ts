@@ -1,12 +1,12 @@
-// Who may do what. Pure.
+// Access rules: which principal may call which kind of route.
 import { unreachable, type Access } from '@muster/protocol'
 import type { Principal } from './principal.ts'
 
-/** `isOpen`: whoever can reach it is on this machine, so reading metrics and asking models needs no key. */
+/** `isOpen`: only this machine can reach the listener, so metrics and inference need no key. */
 export type Listener = Readonly<{ isOpen: boolean; requireApiKey: boolean }>
 export type Verdict = 'yes' | 'unauthenticated' | 'forbidden'
 
-/** Whoever may call without a key may also call with any: clients of the OpenAI API always send one. */
+/** An open route accepts any key, because clients of the OpenAI API always send one. */
 export function isOpenTo(access: Access, listener: Listener): boolean {
   return listener.isOpen && (access === 'metrics' || (access === 'inference' && !listener.requireApiKey))
 }

@@ -1,9 +1,9 @@
-// The first admin key and join token of a cluster: given by the operator, or made once and shown once.
-import { newId, newSecret, Secret, sha256Hex, type DataDir } from '@muster/host'
+// Secrets of a cluster: its first admin key and join token, login links, and session cookies.
+import { type DataDir, newId, newSecret, Secret, sha256Hex } from '@muster/host'
 import type { AccessStore } from '../store/access.ts'
 
 export interface FirstStart {
-  /** Those that were made now; null when they were given, or are there since an earlier start. */
+  /** Generated at this start; null when configured, or generated earlier. */
   readonly adminKey: Secret | null
   readonly joinToken: Secret | null
 }
@@ -14,7 +14,7 @@ export interface FirstStartDeps {
   readonly given: { readonly adminKey: Secret | undefined; readonly joinToken: Secret | undefined }
 }
 
-/** Call it under the migration lock: of several controllers starting on an empty database, one makes them. */
+/** Call it under the migration lock, so that only one of several starting controllers generates them. */
 export async function ensureSecrets(deps: FirstStartDeps): Promise<FirstStart> {
   return { adminKey: await ensureAdminKey(deps), joinToken: await ensureJoinToken(deps) }
 }
@@ -26,7 +26,7 @@ async function ensureAdminKey({ access, dataDir, given }: FirstStartDeps): Promi
   }
   if ((await access.countKeys()) > 0) return null
   const secret = newSecret('muster_admin')
-  // The file first: a crash in between leaves a file that the next start replaces, never a key that nobody has.
+  // The file first: a crash in between leaves a file that the next start replaces, never a key that is stored nowhere else.
   await dataDir.writeSecret('admin.key', secret)
   await access.insertKey({ id: newId(), name: 'first admin key', scope: 'admin', secretSha256: sha256Hex(secret) })
   return new Secret(secret)
@@ -43,3 +43,20 @@ async function ensureJoinToken({ access, dataDir, given }: FirstStartDeps): Prom
   await access.replaceJoinTokens(sha256Hex(secret))
   return new Secret(secret)
 }
+
+const loginLinkMs = 15 * 60_000
+
+/** A link that logs in one browser, once. */
+export async function createLoginLink(deps: { access: AccessStore; url: string }): Promise<{ url: string; expires_at: string }> {
+  const secret = newSecret('login')
+  const expires = await deps.access.insertLoginLink(sha256Hex(secret), loginLinkMs)
+  return { url: `${deps.url}/login?token=${secret}`, expires_at: expires }
+}
+
+/** A session created with a key names that key and lasts no longer. Sessions are found by the hash of the whole cookie, so the name cannot be forged. */
+const keySession = /^keysession_[A-Za-z0-9_-]{43}_([a-z0-9-]{1,64})$/
+
+export const newSessionSecret = (keyId: string | null): string =>
+  keyId === null ? newSecret('session') : `${newSecret('keysession')}_${keyId}`
+
+export const keyOfSession = (secret: string): string | null => keySession.exec(secret)?.[1] ?? null

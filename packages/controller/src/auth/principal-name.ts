@@ -1,4 +1,0 @@
-// Who did something, as it is written down.
-import type { Principal } from './principal.ts'
-
-export const nameOf = (principal: Principal): string => (principal.kind === 'key' ? `key ${principal.name}` : principal.kind)
