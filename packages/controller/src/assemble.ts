@@ -1,4 +1,4 @@
-// The parts of a controller, put together. Everything is made here and handed on; nothing below reaches for it.
+// Assembles the parts of a controller. Every dependency is created here and passed down.
 import type { LocalHub } from '@muster/bus'
 import {
   type Clock,
@@ -12,40 +12,32 @@ import {
   version,
 } from '@muster/host'
 import { createFailureLimit } from './auth/failure-limit.ts'
-import { isOpenTo } from './auth/may.ts'
+import { isOpenTo } from './auth/may.pure.ts'
 import { isLoopbackHost } from './auth/origin.ts'
-import { createPrincipalFinder } from './auth/principal.ts'
-import { createPrincipalWatch } from './auth/principal-watch.ts'
+import { createPrincipalFinder, createPrincipalWatch } from './auth/principal.ts'
 import type { BuiltinBlobs } from './builtin/builtin-blobs.ts'
 import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
-import { createEventHub, type EventHub } from './events/hub.ts'
-import { createTicker } from './events/ticker.ts'
-import { createPlanners } from './gallery/create-planners.ts'
+import { createEventHub, createNodeTicks, type EventHub } from './events/hub.ts'
+import { createPlanners } from './gallery/planners.ts'
 import { createHousekeeping } from './housekeeping.ts'
 import { createApp, type AppDeps } from './http/app.ts'
-import { backendReadEndpoints } from './http/backends.ts'
-import { backendWishEndpoints } from './http/backend-wishes.ts'
-import { blobEndpoints } from './http/blobs.ts'
+import { backendEndpoints } from './http/backends.ts'
+import { blobEndpoints, joinTokenEndpoints, nodeAgentEndpoints } from './http/node-agent.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { eventEndpoints } from './http/events.ts'
 import { galleryEndpoints } from './http/galleries.ts'
-import { createInferenceHandler } from './http/inference.ts'
+import { createInferenceHandler, openAiEndpoints } from './http/inference.ts'
 import { errorEvent } from './http/inference-answer.ts'
-import { joinTokenEndpoints } from './http/join-tokens.ts'
 import { keyEndpoints } from './http/keys.ts'
 import { loginEndpoints } from './http/login.ts'
-import { modelApi } from './http/model-api.ts'
-import { nodeAgentEndpoints } from './http/node-agent.ts'
-import { nodeLogEndpoints } from './http/node-logs.ts'
-import { nodeEndpoints } from './http/nodes.ts'
-import { openAiEndpoints } from './http/openai.ts'
+import { modelEndpoints } from './http/models.ts'
+import { nodeEndpoints, nodeLogEndpoints } from './http/nodes.ts'
 import { replicaEndpoints } from './http/replicas.ts'
 import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
-import { statsEndpoints } from './http/stats.ts'
-import { systemEndpoints } from './http/system.ts'
-import { webElsewhere, webEndpoints } from './http/web.ts'
+import { statsEndpoints, systemEndpoints } from './http/system.ts'
+import { webFallback, webEndpoints } from './http/web.ts'
 import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
 import { createServing } from './inference/create-serving.ts'
 import { createInventory } from './inventory/create-inventory.ts'
@@ -59,11 +51,11 @@ import { PulseLoop } from './nodes/pulse-loop.ts'
 import { viewOf } from './nodes/view.ts'
 import { createOperations, type OperationsDeps } from './operations/create-operations.ts'
 import { createSubmissions } from './operations/submit.ts'
-import type { PageState } from './page/page-files.ts'
+import type { PageState } from './page/page.ts'
 import { createRollouts } from './rollouts/loop.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import { createScaleLoop } from './scaling/scale-loop.ts'
-import { createStatsReader } from './stats/stats-reader.ts'
+import { createStatsReader } from './stats/stats-buckets.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'
 import { createInbound } from './work/inbound.ts'
@@ -71,7 +63,7 @@ import { createWorkerSettings } from './worker-settings.ts'
 
 export interface ControllerDeps {
   readonly settings: ControllerSettings
-  /** The same for people, with where each comes from. */
+  /** The settings with their origins, for display. */
   readonly explained?: readonly ExplainedSetting[]
   readonly dataDir: DataDir
   readonly log: Log
@@ -80,13 +72,13 @@ export interface ControllerDeps {
   readonly localHub?: LocalHub
   /** Keys of the workers that run in this process: approved without asking. */
   readonly ownWorkers?: () => ReadonlySet<string>
-  /** Where the backends are that come with Muster; its own directory unless told. */
+  /** Directory of the built-in backends; default: Muster's own. */
   readonly backendsDirectory?: string
-  /** Models of the built-in gallery that a new installation begins with. */
+  /** Models of the built-in gallery that a new installation starts with. */
   readonly firstModels?: readonly string[]
-  /** Told where commands and wishes stand, by their names in the catalogue of failures. */
+  /** Called at named points of commands and submissions, for crash tests. */
   readonly step?: Step
-  /** Gives up the start. */
+  /** Cancels the start. */
   readonly signal?: AbortSignal
 }
 
@@ -94,16 +86,16 @@ export interface Foundation extends ControllerDeps {
   readonly connected: ConnectedBus
   readonly database: OpenDatabase
   readonly store: Store
-  /** What comes with Muster, once it is packed. */
+  /** Built-in backends and models, once they are packed. */
   readonly builtin: Promise<BuiltinBlobs>
   readonly stopping: AbortSignal
   readonly page: () => PageState
-  /** Where browsers and workers reach it. */
+  /** The URL for browsers and workers. */
   readonly url: string
 }
 type Parts = ReturnType<typeof createParts>
 
-/** Twice what a tick may take: a loop that is later than that does not run. */
+/** Twice the longest tick: a later loop counts as stopped. */
 const tickedWithinMs = 10_000
 
 export function assemble(foundation: Foundation) {
@@ -119,7 +111,7 @@ export function assemble(foundation: Foundation) {
     isReady,
     isInferenceOpen: isOpenTo('inference', listenerOf(foundation.settings)),
 
-    /** Until aborted. Throws when a loop does, once the others have ended too: a controller works as a whole or not at all. */
+    /** Runs until aborted. When a loop throws, the others are stopped and the error is thrown. */
     async run(signal: AbortSignal): Promise<void> {
       isStarted = true
       const failing = new AbortController()
@@ -144,7 +136,7 @@ function createParts(foundation: Foundation) {
   const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
   const id = newId('c')
-  const { operations, inventory, planners, wishes, loads } = createBackendParts(foundation, {
+  const { operations, inventory, planners, submissions, loads } = createBackendParts(foundation, {
     ...{ id, onSettled: metrics.settled, onReady: () => models.noteReady(), metrics },
   })
   const { settleByInventory } = operations
@@ -197,7 +189,7 @@ function createParts(foundation: Foundation) {
   const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
   return {
     ...{ inbound, metrics, feed, principals, principalWatch, prober, pulse, history, inventory, membership },
-    ...{ hub, housekeeping, models, operations, rollouts, planners, wishes, loads, serving, scaling },
+    ...{ hub, housekeeping, models, operations, rollouts, planners, submissions, loads, serving, scaling },
   }
 }
 
@@ -209,7 +201,7 @@ type PulseParts = Readonly<{
 }>
 
 function pulseOf({ settings, store, connected, clock, log }: Foundation, { metrics, hub, history, probeUnproven }: PulseParts): PulseLoop {
-  const ticker = createTicker({ hub, clock })
+  const ticks = createNodeTicks({ hub, clock })
   return new PulseLoop({
     ...{ bus: connected.bus, pulses: store.pulses, probeUnproven, clock, log },
     silence: { nodeTimeoutMs: settings.nodeTimeout, offlineAfterMs: settings.nodeOfflineAfter },
@@ -217,12 +209,12 @@ function pulseOf({ settings, store, connected, clock, log }: Foundation, { metri
     onTick: ({ attention, reported }) => {
       metrics.attentive.set(attention.since === null ? 0 : 1)
       metrics.beats.inc(reported.length)
-      ticker.note(reported)
+      ticks.add(reported)
     },
   })
 }
 
-/** Two heartbeats of everybody must have been due since it listens without a break. */
+/** Scaling waits until two heartbeats of every node were due while bus and database worked. */
 function scalingOf({ settings, store, clock, log }: Foundation, { pulse, inFlight }: { pulse: PulseLoop; inFlight: Loads['inFlight'] }) {
   const isInformed = (): boolean => {
     const { since } = pulse.attention
@@ -253,12 +245,12 @@ interface BackendPartsDeps {
   readonly metrics: Pick<Metrics, 'loadStepped' | 'placement'>
 }
 
-/** What is wished about backends, what is so, and what could be. */
+/** Backends: intents, inventory, planners and loads. */
 function createBackendParts(foundation: Foundation, { id, onSettled, onReady, metrics }: BackendPartsDeps) {
   const { settings, store, clock, log, stopping } = foundation
   const { bus } = foundation.connected
   const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
-  const wishes = createSubmissions({ nodes: store.nodes, intents: store.intents, replicas: store.replicas, ...planners })
+  const submissions = createSubmissions({ nodes: store.nodes, intents: store.intents, replicas: store.replicas, ...planners })
   const operations = createOperations({
     ...{ bus, store, settings, holder: id, random: Math.random, step: foundation.step ?? noStep, clock, log },
     onSettled: (settled) => {
@@ -269,7 +261,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
     recordLoadProgress: (ticks) => store.loads.recordProgress(ticks, quietMsOf(settings)),
   })
   const loads: Loads = createLoads({
-    ...{ bus, store, settings, holder: id, wishes, random: Math.random, step: foundation.step ?? noStep, clock, log },
+    ...{ bus, store, settings, holder: id, wishes: submissions, random: Math.random, step: foundation.step ?? noStep, clock, log },
     catalogue: planners.catalogue,
     isComing: planners.isComing,
     wakeOperations: operations.wake,
@@ -288,18 +280,18 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
     ...planners,
     settleByInventory: operations.settleByInventory,
     async submitUpgrade(backend) {
-      const wish = await wishes.upgrade(backend, { strategy: 'rolling' }, { requestedBy: 'auto-upgrade', signal: stopping })
-      await store.submissions.submit([wish], null)
+      const submission = await submissions.upgrade(backend, { strategy: 'rolling' }, { requestedBy: 'auto-upgrade', signal: stopping })
+      await store.submissions.submit([submission], null)
       operations.wake()
     },
   })
-  return { operations, inventory, planners, wishes, loads }
+  return { operations, inventory, planners, submissions, loads }
 }
 
 function createHttp(foundation: Foundation, parts: Parts, states: ControllerStates) {
   const { settings, clock, log, stopping, page } = foundation
   const { metrics, principals } = parts
-  const shared: Omit<AppDeps, 'endpoints' | 'elsewhere' | 'verifyRequest' | 'stopping'> = {
+  const shared: Omit<AppDeps, 'endpoints' | 'fallbackPage' | 'verifyRequest' | 'stopping'> = {
     principals,
     listener: listenerOf(settings),
     isStarted: states.isStarted,
@@ -308,9 +300,9 @@ function createHttp(foundation: Foundation, parts: Parts, states: ControllerStat
     onAnswer: ({ route, method, status, ms }) => metrics.requests.observe({ route, method, status }, ms / 1000),
   }
   const endpoints = [...apiEndpoints(foundation, parts, states), ...webEndpoints(page)]
-  const elsewhere: AppDeps['elsewhere'] = (request) => webElsewhere(page, request)
+  const fallbackPage: AppDeps['fallbackPage'] = (request) => webFallback(page, request)
   return {
-    fetch: createApp({ ...shared, endpoints, elsewhere, verifyRequest: createRequestVerifier(), stopping }).fetch,
+    fetch: createApp({ ...shared, endpoints, fallbackPage, verifyRequest: createRequestVerifier(), stopping }).fetch,
     raw: createInferenceHandler({ ...shared, inference: parts.serving.inference }),
   }
 }
@@ -322,7 +314,7 @@ interface ControllerStates {
 
 function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady }: ControllerStates): Endpoint[] {
   const { settings, store, connected, builtin, clock, url } = foundation
-  const { loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, wishes } = parts
+  const { loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, submissions } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes, intents: store.intents, history: parts.history }),
     ...replicaEndpoints({ ...store, inFlight: loads.inFlight, place: loads.place }),
@@ -333,22 +325,22 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
       operations: store.operations,
       reopen: store.reopen,
       modelJobs: store.modelJobs,
-      wishes: store.submissions,
+      idempotency: store.submissions,
       view: operations.view,
       wake: operations.wake,
     }),
-    ...backendReadEndpoints({ ...inventory, catalogue: planners.catalogue, nodes: store.nodes }),
-    ...backendWishEndpoints({
-      wishes,
+    ...backendEndpoints({
+      ...inventory,
+      catalogue: planners.catalogue,
+      planner: submissions,
       store: store.submissions,
       nodes: store.nodes,
       replicas: store.replicas,
-      upgradable: inventory.fleet.upgradable,
       step: foundation.step ?? noStep,
       now: () => new Date(clock.now()).toISOString(),
       wake: operations.wake,
     }),
-    ...modelApi({ store, models: parts.models, learn: parts.serving.inference.learn }),
+    ...modelEndpoints({ store, models: parts.models, refreshRoutes: parts.serving.inference.refreshRoutes }),
     ...keyEndpoints({ access: store.access }),
     ...joinTokenEndpoints({ access: store.access, busKind: connected.bus.kind, url }),
     ...loginEndpoints({ access: store.access, principals, url, failures: createFailureLimit(clock), isStarted }),
@@ -380,7 +372,7 @@ function metricsOf({ connected: { bus }, store }: Foundation, { metrics, serving
   }
 }
 
-/** A loopback address behind a proxy (a public URL) is reached by everybody, so it is not open. */
+/** A loopback address behind a proxy (a public URL) is reachable by others, so it is not open. */
 function listenerOf({ host, publicUrl, requireApiKey }: ControllerSettings) {
   const publicHost = publicUrl === '' ? null : new URL(publicUrl).hostname
   const isLoopback = isLoopbackHost(host)

@@ -1,4 +1,4 @@
-// Whether whoever starts a controller learns that its bus is open to everybody who can reach it.
+// The warning about an open bus at the start of a controller.
 import { createNatsConfig } from '@muster/bus'
 import { resolveSettings, silentLog, systemClock } from '@muster/host'
 import { expect, it } from 'vitest'
@@ -24,13 +24,13 @@ it.each([
   ['with one password for all', { 'nats-url': 'nats://user:password@nats.invalid:4222' }],
   ['of which one server is elsewhere', { 'nats-url': 'nats://127.0.0.1:1,nats://nats.invalid' }],
   ['that workers reach from elsewhere', { 'nats-url': 'nats://127.0.0.1:1', 'worker-nats-url': 'nats://nats.invalid' }],
-])('SEC7 says that NATS %s, without an account seed, is open', async (_, flags) => {
-  expect(await warningsOf(flags)).toEqual([expect.stringMatching(/can speak for every node/)])
+])('SEC7 warns that NATS %s, without an account seed, is open', async (_, flags) => {
+  expect(await warningsOf(flags)).toEqual([expect.stringMatching(/can impersonate every node/)])
 })
 
 it.each([
   ['on this machine alone', { 'nats-url': 'nats://127.0.0.1:1, nats://localhost:1, nats://[::1]:1' }, {}],
   ['with an account seed', { 'nats-url': 'nats://nats.invalid' }, { MUSTER_NATS_ACCOUNT_SEED: accountSeed }],
-])('says nothing of NATS %s', async (_, flags, env) => {
+])('does not warn about NATS %s', async (_, flags, env) => {
   expect(await warningsOf(flags, env)).toEqual([])
 })

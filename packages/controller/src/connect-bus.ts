@@ -1,17 +1,16 @@
-// The controller's own place on the bus, and what nodes need to get onto it.
-import { connectNats, createCredentialIssuer, withoutCredentials, type Bus, type LocalHub } from '@muster/bus'
-import { newId, type Clock, type Log } from '@muster/host'
-import { keepRenewed } from './keep-renewed.ts'
-import { createBusCredentials, noCredentials, type BusCredentials } from './nodes/bus-credentials.ts'
-import { isBusOpen, type ControllerSettings } from './settings.ts'
+// Connects the controller to the bus, and issues bus credentials to nodes.
+import { type Bus, connectNats, createCredentialIssuer, type LocalHub, withoutCredentials } from '@muster/bus'
+import { createLoop, newId, type Clock, type Log } from '@muster/host'
+import { type BusCredentials, createBusCredentials, noCredentials } from './nodes/bus-credentials.ts'
+import { type ControllerSettings, isBusOpen } from './settings.ts'
 
-/** Long before a controller's token of a day ends. */
+/** Well before the controller's token, valid for a day, expires. */
 const renewOwnEveryMs = 6 * 3_600_000
 const retryAfterMs = 60_000
 
 export interface ConnectedBus {
   readonly bus: Bus
-  /** What workers are told. */
+  /** The bus URL for workers. */
   readonly url: string
   readonly credentials: BusCredentials
 }
@@ -28,14 +27,14 @@ export async function connectBus({ settings, localHub, clock, log, signal }: Con
   if (settings.natsUrl === '' && localHub !== undefined) return { bus: localHub.connect(), url: 'local:', credentials: noCredentials }
   if (isBusOpen(settings)) {
     log.warn(
-      'nodes have no credentials of their own on NATS: whoever can reach it can speak for every node and every controller. ' +
-        'Make a configuration for it with "muster nats-config", and give controllers the account seed (MUSTER_NATS_ACCOUNT_SEED_FILE)',
+      'NATS runs without node credentials: any client that reaches it can impersonate every node and controller; ' +
+        'create a configuration with "muster nats-config" and give controllers the account seed (MUSTER_NATS_ACCOUNT_SEED_FILE)',
       { nats: withoutCredentials(settings.natsUrl) },
     )
   }
   const inboxPrefix = `_INBOX_${newId()}`
   const options = { url: settings.natsUrl, name: 'muster controller', inboxPrefix, log, clock }
-  // A controller's own password is not for workers; whoever wants them to have one says so with --worker-nats-url.
+  // A controller's own password is not for workers; --worker-nats-url can carry one for them.
   const url = settings.workerNatsUrl || withoutCredentials(settings.natsUrl)
   if (settings.natsAccountSeed === undefined) return { bus: await connectNats(options), url, credentials: noCredentials }
 
@@ -44,10 +43,34 @@ export async function connectBus({ settings, localHub, clock, log, signal }: Con
     make: () => issuer.forController(inboxPrefix),
     everyMs: renewOwnEveryMs,
     retryMs: retryAfterMs,
-    what: "the controller's own token for the bus",
+    what: "the controller's bus token",
     clock,
     log,
     signal,
   })
   return { bus: await connectNats({ ...options, credentials: own }), url, credentials: createBusCredentials({ issuer, clock }) }
+}
+
+export interface KeepRenewedOptions<T> {
+  readonly make: () => Promise<T>
+  readonly everyMs: number
+  /** Pause after a failure. */
+  readonly retryMs: number
+  /** Names the value in the log. */
+  readonly what: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly signal: AbortSignal
+}
+
+/** Renews an expiring value until aborted; the result returns the newest one. Rejects only when the first cannot be made. */
+export async function keepRenewed<T>({ make, everyMs, retryMs, what, clock, log, signal }: KeepRenewedOptions<T>): Promise<() => T> {
+  let newest = await make()
+  let isDue = false
+  void createLoop({ what: `cannot renew ${what}; retrying`, clock, log, retryMs }).run(async () => {
+    if (isDue) newest = await make()
+    isDue = true
+    return everyMs
+  }, signal)
+  return () => newest
 }

@@ -5,7 +5,7 @@ import { createHousekeeping } from './housekeeping.ts'
 import type { AccessStore } from './store/access.ts'
 import type { Store } from './store/store.ts'
 
-it('what could not be written about used keys is written the next time', async () => {
+it('the last use of keys is written again after a failed write', async () => {
   const stop = new AbortController()
   const touched: (readonly string[])[] = []
   const access = {

@@ -1,8 +1,8 @@
 import { silentLog, systemClock, type Clock } from '@muster/host'
 import { expect, it } from 'vitest'
-import { keepRenewed } from './keep-renewed.ts'
+import { keepRenewed } from './connect-bus.ts'
 
-it('renews at its pace; a failure is told, leaves the old one, and is tried again soon', async () => {
+it('renews periodically; a failure is logged, keeps the old value, and is retried soon', async () => {
   const stop = new AbortController()
   const slept: number[] = []
   const warned: string[] = []
@@ -32,5 +32,5 @@ it('renews at its pace; a failure is told, leaves the old one, and is tried agai
   await expect.poll(() => stop.signal.aborted).toBe(true)
   expect(newest()).toBe('second')
   expect(slept).toEqual([1_000, 10])
-  expect(warned).toEqual(['the token could not be renewed; trying again'])
+  expect(warned).toEqual(['cannot renew the token; retrying'])
 })

@@ -6,7 +6,7 @@ import { openDataDir, resolveSettings, silentLog, systemClock, type Clock, type 
 import { boundMs, createTestDatabase, makeTempDir, startNats, startTestController, startTestPostgres } from '@muster/testkit'
 import { expect, it } from 'vitest'
 import { startController } from './main.ts'
-import { listProcesses, worksOn } from './postgres/process-table.ts'
+import { listProcesses, worksOn } from './postgres/postmaster.ts'
 import { defaultSystemBase } from './postgres/home.ts'
 import { controllerSettings } from './settings.ts'
 
@@ -25,7 +25,7 @@ async function homeOf(dataDir: string): Promise<string> {
 }
 const removeHome = async (dataDir: string): Promise<void> => await rm(await homeOf(dataDir), { recursive: true, force: true })
 
-it('a loop that dies is told with its cause, and the controller is not ready any more', async () => {
+it('a failed loop is reported with its cause, and the controller is not ready any more', async () => {
   await using directory = await makeTempDir('main')
   await using database = await createTestDatabase()
   await using dataDir = await openDataDir({ path: directory.path, role: 'controller' })
@@ -58,7 +58,7 @@ it('a loop that dies is told with its cause, and the controller is not ready any
   await controller.stop()
 })
 
-it('stops within 8 s though its database stands still', async () => {
+it('stops within 8 s while its database hangs', async () => {
   await using directory = await makeTempDir('main')
   await using postgres = await startTestPostgres()
   const database = await createTestDatabase({ serverUrl: postgres.url() })
@@ -77,7 +77,7 @@ it('stops within 8 s though its database stands still', async () => {
   }
 })
 
-it('stops within 8 s though its embedded database stands still', async () => {
+it('stops within 8 s while its embedded database hangs', async () => {
   await using directory = await makeTempDir('main')
   await using dataDir = await openDataDir({ path: directory.path, role: 'controller' })
   const localHub = createLocalHub({ log: silentLog })
@@ -96,7 +96,7 @@ it('stops within 8 s though its embedded database stands still', async () => {
   }
 })
 
-it('stops within 8 s though its NATS server stands still', async () => {
+it('stops within 8 s while its NATS server hangs', async () => {
   await using directory = await makeTempDir('main')
   await using database = await createTestDatabase()
   const nats = await startNats()
@@ -113,7 +113,7 @@ it('stops within 8 s though its NATS server stands still', async () => {
   }
 })
 
-it('can be given up while its database starts', async () => {
+it('can be cancelled while its database starts', async () => {
   await using directory = await makeTempDir('main')
   await using dataDir = await openDataDir({ path: directory.path, role: 'controller' })
   const giveUp = new AbortController()

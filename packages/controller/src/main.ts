@@ -1,17 +1,15 @@
-// A controller from its first to its last moment.
-import { networkInterfaces } from 'node:os'
+// Starts and stops a controller.
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { version, type Log } from '@muster/host'
+import { type Log, version } from '@muster/host'
 import { assemble, type ControllerDeps } from './assemble.ts'
-import { ensureSecrets, type FirstStart } from './auth/first-start.ts'
-import { createLoginLink } from './auth/login-link.ts'
-import { packBuiltins, type BuiltinBlobs } from './builtin/builtin-blobs.ts'
+import { createLoginLink, ensureSecrets, type FirstStart } from './auth/secrets.ts'
+import { type BuiltinBlobs, packBuiltins } from './builtin/builtin-blobs.ts'
 import { connectBus } from './connect-bus.ts'
 import { claimAddress } from './http/server.ts'
 import { registerFirstModels } from './models/first-models.ts'
-import { ownUrl } from './own-url.ts'
-import { startPage } from './page/start-page.ts'
+import { startPage } from './page/page.ts'
 import { galleriesOf } from './settings.ts'
 import { openDatabase } from './store/open-database.ts'
 import { createStore, type Store } from './store/store.ts'
@@ -19,13 +17,13 @@ import { createStore, type Store } from './store/store.ts'
 export interface Controller {
   readonly url: string
   readonly port: number
-  /** What was made at this start, to be shown once. Resolves when the database is ready. */
+  /** Secrets generated at this start, to be shown once. Resolves when the database is ready. */
   readonly made: Promise<FirstStart>
-  /** Rejects when it can't go on, with the cause; otherwise never settles. */
+  /** Rejects with the cause when the controller fails; otherwise never settles. */
   readonly ended: Promise<never>
-  /** Resolves when database and bus work; rejects when it ended before. */
+  /** Resolves when database and bus work; rejects when the controller ended before. */
   ready(signal?: AbortSignal): Promise<void>
-  /** The first by name of the models that can be asked; null when there is none. */
+  /** The first model by name; null: none. */
   anyModel(): Promise<string | null>
   /** /v1 needs no key. */
   readonly isInferenceOpen: boolean
@@ -33,8 +31,8 @@ export interface Controller {
   stop(): Promise<void>
 }
 
-/** After that long a stop waits for no answer of the database any more. */
-const patienceMs = 2_500
+/** After this time a stop abandons the database. */
+const stopPatienceMs = 2_500
 
 const ownRoot = fileURLToPath(new URL('../../..', import.meta.url))
 const ownBackends = fileURLToPath(new URL('../../../backends', import.meta.url))
@@ -46,7 +44,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   const { settings, dataDir, log, clock } = deps
   const stopping = new AbortController()
   await using undo = new AsyncDisposableStack()
-  // The address first: a port in use is noticed before anything is made. Requests are taken once there is something to answer them.
+  // Binds the address first, so that a port in use fails the start before anything is created.
   const address = await claimAddress(settings)
   undo.defer(() => address.release())
   const url = ownUrl({ ...settings, port: address.port }, networkInterfaces())
@@ -56,13 +54,13 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   undo.defer(() => connected.bus.close())
 
   const store = createStore(database.db)
-  const builtin = packOwn(deps)
+  const builtin = packOwnBuiltins(deps)
   const page = startPage({
     ...{ root: ownRoot, caches: [join(ownRoot, '.cache/web'), dataDir.path('web')] },
     ...{ signal: stopping.signal, clock, log },
   })
   const parts = assemble({ ...deps, connected, database, store, builtin, page, stopping: stopping.signal, url })
-  // It answers before the database is ready: /healthz tells that the process lives, /readyz that it can work.
+  // Serves before the database is ready: /healthz reports the process, /readyz its readiness.
   address.serve(parts.http, log)
   await dataDir.writeFile('endpoint', `${url}\n`)
 
@@ -70,10 +68,10 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     signal: stopping.signal,
     afterwards: () => prepareContents(deps, { builtin, store }),
   })
-  const running = made.then(() => toldWhenDead(parts.run(stopping.signal), log))
-  made.then(() => completeOwn(builtin, { signal: stopping.signal, log })).catch(() => undefined)
+  const running = made.then(() => logFailure(parts.run(stopping.signal), log))
+  made.then(() => completeBuiltins(builtin, { signal: stopping.signal, log })).catch(() => undefined)
   const ended = Promise.withResolvers<never>()
-  ended.promise.catch(() => undefined) // nobody has to listen
+  ended.promise.catch(() => undefined) // Awaiting it is optional.
   running.catch((error: unknown) => !stopping.signal.aborted && ended.reject(error))
   log.info('controller listens', { url, version, bus: connected.bus.kind })
 
@@ -92,7 +90,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     async stop() {
       stopping.abort()
       const done = new AbortController()
-      clock.sleep(patienceMs, done.signal).then(
+      clock.sleep(stopPatienceMs, done.signal).then(
         () => database.abandon(),
         () => undefined,
       )
@@ -106,23 +104,23 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   }
 }
 
-function packOwn({ backendsDirectory = ownBackends, dataDir }: ControllerDeps): Promise<BuiltinBlobs> {
+function packOwnBuiltins({ backendsDirectory = ownBackends, dataDir }: ControllerDeps): Promise<BuiltinBlobs> {
   const cache = backendsDirectory === ownBackends ? { cache: ownCache } : {}
   const packed = packBuiltins({ backends: backendsDirectory, models: ownModels, directory: dataDir.path('builtin'), ...cache })
-  packed.catch(() => undefined) // whoever waits for `made` learns of it
+  packed.catch(() => undefined) // `made` rejects with it.
   return packed
 }
 
-/** After the start, which it would hold up. A stop does not wait for it: what is half done is done again. */
-async function completeOwn(builtin: Promise<BuiltinBlobs>, deps: { signal: AbortSignal; log: Log }): Promise<void> {
+/** Runs after the start. A stop does not wait: an interrupted assembly is repeated. */
+async function completeBuiltins(builtin: Promise<BuiltinBlobs>, deps: { signal: AbortSignal; log: Log }): Promise<void> {
   try {
     await (await builtin).complete(deps)
   } catch (error) {
-    if (!deps.signal.aborted) deps.log.warn('what comes with Muster is not complete', { error })
+    if (!deps.signal.aborted) deps.log.warn('cannot complete the built-in backends', { error })
   }
 }
 
-/** What has to be there before anybody is served, once the tables are. */
+/** Prepares galleries, intents, first models and secrets after the migration, before requests are served. */
 async function prepareContents(
   { settings, dataDir, log, firstModels }: ControllerDeps,
   { builtin, store }: { builtin: Promise<BuiltinBlobs>; store: Store },
@@ -130,16 +128,29 @@ async function prepareContents(
   await builtin
   await store.galleries.syncSettings(galleriesOf(settings))
   const withdrawn = await store.reopen.withdrawFromAgents()
-  if (withdrawn > 0) log.warn('wishes for nodes that are agents now were cancelled', { rows: withdrawn })
+  if (withdrawn > 0) log.warn('intents for agent nodes cancelled', { count: withdrawn })
   if (firstModels !== undefined) await registerFirstModels(firstModels, { builtin: await builtin, models: store.models })
   return await ensureSecrets({ access: store.access, dataDir, given: settings })
 }
 
-async function toldWhenDead(running: Promise<void>, log: Log): Promise<void> {
+async function logFailure(running: Promise<void>, log: Log): Promise<void> {
   try {
     await running
   } catch (error) {
-    log.error('the controller can not go on', { error })
+    log.error('controller failed', { error })
     throw error
   }
+}
+
+type Interfaces = Readonly<Record<string, readonly NetworkInterfaceInfo[] | undefined>>
+
+const inUrl = (address: string): string => (address.includes(':') ? `[${address}]` : address)
+
+function ownUrl(listen: { host: string; port: number; publicUrl: string }, interfaces: Interfaces): string {
+  if (listen.publicUrl !== '') return listen.publicUrl.replace(/\/+$/, '')
+  if (listen.host !== '0.0.0.0' && listen.host !== '::') return `http://${inUrl(listen.host)}:${listen.port}`
+  const outward = Object.values(interfaces)
+    .flatMap((addresses) => addresses ?? [])
+    .find((address) => !address.internal && address.family === 'IPv4')
+  return `http://${inUrl(outward?.address ?? '127.0.0.1')}:${listen.port}`
 }

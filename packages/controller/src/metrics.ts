@@ -1,13 +1,12 @@
-// What a controller counts. One registry per controller, so that two in one process don't mix.
-import type { Bus } from '@muster/bus'
-import { NodeStatus, type ModelView } from '@muster/protocol'
+// The metrics of a controller. One registry per controller, so that two in one process stay separate.
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { Bus } from '@muster/bus'
+import { type ModelView, NodeStatus } from '@muster/protocol'
 import { createInferenceMetrics } from './inference/inference-metrics.ts'
 import type { Taken } from './loads/advance.ts'
 import { countByStatus } from './nodes/view.ts'
-import { createPlacementMetrics } from './placement/placement-metrics.ts'
+import type { Exclusion } from './placement/placement.pure.ts'
 import type { Settled } from './intents/advance.ts'
-import { createReplicaGauges, maxModels } from './scaling/replica-gauges.ts'
 import type { RolloutEnd } from './store/rollout-facts.ts'
 import type { Store } from './store/store.ts'
 
@@ -19,14 +18,14 @@ export function createMetrics() {
   const registers = [registry]
   const settled = new Histogram({
     name: 'muster_op_duration_seconds',
-    help: 'From the wish to its end on a node',
+    help: 'Time from an intent to its end on a node',
     labelNames: ['kind', 'node', 'outcome'],
     buckets: [0.1, 0.5, 2, 10, 30, 120, 600, 3_600, 86_400],
     registers,
   })
   const loadFailures = new Counter({
     name: 'muster_load_failures_total',
-    help: 'Tries to load a model that failed, by their cause',
+    help: 'Failed load attempts by cause',
     labelNames: ['code'],
     registers,
   })
@@ -41,16 +40,21 @@ export function createMetrics() {
       buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 30],
       registers,
     }),
-    beats: new Counter({ name: 'muster_heartbeats_total', help: 'Heartbeats taken into a batch', registers }),
+    beats: new Counter({ name: 'muster_heartbeats_total', help: 'Heartbeats received', registers }),
     attentive: new Gauge({
       name: 'muster_attentive',
-      help: '1 while bus and database work without a break, so that silence counts',
+      help: '1 while bus and database work without interruption, so that missing heartbeats count',
       registers,
     }),
     busConnected: new Gauge({ name: 'muster_bus_connected', help: '1 while the bus is connected', registers }),
-    busMessages: new Counter({ name: 'muster_bus_messages_total', help: 'Messages since the start', labelNames: ['outcome'], registers }),
+    busMessages: new Counter({
+      name: 'muster_bus_messages_total',
+      help: 'Bus messages since the start',
+      labelNames: ['outcome'],
+      registers,
+    }),
     nodes: new Gauge({ name: 'muster_nodes', help: 'Nodes by status', labelNames: ['status'], registers }),
-    /** Of rows that came to an end here. */
+    /** Observes intents that this controller settled. */
     settled: (rows: readonly Settled[]): void => {
       for (const { record, intent } of rows) {
         if (!('finishedAt' in intent)) continue
@@ -63,10 +67,10 @@ export function createMetrics() {
       if (to !== 'gone' && to.state === 'failed' && isNews) loadFailures.inc({ code: to.failure.code })
     },
     rollouts: createRolloutMetrics(registry),
-    wishes: createWishGauges(registry),
-    loads: new Gauge({ name: 'muster_loads', help: 'Loads of models by state', labelNames: ['state'], registers }),
-    replicas: new Gauge({ name: 'muster_replicas', help: 'Processes of models by state', labelNames: ['state'], registers }),
-    ofModels: createReplicaGauges(registry),
+    intents: createIntentGauges(registry),
+    loads: new Gauge({ name: 'muster_loads', help: 'Loads by state', labelNames: ['state'], registers }),
+    replicas: new Gauge({ name: 'muster_replicas', help: 'Replicas by state', labelNames: ['state'], registers }),
+    modelReplicas: createReplicaGauges(registry),
     listeners: new Gauge({ name: 'muster_event_listeners', help: 'Open event streams', registers }),
   }
 }
@@ -75,58 +79,105 @@ function createRolloutMetrics(registry: Registry) {
   const registers = [registry]
   const ends = new Counter({
     name: 'muster_rollouts_total',
-    help: 'Rollouts that came to an end, by how: succeeded, failed (taken back), cancelled (nothing was left of it)',
+    help: 'Finished rollouts by outcome: succeeded, failed (rolled back), cancelled',
     labelNames: ['end'],
     registers,
   })
   return {
-    open: new Gauge({ name: 'muster_rollouts', help: 'Rollouts that are under way, by state', labelNames: ['state'], registers }),
+    open: new Gauge({ name: 'muster_rollouts', help: 'Open rollouts by state', labelNames: ['state'], registers }),
     ended: (end: RolloutEnd): void => ends.inc({ end }),
   }
 }
 
-/** Of wishes that are not settled. */
-function createWishGauges(registry: Registry) {
+function createIntentGauges(registry: Registry) {
   const registers = [registry]
   return {
-    pending: new Gauge({ name: 'muster_intents_pending', help: 'Wishes of nodes that are not settled', registers }),
-    dead: new Gauge({ name: 'muster_intents_dead', help: 'Wishes that were given up after the last attempt', registers }),
-    runningOnWorker: new Gauge({ name: 'muster_intents_running_on_worker', help: 'Wishes that take longer than their timeout', registers }),
-    attempts: new Gauge({ name: 'muster_intents_attempts', help: 'Failed tries of the wishes that are not settled', registers }),
-    queueAge: new Gauge({ name: 'muster_intents_queue_age_seconds', help: 'Age of the oldest wish that waits to be sent', registers }),
+    pending: new Gauge({ name: 'muster_intents_pending', help: 'Intents that are not settled', registers }),
+    dead: new Gauge({ name: 'muster_intents_dead', help: 'Intents given up after the last attempt', registers }),
+    runningOnWorker: new Gauge({
+      name: 'muster_intents_running_on_worker',
+      help: 'Intents that take longer than their timeout',
+      registers,
+    }),
+    attempts: new Gauge({ name: 'muster_intents_attempts', help: 'Failed attempts of intents that are not settled', registers }),
+    queueAge: new Gauge({ name: 'muster_intents_queue_age_seconds', help: 'Age of the oldest intent that waits to be sent', registers }),
   }
 }
 
-interface Now {
+interface MetricSources {
   readonly bus: Bus
   readonly store: Store
   readonly listeners: number
   readonly readModels: (names: readonly string[]) => Promise<ReadonlyMap<string, ModelView>>
 }
 
-/** What is known elsewhere and only looked up when somebody asks. */
-export async function refreshMetrics(metrics: Metrics, now: Now): Promise<void> {
-  // The bus counts them; here they are only shown.
+/** Updates the gauges that are computed at scrape time. */
+export async function refreshMetrics(metrics: Metrics, sources: MetricSources): Promise<void> {
+  // The bus has its own counters.
   metrics.busMessages.reset()
-  for (const [outcome, count] of Object.entries(now.bus.stats())) metrics.busMessages.inc({ outcome }, Number(count))
-  metrics.busConnected.set(now.bus.isConnected() ? 1 : 0)
-  metrics.listeners.set(now.listeners)
-  const queue = await now.store.operations.counts()
-  metrics.wishes.pending.set(queue.pending)
-  metrics.wishes.dead.set(queue.dead)
-  metrics.wishes.runningOnWorker.set(queue.runningOnWorker)
-  metrics.wishes.attempts.set(queue.attempts)
-  metrics.wishes.queueAge.set(queue.oldestSeconds)
+  for (const [outcome, count] of Object.entries(sources.bus.stats())) metrics.busMessages.inc({ outcome }, Number(count))
+  metrics.busConnected.set(sources.bus.isConnected() ? 1 : 0)
+  metrics.listeners.set(sources.listeners)
+  const queue = await sources.store.operations.counts()
+  metrics.intents.pending.set(queue.pending)
+  metrics.intents.dead.set(queue.dead)
+  metrics.intents.runningOnWorker.set(queue.runningOnWorker)
+  metrics.intents.attempts.set(queue.attempts)
+  metrics.intents.queueAge.set(queue.oldestSeconds)
   for (const [gauge, counts] of [
-    [metrics.loads, await now.store.loads.countByState()],
-    [metrics.replicas, await now.store.replicas.countByState()],
-    [metrics.rollouts.open, await now.store.rollouts.countByState()],
+    [metrics.loads, await sources.store.loads.countByState()],
+    [metrics.replicas, await sources.store.replicas.countByState()],
+    [metrics.rollouts.open, await sources.store.rollouts.countByState()],
   ] as const) {
     gauge.reset()
     for (const { state, count } of counts) gauge.set({ state }, count)
   }
-  metrics.ofModels.show(await now.readModels(await now.store.scaling.names(maxModels)))
+  metrics.modelReplicas.show(await sources.readModels(await sources.store.scaling.names(maxModels)))
   metrics.nodes.reset()
-  const counts = await countByStatus(now.store.nodes)
+  const counts = await countByStatus(sources.store.nodes)
   for (const status of NodeStatus.options) metrics.nodes.set({ status }, counts[status] ?? 0)
+}
+
+function createPlacementMetrics(registry: Registry) {
+  const registers = [registry]
+  const refusals = new Counter({
+    name: 'muster_placements_refused_total',
+    help: 'Placements without an eligible node, counted once per kind of exclusion',
+    labelNames: ['reason'],
+    registers,
+  })
+  const evictions = new Counter({ name: 'muster_evictions_total', help: 'Replicas evicted to make room for other models', registers })
+  return {
+    refused(excludedBy: ReadonlySet<Exclusion>): void {
+      for (const reason of excludedBy.size === 0 ? ['no_nodes'] : excludedBy) refusals.inc({ reason })
+    },
+    evicted: (count: number): void => evictions.inc(count),
+  }
+}
+
+/** Each model is a time series: more models than this are not listed. */
+const maxModels = 1_000
+
+function createReplicaGauges(registry: Registry) {
+  const shared = { labelNames: ['model'], registers: [registry] }
+  const wanted = new Gauge({
+    name: 'muster_model_replicas_wanted',
+    help: 'Desired replicas of a model; at most 1,000 models',
+    ...shared,
+  })
+  const ready = new Gauge({
+    name: 'muster_model_replicas_ready',
+    help: 'Ready replicas of a model; at most 1,000 models',
+    ...shared,
+  })
+  return {
+    show(models: ReadonlyMap<string, ModelView>): void {
+      wanted.reset()
+      ready.reset()
+      for (const [model, view] of models) {
+        wanted.set({ model }, view.replicas_desired)
+        ready.set({ model }, view.replicas_ready)
+      }
+    },
+  }
 }

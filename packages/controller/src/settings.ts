@@ -1,16 +1,16 @@
-// Every setting of a controller. The command line, the environment, the file and the docs are made from it.
+// All settings of a controller. Flags, environment variables, the file and the docs are generated from them.
 import { isNatsUrl, isOnLoopback } from '@muster/bus'
 import { GalleryName, GalleryUrl, type GalleryAddress, type GalleryKind } from '@muster/protocol'
 import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
 import { findAllowListProblem } from '@muster/source'
 
-/** A secret that can be guessed is none. */
+/** Short secrets can be guessed. */
 const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
 const isWebUrl = (value: string): string | null =>
   value === '' || (/^https?:\/\//i.test(value) && URL.canParse(value))
     ? null
     : `"${value}" is not a URL that begins with http:// or https://`
-/** The value may hold a password, so it is not repeated. */
+/** The value may contain a password, so the message does not repeat it. */
 const namesServers = (value: string): string | null =>
   value === '' || isNatsUrl(value) ? null : 'it looks like nats://host:4222, or several of them with commas'
 const isDatabaseUrl = (value: Secret): string | null =>
@@ -55,7 +55,7 @@ export const controllerSettings = defineSettings({
     flag: 'worker-nats-url',
     check: namesServers,
     default: '',
-    help: 'NATS URL that workers are told (default: --nats-url)',
+    help: 'NATS URL for workers (default: --nats-url)',
   }),
   natsAccountSeed: secret({
     flag: 'nats-account-seed',
@@ -64,7 +64,7 @@ export const controllerSettings = defineSettings({
   }),
   adminKey: secret({ flag: 'admin-key', check: isLong, help: 'an admin key of your own; otherwise one is made at the first start' }),
   joinToken: secret({ flag: 'join-token', check: isLong, help: 'a join token of your own; otherwise one is made at the first start' }),
-  requireApiKey: bool({ flag: 'require-api-key', default: false, help: 'ask for a key on /v1 also on a loopback host' }),
+  requireApiKey: bool({ flag: 'require-api-key', default: false, help: 'require a key on /v1 also on a loopback host' }),
   autoApprove: bool({ flag: 'auto-approve', default: false, help: 'approve every node that joins with the token' }),
   heartbeatInterval: duration({ flag: 'heartbeat-interval', default: '5s', help: 'how often workers report' }),
   nodeTimeout: duration({ flag: 'node-timeout', default: '15s', help: 'silence after which a node is unhealthy' }),
@@ -97,7 +97,7 @@ export const controllerSettings = defineSettings({
   opStallTimeout: duration({
     flag: 'op-stall-timeout',
     default: '2m',
-    help: 'without a sign of life for that long, work is cancelled on its worker and tried again',
+    help: 'work without progress for this long is cancelled on its worker and retried',
   }),
   modelLoadWait: duration({
     flag: 'model-load-wait',
@@ -107,7 +107,7 @@ export const controllerSettings = defineSettings({
   exposeRouting: bool({
     flag: 'expose-routing',
     default: false,
-    help: 'tell clients of /v1 which node and replica answered, in headers',
+    help: 'send the node and replica that answered in response headers of /v1',
   }),
   reconcileInterval: duration({ flag: 'reconcile-interval', default: '10s', help: 'safety poll of the queue; events wake it earlier' }),
   idleScaleDown: duration({ flag: 'idle-scale-down', default: '5m', help: 'idle time after which replicas above the minimum go' }),
@@ -117,7 +117,7 @@ export const controllerSettings = defineSettings({
     default: '6h',
     help: 'how often to look for newer builds of what is installed; also shortly after the start and after backend operations',
   }),
-  autoUpgrade: bool({ flag: 'auto-upgrade', default: false, help: 'upgrade backends by itself when a newer build is found' }),
+  autoUpgrade: bool({ flag: 'auto-upgrade', default: false, help: 'upgrade backends automatically when a newer build is found' }),
   dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),
   allowSource: list({
     flag: 'allow-source',
@@ -133,15 +133,12 @@ export const controllerSettings = defineSettings({
 })
 export type ControllerSettings = SettingsOf<typeof controllerSettings>
 
-/**
- * Without an account seed nobody on NATS has to prove who he is: whoever reaches it can speak for every node. That is
- * no matter where only this machine does.
- */
+/** True when other machines can reach NATS and no account seed is set: any client could then impersonate every node. */
 export function isBusOpen({ natsUrl, workerNatsUrl, natsAccountSeed }: ControllerSettings): boolean {
   return natsAccountSeed === undefined && [natsUrl, workerNatsUrl].some((servers) => servers !== '' && !isOnLoopback(servers))
 }
 
-/** The galleries of the command line, in the order in which they stand there. */
+/** The galleries of the settings, in their order. */
 export function galleriesOf(settings: Pick<ControllerSettings, 'galleries' | 'modelGalleries'>): GalleryAddress[] {
   const parse =
     (kind: GalleryKind) =>
@@ -152,10 +149,10 @@ export function galleriesOf(settings: Pick<ControllerSettings, 'galleries' | 'mo
   return [...settings.galleries.flatMap(parse('backend')), ...settings.modelGalleries.flatMap(parse('model'))]
 }
 
-/** The name under which Muster's own gallery is listed. */
+/** The name of the built-in gallery. */
 export const builtinGalleryName = 'builtin'
 
-/** What is wrong with it, as a sentence, or what it says. */
+/** Returns the gallery, or a message. */
 function parseGallerySetting(value: string, kind: GalleryKind): GalleryAddress | string {
   const [, name = '', url = ''] = /^([^=]*)=(.*)$/s.exec(value) ?? []
   const problem = GalleryName.safeParse(name).error ?? GalleryUrl.safeParse(url).error
@@ -164,12 +161,12 @@ function parseGallerySetting(value: string, kind: GalleryKind): GalleryAddress |
   return { name, url, kind }
 }
 
-/** What one setting alone can't say. */
+/** Checks settings that depend on each other. */
 export function checkSettings(settings: ControllerSettings): void {
   if (settings.upgradeCheckInterval < 1_000) throw new SettingsError('--upgrade-check-interval must be at least 1s')
   if (settings.heartbeatInterval < 100) throw new SettingsError('--heartbeat-interval must be at least 100ms')
   if (settings.nodeTimeout < 2 * settings.heartbeatInterval) {
-    throw new SettingsError('--node-timeout must be at least twice --heartbeat-interval: one lost heartbeat is no death')
+    throw new SettingsError('--node-timeout must be at least twice --heartbeat-interval, so that one lost heartbeat is tolerated')
   }
   if (settings.opRetryMax < settings.opRetryBase) throw new SettingsError('--op-retry-max must not be shorter than --op-retry-base')
   if (settings.nodeOfflineAfter < settings.nodeTimeout)

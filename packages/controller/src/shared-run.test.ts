@@ -14,7 +14,7 @@ function byHand() {
 }
 const settled = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
 
-it('whoever asks while it runs shares the next run, which begins when the first has ended', async () => {
+it('a call during a run shares the next run, which starts after it', async () => {
   const { run, ends } = byHand()
   const first = run()
   await settled()
@@ -29,7 +29,7 @@ it('whoever asks while it runs shares the next run, which begins when the first 
   expect(await Promise.all(others)).toEqual([2, 2, 2])
 })
 
-it('who is content with something older shares what runs, or ran', async () => {
+it('a call that accepts an older result shares the current or last run', async () => {
   const { run, ends } = byHand()
   const first = run()
   await settled()
@@ -39,7 +39,7 @@ it('who is content with something older shares what runs, or ran', async () => {
   expect(ends).toHaveLength(1)
 })
 
-it('a failure is told to those who shared it, and is not kept', async () => {
+it('a failure rejects all callers that shared the run, and is not cached', async () => {
   const { run, ends } = byHand()
   const first = run()
   await settled()

@@ -1,5 +1,5 @@
-// Work that many ask for at once and that is done once for all of them. What runs already may have looked before the
-// caller asked, so whoever wants it as of now shares the next run: however many ask, one runs and one waits.
+// Shares one run of expensive work among concurrent callers. A run that has started may have read older state, so callers
+// that need current results share the next run: at most one runs and one waits.
 import type { Clock } from '@muster/host'
 
 export type SharedRun<T> = (options?: { readonly maxAgeMs?: number }) => Promise<T>

@@ -1,4 +1,4 @@
-// The settings that workers follow, as their sessions tell them.
+// The settings that worker sessions deliver.
 import type { Clock } from '@muster/host'
 import type { GalleryAddress, WorkerSettings } from '@muster/protocol'
 import type { BuiltinBlobs } from './builtin/builtin-blobs.ts'
@@ -6,12 +6,12 @@ import type { ChangeFeed } from './events/feed.ts'
 import type { ControllerSettings } from './settings.ts'
 import type { Store } from './store/store.ts'
 
-/** Workers are told of controllers that reported this recently. */
+/** Workers receive the URLs of controllers with a heartbeat within this time. */
 const liveWithinMs = 60_000
-/** However many workers ask, the database is read once in this time. */
-const keptForMs = 1_000
+/** The database is read at most once in this time, for all workers. */
+const cacheMs = 1_000
 
-/** How changes name what galleries there are, all of them at once (migration 0005). */
+/** The change key of the list of galleries (migration 0005). */
 export const galleriesKey = { kind: 'settings', id: 'galleries' } as const
 
 export interface WorkerSettingsDeps {
@@ -23,26 +23,26 @@ export interface WorkerSettingsDeps {
 }
 
 export function createWorkerSettings({ settings, store, builtin, feed, clock }: WorkerSettingsDeps): () => Promise<WorkerSettings> {
-  let kept: { at: number; read: Promise<Pick<WorkerSettings, 'controllers' | 'galleries'>> } | null = null
+  let cached: { at: number; read: Promise<Pick<WorkerSettings, 'controllers' | 'galleries'>> } | null = null
 
-  // Listeners are told before those who wait for it are woken, so these read it anew.
+  // Listeners are notified before watches, so a woken session reads the new list.
   feed.listen(({ changes }) => {
-    if (changes.some(({ kind }) => kind === galleriesKey.kind)) kept = null
+    if (changes.some(({ kind }) => kind === galleriesKey.kind)) cached = null
   })
   const readUrls = async (): Promise<string[]> => {
     const live = await store.controllers.listLive(liveWithinMs)
     return [...new Set(live.map((controller) => controller.url))].toSorted()
   }
   const readGalleries = async (): Promise<GalleryAddress[]> => {
-    const added = await store.galleries.list()
-    return [(await builtin).gallery, ...added.map(({ name, url, kind }) => ({ name, url, kind }))]
+    const configured = await store.galleries.list()
+    return [(await builtin).gallery, ...configured.map(({ name, url, kind }) => ({ name, url, kind }))]
   }
   const read = async () => {
     const [controllers, galleries] = await Promise.all([readUrls(), readGalleries()])
     return { controllers, galleries }
   }
   return async () => {
-    if (kept === null || clock.monotonic() - kept.at > keptForMs) kept = { at: clock.monotonic(), read: read() }
-    return { heartbeat_interval_ms: settings.heartbeatInterval, ...(await kept.read), allow_source: [...settings.allowSource] }
+    if (cached === null || clock.monotonic() - cached.at > cacheMs) cached = { at: clock.monotonic(), read: read() }
+    return { heartbeat_interval_ms: settings.heartbeatInterval, ...(await cached.read), allow_source: [...settings.allowSource] }
   }
 }

@@ -7,7 +7,7 @@ import { createTestDatabase, waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { nodeRecord } from '../../test/node-record.ts'
-import type { Offered } from '../gallery/catalogue.ts'
+import type { Offers } from '../gallery/catalogue.ts'
 import type { ResolveSource } from '../gallery/resolve-source.ts'
 import { connectDatabase } from '../store/connect.ts'
 import { migrate } from '../store/migrate.ts'
@@ -18,7 +18,7 @@ import { checkDuty, CheckReport, createUpgradeChecker, type UpgradeCheckerDeps }
 
 const digest = (digit: string): Digest => Digest.parse(`sha256:${digit.repeat(64)}`)
 const entry = (fields: object): GalleryEntry => GalleryEntry.parse(fields)
-const main: Offered = {
+const main: Offers = {
   galleries: [
     {
       name: 'main',
@@ -38,7 +38,7 @@ let database: Awaited<ReturnType<typeof createTestDatabase>>
 let connection: ReturnType<typeof connectDatabase<Database>>
 let store: Store
 let nodes: NodeRecord[]
-let offered: Offered
+let offered: Offers
 let answers: Map<string, Digest | FleetError>
 
 beforeAll(async () => {
@@ -137,7 +137,7 @@ describe('a check for newer builds', () => {
 describe('of several controllers', () => {
   it('S3.17 one at a time looks, however many are asked to', async () => {
     let [running, most, runs] = [0, 0, 0]
-    const catalogue = async (): Promise<Offered> => {
+    const catalogue = async (): Promise<Offers> => {
       running += 1
       runs += 1
       most = Math.max(most, running)
@@ -152,7 +152,7 @@ describe('of several controllers', () => {
   })
 
   it('one whose lease is gone writes nothing', async () => {
-    const catalogue = async (): Promise<Offered> => {
+    const catalogue = async (): Promise<Offers> => {
       await sql`update duties set holder = 'c-2'`.execute(connection.db)
       return main
     }

@@ -2,9 +2,8 @@
 import { inLanes } from '@muster/host'
 import { failureOf, type BackendName } from '@muster/protocol'
 import { platformOf, type Platform } from '@muster/source'
-import type { Offered } from '../gallery/catalogue.ts'
-import { findOffer, isOffered } from '../gallery/find-offer.ts'
-import { offerOfRecord } from '../gallery/plan-upgrade.ts'
+import { findOffer, isOffered, type Offers } from '../gallery/catalogue.ts'
+import { offerOfRecord } from '../gallery/planners.ts'
 import type { ResolveSource, Source } from '../gallery/resolve-source.ts'
 import type { AvailableBackend } from '../store/available.ts'
 import type { NodeRecord } from '../store/nodes.ts'
@@ -23,7 +22,7 @@ type Unclear = Readonly<{ backend: BackendName; kind: string; problem: string }>
 const askAtOnce = 8
 
 export async function findAvailable(
-  { offered, resolve, signal }: { offered: Offered; resolve: ResolveSource; signal: AbortSignal },
+  { offered, resolve, signal }: { offered: Offers; resolve: ResolveSource; signal: AbortSignal },
   nodes: readonly NodeRecord[],
 ): Promise<FoundAvailable> {
   const { questions, unclear } = questionsOf(offered, nodes)
@@ -59,7 +58,7 @@ function problemsOf(unclear: readonly Unclear[]): UpgradeProblem[] {
     .map(({ backend, problem }) => ({ backend, message: problem }))
 }
 
-function questionsOf(offered: Offered, nodes: readonly NodeRecord[]): { questions: Question[]; unclear: Unclear[] } {
+function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions: Question[]; unclear: Unclear[] } {
   const questions = new Map<string, Question>()
   const unclear: Unclear[] = []
   for (const [backend, installed] of installedOf(nodes, [])) {

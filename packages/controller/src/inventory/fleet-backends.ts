@@ -1,7 +1,7 @@
 // The backends of the cluster, as clients see them: from what nodes said; only those that never said it are asked.
 import { BackendName, type BackendView, type OfferedBackend, type UpgradeView } from '@muster/protocol'
 import { chooseBackend, type GalleryEntry, isMeta } from '@muster/source'
-import type { Offered } from '../gallery/catalogue.ts'
+import type { Offers } from '../gallery/catalogue.ts'
 import type { AvailableStore } from '../store/available.ts'
 import type { DutyStore } from '../store/duties.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
@@ -63,7 +63,7 @@ export function createFleetBackends({ nodes, available, duties, asker }: FleetBa
 // What the galleries offer, and which nodes each entry fits. Pure.
 
 /** Of several entries of one name the first counts, so only that one is shown. */
-export function offeredBackends({ galleries }: Offered, nodes: readonly NodeRecord[]): OfferedBackend[] {
+export function offeredBackends({ galleries }: Offers, nodes: readonly NodeRecord[]): OfferedBackend[] {
   const targets = nodes.filter((node) => node.nodeType !== 'agent' && node.approvedAt !== null)
   const installed = new Set(targets.flatMap(({ inventory }) => inventory.map(({ name }) => name)))
   const seen = new Set<BackendName>()
@@ -90,7 +90,7 @@ const shown = (entry: GalleryEntry) => ({
 
 /** A fleet has few kinds of nodes. */
 function fitsEach(
-  { galleries, name }: { galleries: Offered['galleries']; name: BackendName },
+  { galleries, name }: { galleries: Offers['galleries']; name: BackendName },
   nodes: readonly NodeRecord[],
 ): OfferedBackend['nodes'] {
   const reasons = new Map<string, string | null>()

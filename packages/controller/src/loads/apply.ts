@@ -16,7 +16,7 @@ import {
   unreachable,
 } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
-import type { Place, Seen } from '../placement/candidates.ts'
+import type { Placer, ReplicaSnapshot } from '../placement/candidates.ts'
 import { replicaPrefix } from '../replicas/compare.pure.ts'
 import { returnOf } from '../replicas/surplus.pure.ts'
 import type { Read } from '../store/intents.ts'
@@ -61,7 +61,7 @@ export interface ApplyDeps {
   readonly demand: Demands
   readonly advance: Advance
   /** For one decision: nodes and replicas are read once, however often it asks. */
-  readonly placing: () => Place
+  readonly placing: () => Placer
   /** The name under which a backend is listed. */
   readonly rowName: (backend: BackendName) => Promise<BackendName>
   /** It comes with Muster, and is still being assembled. */
@@ -104,7 +104,7 @@ async function decideAndDo(job: Job, deps: ApplyDeps, choices = 1): Promise<void
   await move(job, { type: 'room_asked', note: job.record.load.note, againInMs: afterRoomMs }, deps)
 }
 
-type Observed = Readonly<{ model: WantedModel | null; world: World; seen: Seen; set: Read<ListedLoad> }>
+type Observed = Readonly<{ model: WantedModel | null; world: World; seen: ReplicaSnapshot; set: Read<ListedLoad> }>
 
 async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<Observed> {
   const model = await modelOf(load, deps)
@@ -198,7 +198,7 @@ async function askForInstall(nodeId: NodeId, { job, model }: Known, deps: ApplyD
   }
 }
 
-async function start(nodeId: NodeId, { job, model, seen }: Known & { seen: Seen }, deps: ApplyDeps): Promise<Outcome> {
+async function start(nodeId: NodeId, { job, model, seen }: Known & { seen: ReplicaSnapshot }, deps: ApplyDeps): Promise<Outcome> {
   const { load } = job.record
   const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId(replicaPrefix))
   const opId = OperationId.parse(newId(loadOpPrefix))

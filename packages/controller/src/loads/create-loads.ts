@@ -13,7 +13,7 @@ import {
 } from '@muster/protocol'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { Submissions } from '../operations/submit.ts'
-import { createPlace, type Place, type PlaceDeps } from '../placement/candidates.ts'
+import { createPlacer, type Placer, type PlacerDeps } from '../placement/candidates.ts'
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
 import { createReplicaListener } from '../replicas/reports.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'
@@ -45,7 +45,7 @@ export interface LoadsDeps {
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
   readonly onStep: (taken: Taken) => void
   /** A model found no node, for these reasons. */
-  readonly onRefused?: NonNullable<PlaceDeps['onRefused']>
+  readonly onRefused?: NonNullable<PlacerDeps['onRefused']>
   /** So many replicas had to make room for others. */
   readonly onEvicted?: (count: number) => void
   readonly step: Step
@@ -77,7 +77,7 @@ export function createLoads(deps: LoadsDeps) {
   const demand = createDemands({ loads, nodes })
   const apply = createApply({
     ...{ bus, loads, replicas, nodes, pulses, demand, advance, quietMs, clock, log },
-    placing: () => createPlace({ ...counted, placement: readOnce(store.placement) }),
+    placing: () => createPlacer({ ...counted, placement: readOnce(store.placement) }),
     install: installOf(deps),
     installStanding: installStandingOf(store),
     filesFor: deps.filesFor,
@@ -102,7 +102,7 @@ export function createLoads(deps: LoadsDeps) {
   const statuses = createLoadStatuses({ loads, replicas, nodes, heard, installBytes: installBytesOf(store) })
   return {
     cold: createColdLoads({ loads, statuses, wake: () => loop.wake() }),
-    place: explainOf(createPlace(known), rowName),
+    place: explainOf(createPlacer(known), rowName),
     inFlight: listener.inFlight,
     onInFlight: listener.onInFlight,
     receiveHeartbeat: listener.receiveHeartbeat,
@@ -132,7 +132,7 @@ export function createLoads(deps: LoadsDeps) {
 }
 
 /** For those who ask why: what they are told counts for nothing. */
-function explainOf(place: Place, rowName: (backend: BackendName) => Promise<BackendName>): Place {
+function explainOf(place: Placer, rowName: (backend: BackendName) => Promise<BackendName>): Placer {
   return async ({ config, ...wanted }) => await place({ ...wanted, config: { ...config, backend: await rowName(config.backend) } })
 }
 
@@ -183,7 +183,7 @@ function installBytesOf({ intents }: Pick<Store, 'intents'>) {
 
 // What placement is decided on, read once: however often one decision asks, it asks about the same moment.
 
-type Facts = PlaceDeps['placement']
+type Facts = PlacerDeps['placement']
 
 function readOnce(store: Facts): Facts {
   let replicas: ReturnType<Facts['replicas']> | null = null

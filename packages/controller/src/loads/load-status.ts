@@ -10,7 +10,7 @@ import {
   type OperationId,
   unreachable,
 } from '@muster/protocol'
-import type { ColdLoads, LoadStatus } from '../inference/cold-loads.ts'
+import type { ColdLoads, LoadStatus } from '../inference/cold-models.ts'
 import type { LoadRecord } from '../store/load-rows.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'

@@ -1,6 +1,6 @@
 import { ModelName, NodeId, OperationId, ReplicaId, stepLoad, type Failure, type Load } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { Placement } from '../placement/choose.ts'
+import type { Placement } from '../placement/placement.pure.ts'
 import { decideLoad, eventOfRefusal, eventOfStatus, replicasOf, type Decision, type World } from './loads.pure.ts'
 
 const [nodeId, opId, replicaId] = [NodeId.parse('n-1'), OperationId.parse('ld-1'), ReplicaId.parse('r-1')]

@@ -11,7 +11,7 @@ import {
   type OpStatusReply,
   type ReplicaId,
 } from '@muster/protocol'
-import { whyNowhere, type Exclusion, type Placement } from '../placement/choose.ts'
+import { explainNoNode, type Exclusion, type Placement } from '../placement/placement.pure.ts'
 import type { Exit, ReplicaChange, ReplicaRecord, Stamp } from '../store/replicas.ts'
 import type { LoadBytes } from '../store/load-rows.ts'
 import { endOf, hasMoved, outcomeOf, stallFailure, type StallLimits } from '../work/exchange.pure.ts'
@@ -100,7 +100,7 @@ function placing(load: Load, name: ModelName, world: World): Decision {
 }
 
 const nowhere = (name: ModelName, placement: Placement): Failure => ({
-  ...{ code: 'no_capacity', retry: 'backoff', message: whyNowhere({ name }, placement) },
+  ...{ code: 'no_capacity', retry: 'backoff', message: explainNoNode({ name }, placement) },
 })
 
 /** What is short where only room is. By what else nodes are excluded no end of a process changes. */

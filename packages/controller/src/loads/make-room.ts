@@ -2,8 +2,8 @@
 // decided for all loads of the model together, and written only if they still are as they were.
 import { FleetError, type Failure, type Load, type ReplicaId } from '@muster/protocol'
 import type { Log } from '@muster/host'
-import type { Place, Seen, Wanted } from '../placement/candidates.ts'
-import type { Placement } from '../placement/choose.ts'
+import type { Placer, ReplicaSnapshot, PlacementRequest } from '../placement/candidates.ts'
+import type { Placement } from '../placement/placement.pure.ts'
 import type { Read } from '../store/intents.ts'
 import type { ListedLoad } from '../store/load-rows.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
@@ -11,10 +11,10 @@ import type { Advance } from './advance.ts'
 import type { Decision, Old } from './loads.pure.ts'
 import { endableFor, type Endable } from './replica-set.pure.ts'
 
-type Placed = Readonly<{ placement: Placement | Failure | null; seen: Seen }>
+type Placed = Readonly<{ placement: Placement | Failure | null; seen: ReplicaSnapshot }>
 export const unplaced: Placed = { placement: null, seen: new Map() }
 
-export async function placeOf(load: Load, { config }: WantedModel, place: Place): Promise<Placed> {
+export async function placeOf(load: Load, { config }: WantedModel, place: Placer): Promise<Placed> {
   try {
     return await place(wantedOf(load, config))
   } catch (error) {
@@ -23,7 +23,7 @@ export async function placeOf(load: Load, { config }: WantedModel, place: Place)
   }
 }
 
-const wantedOf = (load: Load, config: Wanted['config']): Wanted => ({
+const wantedOf = (load: Load, config: PlacementRequest['config']): PlacementRequest => ({
   ...{ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null, pin: load.pin },
 })
 
@@ -37,7 +37,7 @@ export type FoundOld = Readonly<{ old: Old | null; set: Read<ListedLoad> }>
 export const alone: FoundOld = { old: null, set: { now: 0, rows: [] } }
 
 /** One whose place it could take. Looked for only when there is no room for both, and none comes by itself. */
-export async function findOld({ load, model, placement }: Short, { loads, place }: { loads: LoadStore; place: Place }): Promise<FoundOld> {
+export async function findOld({ load, model, placement }: Short, { loads, place }: { loads: LoadStore; place: Placer }): Promise<FoundOld> {
   if (load.purpose !== 'serve' || placement === null || 'code' in placement) return alone
   if (placement.eviction?.victims.length === 0 || placement.nodes.some(({ eligible }) => eligible)) return alone
   const set = await loads.listSets(model.name)
@@ -59,7 +59,7 @@ type Olds = Endable['olds']
  * is on themselves, so that it takes as many looks as one node has of them. (Disk is not room: the files of an old revision stay
  * for a day, in case it comes back.)
  */
-async function findEnough(olds: Olds, wanted: Wanted, place: Place): Promise<Olds[number] | undefined> {
+async function findEnough(olds: Olds, wanted: PlacementRequest, place: Placer): Promise<Olds[number] | undefined> {
   const there = [...Map.groupBy(olds, ({ load }) => load.nodeId).values()]
   const most = Math.max(0, ...there.map(({ length }) => length))
   for (let nth = 0; nth < most; nth += 1) {

@@ -2,9 +2,7 @@
 // Everything that can be wrong is wrong before it: nothing is queued on any error.
 import { newId, parseDuration } from '@muster/host'
 import { OperationId, Rollout, type BackendName, type DeleteQuery, type InstallRequest, type UpgradeRequest } from '@muster/protocol'
-import type { PlanInstall } from '../gallery/plan-install.ts'
-import type { PlannedNode } from '../gallery/plan-nodes.ts'
-import type { PlanUpgrade } from '../gallery/plan-upgrade.ts'
+import type { NodePlan, PlanInstall, PlanUpgrade } from '../gallery/planners.ts'
 import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
@@ -113,7 +111,7 @@ const begun = (kind: Submission['kind'], backend: BackendName, requestedBy: stri
   requestedBy,
 })
 
-function requested(planned: PlannedNode, of: (plan: Plan) => { plan: Plan; note: string }): SubmittedNode {
+function requested(planned: NodePlan, of: (plan: Plan) => { plan: Plan; note: string }): SubmittedNode {
   const about = { nodeId: planned.node.id, nodeName: planned.node.name }
   return planned.outcome === 'planned' ? { ...about, ...of(planned.plan) } : { ...about, skip: planned.reason }
 }
