@@ -160,7 +160,7 @@ const maxModels = 1_000
 
 function createReplicaGauges(registry: Registry) {
   const shared = { labelNames: ['model'], registers: [registry] }
-  const wanted = new Gauge({
+  const desired = new Gauge({
     name: 'muster_model_replicas_wanted',
     help: 'Desired replicas of a model; at most 1,000 models',
     ...shared,
@@ -172,10 +172,10 @@ function createReplicaGauges(registry: Registry) {
   })
   return {
     show(models: ReadonlyMap<string, ModelView>): void {
-      wanted.reset()
+      desired.reset()
       ready.reset()
       for (const [model, view] of models) {
-        wanted.set({ model }, view.replicas_desired)
+        desired.set({ model }, view.replicas_desired)
         ready.set({ model }, view.replicas_ready)
       }
     },

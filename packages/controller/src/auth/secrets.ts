@@ -1,4 +1,4 @@
-// Secrets of a cluster: its first admin key and join token, login links, and session cookies.
+// Secrets of a cluster: its first admin key and join token, and session cookies.
 import { type DataDir, newId, newSecret, Secret, sha256Hex } from '@muster/host'
 import type { AccessStore } from '../store/access.ts'
 
@@ -42,15 +42,6 @@ async function ensureJoinToken({ access, dataDir, given }: FirstStartDeps): Prom
   await dataDir.writeSecret('join.token', secret)
   await access.replaceJoinTokens(sha256Hex(secret))
   return new Secret(secret)
-}
-
-const loginLinkMs = 15 * 60_000
-
-/** A link that logs in one browser, once. */
-export async function createLoginLink(deps: { access: AccessStore; url: string }): Promise<{ url: string; expires_at: string }> {
-  const secret = newSecret('login')
-  const expires = await deps.access.insertLoginLink(sha256Hex(secret), loginLinkMs)
-  return { url: `${deps.url}/login?token=${secret}`, expires_at: expires }
 }
 
 /** A session created with a key names that key and lasts no longer. Sessions are found by the hash of the whole cookie, so the name cannot be forged. */

@@ -55,9 +55,9 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
   if (coming.length === 0) await collect()
 
   /** The blob's path, if it exists. */
-  const pathOf = (wanted: Digest): string => {
-    const kept = [layout, ...backends.layouts()].map((each) => each.pathOf(wanted))
-    return models.pathOf(wanted) ?? kept.find((path) => existsSync(path)) ?? layout.pathOf(wanted)
+  const pathOf = (digest: Digest): string => {
+    const kept = [layout, ...backends.layouts()].map((each) => each.pathOf(digest))
+    return models.pathOf(digest) ?? kept.find((path) => existsSync(path)) ?? layout.pathOf(digest)
   }
   return {
     models: models.entries,
@@ -66,11 +66,11 @@ export async function packBuiltins({ backends: from, models: modelsFrom, directo
     get gallery() {
       return { name: builtinGalleryName, url: formatBuiltinUri({ name: 'gallery', digest: gallery }), kind: 'backend' as const }
     },
-    async size(wanted) {
-      const found = await stat(pathOf(wanted)).catch(noBlobWhenAbsent)
+    async size(digest) {
+      const found = await stat(pathOf(digest)).catch(noBlobWhenAbsent)
       return found?.isFile() === true ? found.size : null
     },
-    open: (wanted, { start, end }) => createReadStream(pathOf(wanted), { start, end }),
+    open: (digest, { start, end }) => createReadStream(pathOf(digest), { start, end }),
     async complete(deps) {
       if (coming.length === 0) return
       try {

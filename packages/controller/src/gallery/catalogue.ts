@@ -122,7 +122,7 @@ export function findOffer(
   if (choice.kind !== 'found') return { kind: 'unfit', reason: choice.reason }
   const { entry, gallery } = choice.found
   if (version !== null && entry.version !== version) {
-    const has = entry.version === '' ? 'does not say which version it offers' : `offers ${entry.version}`
+    const has = entry.version === '' ? 'lists no version' : `offers ${entry.version}`
     throw notOffered(`there is no version ${version} of ${entry.name}: the gallery ${gallery.name} ${has}`)
   }
   return {

@@ -228,7 +228,7 @@ describe('an upgrade is planned', () => {
 
   it('not when its source is unknown', async () => {
     expect(await upgrade(wanted, [target(has(''))], signal)).toMatchObject([
-      { outcome: 'skipped', reason: expect.stringMatching(/does not say where/) as string },
+      { outcome: 'skipped', reason: expect.stringMatching(/no recorded source/) as string },
     ])
   })
 })

@@ -154,7 +154,7 @@ export function offerOfRecord({ backend, node, openPlan }: UpgradeTarget & { rea
 function missing(offers: Offers, backend: BackendName, node: NodeRecord): NodeOffer {
   const unknown = unknownBackend(offers, backend)
   if (offers.problems.length > 0) throw unknown
-  return { kind: 'unfit', reason: `no gallery offers ${backend}, and node ${node.name} does not say where its own came from` }
+  return { kind: 'unfit', reason: `no gallery offers ${backend}, and node ${node.name} has no recorded source for it` }
 }
 
 export type NodePlan = Readonly<

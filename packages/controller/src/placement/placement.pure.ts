@@ -173,9 +173,9 @@ function excludeByMemory(node: Candidate, { need, text }: Criteria): ExclusionRe
   const free = freeMemory(node)
   if (need <= free) return null
   const { kind, total } = node.pool
-  const asked = `it needs about ${text(need)} of ${kind === 'vram' ? 'GPU memory' : 'memory'}`
+  const needs = `it needs about ${text(need)} of ${kind === 'vram' ? 'GPU memory' : 'memory'}`
   const has = total === null || need > total ? `the node has ${text(total ?? 0)}` : `${text(free)} of ${text(total)} are free`
-  return { by: 'memory', reason: `${asked}, and ${has}` }
+  return { by: 'memory', reason: `${needs}, and ${has}` }
 }
 
 function excludeByReplicaLimit(node: Candidate): ExclusionReason | null {

@@ -31,19 +31,19 @@ export function decideScaling(facts: ScalingFacts): Scale | null {
 function scaleOf({ model, inFlight, now, idleMs }: ScalingFacts): Scale {
   const { requestedReplicas } = model
   const { min, max } = limitsOf(model.scheduling)
-  const wanted = Math.min(max, Math.max(min, requestedReplicas))
+  const desired = Math.min(max, Math.max(min, requestedReplicas))
   const settled = { requestedReplicas, busySince: null, slackSince: null }
   if (model.isUnloaded || model.scheduling.replicas === 'all') return settled
   // While replicas start or end, the load of the others says nothing about the number needed.
-  if (wanted === 0 || model.loads !== wanted || inFlight.length + model.failed !== wanted) return settled
+  if (desired === 0 || model.loads !== desired || inFlight.length + model.failed !== desired) return settled
 
-  if (wanted < max && model.failed === 0 && isBusy(inFlight)) {
+  if (desired < max && model.failed === 0 && isBusy(inFlight)) {
     const since = model.busySince ?? now
-    return now - since >= busyMs ? { ...settled, requestedReplicas: wanted + 1 } : { ...settled, busySince: since }
+    return now - since >= busyMs ? { ...settled, requestedReplicas: desired + 1 } : { ...settled, busySince: since }
   }
-  if (wanted > Math.max(1, min) && isTooMany(inFlight, model.failed)) {
+  if (desired > Math.max(1, min) && isTooMany(inFlight, model.failed)) {
     const since = model.slackSince ?? now
-    return now - since >= idleMs ? { ...settled, requestedReplicas: wanted - 1 } : { ...settled, slackSince: since }
+    return now - since >= idleMs ? { ...settled, requestedReplicas: desired - 1 } : { ...settled, slackSince: since }
   }
   return settled
 }
