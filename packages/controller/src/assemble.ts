@@ -174,7 +174,20 @@ function createParts(foundation: Foundation) {
     metrics: metrics.inference,
     onStats: (at) => void hub.tick('stats', [at]),
   })
-  const inbound = createInbound({
+  const inbound = inboundOf(foundation, { pulse, loads, inventory, operations })
+  const own = { id, version, url: foundation.url }
+  const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
+  return {
+    ...{ inbound, metrics, feed, principals, principalWatch, prober, pulse, history, inventory, membership },
+    ...{ hub, housekeeping, models, operations, rollouts, planners, submissions, loads, serving, scaling },
+  }
+}
+
+type BackendParts = ReturnType<typeof createBackendParts>
+type InboundParts = Pick<BackendParts, 'loads' | 'inventory' | 'operations'> & { readonly pulse: PulseLoop }
+
+function inboundOf({ connected: { bus }, log }: Foundation, { pulse, loads, inventory, operations }: InboundParts) {
+  return createInbound({
     ...{ bus, log },
     receivers: {
       heartbeat: [(beat) => pulse.receive(beat), loads.receiveHeartbeat],
@@ -185,12 +198,6 @@ function createParts(foundation: Foundation) {
       progress: operations.receiveProgress,
     },
   })
-  const own = { id, version, url: foundation.url }
-  const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
-  return {
-    ...{ inbound, metrics, feed, principals, principalWatch, prober, pulse, history, inventory, membership },
-    ...{ hub, housekeeping, models, operations, rollouts, planners, submissions, loads, serving, scaling },
-  }
 }
 
 type PulseParts = Readonly<{

@@ -122,13 +122,13 @@ export type PlanUpgrade = (query: UpgradeQuery, targets: readonly UpgradeTarget[
 export function createPlanUpgrade({ catalogue, resolve }: PlannerDeps): PlanUpgrade {
   return async ({ backend, strategy }, targets, signal) => {
     const current = await catalogue()
-    const offers = targets.map((target) => ({ node: target.node, offer: offerFor(current, backend, target) }))
+    const offers = targets.map((target) => ({ node: target.node, offer: upgradeOffer(current, backend, target) }))
     return await planNodes(resolve, { offers, common: { exact: false, strategy } }, signal)
   }
 }
 
 /** A backend in no gallery is upgraded from its recorded source. */
-function offerFor(offers: Offers, backend: BackendName, { node, openPlan }: UpgradeTarget): NodeOffer {
+function upgradeOffer(offers: Offers, backend: BackendName, { node, openPlan }: UpgradeTarget): NodeOffer {
   if (isOffered(offers, backend)) return findOffer(offers, { backend, digest: null, version: null }, node)
   return offerOfRecord({ backend, node, openPlan }) ?? missing(offers, backend, node)
 }
@@ -201,20 +201,15 @@ async function resolveEach(resolve: ResolveSource, offers: readonly OfferForNode
     const platform = platformOfNode(node)
     if (offer.kind === 'source' && platform !== null) queries.set(keyOf(offer.source, platform), { source: offer.source, platform })
   }
-  const failing = new AbortController()
-  const until = AbortSignal.any([signal, failing.signal])
-  try {
-    const found = await inLanes(
-      [...queries],
-      { atOnce: resolvesAtOnce },
-      async ([key, { source, platform }]): Promise<[string, Resolution]> => {
-        return [key, await resolve(source, platform, until).catch(unfitOrThrow)]
-      },
-    )
-    return new Map(found)
-  } finally {
-    failing.abort()
-  }
+  const resolved = await inLanes(
+    [...queries],
+    { atOnce: resolvesAtOnce, signal },
+    async ([key, { source, platform }], { signal: until }): Promise<[string, Resolution]> => [
+      key,
+      await resolve(source, platform, until).catch(unfitOrThrow),
+    ],
+  )
+  return new Map(resolved)
 }
 
 function unfitOrThrow(error: unknown): Resolution {

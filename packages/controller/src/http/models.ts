@@ -53,9 +53,9 @@ function configEndpoints({ models, show, wake }: ModelConfigDeps): Endpoint[] {
     return model
   }
   const view = async (name: ModelName): Promise<ModelView> => {
-    const [view] = await show([await find(name)])
-    if (view === undefined) throw modelNotFound(name)
-    return view
+    const [found] = await show([await find(name)])
+    if (found === undefined) throw modelNotFound(name)
+    return found
   }
   return [
     endpoint(routes.list, async () => ({ models: await show(await models.list()) })),
