@@ -17,7 +17,8 @@ import {
 import { createTestDatabase } from '@muster/testkit'
 import { sql } from 'kysely'
 import { viewOperation } from '../src/operations/view.ts'
-import { decideRollout } from '../src/rollouts/decide.ts'
+import { decideRollout } from '../src/rollouts/rollout.pure.ts'
+import { factsOf } from '../src/rollouts/facts.pure.ts'
 import { connectDatabase } from '../src/store/connect.ts'
 import { migrate } from '../src/store/migrate.ts'
 import { nothingToFetch, type Plan } from '../src/store/plan.ts'
@@ -148,7 +149,7 @@ export async function startRolloutWorld() {
     async look(id: OperationId): Promise<string[]> {
       const done: string[] = []
       for (let round = 0; round < 20; round += 1) {
-        const looked = await store.rollouts.advance(id, decideRollout)
+        const looked = await store.rollouts.advance(id, (rollout) => decideRollout(factsOf(rollout)))
         if (looked === null || looked.actions.length === 0) return done
         // How many it waits for is for itself alone.
         const told = looked.actions.filter((action) => action.do !== 'wait')

@@ -2,9 +2,10 @@
 // transaction, so it needs no memory, no holder, and nobody's end holds it up. Events only wake it.
 import { type Clock, createLoop, type Log } from '@muster/host'
 import type { OperationId } from '@muster/protocol'
-import type { RolloutAction, RolloutEnd, RolloutFacts } from '../store/rollout-facts.ts'
+import type { RolloutAction, RolloutEnd, RolloutRecord } from '../store/rollout-facts.ts'
 import type { RolloutStore } from '../store/rollouts.ts'
-import { decideRollout, isUnderWay } from './decide.ts'
+import { decideRollout, isUnderWay } from './rollout.pure.ts'
+import { factsOf } from './facts.pure.ts'
 
 export interface RolloutsDeps {
   readonly store: Pick<RolloutStore, 'open' | 'advance'>
@@ -28,10 +29,10 @@ export function createRollouts(deps: RolloutsDeps) {
   let lookedAt = -Infinity
 
   const look = async (id: OperationId): Promise<number> => {
-    const looked = await store.advance(id, decideRollout)
+    const looked = await store.advance(id, (rollout) => decideRollout(factsOf(rollout)))
     if (looked === null) return Infinity
-    for (const action of looked.actions) tell(id, looked.facts, action, deps)
-    if (looked.actions.length === 0) return isUnderWay(looked.facts) ? watchEveryMs : restMs
+    for (const action of looked.actions) report(id, looked.rollout, action, deps)
+    if (looked.actions.length === 0) return isUnderWay(factsOf(looked.rollout)) ? watchEveryMs : restMs
     deps.wakeOperations()
     return lookEveryMs
   }
@@ -50,7 +51,7 @@ export function createRollouts(deps: RolloutsDeps) {
   }
 }
 
-function tell(id: OperationId, { backend, nodes }: RolloutFacts, action: RolloutAction, { log, onEnded }: RolloutsDeps): void {
+function report(id: OperationId, { backend, nodes }: RolloutRecord, action: RolloutAction, { log, onEnded }: RolloutsDeps): void {
   const about = { op: id, backend }
   if (action.do === 'end') {
     log.info('a rollout has ended', { ...about, end: action.end })

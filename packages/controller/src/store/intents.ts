@@ -1,9 +1,8 @@
 // Every query about the wishes of nodes. protocol/states/intent.ts decides; the statements here claim, read and write.
 // Each write names the row version it was decided on: of two concurrent decisions one changes nothing and decides again.
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
-import { sql, type Kysely, type Transaction } from 'kysely'
 import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
-import { recreation } from './recreation.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
 
@@ -367,3 +366,14 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
   )
   select coalesce((select jsonb_agg(jsonb_build_object('nodeId', node_id, 'backend', backend)) from moved), '[]') as moved,
     (select changes from told)`
+
+// The second way of an upgrade: where the disk is too small for two versions, the old one goes before the new one comes. Pure.
+
+/** What is written beside the step that a failure was; nothing when the next try is like the last. */
+function recreation({ plan, intent }: Pick<IntentRecord, 'plan' | 'intent'>, to: Intent): Readonly<Record<string, unknown>> {
+  const isShort = to.state === 'waiting' && to.attempts > intent.attempts && to.lastFailure?.code === 'disk_full'
+  const isBeside = intent.kind === 'upgrade' && plan.strategy === 'rolling' && plan.rollback === undefined
+  if (!isShort || !isBeside || to.cancelRequested) return {}
+  // It is another wish, so to speak: nothing was tried of it yet, and it is due at once.
+  return { strategy: 'recreate', attempts: 0, last_failure: null, note: 'recreate: the disk is too small for two versions' }
+}

@@ -1,68 +1,86 @@
-// What a rollout is decided on, and what may follow. rollouts/decide.ts owns the meaning, rollouts.ts reads and writes it.
-import type { Failure, NodeId } from '@muster/protocol'
-import type { Exit } from './replicas.ts'
+// The rows that a rollout is decided on, and the actions that may follow. rollouts/ owns the meaning; rollouts.ts reads and writes.
+import { Failure, type Intent, type NodeId } from '@muster/protocol'
+import { z } from 'zod'
 import type { RolloutSpec } from './rings.ts'
 
-/** What speaks against the new version on a node. */
-export type Trouble = Readonly<{ model: string }> &
-  (
-    | Readonly<{ kind: 'load'; failure: Failure }>
-    | Readonly<{ kind: 'check' }>
-    /** A process that was started since ended by itself. */
-    | Readonly<{ kind: 'exit'; exit: Exit }>
-  )
+/** A replica on a node of the rollout. Times are milliseconds. */
+export const RolloutReplica = z.object({
+  model: z.string(),
+  /** It runs the backend of the rollout. */
+  isOwn: z.boolean(),
+  state: z.enum(['starting', 'ready', 'draining', 'exited']),
+  revision: z.string(),
+  digest: z.string().nullable(),
+  checked: z.enum(['due', 'passed', 'failed']),
+  wasDrained: z.boolean(),
+  createdAt: z.number(),
+  exitedAt: z.number().nullable(),
+  exit: z
+    .object({ exit_code: z.number(), signal: z.string(), last_lines: z.array(z.string()), expected: z.boolean() })
+    .partial()
+    .nullable(),
+})
+export type RolloutReplica = Readonly<z.infer<typeof RolloutReplica>>
 
-/** How the wish of the rollout stands on a node. */
-export type RolloutStand =
-  /** Its ring has not begun. */
-  | Readonly<{ state: 'held' }>
-  | Readonly<{ state: 'begun'; isCalledOff: boolean }>
-  /** The node has the new version; its replicas are moved to it and watched. */
-  | Readonly<{
-      state: 'proving'
-      /** What is shown of it. */
-      message: string
-      /** Whose replicas are still to be moved, are not up or not checked yet: a model once for each. */
-      left: readonly string[]
-      /** What was done otherwise than usual, and what is not waited for. */
-      notes: readonly string[]
-      /** An administrator does not want to wait for it. */
-      isCalledOff: boolean
-      trouble: Trouble | null
-    }>
-  | Readonly<{ state: 'upgraded' }>
-  | Readonly<{ state: 'failed'; failure: Failure }>
-  /** On its way back to the version before. */
-  | Readonly<{ state: 'returning' }>
-  /** It has the version before again; replicas that run the new one are moved back. */
-  | Readonly<{ state: 'back'; left: readonly string[]; notes: readonly string[]; error: string }>
-  /** Over: it is back, was cancelled, or a newer wish has the row. */
-  | Readonly<{ state: 'settled' }>
+/** A load of a model that has, or had, a replica on a node of the rollout, or is pinned to it. */
+export const RolloutLoad = z.object({
+  model: z.string(),
+  state: z.enum(['waiting', 'installing', 'starting', 'ready', 'failed']),
+  revision: z.string(),
+  attempts: z.number(),
+  failure: Failure.nullable(),
+  failedAt: z.number().nullable(),
+  requestedAt: z.number(),
+  /** `here`: the node itself, for a model of the rollout's backend or of another one. */
+  pin: z.enum(['none', 'here', 'here_other_backend', 'in_rollout', 'elsewhere']),
+  note: z.string(),
+})
+export type RolloutLoad = Readonly<z.infer<typeof RolloutLoad>>
 
-export type RolloutNode = Readonly<{
-  nodeId: NodeId
-  name: string
-  /** Null: nothing ran there. It is tried at once, and holds up nobody. */
-  ring: number | null
-  isHere: boolean
-  /** It is known what it had before, and that is another version. */
-  canReturn: boolean
-  stand: RolloutStand
+/** A node whose intent was applied and that is not settled: its replicas are moved and watched. */
+export type MovingNode = Readonly<{
+  finishedAt: number
+  planDigest: string | null
+  /** The version in the node's inventory. */
+  listedDigest: string | null
+  inventoryAt: number | null
+  replicas: readonly RolloutReplica[]
+  loads: readonly RolloutLoad[]
 }>
 
-export interface RolloutFacts {
+export type RolloutNodeRecord = Readonly<{
+  nodeId: NodeId
+  name: string
+  ring: number | null
+  isHere: boolean
+  /** Its version before is known, and another one. */
+  canReturn: boolean
+  /** Null: it has no intent of this rollout any more. */
+  state: Intent['state'] | null
+  awaitsRing: boolean
+  cancelRequested: boolean
+  /** Its intent returns the node to the version before; then shown as the node's error. */
+  rollbackError: string | null
+  note: string
+  lastFailure: Failure | null
+  /** Its message so far. */
+  message: string
+  moving: MovingNode | null
+}>
+
+export interface RolloutRecord {
   readonly backend: string
   readonly spec: RolloutSpec
   readonly ring: number
   readonly rings: number
-  /** For how long all that is under way is well; null: it is not. */
+  /** For how long everything under way is healthy; null: it is not. */
   readonly wellMs: number | null
-  /** How many replicas were left to be moved when it was last noted, and how long that is so. */
+  /** How many replicas were left to be moved when that last changed, and how long ago. */
   readonly waits: Readonly<{ left: number; ms: number }> | null
-  /** Why it goes back; null while it goes on. */
+  /** Why it is rolled back; null while it goes on. */
   readonly failure: Failure | null
   /** By name. */
-  readonly nodes: readonly RolloutNode[]
+  readonly nodes: readonly RolloutNodeRecord[]
 }
 
 export type RolloutEnd = 'succeeded' | 'failed' | 'cancelled'

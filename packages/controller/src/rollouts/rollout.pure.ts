@@ -1,8 +1,9 @@
 // What a rollout does next. Pure: it is asked again whenever something may be different, and remembers nothing. One ring is
 // under way at a time; what a node is waited for is that its replicas have moved to the new version and stay well.
-import { unreachable, type Failure } from '@muster/protocol'
-import type { RolloutAction, RolloutFacts, RolloutNode, RolloutStand } from '../store/rollout-facts.ts'
-import { calledOff, failureOfTrouble, messageOf, notMoved, rolledBack, stillNew, stopping, type Failed } from './messages.ts'
+import { type Failure, unreachable } from '@muster/protocol'
+import { failureOfExit } from '../loads/loads.pure.ts'
+import type { RolloutAction } from '../store/rollout-facts.ts'
+import type { RolloutFacts, RolloutNode, RolloutStand, Trouble } from './facts.pure.ts'
 
 type At<State extends RolloutStand['state']> = RolloutNode & { readonly stand: Extract<RolloutStand, { state: State }> }
 
@@ -163,3 +164,72 @@ function failureAt({ stand, isHere }: RolloutNode, isLate: boolean): Failure | n
 /** Nodes that something is waited for, and that are here: as long as there are any, the time alone may change what is so. */
 export const isUnderWay = ({ nodes }: RolloutFacts): boolean =>
   nodes.some((node) => node.isHere && node.ring !== null && (isAt(node, 'begun') || isAt(node, 'proving') || isAt(node, 'held')))
+
+// What a rollout says, of its nodes and of what failed. Pure.
+
+type Proving = Extract<RolloutStand, { state: 'proving' }>
+type Back = Extract<RolloutStand, { state: 'back' }>
+type Failed = Readonly<{ node: RolloutNode; failure: Failure }>
+
+function failureOfTrouble(trouble: Trouble): Failure {
+  const { model } = trouble
+  switch (trouble.kind) {
+    case 'load':
+      return { ...trouble.failure, message: `${model} did not come up on the new version: ${trouble.failure.message}` }
+    case 'check':
+      return {
+        code: 'internal',
+        retry: 'never',
+        message: `${model} came up on the new version and did not answer when it was asked something`,
+      }
+    case 'exit': {
+      const { code, message } = failureOfExit(trouble.exit)
+      return { code, retry: 'never', message: `${model} exited on the new version: ${message}` }
+    }
+    default:
+      return unreachable(trouble)
+  }
+}
+
+const notMoved = ({ left, notes }: Proving, afterMs: number): Failure => ({
+  code: 'timeout',
+  retry: 'never',
+  message: withNotes(
+    `${replicas(left)} not moved to the new version, and nothing has changed for ${Math.round(afterMs / 60_000)} minutes`,
+    notes,
+  ),
+})
+
+const stopping = ({ node, failure }: Failed): Failure => ({
+  code: failure.code,
+  retry: 'never',
+  message: `ring ${node.ring} failed on ${node.name}: ${failure.message}`.slice(0, 8192),
+})
+
+const rolledBack = ({ message }: Failure): string => `rolled back: ${message}`.slice(0, 8192)
+
+/** What it ends with when nothing is waited for any longer. */
+const stillNew = ({ left, notes, error }: Back): string =>
+  withNotes(left.length === 0 ? error : `${error}; ${replicas(left)} still on the new version`, notes).slice(0, 8192)
+
+const calledOff = ({ left, notes }: Proving): string =>
+  withNotes(
+    left.length === 0 ? 'cancelled before its replicas were seen to be well' : `cancelled; ${replicas(left)} not yet moved, and will be`,
+    notes,
+  )
+
+function messageOf({ left, notes }: Proving, { spec }: RolloutFacts): string {
+  const what =
+    left.length === 0 ? `its replicas are watched for ${seconds(spec.minHealthyMs)}` : `${replicas(left)} still to be moved to it`
+  return withNotes(`installed; ${what}`, notes)
+}
+
+const withNotes = (message: string, notes: readonly string[]): string => (notes.length === 0 ? message : `${message} (${notes.join('; ')})`)
+
+/** `2 replicas (small, tiny) are` */
+function replicas(left: readonly string[]): string {
+  const models = [...new Set(left)].toSorted().join(', ')
+  return left.length === 1 ? `1 replica (${models}) is` : `${left.length} replicas (${models}) are`
+}
+
+const seconds = (ms: number): string => `${Math.round(ms / 100) / 10} s`

@@ -1,8 +1,9 @@
 import { NodeId, type Failure } from '@muster/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { RolloutAction, RolloutFacts, RolloutNode, RolloutStand } from '../store/rollout-facts.ts'
-import { decideRollout } from './decide.ts'
+import type { RolloutAction } from '../store/rollout-facts.ts'
+import { decideRollout } from './rollout.pure.ts'
+import type { RolloutFacts, RolloutNode, RolloutStand } from './facts.pure.ts'
 
 const failure: Failure = { code: 'integrity', retry: 'never', message: 'another digest' }
 const held: RolloutStand = { state: 'held' }
@@ -109,7 +110,7 @@ describe('a node that is away', () => {
 
 describe('a failure', () => {
   it.each<[string, RolloutNode[], Partial<RolloutFacts>, string]>([
-    ['of a wish', [node('a', 1, failed), node('b', 2, held)], {}, 'stop, withdraw b'],
+    ['of an intent', [node('a', 1, failed), node('b', 2, held)], {}, 'stop, withdraw b'],
     ['of a check', [node('a', 1, bad), node('b', 2, held)], {}, 'stop, return a, withdraw b'],
     ['takes back what was done', [node('a', 1, upgraded), node('b', 2, failed), node('c', null, upgraded)], {}, 'stop, return a, return c'],
     ['calls off what runs', [node('a', 1, failed), node('b', 1, begun), node('c', null, begun)], {}, 'stop, call_off b, call_off c'],
