@@ -1,4 +1,4 @@
-// What it is worth that a conversation stays at one replica: chats of several turns on four llama processes with the tiny
+// Measures the gain of keeping a conversation at one replica: chats of several turns on four llama processes with the tiny
 // model, which keep what they have evaluated. Chosen by Muster's own rules, and in turns; asked directly, because the way
 // through controller and gateway is the same for all (proxy.ts measures it).
 import { loadavg } from 'node:os'
@@ -30,7 +30,7 @@ interface Turn {
 interface Run {
   readonly seen: readonly Turn[]
   readonly seconds: number
-  /** Of all replicas. */
+  /** Sum over all replicas. */
   readonly cpuSeconds: number
 }
 type Message = Readonly<{ role: string; content: string }>
@@ -115,7 +115,7 @@ async function measure(policy: Policy, replicas: readonly Replica[], salt: numbe
   return { seen, seconds: (performance.now() - began) / 1_000, cpuSeconds: cpu() - cpuBefore }
 }
 
-/** What choosing costs a controller, in µs. */
+/** Cost of one choice in a controller, in µs. */
 function costOfChoosing(): Record<string, string> {
   const timed = (work: (i: number) => unknown): string => {
     for (let i = 0; i < 20_000; i += 1) work(i)

@@ -95,7 +95,7 @@ async function runOnce(api: ApiClient, round: number): Promise<number> {
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 
-/** Those of the heartbeats are in it too: about five a second. */
+/** Includes the statements of the heartbeats, about five a second. */
 async function transactionsOf(url: string): Promise<number> {
   const query = 'select xact_commit + xact_rollback as transactions from pg_stat_database where datname = current_database()'
   const { rows } = await administer(url, (client) => client.query<{ transactions: string }>(query))

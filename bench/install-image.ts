@@ -9,7 +9,7 @@ export interface BenchImage {
   readonly config: ImageDocument
   readonly layers: readonly ImageDocument[]
   readonly files: number
-  /** Of all files. */
+  /** Sum over all files. */
   readonly bytes: number
 }
 

@@ -19,9 +19,9 @@ export interface InstallCommand {
 export interface InstallCost {
   readonly seconds: number
   readonly cpuSeconds: number
-  /** Of the process since its start, its threads included. */
+  /** CPU time of the process since its start, its threads included. */
   readonly peakBytes: number
-  /** What was resident before the command came. */
+  /** Resident memory before the command came. */
   readonly idleBytes: number
   /** By the clock, which also counts while other processes have the processors. */
   readonly longestBlockMs: number
@@ -79,7 +79,7 @@ async function run({ kind, uri }: InstallCommand): Promise<InstallCost> {
     cpuSeconds: costOf(process.pid).cpuSeconds - before.cpuSeconds,
     idleBytes: before.rssBytes,
     peakBytes: Number(peak) * 1024,
-    // Of a histogram of timers that are due every millisecond.
+    // From a histogram of timers that are due every millisecond.
     longestBlockMs: delay.max / 1e6 - 1,
     longestBusyMs: busy.stop(),
     steps,

@@ -15,7 +15,7 @@ interface TheirCost {
   readonly copySeconds: number
   readonly unpackSeconds: number
   readonly cpuSeconds: number
-  /** What they leave to the kernel to write, and a worker does not. */
+  /** Time of the final `sync`: these programs leave writing to the kernel, a worker does not. */
   readonly syncSeconds: number
 }
 
@@ -89,7 +89,7 @@ async function answerOf(child: ChildProcess): Promise<unknown> {
   }
 }
 
-/** What one of them left to be written must not be the other's to wait for. */
+/** Keeps one contender from waiting for the writes of the other. */
 function settle(): void {
   timed('sync', [])
 }
@@ -117,7 +117,7 @@ async function put(url: URL, { bytes, type }: { bytes: Buffer; type: string }): 
   if (status !== 201) throw new Error(`the registry answers ${status} to PUT ${url.pathname}`)
 }
 
-/** Of all blobs, by the registry's own log of its answers. */
+/** Sum over all blobs, from the registry's log of its answers. */
 function sentBytes({ log }: Registry): number {
   const answers = log().matchAll(/"GET \/v2\/[^ ]+\/blobs\/[^ ]+ HTTP\/1\.1" 20[06] (\d+) /g)
   return [...answers].reduce((sum, [, bytes]) => sum + Number(bytes), 0)

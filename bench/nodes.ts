@@ -1,4 +1,4 @@
-// What a fleet costs one controller at rest: N nodes that heartbeat every 5 s and hold their sessions, on a real
+// Measures the cost of an idle fleet for one controller: N nodes that heartbeat every 5 s and hold their sessions, on a real
 // PostgreSQL and a real nats-server, for a minute. CPU by the kernel's count, statements by PostgreSQL's.
 import { join } from 'node:path'
 import {

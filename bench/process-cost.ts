@@ -1,4 +1,4 @@
-// What a process costs: CPU time it used so far and memory it holds, as the kernel counts them.
+// Cost of a process: the CPU time that it has used and the memory that it holds, from the kernel's counters.
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** USER_HZ, which Linux fixes at 100 for programs, whatever the kernel's own tick is. */
@@ -29,7 +29,7 @@ export function costOfFamily(pid: number): Cost {
     })
 }
 
-/** Of the children that have ended and were waited for. */
+/** CPU time of the children that have ended and were waited for. */
 export function endedChildrenCpuSeconds(pid: number): number {
   const fields = statOf(pid)
   return (Number(fields[13]) + Number(fields[14])) / ticksPerSecond

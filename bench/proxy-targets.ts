@@ -1,4 +1,4 @@
-// What is measured: each way from a client to the same backend program, as processes of its own.
+// The targets of the proxy benchmark: each path from a client to the same backend program, in its own processes.
 import { spawnSync } from 'node:child_process'
 import { copyFile, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ import {
 export interface Target {
   readonly name: string
   readonly url: string
-  /** Of the hops between client and backend; nginx works in children of its own, a worker's children are backends. */
+  /** Processes of the hops between client and backend; nginx works in children of its own, a worker's children are backends. */
   readonly pids: readonly number[]
   readonly headers: Readonly<Record<string, string>>
   readonly note: string

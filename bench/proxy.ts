@@ -1,4 +1,4 @@
-// What the way of a request costs: client → controller → gateway → backend, beside other proxies on the way to the same
+// Measures the cost of the path of a request: client → controller → gateway → backend, beside other proxies on the way to the same
 // backend program. CPU by the kernel's count of the hops alone; all of them in one run, in turns, medians of the rounds.
 import { createProcesses } from '@muster/testkit'
 import { loadavg } from 'node:os'
@@ -23,7 +23,7 @@ interface Measured {
   readonly cpuPerRequestUs: number
   readonly requestsPerSecond: number
   readonly cpuPerEventUs: number
-  /** Of each hop, the first one first. */
+  /** One entry per hop, the first hop first. */
   readonly hops: string
   readonly p50Ms: number
 }

@@ -66,7 +66,7 @@ const resources = {
   gpu_vendor: 'nvidia',
 }
 
-/** Of each node: the number of its next message. */
+/** The number of the next message of each node. */
 const living = new Map<NodeId, { readonly incarnation: Incarnation; seq: number }>()
 
 type Ordered = Readonly<{ op_id?: OperationId | undefined; generation?: number | undefined; epoch?: number | undefined }>

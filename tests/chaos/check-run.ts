@@ -120,7 +120,7 @@ function rewrittenRecords({ disk, commands }: Observed): Violation[] {
         if (before === undefined || record.digest === null || before.digest !== record.digest || before.mark === record.mark) return []
         const { node, backend } = record
         const isExplained = commands.some(
-          (command) => command.node === node && order.backend === backend && takesAway(command, before, record),
+          (command) => command.node === node && command.backend === backend && takesAway(command, before, record),
         )
         const what = `the record of ${record.digest} was written again, and nothing had taken it away`
         return isExplained ? [] : [{ rule: 'activated twice', what, about: { node, backend } }]

@@ -32,9 +32,9 @@ function publishSlowly(name: string, version = '1.0'): void {
 describe('twenty slow installs on the only worker', { timeout: 90_000 }, () => {
   it('S1.2 S1.24 do not delay the load of a model whose backend is there', async () => {
     for (const name of slow) publishSlowly(name)
-    const wished = await Promise.all(slow.map((backend) => world.api.post('/api/backends/install', { backend })))
-    expect(new Set(wished.map(({ status }) => status))).toEqual(new Set([202]))
-    const ids = wished.map(({ body }) => String(body['operation_id']))
+    const answers = await Promise.all(slow.map((backend) => world.api.post('/api/backends/install', { backend })))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))
+    const ids = answers.map(({ body }) => String(body['operation_id']))
     const phases = async (): Promise<string[]> => {
       const { body } = await world.api.get('/api/operations')
       const all = body['operations'] as unknown as { id: string; nodes: { status: string }[] }[]

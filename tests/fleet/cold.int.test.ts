@@ -1,4 +1,4 @@
-// A cold model: one load in the whole cluster, whoever asks and wherever; the load is nobody's request.
+// A cold model: one load in the whole cluster for all requests; the load outlives each of them.
 import { nodesOf, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { scriptedOf, startFleet, type Fleet } from './fleet-world.ts'

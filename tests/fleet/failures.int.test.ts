@@ -1,4 +1,4 @@
-// What goes wrong between a request and its answer, and what the client is told of it.
+// Faults between a request and its answer, and the errors that the client gets.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'

@@ -70,11 +70,11 @@ export type FleetOptions = Readonly<{
   gallery?: readonly object[]
   /** Where the scripted backend comes from; its directory unless told. */
   scriptedUri?: string
-  /** Of every worker. */
+  /** Arguments of every worker. */
   workerArgs?: readonly string[]
   /** Where NATS and controllers listen; loopback unless told. */
   host?: string
-  /** Of those that come later; the first workers are approved here. */
+  /** Approval of later workers; the first workers are approved here. */
   needsApproval?: boolean
 }>
 
@@ -84,7 +84,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const nats = ending.use(await startNats(options.host === undefined ? {} : { host: options.host }))
   const database = await createTestDatabase({ serverUrl: options.postgresUrl })
   ending.defer(() => database.drop())
-  // What a killed worker left, and nobody took up again, ends with the test.
+  // Processes that a killed worker left, and no worker adopted, end with the test.
   ending.defer(() => endAll(directory))
   const processes = ending.use(createProcesses())
   const gallery = join(directory, 'gallery.json')
@@ -207,7 +207,7 @@ async function endAll(directory: string): Promise<void> {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It ended by itself meanwhile.
+      // It ended meanwhile.
     }
   }
 }

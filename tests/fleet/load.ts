@@ -8,7 +8,7 @@ export interface Load {
   count(): number
   /** Builds that answered since the last call. */
   builds(): Set<string>
-  /** What went wrong so far, in words. */
+  /** Failures so far, in words. */
   failures(): readonly string[]
   /** The longest time between two good answers. */
   longestGapMs(): number

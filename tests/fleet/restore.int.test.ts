@@ -42,7 +42,7 @@ it('S4.9 S4.14 two replicas come back by themselves with the same options, and n
   await wipeWorkers()
   await startEverything()
   await world.until('kept', ({ replicas_ready: ready }) => ready === 2)
-  // What is shown is so: no replica that went with its worker is called ready.
+  // No replica that ended with its worker is shown as ready.
   const after = (await world.replicas('kept')).filter(({ state }) => state === 'ready')
   expect(after.filter(({ id }) => before.includes(id))).toEqual([])
   expect(await world.backendProcesses()).toHaveLength(2)

@@ -35,12 +35,12 @@ async function failToUpgrade() {
 
 describe('a new version', { timeout: 240_000 }, () => {
   it('whose check fails on the canary is taken back, and the old one answered all the time', async () => {
-    await world.publish(`2.0.${(tries += 1)}`, { status: 500, message: 'this build can not count' })
+    await world.publish(`2.0.${(tries += 1)}`, { status: 500, message: 'this build cannot count' })
     const { operation, builds, failures } = await failToUpgrade()
     expect(failures).toEqual([])
     expect(builds).toEqual(new Set(['1.0.0']))
     expect(operation.state).toBe('failed')
-    expect(operation.message).toContain('this build can not count')
+    expect(operation.message).toContain('this build cannot count')
     const byStatus = Map.groupBy(operation.nodes, ({ status }) => status)
     expect(byStatus.get('error')).toHaveLength(1)
     expect(byStatus.get('cancelled')?.map(({ message }) => message)).toEqual(['rollout stopped', 'rollout stopped'])

@@ -6,7 +6,7 @@ import { startFleet, type Fleet, type FleetOptions } from './fleet-world.ts'
 
 export interface RollingWorld extends Fleet {
   readonly registry: Registry
-  /** What the gallery offers from now on; its digest. */
+  /** Publishes a version in the gallery; returns its digest. */
   publish(version: string, habits?: ScriptedHabits): Promise<string>
   /** Asks for it everywhere, and waits until it has ended. */
   upgrade(options?: object, timeoutMs?: number): Promise<SeenOperation>

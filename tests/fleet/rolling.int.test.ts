@@ -1,4 +1,4 @@
-// What changes under load: the backend's version, the model, the node. Nobody who asks notices.
+// Changes under load: the backend's version, the model, the node. No request fails.
 import { nodesOf, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { startLoad, type Load } from './load.ts'
@@ -15,7 +15,7 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-/** Of the model, those that are there to stay. */
+/** Replicas of the model that are ready and not draining. */
 const ready = async () => (await world.replicas('busy')).filter(({ state }) => state === 'ready')
 const treeNames = async (): Promise<Set<string>> => new Set((await world.trees()).map((path) => path.split('/').at(-2) ?? ''))
 const isFailed = (): string => load.failures().slice(0, 3).join('\n')

@@ -1,4 +1,4 @@
-// What comes with Muster, on a worker: from whichever controller has it, through kills, upgrades and damage.
+// Built-in backends on a worker: fetched from any controller that has them, through kills, upgrades and damage.
 import { randomBytes } from 'node:crypto'
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -51,7 +51,7 @@ let controllers: RunningController[]
 let worker: Worker
 let bus: Bus
 let node: NodeId
-/** What a test does when the worker comes to a step. */
+/** Run when the worker reaches a step. */
 const steps = new Map<string, () => Promise<void>>()
 const endings: (() => Promise<unknown>)[] = []
 
@@ -178,7 +178,7 @@ describe('a built-in backend on a worker', () => {
 
   it('E8 is fetched from another controller where one sends what is not what its digest says', async () => {
     const { manifest, layer } = await digestsOf('large', first())
-    // Whoever is asked first has one of the two damaged.
+    // Each controller has one of the two damaged, so the first one that is asked has too.
     const damaged = [join(first().blobs, layer.slice(7)), join(second().blobs, manifest.slice(7))]
     const whole = await Promise.all(damaged.map((path) => readFile(path)))
     await Promise.all(damaged.map((path, index) => writeFile(path, Buffer.alloc(whole[index]?.length ?? 0))))

@@ -1,4 +1,4 @@
-// What nobody should send to a worker, byte for byte over NATS: each is answered with a failure that says what is wrong,
+// Invalid messages to a worker, byte for byte over NATS: each is answered with a failure that says what is wrong,
 // nothing changes on the machine, and the worker serves the next one.
 import { BusError } from '@muster/bus'
 import { backendInstall, Failure } from '@muster/protocol'
@@ -99,7 +99,12 @@ const notWhatItShouldBe: readonly Row[] = [
 const notPossible: readonly Row[] = [
   ['an older generation', 'backend.delete', { backend: 'fine', generation: 4, async: true }, /superseded/],
   ['an older epoch', 'backend.install', { backend: 'fine', uri: 'a/b', generation: 5, epoch: 4, async: true }, /superseded/],
-  ['another wish of the same generation', 'backend.delete', { backend: 'fine', generation: 5, epoch: 5, async: true }, /one wish/],
+  [
+    'another command of the same generation',
+    'backend.delete',
+    { backend: 'fine', generation: 5, epoch: 5, async: true },
+    /a generation is one/,
+  ],
   ['an archive without a digest', 'backend.install', { backend: 'a', uri: 'https://example.org/a.tar.gz', async: true }, /digest/],
 ]
 

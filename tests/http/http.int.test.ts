@@ -1,4 +1,4 @@
-// Who may call what, and what happens to input that is wrong.
+// Access rights of every route, and the answers to invalid input.
 import { connect } from 'node:net'
 import {
   adminKey,
@@ -48,7 +48,7 @@ async function documentedRoutes(): Promise<DocumentedRoute[]> {
     Object.entries(methods).map(([method, { description }]) => ({ method: method.toUpperCase(), path, description })),
   )
 }
-/** What a caller without, with an inference, a read and an admin key may get, by what the route declares. */
+/** Expected access without a key and with an inference, a read and an admin key, by the scope of the route. */
 const expected: Readonly<Record<string, readonly ('in' | 401 | 403)[]>> = {
   'Open to anyone.': ['in', 'in', 'in', 'in'],
   'Needs a key with the scope inference or admin; open where only this machine can reach it.': ['in', 'in', 'in', 'in'],
@@ -199,7 +199,7 @@ describe('a browser', () => {
     expect(stream.status).toBe(200)
     expect((await cluster.api.delete(`/api/keys/${String(made['id'])}`)).status).toBe(204)
     await waitFor(async () => (await readWith(cookie)) === 401, { what: 'the session ends with its key' })
-    // What it listened to ends too.
+    // Its event stream ends too.
     for await (const _ of stream.body ?? []) continue
     expect(await readWith(byLink)).toBe(200)
   })
@@ -218,7 +218,7 @@ describe('a browser', () => {
       expect(answer).toMatchObject({ status: 403, body: { error: { code: 'origin_not_allowed' } } })
       expect(answer.headers.get('set-cookie')).toBeNull()
     }
-    // Whoever guesses on is made to wait, even with the right one.
+    // A caller that keeps guessing has to wait, even with the right token.
     const guesses = await Promise.all(Array.from({ length: 25 }, (_, i) => loginByKey(`guess-${i}`)))
     expect(guesses.map(({ status }) => status)).toContain(401)
     const answer = await loginByKey(adminKey)

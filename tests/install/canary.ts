@@ -1,4 +1,4 @@
-// What lies in and around a data directory, as a fingerprint: what must not be touched is the same afterwards (I19).
+// A fingerprint of a data directory and its surroundings, to prove that nothing else was touched (I19).
 import { createHash } from 'node:crypto'
 import { chmod, lstat, mkdir, readdir, readFile, readlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -94,8 +94,8 @@ describe('what runs beside what', () => {
     await world.start(one, { backend, uri, op_id: `1-${backend}` })
     await waitFor(() => registry.bytesSent(first.layer.digest) > 0, { what: 'the first to download' })
     const second = publish(backend, '2.0')
-    const wish = two === 'install' ? { exact: true } : {}
-    await world.start(two, { backend, uri, digest: second.digest, ...wish, op_id: `2-${backend}` })
+    const pin = two === 'install' ? { exact: true } : {}
+    await world.start(two, { backend, uri, digest: second.digest, ...pin, op_id: `2-${backend}` })
     for (;;) {
       const [sent, later] = [registry.answersFor(second.layer.digest), await world.status(`2-${backend}`)]
       if ((await world.status(`1-${backend}`)).state !== 'running') break
@@ -157,8 +157,8 @@ describe('what is on the disk', () => {
       const [record, requests] = [await recordOf(backend), asked(backend)]
       const second = publish(backend, '2.0')
       const startedAt = performance.now()
-      const wish = { backend, uri, digest: second.digest, ...(force === undefined ? {} : { force }), op_id: `op-${backend}` }
-      expect(await world.install(wish)).toEqual({ success: true })
+      const command = { backend, uri, digest: second.digest, ...(force === undefined ? {} : { force }), op_id: `op-${backend}` }
+      expect(await world.install(command)).toEqual({ success: true })
       expect(performance.now() - startedAt).toBeLessThan(boundMs(1_000))
       expect(await world.status(`op-${backend}`)).toMatchObject({ state: 'succeeded', digest: first.digest, version: '1.0' })
       expect([await recordOf(backend), asked(backend)]).toEqual([record, requests])
@@ -254,10 +254,10 @@ describe('what is on the disk', () => {
   ])('S3.16 an upgrade to what is there puts right %s, by digest and by name', async (_, damage, isFetchedAgain) => {
     const { backend, uri, image, digest, layer } = publish(newName())
     expect(await world.install({ backend, uri })).toEqual({ success: true })
-    for (const wish of [{ digest }, {}]) {
+    for (const pin of [{ digest }, {}]) {
       await damage(image)
-      await world.start('upgrade', { backend, uri, ...wish, op_id: `op-${backend}-${Object.keys(wish).length}` })
-      expect(await world.ended(`op-${backend}-${Object.keys(wish).length}`)).toMatchObject({ state: 'succeeded', digest })
+      await world.start('upgrade', { backend, uri, ...pin, op_id: `op-${backend}-${Object.keys(pin).length}` })
+      expect(await world.ended(`op-${backend}-${Object.keys(pin).length}`)).toMatchObject({ state: 'succeeded', digest })
       expect(await readFile(treeOf(image, 'weights'))).toEqual(noise(64 * 1024, `${backend} 1.0`))
       // As whole as it says it is: the next one reads every file and changes nothing.
       const requests = asked(backend)

@@ -126,12 +126,12 @@ export async function keptBytes(dataDir: string, { image }: Version): Promise<nu
   )
 }
 
-/** Of each layer, where each answer began and how long it was. */
+/** For each layer, where each answer began and how long it was. */
 export type Answers = readonly (readonly Readonly<{ from: number; bytes: number }>[])[]
 export const answersFor = (registry: HostileRegistry, { image }: Version): Answers =>
   image.layers.map(({ digest }) => registry.answersFor(digest).map((answer) => ({ ...answer })))
 
-/** What whoever opens the store now would find, files by their hashes. */
+/** The content of the store on disk, files by their hashes. */
 export async function readDisk(dataDir: string) {
   const root = join(dataDir, 'backends')
   const names = async (path: string): Promise<string[]> => (await readdir(join(root, path))).toSorted()
@@ -151,7 +151,7 @@ export async function readDisk(dataDir: string) {
   }
 }
 
-/** What `readDisk` finds when these are installed, the first of them in use, and nothing else is there. */
+/** The result of `readDisk` when only these versions are installed, the first of them in use. */
 export const diskWith = (kept: readonly Version[]): Awaited<ReturnType<typeof readDisk>> => ({
   incoming: [],
   staging: [],

@@ -69,7 +69,7 @@ async function crash(kind: Kind, killAt: KillAt): Promise<Crashed> {
   const dataDir = await world.copyOf(from())
   const body: Body = { ...(wanted === null ? {} : pinned(wanted)), op_id: `op-${++ops}`, generation: 10, epoch: 1, async: true }
   const worker = await start(dataDir, killAt)
-  // Whether the answer got out before the end of its sender is a matter of luck.
+  // The answer may or may not get out before the process ends.
   const reply = send(kind, body).catch(() => null)
   await crashed(worker)
   expect((await Promise.race([reply, Promise.resolve(null)])) ?? { accepted: true }).toEqual({ accepted: true })
@@ -80,7 +80,7 @@ async function crashed(worker: StartedProcess): Promise<void> {
   expect(await worker.exited, worker.output()).toMatchObject({ signal: 'SIGKILL' })
 }
 
-/** Whatever happened: old or new, and whole. */
+/** The disk holds the old or the new version, and it is whole. */
 async function expectNothingHalf({ kind, dataDir }: Crashed): Promise<void> {
   const { before, after } = kinds[kind]
   const disk = await readDisk(dataDir)
@@ -129,7 +129,7 @@ async function expectAnsweredFromJournal({ kind, dataDir, body }: Crashed): Prom
   expect(world.registry.requests.length).toBe(requests)
 }
 
-/** What has to be sent of each layer when so many bytes of it are there. */
+/** The answers that are still needed for each layer when so many bytes of it are kept. */
 const restOf = ({ image }: Version, kept: readonly number[]): Answers =>
   image.layers.map(({ bytes }, at) => {
     const from = kept[at] ?? 0
@@ -220,7 +220,7 @@ describe('a worker that was killed', () => {
   })
 })
 
-/** What the disk had not been told to keep is gone, or never came there. */
+/** Data that was not synced is lost. */
 describe('a worker whose machine lost its power', () => {
   const weights = first.image.layers[1]?.digest ?? ''
   const incoming = ({ dataDir }: Crashed): string => join(dataDir, 'backends/incoming', hexOf(weights))

@@ -1,5 +1,5 @@
-// What goes wrong between a registry and a worker, and what becomes of it: told by the worker's answers, by what lies on
-// its disk, and by the bytes that the registry handed out.
+// Faults between a registry and a worker, observed in the worker's answers, on its disk, and in the bytes that the registry
+// sent.
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { boundMs, makeDocument, startHostileRegistry, waitFor, type HostileRegistry } from '@muster/testkit'
@@ -186,7 +186,7 @@ describe('a registry that makes us wait', () => {
     expect(await world.cancel(op)).toMatchObject({ state: 'cancelled', failure: { code: 'cancelled' } })
     expect(performance.now() - asked).toBeLessThan(boundMs(1_000))
     expect(registry.bytesSent(layer.digest)).toBe(atBytes)
-    // What came is not thrown away.
+    // The received bytes are kept.
     registry.behave()
     expect(await world.install({ backend: name, uri })).toEqual({ success: true })
     expect(registry.answersFor(layer.digest).at(-1)).toEqual({ from: atBytes, bytes: size - atBytes })

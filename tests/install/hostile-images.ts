@@ -167,7 +167,7 @@ const indexes: readonly HostileImage[] = [
 
 export const hostileImages: readonly HostileImage[] = [...manifests, ...configs, ...indexes]
 
-/** A layer that is all there is of an image, as whoever pushes it says. */
+/** An image of one layer, with the media type that its publisher claims. */
 export const imageOfLayer =
   (bytes: Buffer, { diffId = digestOf(bytes) }: { diffId?: string } = {}): Plant =>
   (registry, repository) => {

@@ -15,8 +15,8 @@ let world: WorkerWorld
 let registry: HostileRegistry
 let made = 0
 
-type Wish = Omit<Installing, 'backend'>
-type Row = readonly [name: string, code: string, message: RegExp, wish: () => Wish | Promise<Wish>]
+type Request = Omit<Installing, 'backend'>
+type Row = readonly [name: string, code: string, message: RegExp, request: () => Request | Promise<Request>]
 
 const runSh: TarEntry = { path: 'run.sh', data: '#!/bin/sh\nexit 0\n', mode: 0o755 }
 const good = tar([runSh])
@@ -75,12 +75,12 @@ const layers: readonly Row[] = (
 /** Bytes at an address; the digest is theirs unless told. */
 const served =
   (bytes: Buffer, { name = 'a.tar.gz', digest }: { name?: string; digest?: string } = {}) =>
-  (): Wish => {
+  (): Request => {
     const path = `/files/${newName()}/${name}`
     registry.on(path, { do: 'answer', status: 200, body: bytes })
     return { uri: `${registry.url}${path}`, digest: digest ?? digestOf(bytes) }
   }
-const redirected = (to: () => string) => (): Wish => {
+const redirected = (to: () => string) => (): Request => {
   const path = `/files/${newName()}/a.tar.gz`
   registry.on(path, { do: 'redirect', to: to() })
   return { uri: `${registry.url}${path}`, digest: digestOf(good) }
@@ -130,13 +130,13 @@ async function startable(path: string): Promise<void> {
   await writeFile(join(path, 'run.sh'), '#!/bin/sh\n')
   await chmod(join(path, 'run.sh'), 0o755)
 }
-async function directoryWith(fill: (path: string) => Promise<void>): Promise<Wish> {
+async function directoryWith(fill: (path: string) => Promise<void>): Promise<Request> {
   const path = join(world.directory, 'sources', newName())
   await mkdir(path, { recursive: true })
   await fill(path)
   return { uri: `file://${path}` }
 }
-async function fileWith(bytes: Buffer, more: Wish = {}): Promise<Wish> {
+async function fileWith(bytes: Buffer, more: Request = {}): Promise<Request> {
   await mkdir(join(world.directory, 'sources'), { recursive: true })
   const path = join(world.directory, 'sources', `${newName()}.tar.gz`)
   await writeFile(path, bytes)
@@ -162,7 +162,7 @@ const addresses: readonly Row[] = (
   ] as const
 ).map(([uri, message]): Row => [`the address ${JSON.stringify(uri)}`, 'invalid', message, () => ({ uri })])
 
-const offered = (text: string | readonly object[]) => (): Wish => {
+const offered = (text: string | readonly object[]) => (): Request => {
   world.offer(text)
   return {}
 }
@@ -222,7 +222,7 @@ describe('is refused, with everything as it was', () => {
     await world[Symbol.asyncDispose]()
     await registry.stop()
   })
-  /** Of the worker's own files its journal grows, and what a next try goes on with may stay. */
+  /** Only the worker's journal grows; bytes that a next attempt continues with may stay. */
   const look = (): Promise<Record<string, string>> =>
     fingerprint(world.directory, ['controller', 'sources', 'worker/operations', 'worker/backends/incoming', 'worker/backends/pulls'])
   // That try never comes, and what it would need is not kept for it.
@@ -233,11 +233,11 @@ describe('is refused, with everything as it was', () => {
 
   it(`there are ${all.length}`, () => expect(all).toHaveLength(146))
 
-  it.each(all)('%s', async (_, code, message, wishOf) => {
-    const wish = await wishOf()
+  it.each(all)('%s', async (_, code, message, requestOf) => {
+    const request = await requestOf()
     const before = { files: await look(), list: await world.list() }
     const op = newName()
-    const reply = await world.start('install', { backend: 'evil', ...wish, op_id: op })
+    const reply = await world.start('install', { backend: 'evil', ...request, op_id: op })
     const failure = 'failure' in reply ? reply.failure : (await world.ended(op)).failure
     if (failure === undefined) await world.remove({ backend: 'evil' })
     expect(failure).toMatchObject({ code })

@@ -50,8 +50,8 @@ describe("Debian's registry", () => {
     await push(registry.url, 'echo', image)
     proxy.speed(4 * mb)
     const incoming = join(world.store, 'incoming', digest.slice(7))
-    const wish = { backend: 'echo', uri: `${proxy.host}/echo:v1`, generation: 1 }
-    await world.start('install', { ...wish, op_id: 'op-1', epoch: 1 })
+    const command = { backend: 'echo', uri: `${proxy.host}/echo:v1`, generation: 1 }
+    await world.start('install', { ...command, op_id: 'op-1', epoch: 1 })
     await waitFor(async () => ((await world.status('op-1')).current ?? 0) > 3 * mb, { what: 'a third of it' })
     await registry.kill()
     if (isBackSoon) await registry.restart()
@@ -59,11 +59,11 @@ describe("Debian's registry", () => {
     if (!isBackSoon) {
       expect(await readdir(join(world.store, 'incoming'))).toContain(incoming.slice(-64))
       await registry.restart()
-      await world.start('install', { ...wish, op_id: 'op-2', epoch: 2 })
+      await world.start('install', { ...command, op_id: 'op-2', epoch: 2 })
     }
     proxy.speed(Number.POSITIVE_INFINITY)
     expect(await world.ended(isBackSoon ? 'op-1' : 'op-2')).toMatchObject({ state: 'succeeded', digest: image.manifest.digest })
-    // What it says itself: the last answer was a part, and the smaller one.
+    // Its own log: the last answer was partial, and the smaller one.
     const parts = [...registry.log().matchAll(/"GET \/v2\/echo\/blobs\/(sha256:\w+) HTTP\/1.1" (\d+) (\d+)/g)]
       .filter(([, of]) => of === digest)
       .map(([, , status, sent]) => ({ status, bytes: Number(sent) }))
@@ -78,7 +78,7 @@ describe('on a disk of 300 MB, of which 256 are for others', () => {
   let world: WorkerWorld
   let registry: HostileRegistry
   let mountFailure: string | null = null
-  /** What to do when the worker is in the middle of unpacking. */
+  /** Called when the worker is in the middle of unpacking. */
   let atUnpack: (() => Promise<void>) | null = null
   beforeAll(async () => {
     disk = await makeTempDir('tmpfs')
@@ -123,8 +123,8 @@ describe('on a disk of 300 MB, of which 256 are for others', () => {
     registry.addImage('big', image, 'v1')
     const large = largeOf(image)
     registry.on(large.digest, { do: 'slow', chunkBytes: 64 * 1024, everyMs: 20 })
-    const wish = { backend: 'big', uri: `${registry.host}/big:v1`, generation: 1 }
-    await world.start('install', { ...wish, op_id: 'layer-1', epoch: 1 })
+    const command = { backend: 'big', uri: `${registry.host}/big:v1`, generation: 1 }
+    await world.start('install', { ...command, op_id: 'layer-1', epoch: 1 })
     await waitFor(() => registry.bytesSent(large.digest) > mb, { what: 'the middle of the layer' })
     await fillUp()
     expect(await world.ended('layer-1')).toMatchObject(full)
@@ -133,7 +133,7 @@ describe('on a disk of 300 MB, of which 256 are for others', () => {
     await otherIsWhole()
     await rm(ballast())
     registry.behave()
-    await world.start('install', { ...wish, op_id: 'layer-2', epoch: 2 })
+    await world.start('install', { ...command, op_id: 'layer-2', epoch: 2 })
     expect(await world.ended('layer-2')).toMatchObject({ state: 'succeeded', digest: image.manifest.digest })
     const [small] = image.layers
     expect(registry.bytesSent(small?.digest ?? large.digest)).toBe(small?.bytes.length)
@@ -146,14 +146,14 @@ describe('on a disk of 300 MB, of which 256 are for others', () => {
     registry.addImage('wide', image, 'v1')
     const trees = await world.inStore('trees', 'sha256')
     atUnpack = fillUp
-    const wish = { backend: 'wide', uri: `${registry.host}/wide:v1`, generation: 1 }
-    await world.start('install', { ...wish, op_id: 'unpack-1', epoch: 1 })
+    const command = { backend: 'wide', uri: `${registry.host}/wide:v1`, generation: 1 }
+    await world.start('install', { ...command, op_id: 'unpack-1', epoch: 1 })
     expect(await world.ended('unpack-1')).toMatchObject(full)
     expect([await world.inStore('staging'), await world.inStore('trees', 'sha256')]).toEqual([[], trees])
     await otherIsWhole()
     atUnpack = null
     await rm(ballast())
-    await world.start('install', { ...wish, op_id: 'unpack-2', epoch: 2 })
+    await world.start('install', { ...command, op_id: 'unpack-2', epoch: 2 })
     expect(await world.ended('unpack-2')).toMatchObject({ state: 'succeeded', digest: image.manifest.digest })
     for (const { digest, bytes } of image.layers) expect(registry.bytesSent(digest)).toBe(bytes.length)
     expect(await world.remove({ backend: 'wide' })).toEqual({ success: true })

@@ -46,7 +46,7 @@ export interface WorkerWorld extends AsyncDisposable {
   readonly directory: string
   /** Where the worker keeps backends. */
   readonly store: string
-  /** What the gallery of the cluster says from now on. */
+  /** Sets the content of the cluster's gallery. */
   offer(gallery: string | readonly object[]): void
   /** Every progress event, in the order of arrival. */
   readonly ticks: readonly (Progress & { readonly at: number })[]

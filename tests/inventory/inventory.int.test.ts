@@ -1,4 +1,4 @@
-// What is installed and what is offered, over HTTP: a real worker, a real registry whose tag moves, and nodes that misbehave.
+// Installed and offered backends, over HTTP: a real worker, a real registry whose tag moves, and nodes that misbehave.
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLocalHub, type Bus } from '@muster/bus'
@@ -208,7 +208,7 @@ describe('the backends of a cluster', () => {
     expect(listed?.nodes.map(({ node_name }) => node_name)).toEqual(['one', 'well'])
     expect((await controller.api.get(`/api/nodes/${mute}`)).body['status']).toBe('unhealthy')
     await served.stop()
-    // It is known now: nobody is asked again, so it stays as it is.
+    // It is known now: no node is asked again, so it does not change.
     expect((await talk())?.nodes).toHaveLength(2)
     expect((await controller.api.get(`/api/nodes/${well}`)).body['status']).toBe('healthy')
   })

@@ -61,7 +61,7 @@ async function ended(operation: unknown): Promise<Record<string, unknown>> {
 }
 
 it('is offered by every controller, installed like any other backend, and answers from there', async () => {
-  // A first start assembles it; whoever asks meanwhile is told that nobody offers it yet.
+  // A first start assembles it; until then the gallery does not offer it.
   const { body } = await waitFor(
     async () => {
       const answer = await controller.api.post('/api/backends/install', { backend: 'llama' })

@@ -11,7 +11,7 @@ interface Slots {
 const path = new URL('../../backends/llama/slots.mjs', import.meta.url).href
 const { createSlots }: { createSlots(sequences: readonly Sequence[]): Slots } = await import(path)
 
-/** As long as it is, of one conversation: its number in front of what is asked. */
+/** A prompt of one conversation: its number, then the question. */
 const said = (conversation: number, length: number): number[] =>
   Array.from({ length }, (_, at) => (at < 3 ? at : conversation * 1_000 + at))
 

@@ -1,4 +1,4 @@
-// Loads and the wishes for backends that they need, on whole controllers and workers reduced to the wire.
+// Loads and the backend installs that they need, on whole controllers and workers reduced to the wire.
 import {
   backendDelete,
   backendInstall,
@@ -90,7 +90,7 @@ const untilModel = (name: string, state: string) =>
   waitFor(async () => (await world.api().get(`/api/models/${name}`)).body['state'] === state, { what: `${name} to be ${state}` })
 
 describe('a load', () => {
-  it('S1.19 installs the backend that its node lacks, once, as a wish like any other', async () => {
+  it('S1.19 installs the backend that its node lacks, once, as an ordinary operation', async () => {
     world.publish('llama', '1.0.0')
     const { asked } = await addServing('bare')
     await putModel('first', 'bare')

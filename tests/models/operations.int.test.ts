@@ -9,7 +9,7 @@ import { startOperationsWorld, type OperationsWorld, type WireWorker } from '../
 let world: OperationsWorld
 let one: WireWorker
 let two: WireWorker
-/** What workers were told to delete. */
+/** Deletions that workers received. */
 const deleted: { node: NodeId; model: string }[] = []
 const answers = new Map<NodeId, () => CommandReply>()
 
@@ -176,7 +176,7 @@ describe('S0.29 W31 a deletion', () => {
       if (calls === 1) throw new BusError('timeout', 'nobody knows')
       return { success: true }
     })
-    // A lease that nobody renews: whoever held it is gone.
+    // A lease that is not renewed: its holder is gone.
     const id = await remove('unheard')
     await query(`update model_removals set holder = 'gone', lease_until = now() - interval '1 s' where model = 'unheard'`)
     expect(await world.ended(id)).toMatchObject({ state: 'succeeded' })

@@ -97,7 +97,7 @@ describe('a NATS server with credentials', () => {
     const good = await connect({ jwt: alice.jwt, seed: alice.key.seed.reveal() }, `_INBOX_${alice.id}`)
     await waitFor(() => bus.isConnected() && good.isConnected(), { what: 'both to be connected' })
 
-    // What mallory may: report for itself. What it may not: report for alice, or ask alice for anything.
+    // Mallory may report for itself. It may neither report for alice nor send commands to alice.
     const beat = (id: NodeId, incarnation: string) => ({
       node_id: id,
       incarnation: incarnation as never,

@@ -1,4 +1,4 @@
-// What everything stands on goes away and comes back: nobody is called dead for it.
+// Outages of NATS and PostgreSQL: no node is marked dead for them.
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -116,7 +116,7 @@ describe(`under ${fleetSize} workers`, () => {
       what: 'all to be healthy again',
       timeoutMs: boundMs(10_000),
     })
-    // One node timeout later silence counts again: whoever did not come back would be shown now.
+    // One node timeout later silence counts again: a node that did not come back would be shown now.
     await until(back + settleMs)
     expect(await allHealthy()).toBe(true)
     expect(await watching.stop()).toEqual([])

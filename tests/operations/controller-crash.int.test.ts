@@ -116,7 +116,7 @@ describe('a controller that is killed', () => {
     '%s at %s is succeeded by another one: done once, and no attempt is counted',
     async (_, step) => {
       await survivor.delete('/api/backends/echo')
-      // Whoever is awake first claims it: the one that will die is the only one while the wish is made.
+      // The first controller to wake claims the intent, so the one that will die is alone when the operation is submitted.
       const crashing = await startController(step)
       let id = ''
       for (let round = 0; !crashing.hasExited() && round < 20; round += 1) {

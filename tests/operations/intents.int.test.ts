@@ -1,4 +1,4 @@
-// A wish beside others: what is repeated, what joins, what replaces, and what is left of it in the history.
+// An intent beside others: repeated, joined, replaced, and kept in the history.
 import { backendDelete, backendInstall } from '@muster/protocol'
 import { administer, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
@@ -82,7 +82,7 @@ describe('an Idempotency-Key', () => {
   })
 })
 
-describe('the same wish again', () => {
+describe('the same operation again', () => {
   it('S0.16 attaches: running work goes on, and both show that node alike', async () => {
     world.publish('joined', '1.0.0')
     const gate = createGate()
@@ -120,7 +120,7 @@ describe('the same wish again', () => {
     for (const id of [first, second]) expect(await world.ended(id)).toMatchObject({ state: 'succeeded', nodes: [{ attempts: 0 }] })
   })
 
-  it('is another wish when a version was asked for, or the content has changed', async () => {
+  it('is another intent when a version was requested, or the content has changed', async () => {
     world.publish('moved', '1.0.0')
     await two.stop()
     const first = await world.install('moved', { nodes: [two.id] })
@@ -136,7 +136,7 @@ describe('the same wish again', () => {
   })
 })
 
-describe('a newer wish', () => {
+describe('a newer intent', () => {
   it('S0.31 S0.35 W6 supersedes: one row, the newest generation, and the older one says by whom', async () => {
     world.publish('fought', '1.0.0')
     const gate = createGate()
@@ -182,7 +182,7 @@ describe('a newer wish', () => {
     expect(wrong).toEqual([])
   })
 
-  it('S0.34 W5 carries all that a retry needs, as of the wish: a later edit of the gallery or tag changes nothing', async () => {
+  it('S0.34 W5 carries all that a retry needs, as of the request: a later edit of the gallery or tag changes nothing', async () => {
     const digest = world.publish('pinned', '1.0.0', { alias: 'pin' })
     one.installer.script.set(backendName('pinned'), failing({ code: 'unavailable', retry: 'backoff', message: 'not now' }))
     const id = await world.install('pinned', { nodes: [one.id] })
@@ -213,7 +213,7 @@ describe('a newer wish', () => {
 })
 
 describe('deletion', () => {
-  it('S0.18 S0.19 is for every node that has it, has a wish for it, or is away; nobody brings it back', async () => {
+  it('S0.18 S0.19 reaches every node that has the backend, has an intent for it, or is away; nothing brings it back', async () => {
     world.publish('zombie', '1.0.0')
     const three = await world.addWorker('three')
     await world.ended(await world.install('zombie', { nodes: [one.id, two.id] }))

@@ -40,7 +40,7 @@ function held() {
   }
 }
 
-/** What was installed is known to controllers once the node has listed it. */
+/** Controllers know an installed backend once the node has listed it. */
 const untilListed = (backend: string, nodeId: string) =>
   waitFor(
     async () => {
@@ -166,7 +166,7 @@ it('S2.5 S2.6 S2.7 S2.8 S2.9 S2.10 S2.12 S2.13 the request to an old worker time
   expect(busy).toMatchObject({ state: 'background', nodes: [{ attempts: 0, dead: false, error: null, next_retry_at: null }] })
   expect(busy.message).toContain('worker still installing in background')
   expect(busy.nodes[0]?.message).toContain('worker still installing in background')
-  // Several timeouts, retries and stall windows later: it is one wish, with no attempt lost.
+  // Several timeouts, retries and stall windows later: it is still one intent, with no attempt counted.
   await waitFor(() => old.heard.length >= 3, { what: 'to be asked again' })
   expect((await world.operation(id)).nodes[0]).toMatchObject({ status: 'running_on_worker', attempts: 0 })
   slow.open()

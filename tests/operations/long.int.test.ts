@@ -30,7 +30,7 @@ const slowDownload: Behaviour = async ({ onProgress, signal }) => {
     await delay(100, undefined, { signal })
   }
 }
-/** What the other controller's stream showed of it, one after the other. */
+/** The states that the other controller's stream showed, in order. */
 const shown = (id: string): OperationView[] =>
   events.events.filter(({ event, data }) => event === 'operation' && data['id'] === id).map(({ data }) => data as unknown as OperationView)
 const statusesOf = (id: string): string[] =>

@@ -1,5 +1,5 @@
 // A command reached its worker, and its answer reached nobody: the controller that sent it was killed, or the reply was
-// lost. Whoever looks must not be told for long that nothing is going on.
+// lost. The API must not show for long that the node is idle.
 import { backendInstall, opStatus, OperationId, type CommandReply, type OpStatusReply } from '@muster/protocol'
 import { boundMs } from '@muster/testkit'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'

@@ -1,4 +1,4 @@
-// What is lost, late, doubled or forgotten between controllers and workers, and what becomes of the work then. The
+// Messages lost, late or doubled between controllers and workers, and the outcome of the work then. The
 // timeouts are those of production, so nothing here is saved by one; the stall window is short.
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -159,7 +159,7 @@ it('B2 A9 what is late, doubled or of an older try changes nothing', async () =>
   expect(await world.ended(id)).toMatchObject({ state: 'succeeded', nodes: [{ status: 'success', attempts: 1 }] })
   node.tick(id, { ...tickOf('confused'), percentage: 10, seq: 6, epoch: of(1).epoch })
   result(1, 'failed')
-  // A later wish of the same node went the whole way, so what was said before it was heard.
+  // A later intent of the same node was completed, so every earlier message was received.
   const next = await install(node, 'confused-next')
   await inWork(next)
   result(2, 'succeeded')
@@ -293,7 +293,7 @@ it('A19 S2.47 by asking alone: numbered signs keep it alive, and a worker stuck 
   expect((await world.ended(id)).state).toBe('succeeded')
 })
 
-it('S2.47 a silent old worker that was restarted in its work is sent the wish again at once, and no attempt is counted', async () => {
+it('S2.47 a silent old worker that was restarted in its work is sent the command again at once, and no attempt is counted', async () => {
   const begun: LegacyWork[] = []
   const old = await world.addLegacyWorker('old-restarted', {
     work: async (work) => {

@@ -61,7 +61,7 @@ export interface WireWorker {
   readonly id: NodeId
   readonly incarnation: Incarnation
   readonly bus: Bus
-  /** What its heartbeats list. */
+  /** The replicas that its heartbeats list. */
   readonly replicas: NonNullable<Heartbeat['replicas']>
   say(
     event:
@@ -84,7 +84,7 @@ const quick = {
   'op-retry-max': '1s',
 }
 
-/** What a node lists, of which nothing but its name, and perhaps its digest, matters. */
+/** An entry of a node's list, of which only the name, and perhaps the digest, matters. */
 export const listed = (name: string, digest = ''): InstalledBackend => ({
   ...{ is_system: false, is_meta: false, installed_at: '', gallery_url: '', version: '1', uri: '' },
   name: BackendName.parse(name),

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-it('S0.7 a wish comes true, on every controller', async () => {
+it('S0.7 an operation succeeds, on every controller', async () => {
   const [one, two] = [await world.addWorker('one'), await world.addWorker('two')]
   const digest = world.publish('alpha', '1.0.0')
   const id = await world.install('alpha')
@@ -26,7 +26,7 @@ it('S0.7 a wish comes true, on every controller', async () => {
   expect((await world.ended(second)).state).toBe('succeeded')
 })
 
-it('S0.27 S0.35 the later wish wins', async () => {
+it('S0.27 S0.35 the later operation wins', async () => {
   world.publish('gamma', '1.0.0')
   const first = await world.install('gamma')
   const second = await world.remove('gamma')
@@ -45,7 +45,7 @@ it('a deletion is for every node that its query names, however it names them', a
   expect(await named(`node=${ids.join(',')}`)).toEqual(ids.toSorted())
 })
 
-it('I2 what a node lists while a wish is still under way proves nothing of it', async () => {
+it('I2 a node's list during an operation does not complete it', async () => {
   const { id, installer } = await world.addWorker('five')
   const here = { nodes: [id] }
   const stubborn = Promise.withResolvers<void>()

@@ -1,4 +1,4 @@
-// Wishes for nodes that are away are set aside, so that they cost those of the others nothing; and taken up again
+// Intents for nodes that are away are parked, so that they cost the intents of other nodes nothing; they are resumed
 // when their node returns, also when that was missed.
 import { administer } from '@muster/testkit'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
@@ -13,7 +13,7 @@ afterAll(() => world[Symbol.asyncDispose]())
 const parked = async (): Promise<{ backend: string; is_parked: boolean }[]> =>
   (await administer(world.database.url, (client) => client.query('select backend, is_parked from intents order by generation'))).rows
 
-it('S0.4 S0.37 a wish for a node that is away is set aside, and taken up when it returns', async () => {
+it('S0.4 S0.37 an intent for a node that is away is parked, and resumed when the node returns', async () => {
   const one = await world.addWorker('one')
   world.publish('alpha', '1')
   world.publish('beta', '1')
@@ -39,7 +39,7 @@ it('S0.4 S0.37 a wish for a node that is away is set aside, and taken up when it
 })
 
 it('S0.37 what was set aside by mistake is taken up by the sweep', async () => {
-  // As if the wish had been written while the node was turning.
+  // As if the intent had been written while the node changed its status.
   world.publish('gamma', '1')
   await administer(world.database.url, (client) =>
     client.query(`

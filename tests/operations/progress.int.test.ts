@@ -1,4 +1,4 @@
-// What is shown of an operation while workers are at it: from ticks on the bus to what every controller answers.
+// The progress of an operation: from ticks on the bus to the answers of every controller.
 import { readEvents, waitFor } from '@muster/testkit'
 import { backendInstall, backendList, opStatus, type OperationNode, type OperationView } from '@muster/protocol'
 import { Client } from 'pg'
@@ -283,7 +283,7 @@ describe('a node', () => {
   const node = async () => (await world.api().get(`/api/nodes/${wire.id}`)).body
   const intents = async () => (await world.api().get(`/api/nodes/${wire.id}/intents`)).body['intents'] as unknown as { backend: string }[]
 
-  it('I25 counts what is open, lists what it has, explains each wish, and tells when that changes', async () => {
+  it('I25 counts open intents, lists backends, explains each intent, and publishes changes', async () => {
     await using reader = await readEvents(world.api())
     const before = Number((await node())['pending_ops'])
     const id = await begin('q1')
@@ -326,7 +326,7 @@ describe('a node', () => {
     await waitFor(async () => JSON.stringify((await node())['backends']) === '[]', { what: 'an empty inventory' })
   })
 
-  it('that is an agent has no wishes', async () => {
+  it('that is an agent has no intents', async () => {
     const agent = await world.addWireWorker('agent', { node_type: 'agent' })
     expect((await world.api().get(`/api/nodes/${agent.id}/intents`)).body).toEqual({ intents: [] })
     expect((await world.api().get(`/api/nodes/${agent.id}`)).body).toMatchObject({ backends: [], pending_ops: 0 })

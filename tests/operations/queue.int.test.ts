@@ -200,7 +200,7 @@ describe('a try', () => {
     expect(await world.ended(id)).toMatchObject({ state: 'succeeded', nodes: [{ status: 'success', attempts: 0, dead: false }] })
   })
 
-  it('S0.16 is made now, and counted from the start, when the wish is made again', async () => {
+  it('S0.16 is made now, and counted from the start, when the operation is submitted again', async () => {
     world.publish('again', '1.0.0')
     one.installer.script.set(backendName('again'), failing(unavailable))
     const first = await world.install('again', { nodes: [one.id] })

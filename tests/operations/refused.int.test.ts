@@ -1,4 +1,4 @@
-// What is refused before anything is queued, what can not be written, and what is only tried on.
+// Requests that are refused before anything is queued, that cannot be stored, or that are dry runs.
 import { administer, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { startOperationsWorld, type OperationsWorld, type ScriptedWorker } from './operations-world.ts'
@@ -85,7 +85,7 @@ describe('refused before anything is queued', () => {
     await expect(insert(one.id, '')).rejects.toMatchObject({ code: '23514' })
   })
 
-  it('S0.5 a wish that can not be written is 503 enqueue_failed, nothing of it stays, and it may be repeated', async () => {
+  it('S0.5 an operation that cannot be stored is 503 enqueue_failed, nothing of it stays, and it may be repeated', async () => {
     world.publish('unwritable', '1.0.0')
     await query(`create function no_wishes() returns trigger language plpgsql as $$ begin raise exception 'out of order'; end $$`)
     await query(

@@ -266,7 +266,7 @@ describe('retry', () => {
     await world.ended(id)
   })
 
-  it('of what was followed by a newer wish is 409 superseded, and changes nothing', async () => {
+  it('of an intent that a newer one replaced is 409 superseded, and changes nothing', async () => {
     world.publish('followed', '1.0.0')
     one.installer.script.set(backendName('followed'), failing({ code: 'not_found', retry: 'never', message: 'not there' }))
     const first = await world.install('followed', { nodes: [one.id] })
@@ -279,7 +279,7 @@ describe('retry', () => {
     expect(await world.operation(first)).toEqual(failed)
   })
 
-  it('reopens what it can where only some nodes have a newer wish', async () => {
+  it('reopens the other nodes where only some have a newer intent', async () => {
     world.publish('partly', '1.0.0')
     for (const worker of [one, two]) worker.installer.script.set(backendName('partly'), failing(unavailable))
     const id = await world.install('partly')
@@ -308,7 +308,7 @@ describe('retry', () => {
 })
 
 describe('a node that is removed', () => {
-  it('A15 takes its wishes with it, and its operations say so', async () => {
+  it('A15 takes its intents with it, and its operations show that', async () => {
     const three = await world.addWireWorker('three')
     const four = await world.addWireWorker('four')
     four.beSilent(true)
@@ -335,7 +335,7 @@ describe('a node that is removed', () => {
     await served.stop()
   })
 
-  it('while wishes for it are made leaves none of them waiting for ever', async () => {
+  it('while operations for it are submitted leaves no intent waiting for ever', async () => {
     world.publish('between-two', '1.0.0')
     for (let round = 0; round < 5; round += 1) {
       const gone = await world.addWireWorker(`gone-${round}`)

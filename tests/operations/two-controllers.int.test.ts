@@ -42,7 +42,7 @@ async function pollOften(id: string, index: number): Promise<OperationView[]> {
   return seen
 }
 
-/** What must hold of the states that one observer sees one after the other. */
+/** Checks the states that one observer sees, in order. */
 function expectSteady(seen: readonly OperationView[], names: readonly string[]): void {
   for (const [at, now] of seen.entries()) {
     expect(now.nodes.map(({ node_name }) => node_name)).toEqual(names)
@@ -68,7 +68,7 @@ it('S2.46 B6 B7 W12 S2.33 two controllers show three nodes steadily: nothing van
     ['n-c', 10_000],
   ])
   let fails = 1
-  // What is installed is installed at once, also for a test that is repeated.
+  // An installed backend is installed at once, also for a test that is repeated.
   const backend = `steady-${newId()}`
   for (const { name, installer } of workers)
     installer.script.set(backendName(backend), async ({ onProgress }) => {

@@ -1,4 +1,4 @@
-// Wishes over time: those of a node that is long away, and those that a start finds aimed at what can have no backends.
+// Intents over time: those of a node that is long away, and those that a start finds for nodes that can have no backends.
 import { join } from 'node:path'
 import { backendInstall, heartbeat, Incarnation, NodeId, opStatus } from '@muster/protocol'
 import { administer, createNodeCaller, joinToken, startTestController, waitFor } from '@muster/testkit'
@@ -20,7 +20,7 @@ const query = async (text: string, values: unknown[] = []): Promise<Record<strin
   await administer(world.database.url, async (client) => (await client.query<Record<string, unknown>>(text, values)).rows)
 
 it(
-  'A14 S0.37 fifty wishes for a node that is away wait unharmed, and go out in their order when it is back',
+  'A14 S0.37 fifty intents for a node that is away wait unharmed, and go out in their order when it is back',
   { timeout: 150_000 },
   async () => {
     const away = await world.addWireWorker('away')

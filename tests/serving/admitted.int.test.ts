@@ -1,4 +1,4 @@
-// How far each controller routes by what is so: what others compare before they end a replica (dynamo #13622, kserve #5983).
+// The routing position of each controller, which others compare before they end a replica (dynamo #13622, kserve #5983).
 import { newId } from '@muster/host'
 import { waitFor, type TestController } from '@muster/testkit'
 import { afterAll, beforeAll, expect, it } from 'vitest'
@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-/** Of each controller, the lowest first. */
+/** One position per controller, the lowest first. */
 async function told(): Promise<number[]> {
   const { rows } = await world.db.query<{ routes_seq: string }>('select routes_seq from controllers order by routes_seq')
   return rows.map((row) => Number(row.routes_seq))

@@ -1,4 +1,4 @@
-// What a client sees when something between it and the backend goes wrong: the truth, and nothing that looks whole and is not.
+// Faults between a client and a backend: the client gets an honest error, and no truncated answer looks complete.
 import { connect, type Socket } from 'node:net'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { createLog } from '@muster/host'
@@ -130,7 +130,7 @@ describe('who answers', () => {
     expect(await response.text()).toMatch(/another process answers at its address/)
     expect(other.requests).toEqual([])
     await other.stop()
-    // One that takes everything, and answers as another replica.
+    // This server accepts every request, and answers as another replica.
     const { createServer } = await import('node:http')
     const liar = createServer((_, answer) =>
       answer.writeHead(200, { 'x-muster-replica': 'r-other', 'content-type': 'application/json' }).end('{"wrong":"model"}'),

@@ -1,4 +1,4 @@
-// What serving does not need: the database. It is counted, and then it is taken away.
+// Serving does not need the database: statements are counted, and then the database is stopped.
 import { boundMs, administer, adminKey, startTestPostgres, waitFor, type TestPostgres } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'
@@ -51,7 +51,7 @@ describe('a model that is up', () => {
       await Promise.all(Array.from({ length: 8 }, ask))
     })
     expect(answered).toBeGreaterThan(100)
-    // What a controller does by itself is the same with and without requests.
+    // Background work of a controller is the same with and without requests.
     expect(busy - idle).toBeLessThan(answered / 3 / 10)
     expect(busy).toBeLessThan(idle + 15)
   })

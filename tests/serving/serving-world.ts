@@ -39,7 +39,7 @@ export interface ChatOptions {
 export interface WorldOptions {
   readonly flags?: Record<string, string | boolean>
   readonly log?: Log
-  /** Of PostgreSQL; the shared one unless told. */
+  /** Address of PostgreSQL; the shared server by default. */
   readonly serverUrl?: string
 }
 
@@ -95,7 +95,7 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
     await db.query(`insert into models (name, config, revision, backend, used_at) values ($1, $2, 'r1', 'stub', now())`, [name, config])
   }
 
-  /** With the load that holds it, as whoever brought it up would have left it. */
+  /** Adds the replica with the load that owns it, as the loads engine would have left them. */
   async function insertReplica(model: string, node: StubGateway, { isDue = false }: ReplicaOptions = {}): Promise<string> {
     const id = `r-${newId()}`
     const ordinal = ordinals.get(model) ?? 0
@@ -136,7 +136,7 @@ export async function startServingWorld(options: WorldOptions = {}): Promise<Ser
       await untilRoutable(name)
     },
     async serve(name, nodes, scheduling = {}) {
-      // In one transaction: whoever looks after models sees all of it or nothing.
+      // In one transaction: the loads engine sees all of it or nothing.
       await db.query('begin')
       await insertModel(name, scheduling)
       const ids: string[] = []

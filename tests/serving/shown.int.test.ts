@@ -1,4 +1,4 @@
-// What is seen of the data path from outside: statistics, metrics, logs of nodes.
+// The data path as seen from outside: statistics, metrics, logs of nodes.
 import { adminKey, createApiClient, readEvents, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'

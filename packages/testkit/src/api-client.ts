@@ -1,8 +1,8 @@
-// The HTTP API as a stranger calls it: no types of ours, no parsing, any status.
+// The HTTP API as an outside program calls it: without Muster's types or parsing, for any status.
 export interface ApiAnswer {
   readonly status: number
   readonly headers: Headers
-  // What a foreign program would see; tests assert on it.
+  // The raw answer, as an outside program would see it.
   readonly body: Record<string, never> & { readonly [key: string]: unknown }
   readonly text: string
 }

@@ -1,4 +1,4 @@
-// A web server on loopback with files from memory, which misbehaves as it is told.
+// A web server on loopback with files from memory, which misbehaves on request.
 import type { IncomingMessage } from 'node:http'
 import { startLoopbackServer, type LoopbackServer } from './loopback-server.ts'
 import { answered, sendBytes, type Behaviour } from './misbehave.ts'
@@ -16,7 +16,7 @@ export interface FileServer extends LoopbackServer {
   put(path: string, file: ServedFile): void
   /** For requests of this path, until it was used `times` times. The first that fits counts. */
   on(path: string, behaviour: Behaviour, times?: number): void
-  /** Whoever it does not let in gets a 403. */
+  /** Requests that it refuses get a 403. */
   guard(accepts: (request: IncomingMessage) => boolean): void
   /** Where each answer for this path began, and how many bytes of it were handed to the network. */
   answersFor(path: string): readonly { readonly from: number; readonly bytes: number }[]

@@ -1,4 +1,4 @@
-// A registry on loopback that serves images from memory and misbehaves as it is told. A fixture: it knows no uploads,
+// A registry on loopback that serves images from memory and misbehaves on request. A fixture: it knows no uploads,
 // no catalogue and no storage, and what it does well a real registry may still do otherwise, which is why the same
 // things are also tried against Debian's docker-registry (registry.ts).
 import type { IncomingMessage, ServerResponse } from 'node:http'

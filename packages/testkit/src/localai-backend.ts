@@ -19,7 +19,7 @@ export type LocalAiScript = Readonly<{
   say?: string
   /** One byte per message: characters are split. */
   split?: boolean
-  /** What it says as chat deltas; the plain message beside them is `raw`. */
+  /** The answer as chat deltas; the plain message beside them is `raw`. */
   deltas?: readonly object[]
   hang?: boolean
   die?: boolean

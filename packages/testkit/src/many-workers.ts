@@ -1,7 +1,7 @@
 // Many workers in one process, for tests and figures that need a fleet: each is a whole worker, with a key, a
 // session and a bus connection of its own. Run as a program:
 //   node many-workers.ts --join URL --count N --directory D        (the token comes in MUSTER_TOKEN)
-// Prints "started N" when all run, and ends with 1, naming it, if one of them ends by itself.
+// Prints "started N" when all run, and ends with 1, naming the worker, if one of them ends early.
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { openDataDir, resolveSettings, silentLog, systemClock } from '@muster/host'

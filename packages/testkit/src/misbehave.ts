@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** What happens instead of, or to, the right answer. */
+/** A change to the right answer, or a replacement of it. */
 export type Behaviour =
   | {
       readonly do: 'answer'
@@ -35,7 +35,7 @@ interface Sending {
   readonly response: ServerResponse
   readonly bytes: Buffer
   readonly mediaType: string
-  /** What a registry calls it. */
+  /** Its name in the registry. */
   readonly key?: string
   readonly etag?: string
   readonly tally: { from: number; bytes: number }

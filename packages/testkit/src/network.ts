@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 export interface Network extends AsyncDisposable {
   /** As `ip netns exec` knows it. */
   readonly namespace: string
-  /** Of this machine, as seen from there. */
+  /** Address of this machine, as seen from there. */
   readonly hostAddress: string
   readonly address: string
   /** Nothing gets through in either direction, and nobody is told. */

@@ -24,7 +24,7 @@ export interface TestPostgresOptions {
 }
 
 export interface TestPostgres extends AsyncDisposable {
-  /** Of the server's first process. */
+  /** Process id of the server's first process. */
   readonly pid: number
   /** As the superuser. */
   url(database?: string): string

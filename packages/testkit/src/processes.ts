@@ -49,7 +49,7 @@ export interface Processes extends AsyncDisposable {
   stopAll(): Promise<void>
 }
 
-/** What is started here lives no longer than this process: call `stopAll` in `afterAll`. */
+/** Its processes live no longer than this one: call `stopAll` in `afterAll`. */
 export function createProcesses(): Processes {
   const started = new Set<StartedProcess>()
   const killAll = (): void => {
@@ -134,7 +134,7 @@ async function spawned(child: ChildProcess, title: string): Promise<{ pid: numbe
   try {
     await once(child, 'spawn')
   } catch (cause) {
-    throw new Error(`can't start ${title}`, { cause })
+    throw new Error(`cannot start ${title}`, { cause })
   }
   if (child.pid === undefined) throw new Error(`a started process has a pid: ${title}`)
   return { pid: child.pid, exited }

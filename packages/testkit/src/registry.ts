@@ -10,7 +10,7 @@ export interface Registry extends AsyncDisposable {
   readonly url: string
   /** Where it keeps blobs and manifests, for tests that damage them. */
   readonly storagePath: string
-  /** What it logged: one line per request. */
+  /** Its log: one line per request. */
   log(): string
   /** SIGKILL. What was pushed stays. */
   kill(): Promise<void>

@@ -55,7 +55,7 @@ export type ScriptedAnswer = Readonly<{
   message?: string
 }>
 
-/** What `GET /scripted/state` tells; the first six stand in every answer, as `scripted`. */
+/** The answer of `GET /scripted/state`; the first six fields are in every answer, as `scripted`. */
 export type ScriptedState = Readonly<{
   build: string
   replica_id: string | null
@@ -76,7 +76,7 @@ export type ScriptedState = Readonly<{
 /** The text of a request that is answered in this way: a message's content, a prompt, an input. */
 export const scripted = (how: ScriptedAnswer): string => `scripted ${JSON.stringify(how)}`
 
-/** What every process of a build does, whatever its model says. `only_below`: only where its tree's path contains this. */
+/** Behavior of every process of a build, for any model. `only_below`: only where its tree's path contains this. */
 export type ScriptedHabits = ScriptedLife & ScriptedAnswer & Readonly<{ only_below?: string }>
 export type ScriptedBuild = Readonly<{ version: string; name?: string; habits?: ScriptedHabits }>
 

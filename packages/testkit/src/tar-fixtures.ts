@@ -12,7 +12,7 @@ export interface TarEntry {
   readonly mode?: number
   readonly mtime?: number
   readonly prefix?: string
-  /** What the header says, whatever the data is. */
+  /** The size in the header, independent of the data. */
   readonly size?: number
   /** Bytes of whole fields, as they are. */
   readonly raw?: {

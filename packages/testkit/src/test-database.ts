@@ -5,7 +5,7 @@ import { inject } from 'vitest'
 import { administer } from './postgres.ts'
 
 export interface Template {
-  /** Changes with the content: a template of this name is used as it is. */
+  /** Changes with the content: an existing template of this name is reused. */
   readonly name: string
   /** Fills an empty database; leaves no connection open. */
   readonly prepare: (url: string) => Promise<void>

@@ -11,12 +11,12 @@ const patienceMs = 90_000
 type Falsy = false | null | undefined | 0 | ''
 
 export interface WaitOptions {
-  /** What is waited for, as the end of the sentence "waited 10000 ms for …". */
+  /** The awaited condition, as the end of the sentence "waited 10000 ms for …". */
   readonly what: string
   readonly timeoutMs?: number
 }
 
-/** Returns the first truthy answer of the condition. One that throws is asked again, and so is one that hangs. */
+/** Returns the first truthy result of the condition. A condition that throws is called again. */
 export async function waitFor<T>(
   condition: () => T | Promise<T>,
   { what, timeoutMs = patienceMs }: WaitOptions,
