@@ -18,6 +18,7 @@ export default defineConfig({
           name: 'unit',
           include: everyTest,
           testTimeout: 60_000,
+          hookTimeout: 60_000,
           exclude: [integration, simulation],
           // Sources have no module state, so files may share a process: 4.7 CPU seconds instead of 22 for 45 files.
           isolate: false,

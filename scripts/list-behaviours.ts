@@ -10,6 +10,8 @@ const testFiles = ['packages/*/{src,test}/**/*.test.{ts,tsx}', 'tests/**/*.test.
 const id = /\b(?:S[0-4]\.[1-9]\d?|W[1-9]\d?|X[1-9]|SEC[1-9]\d?|[A-J][1-9]\d?)\b/g
 /** Names are sentences that begin with their ids, alone or as part of a table that a name quotes. */
 const name = /(['"`])((?:(?:S[0-4]\.|SEC|[A-JWX])[1-9]\d?,? )+[^\n]*?|[^'"`\n]* (?:I|S[0-4]\.|SEC)[1-9]\d? [^'"`\n]*?)\1/g
+/** The first cell of a table whose name begins with `%s`. */
+const cell = /\[\s*(['"`])((?:S[0-4]\.|SEC|[A-JWX])[1-9]\d?(?: (?:S[0-4]\.|SEC|[A-JWX])[1-9]\d?)*)\1,/g
 const idInPage = /^\| ((?:S[0-4]\.|SEC|[A-JWX])[1-9]\d?) \|/gm
 
 /** Maps each cited id to the test files, in the order of the page. */
@@ -22,7 +24,7 @@ export function findCitedIds(directory: string = root): Map<string, string[]> {
 }
 
 export function readCitedIds(source: string): Set<string> {
-  return new Set([...source.matchAll(name)].flatMap(([, , text = '']) => text.match(id) ?? []))
+  return new Set([...source.matchAll(name), ...source.matchAll(cell)].flatMap(([, , text = '']) => text.match(id) ?? []))
 }
 
 export function readPageIds(page: string): string[] {

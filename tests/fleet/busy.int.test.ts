@@ -29,7 +29,7 @@ function publishSlowly(name: string, version = '1.0'): void {
   registry.on(weights.digest, { do: 'slow', chunkBytes: 1024, everyMs: 100 })
 }
 
-describe('twenty slow installs on the only worker', { timeout: 90_000 }, () => {
+describe('twenty slow installs on the only worker', () => {
   it('S1.2 S1.24 do not delay the load of a model whose backend is there', async () => {
     for (const name of slow) publishSlowly(name)
     const answers = await Promise.all(slow.map((backend) => world.api.post('/api/backends/install', { backend })))
@@ -51,7 +51,7 @@ describe('twenty slow installs on the only worker', { timeout: 90_000 }, () => {
   })
 })
 
-describe('a slow upgrade on one node', { timeout: 120_000 }, () => {
+describe('a slow upgrade on one node', () => {
   it('S1.26 does not delay a cold answer on another node, nor one there by another backend', async () => {
     await world.startWorker('two')
     await untilHealthy(world, 2)

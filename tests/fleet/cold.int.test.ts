@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-describe('a cold model', { timeout: 90_000 }, () => {
+describe('a cold model', () => {
   it('G1 I15 200 requests at once over 3 controllers: exactly one load, all are served', async () => {
     await world.putModel('crowd', { start_delay_ms: 1_000 })
     const asked = Array.from({ length: 200 }, (_, at) => world.ask('crowd', {}, { of: at3(world, at) }))

@@ -17,7 +17,7 @@ afterAll(() => world[Symbol.asyncDispose]())
 
 const errorOf = (body: Record<string, unknown>) => body['error'] as { code: string; type: string; message: string }
 
-describe('a model that does not come up', { timeout: 60_000 }, () => {
+describe('a model that does not come up', () => {
   it.each<[string, ScriptedLife, RegExp]>([
     ['F1 crashes at its start', { crash_at_start: 'CUDA error: out of memory' }, /CUDA error: out of memory/],
     ['F1 is killed by a signal at its start', { crash_at_start: 'dying', crash_signal: 'SIGSEGV' }, /SIGSEGV/],
@@ -82,7 +82,7 @@ describe('a model that does not come up', { timeout: 60_000 }, () => {
   })
 })
 
-describe('an answer that goes wrong', { timeout: 60_000 }, () => {
+describe('an answer that goes wrong', () => {
   beforeAll(async () => {
     await world.putModel('bad')
     scriptedOf(await world.ask('bad'))

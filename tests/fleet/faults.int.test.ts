@@ -31,7 +31,7 @@ const untilCalm = (): Promise<unknown> =>
   )
 const workerOf = async (name: string) => (await processesOf(world)).filter(({ worker }) => worker === `worker-${name}`)
 
-describe.skipIf(!canMakeNetworks())('two replicas wanted on three nodes, under load', { timeout: 180_000 }, () => {
+describe.skipIf(!canMakeNetworks())('two replicas wanted on three nodes, under load', () => {
   beforeAll(async () => {
     network = await makeNetwork()
     world = await startFleet({ postgresUrl: inject('postgresUrl'), controllers: 2, workers: [], host: network.hostAddress })

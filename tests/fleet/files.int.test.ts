@@ -29,7 +29,7 @@ const nodesOf = async (model: string): Promise<string[]> =>
     .map(({ node_name: name }) => name)
     .toSorted()
 
-describe('files of models', { timeout: 60_000 }, () => {
+describe('files of models', () => {
   it('W38 come from their source once, and then from another worker', async () => {
     const weights = noise(3 * 1024 ** 2, 'weights')
     server.put('/weights.bin', { bytes: weights })

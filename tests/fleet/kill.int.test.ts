@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
-describe('kill -9', { timeout: 90_000 }, () => {
+describe('kill -9', () => {
   it('F3 G6 G7 of a backend under load: seen and replaced, streams are cut and say so', async () => {
     await world.putModel('victim')
     const before = scriptedOf(await world.ask('victim'))

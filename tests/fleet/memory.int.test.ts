@@ -25,7 +25,7 @@ afterAll(async () => {
   await server[Symbol.asyncDispose]()
 })
 
-describe('a node with memory for one replica of a model', { timeout: 120_000 }, () => {
+describe('a node with memory for one replica of a model', () => {
   it('S1.6 an upgrade falls back to recreate there, and says so', async () => {
     await world.publish('2.0.0')
     const operation = await world.upgrade({ rollout: { min_healthy_time: '1s' } })

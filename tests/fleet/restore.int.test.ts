@@ -33,7 +33,7 @@ async function startEverything(): Promise<void> {
   await untilHealthy(world, workers.length)
 }
 
-it('S4.9 S4.14 two replicas come back by themselves with the same options, and none of a deleted model', { timeout: 180_000 }, async () => {
+it('S4.9 S4.14 two replicas come back by themselves with the same options, and none of a deleted model', async () => {
   const options = { say: 'as before ' }
   await world.putModel('kept', options, { scheduling: { min_replicas: 2, max_replicas: 2 } })
   await world.until('kept', ({ replicas_ready: ready }) => ready === 2)

@@ -20,7 +20,7 @@ const ready = async () => (await world.replicas('busy')).filter(({ state }) => s
 const treeNames = async (): Promise<Set<string>> => new Set((await world.trees()).map((path) => path.split('/').at(-2) ?? ''))
 const isFailed = (): string => load.failures().slice(0, 3).join('\n')
 
-describe('under 50 requests a second on three workers and two controllers', { timeout: 180_000 }, () => {
+describe('under 50 requests a second on three workers and two controllers', () => {
   it('S1.6 S1.7 S3.2 an upgrade of the backend fails no request, and all of it runs the new build', async () => {
     const before = await treeNames()
     expect(before.size).toBe(1)

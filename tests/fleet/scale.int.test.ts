@@ -43,7 +43,7 @@ async function gauges(model: string): Promise<(number | null)[]> {
   })
 }
 
-describe('a model that may have two replicas', { timeout: 90_000 }, () => {
+describe('a model that may have two replicas', () => {
   it('S4.9 G12 gets the second when the first is busy, loses it when idle, and no request fails', async () => {
     await world.putModel('busy', {}, { scheduling: { min_replicas: 1, max_replicas: 2, policy: 'least' } })
     await world.until('busy', ({ replicas_ready: ready }) => ready === 1)

@@ -38,7 +38,7 @@ afterAll(async () => {
   await directory[Symbol.asyncDispose]()
 })
 
-describe('muster up, on an empty directory', { timeout: 60_000 }, () => {
+describe('muster up, on an empty directory', () => {
   it('knows the model, and has installed nothing for it', async () => {
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual(['tiny'])
     expect((await api.get('/api/backends')).body['backends']).toEqual([])

@@ -43,7 +43,7 @@ interface RunningController {
 
 const processes = createProcesses()
 /** Much more than the network holds on its way. */
-const largeBytes = 48 * 1024 ** 2
+const largeBytes = 24 * 1024 ** 2
 let directory: TempDir
 let databaseUrl: string
 let natsUrl: string

@@ -186,41 +186,37 @@ describe('muster up', () => {
     expect(shared.process.stdout()).not.toMatch(/shown once; kept/)
   })
 
-  it.runIf(isRoot)(
-    'runs as an ordinary user too',
-    async (test) => {
-      const canRead = await processes.start('runuser', {
-        args: ['-u', 'nobody', '--', 'test', '-r', join(import.meta.dirname, '../../packages/cli/src/main.ts')],
-      })
-      if ((await canRead.exited).code !== 0) return test.skip('the user nobody cannot read this clone')
-      const home = await makeTempDir('nobody')
-      const { uid, gid } = await nobody()
-      await chown(home.path, uid, gid)
-      const port = await freePort()
-      const dataDir = join(home.path, 'data')
-      const program = [
-        process.execPath,
-        join(import.meta.dirname, '../../packages/cli/src/main.ts'),
-        'up',
-        '--port',
-        String(port),
-        '--data-dir',
-        dataDir,
-      ]
-      const started = await processes.start('runuser', {
-        args: ['-u', 'nobody', '--', ...program],
-        env: { HOME: home.path },
-        stopTimeoutMs: 15_000,
-      })
-      await started.waitForOutput(/login\?token=/)
-      await untilHealthy({ url: `http://127.0.0.1:${port}`, dataDir })
-      expect((await stat(dataDir)).uid).toBe(uid)
-      await access(join(dataDir, 'postgres'), constants.F_OK)
-      await started.stop()
-      await home.remove()
-    },
-    60_000,
-  )
+  it.runIf(isRoot)('runs as an ordinary user too', async (test) => {
+    const canRead = await processes.start('runuser', {
+      args: ['-u', 'nobody', '--', 'test', '-r', join(import.meta.dirname, '../../packages/cli/src/main.ts')],
+    })
+    if ((await canRead.exited).code !== 0) return test.skip('the user nobody cannot read this clone')
+    const home = await makeTempDir('nobody')
+    const { uid, gid } = await nobody()
+    await chown(home.path, uid, gid)
+    const port = await freePort()
+    const dataDir = join(home.path, 'data')
+    const program = [
+      process.execPath,
+      join(import.meta.dirname, '../../packages/cli/src/main.ts'),
+      'up',
+      '--port',
+      String(port),
+      '--data-dir',
+      dataDir,
+    ]
+    const started = await processes.start('runuser', {
+      args: ['-u', 'nobody', '--', ...program],
+      env: { HOME: home.path },
+      stopTimeoutMs: 15_000,
+    })
+    await started.waitForOutput(/login\?token=/)
+    await untilHealthy({ url: `http://127.0.0.1:${port}`, dataDir })
+    expect((await stat(dataDir)).uid).toBe(uid)
+    await access(join(dataDir, 'postgres'), constants.F_OK)
+    await started.stop()
+    await home.remove()
+  })
 })
 
 async function nobody(): Promise<{ uid: number; gid: number }> {

@@ -45,7 +45,7 @@ it('a deletion is for every node that its query names, however it names them', a
   expect(await named(`node=${ids.join(',')}`)).toEqual(ids.toSorted())
 })
 
-it('I2 a node's list during an operation does not complete it', async () => {
+it('I2 the list of a node during an operation does not complete it', async () => {
   const { id, installer } = await world.addWorker('five')
   const here = { nodes: [id] }
   const stubborn = Promise.withResolvers<void>()

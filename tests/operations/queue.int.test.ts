@@ -301,7 +301,7 @@ describe('no responders', () => {
       expect((await world.api().get(`/api/nodes/${deaf.id}`)).body['status']).toBe('unhealthy')
       await world.api().post(`/api/operations/${id}/retry`, { node_id: deaf.id })
       expect(await world.ended(id)).toMatchObject({ state: 'succeeded' })
-      await world.untilStatus(deaf.id, 'healthy', 3_000)
+      await world.untilStatus(deaf.id, 'healthy')
       await world.api().delete(`/api/nodes/${deaf.id}`)
     },
   )

@@ -20,7 +20,7 @@ const put = (name: string, options: LocalAiScript = {}) =>
 const ask = (model: string, script: LocalAiScript, more: object = {}) =>
   fleet.api.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: `scripted ${JSON.stringify(script)}` }], ...more })
 
-it('is served whole, streamed and as embeddings', { timeout: 60_000 }, async () => {
+it('is served whole, streamed and as embeddings', async () => {
   await put('gguf')
   const cold = await ask('gguf', { tokens: 2 })
   expect(cold.status, cold.text).toBe(200)
@@ -36,7 +36,7 @@ it('is served whole, streamed and as embeddings', { timeout: 60_000 }, async () 
   expect(embedded.body).toMatchObject({ data: [{ embedding: [2, 0.5, -1] }, { embedding: [3, 0.5, -1] }] })
 })
 
-it('that can not load its model fails with its own words', { timeout: 60_000 }, async () => {
+it('that can not load its model fails with its own words', async () => {
   await put('broken', { refuse_load: 'no such tensor' })
   const refused = await ask('broken', {})
   expect(refused.status).toBe(503)
@@ -44,7 +44,7 @@ it('that can not load its model fails with its own words', { timeout: 60_000 }, 
   expect(await fleet.model('broken')).toMatchObject({ state: 'failed', failure: { message: expect.stringContaining('no such tensor') } })
 })
 
-it('I18 that dies in the middle ends with an error, and is there again for the next', { timeout: 60_000 }, async () => {
+it('I18 that dies in the middle ends with an error, and is there again for the next', async () => {
   await put('mortal')
   expect((await ask('mortal', {})).status).toBe(200)
   const cut = await ask('mortal', { tokens: 5, delay_ms: 5, die_after: 2 }, { stream: true }).catch((error: unknown) => ({

@@ -39,7 +39,7 @@ async function start(role = 'controller') {
 }
 
 describe('a data directory', () => {
-  it('has exactly one holder when two start at once, twenty times', { timeout: 60_000 }, async () => {
+  it('has exactly one holder when two start at once, twenty times', async () => {
     const both = [await start(), await start()]
     for (let round = 0; round < 20; round++) {
       const answers = await Promise.all((round % 2 === 0 ? both : both.toReversed()).map((each) => each.open()))
@@ -49,7 +49,7 @@ describe('a data directory', () => {
     expect(await readdir(join(path, 'locks'))).toEqual([])
   })
 
-  it('has one holder when five start at once', { timeout: 60_000 }, async () => {
+  it('has one holder when five start at once', async () => {
     const five = await Promise.all([1, 2, 3, 4, 5].map(() => start()))
     for (let round = 0; round < 3; round++) {
       const answers = await Promise.all(five.map((each) => each.open()))

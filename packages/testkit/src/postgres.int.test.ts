@@ -11,7 +11,7 @@ import { waitFor } from './wait-for.ts'
 const query = async (url: string, text: string): Promise<unknown[]> => administer(url, async (client) => (await client.query(text)).rows)
 
 // Recovery takes as long as the disk takes.
-describe('a PostgreSQL server for tests', { timeout: 90_000 }, () => {
+describe('a PostgreSQL server for tests', () => {
   let postgres: TestPostgres
   beforeAll(async () => {
     postgres = await startTestPostgres({ listen: 'tcp' })

@@ -108,5 +108,4 @@ it.each([
     expect((await last.store.get(recordOf('llama', treeOf(one)).name))?.previous).toMatchObject({ digest: treeOf(two) })
     await last.store.close()
   },
-  60_000,
 )

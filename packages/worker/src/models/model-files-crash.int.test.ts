@@ -4,7 +4,7 @@ import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ModelName } from '@muster/protocol'
-import { createProcesses, makeTempDir, startFileServer, type FileServer, type TempDir } from '@muster/testkit'
+import { createProcesses, isLongRun, makeTempDir, sampleCases, startFileServer, type FileServer, type TempDir } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { bytesOf, contentOf, failureOfStage, makeTestModelFiles, never, streamOf } from '../../test/test-model-files.ts'
 
@@ -18,7 +18,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-describe('kill -9', { timeout: 90_000 }, () => {
+describe('kill -9', () => {
   it.each([
     ['a known hash', true],
     ['an unknown hash', false],
@@ -46,7 +46,7 @@ describe('kill -9', { timeout: 90_000 }, () => {
     await again.files.close()
   })
 
-  it.each(['W.pull.mid_layer', 'W.pull.layer_verified', 'W.stage.fetched', 'W.stage.named', 'W.gc.mid'])(
+  it.each(sampleCases(['W.pull.mid_layer', 'W.pull.layer_verified', 'W.stage.fetched', 'W.stage.named', 'W.gc.mid'], 3))(
     'S0.29 I7 at %s: what has a name is whole, and everything can be staged and removed again',
     async (step) => {
       await using tested = await makeTestModelFiles()
@@ -118,7 +118,8 @@ describe('on a disk of 24 MB', () => {
 })
 
 describe('many at once', () => {
-  it('E21 200 rounds of staging and removing: nothing that is staged misses a byte, nothing is left', async () => {
+  const rounds = isLongRun ? 200 : 60
+  it(`E21 ${rounds} rounds of staging and removing: no staged file misses a byte, nothing is left`, async () => {
     await using tested = await makeTestModelFiles()
     const contents = Array.from({ length: 4 }, () => contentOf(500))
     for (const content of contents) server.put(`/race/${content.sha256}`, content)
@@ -145,11 +146,11 @@ describe('many at once', () => {
     }
     let next = 0
     const lane = async (): Promise<void> => {
-      while (next < 200) await round(next++)
+      while (next < rounds) await round(next++)
     }
     await Promise.all(Array.from({ length: 6 }, lane))
     for (let at = 0; at < 5; at++) await tested.files.remove(ModelName.parse(`m-${at}`))
     for (const directory of ['blobs/sha256', 'by-model', 'staging', 'incoming'])
       expect(await tested.names(directory), directory).toEqual([])
-  }, 300_000)
+  })
 })
