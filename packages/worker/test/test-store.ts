@@ -27,7 +27,7 @@ export interface TestStore extends AsyncDisposable {
 
 export interface InstallOptions {
   readonly signal?: AbortSignal
-  readonly whenThere?: 'mend'
+  readonly onExisting?: 'mend'
 }
 
 export async function makeTestStore(options: Partial<BackendStoreOptions> = {}): Promise<TestStore> {

@@ -109,10 +109,7 @@ async function relist({ relistProcesses }: InstallerDeps, record: InstalledRecor
 }
 
 /** The one that was in use before, if it is the one that is asked for: as it will be listed. */
-async function findPreviousVersion(
-  { store, clock }: InstallerDeps,
-  { backend, digest, mode }: InstallRequest,
-): Promise<InstalledRecord | null> {
+async function findPreviousVersion({ store, clock }: InstallerDeps, { backend, digest, mode }: InstallRequest): Promise<InstalledRecord | null> {
   if (digest === undefined || mode === 'reinstall') return null
   const previous = (await findActivation(store, backend))?.previous ?? null
   if (previous === null || !matchesDigest(previous, digest)) return null
@@ -131,12 +128,8 @@ async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: NewVers
   const { store, clock } = deps
   const { galleries } = deps.sources()
   const source = await findSource(request, { galleries: galleries(), node: deps.node(), signal: context.signal })
-  const whenThere = request.mode === 'install' && !isDamagedHere ? {} : { whenThere: 'mend' as const }
-  const { digest, indexDigest } = await fetchWithRoom(
-    deps,
-    { request, fetch: () => fetchSource(deps, { source, ...whenThere }, context) },
-    context,
-  )
+  const onExisting = request.mode === 'install' && !isDamagedHere ? {} : { onExisting: 'mend' as const }
+  const { digest, indexDigest } = await fetchWithRoom(deps, { request, fetch: () => fetchSource(deps, { source, ...onExisting }, context) }, context)
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   const summary = await store.summary(digest)
@@ -155,27 +148,27 @@ async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: NewVers
   }
 }
 
-type FetchRequest = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; whenThere?: 'mend' }>
+type FetchRequest = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; onExisting?: 'mend' }>
 
 /** What was fetched is what was asked for, or it throws. */
-async function fetchSource(deps: InstallerDeps, { source, ...whenThere }: FetchRequest, context: InstallContext): Promise<PulledImage> {
+async function fetchSource(deps: InstallerDeps, { source, ...onExisting }: FetchRequest, context: InstallContext): Promise<PulledImage> {
   const { store, platform, clock } = deps
   const { oci, builtin, archives } = deps.sources()
   const { kind, uris, digest } = source
   const [uri] = uris
   switch (kind) {
     case 'oci':
-      return await pullImage({ store, oci, platform, clock }, { references: uris.map(parseReference), digest, ...whenThere }, context)
+      return await pullImage({ store, oci, platform, clock }, { references: uris.map(parseReference), digest, ...onExisting }, context)
     case 'builtin':
       return await pullImage(
         { store, oci: builtin.images, platform, clock },
-        { references: uris.flatMap(builtin.references), digest, ...whenThere },
+        { references: uris.flatMap(builtin.references), digest, ...onExisting },
         context,
       )
     case 'archive':
-      return { digest: await pullArchive({ store, archives, clock }, { uris, digest, ...whenThere }, context), indexDigest: null }
+      return { digest: await pullArchive({ store, archives, clock }, { uris, digest, ...onExisting }, context), indexDigest: null }
     case 'file':
-      return { digest: await importLocal(store, { uri, digest, ...whenThere }, context), indexDigest: null }
+      return { digest: await importLocal(store, { uri, digest, ...onExisting }, context), indexDigest: null }
     default:
       return unreachable(kind)
   }
@@ -184,10 +177,10 @@ async function fetchSource(deps: InstallerDeps, { source, ...whenThere }: FetchR
 /** From the blobs that are here; where these are damaged or gone, from where the backend came. */
 async function repair(deps: InstallerDeps, record: InstalledRecord, context: InstallContext): Promise<void> {
   if (await rebuildFromBlobs(deps, record.digest, context)) return
-  const whenThere = 'mend'
+  const onExisting = 'mend'
   const kind = sourceKind(record.uri)
   if (kind === null) throw notInstalled(record.name)
-  await fetchSource(deps, { source: { kind, uris: [record.uri], digest: record.digest }, whenThere }, context)
+  await fetchSource(deps, { source: { kind, uris: [record.uri], digest: record.digest }, onExisting }, context)
 }
 
 /** False: the blobs that it was made of are damaged, gone or not known. */
@@ -195,7 +188,7 @@ async function rebuildFromBlobs({ store }: InstallerDeps, tree: Digest, { signal
   const layers = (await store.summary(tree))?.layers ?? []
   if (layers.length === 0) return false
   try {
-    await store.unpack(tree, layers, { signal, onSign, whenThere: 'mend' })
+    await store.unpack(tree, layers, { signal, onSign, onExisting: 'mend' })
     return true
   } catch (error) {
     signal.throwIfAborted()

@@ -13,11 +13,11 @@ import { fetchFromMirrors } from '../storage/mirrors.ts'
 
 type Deps = Readonly<{ store: BackendStore; archives: FileClient; clock: Clock }>
 /** What is unpacked already is compared with what comes, and put right. */
-type ExistingTree = Readonly<{ whenThere?: 'mend' }>
+type ExistingTree = Readonly<{ onExisting?: 'mend' }>
 
 export async function pullArchive(
   deps: Deps,
-  { uris, digest, ...whenThere }: ExistingTree & Readonly<{ uris: readonly [string, ...string[]]; digest: Digest | null }>,
+  { uris, digest, ...onExisting }: ExistingTree & Readonly<{ uris: readonly [string, ...string[]]; digest: Digest | null }>,
   context: InstallContext,
 ): Promise<Digest> {
   const { store, archives } = deps
@@ -36,13 +36,13 @@ export async function pullArchive(
   const onBytes = (current: number): void =>
     onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: Math.max(total, current) })
   await fetchFromMirrors(deps, { digest, size: null, mirrors }, { signal, onBytes, onSign })
-  return await unpackArchive(store, { digest, path: uri, ...whenThere }, context)
+  return await unpackArchive(store, { digest, path: uri, ...onExisting }, context)
 }
 
 /** A digest, if one is given, is that of the archive, or of the directory as it would be packed. */
 export async function importLocal(
   store: BackendStore,
-  { uri, digest: wanted, ...whenThere }: ExistingTree & Readonly<{ uri: string; digest: Digest | null }>,
+  { uri, digest: wanted, ...onExisting }: ExistingTree & Readonly<{ uri: string; digest: Digest | null }>,
   context: InstallContext,
 ): Promise<Digest> {
   const { signal, onProgress, onSign } = context
@@ -57,7 +57,7 @@ export async function importLocal(
       held.use(store.hold([packed]))
       return packed
     }
-    return (await store.importDirectory(path, { signal, onSign, ...whenThere, digestOf })).digest
+    return (await store.importDirectory(path, { signal, onSign, ...onExisting, digestOf })).digest
   }
   // A device or a pipe may have no end.
   if (!found.isFile()) throw invalid(`${path} is neither a directory nor an archive`)
@@ -68,7 +68,7 @@ export async function importLocal(
     onSign,
     onBytes: (current) => onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: found.size }),
   })
-  return await unpackArchive(store, { digest, path, ...whenThere }, context)
+  return await unpackArchive(store, { digest, path, ...onExisting }, context)
 }
 
 function pathOf(uri: string): string {
@@ -88,14 +88,14 @@ const invalid = (message: string): FleetError => new FleetError({ code: 'invalid
 
 async function unpackArchive(
   store: BackendStore,
-  { digest, path, ...whenThere }: ExistingTree & Readonly<{ digest: Digest; path: string }>,
+  { digest, path, ...onExisting }: ExistingTree & Readonly<{ digest: Digest; path: string }>,
   { signal, onProgress, onSign }: InstallContext,
 ): Promise<Digest> {
   onProgress({ phase: 'extracting' })
   const mediaType = /\.(?:tar\.zst|tzst)$/.test(new URL(path, 'file:').pathname)
     ? 'application/vnd.oci.image.layer.v1.tar+zstd'
     : 'application/vnd.oci.image.layer.v1.tar+gzip'
-  await store.unpack(digest, [{ digest, mediaType, diffId: null }], { signal, onSign, ...whenThere })
+  await store.unpack(digest, [{ digest, mediaType, diffId: null }], { signal, onSign, ...onExisting })
   return digest
 }
 

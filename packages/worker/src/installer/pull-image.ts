@@ -30,12 +30,12 @@ export interface ImageRequest {
   readonly references: readonly OciReference[]
   readonly digest: Digest | null
   /** What is unpacked already is compared with what comes, and put right. */
-  readonly whenThere?: 'mend'
+  readonly onExisting?: 'mend'
 }
 
 export async function pullImage(deps: PullDeps, wanted: ImageRequest, context: InstallContext): Promise<PulledImage> {
   const { oci, store, platform } = deps
-  const whenThere = wanted.whenThere === undefined ? {} : { whenThere: wanted.whenThere }
+  const onExisting = wanted.onExisting === undefined ? {} : { onExisting: wanted.onExisting }
   const { signal, onProgress, step } = context
   onProgress({ phase: 'resolving' })
   const { image, references } = await resolve({ oci, platform }, wanted, signal)
@@ -47,7 +47,7 @@ export async function pullImage(deps: PullDeps, wanted: ImageRequest, context: I
     image.layers.map((layer) => layer.digest),
   )
   try {
-    await fetchAndUnpack(deps, { image, references, ...whenThere }, context)
+    await fetchAndUnpack(deps, { image, references, ...onExisting }, context)
   } catch (error) {
     const { code, retry } = failureOf(error)
     // Nobody comes back for what was fetched.
@@ -64,14 +64,14 @@ type ImageSource = Readonly<{ image: ResolvedImage; references: readonly OciRefe
 
 async function fetchAndUnpack(
   deps: PullDeps,
-  { image, references, ...whenThere }: ImageSource & Pick<ImageRequest, 'whenThere'>,
+  { image, references, ...onExisting }: ImageSource & Pick<ImageRequest, 'onExisting'>,
   context: InstallContext,
 ): Promise<void> {
   const { signal, onProgress, onSign } = context
   const fetchAll = (): Promise<void> => fetchLayers(deps, { image, references }, context)
   const unpack = async (): Promise<void> => {
     onProgress({ phase: 'extracting', current: image.totalBytes, total: image.totalBytes })
-    await deps.store.unpack(image.manifestDigest, image.layers, { signal, onSign, ...whenThere })
+    await deps.store.unpack(image.manifestDigest, image.layers, { signal, onSign, ...onExisting })
   }
   await fetchAll()
   try {

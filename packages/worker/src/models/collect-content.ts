@@ -19,7 +19,7 @@ export interface CollectContentDeps {
   readonly isFolderUsed: (path: string) => boolean
   readonly clock: Clock
   readonly log: Log
-  readonly step: (name: string) => Promise<void> | void
+  readonly step: Step
 }
 
 const unnamedKeptMs = 24 * 3600_000

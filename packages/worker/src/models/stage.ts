@@ -20,7 +20,7 @@ export interface StageDeps {
   readonly fetchFile: FetchFile
   /** Null: there is no such place. */
   readonly findShared: FindShared | null
-  readonly step: (name: string) => Promise<void> | void
+  readonly step: Step
 }
 
 export interface Staging {

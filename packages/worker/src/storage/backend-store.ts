@@ -1,23 +1,15 @@
-// What is installed on a worker, on its disk: verified blobs, the trees unpacked from them, and which tree is the one in
-// use of each backend. Downloads come from source, when to install what is decided in operations.
-//
-//   incoming/<hex>              bytes of a blob that are not verified yet; a next try continues them
-//   pulls/<hex>                 which blobs the tree of that name is going to be made of, while it is not there yet
-//   blobs/sha256/<hex>          verified blobs, each once, whoever needs it
-//   trees/sha256/<hex>/root     what backends are started from; `manifest` beside it lists every file with its hash
-//   backends/<name>/current     the record of the version in use and of the one before
-//   staging/                    whatever is half done; emptied at every start
-import { readdir, rm } from 'node:fs/promises'
+// The backend store: verified blobs, the trees unpacked from them, and a record of the active version of each backend.
+// design.md has the layout on disk and the steps of an install.
 import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
-import { makeDirectory, type Clock, type Log } from '@muster/host'
+import { noStep, type Clock, type Log, type Step } from '@muster/host'
 import { defaultUnpackLimits, FleetError, type BackendName, type Digest, type UnpackLimits } from '@muster/protocol'
 import { type Activation, createActivations, createPulls, type InstalledRecord, type Pulls } from './records.ts'
 import { type Blobs, createBlobs, type FetchOptions } from './blobs.ts'
 import { type Claims, claimWithSigns, createClaims, createHolds, createKeyedLocks, createSemaphore, type Holds } from './locks.ts'
 import { collect, type CollectDeps, type GcReport } from './collect.ts'
 import { freeBytes, createSpaceCheck, withStorageFailures } from './disk-space.ts'
-import { layoutOf, type Layout } from './layout.ts'
+import { layoutOf, prepareDirectories } from './layout.ts'
 import { createThreads } from './threads.ts'
 import {
   copyTree,
@@ -34,25 +26,25 @@ import type { TreeLayer, TreeSummary } from './unpack/tree-manifest.ts'
 export interface BackendStore extends Blobs, AsyncDisposable {
   /** Keeps blobs and trees from being collected. Take it before `hasBlob`, `fetchBlob` and `unpack`, and for running processes. */
   hold: Holds['hold']
-  /** Says which blobs a tree needs, so that they outlive this process and the ends of other installs. */
+  /** Records the blobs that a tree needs, so that they survive this process and the collections after other installs. */
   beginPull: Pulls['begin']
   endPull: Pulls['end']
   endOtherPulls: Pulls['endOthers']
-  /** Makes a tree of blobs that are there. With `mend` also when it exists: what differs is put right in place. */
+  /** Builds a tree from existing blobs. With `mend` an existing tree is rebuilt too, and files that differ are replaced. */
   unpack(tree: Digest, layers: readonly TreeLayer[], options: BuildOptions): Promise<TreeSummary>
-  /** A directory of this machine. `digestOf` gets the private copy that was made of it. */
+  /** Copies a directory of this machine into a tree. */
   importDirectory(from: string, options: CopyOptions): Promise<{ readonly digest: Digest; readonly summary: TreeSummary }>
-  /** An archive of this machine, by its sha256, becomes a blob. */
+  /** Copies an archive of this machine into a blob. */
   importArchive(from: string, digest: Digest, options: FetchOptions): Promise<void>
-  /** Where to start a backend from; it exists once `unpack` or `importDirectory` has ended. */
+  /** The directory to start a backend from; it exists once `unpack` or `importDirectory` has resolved. */
   treePath(tree: Digest): string
   summary(tree: Digest): Promise<TreeSummary | null>
   verify(tree: Digest, options: SignOptions): Promise<'intact' | 'damaged'>
-  /** From now on this version is the one in use; the one before is kept. */
+  /** Makes this version the active one and keeps the one before. */
   activate(record: InstalledRecord): Promise<void>
-  /** False when it was not installed. What it used goes with the next `collect`. */
+  /** False when it was not installed. The next `collect` removes its trees and blobs. */
   deactivate(name: BackendName): Promise<boolean>
-  /** The version before is not kept any longer; false when there was none. */
+  /** Stops keeping the previous version; false when there was none. */
   forgetPrevious(name: BackendName): Promise<boolean>
   get(name: BackendName): Promise<Activation | null>
   list(): Promise<readonly InstalledRecord[]>
@@ -62,20 +54,20 @@ export interface BackendStore extends Blobs, AsyncDisposable {
 }
 
 export interface BackendStoreOptions {
-  /** In the data directory of the worker, whose lock the caller holds. */
+  /** A directory inside the data directory of the worker, whose lock the caller holds. */
   readonly root: string
   readonly clock: Clock
   readonly log: Log
-  readonly step?: (name: string) => Promise<void> | void
+  readonly step?: Step
   readonly limits?: UnpackLimits
-  /** What is left for everybody else on this disk. */
+  /** Free space that the store leaves on this disk. */
   readonly keepFreeBytes?: number
 }
 
 export async function openBackendStore(options: BackendStoreOptions): Promise<BackendStore> {
-  const { root, clock, log, step = () => {}, limits = defaultUnpackLimits, keepFreeBytes = 256 * 1024 ** 2 } = options
+  const { root, clock, log, step = noStep, limits = defaultUnpackLimits, keepFreeBytes = 256 * 1024 ** 2 } = options
   const layout = layoutOf(root)
-  await prepare(layout)
+  await prepareDirectories([layout.incoming, layout.pulls, layout.blobs, layout.trees, layout.backends], layout.staging)
   const activations = createActivations({ layout, log, step })
   await activations.removeLeftovers()
   const holds = createHolds()
@@ -115,7 +107,7 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
 
 type Parts = TreesDeps & CollectDeps & { readonly claims: Claims }
 
-/** For what is too short to be cancelled. */
+/** For work too short to be cancelled. */
 const never = new AbortController().signal
 
 type TreePart = Pick<BackendStore, 'unpack' | 'importDirectory' | 'treePath' | 'summary' | 'verify'>
@@ -157,16 +149,10 @@ function recordsOf({ layout, claims, activations }: Parts): RecordPart {
   }
 }
 
-async function prepare(layout: Layout): Promise<void> {
-  for (const directory of [layout.incoming, layout.pulls, layout.blobs, layout.trees, layout.backends, layout.staging])
-    await makeDirectory(directory, { mode: 0o700 })
-  for (const name of await readdir(layout.staging)) await rm(join(layout.staging, name), { recursive: true, force: true })
-}
-
 function notUnpacked(record: InstalledRecord): FleetError {
   return new FleetError({
     code: 'internal',
     retry: 'backoff',
-    message: `${record.name} can't be activated: ${record.digest} is not unpacked`,
+    message: `cannot activate ${record.name}: ${record.digest} is not unpacked`,
   })
 }

@@ -1,7 +1,10 @@
-// Verified blobs by their digests: of backends in one store, of model files in another.
+// Verified blobs by digest. The backend store and the store of model files each have their own.
+//
+// The bytes of a download land in `incoming/`, a thread hashes them there, and a rename makes them a blob once the hash is
+// the requested one. Bytes of an earlier try are continued, and count only by their hash.
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
-import { errorCode } from '@muster/host'
+import { errorCode, type Step } from '@muster/host'
 import { Digest, failureOf, FleetError } from '@muster/protocol'
 import { type Claims, claimWithSigns } from './locks.ts'
 import { storageFailureOf, withStorageFailures } from './disk-space.ts'
@@ -11,8 +14,8 @@ import { syncPath } from './unpack/sync.ts'
 export interface Blobs {
   hasBlob(digest: Digest): Promise<boolean>
   incomingSize(digest: Digest): Promise<number>
-  /** Does nothing when the blob is there. Of several callers for one blob one fetches and the others wait. */
-  fetchBlob(wanted: BlobDownload, options: FetchOptions): Promise<void>
+  /** Does nothing when the blob exists. When several callers want one blob, the first fetches it and the others wait. */
+  fetchBlob(download: BlobDownload, options: FetchOptions): Promise<void>
 }
 
 export type BlobsDeps = FetchDeps & Readonly<{ claims: Claims; layout: FetchDeps['layout'] & { incomingFile(digest: Digest): string } }>
@@ -23,31 +26,28 @@ export function createBlobs(deps: BlobsDeps): Blobs {
   return {
     hasBlob: async (digest) => (await fileSize(layout.blob(digest))) !== null,
     incomingSize: async (digest) => (await fileSize(layout.incomingFile(digest))) ?? 0,
-    fetchBlob: (wanted, options) =>
-      claim([wanted.digest], options, async () => {
-        const there = await fileSize(layout.blob(wanted.digest))
-        if (there !== null) return options.onBytes?.(there)
-        const { digest } = wanted
-        await withStorageFailures(downloadBlob(deps, { ...wanted, incoming: layout.incomingFile(digest), name: digest }, options))
+    fetchBlob: (download, options) =>
+      claim([download.digest], options, async () => {
+        const { digest } = download
+        const existing = await fileSize(layout.blob(digest))
+        if (existing !== null) return options.onBytes?.(existing)
+        await withStorageFailures(downloadBlob(deps, { ...download, incoming: layout.incomingFile(digest), name: digest }, options))
       }),
   }
 }
 
-// Brings one blob into a store. Its bytes land in `incoming/`, are hashed from there in another thread, and become a
-// blob by rename only when the hash is the one that was asked for. What a former try left is continued, not trusted.
-
 export interface BlobSource {
   readonly stream: Readable
-  /** Where it really begins: 0 from a server that knows no ranges. */
+  /** The position of the first byte: 0 from a server without range support. */
   readonly offset: number
-  /** Of the whole, as far as the sender says. */
+  /** The total size that the sender announced. */
   readonly size?: number | null
 }
 
 interface Download {
-  /** Null when nobody knows it before the end. */
+  /** Null when the size is not known in advance. */
   readonly size: number | null
-  /** Called at most once, not at all when every byte is there already, and again from 0 when those of a former try are wrong. */
+  /** Called once; not at all when every byte was received before; again from 0 when bytes of an earlier try are wrong. */
   readonly open: (offset: number) => Promise<BlobSource>
 }
 
@@ -56,87 +56,87 @@ interface BlobDownload extends Download {
 }
 
 interface ContentDownload extends Download {
-  /** Null: whatever comes. Then `open` begins at 0 unless it knows that the rest belongs to what is there. */
+  /** Null accepts any content. Then `open` starts at 0 unless it knows that the source still has the same content. */
   readonly digest: Digest | null
-  /** Where its bytes are until they are verified. */
+  /** The file that holds the bytes until they are verified. */
   readonly incoming: string
-  /** For people, where it has no digest. */
+  /** Names content without a digest in errors. */
   readonly name: string
 }
 
 export interface FetchOptions {
   readonly signal: AbortSignal
-  /** How many bytes of this blob are there, those of former tries included. */
+  /** Bytes of this blob received so far, including earlier tries. */
   readonly onBytes?: (bytes: number) => void
-  /** It is being hashed, or somebody else fetches it. */
+  /** A sign of life while the blob is hashed or another caller fetches it. */
   readonly onSign?: () => void
 }
 
 export interface FetchDeps {
-  /** The directory of verified blobs, and the place of each. */
+  /** The directory of verified blobs and the path of each. */
   readonly layout: { readonly blobs: string; blob(digest: Digest): string }
   readonly threads: Threads
-  readonly step: (name: string) => Promise<void> | void
+  readonly step: Step
   readonly largestBytes: number
   readonly requireSpace: (bytes: number) => Promise<void>
-  /** Told what a blob is that was asked for without a digest, before it has that name. */
+  /** Receives the digest of content that was requested without one, before the content is placed under it. */
   readonly onDigest?: (digest: Digest) => void
 }
 
 export type FetchedBlob = Readonly<{ digest: Digest; size: number }>
 
-/** Others fill the disk too: looked at again after so many bytes. */
+/** Other programs fill the disk too: free space is checked again after so many bytes. */
 const spaceCheckBytes = 64 * 1024 ** 2
 
-/** The caller holds the lock of the digest (of the incoming file when there is none), and has seen that the blob is not there. */
-export async function downloadBlob(deps: FetchDeps, wanted: ContentDownload, options: FetchOptions): Promise<FetchedBlob> {
-  const isContinued = ((await fileSize(wanted.incoming)) ?? 0) > 0
-  const fetched = await fetchOnce(deps, wanted, options).catch(async (error: unknown) => {
-    // A power cut leaves files whose last bytes never reached the disk. That is no fault of the source, so it is asked again.
+/** The caller holds the lock of the digest (or of the incoming file, without a digest) and has checked that the blob is missing. */
+export async function downloadBlob(deps: FetchDeps, download: ContentDownload, options: FetchOptions): Promise<FetchedBlob> {
+  const isContinued = ((await fileSize(download.incoming)) ?? 0) > 0
+  const fetched = await fetchOnce(deps, download, options).catch(async (error: unknown) => {
+    // A power cut leaves files whose last bytes never reached the disk. The source is not at fault, so it is tried again.
     if (!isContinued || failureOf(error).code !== 'integrity') throw error
-    return await fetchOnce(deps, wanted, options)
+    return await fetchOnce(deps, download, options)
   })
   await deps.step('W.pull.layer_verified')
   return fetched
 }
 
-async function fetchOnce(deps: FetchDeps, wanted: ContentDownload, options: FetchOptions): Promise<FetchedBlob> {
+async function fetchOnce(deps: FetchDeps, download: ContentDownload, options: FetchOptions): Promise<FetchedBlob> {
   const { layout, threads } = deps
-  const path = wanted.incoming
-  const largest = wanted.size ?? deps.largestBytes
+  const path = download.incoming
+  const largest = download.size ?? deps.largestBytes
   await using file = await open(path, 'a+', 0o600)
   let have = (await file.stat()).size
   if (have > largest) await file.truncate((have = 0))
   const failed = new AbortController()
   const onSign = options.onSign === undefined ? {} : { onSign: options.onSign }
-  const followed = threads.hash(path, { signal: AbortSignal.any([options.signal, failed.signal]), ...onSign })
-  // When the download fails, its error is the one to tell.
-  followed.result.catch(() => {})
+  const hashing = threads.hash(path, { signal: AbortSignal.any([options.signal, failed.signal]), ...onSign })
+  // When the download fails, its error is reported instead of this one.
+  hashing.result.catch(() => {})
   try {
     options.onBytes?.(have)
-    if (!(await isComplete({ deps, wanted, have, options }))) {
-      await deps.requireSpace(wanted.size === null ? 0 : wanted.size - have)
-      have = await receive(deps, { file, have, followed, largest }, { wanted, ...options })
+    if (!(await isComplete({ deps, download, have, options }))) {
+      await deps.requireSpace(download.size === null ? 0 : download.size - have)
+      have = await receive(deps, { file, have, hashing, largest }, { download, ...options })
     }
-    followed.grow(have)
-    followed.finish()
+    hashing.grow(have)
+    hashing.finish()
     await file.datasync()
-    const digest = Digest.parse(`sha256:${await followed.result}`)
-    if (wanted.digest === null) deps.onDigest?.(digest)
-    else if (digest !== wanted.digest) throw mismatch(wanted.digest, digest)
+    const digest = Digest.parse(`sha256:${await hashing.result}`)
+    if (download.digest === null) deps.onDigest?.(digest)
+    else if (digest !== download.digest) throw mismatch(download.digest, digest)
     await placeBlob(layout, { path, digest, size: have })
     return { digest, size: have }
   } catch (thrown) {
     failed.abort()
-    await followed.result.catch(() => {})
+    await hashing.result.catch(() => {})
     const error = storageFailureOf(thrown)
-    // Wrong bytes are useless, and on a full disk nobody else can go on until these are gone.
+    // Wrong bytes are useless, and on a full disk other installs cannot continue until these are removed.
     if (error instanceof FleetError && ['integrity', 'disk_full'].includes(error.failure.code)) await rm(path, { force: true })
     throw error
   }
 }
 
-/** What was learned only now may be there already, by another name; it is kept once. */
+/** Content requested without a digest may already exist as a blob, which is then kept. */
 async function placeBlob(layout: FetchDeps['layout'], { path, digest, size }: FetchedBlob & { readonly path: string }): Promise<void> {
   if ((await fileSize(layout.blob(digest))) === size) return await rm(path, { force: true })
   await rename(path, layout.blob(digest))
@@ -145,58 +145,58 @@ async function placeBlob(layout: FetchDeps['layout'], { path, digest, size }: Fe
 
 interface CompletionQuery {
   readonly deps: FetchDeps
-  readonly wanted: ContentDownload
+  readonly download: ContentDownload
   readonly have: number
   readonly options: FetchOptions
 }
 
-/** With an unknown size only the hash of what is there can tell whether it is all; with neither, only the source can. */
-async function isComplete({ deps, wanted, have, options }: CompletionQuery): Promise<boolean> {
-  if (wanted.digest === null) return false
-  if (wanted.size !== null) return have === wanted.size
+/** With a digest but no size, the hash decides whether all bytes are there; with neither, only the source can. */
+async function isComplete({ deps, download, have, options }: CompletionQuery): Promise<boolean> {
+  if (download.digest === null) return false
+  if (download.size !== null) return have === download.size
   if (have === 0) return false
-  const whole = deps.threads.hash(wanted.incoming, options)
+  const whole = deps.threads.hash(download.incoming, options)
   whole.grow(have)
   whole.finish()
-  return `sha256:${await whole.result}` === wanted.digest
+  return `sha256:${await whole.result}` === download.digest
 }
 
 interface ReceiveTarget {
   readonly file: FileHandle
   readonly have: number
-  readonly followed: RunningJob<string>
+  readonly hashing: RunningJob<string>
   readonly largest: number
 }
 
-type ReceiveOptions = FetchOptions & { readonly wanted: ContentDownload }
+type ReceiveOptions = FetchOptions & { readonly download: ContentDownload }
 
-/** How many bytes are there in the end. */
+/** Returns the final size. */
 async function receive(
   { step, requireSpace }: FetchDeps,
-  { file, have, followed, largest }: ReceiveTarget,
-  { wanted, signal, onBytes }: ReceiveOptions,
+  { file, have, hashing, largest }: ReceiveTarget,
+  { download, signal, onBytes }: ReceiveOptions,
 ): Promise<number> {
-  const { stream, offset, size: said = null } = await wanted.open(have)
-  const what = nameOf(wanted)
+  const { stream, offset, size: announced = null } = await download.open(have)
+  const what = nameOf(download)
   try {
-    if (offset > have) throw broken(`${what} was asked for from byte ${have}, and came from byte ${offset}`)
-    const size = wanted.size ?? said
+    if (offset > have) throw broken(`${what} was requested from byte ${have} and was sent from byte ${offset}`)
+    const size = download.size ?? announced
     if (size !== null && size > largest) throw oversized(what, largest)
     if (size !== null) await requireSpace(size - offset)
     if (offset < have) await file.truncate(offset)
     let at = offset
-    followed.grow(at)
+    hashing.grow(at)
     let isMidReported = false
-    let lookAgainAt = at + spaceCheckBytes
+    let nextCheckAt = at + spaceCheckBytes
     addAbortSignal(signal, stream)
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       if (at + chunk.length > largest) throw oversized(what, largest)
       await file.appendFile(chunk)
       at += chunk.length
-      followed.grow(at)
+      hashing.grow(at)
       onBytes?.(at)
-      if (at > lookAgainAt) {
-        lookAgainAt = at + spaceCheckBytes
+      if (at > nextCheckAt) {
+        nextCheckAt = at + spaceCheckBytes
         await requireSpace(0)
       }
       if (isMidReported || at * 2 < (size ?? largest)) continue
@@ -215,7 +215,7 @@ async function receive(
 
 const nameOf = ({ digest, name }: ContentDownload): string => digest ?? name
 
-/** Null when there is none. */
+/** Null when the file does not exist. */
 export async function fileSize(path: string): Promise<number | null> {
   try {
     return (await stat(path)).size
@@ -229,11 +229,11 @@ function broken(message: string): FleetError {
   return new FleetError({ code: 'unavailable', retry: 'backoff', message })
 }
 
-function mismatch(wanted: Digest, got: Digest): FleetError {
+function mismatch(expected: Digest, got: Digest): FleetError {
   return new FleetError({
     code: 'integrity',
     retry: 'backoff',
-    message: `what was sent as ${wanted} has another hash (${got}); it was removed`,
+    message: `the content received for ${expected} has another hash (${got}); it was removed`,
   })
 }
 
@@ -241,6 +241,6 @@ function oversized(what: string, largest: number): FleetError {
   return new FleetError({
     code: 'integrity',
     retry: 'backoff',
-    message: `more than ${largest} bytes were sent as ${what}; they were removed`,
+    message: `more than ${largest} bytes were received for ${what}; they were removed`,
   })
 }

@@ -1,9 +1,11 @@
-// Where the store keeps what. Names of blobs and trees are digests and names of backends are BackendName, so that no
-// path here can lead anywhere else.
+// Paths of the backend store (design.md). Names of blobs and trees are digests and names of backends are BackendName, so
+// that no path can leave the root.
+import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { BackendName, Digest } from '@muster/protocol'
+import { makeDirectory } from '@muster/host'
+import { Digest, type BackendName } from '@muster/protocol'
 
-/** How long what an install has fetched waits for its next try: longer than any pause between two. */
+/** Downloads of an unfinished install are kept for this long: longer than any pause between two tries. */
 export const partialKeptMs = 7 * 24 * 3600_000
 
 export interface Layout {
@@ -13,7 +15,7 @@ export interface Layout {
   readonly blobs: string
   readonly trees: string
   readonly backends: string
-  /** Whatever is half done. Nothing in it survives a start. */
+  /** Unfinished work; emptied at every start. */
   readonly staging: string
   incomingFile(digest: Digest): string
   pull(tree: Digest): string
@@ -36,14 +38,25 @@ export function layoutOf(root: string): Layout {
     trees,
     backends,
     staging: join(root, 'staging'),
-    pull: (tree) => join(pulls, hexOf(tree)),
-    incomingFile: (digest) => join(incoming, hexOf(digest)),
-    blob: (digest) => join(blobs, hexOf(digest)),
-    tree: (digest) => join(trees, hexOf(digest)),
+    pull: (tree) => join(pulls, digestHex(tree)),
+    incomingFile: (digest) => join(incoming, digestHex(digest)),
+    blob: (digest) => join(blobs, digestHex(digest)),
+    tree: (digest) => join(trees, digestHex(digest)),
     backend: (name) => join(backends, name),
   }
 }
 
-function hexOf(digest: Digest): string {
+/** Makes the directories of a store and empties `staging`. */
+export async function prepareDirectories(directories: readonly string[], staging: string): Promise<void> {
+  for (const directory of [...directories, staging]) await makeDirectory(directory, { mode: 0o700 })
+  for (const name of await readdir(staging)) await rm(join(staging, name), { recursive: true, force: true })
+}
+
+export function digestHex(digest: Digest): string {
   return digest.slice('sha256:'.length)
+}
+
+/** The entries of a directory that are named after a digest. */
+export async function digestsIn(directory: string): Promise<Digest[]> {
+  return (await readdir(directory)).flatMap((name) => Digest.safeParse(`sha256:${name}`).data ?? [])
 }

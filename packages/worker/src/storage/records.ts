@@ -1,26 +1,28 @@
-// What is known about an installed version of a backend: `backends/<name>/current`, one small file that is replaced whole.
+// Records of the store, each one small JSON file:
+//   backends/<name>/current   the installed version of a backend and the one before it (activations)
+//   pulls/<hex>               the blobs that an unfinished install needs (pulls)
 import { open, readdir, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { type Clock, errorCode, isTemporary, type Log, makeDirectory, newId, temporaryName } from '@muster/host'
+import { errorCode, isTemporary, makeDirectory, newId, temporaryName, type Clock, type Log, type Step } from '@muster/host'
 import { BackendName, Digest } from '@muster/protocol'
 import { fileSize } from './blobs.ts'
-import { type Layout, partialKeptMs } from './layout.ts'
+import { digestsIn, partialKeptMs, type Layout } from './layout.ts'
 import { syncPath } from './unpack/sync.ts'
 
 export const InstalledRecord = z.object({
-  /** The name that was asked for: of a meta backend, the meta name. */
+  /** The requested name; for a meta backend, the meta name. */
   name: BackendName,
   is_meta: z.boolean(),
   /** The backend that a meta backend was resolved to. */
   concrete: BackendName.nullable(),
   alias: BackendName.nullable(),
   version: z.string().max(256),
-  /** Of the manifest, the archive or the packed directory; also the name of the tree. */
+  /** Digest of the manifest, the archive or the packed directory; also the name of the tree. */
   digest: Digest,
-  /** Of the list of manifests, one per platform, that led to it: what the same version is called on every machine. */
+  /** Digest of the image index, which names the same version on every platform. */
   index_digest: Digest.nullable().default(null),
-  /** Whoever asked for it last named the manifest all the same, and finds it under that digest. */
+  /** The last request named the manifest's digest, so the version is listed under it. */
   is_manifest_pinned: z.boolean().default(false),
   uri: z.string().max(2048),
   gallery_url: z.string().max(2048),
@@ -28,27 +30,25 @@ export const InstalledRecord = z.object({
 })
 export type InstalledRecord = z.infer<typeof InstalledRecord>
 
-/** The digest under which a version is listed: the one by which it was asked for last; else that of the index, which is the same on every machine. */
+/** The digest under which a version is listed: the one requested last, else the index's, which is the same on every machine. */
 export const listedDigest = ({ digest, index_digest: index, is_manifest_pinned: isManifestPinned }: InstalledRecord): Digest =>
   isManifestPinned ? digest : (index ?? digest)
 
-/** Either of its digests names it. */
+/** Both digests name the version. */
 export const matchesDigest = (record: InstalledRecord, digest: Digest): boolean =>
   record.digest === digest || record.index_digest === digest
 
 export const Activation = z.object({ format: z.literal(1), current: InstalledRecord, previous: InstalledRecord.nullable() })
 export type Activation = z.infer<typeof Activation>
 
-// Which version of each backend is the one in use. Activating replaces one file by rename: whoever looks, and whoever
-// starts after a crash, finds the old version or the new one.
-
+/** Activating a version replaces one file by rename, so that a reader, or a start after a crash, finds the old or the new one. */
 export interface Activations {
   activate(record: InstalledRecord): Promise<void>
   deactivate(name: BackendName): Promise<boolean>
-  /** False when there was none. */
+  /** False when there was no previous version. */
   forgetPrevious(name: BackendName): Promise<boolean>
   get(name: BackendName): Promise<Activation | null>
-  /** `isComplete` is false when a file could not be read: then nobody knows what it holds on to. */
+  /** `isComplete` is false when a record is unreadable: then it is not known which trees are in use. */
   all(): Promise<{ readonly found: readonly Activation[]; readonly isComplete: boolean }>
   removeLeftovers(): Promise<void>
 }
@@ -56,7 +56,7 @@ export interface Activations {
 interface ActivationsDeps {
   readonly layout: Layout
   readonly log: Log
-  readonly step: (name: string) => Promise<void> | void
+  readonly step: Step
 }
 
 export function createActivations({ layout, log, step }: ActivationsDeps): Activations {
@@ -97,7 +97,7 @@ export function createActivations({ layout, log, step }: ActivationsDeps): Activ
           if (activation !== null) found.push(activation)
         } catch (error) {
           isComplete = false
-          log.error("the record of an installed backend can't be read; it is kept, and nothing is cleaned up", { backend: name, error })
+          log.error('cannot read the record of an installed backend; garbage collection skipped', { backend: name, error })
         }
       }
       return { found, isComplete }
@@ -120,20 +120,20 @@ async function deactivate(name: BackendName, { layout, step }: Pick<ActivationsD
   if (isRemoved === null) return false
   await syncPath(layout.backend(name))
   await step('W.swap.between')
-  // Only if it is empty; an empty one that stays means nothing.
+  // Removes it only when empty. An empty directory that stays behind is harmless.
   await rmdir(layout.backend(name)).catch(() => {})
   await syncPath(layout.backends)
   await step('W.swap.after')
   return true
 }
 
-async function replaceFile(path: string, activation: Activation, between: () => Promise<void> | void): Promise<void> {
+async function replaceFile(path: string, activation: Activation, beforeRename: () => Promise<void> | void): Promise<void> {
   const temporary = temporaryName(path)
   try {
     await using file = await open(temporary, 'wx', 0o600)
     await file.writeFile(JSON.stringify(activation))
     await file.sync()
-    await between()
+    await beforeRename()
     await rename(temporary, path)
   } catch (error) {
     await rm(temporary, { force: true })
@@ -146,17 +146,16 @@ function nullIfMissing(error: unknown): null {
   throw error
 }
 
-// Which blobs the installs want that have begun and are not at their end. While one runs, it holds them (holds.ts); this
-// is for the time when its process is gone, or when it waits for another try. Each is one small file named after the tree
-// that it is going to be. Not synced: what a power cut takes of it costs bytes, and nothing else.
-
+/**
+ * Unfinished installs by the tree that they build. A running install holds its blobs (locks.ts); its record keeps them
+ * between two tries and after the process died. Not synced: a power cut costs a download, nothing else.
+ */
 export interface Pulls {
   begin(tree: Digest, blobs: readonly Digest[]): Promise<void>
-  /** At its end, or given up. */
   end(tree: Digest): Promise<void>
-  /** There is too little room for this one and for what others fetched, who may come back or not. */
+  /** Makes room: the blobs of all other unfinished installs may be collected. */
   endOthers(tree: Digest): Promise<void>
-  /** Also drops what is done, and what nobody came back to. */
+  /** Also removes the records of finished and abandoned installs. */
   neededBlobs(): Promise<ReadonlySet<Digest>>
 }
 
@@ -167,7 +166,7 @@ export function createPulls({ layout, clock }: { readonly layout: Layout; readon
   const read = async (tree: Digest): Promise<Digest[]> => {
     const path = layout.pull(tree)
     const found = await stat(path).catch(() => null)
-    // A tree says itself what it was made of.
+    // Once the tree exists, its manifest lists its blobs.
     if (found !== null && clock.now() - found.mtimeMs < partialKeptMs && (await fileSize(layout.tree(tree))) === null) {
       const text = readFile(path, 'utf8')
       const blobs = BlobList.safeParse(await text.then(JSON.parse).catch(() => null))
@@ -176,12 +175,10 @@ export function createPulls({ layout, clock }: { readonly layout: Layout; readon
     await end(tree)
     return []
   }
-  const begun = async (): Promise<Digest[]> =>
-    (await readdir(layout.pulls)).flatMap((name) => Digest.safeParse(`sha256:${name}`).data ?? [])
   return {
     end,
     async endOthers(tree) {
-      for (const other of await begun()) if (other !== tree) await end(other)
+      for (const other of await digestsIn(layout.pulls)) if (other !== tree) await end(other)
     },
     async begin(tree, blobs) {
       const temporary = join(layout.staging, newId())
@@ -189,7 +186,7 @@ export function createPulls({ layout, clock }: { readonly layout: Layout; readon
       await rename(temporary, layout.pull(tree))
     },
     async neededBlobs() {
-      return new Set((await Promise.all((await begun()).map(read))).flat())
+      return new Set((await Promise.all((await digestsIn(layout.pulls)).map(read))).flat())
     },
   }
 }

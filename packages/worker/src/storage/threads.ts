@@ -1,23 +1,24 @@
-// The threads where the store hashes and unpacks, so that the main thread never waits for either. One is shared by all
-// downloads; the busy jobs get one each, as many at a time as there are processors, the others wait for their turn.
-// Starting one costs half a second of processor time and some 40 MB: one that has nothing to do is used for what comes next.
+// The threads that hash and unpack, so that the main thread never waits for either. All downloads share one thread; every
+// other job gets its own, as many at a time as there are processors. Idle threads are reused, because each start costs
+// processor time and memory.
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
+import type { Step } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { createSemaphore } from './locks.ts'
 import { withSigns } from './signs.ts'
 import type { FromThread, JobKind, Jobs, ToThread } from './thread/jobs.ts'
 
-/** For names of 200,000 entries and the like; beyond it a job fails instead of the process. What is new is mostly chunks on
- *  their way: a small space for it seems to lower the peak of an install, by less than its noise (bench/README.md). */
+/** Enough for the names of 200,000 entries; beyond it the job fails instead of the process. New objects are mostly chunks
+ *  in transit: a small young generation lowers the peak of an install a little (bench/README.md). */
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 8 }
 
 export interface JobOptions {
   readonly signal: AbortSignal
   readonly onProgress?: (current: number, total: number) => void
-  /** It goes on, or its turn has not come. */
+  /** A sign of life while the job runs or waits for its turn. */
   readonly onSign?: () => void
-  readonly step?: (name: string) => Promise<void> | void
+  readonly step?: Step
 }
 
 export interface RunningJob<Result> {
@@ -27,52 +28,52 @@ export interface RunningJob<Result> {
 }
 
 export interface Threads {
-  /** Waits for its turn; ends, also when cancelled, only after the job has stopped touching anything. */
-  run<K extends Exclude<JobKind, 'follow'>>(kind: K, job: Jobs[K]['job'], options: JobOptions): Promise<Jobs[K]['result']>
+  /** Waits for its turn. Settles, also when cancelled, only after the job has stopped touching the disk. */
+  run<K extends Exclude<JobKind, 'hash'>>(kind: K, job: Jobs[K]['job'], options: JobOptions): Promise<Jobs[K]['result']>
   hash(path: string, options: Pick<JobOptions, 'signal' | 'onSign'>): RunningJob<string>
   close(): Promise<void>
 }
 
 export function createThreads(): Threads {
-  const turns = createSemaphore(availableParallelism())
+  const semaphore = createSemaphore(availableParallelism())
   const idle: Thread[] = []
-  let shared: { readonly thread: Thread; followers: number } | null = null
+  let shared: { readonly thread: Thread; jobs: number } | null = null
   let isClosed = false
-  const obtain = (): Thread => {
+  const takeThread = (): Thread => {
     if (isClosed) throw new Error('the store is closed')
     return idle.pop() ?? startThread()
   }
-  const giveBack = (thread: Thread): void => {
+  const returnThread = (thread: Thread): void => {
     if (thread.isAlive()) idle.push(thread)
   }
   const joinShared = (): { readonly thread: Thread; leave(): void } => {
-    const joined = shared?.thread.isAlive() ? shared : { thread: obtain(), followers: 0 }
+    const joined = shared?.thread.isAlive() ? shared : { thread: takeThread(), jobs: 0 }
     shared = joined
-    joined.followers++
+    joined.jobs++
     const leave = (): void => {
-      if (--joined.followers > 0) return
+      if (--joined.jobs > 0) return
       if (shared === joined) shared = null
-      giveBack(joined.thread)
+      returnThread(joined.thread)
     }
     return { thread: joined.thread, leave }
   }
   return {
     run: (kind, job, options) =>
-      withSigns(options.onSign, (come) =>
-        turns.run(options.signal, async () => {
-          come()
-          const thread = obtain()
+      withSigns(options.onSign, (stop) =>
+        semaphore.run(options.signal, async () => {
+          stop()
+          const thread = takeThread()
           try {
             return await thread.start(kind, job, options).result
           } finally {
-            giveBack(thread)
+            returnThread(thread)
           }
         }),
       ),
     hash: (path, options) => {
       const { thread, leave } = joinShared()
-      const job = thread.start('follow', { path }, options)
-      // Of a job that fails, whoever waits for its result is told.
+      const job = thread.start('hash', { path }, options)
+      // The caller handles a failure through `result`.
       void job.result.then(leave, leave)
       return job
     },
@@ -93,7 +94,7 @@ interface PendingJob {
   readonly options: JobOptions
   readonly resolve: (result: unknown) => void
   readonly reject: (error: unknown) => void
-  /** What ended it, if it was not the thread. */
+  /** The error of a step on the main thread, which ended the job. */
   cause?: unknown
 }
 
@@ -101,32 +102,32 @@ function startThread(): Thread {
   const worker = new Worker(new URL('./thread/storage-thread.ts', import.meta.url), { resourceLimits, name: 'muster-storage' })
   // A thread without work keeps no process alive.
   worker.unref()
-  const waiting = new Map<number, PendingJob>()
+  const pending = new Map<number, PendingJob>()
   let lastId = 0
   let isAlive = true
   const send = (message: ToThread): void => worker.postMessage(message, [])
   const settle = (id: number): PendingJob | undefined => {
-    const job = waiting.get(id)
-    waiting.delete(id)
-    if (waiting.size === 0) worker.unref()
+    const job = pending.get(id)
+    pending.delete(id)
+    if (pending.size === 0) worker.unref()
     return job
   }
-  const die = (error: unknown): void => {
+  const failAll = (error: unknown): void => {
     isAlive = false
-    for (const id of [...waiting.keys()]) settle(id)?.reject(error)
+    for (const id of [...pending.keys()]) settle(id)?.reject(error)
   }
-  worker.on('error', die)
-  worker.on('exit', () => die(new Error('a thread of the store has ended')))
+  worker.on('error', failAll)
+  worker.on('exit', () => failAll(new Error('a storage thread exited')))
   worker.on('message', (message: FromThread) => {
     const { id } = message
-    switch (message.tell) {
+    switch (message.type) {
       case 'progress':
-        waiting.get(id)?.options.onSign?.()
-        return waiting.get(id)?.options.onProgress?.(message.current, message.total)
+        pending.get(id)?.options.onSign?.()
+        return pending.get(id)?.options.onProgress?.(message.current, message.total)
       case 'sign':
-        return waiting.get(id)?.options.onSign?.()
+        return pending.get(id)?.options.onSign?.()
       case 'step':
-        return void reportStep(waiting.get(id), message.name).then((isTaken) => send({ id, tell: isTaken ? 'stepped' : 'cancel' }))
+        return void reportStep(pending.get(id), message.name).then((isDone) => send({ id, type: isDone ? 'stepped' : 'cancel' }))
       case 'done':
         return settle(id)?.resolve(message.result)
       case 'failed':
@@ -138,9 +139,9 @@ function startThread(): Thread {
     start: (kind, job, options) => {
       const id = ++lastId
       worker.ref()
-      const result = new Promise<unknown>((resolve, reject) => waiting.set(id, { options, resolve, reject }))
+      const result = new Promise<unknown>((resolve, reject) => pending.set(id, { options, resolve, reject }))
       send({ id, kind, job })
-      const cancel = (): void => send({ id, tell: 'cancel' })
+      const cancel = (): void => send({ id, type: 'cancel' })
       if (options.signal.aborted) cancel()
       else options.signal.addEventListener('abort', cancel)
       const ended = result
@@ -151,8 +152,8 @@ function startThread(): Thread {
         })
       return {
         result: ended as Promise<never>,
-        grow: (bytes) => send({ id, tell: 'grow', bytes }),
-        finish: () => send({ id, tell: 'finish' }),
+        grow: (bytes) => send({ id, type: 'grow', bytes }),
+        finish: () => send({ id, type: 'finish' }),
       }
     },
     end: () => worker.terminate(),
@@ -169,6 +170,6 @@ async function reportStep(job: PendingJob | undefined, name: string): Promise<bo
   }
 }
 
-function rejectJob(job: PendingJob | undefined, { failure, error }: Extract<FromThread, { tell: 'failed' }>): void {
+function rejectJob(job: PendingJob | undefined, { failure, error }: Extract<FromThread, { type: 'failed' }>): void {
   job?.reject(job.cause ?? (failure === null ? error : new FleetError(failure, { cause: error })))
 }

@@ -1,8 +1,8 @@
-// Unpacked trees: built in a private directory, renamed into place when all of it is verified and on the disk, never
-// changed afterwards except to mend what differs from their manifest.
+// Unpacked trees: built in a staging directory, renamed into place once verified and durable, and changed afterwards only
+// to mend files that differ from the manifest.
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { newId, type Log } from '@muster/host'
+import { newId, type Log, type Step } from '@muster/host'
 import { FleetError, failureOf, type Digest, type UnpackLimits } from '@muster/protocol'
 import { fileSize } from './blobs.ts'
 import type { Layout } from './layout.ts'
@@ -12,12 +12,12 @@ import { readSummary, type TreeLayer, type TreeSummary } from './unpack/tree-man
 
 export interface BuildOptions {
   readonly signal: AbortSignal
-  /** Packed bytes that were used, of all. */
+  /** Packed bytes read so far, and in total. */
   readonly onProgress?: (current: number, total: number) => void
-  /** It goes on, or its turn has not come. */
+  /** A sign of life while the job runs or waits for its turn. */
   readonly onSign?: () => void
-  /** What there is to do when the tree is already there; without it, nothing. */
-  readonly whenThere?: 'mend'
+  /** Compares an existing tree with its content and mends it. Without it an existing tree is kept as found. */
+  readonly onExisting?: 'mend'
 }
 
 export type SignOptions = Pick<BuildOptions, 'signal' | 'onSign'>
@@ -27,13 +27,13 @@ export interface TreesDeps {
   readonly layout: Layout
   readonly threads: Threads
   readonly log: Log
-  readonly step: (name: string) => Promise<void> | void
+  readonly step: Step
   readonly limits: UnpackLimits
   readonly keepFreeBytes: number
   readonly requireSpace: (bytes: number) => Promise<void>
 }
 
-/** Null when there is no such tree, or none that says what it is. */
+/** Null when the tree does not exist or its manifest is unreadable. */
 export async function readTree(layout: Layout, tree: Digest): Promise<TreeSummary | null> {
   return readSummary(join(layout.tree(tree), 'manifest')).catch(() => null)
 }
@@ -46,23 +46,23 @@ export interface TreeRequest {
 export async function unpackTree(deps: TreesDeps, { tree, layers }: TreeRequest, options: BuildOptions): Promise<TreeSummary> {
   const { layout, threads, step, limits, keepFreeBytes } = deps
   const found = await readTree(layout, tree)
-  if (found !== null && options.whenThere !== 'mend') return found
+  if (found !== null && options.onExisting !== 'mend') return found
   const located = await Promise.all(layers.map((layer) => locate(layout, layer)))
   await deps.requireSpace(located.reduce((sum, { size }) => sum + size, 0))
-  const staging = await stage(layout)
+  const staging = await createStaging(layout)
   try {
     const job = { staging, layers: located, limits, keepFreeBytes }
     const built = await threads.run('unpack', job, { ...options, step }).catch(async (error: unknown) => {
       throw await findDamagedLayer(deps, { error, layers }, options)
     })
-    await place(deps, { staging, tree }, options)
+    await placeTree(deps, { staging, tree }, options)
     return built
   } finally {
-    await discard(staging)
+    await removeStaging(staging)
   }
 }
 
-/** A tree that was built and whose name is known only now. */
+/** A tree that is built but not placed: its digest is known only after the copy. */
 export interface StagedTree extends AsyncDisposable {
   readonly digest: Digest
   readonly summary: TreeSummary
@@ -70,20 +70,25 @@ export interface StagedTree extends AsyncDisposable {
 }
 
 export interface CopyOptions extends BuildOptions {
-  /** Gets the private copy, which nobody else changes. */
+  /** Receives the staged copy, which no other process changes. */
   readonly digestOf: (directory: string) => Promise<Digest>
 }
 
 export async function copyTree(deps: TreesDeps, from: string, options: CopyOptions): Promise<StagedTree> {
   const { layout, threads, limits, keepFreeBytes, step } = deps
   await deps.requireSpace(0)
-  const staging = await stage(layout)
+  const staging = await createStaging(layout)
   try {
     const summary = await threads.run('copy', { staging, from, limits, keepFreeBytes }, { ...options, step })
     const digest = await options.digestOf(join(staging, 'root'))
-    return { digest, summary, place: () => place(deps, { staging, tree: digest }, options), [Symbol.asyncDispose]: () => discard(staging) }
+    return {
+      digest,
+      summary,
+      place: () => placeTree(deps, { staging, tree: digest }, options),
+      [Symbol.asyncDispose]: () => removeStaging(staging),
+    }
   } catch (error) {
-    await discard(staging)
+    await removeStaging(staging)
     throw error
   }
 }
@@ -94,17 +99,17 @@ export async function verifyTree({ layout, threads, log }: TreesDeps, tree: Dige
   return problems.length === 0 ? 'intact' : 'damaged'
 }
 
-async function stage(layout: Layout): Promise<string> {
+async function createStaging(layout: Layout): Promise<string> {
   const staging = join(layout.staging, newId())
   await mkdir(staging, { mode: 0o700 })
   return staging
 }
 
-async function discard(staging: string): Promise<void> {
+async function removeStaging(staging: string): Promise<void> {
   await rm(staging, { recursive: true, force: true })
 }
 
-async function place(
+async function placeTree(
   { layout, threads, log, step }: TreesDeps,
   { staging, tree }: { readonly staging: string; readonly tree: Digest },
   options: BuildOptions,
@@ -112,7 +117,7 @@ async function place(
   await step('W.unpack.done')
   const directory = layout.tree(tree)
   if ((await fileSize(directory)) === null) await rename(staging, directory)
-  else if (options.whenThere === 'mend' || (await readTree(layout, tree)) === null) {
+  else if (options.onExisting === 'mend' || (await readTree(layout, tree)) === null) {
     const mended = await threads.run('mend', { fresh: staging, directory }, signOptions(options))
     log.info('tree mended', { tree, mended })
   }
@@ -122,11 +127,11 @@ async function place(
 async function locate(layout: Layout, layer: TreeLayer): Promise<TreeLayer & { path: string; size: number }> {
   const path = layout.blob(layer.digest)
   const size = await fileSize(path)
-  if (size === null) throw missing(layer.digest)
+  if (size === null) throw missingLayer(layer.digest)
   return { ...layer, path, size }
 }
 
-/** An archive that can't be unpacked is the archive's fault, unless its bytes have changed since they were verified. */
+/** A refused archive is the publisher's fault, unless its bytes changed on this disk after they were verified. */
 async function findDamagedLayer(
   { layout, threads }: TreesDeps,
   { error, layers }: { readonly error: unknown; readonly layers: readonly TreeLayer[] },
@@ -140,16 +145,16 @@ async function findDamagedLayer(
     whole.finish()
     if (`sha256:${await whole.result}` === digest) continue
     await rm(path, { force: true })
-    return damagedBlob(digest, error)
+    return damagedLayer(digest, error)
   }
   return error
 }
 
-function missing(digest: Digest): FleetError {
-  return new FleetError({ code: 'unavailable', retry: 'backoff', message: `the layer ${digest} is not in the store; it has to be fetched` })
+function missingLayer(digest: Digest): FleetError {
+  return new FleetError({ code: 'unavailable', retry: 'backoff', message: `the layer ${digest} is not in the store; fetch it first` })
 }
 
-function damagedBlob(digest: Digest, cause: unknown): FleetError {
-  const message = `the layer ${digest} was damaged on this disk; it was removed and has to be fetched again`
+function damagedLayer(digest: Digest, cause: unknown): FleetError {
+  const message = `the layer ${digest} was damaged on this disk; it was removed and must be fetched again`
   return new FleetError({ code: 'integrity', retry: 'backoff', message }, { cause })
 }

@@ -1,9 +1,11 @@
-// Builds a tree from verified layers, lowest first.
+// Builds a tree in a staging directory: from verified layers, lowest first, or from a directory of this machine, under the
+// same rules. The end is the same for both: links are checked, the entry point is checked, the manifest is written, and
+// everything is synced.
 import { createHash } from 'node:crypto'
 import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readlinkSync, readSync, realpathSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { errorCode } from '@muster/host'
+import { errorCode } from '@muster/host/error-code'
 import { createSpaceGuard } from '../disk-space.ts'
 import { quote, refusal, type RefusalReason } from '../unpack/refusal.ts'
 import { withSigns } from '../signs.ts'
@@ -56,7 +58,7 @@ interface LayerTarget {
 
 type OnChunk = (unpackedBytes: number, packedBytes: number) => Promise<void>
 
-/** The size of the layer without its compression. */
+/** Returns the uncompressed size of the layer. */
 async function applyLayer({ layer, tree }: LayerTarget, signal: AbortSignal, onChunk: OnChunk): Promise<number> {
   const hash = createHash('sha256')
   const reader = new TarReader({
@@ -78,7 +80,7 @@ async function applyLayer({ layer, tree }: LayerTarget, signal: AbortSignal, onC
   reader.finish()
   const diffId = `sha256:${hash.digest('hex')}`
   if (layer.diffId !== null && diffId !== layer.diffId)
-    throw refusal('diff_id', `the layer ${layer.digest} unpacks to ${diffId}, and should to ${layer.diffId}`)
+    throw refusal('diff_id', `the layer ${layer.digest} unpacks to ${diffId}; expected ${layer.diffId}`)
   return bytes
 }
 
@@ -88,7 +90,7 @@ function checkRatio({ limits }: UnpackJob, unpacked: number, packed: number): vo
 }
 
 const refusalReasons: Readonly<Record<string, RefusalReason>> = {
-  // On a file system that takes two names for one.
+  // On a file system that treats two names as one.
   EEXIST: 'entry_duplicate',
   ENAMETOOLONG: 'path_length',
   EILSEQ: 'path_encoding',
@@ -97,15 +99,13 @@ const refusalReasons: Readonly<Record<string, RefusalReason>> = {
   ENOTDIR: 'through_file',
 }
 
-/** What this machine's file system refuses is the archive's fault in these cases. */
+/** In these cases an error of the file system is the archive's fault. */
 function refusalOf(error: unknown): unknown {
   const reason = refusalReasons[String(errorCode(error))]
   return reason === undefined || !(error instanceof Error)
     ? error
-    : refusal(reason, `the file system does not take ${quote(error.message)}`)
+    : refusal(reason, `the file system does not accept ${quote(error.message)}`)
 }
-
-// Builds a tree from a directory of this machine, under the same rules as from an archive.
 
 const bufferBytes = 512 * 1024
 
@@ -125,7 +125,7 @@ export async function copyDirectory(job: CopyJob, context: JobContext): Promise<
 }
 
 async function* walkSource(root: string, prefix: string, signal: AbortSignal): AsyncGenerator<string> {
-  // Lets a cancellation in.
+  // Lets a cancellation message arrive.
   await nextTurn()
   signal.throwIfAborted()
   for (const found of readdirSync(join(root, prefix), { withFileTypes: true })) {
@@ -146,7 +146,7 @@ function copyEntry({ tree, from, path }: Entry, sign: () => void): void {
   const found = lstatSync(source)
   const header = { path, linkPath: '', size: 0, mode: found.mode & 0o7777, mtime: Math.max(0, Math.floor(found.mtimeMs / 1000)) }
   tree.countEntry()
-  // A layer could not have it, so that the packed directory would be another one.
+  // A layer cannot contain such a file, so the packed directory would differ from this one.
   if (basename(path).startsWith('.wh.')) throw refusal('whiteout', `${quote(path)} is named like a whiteout`)
   if (found.isFile()) copyFile({ tree, source }, { ...header, type: '0', size: found.size }, sign)
   else if (found.isDirectory()) tree.entry({ ...header, type: '5' })
@@ -157,7 +157,7 @@ function copyEntry({ tree, from, path }: Entry, sign: () => void): void {
 function copyFile({ tree, source }: { readonly tree: MergedTree; readonly source: string }, header: TarHeader, sign: () => void): void {
   const fd = openSync(source, constants.O_RDONLY | constants.O_NOFOLLOW)
   try {
-    if (!fstatSync(fd).isFile()) throw refusal('entry_type', `${quote(header.path)} is no regular file any more`)
+    if (!fstatSync(fd).isFile()) throw refusal('entry_type', `${quote(header.path)} is not a regular file anymore`)
     tree.entry(header)
     const buffer = Buffer.allocUnsafe(bufferBytes)
     let copied = 0
@@ -173,9 +173,6 @@ function copyFile({ tree, source }: { readonly tree: MergedTree; readonly source
     closeSync(fd)
   }
 }
-
-// The end of building a tree, wherever it came from: links that stay inside, something that can be started, a manifest,
-// and all of it on the disk.
 
 const collisionsShown = 20
 

@@ -1,10 +1,10 @@
-// What the threads of the store do, and the messages by which they are asked for it.
+// The jobs of the storage threads, and the messages between a thread and the main thread. Types only.
 import type { Failure, UnpackLimits } from '@muster/protocol'
 import type { TreeLayer, TreeSummary } from '../unpack/tree-manifest.ts'
 
 export interface Jobs {
-  /** The hash of a file that is still growing: `grow` says how far it may read, `finish` that this was all. */
-  follow: { readonly job: { readonly path: string }; readonly result: string }
+  /** Hashes a file that may still grow: `grow` states how many bytes it may read, `finish` that there will be no more. */
+  hash: { readonly job: { readonly path: string }; readonly result: string }
   unpack: { readonly job: UnpackJob; readonly result: TreeSummary }
   copy: { readonly job: CopyJob; readonly result: TreeSummary }
   verify: { readonly job: { readonly directory: string }; readonly result: readonly string[] }
@@ -13,7 +13,7 @@ export interface Jobs {
 export type JobKind = keyof Jobs
 
 export interface BuildJobOptions {
-  /** A private directory that exists; the tree becomes `root` in it and its manifest `manifest`. */
+  /** An existing private directory, which receives the tree as `root` and its manifest as `manifest`. */
   readonly staging: string
   readonly limits: UnpackLimits
   readonly keepFreeBytes: number
@@ -29,23 +29,23 @@ export interface CopyJob extends BuildJobOptions {
 
 export type ToThread =
   | { readonly id: number; readonly kind: JobKind; readonly job: unknown }
-  | { readonly id: number; readonly tell: 'cancel' | 'finish' | 'stepped' }
-  | { readonly id: number; readonly tell: 'grow'; readonly bytes: number }
+  | { readonly id: number; readonly type: 'cancel' | 'finish' | 'stepped' }
+  | { readonly id: number; readonly type: 'grow'; readonly bytes: number }
 
 export type FromThread =
-  | { readonly id: number; readonly tell: 'progress'; readonly current: number; readonly total: number }
-  | { readonly id: number; readonly tell: 'sign' }
-  | { readonly id: number; readonly tell: 'step'; readonly name: string }
-  | { readonly id: number; readonly tell: 'done'; readonly result: unknown }
-  | { readonly id: number; readonly tell: 'failed'; readonly failure: Failure | null; readonly error: Error }
+  | { readonly id: number; readonly type: 'progress'; readonly current: number; readonly total: number }
+  | { readonly id: number; readonly type: 'sign' }
+  | { readonly id: number; readonly type: 'step'; readonly name: string }
+  | { readonly id: number; readonly type: 'done'; readonly result: unknown }
+  | { readonly id: number; readonly type: 'failed'; readonly failure: Failure | null; readonly error: Error }
 
-/** What a job sees of its caller. */
+/** The caller, as a job sees it. */
 export interface JobContext {
   readonly signal: AbortSignal
   progress(current: number, total: number): void
-  /** That it goes on; as often as it likes. */
+  /** A sign of life; may be called at any rate. */
   sign(): void
   step(name: string): Promise<void>
-  /** Resolves with the number of bytes there may be read, more than `than`; `end` once there will be no more. */
+  /** Resolves once more than `than` bytes may be read; `end` is true when there will be no more. */
   waitForBytes(than: number): Promise<{ readonly bytes: number; readonly end: boolean }>
 }

@@ -1,9 +1,9 @@
-// A thread of the store: takes jobs, reports progress, ends them when told to. Several jobs may run in one thread; those
-// that mostly wait (following a download) do, those that are busy get a thread each (threads.ts).
+// Entry point of a storage thread: runs jobs, reports progress, cancels on request. Its imports stay light (the
+// `fleet-error` and `error-code` entries, never a whole package), because every start pays for them.
 import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { parentPort } from 'node:worker_threads'
-import { FleetError } from '@muster/protocol'
+import { FleetError } from '@muster/protocol/fleet-error'
 import { storageFailureOf } from '../disk-space.ts'
 import { copyDirectory, unpackLayers } from './build-tree.ts'
 import type { FromThread, JobContext, JobKind, Jobs, ToThread } from './jobs.ts'
@@ -11,10 +11,11 @@ import { mendTree, verifyTree } from './verify-tree.ts'
 
 const progressEveryMs = 100
 const signEveryMs = 1_000
+const hashBufferBytes = 1024 * 1024
 
 type Run = { readonly [K in JobKind]: (job: Jobs[K]['job'], context: JobContext) => Promise<Jobs[K]['result']> }
 
-const run: Run = { follow: hashFile, unpack: unpackLayers, copy: copyDirectory, verify: verifyTree, mend: mendTree }
+const run: Run = { hash: hashFile, unpack: unpackLayers, copy: copyDirectory, verify: verifyTree, mend: mendTree }
 
 interface RunningState {
   readonly abort: AbortController
@@ -25,14 +26,14 @@ interface RunningState {
 
 const running = new Map<number, RunningState>()
 const port = parentPort
-if (port === null) throw new Error('storage-thread.ts is started as a thread')
+if (port === null) throw new Error('storage-thread.ts must be started as a worker thread')
 const send = (message: FromThread): void => port.postMessage(message, [])
 
 port.on('message', (message: ToThread) => {
   if ('kind' in message) return void start(message)
   const job = running.get(message.id)
   if (job === undefined) return
-  switch (message.tell) {
+  switch (message.type) {
     case 'cancel':
       job.abort.abort()
       job.onGrown()
@@ -52,15 +53,15 @@ async function start({ id, kind, job }: Extract<ToThread, { kind: JobKind }>): P
   const state: RunningState = { abort: new AbortController(), grown: { bytes: 0, end: false }, onGrown: () => {}, onStepped: () => {} }
   running.set(id, state)
   try {
-    // The other end of this port is threads.ts, whose types say what belongs to which kind.
+    // threads.ts, at the other end of this port, checks by its types that the job fits its kind.
     const result = await run[kind](job as never, contextOf(id, state))
-    send({ id, tell: 'done', result })
+    send({ id, type: 'done', result })
   } catch (thrown) {
     const error = storageFailureOf(thrown)
     const plain = error instanceof Error ? error : new Error(String(error))
     send({
       id,
-      tell: 'failed',
+      type: 'failed',
       failure: error instanceof FleetError ? error.failure : null,
       error: new Error(plain.message, { cause: plain.stack }),
     })
@@ -79,17 +80,17 @@ function contextOf(id: number, state: RunningState): JobContext {
       const now = performance.now()
       if (now - lastProgress < progressEveryMs && current < total) return
       lastProgress = now
-      send({ id, tell: 'progress', current, total })
+      send({ id, type: 'progress', current, total })
     },
     sign: () => {
       const now = performance.now()
       if (now - lastSign < signEveryMs) return
       lastSign = now
-      send({ id, tell: 'sign' })
+      send({ id, type: 'sign' })
     },
     step: async (name) => {
       const stepped = new Promise<void>((resolve) => (state.onStepped = resolve))
-      send({ id, tell: 'step', name })
+      send({ id, type: 'step', name })
       await stepped
       signal.throwIfAborted()
     },
@@ -104,11 +105,8 @@ function contextOf(id: number, state: RunningState): JobContext {
   }
 }
 
-// Hashes a file while it grows, always from its first byte: what a former run has left there counts only by its hash.
-
-const hashBufferBytes = 1024 * 1024
-
-export async function hashFile({ path }: { readonly path: string }, { waitForBytes, signal, sign }: JobContext): Promise<string> {
+/** Hashes a file while it grows, always from its first byte: bytes of an earlier process count only by their hash. */
+async function hashFile({ path }: { readonly path: string }, { waitForBytes, signal, sign }: JobContext): Promise<string> {
   await using file = await open(path, 'r')
   const hash = createHash('sha256')
   const buffer = Buffer.allocUnsafe(hashBufferBytes)

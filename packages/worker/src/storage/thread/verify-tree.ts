@@ -1,10 +1,10 @@
-// Compares a tree with its manifest, and mends it from a fresh copy. Mending replaces only what differs, each by one
-// rename: a process that runs from the tree keeps the files it has open, and a crash leaves a tree that is no worse.
+// Compares a tree with its manifest, and mends it from a fresh copy. Mending replaces only entries that differ, each by one
+// rename: a process that runs from the tree keeps its open files, and a crash leaves the tree no worse than before.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { chmod, lstat, mkdir, readdir, readlink, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { errorCode } from '@muster/host'
+import { errorCode } from '@muster/host/error-code'
 import { syncPath } from '../unpack/sync.ts'
 import { readManifest, type ManifestEntry } from '../unpack/tree-manifest.ts'
 import type { JobContext } from './jobs.ts'
@@ -12,8 +12,8 @@ import type { JobContext } from './jobs.ts'
 const mostProblems = 20
 
 /**
- * What is wrong with the tree, the first few; nothing when it is intact. What lies beside the files of the manifest is
- * not: backends keep compiled files and the like there (`__pycache__`), and one that runs would be mended for ever.
+ * Returns the first problems, or none when the tree is intact. Extra files are no problem: backends keep compiled files
+ * (`__pycache__`) beside their own, and a running one would be mended forever.
  */
 export async function verifyTree({ directory }: { readonly directory: string }, { signal, sign }: JobContext): Promise<readonly string[]> {
   const problems: string[] = []
@@ -26,12 +26,12 @@ export async function verifyTree({ directory }: { readonly directory: string }, 
     }
   } catch (error) {
     signal.throwIfAborted()
-    problems.push(`the manifest or the tree can't be read: ${error instanceof Error ? error.message : String(error)}`)
+    problems.push(`cannot read the manifest or the tree: ${error instanceof Error ? error.message : String(error)}`)
   }
   return problems
 }
 
-/** What was mended. Also what lies beside goes: whoever mends wants the tree as it was fetched. */
+/** Returns the first mended paths. Extra files are removed too, so that the tree is as it was fetched. */
 export async function mendTree(
   { fresh, directory }: { readonly fresh: string; readonly directory: string },
   { signal, sign }: JobContext,
@@ -39,7 +39,7 @@ export async function mendTree(
   const root = join(directory, 'root')
   const gone = join(fresh, 'gone')
   await mkdir(gone)
-  await replaceEntry(await isDirectory(root), { from: join(fresh, 'root'), to: root, gone: join(gone, 'root') })
+  if (!(await isDirectory(root))) await replaceEntry({ from: join(fresh, 'root'), to: root, gone: join(gone, 'root') })
   const mended: string[] = []
   const known = new Set<string>()
   for await (const entry of readManifest(join(fresh, 'manifest'))) {
@@ -48,7 +48,7 @@ export async function mendTree(
     if ((await findDifference(root, entry, sign)) === null) continue
     const to = join(root, entry.path)
     if (entry.kind === 'directory' && (await isDirectory(to))) await chmod(to, entry.mode)
-    else await replaceEntry(false, { from: join(fresh, 'root', entry.path), to, gone: join(gone, String(mended.length)) })
+    else await replaceEntry({ from: join(fresh, 'root', entry.path), to, gone: join(gone, String(mended.length)) })
     mended.push(entry.path)
   }
   for await (const path of walk(root)) {
@@ -61,9 +61,8 @@ export async function mendTree(
   return mended.slice(0, mostProblems)
 }
 
-async function replaceEntry(isFine: boolean, { from, to, gone }: { from: string; to: string; gone: string }): Promise<void> {
-  if (isFine) return
-  // A file takes the place of a file in one step; only what rename can't replace is moved away before.
+async function replaceEntry({ from, to, gone }: { from: string; to: string; gone: string }): Promise<void> {
+  // A file replaces a file in one rename; only an entry that rename cannot replace is moved away first.
   await rename(from, to).catch(async (error: unknown) => {
     if (!['EISDIR', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST'].includes(String(errorCode(error)))) throw error
     await rename(to, gone)
@@ -84,12 +83,12 @@ async function findDifference(root: string, entry: ManifestEntry, sign: () => vo
   if (found === null) return 'is missing'
   switch (entry.kind) {
     case 'directory':
-      if (!found.isDirectory()) return 'is no directory'
+      if (!found.isDirectory()) return 'is not a directory'
       return (found.mode & 0o7777) === entry.mode ? null : 'has another mode'
     case 'link':
       return found.isSymbolicLink() && (await readlink(path)) === entry.target ? null : 'is another link'
     case 'file':
-      if (!found.isFile()) return 'is no file'
+      if (!found.isFile()) return 'is not a file'
       if ((found.mode & 0o7777) !== entry.mode) return 'has another mode'
       return found.size === entry.size && (await sha256Of(path, sign)) === entry.sha256 ? null : 'has other content'
   }
@@ -108,7 +107,7 @@ async function sha256Of(path: string, sign: () => void): Promise<string | null> 
   return hash.digest('hex')
 }
 
-/** Without following links; a directory that is not known is named itself and not looked into twice. */
+/** Does not follow links. An extra directory that the caller moved away meanwhile is not entered. */
 async function* walk(root: string, prefix = ''): AsyncGenerator<string> {
   for (const found of await readdir(join(root, prefix), { withFileTypes: true })) {
     const path = prefix + found.name

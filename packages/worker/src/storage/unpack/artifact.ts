@@ -1,8 +1,8 @@
-// Whether a tree is a backend: a `backend.json` that says how to start it, or a `run.sh`. What is started is a regular,
-// executable file inside the tree, or the worker's own Node.
+// Checks that a tree is a backend: it has a `backend.json` that states how to start it, or a `run.sh`. The program is a
+// regular, executable file inside the tree, or the worker's own Node.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { defaultUnpackLimits } from '@muster/protocol'
+import { defaultUnpackLimits } from '@muster/protocol/unpack-limits'
 import { z } from 'zod'
 import { quote, refusal } from './refusal.ts'
 import { parseEntryPath } from './entry-path.ts'
@@ -21,14 +21,14 @@ export const BackendDescription = z.object({
 })
 export type BackendDescription = z.infer<typeof BackendDescription>
 
-/** Null for a LocalAI backend, which has only its `run.sh`. */
+/** Null for a LocalAI backend, which has only a `run.sh`. */
 export function checkArtifact(root: DirectoryNode, directory: string): BackendDescription | null {
   const found = root.children.get('backend.json')
   if (found === undefined) {
     checkExecutable(root, 'run.sh', 'it has neither backend.json nor')
     return null
   }
-  if (found.kind !== 'file' || found.size > largestDescriptionBytes) throw refusal('artifact', 'backend.json is no file of a sensible size')
+  if (found.kind !== 'file' || found.size > largestDescriptionBytes) throw refusal('artifact', 'backend.json is not a file, or too large')
   const description = parse(readFileSync(join(directory, 'backend.json'), 'utf8'))
   const program = description.command[0] ?? ''
   if (program !== '{node}') checkExecutable(root, program, 'backend.json names')

@@ -1,10 +1,10 @@
-// The bytes of a layer without its compression. Whatever the format lets a writer append (further members and frames) is
-// read, everything else after the end is refused; memory for the window is bounded.
+// Decompresses a layer. Further members and frames, which the formats allow, are read; any other data after the end is
+// refused. Memory for the window is bounded.
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { constants, createGunzip, createZstdDecompress, type Gunzip, type ZstdDecompress } from 'node:zlib'
-import { errorCode } from '@muster/host'
+import { errorCode } from '@muster/host/error-code'
 import { refusal } from './refusal.ts'
 
 export type Compression = 'none' | 'gzip' | 'zstd'
@@ -17,7 +17,7 @@ export interface Packed {
 
 export interface UnpackedChunk {
   readonly chunk: Buffer
-  /** How much of the packed file has been used for all chunks so far. */
+  /** Bytes of the packed file consumed so far. */
   readonly packedBytes: number
 }
 
@@ -25,7 +25,7 @@ type Sink = (unpacked: UnpackedChunk) => Promise<void> | void
 
 const readBytes = 256 * 1024
 const chunkSize = 512 * 1024
-/** 128 MB, what the zstd command accepts without being told. */
+/** 128 MB, the default limit of the zstd command. */
 const windowLogMax = 27
 
 export async function decompress(packed: Packed, sink: Sink, signal: AbortSignal): Promise<void> {
@@ -42,9 +42,9 @@ export async function decompress(packed: Packed, sink: Sink, signal: AbortSignal
       return
     }
     case 'gzip': {
-      if (packed.size === 0) throw refusal('compression', 'it is empty, and not gzip data')
+      if (packed.size === 0) throw refusal('compression', 'it is empty; expected gzip data')
       const used = await decompressRange({ packed, start: 0, end: packed.size, engine: createGunzip({ chunkSize }) }, sink, signal)
-      if (used < packed.size) throw refusal('compression', 'something follows the end of the gzip data')
+      if (used < packed.size) throw refusal('compression', 'there is data after the end of the gzip data')
       return
     }
     case 'zstd':
@@ -52,7 +52,7 @@ export async function decompress(packed: Packed, sink: Sink, signal: AbortSignal
   }
 }
 
-/** Node's decoder reads one frame; writers that work in parallel, or that index what they write, make many. */
+/** Node's decoder reads one frame; parallel and indexing writers make many. */
 async function zstdFrames(packed: Packed, sink: Sink, signal: AbortSignal): Promise<void> {
   await using file = await open(packed.path, 'r')
   for (let at = 0; at === 0 || at < packed.size;) {
@@ -73,7 +73,7 @@ interface PackedRange {
   readonly engine: Gunzip | ZstdDecompress
 }
 
-/** How many packed bytes the engine has used of those it was given. */
+/** Returns the number of packed bytes that the engine consumed. */
 async function decompressRange({ packed, start, end, engine }: PackedRange, sink: Sink, signal: AbortSignal): Promise<number> {
   const consume = async (source: AsyncIterable<Buffer>): Promise<void> => {
     for await (const chunk of source) await sink({ chunk, packedBytes: start + engine.bytesWritten })
@@ -83,7 +83,7 @@ async function decompressRange({ packed, start, end, engine }: PackedRange, sink
   } catch (error) {
     const code = errorCode(error)
     if (typeof code === 'string' && /^(Z_|ZSTD_|ERR_ZSTD|ERR_ZLIB)/.test(code) && error instanceof Error)
-      throw refusal('compression', `the data can't be unpacked (${error.message})`)
+      throw refusal('compression', `cannot decompress the data (${error.message})`)
     throw error
   }
   return engine.bytesWritten
@@ -103,12 +103,12 @@ const compressions: Readonly<Record<string, Compression>> = {
 
 export function compressionOf(mediaType: string): Compression {
   const compression = compressions[mediaType]
-  if (compression === undefined) throw refusal('compression', `layers of the type ${JSON.stringify(mediaType.slice(0, 200))} are not known`)
+  if (compression === undefined) throw refusal('compression', `unsupported layer type ${JSON.stringify(mediaType.slice(0, 200))}`)
   return compression
 }
 
-// Where a frame of zstd data ends (RFC 8878, section 3.1), from its headers alone. The decoder must get exactly one frame:
-// given more, it takes what follows for another one, or loses it, depending on how the bytes come.
+// The end of a zstd frame (RFC 8878, section 3.1), read from its headers. The decoder must get exactly one frame: given
+// more, it decodes or loses the rest, depending on how the bytes are chunked.
 
 const zstdMagic = 0xfd2fb528
 const rleBlock = 1
@@ -118,7 +118,7 @@ const contentSizeBytes = [0, 2, 4, 8]
 
 interface ZstdFrame {
   readonly kind: 'data' | 'skippable'
-  /** May lie beyond the end of the file, when that was cut. */
+  /** Beyond the end of the file when that was truncated. */
   readonly end: number
 }
 
@@ -126,7 +126,7 @@ async function zstdFrameAt(file: FileHandle, at: number): Promise<ZstdFrame> {
   const start = await readAt(file, at, 8)
   const found = start.length < 8 ? 0 : start.readUInt32LE(0)
   if (found >>> 4 === 0x184d2a5) return { kind: 'skippable', end: at + 8 + start.readUInt32LE(4) }
-  if (found !== zstdMagic) throw refusal('compression', at === 0 ? 'this is not zstd data' : 'something follows the end of the zstd data')
+  if (found !== zstdMagic) throw refusal('compression', at === 0 ? 'this is not zstd data' : 'there is data after the end of the zstd data')
   const descriptor = start.readUInt8(4)
   const isSingleSegment = (descriptor & 0x20) !== 0
   const checksumBytes = (descriptor & 0x04) === 0 ? 0 : 4
@@ -141,7 +141,7 @@ async function endOfBlocks(file: FileHandle, start: number): Promise<number> {
     if (bytes.length < 3) throw refusal('compression', 'the zstd data ends within a frame')
     const block = bytes.readUIntLE(0, 3)
     const type = (block >>> 1) & 3
-    if (type === reservedBlock) throw refusal('compression', 'a zstd block is of no known type')
+    if (type === reservedBlock) throw refusal('compression', 'a zstd block has an unknown type')
     at += 3 + (type === rleBlock ? 1 : block >>> 3)
     if ((block & 1) === 1) return at
   }

@@ -1,4 +1,4 @@
-// What the name and the target of an entry may be. Nothing is cleaned up: a name that does not fit is refused.
+// Validates names and link targets of entries. Nothing is normalized: an invalid name is refused.
 import type { UnpackLimits } from '@muster/protocol'
 import { quote, refusal } from './refusal.ts'
 
@@ -13,7 +13,7 @@ export interface EntryPath {
 export function parseEntryPath(path: string, limits: Pick<UnpackLimits, 'pathBytes' | 'nameBytes' | 'depth'>): EntryPath {
   if (path.startsWith('/')) throw refusal('path_absolute', `${quote(path)} is an absolute path`)
   if (path === '') throw refusal('path_form', 'an entry has no name')
-  if (path.includes('\0')) throw refusal('path_encoding', `${quote(path)} has a NUL in it`)
+  if (path.includes('\0')) throw refusal('path_encoding', `${quote(path)} contains a NUL`)
   if (Buffer.byteLength(path) > limits.pathBytes) throw refusal('path_length', `${quote(path)} is longer than ${limits.pathBytes} bytes`)
   const hasTrailingSlash = path.endsWith('/')
   const all = (hasTrailingSlash ? path.slice(0, -1) : path).split('/')
@@ -27,7 +27,7 @@ export function parseEntryPath(path: string, limits: Pick<UnpackLimits, 'pathByt
   return { parts, hasTrailingSlash }
 }
 
-/** By its text alone; that it also holds through other links is checked once all layers are there (resolve-links.ts). */
+/** Checks the text alone; `checkLinks` follows links through other links once all layers are applied. */
 export function checkLinkTarget(parts: readonly string[], target: string): void {
   const what = `the symbolic link ${quote(parts.join('/'))} to ${quote(target)}`
   if (target === '' || target.includes('\0') || Buffer.byteLength(target) > largestTargetBytes)
@@ -49,6 +49,6 @@ export function parseWhiteout(name: string): Whiteout | null {
   if (name === '.wh..wh..opq') return { hides: 'all' }
   const hidden = name.slice('.wh.'.length)
   if (hidden === '' || hidden === '.' || hidden === '..' || hidden.startsWith('.wh.'))
-    throw refusal('whiteout', `${quote(name)} is no whiteout that means anything`)
+    throw refusal('whiteout', `${quote(name)} is not a valid whiteout`)
   return { hides: 'one', name: hidden }
 }

@@ -1,6 +1,6 @@
-// Builds one tree on disk from the entries of many layers: a later layer replaces and hides what earlier ones have.
-// A path is only ever written below directories that this very run has made, so nothing is written through a link;
-// new files are made with O_EXCL and O_NOFOLLOW, so nothing that exists is opened.
+// Builds one tree on disk from the entries of many layers: a later layer replaces and hides entries of earlier ones.
+// Entries are written only below directories that this run created, so nothing is written through a link; new files are
+// opened with O_EXCL and O_NOFOLLOW, so no existing file is opened.
 import { createHash, type Hash } from 'node:crypto'
 import {
   chmodSync,
@@ -44,7 +44,7 @@ export class MergedTree {
   readonly #limits: UnpackLimits
   readonly #space: SpaceGuard
   readonly #writer: FileWriter = createFileWriter()
-  /** Of this layer. Each may look through a whole directory: once is enough. */
+  /** Whiteouts of this layer. Each may walk a whole directory, so a repeated one is refused. */
   readonly #whiteouts = new Set<string>()
   #layer = -1
   #entries = 0
@@ -60,7 +60,7 @@ export class MergedTree {
     this.#realDirectory = realpathSync.native(directory)
   }
 
-  /** Of all files that were written, also those that a later layer has removed. */
+  /** Size of all files written, including files that a later layer removed. */
   get bytes(): number {
     return this.#bytes
   }
@@ -74,17 +74,17 @@ export class MergedTree {
     if (++this.#entries > this.#limits.entries) throw refusal('too_many_entries', `it has more than ${this.#limits.entries} entries`)
   }
 
-  /** Data of a regular file follows with `write`, and `endFile` ends any entry. */
+  /** `write` adds the data of a regular file; `endFile` ends any entry. */
   entry(entry: TarHeader): void {
     const { parts, hasTrailingSlash } = parseEntryPath(entry.path, this.#limits)
     checkKind(entry, hasTrailingSlash)
     const name = parts.at(-1)
     if (name === undefined) {
-      if (entry.type !== '5') throw refusal('root_entry', `the root itself, ${quote(entry.path)}, is no directory`)
+      if (entry.type !== '5') throw refusal('root_entry', `the root entry ${quote(entry.path)} is not a directory`)
       return
     }
     if (parts.slice(0, -1).some((part) => parseWhiteout(part) !== null))
-      throw refusal('whiteout', `${quote(entry.path)} lies in a whiteout`)
+      throw refusal('whiteout', `${quote(entry.path)} is inside a whiteout`)
     const whiteout = parseWhiteout(name)
     if (whiteout !== null) this.#applyWhiteout(parts, whiteout, entry)
     else if (entry.type === '5') this.#addDirectory(parts, directoryMode(entry.mode))
@@ -102,7 +102,7 @@ export class MergedTree {
     this.#writer.close()
   }
 
-  /** Closes what is open; the directory is the caller's to remove. */
+  /** Closes the open file. The caller removes the directory. */
   abandon(): void {
     this.#writer.abandon()
   }
@@ -127,9 +127,9 @@ export class MergedTree {
       next.layer = this.#layer
       parent = next
     }
-    // The tree in memory says that these are directories; the disk is asked too, in case anybody else was here.
+    // The tree in memory has these as directories; the disk is checked too, in case another process changed it.
     if (path !== this.#lastParent && realpathSync.native(path) !== join(this.#realDirectory, path.slice(this.#directory.length)))
-      throw refusal('through_symlink', `${quote(parts.join('/'))} does not lie where it should`)
+      throw refusal('through_symlink', `${quote(parts.join('/'))} is not where it should be`)
     this.#lastParent = path
     return { parent, name, path: join(path, name) }
   }
@@ -142,16 +142,16 @@ export class MergedTree {
     parent.children.delete(name)
   }
 
-  /** Makes room for an entry: what a lower layer has here goes; what this layer has already is a contradiction. */
+  /** Removes a lower layer's entry of this name; a second one in the same layer is a contradiction. */
   #clear(place: Location): void {
     const found = place.parent.children.get(place.name)
     if (found === undefined) return
     if (found.layer === this.#layer)
-      throw refusal('entry_duplicate', `${quote(place.path.slice(this.#directory.length + 1))} is in one layer twice`)
+      throw refusal('entry_duplicate', `${quote(place.path.slice(this.#directory.length + 1))} is twice in one layer`)
     this.#remove(place, found)
   }
 
-  /** Whiteouts hide what lower layers have; what this layer brings stays, wherever in the archive it stands. */
+  /** Whiteouts hide entries of lower layers; entries of this layer stay, wherever in the archive they are. */
   #hideLower(place: Location): void {
     const found = place.parent.children.get(place.name)
     if (found === undefined) return
@@ -161,9 +161,9 @@ export class MergedTree {
   }
 
   #applyWhiteout(parts: readonly string[], whiteout: Whiteout, entry: TarHeader): void {
-    if (entry.type !== '0' || entry.size > 0) throw refusal('whiteout', `${quote(entry.path)} is no empty file`)
+    if (entry.type !== '0' || entry.size > 0) throw refusal('whiteout', `${quote(entry.path)} is not an empty file`)
     const key = parts.join('/')
-    if (this.#whiteouts.has(key)) throw refusal('entry_duplicate', `${quote(key)} is in one layer twice`)
+    if (this.#whiteouts.has(key)) throw refusal('entry_duplicate', `${quote(key)} is twice in one layer`)
     this.#whiteouts.add(key)
     const parent = existingDirectory(this.root, parts)
     if (parent === null) return
@@ -187,7 +187,7 @@ export class MergedTree {
 
   #addFile(parts: readonly string[], entry: TarHeader): void {
     this.#bytes += entry.size
-    if (this.#bytes > this.#limits.bytes) throw refusal('too_many_bytes', `unpacked it is larger than ${this.#limits.bytes} bytes`)
+    if (this.#bytes > this.#limits.bytes) throw refusal('too_many_bytes', `it unpacks to more than ${this.#limits.bytes} bytes`)
     const place = this.#placeOf(parts)
     this.#clear(place)
     const node: FileNode = { kind: 'file', layer: this.#layer, mode: fileMode(entry.mode), size: entry.size, sha256: '' }
@@ -206,8 +206,8 @@ export class MergedTree {
   #addHardlink(parts: readonly string[], entry: TarHeader): void {
     const target = hardlinkTarget(entry, this.#limits)
     const found = findNode(this.root, target)
-    if (found === null) throw refusal('hardlink_target', `${linkText(entry)}, where there is no file`)
-    if (found.kind !== 'file') throw refusal('hardlink_target', `${linkText(entry)}, which is no regular file`)
+    if (found === null) throw refusal('hardlink_target', `${linkText(entry)}, which does not exist`)
+    if (found.kind !== 'file') throw refusal('hardlink_target', `${linkText(entry)}, which is not a regular file`)
     if (parts.every((part, at) => part === target[at])) throw refusal('hardlink_target', `${linkText(entry)}, which it would replace`)
     const place = this.#placeOf(parts)
     this.#clear(place)
@@ -220,13 +220,13 @@ function checkKind(entry: TarHeader, hasTrailingSlash: boolean): void {
   if (entry.type === 'S') throw refusal('archive_sparse', `${quote(entry.path)} is a sparse file`)
   if (!['0', '1', '2', '5'].includes(entry.type))
     throw refusal('entry_type', `${quote(entry.path)} is ${kinds[entry.type] ?? `of the unknown type ${quote(entry.type)}`}`)
-  if (entry.type !== '0' && entry.size > 0) throw refusal('archive_size', `${quote(entry.path)} is no file and has ${entry.size} bytes`)
-  if (entry.type !== '5' && hasTrailingSlash) throw refusal('path_form', `${quote(entry.path)} is named as a directory and is none`)
+  if (entry.type !== '0' && entry.size > 0) throw refusal('archive_size', `${quote(entry.path)} is not a file but has ${entry.size} bytes`)
+  if (entry.type !== '5' && hasTrailingSlash) throw refusal('path_form', `${quote(entry.path)} is named like a directory but is not one`)
 }
 
 const kinds: Readonly<Record<string, string>> = { '3': 'a character device', '4': 'a block device', '6': 'a pipe', s: 'a socket' }
 
-/** No setuid, setgid, sticky; not writable by others than the owner, who can always read. */
+/** No setuid, setgid or sticky bit; writable only by the owner, who can always read. */
 function fileMode(mode: number): number {
   return (mode & 0o755) | 0o400
 }
@@ -254,7 +254,7 @@ function existingDirectory(root: DirectoryNode, parts: readonly string[]): Direc
 
 function hardlinkTarget(entry: TarHeader, limits: UnpackLimits): readonly string[] {
   if (entry.linkPath.startsWith('/') || entry.linkPath.split('/').includes('..'))
-    throw refusal('hardlink_escape', `${linkText(entry)}, which may lie outside`)
+    throw refusal('hardlink_escape', `${linkText(entry)}, which may leave the tree`)
   const { parts } = parseEntryPath(entry.linkPath, limits)
   return parts
 }
@@ -263,9 +263,6 @@ function linkText(entry: TarHeader): string {
   return `the hard link ${quote(entry.path)} to ${quote(entry.linkPath)}`
 }
 
-// Writes one new file at a time and hashes it on the way. Synchronous on purpose: it runs in a thread of its own, where
-// waiting for one small write after the other through a queue costs more than the writes.
-
 interface NewFile {
   readonly path: string
   readonly mode: number
@@ -273,10 +270,14 @@ interface NewFile {
   readonly onHash: (sha256: string) => void
 }
 
+/**
+ * Writes one new file at a time and hashes it. Synchronous on purpose: in a thread of its own, queueing one small write
+ * after the other costs more than the writes.
+ */
 interface FileWriter {
   open(file: NewFile): void
   write(chunk: Buffer): void
-  /** Nothing when no file is open: links and directories end too. */
+  /** Does nothing when no file is open, as after links and directories. */
   close(): void
   abandon(): void
 }
@@ -299,7 +300,7 @@ function createFileWriter(): FileWriter {
       if (current === null) return
       const { file, fd, hash } = current
       fchmodSync(fd, file.mode)
-      // Interpreters that keep compiled files beside their sources compare times.
+      // Interpreters that keep compiled files beside their sources compare modification times.
       futimesSync(fd, file.mtime, file.mtime)
       closeSync(fd)
       current = null

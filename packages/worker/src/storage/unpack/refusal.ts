@@ -1,6 +1,6 @@
-// Why an archive is not unpacked. The first violation ends the unpacking; what it says is for a person, and its reason
-// for whoever counts them.
-import { FleetError } from '@muster/protocol'
+// Reasons to refuse an archive. The first violation ends the unpacking; its detail is for people, its reason for metrics
+// and tests.
+import { FleetError } from '@muster/protocol/fleet-error'
 
 export type RefusalReason =
   | 'archive_header'
@@ -35,7 +35,7 @@ export function refusal(reason: RefusalReason, detail: string): FleetError {
   return new FleetError({ code: 'integrity', retry: 'never', message: `refused (${reason}): ${detail}`.slice(0, 2048) })
 }
 
-/** Names come from strangers: quoted, so that they can't fake a line of a log, and cut. */
+/** Names are untrusted: quoted, so that they cannot forge a log line, and cut. */
 export function quote(name: string): string {
   return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name)
 }

@@ -1,21 +1,21 @@
-// One 512-byte header of a tar archive, read strictly: POSIX ustar and GNU, sizes in octal, a checksum that fits.
-// What a lenient reader would guess at is refused, because another reader would guess differently.
+// Headers of a tar archive, read strictly: POSIX ustar and GNU, sizes in octal, a correct checksum. Anything that a
+// lenient reader would have to guess is refused, because another reader would guess differently.
 import { quote, refusal } from './refusal.ts'
 
 export const blockBytes = 512
 
 export interface TarHeader {
-  /** The type flag as a character; `0` also where the archive has the old NUL. */
+  /** The type flag as a character; `0` also for the old NUL. */
   readonly type: string
   readonly path: string
   readonly linkPath: string
   readonly size: number
   readonly mode: number
-  /** Seconds since the epoch; 0 when it is absent or unusual. */
+  /** Seconds since the epoch; 0 when absent or malformed. */
   readonly mtime: number
 }
 
-/** The largest size that eleven octal digits can say; beyond it a PAX record does. */
+/** The largest size in eleven octal digits; larger ones need a PAX record. */
 export const largestOctalSize = 0o77777777777
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -24,7 +24,7 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 export function parseTarHeader(block: Uint8Array): TarHeader | null {
   if (block.every((byte) => byte === 0)) return null
   const bytes = Buffer.from(block.buffer, block.byteOffset, blockBytes)
-  if (octal(bytes, 148, 8) !== checksum(bytes)) throw refusal('archive_header', 'the checksum of a header does not fit')
+  if (octal(bytes, 148, 8) !== checksum(bytes)) throw refusal('archive_header', 'a header has a wrong checksum')
   const magic = bytes.toString('latin1', 257, 265)
   const isPosix = magic === 'ustar\x0000'
   if (!isPosix && magic !== 'ustar  \0') throw refusal('archive_header', `${quote(magic)} is neither a POSIX nor a GNU archive`)
@@ -49,7 +49,7 @@ export function decodeName(bytes: Uint8Array): string {
   } catch {
     throw refusal('path_encoding', `the name ${quote(Buffer.from(bytes).toString('latin1'))} is not UTF-8`)
   }
-  if (name.includes('\0')) throw refusal('path_encoding', `the name ${quote(name)} has a NUL in it`)
+  if (name.includes('\0')) throw refusal('path_encoding', `the name ${quote(name)} contains a NUL`)
   return name
 }
 
@@ -66,7 +66,7 @@ function parseSize(bytes: Buffer): number {
   return size
 }
 
-/** Null when the field is anything but octal digits between blanks. */
+/** Null unless the field is octal digits between blanks. */
 function octal(bytes: Buffer, at: number, length: number): number | null {
   const match = /^ *([0-7]*)[ \0]*$/.exec(bytes.toString('latin1', at, at + length))
   return match === null ? null : Number.parseInt(match[1] || '0', 8)
@@ -78,8 +78,8 @@ function checksum(bytes: Buffer): number {
   return sum
 }
 
-// The records of a PAX extended header: "length key=value\n". Only path, linkpath and size change an entry; owners, times,
-// extended attributes (among them capabilities) and comments are left out; sparse files are refused.
+// Records of a PAX extended header: "length key=value\n". Only path, linkpath and size change an entry; owners, times,
+// extended attributes (among them capabilities) and comments are ignored; sparse files are refused.
 
 export interface PaxRecords {
   readonly path?: string
@@ -97,7 +97,7 @@ export function parsePaxRecords(bytes: Buffer): PaxRecords {
   return records
 }
 
-/** A global header speaks for all entries after it: a name, a link or a size there can only be a trick. */
+/** A global header applies to all entries after it: a name, a link or a size there can only be a trick. */
 export function checkGlobalPaxRecords(bytes: Buffer): void {
   const overridden = Object.keys(parsePaxRecords(bytes))
   if (overridden.length > 0) throw refusal('archive_pax', `a global header sets ${overridden.join(', ')} for every entry`)

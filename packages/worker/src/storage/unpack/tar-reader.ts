@@ -1,5 +1,5 @@
-// Reads a tar archive from chunks as they come and hands on its entries, with the long names of PAX and GNU resolved.
-// It knows the format and nothing of files; what an entry may be is unpack/'s to decide. See docs/adr/0006.
+// Reads a tar archive chunk by chunk and passes on its entries, with the long names of PAX and GNU resolved. It knows the
+// format only; merged-tree.ts decides which entries are allowed. See docs/adr/0006.
 import { quote, refusal } from './refusal.ts'
 import {
   blockBytes,
@@ -12,12 +12,12 @@ import {
   type TarHeader,
 } from './tar-header.ts'
 
-/** Names are at most 1024 bytes and attributes rarely more than a page; a larger header is a bomb. */
+/** Names have at most 1024 bytes, and attributes rarely exceed a page; a larger header is a bomb. */
 const largestExtensionBytes = 128 * 1024
 const largestLongNameBytes = 4096
 
 export interface TarSink {
-  /** Every header counts, also those that only describe the next one. */
+  /** Called for every header, including extended headers. */
   header(): void
   entry(entry: TarHeader): void
   data(chunk: Buffer): void
@@ -25,7 +25,7 @@ export interface TarSink {
 }
 
 interface Body {
-  /** What an extension says is gathered; what an entry holds is handed on. */
+  /** The collected bytes of an extended header; null for an entry, whose data is passed on. */
   readonly gathered: Buffer[] | null
   readonly finish: (bytes: Buffer) => void
   left: number
@@ -55,7 +55,7 @@ export class TarReader {
     }
   }
 
-  /** No more comes: throws unless the archive was complete. */
+  /** Throws unless the archive is complete. */
   finish(): void {
     if (this.#body !== null || this.#partial.length > 0 || !this.#hasEnded) throw refusal('archive_truncated', 'the archive ends too early')
   }
@@ -69,7 +69,7 @@ export class TarReader {
 
   #onBlock(block: Buffer): void {
     const header = parseTarHeader(block)
-    if (header !== null && this.#hasEnded) throw refusal('archive_trailing_data', 'something follows the end of the archive')
+    if (header !== null && this.#hasEnded) throw refusal('archive_trailing_data', 'there is data after the end of the archive')
     if (header !== null) return this.#onHeader(header)
     if (this.#pax !== null || this.#longPath !== null || this.#longLink !== null)
       throw refusal('archive_pax', 'an extended header without its entry')
@@ -115,7 +115,7 @@ export class TarReader {
     body.finish(Buffer.concat(body.gathered ?? []))
   }
 
-  /** How much of the chunk it has used. */
+  /** Returns the number of bytes consumed. */
   #onBody(body: Body, chunk: Buffer): number {
     if (body.left === 0) {
       const skipped = Math.min(body.padding, chunk.length)
@@ -154,7 +154,7 @@ function mergeExtensions(header: TarHeader, { pax, longPath, longLink }: Extensi
   }
 }
 
-/** A record may say only what the header can't: where both say something else, readers disagree on what follows. */
+/** A record may only hold a size that the header cannot: when they contradict, readers disagree on the entries that follow. */
 function entrySize(header: TarHeader, size: number | undefined): number {
   if (size === undefined || size === header.size) return header.size
   const isTooLargeForOctal = size > largestOctalSize && (header.size === 0 || header.size === largestOctalSize)

@@ -1,7 +1,7 @@
-// What a tree consists of, file by file, as it was unpacked: one line of JSON each, after a line about the whole. It lies
-// beside the tree and comes and goes with it.
+// The manifest of a tree: one line of JSON with a summary, then one line per entry. It lies beside the tree and is placed
+// and removed with it.
 import { closeSync, createReadStream, fsyncSync, openSync, writeFileSync } from 'node:fs'
-import { Digest } from '@muster/protocol'
+import { Digest } from '@muster/protocol/ids'
 import { z } from 'zod'
 import { BackendDescription } from './artifact.ts'
 import { walkNodes, type DirectoryNode, type PlacedNode } from './tree-nodes.ts'
@@ -11,7 +11,7 @@ export type TreeLayer = z.infer<typeof TreeLayer>
 
 export const TreeSummary = z.object({
   format: z.literal(1),
-  /** Empty for a directory that was imported: it can be mended only from there. */
+  /** Empty for an imported directory, which can be mended only from its source. */
   layers: z.array(TreeLayer),
   entries: z.number(),
   bytes: z.number(),
@@ -58,7 +58,7 @@ function entryOf({ path, node }: PlacedNode): ManifestEntry {
   }
 }
 
-/** Throws when the file is not what `writeManifest` wrote. */
+/** Throws when the file is not a complete manifest. */
 export async function* readManifest(path: string): AsyncGenerator<ManifestEntry> {
   let expected: number | null = null
   for await (const line of linesOf(path)) {
@@ -77,7 +77,7 @@ export async function readSummary(path: string): Promise<TreeSummary> {
   throw new Error(`${path} is empty`)
 }
 
-/** Not node:readline, which also ends lines at characters that a name may have (U+2028). */
+/** Not node:readline, which also ends lines at characters that a name may contain (U+2028). */
 async function* linesOf(path: string): AsyncGenerator<string> {
   let rest = ''
   for await (const text of createReadStream(path, { encoding: 'utf8', highWaterMark: 256 * 1024 })) {

@@ -1,11 +1,12 @@
-// The merged tree as it is in memory: what every directory has, from which layer, and what was written for it.
+// The merged tree in memory: the entries of each directory, the layer that each came from, and the checks of the finished
+// tree.
 import { quote, refusal } from './refusal.ts'
 
 export interface DirectoryNode {
   readonly kind: 'directory'
   readonly parent: DirectoryNode | null
   readonly children: Map<string, TreeNode>
-  /** The last one that named it or put something into it. */
+  /** The last layer that named the directory or added an entry to it. */
   layer: number
   mode: number
 }
@@ -32,7 +33,7 @@ export interface PlacedNode {
   readonly parent: DirectoryNode
 }
 
-/** Parents first, names in the order of their characters: the same tree gives the same list. */
+/** Parents first, names in character order: the same tree gives the same list. */
 export function* walkNodes(directory: DirectoryNode, prefix = ''): Generator<PlacedNode> {
   for (const name of [...directory.children.keys()].toSorted(byCharacters)) {
     const node = directory.children.get(name)
@@ -47,7 +48,7 @@ function byCharacters(a: string, b: string): number {
   return a < b ? -1 : 1
 }
 
-/** Names that a file system which ignores case or composition would take for one. */
+/** Names that a file system which ignores case or composition would treat as one. */
 export function findCollisions(root: DirectoryNode, most: number): string[] {
   const found: string[] = []
   const look = (directory: DirectoryNode, prefix: string): void => {
@@ -64,12 +65,13 @@ export function findCollisions(root: DirectoryNode, most: number): string[] {
   return found
 }
 
-// Follows every symbolic link of the finished tree the way the kernel would, through other links, and refuses one that
-// leaves the root on its way. The text of a link alone does not say: behind `a/b -> ../..` a `..` means another directory.
-
-/** As in the kernel; a longer chain or a loop can't be followed by anybody. */
+/** The kernel's limit: a longer chain or a loop cannot be followed. */
 const mostLinks = 40
 
+/**
+ * Follows every symbolic link as the kernel would, through other links, and refuses one that leaves the root on its way.
+ * The text alone is not enough: behind `a/b -> ../..` a `..` means another directory.
+ */
 export function checkLinks(root: DirectoryNode): void {
   for (const { path, node, parent } of walkNodes(root)) {
     if (node.kind === 'link' && leavesRoot(parent, node.target))
@@ -78,10 +80,10 @@ export function checkLinks(root: DirectoryNode): void {
 }
 
 function leavesRoot(from: DirectoryNode, target: string): boolean {
-  const waiting = target.split('/').toReversed()
+  const rest = target.split('/').toReversed()
   let at = from
   let followed = 0
-  for (let part = waiting.pop(); part !== undefined; part = waiting.pop()) {
+  for (let part = rest.pop(); part !== undefined; part = rest.pop()) {
     if (part === '' || part === '.') continue
     if (part === '..') {
       if (at.parent === null) return true
@@ -89,11 +91,11 @@ function leavesRoot(from: DirectoryNode, target: string): boolean {
       continue
     }
     const next = at.children.get(part)
-    // Nothing there, or a file: the kernel gives up here.
+    // Missing, or a file: the kernel stops here too.
     if (next === undefined || next.kind === 'file') return false
     if (next.kind === 'directory') at = next
     else if (++followed > mostLinks) return false
-    else waiting.push(...next.target.split('/').toReversed())
+    else rest.push(...next.target.split('/').toReversed())
   }
   return false
 }
