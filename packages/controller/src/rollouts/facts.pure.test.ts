@@ -4,7 +4,7 @@ import type { MovingNode, RolloutLoad, RolloutNodeRecord, RolloutReplica } from 
 import { factsOf, type RolloutStand } from './facts.pure.ts'
 
 const [before, done, after] = [1_000_000, 2_000_000, 3_000_000]
-const failure: Failure = { code: 'backend_crash', retry: 'backoff', message: 'it crashed' }
+const failure: Failure = { code: 'internal', retry: 'backoff', message: 'it crashed' }
 const noRoom: Failure = { code: 'no_capacity', retry: 'backoff', message: 'no room' }
 
 const replica = (more: Partial<RolloutReplica> = {}): RolloutReplica => ({

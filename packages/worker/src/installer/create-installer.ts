@@ -109,7 +109,10 @@ async function relist({ relistProcesses }: InstallerDeps, record: InstalledRecor
 }
 
 /** The one that was in use before, if it is the one that is asked for: as it will be listed. */
-async function findPreviousVersion({ store, clock }: InstallerDeps, { backend, digest, mode }: InstallRequest): Promise<InstalledRecord | null> {
+async function findPreviousVersion(
+  { store, clock }: InstallerDeps,
+  { backend, digest, mode }: InstallRequest,
+): Promise<InstalledRecord | null> {
   if (digest === undefined || mode === 'reinstall') return null
   const previous = (await findActivation(store, backend))?.previous ?? null
   if (previous === null || !matchesDigest(previous, digest)) return null
@@ -129,7 +132,11 @@ async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: NewVers
   const { galleries } = deps.sources()
   const source = await findSource(request, { galleries: galleries(), node: deps.node(), signal: context.signal })
   const onExisting = request.mode === 'install' && !isDamagedHere ? {} : { onExisting: 'mend' as const }
-  const { digest, indexDigest } = await fetchWithRoom(deps, { request, fetch: () => fetchSource(deps, { source, ...onExisting }, context) }, context)
+  const { digest, indexDigest } = await fetchWithRoom(
+    deps,
+    { request, fetch: () => fetchSource(deps, { source, ...onExisting }, context) },
+    context,
+  )
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   const summary = await store.summary(digest)

@@ -4,7 +4,7 @@
 import { renameSync } from 'node:fs'
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { errorCode, newId, type Clock, type Log } from '@muster/host'
+import { type Clock, errorCode, type Log, newId, type Step } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import type { Holds } from '../storage/locks.ts'
 import { partialKeptMs } from '../storage/layout.ts'

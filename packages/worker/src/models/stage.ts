@@ -1,6 +1,6 @@
 // All files of a model into a folder of their own: several at a time, each verified before it has its name there.
 import { rm } from 'node:fs/promises'
-import { errorCode, inLanes } from '@muster/host'
+import { errorCode, inLanes, type Step } from '@muster/host'
 import type { Digest, ModelName } from '@muster/protocol'
 import type { WorkProgress } from '../work/progress.ts'
 import { withStorageFailures } from '../storage/disk-space.ts'
