@@ -13,7 +13,7 @@ beforeAll(async () => {
     postgresUrl: inject('postgresUrl'),
     workers: ['one', 'two'],
     gallery: [
-      { name: 'lost', uri: 'oci://127.0.0.1:9/lost:latest', description: 'Where nobody answers.' },
+      { name: 'lost', uri: 'oci://127.0.0.1:9/lost:latest', description: 'At an unreachable registry.' },
       { name: 'apples', capabilities: { metal: 'apples-metal' }, license: 'MIT', tags: ['speech'] },
     ],
   })

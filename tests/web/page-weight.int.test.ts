@@ -1,4 +1,4 @@
-// The size of the first page in gzip, as it is sent (brotli is smaller).
+// The size of the first page in gzip (brotli is smaller).
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'

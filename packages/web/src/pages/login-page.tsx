@@ -1,3 +1,4 @@
+// The login page: one-time link or admin key.
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import { loginRoutes } from '@muster/protocol'
