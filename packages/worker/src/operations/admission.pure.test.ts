@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decide, type AcceptedIntent, type BackendHistory, type Verdict, type BackendIntent } from './admission.pure.ts'
 
-const intent = (over: Partial<BackendIntent> = {}): BackendIntent => ({
+const install = (over: Partial<BackendIntent> = {}): BackendIntent => ({
   direction: 'present',
   digest: null,
   content: 'install',
@@ -10,8 +10,8 @@ const intent = (over: Partial<BackendIntent> = {}): BackendIntent => ({
   epoch: null,
   ...over,
 })
-const remove = (over: Partial<BackendIntent> = {}): BackendIntent => intent({ direction: 'absent', content: 'delete', ...over })
-const known = (over: Partial<AcceptedIntent> = {}): AcceptedIntent => ({ ...intent(), id: 1, state: 'open', ...over })
+const remove = (over: Partial<BackendIntent> = {}): BackendIntent => install({ direction: 'absent', content: 'delete', ...over })
+const known = (over: Partial<AcceptedIntent> = {}): AcceptedIntent => ({ ...install(), id: 1, state: 'open', ...over })
 const past = (accepted: readonly AcceptedIntent[], holds = true): BackendHistory => ({ accepted, holds })
 
 const accept = (...cancels: number[]): Verdict => ({ do: 'accept', cancels })
@@ -22,78 +22,78 @@ const refuse = (code: string) => ({ do: 'refuse', failure: { code, retry: 'never
 type Case = readonly [name: string, intent: BackendIntent, accepted: readonly AcceptedIntent[], verdict: object, holds?: boolean]
 
 const cases: readonly Case[] = [
-  ['the first command is accepted', intent({ generation: 5 }), [], accept()],
-  ['the first command without a generation is accepted', intent(), [], accept()],
-  ['A4 the same generation while it is open joins', intent({ generation: 5 }), [known({ generation: 5 })], join],
-  ['A4 another owner of the same generation joins', intent({ generation: 5, epoch: 3 }), [known({ generation: 5, epoch: 2 })], join],
-  ['A5 the same generation when done is answered', intent({ generation: 5 }), [known({ generation: 5, state: 'succeeded' })], answer],
-  ['A5 also under a newer epoch', intent({ generation: 5, epoch: 9 }), [known({ generation: 5, epoch: 2, state: 'succeeded' })], answer],
+  ['the first command is accepted', install({ generation: 5 }), [], accept()],
+  ['the first command without a generation is accepted', install(), [], accept()],
+  ['A4 the same generation while it is open joins', install({ generation: 5 }), [known({ generation: 5 })], join],
+  ['A4 another owner of the same generation joins', install({ generation: 5, epoch: 3 }), [known({ generation: 5, epoch: 2 })], join],
+  ['A5 the same generation when done is answered', install({ generation: 5 }), [known({ generation: 5, state: 'succeeded' })], answer],
+  ['A5 also under a newer epoch', install({ generation: 5, epoch: 9 }), [known({ generation: 5, epoch: 2, state: 'succeeded' })], answer],
   [
     'what was done and undone since is done again',
-    intent({ generation: 5 }),
+    install({ generation: 5 }),
     [known({ generation: 5, state: 'succeeded' })],
     accept(),
     false,
   ],
-  ['A21 an older generation is refused', intent({ generation: 6 }), [known({ generation: 7, state: 'succeeded' })], refuse('superseded')],
-  ['A21 also when the newer one failed', intent({ generation: 6 }), [known({ generation: 7, state: 'failed' })], refuse('superseded')],
-  ['A21 a lower epoch is refused', intent({ generation: 5, epoch: 1 }), [known({ generation: 5, epoch: 2 })], refuse('superseded')],
-  ['a newer generation may come with a lower epoch', intent({ generation: 6, epoch: 1 }), [known({ generation: 5, epoch: 2 })], accept()],
+  ['A21 an older generation is refused', install({ generation: 6 }), [known({ generation: 7, state: 'succeeded' })], refuse('superseded')],
+  ['A21 also when the newer one failed', install({ generation: 6 }), [known({ generation: 7, state: 'failed' })], refuse('superseded')],
+  ['A21 a lower epoch is refused', install({ generation: 5, epoch: 1 }), [known({ generation: 5, epoch: 2 })], refuse('superseded')],
+  ['a newer generation may come with a lower epoch', install({ generation: 6, epoch: 1 }), [known({ generation: 5, epoch: 2 })], accept()],
   [
     'A20 the same try that failed is answered',
-    intent({ generation: 5, epoch: 2 }),
+    install({ generation: 5, epoch: 2 }),
     [known({ generation: 5, epoch: 2, state: 'failed' })],
     answer,
   ],
   [
     'the next try of what failed is made',
-    intent({ generation: 5, epoch: 3 }),
+    install({ generation: 5, epoch: 3 }),
     [known({ generation: 5, epoch: 2, state: 'failed' })],
     accept(),
   ],
-  ['a try that has no epoch is a new one', intent({ generation: 5 }), [known({ generation: 5, state: 'failed' })], accept()],
+  ['a try that has no epoch is a new one', install({ generation: 5 }), [known({ generation: 5, state: 'failed' })], accept()],
   [
     'the next try of what was cancelled is made',
-    intent({ generation: 5, epoch: 3 }),
+    install({ generation: 5, epoch: 3 }),
     [known({ generation: 5, epoch: 2, state: 'cancelled' })],
     accept(),
   ],
   [
     'the next try of what is being cancelled waits for its end',
-    intent({ generation: 5, epoch: 3 }),
+    install({ generation: 5, epoch: 3 }),
     [known({ generation: 5, epoch: 2, state: 'ending' })],
     accept(),
   ],
-  ['the same try of what is being cancelled shares its end', intent({ generation: 5 }), [known({ generation: 5, state: 'ending' })], join],
+  ['the same try of what is being cancelled shares its end', install({ generation: 5 }), [known({ generation: 5, state: 'ending' })], join],
   ['one generation is one intent', remove({ generation: 5 }), [known({ generation: 5 })], refuse('conflict')],
-  ['one generation is one digest', intent({ generation: 5, digest: 'b' }), [known({ generation: 5, digest: 'a' })], refuse('conflict')],
+  ['one generation is one digest', install({ generation: 5, digest: 'b' }), [known({ generation: 5, digest: 'a' })], refuse('conflict')],
   ['a newer opposite intent cancels running work', remove({ generation: 6 }), [known({ generation: 5 })], accept(1)],
   ['so does one without a generation', remove(), [known({ generation: 5 })], accept(1)],
   ['what has ended is not cancelled', remove({ generation: 6 }), [known({ generation: 5, state: 'succeeded' })], accept()],
   [
     'a newer intent for the same leaves running work alone',
-    intent({ generation: 6, digest: 'a' }),
+    install({ generation: 6, digest: 'a' }),
     [known({ generation: 5, digest: 'a' })],
     accept(),
   ],
   [
     'a newer intent for another digest cancels running work',
-    intent({ generation: 6, digest: 'b' }),
+    install({ generation: 6, digest: 'b' }),
     [known({ generation: 5, digest: 'a' })],
     accept(1),
   ],
-  ['without generations one waits for the other', intent({ digest: 'b', content: 'b' }), [known({ digest: 'a', content: 'a' })], accept()],
-  ['without generations the same joins', intent(), [known()], join],
-  ['without generations what has ended is done again', intent(), [known({ state: 'succeeded' })], accept()],
+  ['without generations one waits for the other', install({ digest: 'b', content: 'b' }), [known({ digest: 'a', content: 'a' })], accept()],
+  ['without generations the same joins', install(), [known()], join],
+  ['without generations what has ended is done again', install(), [known({ state: 'succeeded' })], accept()],
   [
     'a generation from before a command without one is refused',
-    intent({ generation: 5 }),
+    install({ generation: 5 }),
     [known({ generation: 5, state: 'succeeded' }), known({ ...remove(), id: 2, state: 'succeeded' })],
     refuse('superseded'),
   ],
   [
     'a generation from after it is accepted',
-    intent({ generation: 6 }),
+    install({ generation: 6 }),
     [known({ generation: 5, state: 'succeeded' }), known({ ...remove(), id: 2, state: 'succeeded' })],
     accept(),
   ],
