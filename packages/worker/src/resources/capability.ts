@@ -1,10 +1,10 @@
-// Which builds of a backend this machine runs: one word, matched against the galleries' capabilities.
+// The capability of this machine: one word that selects the builds of a backend in galleries.
 import type { GpuVendor } from './gpu-tools.pure.ts'
 
 export type CapabilityFacts = Readonly<{
   os: string
   arch: string
-  /** Of the GPUs that can be used; null without one. */
+  /** The vendor of the usable GPUs; null without one. */
   gpuVendor: GpuVendor | null
   cudaMajor: number | null
   kfd: boolean
@@ -27,7 +27,7 @@ export function detectCapability(facts: CapabilityFacts): string {
   }
 }
 
-/** `l4t` is where the galleries keep their builds for NVIDIA on ARM, whether the machine is a Jetson or not. */
+/** Galleries have their builds for NVIDIA on ARM under `l4t`, for all machines, not only Jetson. */
 function nvidia({ os, arch, cudaMajor }: CapabilityFacts): string {
   const family = os === 'linux' && arch === 'arm64' ? 'nvidia-l4t' : 'nvidia'
   if (cudaMajor !== null && cudaMajor >= 13) return `${family}-cuda-13`
