@@ -1,5 +1,5 @@
 // A process that runs an embedded database, for tests that kill it: `embedded-process.ts <data-dir> <system-base>`.
-// Says when it is there; ends in good order on `stop`, without a word on `exit`.
+// It prints a line when it is ready; `stop` stops it in order, `exit` exits at once.
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { silentLog, systemClock } from '@muster/host'

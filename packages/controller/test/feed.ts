@@ -1,4 +1,4 @@
-// The feed of changes as a controller has it, without the database's bell: it looks often instead.
+// A controller's change feed for tests, woken by a timer instead of the database.
 import { systemClock, type Log } from '@muster/host'
 import { ChangeFeed, type ChangeListener } from '../src/events/feed.ts'
 import type { Store } from '../src/store/store.ts'

@@ -1,4 +1,4 @@
-// A node as the store gives it, for tests of what is decided about nodes.
+// A node record of the store, for tests of decisions about nodes.
 import { Secret } from '@muster/host'
 import { InstalledBackend, NodeId, PublicKey, Resources } from '@muster/protocol'
 import type { NodeRecord } from '../src/store/nodes.ts'
@@ -8,7 +8,7 @@ export type NodeFacts = Partial<Omit<NodeRecord, 'id' | 'inventory' | 'resources
   readonly resources?: Partial<Resources>
 }
 
-/** Healthy, linux/amd64, without a GPU, unless told. */
+/** Default: healthy, linux/amd64, without a GPU. */
 export function nodeRecord(id: string, { inventory = [], resources = {}, ...facts }: NodeFacts = {}): NodeRecord {
   return {
     id: NodeId.parse(id),

@@ -1,4 +1,4 @@
-// Nodes, models and replicas as placement sees them, each the plainest of its kind unless told.
+// Nodes, models and replicas for placement tests, with plain defaults.
 import { ModelName, NodeId, ReplicaId } from '@muster/protocol'
 import type { Candidate, PlacementModel } from '../src/placement/placement.pure.ts'
 import type { LiveReplica } from '../src/placement/room.pure.ts'
@@ -18,7 +18,7 @@ export const candidate = (name: string, over: Partial<Candidate> = {}): Candidat
 
 let made = 0
 
-/** Ready, idle, above the minimum of its model, and of another one than is placed. */
+/** Ready, idle, above its model's minimum, and of another model than the one to place. */
 export function replica(over: Partial<Omit<LiveReplica, 'id'>> & { id?: string } = {}): LiveReplica {
   made += 1
   return {

@@ -1,4 +1,4 @@
-// A clone with one backend that needs packages: an engine, something large that the engine never uses, and what is native.
+// A clone with one backend that needs packages: an engine, a large package that the engine never uses, and native ones.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 

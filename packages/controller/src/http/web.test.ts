@@ -1,4 +1,4 @@
-// The files of the page as a browser asks for them, on a real socket.
+// The files of the web UI as a browser requests them, on a real socket.
 import { request } from 'node:http'
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
 import { silentLog, systemClock } from '@muster/host'

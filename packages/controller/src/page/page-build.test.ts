@@ -1,4 +1,4 @@
-// The page of a tiny clone whose "compiler" is a few lines: what is tested is when it is called, and what comes of it.
+// The web UI of a tiny clone whose "compiler" is a few lines: tests when it is called, and its result.
 import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { makeTempDir, waitFor } from '@muster/testkit'

@@ -1,4 +1,4 @@
-// Placement on a real database: what it knows of nodes, and what replicas have booked there.
+// Placement on a real database: facts about nodes, and resources booked by replicas.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Incarnation, ModelConfig, type NodeId } from '@muster/protocol'
 import { parseGallery } from '@muster/source'
@@ -122,7 +122,7 @@ describe('memory', () => {
     await addReplica({ id: 'r-a', model: 'a', node: id, idleMs: 5_000 })
     await setResources(id, { total_ram: 8 * gb, available_ram: 4 * gb })
     await sql`update node_pulses set reported_at = now() - interval '10 seconds'`.execute(world.db)
-    // It waits for the next report rather than to end what is there.
+    // It waits for the next report instead of evicting.
     const important = config('b', { scheduling: { priority: 5 } })
     const { placement } = await place({ config: important })
     expect(placement).toMatchObject({ nodes: [{ excludedBy: 'memory' }], eviction: { nodeId: id, victims: [] } })

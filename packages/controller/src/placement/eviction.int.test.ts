@@ -43,7 +43,7 @@ async function serve(name: string, scheduling: object = {}) {
   return load.replica_id
 }
 
-/** As if nobody had asked for it, and it had been up, for as long. */
+/** Makes the model idle, and its replica ready, for this long. */
 const letIdle = async (name: string, seconds: number): Promise<void> => {
   const since = sql`now() - make_interval(secs => ${seconds})`
   await sql`update replicas set ready_at = ${since} where model = ${name} and state = 'ready'`.execute(world.db)

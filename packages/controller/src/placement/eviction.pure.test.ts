@@ -17,7 +17,7 @@ describe('a replica is evicted', () => {
   it.each<[string, Parameters<typeof replica>[0], Partial<EvictionRequest>]>([
     ['when it is idle', {}, {}],
     ['when its priority is lower, however busy', { inFlight: 5, unusedMs: 0, readyMs: 0 }, { priority: 1 }],
-    ['when its model was never asked for', { unusedMs: Infinity }, {}],
+    ['when its model was never requested', { unusedMs: Infinity }, {}],
     ['when its model has more than its minimum', { min: 0, desired: 3 }, {}],
   ])('%s', (_, over, wanted) => {
     expect(evict([old(over)], wanted)).toEqual(['r-1'])
@@ -31,10 +31,10 @@ describe('a replica stays', () => {
     ['G13 when its model was used just now', { unusedMs: 29_000 }, {}],
     ['G13 when it came up just now', { readyMs: 29_000 }, {}],
     ['when it is starting', { state: 'starting' }, { priority: 1 }],
-    ['when it is yet to be asked something', { isServing: false }, { priority: 1 }],
+    ['when it does not serve yet', { isServing: false }, { priority: 1 }],
     ['when it is its minimum', { min: 1 }, { priority: 9 }],
     ['W18 when one is on every node', { isSpread: true }, { priority: 9 }],
-    ['when nobody holds it', { hasLoad: false }, { priority: 9 }],
+    ['when no load owns it', { hasLoad: false }, { priority: 9 }],
     ['when it is of the same model', { model: 'tiny', priority: -1 }, {}],
     ['when its end is not enough', { need: 40 }, { need: 120 }],
     ['when nothing is known of its size', { need: 0 }, { need: 120 }],

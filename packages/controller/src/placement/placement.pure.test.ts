@@ -72,16 +72,16 @@ describe('a node is eligible', () => {
     ['when nothing is known of the size of the model', { pool: ram(1, 1) }, { files: [{ digest: null, size: null }] }],
     ['when it has the files already, on a full disk', { availableDisk: 0, files: new Set([file.digest ?? '']) }, { files: [file] }],
     ['when it has exactly the memory', { pool: ram(need, need) }, { files: [file] }],
-    ['when a replica that uses its memory is taken for gone', { pool: ram(need + gb, gb), vacatedMemory: need }, { files: [file] }],
+    ['when a replica that uses its memory is treated as ended', { pool: ram(need + gb, gb), vacatedMemory: need }, { files: [file] }],
     [
       'for staging, without backend and with little memory',
       { unfit: 'no', pool: ram(1), hasBackend: false },
       { isStaging: true, files: [file] },
     ],
-    ['for staging, without a free place', { maxReplicas: 1, replicas: [replica()] }, { isStaging: true }],
+    ['for staging, at the replica limit', { maxReplicas: 1, replicas: [replica()] }, { isStaging: true }],
     ['when what it has is of an old revision', { replicas: [replica({ ...own, isCurrent: false })] }, { isSpread: true }],
     ['when what it has is on its way out', { replicas: [replica({ ...own, state: 'draining' })] }, { isSpread: true }],
-    ['when it takes the place of what is there', { replicas: [replica(own)] }, { isSpread: true, pin: NodeId.parse('one') }],
+    ['when it replaces the replica there', { replicas: [replica(own)] }, { isSpread: true, pin: NodeId.parse('one') }],
   ])('%s', (_, over, wanted) => {
     expect(judge(wanted, over)).toMatchObject({ eligible: true, reason: '', excludedBy: null })
   })

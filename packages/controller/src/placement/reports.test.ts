@@ -1,12 +1,12 @@
-// A node whose reports are late, and controllers that hear late of what happens there: whatever comes in between, what is
-// placed fits into what is really there.
+// A node whose reports are late, and controllers that receive them late: placed replicas always fit into the memory that the
+// node really has.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { candidate, replica } from '../../test/placement-facts.ts'
 import { freeMemory, isReportedFor, type LiveReplica } from './room.pure.ts'
 
 const total = 16
-/** A report says how old its reading is; what it took on its way nobody knows. */
+/** A report carries the age of its reading; its delay on the way is unknown. */
 const longestWayMs = 1_000
 
 type Stage = 'told' | 'loaded' | 'up' | 'ended'
@@ -61,7 +61,7 @@ function act(world: World, { do: what, which, size }: { do: (typeof actions)[num
   }
   if (what === 'pass') world.now += size * 2_000
   if (what === 'read') world.reading = { available: total - used(world), at: world.now }
-  // As it seems to those who hear of it: with its age, and late by its way.
+  // As receivers see it: with its age, and delayed.
   if (what === 'report') world.report = { available: world.reading.available, at: world.reading.at + longestWayMs }
   if (what === 'place' && size <= free(world)) return world.all.push({ need: size, stage: 'told', row: 'starting', readyAt: null }) > 0
   const step = next[what]

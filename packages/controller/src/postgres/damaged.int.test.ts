@@ -1,4 +1,4 @@
-// Files of the embedded database that are damaged, and a disk that is full: the person at the terminal learns which file, and what to do.
+// Damaged files of the embedded database, and a full disk: the error names the file and the remedy.
 import { execFileSync } from 'node:child_process'
 import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

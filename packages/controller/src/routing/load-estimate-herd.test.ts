@@ -1,4 +1,4 @@
-// Several controllers at the same replicas, simulated: what they learn of each other must not make them run in herds.
+// Simulates several controllers with the same replicas: reports about each other's load must not cause herding.
 import { expect, it } from 'vitest'
 import { chooseReplica } from './replica-choice.pure.ts'
 import { createInFlight } from './in-flight.ts'
@@ -6,16 +6,16 @@ import { createLoadEstimate } from './load-estimate.ts'
 
 interface Setup {
   readonly controllers: number
-  /** Which controller each of 32 clients asks, one request after the other. */
+  /** The controller of each of 32 clients, which send one request after the other. */
   readonly homeOf: (client: number) => number
   /** From a controller to a worker and back. */
   readonly wireMs: number
-  readonly isTold: boolean
+  readonly hasReports: boolean
 }
 const replicas = ['a', 'b', 'c', 'd'].map((replicaId) => ({ replicaId }))
 
 /** By how much the busiest and the idlest replica differ, on average over a minute, with answers of 20 to 320 ms. */
-function unevenness({ controllers, homeOf, wireMs, isTold }: Setup): number {
+function unevenness({ controllers, homeOf, wireMs, hasReports }: Setup): number {
   let [now, turn, state] = [0, 0, 1]
   const random = (): number => (state = (state * 48_271) % 0x7f_ff_ff_ff) / 0x7f_ff_ff_ff
   const agenda: { at: number; act: () => void }[] = []
@@ -47,7 +47,7 @@ function unevenness({ controllers, homeOf, wireMs, isTold }: Setup): number {
     const lease = inFlight.open(id)
     later(wireMs / 2, () => {
       const count = add(id, 1)
-      if (isTold) later(wireMs / 2, () => load.report(id, count))
+      if (hasReports) later(wireMs / 2, () => load.report(id, count))
       later(20 + random() * 300, () => {
         add(id, -1)
         later(wireMs / 2, () => (lease[Symbol.dispose](), send(home)))
@@ -72,12 +72,12 @@ function unevenness({ controllers, homeOf, wireMs, isTold }: Setup): number {
 const shared = (client: number): number => client % 2
 const lopsided = (client: number): number => (client < 26 ? 0 : 1)
 
-it.each<[string, Omit<Setup, 'isTold'>, (told: number, untold: number) => boolean]>([
-  ['two that have as many clients are not led astray', { controllers: 2, homeOf: shared, wireMs: 2 }, (a, b) => a < b + 0.2],
-  ['nor when the way is long', { controllers: 2, homeOf: shared, wireMs: 20 }, (a, b) => a < b + 0.4],
-  ['nor are four', { controllers: 4, homeOf: (client) => client % 4, wireMs: 20 }, (a, b) => a < b + 0.5],
-  ['the one with few clients fills the gaps of the other', { controllers: 2, homeOf: lopsided, wireMs: 2 }, (a, b) => a < b / 2],
-])('two controllers: %s', (_, setup, isGood) => {
-  const [told, untold] = [unevenness({ ...setup, isTold: true }), unevenness({ ...setup, isTold: false })]
-  expect(isGood(told, untold), `told ${told.toFixed(2)}, untold ${untold.toFixed(2)}`).toBe(true)
+it.each<[string, Omit<Setup, 'hasReports'>, (withReports: number, without: number) => boolean]>([
+  ['equal numbers of clients do not cause herding', { controllers: 2, homeOf: shared, wireMs: 2 }, (a, b) => a < b + 0.2],
+  ['nor does a long delay', { controllers: 2, homeOf: shared, wireMs: 20 }, (a, b) => a < b + 0.4],
+  ['nor do four controllers', { controllers: 4, homeOf: (client) => client % 4, wireMs: 20 }, (a, b) => a < b + 0.5],
+  ['the controller with few clients fills the gaps of the other', { controllers: 2, homeOf: lopsided, wireMs: 2 }, (a, b) => a < b / 2],
+])('reports of load: %s', (_, setup, isGood) => {
+  const [withReports, without] = [unevenness({ ...setup, hasReports: true }), unevenness({ ...setup, hasReports: false })]
+  expect(isGood(withReports, without), `with reports ${withReports.toFixed(2)}, without ${without.toFixed(2)}`).toBe(true)
 })

@@ -18,10 +18,10 @@ describe('of a chat', () => {
   const picture = (data: string) => user([{ type: 'image_url', image_url: { url: `data:image/png;base64,${data}` } }])
   const tool = (name: string) => ({ tools: [{ type: 'function', function: { name } }] })
   it.each<[string, unknown, unknown]>([
-    ['in what the user says first', keyOf([system, user('a')]), keyOf([system, user('b')])],
-    ['in what the system says', keyOf([system, user('a')]), keyOf([{ ...system, content: 'Be brief.' }, user('a')])],
-    ['in who says it', keyOf([system, user('a')]), keyOf([{ ...system, role: 'developer' }, user('a')])],
-    ['in whether anything was said before', keyOf([system, user('a')]), keyOf([user('a')])],
+    ['in the first user message', keyOf([system, user('a')]), keyOf([system, user('b')])],
+    ['in the system message', keyOf([system, user('a')]), keyOf([{ ...system, content: 'Be brief.' }, user('a')])],
+    ['in a role', keyOf([system, user('a')]), keyOf([{ ...system, role: 'developer' }, user('a')])],
+    ['in the number of earlier messages', keyOf([system, user('a')]), keyOf([user('a')])],
     ['in the order', keyOf([system, said, user('a')]), keyOf([said, system, user('a')])],
     ['in the tools', keyOf([user('a')], tool('x')), keyOf([user('a')], tool('y'))],
     ['in a picture', keyOf([picture('A'.repeat(9_000))]), keyOf([picture(`${'A'.repeat(8_999)}B`)])],

@@ -57,7 +57,7 @@ describe('#9968 every request is routed across the replicas', () => {
   })
 })
 
-/** Replicas by their numbers; what is not named has nothing under way. */
+/** Replicas by number; those not named have no open requests. */
 interface Keyed {
   readonly replicas: readonly number[]
   readonly counts?: ReadonlyMap<number, number>
@@ -78,7 +78,7 @@ describe('a request with a prefix key', () => {
   const replicas = [1, 2, 3, 4]
   const [first = 0, second = 0, third = 0] = orderOf(7, replicas)
   it.each<[string, Keyed, ReplicaChoice<number> | null]>([
-    ['nobody to ask', { replicas: [] }, null],
+    ['no candidates', { replicas: [] }, null],
     ['all are left out', { replicas, leftOut: replicas }, null],
     ['its first choice', { replicas }, { candidate: first, because: 'prefix' }],
     [

@@ -108,12 +108,12 @@ it('reading one model does not count as a full read', async () => {
 })
 
 it.each<[string, Partial<ReadyReplica['node']>, number]>([
-  ['is asked while its node is drained', { draining: true }, 1],
-  ['is not asked while its node is silent', { liveness: 'silent' }, 0],
-  ['is not asked while its node is drained and silent', { draining: true, liveness: 'silent' }, 0],
-  ['is not asked when its node was stopped', { liveness: 'left' }, 0],
-  ['is not asked while its node answers nobody', { draining: true, answering: 'no' }, 0],
-  ['is not asked while its node is not approved', { approved: false }, 0],
+  ['is routed to while its node is drained', { draining: true }, 1],
+  ['is not routed to while its node is silent', { liveness: 'silent' }, 0],
+  ['is not routed to while its node is drained and silent', { draining: true, liveness: 'silent' }, 0],
+  ['is not routed to when its node was stopped', { liveness: 'left' }, 0],
+  ['is not routed to while its node does not answer', { draining: true, answering: 'no' }, 0],
+  ['is not routed to while its node is not approved', { approved: false }, 0],
 ])('G10 a replica that is ready %s', async (_, node, want) => {
   const { table, rows } = world()
   rows.replicas = [replica({ node })]

@@ -1,4 +1,4 @@
-// How many replicas there are, on a real database and bus: by how busy they are, by what an administrator asks, by which nodes there are.
+// Scaling on a real database and bus: by load, by an administrator's settings, by the nodes of the fleet.
 import { silentLog, systemClock } from '@muster/host'
 import { ModelName, Scheduling, type ReplicaId } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
@@ -46,7 +46,7 @@ async function start({ nodes, controllers = 1 }: { nodes: readonly string[]; con
   }
 }
 
-/** Every process that was told to start says that it is ready. */
+/** Every started process reports that it is ready. */
 function comeUp(): void {
   for (const worker of workers)
     for (const load of worker.loads) if (worker.processes.get(load.replica_id) === 'starting') worker.ready(load)

@@ -36,11 +36,11 @@ describe('a model whose replicas are all busy', () => {
       { ...many(2), requestedReplicas: 0, loads: 2, busySince: long.busySince },
       scale(3),
     ],
-    ['counts from its maximum, when more was asked before that', [0, 0], { ...lowered(2), slackSince: long.slackSince }, scale(1)],
+    ['counts from its maximum, when more were requested before', [0, 0], { ...lowered(2), slackSince: long.slackSince }, scale(1)],
     ['waits while one comes up', [1], { loads: 2, busySince: long.busySince }, scale(2)],
-    ['does not ask for more while one has no place', [1], { failed: 1, busySince: long.busySince }, scale(2)],
+    ['does not grow while a replica does not fit', [1], { failed: 1, busySince: long.busySince }, scale(2)],
     ['waits while one goes', [1, 1], { loads: 3, busySince: long.busySince }, scale(2)],
-    ['is left alone when held', [1, 1], { isUnloaded: true, busySince: long.busySince }, scale(2)],
+    ['is left alone when unloaded', [1, 1], { isUnloaded: true, busySince: long.busySince }, scale(2)],
     ['is left alone on all nodes', [1], { scheduling: { replicas: 'all' }, requestedReplicas: 1, loads: 1 }, null],
   ])('%s', (_, inFlight, some, want) => expect(decide(inFlight, some)).toEqual(want))
 })
@@ -56,10 +56,10 @@ describe('a model that needs one replica less', () => {
     ['keeps its minimum', [0, 0], { ...many(2), slackSince: long.slackSince }, scale(2)],
     ['keeps its last one: that goes by disuse', [0], { requestedReplicas: 1, slackSince: long.slackSince }, scale(1)],
     ['waits while one comes up', [0], { loads: 2, slackSince: long.slackSince }, scale(2)],
-    ['does without one that has no place', [1, 0], { requestedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(2)],
-    ['wants it on while the others are all busy', [1, 1], { requestedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(3)],
-    ['wants it on while there is no other', [], { requestedReplicas: 2, failed: 2, slackSince: long.slackSince }, scale(2)],
-    ['keeps its minimum, also what has no place', [0], { ...many(2), failed: 1, slackSince: long.slackSince }, scale(2)],
+    ['drops a replica that does not fit', [1, 0], { requestedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(2)],
+    ['keeps it while the others are all busy', [1, 1], { requestedReplicas: 3, failed: 1, slackSince: long.slackSince }, scale(3)],
+    ['keeps it while there is no other', [], { requestedReplicas: 2, failed: 2, slackSince: long.slackSince }, scale(2)],
+    ['keeps its minimum, also replicas that do not fit', [0], { ...many(2), failed: 1, slackSince: long.slackSince }, scale(2)],
   ])('%s', (_, inFlight, some, want) => expect(decide(inFlight, some)).toEqual(want))
 })
 
