@@ -27,6 +27,7 @@ const common = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
+  mayRecreate: false,
   cancelRequested: false,
 }
 type Working = Extract<Intent, { state: 'working' }>

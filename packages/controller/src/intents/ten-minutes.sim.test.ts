@@ -20,6 +20,7 @@ const wish: Intent = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
+  mayRecreate: false,
   cancelRequested: false,
   state: 'waiting',
   nextAt: 0,

@@ -87,6 +87,7 @@ function rowOf(submission: Submission, node: SubmittedNode, { known, now, ring }
       attempts: 0,
       lastFailure: null,
       isOverdue: false,
+      mayRecreate: false,
       cancelRequested: false,
       state: 'waiting',
       nextAt: Date.parse(now),

@@ -30,7 +30,15 @@ function open(
   { how = result, bytes = {}, size = null, node = {}, since = 0, held = false, ring = null, plan: planned = {} }: Open = {},
 ): OperationNodeRecord {
   const about = { nodeId: NodeId.parse(name), backend: BackendName.parse('llama'), kind: 'install', generation: 1, epoch: 1, opId }
-  const intent = { ...about, attempts: 0, lastFailure: null, isOverdue: false, cancelRequested: false, ...how } as Intent
+  const intent = {
+    ...about,
+    attempts: 0,
+    lastFailure: null,
+    isOverdue: false,
+    mayRecreate: false,
+    cancelRequested: false,
+    ...how,
+  } as Intent
   const plan = { ...nothingToFetch, sizeBytes: size, ...planned }
   const record: IntentRecord = {
     intent,

@@ -4,6 +4,7 @@ import { sql, type Transaction } from 'kysely'
 import type { IntentRecord } from './intent-rows.ts'
 import type { Plan } from './plan.ts'
 import { ringsOf, type RolloutSpec } from './rings.ts'
+import { nodeIsHere } from './pulses.ts'
 import type { Database } from './tables.ts'
 
 type Tx = Transaction<Database>
@@ -47,7 +48,7 @@ async function readNodes(tx: Tx, backend: string, nodes: readonly Planned[]): Pr
   if (nodes.length === 0) return new Map()
   const { rows } = await sql<Found & { node_id: string }>`
     select d.id as node_id,
-      d.approved_at is not null and not d.draining and p.liveness = 'present' and p.answering = 'yes' as is_here,
+      ${nodeIsHere('d')} and not d.draining as is_here,
       exists (
         select from replicas r where r.node_id = d.id and r.state in ('starting', 'ready') and r.backend = ${backend}
       ) as has_replicas,

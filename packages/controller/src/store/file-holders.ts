@@ -2,6 +2,7 @@
 import { Secret } from '@muster/host'
 import { NodeId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
+import { nodeIsHere } from './pulses.ts'
 import type { Database } from './tables.ts'
 
 export interface FileHolder {
@@ -33,7 +34,7 @@ export class FileHolderStore {
     const { rows } = await sql<Row>`
       select n.id, n.gateway_url, n.gateway_secret, jsonb_object_agg(f ->> 'digest', f -> 'size') as files
       from nodes n join node_pulses p on p.node_id = n.id, jsonb_array_elements(n.files) f
-      where n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes' and f ->> 'digest' = any(${digests}::text[])
+      where ${nodeIsHere()} and f ->> 'digest' = any(${digests}::text[])
       group by n.id order by random()`.execute(this.#db)
     return rows.map((row) => ({
       id: NodeId.parse(row.id),
@@ -47,7 +48,7 @@ export class FileHolderStore {
   async uploadTargets({ limit, sizeBytes }: { limit: number; sizeBytes: number }): Promise<UploadTarget[]> {
     const { rows } = await sql<Omit<Row, 'files'> & { name: string }>`
       select n.id, n.name, n.gateway_url, n.gateway_secret from nodes n join node_pulses p on p.node_id = n.id
-      where n.approved_at is not null and not n.draining and n.node_type = 'backend' and p.liveness = 'present' and p.answering = 'yes'
+      where ${nodeIsHere()} and not n.draining and n.node_type = 'backend'
         and n.gateway_url <> '' and 'async' = any(n.features) and coalesce((p.resources ->> 'available_disk')::bigint, ${sizeBytes}::bigint) >= ${sizeBytes}::bigint
       order by (p.resources ->> 'available_disk')::bigint desc nulls last, n.id limit ${limit}`.execute(this.#db)
     return rows.map((row) => ({

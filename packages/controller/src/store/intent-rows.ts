@@ -1,6 +1,6 @@
 // A row of `intents` as the rest of the controller knows it, and the way back.
 import { BackendName, Failure, NodeId, OperationId, unreachable, type Intent, type Phase, type AwaitedResult } from '@muster/protocol'
-import type { Selectable } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { Plan } from './plan.ts'
 import type { IntentsTable } from './tables.ts'
 
@@ -31,9 +31,10 @@ export interface IntentRecord {
 export type IntentRow = Selectable<IntentsTable>
 
 export function fromIntentRow(row: IntentRow): IntentRecord {
+  const plan = Plan.parse(row.plan)
   return {
-    intent: intentOf(row),
-    plan: Plan.parse(row.plan),
+    intent: intentOf(row, plan),
+    plan,
     bytes: {
       phase: row.phase,
       fileName: row.file_name,
@@ -50,7 +51,7 @@ export function fromIntentRow(row: IntentRow): IntentRecord {
   }
 }
 
-function intentOf(row: IntentRow): Intent {
+function intentOf(row: IntentRow, plan: Plan): Intent {
   const common = {
     nodeId: NodeId.parse(row.node_id),
     backend: BackendName.parse(row.backend),
@@ -62,6 +63,7 @@ function intentOf(row: IntentRow): Intent {
     lastFailure: row.last_failure === null ? null : Failure.parse(row.last_failure),
     isOverdue: row.is_overdue,
     cancelRequested: row.cancel_requested,
+    mayRecreate: row.kind === 'upgrade' && plan.strategy === 'rolling' && plan.rollback === undefined,
   }
   switch (row.state) {
     case 'waiting':
@@ -94,8 +96,11 @@ function waitOf(row: IntentRow): AwaitedResult {
 /** The database's checks see to it that a state has its times. */
 const at = (time: string | null): number => Date.parse(time ?? '')
 
+/** The disk was too small for two versions: the upgrade goes on the other way. */
+export const recreateNote = 'recreate: the disk is too small for two versions'
+
 /** The columns that a step may change, for `jsonb_to_recordset`. Times are seconds since the epoch. */
-export function columnsOf(intent: Intent): Record<string, string | number | boolean | null | Failure> {
+export function columnsOf(from: Intent, intent: Intent): Record<string, string | number | boolean | null | Failure> {
   const { epoch, attempts, lastFailure, isOverdue, cancelRequested, state } = intent
   return {
     epoch,
@@ -111,7 +116,9 @@ export function columnsOf(intent: Intent): Record<string, string | number | bool
     sign_at: seconds(intent.state === 'working' ? intent.signAt : null),
     is_overdue: isOverdue,
     finished_at: seconds('finishedAt' in intent ? intent.finishedAt : null),
-    note: 'note' in intent ? intent.note : '',
+    ...(from.mayRecreate && !intent.mayRecreate
+      ? { strategy: 'recreate', note: recreateNote }
+      : { strategy: null, note: 'note' in intent ? intent.note : '' }),
   }
 }
 
@@ -128,5 +135,14 @@ function leaseOf(intent: Intent): { holder: string | null; lease_until: number |
   const lease = intent.state === 'sending' ? intent : wait?.for === 'reply' ? wait : null
   return { holder: lease?.holder ?? null, lease_until: seconds(lease?.leaseUntil ?? null) }
 }
+
+/**
+ * Makes the row `i` a new intent that nothing was tried of; the assignments of an update, beside plan, kind, generation, `is_parked`,
+ * `awaits_ring` and `op_id`, which the statement gives.
+ */
+export const renewedIntent = sql`state = 'waiting', next_at = now(), attempts = 0, last_failure = null, cancel_requested = false,
+  was_sent = false, wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false, finished_at = null,
+  phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null, tried_since = i.epoch + 1, polled_at = null,
+  requested_at = now(), row_version = i.row_version + 1`
 
 const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1000)

@@ -4,6 +4,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
 import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
 import { retryConflicts } from './retry-conflicts.ts'
+import { nodeTakesCommands } from './pulses.ts'
 import type { Database } from './tables.ts'
 
 export interface IntentStep {
@@ -85,8 +86,7 @@ export class IntentStore {
         select i.node_id, i.backend, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
         where i.next_at <= now() and not i.is_parked and not i.awaits_ring and not i.cancel_requested
-          and n.approved_at is not null and n.node_type <> 'agent' and not n.draining
-          and p.liveness = 'present' and p.answering <> 'unproven'
+          and ${nodeTakesCommands} and n.node_type <> 'agent' and not n.draining
           and not (i.kind = 'delete' and exists (
             select from replicas r where r.node_id = i.node_id and r.backend = i.backend and r.state = 'draining'))
           and not exists (
@@ -173,7 +173,7 @@ export class IntentStore {
       with quiet as (
         select i.node_id, i.backend, i.polled_at as before, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
-        where i.state in ('waiting', 'sending', 'working') and n.approved_at is not null and p.liveness = 'present' and p.answering <> 'unproven' and case
+        where i.state in ('waiting', 'sending', 'working') and ${nodeTakesCommands} and case
           when i.cancel_requested and (i.state = 'waiting' or i.state = 'working' and i.wait <> 'reply')
             then coalesce(i.polled_at < now() - make_interval(secs => ${cancelEveryMs / 1000}), true)
           when i.state = 'working' and i.wait <> 'reply'
@@ -283,9 +283,7 @@ export async function applyIntents(
       node_id: from.intent.nodeId,
       backend: from.intent.backend,
       row_version: from.rowVersion,
-      strategy: null,
-      ...columnsOf(to),
-      ...recreation(from, to),
+      ...columnsOf(from.intent, to),
       event,
       detail,
     })),
@@ -341,7 +339,7 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
       and r.operation_id in (select l.op_id from locked l where l.state = 'applied') order by r.operation_id for share
   ), moved as (
     update intents i set epoch = s.epoch, attempts = s.attempts, last_failure = nullif(s.last_failure, 'null'), cancel_requested = s.cancel_requested,
-      state = s.state, next_at = case when s.strategy is null then to_timestamp(s.next_at) else now() end, was_sent = s.was_sent, wait = s.wait, holder = s.holder,
+      state = s.state, next_at = to_timestamp(s.next_at), was_sent = s.was_sent, wait = s.wait, holder = s.holder,
       lease_until = to_timestamp(s.lease_until), accepted_at = to_timestamp(s.accepted_at), sign_at = to_timestamp(s.sign_at),
       is_overdue = s.is_overdue, finished_at = case when s.finished_at is not null then clock_timestamp() end, note = coalesce(nullif(s.note, ''), i.note),
       plan = case when s.strategy is null then i.plan else jsonb_set(i.plan, '{strategy}', to_jsonb(s.strategy)) end,
@@ -366,14 +364,3 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
   )
   select coalesce((select jsonb_agg(jsonb_build_object('nodeId', node_id, 'backend', backend)) from moved), '[]') as moved,
     (select changes from told)`
-
-// The second way of an upgrade: where the disk is too small for two versions, the old one goes before the new one comes. Pure.
-
-/** What is written beside the step that a failure was; nothing when the next try is like the last. */
-function recreation({ plan, intent }: Pick<IntentRecord, 'plan' | 'intent'>, to: Intent): Readonly<Record<string, unknown>> {
-  const isShort = to.state === 'waiting' && to.attempts > intent.attempts && to.lastFailure?.code === 'disk_full'
-  const isBeside = intent.kind === 'upgrade' && plan.strategy === 'rolling' && plan.rollback === undefined
-  if (!isShort || !isBeside || to.cancelRequested) return {}
-  // It is another wish, so to speak: nothing was tried of it yet, and it is due at once.
-  return { strategy: 'recreate', attempts: 0, last_failure: null, note: 'recreate: the disk is too small for two versions' }
-}

@@ -16,7 +16,7 @@ import { evict } from './evict.ts'
 import { fromLoadRow, loadColumns, type ListedLoad, type LoadRecord, type LoadRow, type ReadyFacts } from './load-rows.ts'
 import type { ProgressTick, Read } from './intents.ts'
 import { lockModel } from './models.ts'
-import { nodeIsHere } from './node-is-here.ts'
+import { nodeIsHere } from './pulses.ts'
 import { changeReplica, isConfirmed, lockToRetake, lockToStart, type ReplicaChange } from './replicas.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
@@ -150,7 +150,7 @@ export class LoadStore {
         where n.id in (select o.node_id from loads o where o.state = 'ready' and (${model}::text is null or o.model = ${model}))
       )
       select l.*, ${nowMs} as now_ms, r.checked, r.backend_digest, n.draining,
-        coalesce(r.state = 'ready' and ${nodeIsHere} and ${isConfirmed}, false) as is_here,
+        coalesce(r.state = 'ready' and ${nodeIsHere()} and ${isConfirmed}, false) as is_here,
         coalesce(r.state = 'ready' and r.checked = 'passed' and (${isCaughtUp} or c.at < now() - interval '30 seconds'), false) as is_admitted,
         -- One that was started later runs what the node had by then: what its list said before is no reason to replace it.
         case when r.created_at <= n.inventory_at then i.digest end as listed
@@ -170,7 +170,7 @@ export class LoadStore {
     return await this.#read(sql`
       where l.state in ('installing', 'starting', 'ready') and exists (
         select from nodes n join node_pulses p on p.node_id = n.id where n.id = l.node_id
-          and (not ${nodeIsHere} or n.draining and l.state <> 'ready')
+          and (not ${nodeIsHere()} or n.draining and l.state <> 'ready')
       ) order by l.model, l.ordinal limit ${limit}`)
   }
 

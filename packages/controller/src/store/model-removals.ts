@@ -4,6 +4,7 @@ import { ModelName, NodeId, OperationId, type Failure } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { ModelOperationStore } from './model-operations.ts'
 import { retryConflicts } from './retry-conflicts.ts'
+import { nodeTakesCommands } from './pulses.ts'
 import type { Database } from './tables.ts'
 
 type Tx = Transaction<Database>
@@ -30,8 +31,7 @@ export class ModelRemovalStore {
     const { rows } = await sql<{ node_id: string; model: string; operation_id: string; attempts: number }>`
       with due as (
         select r.node_id, r.model from model_removals r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = n.id
-        where r.next_at <= now() and (r.lease_until is null or r.lease_until < now()) and n.approved_at is not null
-          and p.liveness = 'present' and p.answering <> 'unproven'
+        where r.next_at <= now() and (r.lease_until is null or r.lease_until < now()) and ${nodeTakesCommands}
           and not exists (select from replicas l where l.node_id = r.node_id and l.model = r.model and l.state <> 'exited')
         order by r.next_at limit ${limit} for update of r skip locked
       )

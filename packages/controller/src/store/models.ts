@@ -5,6 +5,7 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { LoadBriefs, loadsOf, type LoadBrief } from './load-brief.ts'
 import { cancelRemovals } from './model-removals.ts'
 import { retryConflicts } from './retry-conflicts.ts'
+import { nodeIsHere } from './pulses.ts'
 import type { Database } from './tables.ts'
 
 type Tx = Transaction<Database>
@@ -180,8 +181,8 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
   const { rows } = await sql<Row>`
     select m.name, m.config, m.revision, m.backend, m.requested_replicas, m.is_unloaded, m.used_at, (
       select count(*) from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = n.id
-      where r.model = m.name and r.state = 'ready' and r.checked = 'passed' and n.approved_at is not null
-        and p.liveness = 'present' and p.answering = 'yes' and (r.incarnation is null or r.incarnation = n.incarnation)
+      where r.model = m.name and r.state = 'ready' and r.checked = 'passed' and ${nodeIsHere()}
+        and (r.incarnation is null or r.incarnation = n.incarnation)
     )::int as ready, (${loadsOf(sql`m.name`)}) as loads
     from models m where ${names}::text[] is null or m.name = any(${names}::text[]) order by m.name collate "C"`.execute(db)
   return rows.map((row) => ({

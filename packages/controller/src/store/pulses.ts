@@ -27,6 +27,15 @@ export interface Asked {
   readonly incarnation: string | null
 }
 
+/** Of the rows `n` of `nodes` and `p` of `node_pulses`. */
+const isPresent = (n: string) => sql`${sql.ref(`${n}.approved_at`)} is not null and p.liveness = 'present'`
+
+/** The node reports and answers. Draining or not: what is ready there serves until it is replaced. */
+export const nodeIsHere = (n = 'n') => sql<boolean>`(${isPresent(n)} and p.answering = 'yes')`
+
+/** Commands may be sent to the node: one that met no responders is tried again, one that has to prove itself is probed first. */
+export const nodeTakesCommands = sql<boolean>`(${isPresent('n')} and p.answering <> 'unproven')`
+
 export class PulseStore {
   readonly #db: Kysely<Database>
 

@@ -1,7 +1,7 @@
 // An administrator's word about an operation that exists: call it off, or try again where it failed.
 import { isOpen, stepIntent, type NodeId, type OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { fromIntentRow, type IntentRow } from './intent-rows.ts'
+import { fromIntentRow, renewedIntent, type IntentRow } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { Database } from './tables.ts'
@@ -160,10 +160,8 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
         coalesce((${JSON.stringify(rings)}::jsonb ->> i.node_id)::int > 1, false) as awaits_ring from operation_nodes n join intents i on i.generation = n.generation
       where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i
     ), opened as (
-      update intents i set generation = nextval('intent_generation'), op_id = ${id}, attempts = 0, last_failure = null, cancel_requested = false,
-        plan = coalesce(i.plan -> 'rollback' -> 'plan', i.plan), awaits_ring = a.awaits_ring, is_parked = not node_may_be_tried(i.node_id),
-        state = 'waiting', next_at = now(), was_sent = false, is_overdue = false, finished_at = null, requested_at = now(), polled_at = null,
-        phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null, tried_since = i.epoch + 1, row_version = i.row_version + 1
+      update intents i set generation = nextval('intent_generation'), op_id = ${id}, plan = coalesce(i.plan -> 'rollback' -> 'plan', i.plan),
+        awaits_ring = a.awaits_ring, is_parked = not node_may_be_tried(i.node_id), ${renewedIntent}
       from again a where i.node_id = a.node_id and i.backend = a.backend
       returning i.node_id, i.backend, i.generation, i.epoch
     ), logged as (

@@ -5,6 +5,7 @@ import { ModelName, NodeId, ReplicaId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
 import { retryConflicts } from './retry-conflicts.ts'
+import { nodeIsHere } from './pulses.ts'
 import type { Database } from './tables.ts'
 
 export interface DueCheck {
@@ -34,7 +35,7 @@ const Usecases = z.array(z.string()).catch([])
 
 /** Ready and in the place of a load, which is told when it fails; on a node that can be asked, also one that is being drained. */
 const isDue = sql`
-  r.state = 'ready' and r.checked = 'due' and n.approved_at is not null and p.liveness = 'present' and p.answering = 'yes'
+  r.state = 'ready' and r.checked = 'due' and ${nodeIsHere()}
   and exists (select from loads l where l.replica_id = r.id and l.state = 'ready')`
 
 /** Who was not asked for so long, because its node was away or others had to be asked, has its patience anew. */

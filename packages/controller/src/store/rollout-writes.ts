@@ -2,7 +2,7 @@
 // follows a node of it, the operation of the rollout or one that joined it, is told the same.
 import { stepIntent, unreachable, type IntentEvent, type OperationId } from '@muster/protocol'
 import { sql, type Transaction } from 'kysely'
-import { fromIntentRow, type IntentRow } from './intent-rows.ts'
+import { fromIntentRow, renewedIntent, type IntentRow } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
 import type { RolloutAction } from './rollout-facts.ts'
 import type { Database } from './tables.ts'
@@ -173,10 +173,7 @@ async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'retu
     ), taken as (
       update intents i set kind = 'upgrade', generation = nextval('intent_generation'),
         plan = o.previous || jsonb_build_object('rollback', jsonb_build_object('error', o.error, 'plan', o.plan)),
-        attempts = 0, last_failure = null, cancel_requested = false, awaits_ring = false, state = 'waiting', next_at = now(),
-        is_parked = not node_may_be_tried(i.node_id), was_sent = false, is_overdue = false, finished_at = null, note = '',
-        phase = null, file_name = '', current_bytes = 0, total_bytes = 0, percentage = 0, progress_seq = null,
-        tried_since = i.epoch + 1, polled_at = null, requested_at = now(), row_version = i.row_version + 1
+        awaits_ring = false, is_parked = not node_may_be_tried(i.node_id), note = '', total_bytes = 0, ${renewedIntent}
       from old o where i.node_id = o.node_id and i.backend = o.backend
       returning i.node_id, i.backend, i.generation, i.epoch
     ), logged as (

@@ -9,6 +9,7 @@ import { rowNameOf } from './intents.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import { RolloutSpec } from './rings.ts'
 import { RolloutLoad, RolloutReplica, type RolloutAction, type RolloutNodeRecord, type RolloutRecord } from './rollout-facts.ts'
+import { nodeIsHere } from './pulses.ts'
 import type { Database } from './tables.ts'
 import { lockBackend } from './submissions.ts'
 
@@ -133,7 +134,7 @@ const selectRollout = (id: OperationId) => sql<Row>`
     (extract(epoch from now() - r.well_since) * 1000)::float8 as well_ms,
     r.waits_for, (extract(epoch from now() - r.waits_since) * 1000)::float8 as waits_ms,
     n.node_id, n.node_name, n.ring, shown.message,
-    coalesce(d.approved_at is not null and not d.draining and p.liveness = 'present' and p.answering = 'yes', false) as is_here,
+    coalesce(${nodeIsHere('d')} and not d.draining, false) as is_here,
     n.previous is not null and n.previous ->> 'digest' is distinct from i.plan ->> 'digest' as can_return,
     i.state, coalesce(i.awaits_ring, false) as awaits_ring, coalesce(i.cancel_requested, false) as cancel_requested,
     coalesce(i.note, '') as note, i.last_failure,

@@ -15,6 +15,7 @@ const common = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
+  mayRecreate: false,
   cancelRequested: false,
 }
 const waiting: Intent = { ...common, state: 'waiting', nextAt: 5, wasSent: false }

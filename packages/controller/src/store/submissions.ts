@@ -6,7 +6,7 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { beginRollout, type Begun } from './begin-rollout.ts'
 import { decideSubmission } from './submission.pure.ts'
 import type { Plan } from './plan.ts'
-import { fromIntentRow, type IntentRecord } from './intent-rows.ts'
+import { fromIntentRow, renewedIntent, type IntentRecord } from './intent-rows.ts'
 import { retryConflicts } from './retry-conflicts.ts'
 import type { RolloutSpec } from './rings.ts'
 import type { Database } from './tables.ts'
@@ -193,17 +193,14 @@ async function takeOver(
         generation = w.old_generation, proving = null, shown = null, phase = null
       from requested w where (n.generation = w.old_generation or n.proving = w.old_generation) and n.status = 'open' returning n.operation_id
     ), taken as (
-      insert into intents (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, awaits_ring, note, total_bytes)
+      insert into intents as i (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, awaits_ring, note, total_bytes)
       select node_id, ${submission.backend}, ${intentKindOf(submission.kind)}, nextval('intent_generation'), ${submission.id}, plan, 'waiting', now(),
         not node_may_be_tried(node_id), coalesce(ring > 1, false), note,
         coalesce((plan ->> 'sizeBytes')::bigint, 0)
       from requested
       on conflict (node_id, backend) do update set kind = excluded.kind, generation = excluded.generation, op_id = excluded.op_id,
-        plan = excluded.plan, attempts = 0, last_failure = null, cancel_requested = false, state = 'waiting', next_at = now(), is_parked = excluded.is_parked,
-        awaits_ring = excluded.awaits_ring, was_sent = false,
-        wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false, finished_at = null,
-        note = excluded.note, phase = null, file_name = '', current_bytes = 0, total_bytes = excluded.total_bytes, percentage = 0,
-        progress_seq = null, tried_since = intents.epoch + 1, polled_at = null, requested_at = now(), row_version = intents.row_version + 1
+        plan = excluded.plan, is_parked = excluded.is_parked, awaits_ring = excluded.awaits_ring, note = excluded.note,
+        total_bytes = excluded.total_bytes, ${renewedIntent}
       returning node_id, backend, generation, epoch
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type, detail)

@@ -16,6 +16,7 @@ const common = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
+  mayRecreate: false,
   cancelRequested: false,
 }
 const waiting = (over: Partial<Extract<Intent, { state: 'waiting' }>> = {}): OpenIntent => ({
@@ -113,6 +114,13 @@ describe('an intent', () => {
       failed(hard),
       { state: 'failed', attempts: 1, lastFailure: hard },
     ],
+    [
+      'deletes the old version first when the disk is too small for both, at once and as if nothing was tried',
+      working({ mayRecreate: true, attempts: 2 }),
+      failed({ ...soft, code: 'disk_full' }),
+      { state: 'waiting', mayRecreate: false, attempts: 0, lastFailure: null, nextAt: facts.now },
+    ],
+    ['does that once', working({ attempts: 2 }), failed({ ...soft, code: 'disk_full' }), { state: 'waiting', attempts: 3 }],
     ['S0.12 is dead after the last attempt', working({ attempts: 9 }), failed(soft), { state: 'dead', attempts: 10 }],
     ['I6 is not ended by what an older try says', working(), failed(soft, 2), null],
     ['is ended by a worker that names no try', working(), failed(soft, null), { state: 'waiting', attempts: 1 }],

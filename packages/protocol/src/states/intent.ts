@@ -27,6 +27,8 @@ type Common = Readonly<{
   isOverdue: boolean
   /** An administrator cancelled it: no further try, and the worker is commanded to stop. */
   cancelRequested: boolean
+  /** An upgrade that keeps the old version until the new one is there, and may delete it first where the disk is too small for both. */
+  mayRecreate: boolean
 }>
 
 /** Times are milliseconds of the database's clock. */
@@ -140,6 +142,7 @@ const commonOf = ({
   lastFailure,
   isOverdue,
   cancelRequested,
+  mayRecreate,
 }: Intent): Common => ({
   nodeId,
   backend,
@@ -151,6 +154,7 @@ const commonOf = ({
   lastFailure,
   isOverdue,
   cancelRequested,
+  mayRecreate,
 })
 
 const leased = ({ holder, leaseUntil }: { holder: string; leaseUntil: number }) => ({ state: 'sending' as const, holder, leaseUntil })
@@ -200,6 +204,9 @@ function failed(intent: OpenIntent, { failure, mayRun = false }: { failure: Fail
   const common = { ...commonOf(intent), lastFailure: failure, attempts: intent.attempts + 1, isOverdue: false }
   if (intent.cancelRequested || failure.retry === 'never') return ended(common, 'failed', '', facts)
   if (common.attempts >= facts.retry.maxAttempts) return ended(common, 'dead', '', facts)
+  // Nothing was tried of that way yet, so it is due at once and has all its attempts.
+  if (intent.mayRecreate && failure.code === 'disk_full')
+    return waiting({ ...common, mayRecreate: false, attempts: 0, lastFailure: null }, facts.now, mayRun)
   return waiting(common, facts.now + backoffMs(common.attempts, facts.retry, facts.chance), mayRun)
 }
 

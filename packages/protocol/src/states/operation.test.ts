@@ -14,6 +14,7 @@ const common = {
   attempts: 0,
   lastFailure: null,
   isOverdue: false,
+  mayRecreate: false,
   cancelRequested: false,
 }
 const failure: Failure = { code: 'unavailable', retry: 'backoff', message: 'the registry is away' }
