@@ -134,7 +134,7 @@ function submissionOf(round: number, index: number): Submission {
     backend: BackendName.parse(`b-${index}`),
     requestedBy: 'bench',
     options: {},
-    nodes: [{ nodeId, nodeName: nodeId, plan: nothingToFetch, note: '' }],
+    nodes: [{ nodeId, nodeName: nodeId, plan: nothingToFetch, isCurrent: false }],
   }
 }
 

@@ -1,6 +1,6 @@
 // The queue behind operations: who gets a row, when it is tried, what a failure does to it, and when it is given up.
 import { createLog, newId } from '@muster/host'
-import { backendInstall, backendList } from '@muster/protocol'
+import { backendInstall, backendList, type OperationEvent } from '@muster/protocol'
 import { boundMs, administer, createNodeCaller, joinToken, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { backendName, createGate, failing } from '../../packages/worker/test/scripted-installer.ts'
@@ -125,6 +125,11 @@ describe('a try', () => {
     expect(history.map((event) => event['type'])).toEqual(
       expect.arrayContaining(['requested', 'claimed', 'succeeded', 'requested', 'claimed', 'succeeded']) as unknown[],
     )
+    const { body } = await world.api(1).get(`/api/operations/${removed.id}/history`)
+    const shown = (body['events'] as unknown as OperationEvent[]).filter((event) => event.node_id === one.id)
+    expect(shown[0]).toMatchObject({ type: 'requested', detail: { kind: 'backend.delete', operation: removed.id } })
+    expect(shown.at(-1)).toMatchObject({ type: 'succeeded', generation: shown[0]?.generation })
+    expect((await world.api().get('/api/operations/op-unknown/history')).status).toBe(404)
   })
 
   it('S0.8 S0.33 that fails keeps its row, is shown as an error with its next try, and may still succeed', async () => {

@@ -257,7 +257,11 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
   const { settings, store, clock, log, stopping } = foundation
   const { bus } = foundation.connected
   const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
-  const submissions = createSubmissions({ nodes: store.nodes, intents: store.intents, replicas: store.replicas, ...planners })
+  const submissions = createSubmissions({
+    ...{ nodes: store.nodes, intents: store.intents, replicas: store.replicas, store: store.submissions, ...planners },
+    step: foundation.step ?? noStep,
+    wake: () => operations.wake(),
+  })
   const operations = createOperations({
     ...{ bus, store, settings, holder: id, random: Math.random, step: foundation.step ?? noStep, clock, log },
     onSettled: (settled) => {
@@ -268,10 +272,9 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
     recordLoadProgress: (ticks) => store.loads.recordProgress(ticks, quietMsOf(settings)),
   })
   const loads: Loads = createLoads({
-    ...{ bus, store, settings, holder: id, wishes: submissions, random: Math.random, step: foundation.step ?? noStep, clock, log },
+    ...{ bus, store, settings, holder: id, submissions, random: Math.random, step: foundation.step ?? noStep, clock, log },
     catalogue: planners.catalogue,
     isComing: planners.isComing,
-    wakeOperations: operations.wake,
     heard: operations.heard,
     settleProgress: operations.settleProgress,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),
@@ -288,8 +291,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
     settleByInventory: operations.settleByInventory,
     async submitUpgrade(backend) {
       const submission = await submissions.upgrade(backend, { strategy: 'rolling' }, { requestedBy: 'auto-upgrade', signal: stopping })
-      await store.submissions.submit([submission], null)
-      operations.wake()
+      await submissions.submit([submission])
     },
   })
   return { operations, inventory, planners, submissions, loads }
@@ -339,13 +341,11 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
     ...backendEndpoints({
       ...inventory,
       catalogue: planners.catalogue,
-      planner: submissions,
+      submissions,
       store: store.submissions,
       nodes: store.nodes,
       replicas: store.replicas,
-      step: foundation.step ?? noStep,
       now: () => new Date(clock.now()).toISOString(),
-      wake: operations.wake,
     }),
     ...modelEndpoints({ store, models: parts.models, refreshRoutes: parts.serving.inference.refreshRoutes }),
     ...keyEndpoints({ access: store.access }),

@@ -50,7 +50,7 @@ export async function startRolloutWorld() {
   const intentOf = async (node: string) => {
     const { rows, now } = await store.intents.find(NodeId.parse(node), backend)
     const [record] = rows
-    if (record === undefined) throw new Error(`nothing was wished of ${node}`)
+    if (record === undefined) throw new Error(`${node} has no intent`)
     return { record, now }
   }
   const step = async (node: string, event: IntentEvent): Promise<void> => {
@@ -112,17 +112,17 @@ export async function startRolloutWorld() {
         ...more,
       }
       const rollout = { canary: 1, maxParallel: 1, minHealthyMs: 10_000, ...spec }
-      const wished = nodes.map((name) => ({ nodeId: NodeId.parse(name), nodeName: name, plan, note: '' }))
+      const submitted = nodes.map((name) => ({ nodeId: NodeId.parse(name), nodeName: name, plan, isCurrent: false }))
       await store.submissions.submit(
-        [{ id, kind: 'backend.upgrade', backend, requestedBy: 'test', options: {}, rollout, nodes: wished }],
+        [{ id, kind: 'backend.upgrade', backend, requestedBy: 'test', options: {}, rollout, nodes: submitted }],
         null,
       )
       return id
     },
     async remove(nodes: readonly string[]): Promise<OperationId> {
       const id = OperationId.parse(`op-${++made}`)
-      const wished = nodes.map((name) => ({ nodeId: NodeId.parse(name), nodeName: name, plan: nothingToFetch, note: '' }))
-      await store.submissions.submit([{ id, kind: 'backend.delete', backend, requestedBy: 'test', options: {}, nodes: wished }], null)
+      const submitted = nodes.map((name) => ({ nodeId: NodeId.parse(name), nodeName: name, plan: nothingToFetch, isCurrent: false }))
+      await store.submissions.submit([{ id, kind: 'backend.delete', backend, requestedBy: 'test', options: {}, nodes: submitted }], null)
       return id
     },
     /** What is sent now: names of nodes. */
@@ -131,7 +131,7 @@ export async function startRolloutWorld() {
       for (const { intent } of rows) await step(intent.nodeId, { type: 'accepted' })
       return rows.map(({ intent }) => intent.nodeId as string).toSorted()
     },
-    /** The worker has done what was wished, and lists it. */
+    /** The worker has carried it out, and lists it. */
     async done(node: string): Promise<void> {
       const { record } = await intentOf(node)
       await step(node, { type: 'succeeded', note: '' })

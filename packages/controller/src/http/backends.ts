@@ -1,17 +1,16 @@
 // /api/backends: lists installed and offered backends; submits installs, upgrades and deletions. A submission is one
 // transaction.
-import type { Step } from '@muster/host'
 import { type BackendName, backendRoutes as routes, type OperationId, type OperationView, unreachable } from '@muster/protocol'
 import { type Principal, principalName } from '../auth/principal.ts'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { UpgradeChecker } from '../inventory/check-upgrades.ts'
 import { type FleetBackends, offeredBackends } from '../inventory/fleet-backends.ts'
 import { previewOf } from '../operations/dry-run.ts'
-import type { By, Submissions } from '../operations/submit.ts'
+import type { AnswerOnce, By, Submissions } from '../operations/submit.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import { toFleetError } from '../store/translate-error.ts'
-import type { IdempotencyKey, Submission, SubmissionStore } from '../store/submissions.ts'
+import type { Submission, SubmissionStore } from '../store/submissions.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
 import { findStoredAnswer, idempotencyKeyOf } from './idempotency.ts'
@@ -20,20 +19,18 @@ export interface BackendDeps {
   readonly fleet: FleetBackends
   readonly catalogue: Catalogue
   readonly checker: UpgradeChecker
-  readonly planner: Submissions
-  readonly store: SubmissionStore
+  readonly submissions: Submissions
+  readonly store: Pick<SubmissionStore, 'remembered'>
   readonly nodes: NodeStore
   readonly replicas: Pick<ReplicaStore, 'listUsing'>
-  readonly step: Step
   readonly now: () => string
-  readonly wake: () => void
 }
 
 /** Repeated reads of the catalogue within this time share one reading of the galleries. */
 const galleriesMaxAgeMs = 5_000
 
 export function backendEndpoints(deps: BackendDeps): Endpoint[] {
-  const { fleet, catalogue, checker, nodes, planner } = deps
+  const { fleet, catalogue, checker, nodes, submissions } = deps
   return [
     endpoint(routes.list, async () => ({ backends: await fleet.list() })),
     endpoint(routes.gallery, async () => {
@@ -48,19 +45,19 @@ export function backendEndpoints(deps: BackendDeps): Endpoint[] {
     }),
     endpoint(routes.install, async ({ body, ...call }) =>
       body.dry_run === true
-        ? await preview(await planner.install(body, requesterOf(call)), deps)
-        : await submit(call, { request: ['install', body], plan: (by) => planner.install(body, by) }, deps),
+        ? await preview(await submissions.install(body, requesterOf(call)), deps)
+        : await submit(call, { request: ['install', body], plan: (by) => submissions.install(body, by) }, deps),
     ),
     endpoint(routes.upgradeAll, async ({ body, ...call }) => await submitUpgrades(call, body.backends, deps)),
     endpoint(routes.upgrade, async ({ params: { name }, body, ...call }) =>
       body.dry_run === true
-        ? await preview(await planner.upgrade(name, body, requesterOf(call)), deps)
-        : await submit(call, { request: ['upgrade', name, body], plan: (by) => planner.upgrade(name, body, by) }, deps),
+        ? await preview(await submissions.upgrade(name, body, requesterOf(call)), deps)
+        : await submit(call, { request: ['upgrade', name, body], plan: (by) => submissions.upgrade(name, body, by) }, deps),
     ),
     endpoint(routes.remove, async ({ params: { name }, query, ...call }) =>
       query.dry_run
-        ? await preview(await planner.remove(name, query, requesterOf(call)), deps)
-        : await submit(call, { request: ['delete', name, query], plan: (by) => planner.remove(name, query, by) }, deps),
+        ? await preview(await submissions.remove(name, query, requesterOf(call)), deps)
+        : await submit(call, { request: ['delete', name, query], plan: (by) => submissions.remove(name, query, by) }, deps),
     ),
   ]
 }
@@ -82,43 +79,35 @@ async function preview(submission: Submission, { nodes, replicas, now }: Backend
 async function submit(
   call: Caller,
   { request, plan }: { request: unknown; plan: (by: By) => Promise<Submission> },
-  { store, step, wake }: BackendDeps,
+  { store, submissions }: BackendDeps,
 ): Promise<Answer<Accepted>> {
   const key = idempotencyKeyOf(call, request)
   const stored = await findStoredAnswer(store, key)
   if (stored !== null) return stored
   const submission = await plan(requesterOf(call))
   const answer = { operation_id: submission.id }
-  await step('FE.intent.before_commit')
-  const isNew = await enqueue(store, [submission], key === null ? null : { ...key, status: 202, response: answer })
-  await step('FE.intent.after_commit')
-  wake()
+  const isNew = await enqueue(submissions, [submission], key === null ? null : { ...key, status: 202, response: answer })
   return isNew ? new Answer(202, answer) : ((await findStoredAnswer(store, key)) ?? unreachable(null as never))
 }
 
 /** One operation per backend, all in one transaction. */
 async function submitUpgrades(call: Caller, named: readonly BackendName[] | undefined, deps: BackendDeps) {
-  const { store, planner, fleet, wake } = deps
+  const { store, submissions, fleet } = deps
   const key = idempotencyKeyOf(call, ['upgrades', named])
   const stored = await findStoredAnswer(store, key)
   if (stored !== null) return stored
   const upgradable = await fleet.upgradable()
   const names = named === undefined ? upgradable : upgradable.filter((name) => named.includes(name))
   if (names.length === 0) return new Answer(200, { operations: [] })
-  const submissions = await Promise.all(names.map((name) => planner.upgrade(name, { strategy: 'rolling' }, requesterOf(call))))
-  const answer = { operations: submissions.map(({ backend, id }) => ({ backend, operation_id: id })) }
-  const isNew = await enqueue(store, submissions, key === null ? null : { ...key, status: 202, response: answer })
-  wake()
+  const prepared = await Promise.all(names.map((name) => submissions.upgrade(name, { strategy: 'rolling' }, requesterOf(call))))
+  const answer = { operations: prepared.map(({ backend, id }) => ({ backend, operation_id: id })) }
+  const isNew = await enqueue(submissions, prepared, key === null ? null : { ...key, status: 202, response: answer })
   return isNew ? new Answer(202, answer) : ((await findStoredAnswer(store, key)) ?? new Answer(202, answer))
 }
 
-async function enqueue(
-  store: SubmissionStore,
-  submissions: readonly Submission[],
-  once: (IdempotencyKey & { status: number; response: object }) | null,
-): Promise<boolean> {
+async function enqueue(submissions: Submissions, prepared: readonly Submission[], once: AnswerOnce): Promise<boolean> {
   try {
-    return (await store.submit(submissions, once)) !== null
+    return await submissions.submit(prepared, once)
   } catch (error) {
     // One transaction: either nothing was stored, or everything, and then a retry with the same key finds the answer.
     const { message } = toFleetError(error).failure

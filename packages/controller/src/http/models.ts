@@ -1,6 +1,6 @@
 // /api/models: configurations, scheduling, state and uploads of models. Loads, unloads, deletions and installs:
 // model-operations.ts.
-import { type ModelName, modelRoutes as routes, type ModelView, type ValidatedConfig } from '@muster/protocol'
+import { type ModelDetail, type ModelName, modelRoutes as routes, type ModelView, type ValidatedConfig } from '@muster/protocol'
 import { type ConfigFormat, UnreadableConfig } from '../models/config-text.ts'
 import type { Models } from '../models/create-models.ts'
 import { InvalidConfig, parseConfig } from '../models/parse-config.ts'
@@ -8,6 +8,7 @@ import type { ReceiveUpload } from '../models/receive-upload.ts'
 import { revisionOf } from '../models/revision.ts'
 import type { ShowModels } from '../models/show-models.ts'
 import { loadingOf } from '../models/view.ts'
+import type { LoadInfo, LoadInfoStore } from '../store/load-info.ts'
 import type { ModelRecord, ModelStore } from '../store/models.ts'
 import type { Store } from '../store/store.ts'
 import { readRaw } from './body.ts'
@@ -34,7 +35,7 @@ export function modelEndpoints({ store, models, refreshRoutes }: ModelDeps): End
   return [
     // Before :name, which would match a model called gallery.
     ...modelGalleryEndpoints({ ...operations, catalogue, list: store.models }),
-    ...configEndpoints({ models: store.models, show, wake }),
+    ...configEndpoints({ models: store.models, loadInfo: store.loadInfo, show, wake }),
     ...modelOperationEndpoints(operations),
     ...uploadEndpoints({ models: store.models, receive: receiveUpload, wake }),
   ]
@@ -42,11 +43,15 @@ export function modelEndpoints({ store, models, refreshRoutes }: ModelDeps): End
 
 interface ModelConfigDeps {
   readonly models: ModelStore
+  readonly loadInfo: Pick<LoadInfoStore, 'find'>
   readonly show: ShowModels
   readonly wake: (model: ModelName) => Promise<void>
 }
 
-function configEndpoints({ models, show, wake }: ModelConfigDeps): Endpoint[] {
+const lastLoaded = (info: LoadInfo | null): ModelDetail['last_loaded'] =>
+  info === null ? null : { at: info.updatedAt, backend: info.backend, revision: info.revision, options: info.options }
+
+function configEndpoints({ models, loadInfo, show, wake }: ModelConfigDeps): Endpoint[] {
   const find = async (name: ModelName): Promise<ModelRecord> => {
     const model = await models.find(name)
     if (model === null) throw modelNotFound(name)
@@ -59,7 +64,7 @@ function configEndpoints({ models, show, wake }: ModelConfigDeps): Endpoint[] {
   }
   return [
     endpoint(routes.list, async () => ({ models: await show(await models.list()) })),
-    endpoint(routes.get, async ({ params: { name } }) => await view(name)),
+    endpoint(routes.get, async ({ params: { name } }) => ({ ...(await view(name)), last_loaded: lastLoaded(await loadInfo.find(name)) })),
     endpoint(routes.put, async ({ params: { name }, headers, request }) => {
       const config = parseOrRefuse(await readText(request), { name, format: formatOf(headers) })
       const put = await models.put(config, { revision: revisionOf(config), expected: expectedOf(headers) })

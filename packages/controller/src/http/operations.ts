@@ -32,6 +32,11 @@ export function operationEndpoints({ operations, reopen, modelJobs, idempotency,
       operations: (await operations.list(query.state)).map(viewOf),
     })),
     endpoint(routes.get, async ({ params }) => await view(params.id)),
+    endpoint(routes.history, async ({ params: { id } }) => {
+      if ((await operations.find(id)) === null) throw noSuchOperation(id)
+      const events = await operations.history(id)
+      return { events: events.map(({ nodeId, ...event }) => ({ node_id: nodeId, ...event })) }
+    }),
     endpoint(routes.cancel, async ({ params: { id }, ...call }) => {
       const key = idempotencyKeyOf(call, ['cancel', id])
       if ((await findStoredAnswer(idempotency, key)) !== null) return await view(id)

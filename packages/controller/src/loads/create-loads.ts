@@ -36,9 +36,7 @@ export interface LoadsDeps {
   readonly holder: string
   readonly catalogue: Catalogue
   readonly isComing: (backend: string) => Promise<boolean>
-  readonly wishes: Pick<Submissions, 'install'>
-  /** There are new wishes for backends. */
-  readonly wakeOperations: () => void
+  readonly submissions: Pick<Submissions, 'install' | 'submit'>
   readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
   /** Stores the last known progress before an end is recorded. */
   readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
@@ -136,14 +134,13 @@ function explainOf(place: Placer, rowName: (backend: BackendName) => Promise<Bac
   return async ({ config, ...wanted }) => await place({ ...wanted, config: { ...config, backend: await rowName(config.backend) } })
 }
 
-/** A wish like any other, for one node: it joins the same wish if that is open, and is carried out like all of them. */
-function installOf({ wishes, store, wakeOperations }: LoadsDeps): Parameters<typeof createApply>[0]['install'] {
+/** Submitted like any other operation: it joins the same intent if that is open. */
+function installOf({ submissions }: LoadsDeps): Parameters<typeof createApply>[0]['install'] {
   return async ({ model, nodeId, signal }) => {
     const requestedBy = `load of model ${model.name}`
-    const wish = await wishes.install({ backend: model.backend, nodes: [nodeId] }, { requestedBy, signal })
-    await store.submissions.submit([wish], null)
-    wakeOperations()
-    return wish.id
+    const submission = await submissions.install({ backend: model.backend, nodes: [nodeId] }, { requestedBy, signal })
+    await submissions.submit([submission])
+    return submission.id
   }
 }
 

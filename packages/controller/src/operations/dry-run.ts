@@ -1,9 +1,9 @@
-// What a wish would look like, without making it. Pure.
-import type { OperationView } from '@muster/protocol'
+// The operation that a submission would become, for a dry run. Pure.
+import type { OperationNode, OperationView } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { OperationNodeRecord } from '../store/operations.ts'
-import { type Submission, intentKindOf, type SubmittedNode } from '../store/submissions.ts'
+import { intentKindOf, upToDateNote, type Submission, type SubmittedNode } from '../store/submissions.ts'
 import { statusOf } from '../nodes/view.ts'
 import { ringsOf } from '../store/rings.ts'
 import { viewOperation } from './view.ts'
@@ -36,10 +36,10 @@ export function previewOf(submission: Submission, { nodes, using, now }: Preview
     job: null,
     nodes: rows,
   })
-  // What would be said of a node in the end, where that is known before: as that it is up to date.
-  const notes = new Map(submission.nodes.map((node) => [node.nodeId as string, 'skip' in node ? '' : node.note]))
-  const nodesOfView = view.nodes.map((node) => (node.message === '' ? { ...node, message: notes.get(node.node_id) ?? '' } : node))
-  return { ...view, nodes: nodesOfView }
+  const current = new Set<string>(submission.nodes.flatMap((node) => ('plan' in node && node.isCurrent ? [node.nodeId] : [])))
+  const withCurrent = (node: OperationNode): OperationNode =>
+    current.has(node.node_id) ? { ...node, message: node.message || upToDateNote, up_to_date: true } : node
+  return { ...view, nodes: view.nodes.map(withCurrent) }
 }
 
 function ringsIn(submission: Submission, { nodes, using }: Pick<PreviewFacts, 'nodes' | 'using'>): Map<string, number> {

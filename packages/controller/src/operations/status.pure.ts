@@ -9,11 +9,12 @@ import {
   type NodeOutcome,
   type NodePresence,
   type OpenIntent,
+  type OperationNode,
   type OperationNodeStatus,
   type OperationState,
 } from '@muster/protocol'
 import type { LoadBrief } from '../store/load-brief.ts'
-import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
+import type { JobRecord, NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 
 export type NodeStatusView = Readonly<{
   status: OperationNodeStatus
@@ -21,23 +22,34 @@ export type NodeStatusView = Readonly<{
   nextRetryAt: number | null
   /** Null when it does not count any more: settled, or the node was removed. */
   node: NodePresence | null
+  flags: NodeFlags
 }>
+
+/** Fields of the API that are set only where they apply. */
+export type NodeFlags = Pick<OperationNode, 'cancelling' | 'awaits_ring' | 'returning' | 'last_seen_at'>
 
 /** `hasProgress`: progress of the current try was reported. */
 export function statusOfNode(row: OperationNodeRecord, hasProgress: boolean): NodeStatusView {
   if (row.status === 'open') {
     const node = presenceOf(row.node)
     const { status, message, nextRetryAt } = viewOpenIntent(openIntent(row), node, hasProgress)
-    return { status, message: message === '' ? rolloutMessage(row) : message, nextRetryAt, node }
+    return {
+      status,
+      message: message === '' ? rolloutMessage(row) : message,
+      nextRetryAt,
+      node,
+      flags: { ...intentFlags(row), ...lastSeen(row.node, node) },
+    }
   }
-  if (row.status !== 'shown') return { status: row.status, message: row.message, nextRetryAt: null, node: null }
-  if (row.node === null) return { status: 'cancelled', message: 'node removed', nextRetryAt: null, node: null }
+  if (row.status !== 'shown') return { status: row.status, message: row.message, nextRetryAt: null, node: null, flags: {} }
+  if (row.node === null) return { status: 'cancelled', message: 'node removed', nextRetryAt: null, node: null, flags: {} }
   const node = presenceOf(row.node)
+  const flags = { ...(row.cancelRequested ? { cancelling: true } : {}), ...lastSeen(row.node, node) }
   // A node that is away shows that: it goes on when the node returns.
   if (row.shown !== 'running_on_worker' && !canReceiveCommands(node))
-    return { status: 'queued', message: `node ${node.status}, will retry when healthy`, nextRetryAt: null, node }
+    return { status: 'queued', message: `node ${node.status}, will retry when healthy`, nextRetryAt: null, node, flags }
   const isRetried = row.shown === 'error' && row.nextRetryAt !== null
-  return { status: row.shown, message: row.message, nextRetryAt: isRetried ? Date.parse(row.nextRetryAt) : null, node }
+  return { status: row.shown, message: row.message, nextRetryAt: isRetried ? Date.parse(row.nextRetryAt) : null, node, flags }
 }
 
 type OpenNode = Extract<OperationNodeRecord, { status: 'open' }>
@@ -46,6 +58,17 @@ export function openIntent({ nodeId, record: { intent } }: OpenNode): OpenIntent
   if (!isOpen(intent)) throw new Error(`the intent for ${intent.backend} on ${nodeId} is settled, its operation is not`)
   return intent
 }
+
+function intentFlags({ record: { intent, plan, awaitsRing } }: OpenNode): NodeFlags {
+  return {
+    ...(intent.cancelRequested ? { cancelling: true } : {}),
+    ...(awaitsRing ? { awaits_ring: true } : {}),
+    ...(plan.rollback === undefined ? {} : { returning: true }),
+  }
+}
+
+const lastSeen = ({ lastSeenAt }: NodeFactsRow, node: NodePresence): NodeFlags =>
+  lastSeenAt === null || canReceiveCommands(node) ? {} : { last_seen_at: new Date(lastSeenAt).toISOString() }
 
 /** The stage of its rollout; empty without one. */
 function rolloutMessage({ ring, record: { plan, awaitsRing } }: OpenNode): string {

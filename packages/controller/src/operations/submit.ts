@@ -1,13 +1,13 @@
-// From what an administrator asks for to durable wishes: which nodes, what exactly on each, and then one transaction.
-// Everything that can be wrong is wrong before it: nothing is queued on any error.
-import { newId, parseDuration } from '@muster/host'
+// Submits operations about backends: chooses the nodes and the exact content for each, then stores everything in one
+// transaction. Every error is found before it, so nothing is queued on any error.
+import { newId, parseDuration, type Step } from '@muster/host'
 import { OperationId, Rollout, type BackendName, type DeleteQuery, type InstallRequest, type UpgradeRequest } from '@muster/protocol'
 import type { NodePlan, PlanInstall, PlanUpgrade } from '../gallery/planners.ts'
 import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import type { RolloutSpec } from '../store/rings.ts'
-import type { Submission, SubmittedNode } from '../store/submissions.ts'
+import type { Submission, SubmissionStore, SubmittedNode } from '../store/submissions.ts'
 import { chooseNodes, hasBackend, mayHave, type Wanted } from './choose.ts'
 import { nothingToFetch, type Plan } from '../store/plan.ts'
 import { inUse, noEligibleNodes, notEligible, notInstalled, unknownNode } from './refusals.ts'
@@ -18,8 +18,14 @@ export interface SubmitDeps {
   readonly replicas: Pick<ReplicaStore, 'listUsing'>
   readonly planInstall: PlanInstall
   readonly planUpgrade: PlanUpgrade
+  readonly store: Pick<SubmissionStore, 'submit'>
+  readonly step: Step
+  /** There are new intents. */
+  readonly wake: () => void
 }
 export type By = Readonly<{ requestedBy: string; signal: AbortSignal }>
+/** Makes a repeated request harmless: the answer is stored under its key, in the same transaction. */
+export type AnswerOnce = Parameters<SubmissionStore['submit']>[1]
 export type Submissions = ReturnType<typeof createSubmissions>
 
 export function createSubmissions(deps: SubmitDeps) {
@@ -27,7 +33,17 @@ export function createSubmissions(deps: SubmitDeps) {
     install: (request: InstallRequest, by: By): Promise<Submission> => prepareInstall(request, by, deps),
     upgrade: (name: BackendName, request: UpgradeRequest, by: By): Promise<Submission> => prepareUpgrade({ name, request }, by, deps),
     remove: (name: BackendName, query: DeleteQuery, by: By): Promise<Submission> => prepareRemove({ name, query }, by, deps),
+    /** Stores what was prepared, all in one transaction. False when the key of the request was used meanwhile. */
+    submit: (prepared: readonly Submission[], once: AnswerOnce = null): Promise<boolean> => submit(prepared, once, deps),
   }
+}
+
+async function submit(prepared: readonly Submission[], once: AnswerOnce, { store, step, wake }: SubmitDeps): Promise<boolean> {
+  await step('FE.intent.before_commit')
+  const stored = await store.submit(prepared, once)
+  await step('FE.intent.after_commit')
+  wake()
+  return stored !== null
 }
 
 async function prepareInstall(
@@ -42,7 +58,7 @@ async function prepareInstall(
   const planned = await planInstall(request, chosen, signal)
   const backend = row ?? planned.backend
   const name = backend === planned.backend ? null : planned.backend
-  const nodes = planned.nodes.map((each) => requested(each, (plan) => ({ plan: { ...plan, name: plan.name ?? name }, note: '' })))
+  const nodes = planned.nodes.map((each) => requested(each, (plan) => ({ plan: { ...plan, name: plan.name ?? name }, isCurrent: false })))
   return { ...begun('backend.install', backend, requestedBy), options: {}, nodes }
 }
 
@@ -62,9 +78,7 @@ async function prepareUpgrade(
   if (concerned.length === 0) throw notInstalled(name)
   const targets = concerned.map((node) => ({ node, openPlan: openInstalls.get(node.id) ?? null }))
   const planned = await planUpgrade({ backend, strategy: request.strategy }, targets, signal)
-  const nodes = planned.map((each) =>
-    requested(each, (plan) => ({ plan, note: isCurrent(each.node, backend, plan) ? 'already up to date' : '' })),
-  )
+  const nodes = planned.map((each) => requested(each, (plan) => ({ plan, isCurrent: isCurrent(each.node, backend, plan) })))
   const options = { strategy: request.strategy, ...(request.rollout === undefined ? {} : { rollout: request.rollout }) }
   const rollout = request.strategy === 'rolling' ? { rollout: specOf(Rollout.parse(request.rollout ?? {})) } : {}
   return { ...begun('backend.upgrade', backend, requestedBy), options, ...rollout, nodes }
@@ -93,7 +107,7 @@ async function prepareRemove(
     targets.map(({ id }) => id),
   )
   if (using.length > 0 && !query.force) throw inUse(backend, using)
-  const nodes = targets.map(({ id, name: nodeName }) => ({ nodeId: id, nodeName, plan: nothingToFetch, note: '' }))
+  const nodes = targets.map(({ id, name: nodeName }) => ({ nodeId: id, nodeName, plan: nothingToFetch, isCurrent: false }))
   return { ...begun('backend.delete', backend, requestedBy), options: query.force ? { force: true } : {}, nodes }
 }
 
@@ -111,7 +125,7 @@ const begun = (kind: Submission['kind'], backend: BackendName, requestedBy: stri
   requestedBy,
 })
 
-function requested(planned: NodePlan, of: (plan: Plan) => { plan: Plan; note: string }): SubmittedNode {
+function requested(planned: NodePlan, of: (plan: Plan) => { plan: Plan; isCurrent: boolean }): SubmittedNode {
   const about = { nodeId: planned.node.id, nodeName: planned.node.name }
   return planned.outcome === 'planned' ? { ...about, ...of(planned.plan) } : { ...about, skip: planned.reason }
 }

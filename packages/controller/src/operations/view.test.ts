@@ -261,7 +261,17 @@ describe('an operation about a model', () => {
   const job = { outcome: null, message: '', current: 0, total: 0, cancelRequested: false, replicas: 1, loads: [] }
   const about = { kind: 'model.load' as const, backend: null, model: 'tiny' }
   const shownNode = (name: string, fields: object = {}): OperationNodeRecord => ({
-    ...{ nodeId: name, nodeName: name, ring: null, status: 'shown', shown: 'queued', phase: null, fileName: '', nextRetryAt: null },
+    ...{
+      nodeId: name,
+      nodeName: name,
+      ring: null,
+      status: 'shown',
+      shown: 'queued',
+      cancelRequested: false,
+      phase: null,
+      fileName: '',
+      nextRetryAt: null,
+    },
     ...{ node: healthy, message: '', error: null, errorCode: null, attempts: 0, current: 0, total: 0, percentage: 0 },
     ...fields,
   })

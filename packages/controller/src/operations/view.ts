@@ -44,6 +44,7 @@ export function viewOperation(operation: OperationRecord, heard: Heard = () => n
     created_at: operation.createdAt,
     finished_at: operation.finishedAt,
     requested_by: operation.requestedBy,
+    ...(job?.outcome === null && job.cancelRequested ? { cancelling: true } : {}),
     nodes,
   }
 }
@@ -75,7 +76,7 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
   const { plan } = row.record
   const intent = openIntent(row)
   const { bytes, heardAt, isHeard } = bytesOf(row.record, heard)
-  const { status, message, nextRetryAt, node } = statusOfNode(row, isHeard)
+  const { status, message, nextRetryAt, node, flags } = statusOfNode(row, isHeard)
   const total = bytes.total > 0 ? bytes.total : (plan.sizeBytes ?? 0)
   const isError = status === 'error'
   const view: OperationNode = {
@@ -94,12 +95,13 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
     ring: row.ring,
     error: isError ? (intent.lastFailure?.message ?? '') : null,
     error_code: isError ? (intent.lastFailure?.code ?? null) : null,
+    ...flags,
   }
   return { view, node, weight: total, heardAt }
 }
 
 function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Shown {
-  const { status, message, node } = statusOfNode(row, false)
+  const { status, message, node, flags } = statusOfNode(row, false)
   const isError = status === 'error'
   const view: OperationNode = {
     node_id: row.nodeId,
@@ -117,6 +119,7 @@ function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Show
     ring: row.ring,
     error: isError ? row.error : null,
     error_code: isError ? codeOf(row.errorCode) : null,
+    ...flags,
   }
   return { view, node, weight: row.total, heardAt: 0 }
 }

@@ -36,6 +36,8 @@ export type OperationNodeRecord = Readonly<{ nodeId: string; nodeName: string; r
 export type ShownNodeRecord = Readonly<{
   status: 'shown'
   shown: 'queued' | 'downloading' | 'running_on_worker' | 'error'
+  /** Of a rollout that watches it: an administrator does not wait for it any longer. */
+  cancelRequested: boolean
   phase: Phase | null
   fileName: string
   nextRetryAt: string | null
@@ -78,7 +80,17 @@ export interface OperationRecord {
   readonly nodes: readonly OperationNodeRecord[]
 }
 
-/** A page of history is enough for anybody; the newest first. */
+export type OperationEventRecord = Readonly<{
+  at: string
+  nodeId: string
+  generation: number
+  epoch: number
+  type: string
+  detail: Readonly<Record<string, unknown>>
+}>
+
+const maxEvents = 10_000
+/** The newest first. */
 const maxListed = 500
 
 type JobRow = Pick<Selectable<OperationsTable>, 'outcome' | 'message' | 'current_bytes' | 'total_bytes' | 'cancel_requested' | 'options'>
@@ -89,6 +101,7 @@ type NodeRow = Selectable<OperationNodesTable> & {
   job: JobRow
   intent: IntentRow | null
   facts: NodeFactsRow | null
+  cancel_requested: boolean
 }
 
 export class OperationStore {
@@ -112,6 +125,19 @@ export class OperationStore {
 
   async find(id: OperationId): Promise<OperationRecord | null> {
     return (await this.listByIds([id]))[0] ?? null
+  }
+
+  /** The events of its intents, the oldest first: of every generation that it, or a retry or rollback of it, had on its nodes. */
+  async history(id: OperationId): Promise<OperationEventRecord[]> {
+    const { rows } = await sql<OperationEventRecord>`
+      with events as (
+        select e.*, e.generation in (n.generation, n.proving) or e.detail ->> 'operation' = o.id as is_own
+        from operations o join operation_nodes n on n.operation_id = o.id
+        join intent_events e on e.node_id = n.node_id and e.backend = o.backend where o.id = ${id}
+      )
+      select e.at, e.node_id as "nodeId", e.generation, e.epoch, e.type, e.detail from events e
+      where e.generation in (select own.generation from events own where own.is_own) order by e.id limit ${maxEvents}`.execute(this.#db)
+    return rows
   }
 
   /** Operations that wait for these rows. */
@@ -209,13 +235,14 @@ export class OperationStore {
 async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<NodeRow[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<NodeRow>`
-    select n.*, o.finished_at as operation_finished_at, o.progress as operation_progress, case when n.status = 'open' then to_jsonb(i) end as intent,
+    select n.*, o.finished_at as operation_finished_at, o.progress as operation_progress, case when n.status = 'open' and n.generation is not null then to_jsonb(i) end as intent,
+      coalesce(i.cancel_requested, false) as cancel_requested,
       jsonb_build_object('outcome', o.outcome, 'message', o.message, 'current_bytes', o.current_bytes, 'total_bytes', o.total_bytes,
         'cancel_requested', o.cancel_requested, 'options', o.options) as job,
       case when n.status = 'open' and d.id is not null then jsonb_build_object('approved', d.approved_at is not null, 'draining', d.draining,
         'liveness', p.liveness, 'answering', p.answering, 'lastSeenAt', p.last_seen_at) end as facts
     from operation_nodes n join operations o on o.id = n.operation_id
-    left join intents i on i.generation = n.generation and n.status = 'open'
+    left join intents i on i.generation = coalesce(n.generation, n.proving) and n.status = 'open'
     left join nodes d on d.id = n.node_id and n.status = 'open'
     left join node_pulses p on p.node_id = d.id
     where n.operation_id = any(${ids}::text[]) order by n.node_name collate "C", n.node_id`.execute(db)
@@ -227,8 +254,8 @@ function nodeOf(row: NodeRow): OperationNodeRecord {
   const bytes = { attempts: row.attempts, current: row.current_bytes, total: row.total_bytes, percentage: row.percentage }
   const said = { message: row.message, error: row.error, errorCode: row.error_code }
   if (row.status === 'open' && row.shown !== null) {
-    const { shown, phase, file_name: fileName, next_retry_at: nextRetryAt, facts: node } = row
-    return { ...about, status: 'shown', shown, phase, fileName, nextRetryAt, node, ...said, ...bytes }
+    const { shown, phase, file_name: fileName, next_retry_at: nextRetryAt, facts: node, cancel_requested: cancelRequested } = row
+    return { ...about, status: 'shown', shown, cancelRequested, phase, fileName, nextRetryAt, node, ...said, ...bytes }
   }
   if (row.status === 'open') {
     if (row.intent === null || row.facts === null) throw new Error(`operation ${row.operation_id} waits for a row that is not there`)

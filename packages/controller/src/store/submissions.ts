@@ -12,7 +12,7 @@ import type { RolloutSpec } from './rings.ts'
 import type { Database } from './tables.ts'
 
 export type SubmittedNode = Readonly<{ nodeId: NodeId; nodeName: string }> &
-  (Readonly<{ plan: Plan; /** Said when it has come true. */ note: string }> | Readonly<{ skip: string }>)
+  (Readonly<{ plan: Plan; /** It has this version already. */ isCurrent: boolean }> | Readonly<{ skip: string }>)
 
 export interface Submission {
   readonly id: OperationId
@@ -24,6 +24,9 @@ export interface Submission {
   readonly rollout?: RolloutSpec
   readonly nodes: readonly SubmittedNode[]
 }
+
+/** The message of a node at the end of an operation that had nothing to do there. */
+export const upToDateNote = 'already up to date'
 
 export interface IdempotencyKey {
   readonly key: string
@@ -179,7 +182,10 @@ async function takeOver(
 ): Promise<void> {
   if (nodes.length === 0) return
   const given = JSON.stringify(
-    nodes.map(({ nodeId, nodeName, plan, note }) => ({ node_id: nodeId, node_name: nodeName, plan, note, ...begun.get(nodeId) })),
+    nodes.map(({ nodeId, nodeName, plan, isCurrent }) => ({
+      ...{ node_id: nodeId, node_name: nodeName, plan, note: isCurrent ? upToDateNote : '' },
+      ...begun.get(nodeId),
+    })),
   )
   await sql`
     with requested as (

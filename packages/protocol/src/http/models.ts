@@ -84,6 +84,12 @@ export const ModelView = z.object({
 })
 export type ModelView = z.infer<typeof ModelView>
 
+export const ModelDetail = ModelView.extend({
+  /** Of its newest replica that came up, now or before; null when it was never loaded. */
+  last_loaded: z.object({ at: z.string(), backend: z.string(), revision: z.string(), options: z.unknown() }).nullable().optional(),
+})
+export type ModelDetail = z.infer<typeof ModelDetail>
+
 /** Progress of a cold model, for a request that waits for it. */
 export const Loading = z.object({
   model: z.string(),
@@ -206,7 +212,14 @@ export const modelRoutes = {
     query: z.object({ name: ModelName.optional() }),
     response: ValidatedConfig,
   }),
-  get: route({ method: 'GET', path: '/api/models/:name', access: 'read', summary: 'One model', params, response: ModelView }),
+  get: route({
+    method: 'GET',
+    path: '/api/models/:name',
+    access: 'read',
+    summary: 'One model, with the parameters of its last load',
+    params,
+    response: ModelDetail,
+  }),
   put: route({
     method: 'PUT',
     path: '/api/models/:name',

@@ -37,8 +37,18 @@ export const OperationNode = z.object({
   dead: z.boolean(),
   ring: z.number().nullable(),
   error: z.string().nullable(),
-  /** `rolled_back` is said by controllers alone, when a rollout was taken back. */
+  /** `rolled_back` is set by controllers alone, when a rollout was rolled back. */
   error_code: z.union([FailureCode, z.literal('rolled_back')]).nullable(),
+  /** The node has this version already, so nothing is done there. */
+  up_to_date: z.boolean().optional(),
+  /** Cancelled by an administrator, and not ended yet. */
+  cancelling: z.boolean().optional(),
+  /** Its ring of the rollout has not begun. */
+  awaits_ring: z.boolean().optional(),
+  /** The rollout failed: it goes back to the version before. */
+  returning: z.boolean().optional(),
+  /** The last heartbeat of a node that is waited for and away. */
+  last_seen_at: z.string().optional(),
 })
 export type OperationNode = z.infer<typeof OperationNode>
 
@@ -56,9 +66,23 @@ export const OperationView = z.object({
   created_at: z.string(),
   finished_at: z.string().nullable(),
   requested_by: z.string(),
+  /** Cancelled by an administrator, and not ended yet. */
+  cancelling: z.boolean().optional(),
   nodes: z.array(OperationNode),
 })
 export type OperationView = z.infer<typeof OperationView>
+
+/** One event of the history of an operation: what happened to one of its intents. */
+export const OperationEvent = z.object({
+  at: z.string(),
+  node_id: z.string(),
+  generation: z.number(),
+  /** The try, counted over all attempts. */
+  epoch: z.number(),
+  type: z.string(),
+  detail: z.record(z.string(), z.unknown()),
+})
+export type OperationEvent = z.infer<typeof OperationEvent>
 
 const params = z.object({ id: OperationId })
 export const OperationFilter = z.enum(['active', 'finished', 'all'])
@@ -74,6 +98,14 @@ export const operationRoutes = {
     response: z.object({ operations: z.array(OperationView) }),
   }),
   get: route({ method: 'GET', path: '/api/operations/:id', access: 'read', summary: 'One operation', params, response: OperationView }),
+  history: route({
+    method: 'GET',
+    path: '/api/operations/:id/history',
+    access: 'read',
+    summary: 'Every step of its intents on its nodes, the oldest first; empty for operations about models',
+    params,
+    response: z.object({ events: z.array(OperationEvent) }),
+  }),
   cancel: route({
     method: 'POST',
     path: '/api/operations/:id/cancel',
