@@ -4,8 +4,8 @@ import { FleetError, type FailureCode, type ModelName, type NodeId } from '@must
 import { SourceForbidden } from '@muster/source'
 import type { z } from 'zod'
 import { SourceUnavailable } from '../gallery/resolve-source.ts'
-import { Refused, type RefusalCode } from '../operations/refusals.ts'
-import { isUnavailable, toFleetError } from '../store/translate-error.ts'
+import { Refused, type RefusalCode } from '../operations/submit.ts'
+import { isUnavailable, toFleetError } from '../store/errors.ts'
 
 export class HttpError extends Error {
   readonly status: number

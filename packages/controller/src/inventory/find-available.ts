@@ -5,7 +5,7 @@ import { platformOf, type Platform } from '@muster/source'
 import { findOffer, isOffered, type Offers } from '../gallery/catalogue.ts'
 import { offerOfRecord } from '../gallery/planners.ts'
 import type { ResolveSource, Source } from '../gallery/resolve-source.ts'
-import type { AvailableBackend } from '../store/available.ts'
+import type { AvailableBackend } from '../store/galleries.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import { installedOf, kindOfNode } from './upgrades.ts'
 

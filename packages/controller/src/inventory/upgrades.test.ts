@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { BackendName } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { nodeRecord, type NodeFacts } from '../../test/node-record.ts'
-import type { AvailableBackend } from '../store/available.ts'
+import type { AvailableBackend } from '../store/galleries.ts'
 import { installedOf, mergeInventories, upgradeOf } from './upgrades.ts'
 
 const llama = BackendName.parse('llama')

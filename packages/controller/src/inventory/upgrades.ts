@@ -2,7 +2,7 @@
 import { BackendName, type BackendView, type InstalledBackend, type UpgradeView } from '@muster/protocol'
 import { formatPlatform, platformOf } from '@muster/source'
 import { statusOf } from '../nodes/view.ts'
-import type { AvailableBackend } from '../store/available.ts'
+import type { AvailableBackend } from '../store/galleries.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 
 // Who has what, with what is on offer for it there. Pure.

@@ -1,6 +1,6 @@
 // Models with how many nodes they may run on, which `replicas: all` asks for.
 import type { ModelName } from '@muster/protocol'
-import { mayRunOn } from '../models/show-models.ts'
+import { mayRunOn } from '../models/view.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 

@@ -2,7 +2,7 @@
 // comes up beside what is old, and an old one goes when a new one is asked by every controller. It compares what is so with
 // what is wanted, and remembers nothing. Pure.
 import type { Load, LoadEvent, ModelName, NodeId } from '@muster/protocol'
-import { desiredReplicas } from '../models/desired.ts'
+import { desiredReplicas } from '../models/desired.pure.ts'
 import type { ReadyFacts } from '../store/load-rows.ts'
 import type { WantedModel } from '../store/loads.ts'
 

@@ -1,16 +1,18 @@
 // The parts that carry models, put together: what is shown of them, and the loop that follows operations about them.
 import type { Bus } from '@muster/bus'
-import type { Clock, Log } from '@muster/host'
+import { type Clock, createFailureStreak, createWakeTimer, type Log } from '@muster/host'
+import { ModelName } from '@muster/protocol'
 import type { Outbound } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
-import type { ControllerSettings } from '../settings.ts'
+import { builtinGalleryName, type ControllerSettings } from '../settings.ts'
+import type { LoadInfoStore, ModelStore } from '../store/models.ts'
 import type { Store } from '../store/store.ts'
+import { revisionOf } from './config.ts'
 import { createJobsLoop } from './jobs-loop.ts'
-import { createKeepLoadInfo } from './keep-load-info.ts'
-import { createModelCatalogue } from './model-catalogue.ts'
-import { createReceiveUpload } from './receive-upload.ts'
+import { createModelCatalogue, findModel } from './model-catalogue.ts'
+import { createReceiveUpload } from './uploads.ts'
 import { createRemovals } from './removals.ts'
-import { createShowModels } from './show-models.ts'
+import { createShowModels } from './view.ts'
 
 export interface ModelsDeps {
   readonly bus: Bus
@@ -49,6 +51,55 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       await Promise.all([jobs.run(signal), removals.run(signal), loadInfo.run(signal)])
+    },
+  }
+}
+
+// The models that a new installation begins with. Once: whoever deletes one does not get it back at the next start.
+
+export async function registerFirstModels(
+  names: readonly string[],
+  { builtin, models }: { builtin: BuiltinBlobs; models: ModelStore },
+): Promise<void> {
+  const offered = { models: builtin.models.map((entry) => ({ gallery: builtinGalleryName, entry })), problems: [] }
+  const configs = names.map((name) => findModel(offered, ModelName.parse(name)))
+  await models.begin(configs.map((config) => ({ config, revision: revisionOf(config) })))
+}
+
+// Keeps what models were loaded with up to what is so. It remembers nothing: that a replica came up only wakes it. Serving
+// waits for none of it: what can't be saved now is saved later, and said once.
+
+interface KeepLoadInfoDeps {
+  readonly loadInfo: Pick<LoadInfoStore, 'saveNew'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+const againInMs = 1_000
+/** The safety poll: another controller may have been killed between a load's last step and this. */
+const idleMs = 10_000
+/** So that many that come up at once are one statement. */
+const breathMs = 100
+
+export function createKeepLoadInfo({ loadInfo, clock, log }: KeepLoadInfoDeps) {
+  const wakeable = createWakeTimer(clock)
+  const trouble = createFailureStreak({ what: 'what models were loaded with can not be saved; they serve all the same', clock, log })
+  return {
+    wake: (): void => wakeable.wake(),
+    /** Until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      while (!signal.aborted) {
+        const isSaved = await loadInfo.saveNew().then(
+          () => true,
+          (error: unknown) => {
+            trouble.failed({ error })
+            return false
+          },
+        )
+        if (isSaved) trouble.recovered()
+        await (isSaved ? wakeable.pause(idleMs, signal).catch(() => false) : clock.sleep(againInMs, signal).catch(() => undefined))
+        await clock.sleep(breathMs, signal).catch(() => undefined)
+      }
     },
   }
 }

@@ -1,7 +1,7 @@
 import { checkGatewayToken, Secret } from '@muster/host'
 import { Digest, gatewayScope, ModelConfig, NodeId } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import type { FileHolder } from '../store/file-holders.ts'
+import type { FileHolder } from '../store/inventory.ts'
 import { filesFor } from './files-for.ts'
 
 const [hexA, hexB, hexC] = ['a', 'b', 'c'].map((letter) => letter.repeat(64))

@@ -2,7 +2,7 @@
 // at their gateways that it may have that file.
 import { mintGatewayToken } from '@muster/host'
 import { Digest, gatewayPaths, gatewayScope, type ModelConfig, type ModelFile, type NodeId } from '@muster/protocol'
-import type { FileHolder, FileHolderStore } from '../store/file-holders.ts'
+import type { FileHolder, FileHolderStore } from '../store/inventory.ts'
 
 interface FilesForDeps {
   /** The node that is to have them. */

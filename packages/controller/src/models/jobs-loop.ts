@@ -5,7 +5,7 @@ import { type Clock, createFailureStreak, createLoop, type Fields, inLanes, type
 import type { OperationId } from '@muster/protocol'
 import type { ModelJobStore, Verdict } from '../store/model-jobs.ts'
 import { requestCancel } from '../work/exchange.ts'
-import { decideJob } from './decide.ts'
+import { decideJob } from './job.pure.ts'
 
 export interface JobsLoopDeps {
   readonly bus: Bus

@@ -1,7 +1,7 @@
 import { createLog, systemClock } from '@muster/host'
 import { waitFor } from '@muster/testkit'
 import { expect, it } from 'vitest'
-import { createKeepLoadInfo } from './keep-load-info.ts'
+import { createKeepLoadInfo } from './create-models.ts'
 
 it('S4.8 what can not be saved is said once, and tried until it is saved', async () => {
   const lines: string[] = []

@@ -16,7 +16,7 @@ import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { builtinGalleryName } from '../settings.ts'
 import { createSharedRun, type SharedRun } from '../shared-run.ts'
 import type { GalleryStore } from '../store/galleries.ts'
-import { checkConfig, InvalidConfig } from './parse-config.ts'
+import { checkConfig, InvalidConfig } from './config.ts'
 
 export interface OfferedModels {
   /** In the order in which a name is looked up; a name that several offer is the first one's. */

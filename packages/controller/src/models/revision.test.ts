@@ -1,7 +1,7 @@
 import { BackendName, ModelConfig } from '@muster/protocol'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { revisionOf } from './revision.ts'
+import { revisionOf } from './config.ts'
 
 const word = fc.string({ minLength: 1, maxLength: 8 })
 const json = fc.dictionary(

@@ -1,6 +1,6 @@
 import { ModelConfig, NodeId, type ModelState } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { LoadBrief } from '../store/load-brief.ts'
+import type { LoadBrief } from '../store/load-rows.ts'
 import type { ModelRecord } from '../store/models.ts'
 import { loadingOf, stateOf, viewModel } from './view.ts'
 

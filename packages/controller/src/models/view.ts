@@ -1,8 +1,11 @@
 // A model as the API shows it. Its state is never stored: it follows from its loads and replicas. Pure.
-import type { LoadFailure, Loading, ModelState, ModelView } from '@muster/protocol'
-import type { LoadBrief } from '../store/load-brief.ts'
-import type { ModelRecord } from '../store/models.ts'
-import { desiredReplicas } from './desired.ts'
+import { type LoadFailure, type Loading, matchesSelector, type ModelState, type ModelView, type Scheduling } from '@muster/protocol'
+import { effectiveLabels } from '../nodes/labels.ts'
+import { statusOf } from '../nodes/view.ts'
+import type { LoadBrief } from '../store/load-rows.ts'
+import type { ModelRecord, ModelStore } from '../store/models.ts'
+import type { NodeRecord, NodeStore } from '../store/nodes.ts'
+import { desiredReplicas } from './desired.pure.ts'
 
 /** `matching`: nodes that it may run on now. */
 export function viewModel(model: ModelRecord, matching: number): ModelView {
@@ -64,3 +67,28 @@ export function loadingOf(model: Pick<ModelRecord, 'name' | 'ready' | 'loads'>):
 /** What is fetched is not ready yet: 100 is for what serves. */
 const percentageOf = (current: number, total: number): number =>
   total === 0 ? 0 : Math.min(99, Math.floor((Math.min(current, total) / total) * 1000) / 10)
+
+// Models as the API and the event stream show them, with the nodes that they could run on.
+
+export type ShowModels = (models: readonly ModelRecord[]) => Promise<ModelView[]>
+
+export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'list'>; models: Pick<ModelStore, 'listByNames'> }) {
+  const show: ShowModels = async (found) => {
+    // Only `replicas: all` asks how many nodes there are.
+    const isAsked = found.some(({ config }) => config.scheduling.replicas === 'all')
+    const all = isAsked ? await nodes.list() : []
+    return found.map((model) => viewModel(model, all.filter((node) => mayRunOn(node, model.config.scheduling)).length))
+  }
+  return {
+    show,
+    /** For the event stream. */
+    read: async (names: readonly string[]): Promise<Map<string, ModelView>> =>
+      new Map((await show(await models.listByNames(names))).map((model) => [model.name, model])),
+  }
+}
+
+/** For `replicas: all`: it gets one there. */
+export function mayRunOn(node: NodeRecord, { node_selector: selector }: Scheduling): boolean {
+  if (node.nodeType === 'agent' || statusOf(node).status !== 'healthy') return false
+  return selector === undefined || matchesSelector(selector, effectiveLabels(node))
+}

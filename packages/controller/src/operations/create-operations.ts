@@ -1,7 +1,8 @@
 // The parts that carry operations, put together: the queue's loop, what workers say, and what is shown of it.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
-import type { OperationView } from '@muster/protocol'
+import type { OperationId, OperationView } from '@muster/protocol'
+import type { EventHub } from '../events/hub.ts'
 import { createAdvance, type Settled } from '../intents/advance.ts'
 import { createIntentWork } from '../intents/intent-work.ts'
 import { createQuery } from '../intents/query.ts'
@@ -9,11 +10,11 @@ import { createResults } from '../intents/results.ts'
 import { createSend } from '../intents/send.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { IntentStore, ProgressTick } from '../store/intents.ts'
-import type { OperationRecord } from '../store/operations.ts'
+import type { OperationRecord, OperationStore } from '../store/operations.ts'
 import type { Store } from '../store/store.ts'
-import { createBars } from './bars.ts'
+import type { WorkKey } from '../work/exchange.ts'
 import { createProgressCache } from '../work/progress-cache.ts'
-import { createShowing } from './showing.ts'
+import { createBars } from './bars.ts'
 import { viewOperation } from './view.ts'
 
 export interface OperationsDeps {
@@ -72,5 +73,56 @@ export function createOperations(deps: OperationsDeps) {
     async run(signal: AbortSignal): Promise<void> {
       await Promise.all([work.run(signal), cache.run(signal), bars.run(signal)])
     },
+  }
+}
+
+// Those who watch see the bytes move, between the states that are stored. One round at a time: when the database is slow
+// they see fewer, and nothing piles up.
+
+interface ShowingDeps {
+  readonly operations: Pick<OperationStore, 'concernedBy'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** An operation on more nodes is large, so it is shown less often. */
+const fewNodes = 50
+const largeEveryMs = 1_000
+
+function createShowing({ operations, clock, log }: ShowingDeps) {
+  let hub: EventHub | null = null
+  let isBusy = false
+  const heard = new Map<string, WorkKey>()
+  const moved = new Set<OperationId>()
+  const restingUntil = new Map<OperationId, number>()
+
+  const show = async (to: EventHub): Promise<void> => {
+    const now = clock.monotonic()
+    const keys = [...heard.values()]
+    heard.clear()
+    for (const [id, next] of restingUntil) if (next <= now) restingUntil.delete(id)
+    for (const { id, nodes } of await operations.concernedBy(keys)) {
+      moved.add(id)
+      if (nodes > fewNodes && !restingUntil.has(id)) restingUntil.set(id, now)
+    }
+    const due = [...moved].filter((id) => (restingUntil.get(id) ?? now) <= now)
+    for (const id of due) {
+      moved.delete(id)
+      if (restingUntil.has(id)) restingUntil.set(id, now + largeEveryMs)
+    }
+    await to.tick('operation', due)
+  }
+
+  return {
+    onTicks(keys: readonly WorkKey[]): void {
+      if (hub === null || hub.listenerCount() === 0) return heard.clear()
+      for (const key of keys) heard.set(`${key.nodeId} ${key.opId}`, key)
+      if (isBusy || (heard.size === 0 && moved.size === 0)) return
+      isBusy = true
+      void show(hub)
+        .catch((error: unknown) => log.debug('progress could not be shown', { error }))
+        .finally(() => (isBusy = false))
+    },
+    tellTo: (given: EventHub): void => void (hub = given),
   }
 }

@@ -1,6 +1,6 @@
 import { NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { LoadBrief } from '../store/load-brief.ts'
+import type { LoadBrief } from '../store/load-rows.ts'
 import { statusOfOperation } from './status.pure.ts'
 
 const load = (fields: Partial<LoadBrief>): LoadBrief => ({

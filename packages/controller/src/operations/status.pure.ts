@@ -13,7 +13,7 @@ import {
   type OperationNodeStatus,
   type OperationState,
 } from '@muster/protocol'
-import type { LoadBrief } from '../store/load-brief.ts'
+import type { LoadBrief } from '../store/load-rows.ts'
 import type { JobRecord, NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 
 export type NodeStatusView = Readonly<{

@@ -1,16 +1,23 @@
 // Submits operations about backends: chooses the nodes and the exact content for each, then stores everything in one
 // transaction. Every error is found before it, so nothing is queued on any error.
 import { newId, parseDuration, type Step } from '@muster/host'
-import { OperationId, Rollout, type BackendName, type DeleteQuery, type InstallRequest, type UpgradeRequest } from '@muster/protocol'
+import {
+  type BackendName,
+  type DeleteQuery,
+  type InstallRequest,
+  type NodeId,
+  OperationId,
+  Rollout,
+  type UpgradeRequest,
+} from '@muster/protocol'
 import type { NodePlan, PlanInstall, PlanUpgrade } from '../gallery/planners.ts'
 import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
+import { nothingToFetch, type Plan } from '../store/plan.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import type { RolloutSpec } from '../store/rings.ts'
 import type { Submission, SubmissionStore, SubmittedNode } from '../store/submissions.ts'
-import { chooseNodes, hasBackend, mayHave, type Wanted } from './choose.ts'
-import { nothingToFetch, type Plan } from '../store/plan.ts'
-import { inUse, noEligibleNodes, notEligible, notInstalled, unknownNode } from './refusals.ts'
+import { chooseNodes, hasBackend, mayHave, type Wanted } from './choose.pure.ts'
 
 export interface SubmitDeps {
   readonly nodes: Pick<NodeStore, 'list'>
@@ -132,3 +139,38 @@ function requested(planned: NodePlan, of: (plan: Plan) => { plan: Plan; isCurren
 
 const isCurrent = (node: NodeRecord, backend: BackendName, { digest }: Plan): boolean =>
   digest !== null && node.inventory.some((each) => each.name === backend && each.digest === digest)
+
+// Why a wish is refused before anything is queued.
+
+export type RefusalCode = 'not_found' | 'not_installed' | 'not_eligible' | 'no_eligible_nodes' | 'in_use'
+
+export class Refused extends Error {
+  readonly code: RefusalCode
+
+  constructor(code: RefusalCode, message: string) {
+    super(message)
+    this.name = 'Refused'
+    this.code = code
+  }
+}
+
+const unknownNode = (id: NodeId): Refused => new Refused('not_found', `there is no node ${id}; GET /api/nodes lists them`)
+
+const notEligible = (name: string, reason: string): Refused => new Refused('not_eligible', `nothing can be installed on ${name}: ${reason}`)
+
+const noEligibleNodes = (isSelected: boolean): Refused =>
+  new Refused(
+    'no_eligible_nodes',
+    isSelected
+      ? 'the selector matches no node that can have backends; GET /api/nodes shows their labels'
+      : 'there is no node that can have backends: approve one, or let one join',
+  )
+
+const inUse = (backend: BackendName, using: readonly { model: string; nodeName: string }[]): Refused => {
+  const told = using.slice(0, 5).map(({ model, nodeName }) => `${model} on ${nodeName}`)
+  const more = using.length > 5 ? ` and ${using.length - 5} more` : ''
+  return new Refused('in_use', `${backend} runs ${told.join(', ')}${more}; unload them first, or delete it with ?force=true`)
+}
+
+const notInstalled = (backend: BackendName): Refused =>
+  new Refused('not_installed', `no node has ${backend}; GET /api/backends lists what is installed`)

@@ -1,6 +1,6 @@
 // Decides how many replicas a model should have by how busy its replicas are. Streaks are columns, so that any controller can
 // decide and a restart loses nothing; time is the database's.
-import { limitsOf } from '../models/desired.ts'
+import { limitsOf } from '../models/desired.pure.ts'
 import type { ScalableModel } from '../store/scaling.ts'
 
 export interface ScalingFacts {

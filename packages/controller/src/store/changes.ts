@@ -1,5 +1,8 @@
 // Every query about what changed, and since when that is known.
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
+import { type Client, escapeIdentifier } from 'pg'
+import type { Clock, Log } from '@muster/host'
+import { backoffMs } from '@muster/protocol'
 import type { Database } from './tables.ts'
 
 export interface Change {
@@ -71,5 +74,111 @@ export class ChangeStore {
       update change_floor set seq = greatest(change_floor.seq, (select max(seq) from gone)) where exists (select 1 from gone)`.execute(
       this.#db,
     )
+  }
+}
+
+// Hears NOTIFY on a connection of its own, for ever: a lost connection is made again (D11). What was said meanwhile is lost, so
+// whoever listens is woken after each new connection too and must look for itself; and it must look now and then anyway.
+
+export interface ListenOptions {
+  readonly channel: string
+  /** Null: the connection is new, something may have been missed. */
+  readonly onNotify: (payload: string | null) => void
+}
+
+export interface Listener {
+  stop(): Promise<void>
+}
+
+interface ListenDeps {
+  /** Not connected yet. */
+  readonly newClient: () => Client
+  readonly clock: Clock
+  readonly random: () => number
+  readonly log: Log
+}
+
+/** A connection that died without a word is noticed by asking. */
+const [askEveryMs, answerWithinMs, goodbyeMs] = [15_000, 5_000, 500]
+
+export function startListener(deps: ListenDeps, options: ListenOptions): Listener {
+  const stopping = new AbortController()
+  const running = listenForEver(deps, options, stopping.signal)
+  return {
+    stop: async () => {
+      stopping.abort()
+      await running
+    },
+  }
+}
+
+async function listenForEver(deps: ListenDeps, options: ListenOptions, signal: AbortSignal): Promise<void> {
+  const { clock, random, log } = deps
+  for (let failures = 1; !signal.aborted; failures += 1) {
+    const error = await listenOnce(deps, options, {
+      signal,
+      onListening: () => {
+        failures = 0
+        options.onNotify(null)
+      },
+    })
+    if (signal.aborted) return
+    log.warn('lost the connection that hears of changes', { channel: options.channel, error })
+    await clock.sleep(backoffMs(failures + 1, { baseMs: 100, maxMs: 2_000, jitter: 0.2 }, random()), signal).catch(() => {})
+  }
+}
+
+/** In good order when the server answers. */
+async function closeClient(client: Client, clock: Clock): Promise<void> {
+  const done = new AbortController()
+  await Promise.race([client.end(), clock.sleep(goodbyeMs, done.signal).catch(() => {})])
+  done.abort()
+  client.connection.stream.destroy()
+}
+
+/** Until the connection is lost, and why. */
+async function listenOnce(
+  { newClient, clock }: ListenDeps,
+  { channel, onNotify }: ListenOptions,
+  { signal, onListening }: { signal: AbortSignal; onListening: () => void },
+): Promise<unknown> {
+  const client = newClient()
+  const lost = new AbortController()
+  const lose = (error: unknown): void => lost.abort(error)
+  client.on('error', lose)
+  client.on('end', () => lose(new Error('the connection ended')))
+  client.on('notification', (message) => onNotify(message.payload ?? ''))
+  const ending = AbortSignal.any([signal, lost.signal])
+  try {
+    await unless(ending, client.connect())
+    await unless(ending, ask(client, `listen ${escapeIdentifier(channel)}`))
+    onListening()
+    while (!ending.aborted) {
+      await clock.sleep(askEveryMs, ending)
+      await unless(ending, ask(client, 'select 1'))
+    }
+    return ending.reason
+  } catch (error) {
+    return error
+  } finally {
+    await closeClient(client, clock)
+  }
+}
+
+async function ask(client: Client, text: string): Promise<void> {
+  const question = { text, query_timeout: answerWithinMs } // Known to pg, not to its types.
+  await client.query(question)
+}
+
+/** Waits no longer than the signal lets it: a server that stands still must not keep us from stopping. */
+async function unless(signal: AbortSignal, work: Promise<unknown>): Promise<void> {
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = (): void => aborted.reject(signal.reason)
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort)
+  try {
+    await Promise.race([work, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
   }
 }

@@ -5,7 +5,7 @@ import { boundMs, startTestPostgres, waitFor, type TestPostgres } from '@muster/
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { connectDatabase, type ConnectedDatabase, type Limits } from './connect.ts'
-import { isUnavailable } from './translate-error.ts'
+import { isUnavailable } from './errors.ts'
 
 interface Tables {
   note: { id: number; text: string }

@@ -1,11 +1,9 @@
 // The connection to PostgreSQL: a pool whose every wait has an end, kysely over it, and LISTEN beside it.
-import { systemClock, type Clock, type Log, type Secret } from '@muster/host'
 import { Kysely, PostgresDialect, type PostgresPool } from 'kysely'
-import { Client, Pool, type ClientBase, type ClientConfig } from 'pg'
-import { startListener, type Listener, type ListenOptions } from './listen.ts'
-import { createStatementNames } from './statement-names.ts'
-import { isClientTimeout, isPlanOutdated } from './translate-error.ts'
-import { valueParsers } from './value-parsers.ts'
+import { Client, type ClientBase, type ClientConfig, type CustomTypesConfig, Pool, types } from 'pg'
+import { type Clock, type Log, type Secret, systemClock } from '@muster/host'
+import { type Listener, type ListenOptions, startListener } from './changes.ts'
+import { isClientTimeout, isPlanOutdated } from './errors.ts'
 
 export interface Limits {
   readonly connections: number
@@ -177,4 +175,90 @@ function withoutStuckConnections(pool: Pool): PostgresPool {
       })
     },
   }
+}
+
+// Statements that come again are prepared once per connection: planning the ones that carry the queue costs PostgreSQL
+// more than running them. A name is given when a text has come a few times, so that texts which differ each time (lists
+// of other lengths) are not kept.
+const comesAgainAfter = 3
+const maxNames = 200
+const maxWatched = 2_000
+
+interface StatementNames {
+  /** Undefined: send it as it is. */
+  nameOf(text: string): string | undefined
+  /** It can't be prepared any more: a migration changed what it returns while this process runs. */
+  forget(text: string): void
+}
+
+export function createStatementNames(): StatementNames {
+  const seen = new Map<string, number>()
+  const names = new Map<string, string | undefined>()
+  return {
+    nameOf(text) {
+      if (names.has(text)) return names.get(text)
+      const times = (seen.get(text) ?? 0) + 1
+      if (times < comesAgainAfter) {
+        if (seen.size >= maxWatched) seen.clear()
+        seen.set(text, times)
+        return undefined
+      }
+      seen.delete(text)
+      if (names.size >= maxNames) return undefined
+      const name = `s${names.size}`
+      names.set(text, name)
+      return name
+    },
+    forget: (text) => void names.set(text, undefined),
+  }
+}
+
+// How values of the database arrive in TypeScript. Given to each pool: pg's own table of parsers is global and shared with everybody.
+
+const { INT8, TIMESTAMPTZ, TIMESTAMP, DATE, INTERVAL } = types.builtins
+const [int8Array, timestamptzArray] = [1016, 1185]
+
+/** Numbers beyond 2^53 would change silently; no column of ours gets there. */
+export function parseInt8(text: string): number {
+  const value = Number(text)
+  if (!Number.isSafeInteger(value)) throw new RangeError(`${text} does not fit into a JavaScript number`)
+  return value
+}
+
+/** RFC 3339 in UTC with milliseconds, as the API shows it. PostgreSQL's microseconds are cut off. */
+export function parseTimestamp(text: string): string {
+  const [, date, time, fraction = '', sign, hours, minutes = '00'] =
+    /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d+))?([+-])(\d\d)(?::(\d\d))?$/.exec(text) ?? []
+  if (date === undefined || hours === undefined) throw new RangeError(`${text} is not a time between the years 1 and 9999`)
+  return new Date(`${date}T${time}.${fraction.slice(0, 3).padEnd(3, '0')}${sign}${hours}:${minutes}`).toISOString()
+}
+
+type Parser = (text: string) => unknown
+
+// An array of either holds neither quotes nor commas of its own, except that times are quoted.
+const arrayOf =
+  (parse: Parser): Parser =>
+  (text) =>
+    text === '{}'
+      ? []
+      : text
+          .slice(1, -1)
+          .split(',')
+          .map((each) => (each === 'NULL' ? null : parse(each.replaceAll('"', ''))))
+
+const asText: Parser = (text) => text
+
+const parsers: ReadonlyMap<number, Parser> = new Map<number, Parser>([
+  [INT8, parseInt8],
+  [int8Array, arrayOf(parseInt8)],
+  [TIMESTAMPTZ, parseTimestamp],
+  [timestamptzArray, arrayOf(parseTimestamp)],
+  // Without a time zone these are no moments; pg would make them moments of this machine's zone.
+  [TIMESTAMP, asText],
+  [DATE, asText],
+  [INTERVAL, asText],
+])
+
+const valueParsers: CustomTypesConfig = {
+  getTypeParser: (oid, format) => (format === 'binary' ? undefined : parsers.get(oid)) ?? types.getTypeParser(oid, format),
 }

@@ -1,7 +1,7 @@
 // Every query about galleries. Those of the command line are the command line's to change.
+import { type Kysely, sql } from 'kysely'
 import type { GalleryAddress, GalleryView } from '@muster/protocol'
-import { sql, type Kysely } from 'kysely'
-import type { Database } from './tables.ts'
+import type { AvailableBackendsTable, Database } from './tables.ts'
 
 type Row = Omit<GalleryView, 'from'> & { readonly origin: 'setting' | 'api' }
 const columns = ['name', 'url', 'kind', 'origin', 'created_at'] as const
@@ -61,3 +61,72 @@ export class GalleryStore {
 }
 
 const viewOf = ({ origin, ...row }: Row): GalleryView => ({ ...row, from: origin })
+
+// Every query about what galleries and registries offered, for the backends that are installed somewhere.
+
+/**
+ * `concrete`: the gallery's entry that suits, or the uri for what is in no gallery. `platform`: the kind of node, as
+ * `linux/amd64 nvidia-cuda-12`.
+ */
+export type AvailableBackend = Readonly<Record<Exclude<keyof AvailableBackendsTable, 'checked_at'>, string>>
+
+type Checked = Readonly<{
+  duty: string
+  holder: string
+  found: readonly AvailableBackend[]
+  /** Could not be found out: what was known of them stays. */
+  unknown: readonly Pick<AvailableBackend, 'backend' | 'platform'>[]
+  report: object
+}>
+
+const availableColumns = ['backend', 'concrete', 'platform', 'uri', 'digest', 'version'] as const
+
+export class AvailableStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  async list(): Promise<AvailableBackend[]> {
+    return await this.#db.selectFrom('available_backends').select(availableColumns).execute()
+  }
+
+  /** Makes it what is known, and ends the duty; false, and nothing is changed, when somebody else has that meanwhile. */
+  async record({ duty, holder, found, unknown, report }: Checked): Promise<boolean> {
+    return await this.#db.transaction().execute(async (tx) => {
+      const { rows } = await sql`
+        update duties set done_at = now(), report = ${JSON.stringify(report)}::jsonb, holder = null, lease_until = null
+        where name = ${duty} and holder = ${holder} and lease_until > now() returning name`.execute(tx)
+      if (rows.length === 0) return false
+      const before = await tx.selectFrom('available_backends').select(availableColumns).execute()
+      const isUnknown = (row: AvailableBackend): boolean =>
+        unknown.some(({ backend, platform }) => backend === row.backend && platform === row.platform)
+      const gone = before.filter((row) => !isUnknown(row) && !found.some((each) => keyOf(each) === keyOf(row)))
+      const changed = found.filter((each) => !before.some((row) => availableColumns.every((column) => row[column] === each[column])))
+      for (const { backend, concrete, platform } of gone) {
+        await tx
+          .deleteFrom('available_backends')
+          .where('backend', '=', backend)
+          .where('concrete', '=', concrete)
+          .where('platform', '=', platform)
+          .execute()
+      }
+      for (const row of changed) {
+        await tx
+          .insertInto('available_backends')
+          .values(row)
+          .onConflict((conflict) =>
+            conflict.availableColumns(['backend', 'concrete', 'platform']).doUpdateSet({ ...row, checked_at: sql`now()` }),
+          )
+          .execute()
+      }
+      // In one order everywhere, so that who changes several does not wait in a circle.
+      const names = [...new Set([...gone, ...changed].map(({ backend }) => backend))].toSorted()
+      for (const name of names) await sql`select record_change('backend', ${name}, false)`.execute(tx)
+      return true
+    })
+  }
+}
+
+const keyOf = ({ backend, concrete, platform }: AvailableBackend): string => JSON.stringify([backend, concrete, platform])

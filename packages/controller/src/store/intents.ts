@@ -3,7 +3,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
 import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import { nodeTakesCommands } from './pulses.ts'
 import type { Database } from './tables.ts'
 

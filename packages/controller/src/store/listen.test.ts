@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import { silentLog, systemClock } from '@muster/host'
 import type { Client } from 'pg'
 import { expect, it } from 'vitest'
-import { startListener } from './listen.ts'
+import { startListener } from './changes.ts'
 
 const never = new Promise<never>(() => undefined)
 

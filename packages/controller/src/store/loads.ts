@@ -11,14 +11,14 @@ import {
   type ReplicaId,
 } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { isCaughtUp } from './admission.ts'
+import { isCaughtUp } from './controllers.ts'
 import { evict } from './evict.ts'
 import { fromLoadRow, loadColumns, type ListedLoad, type LoadRecord, type LoadRow, type ReadyFacts } from './load-rows.ts'
 import type { ProgressTick, Read } from './intents.ts'
 import { lockModel } from './models.ts'
 import { nodeIsHere } from './pulses.ts'
 import { changeReplica, isConfirmed, lockToRetake, lockToStart, type ReplicaChange } from './replicas.ts'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
 export type LoadKey = Readonly<{ model: ModelName; purpose: LoadPurpose; ordinal: number }>

@@ -2,7 +2,7 @@
 // lock, so that of two controllers that look at once none writes what it saw before the other one did.
 import { ModelName, NodeId, OperationId, Scheduling } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { LoadBriefs, loadsOf, type LoadBrief } from './load-brief.ts'
+import { LoadBriefs, loadsOf, type LoadBrief } from './load-rows.ts'
 import {
   ModelOperationStore,
   type JobProgress,
@@ -15,7 +15,7 @@ import { cancelRemovals, insertRemovals } from './model-removals.ts'
 import { askFor, ensureLoads } from './model-submissions.ts'
 import { lockModel } from './models.ts'
 import type { Cancelled, Retried } from './reopen.ts'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 import { remember, type IdempotencyKey } from './submissions.ts'
 

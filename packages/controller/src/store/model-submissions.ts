@@ -5,7 +5,7 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { ModelOperationStore, type ModelOperationKind } from './model-operations.ts'
 import { insertRemovals } from './model-removals.ts'
 import { createModel, lockModel } from './models.ts'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 import { remember, type IdempotencyKey } from './submissions.ts'
 

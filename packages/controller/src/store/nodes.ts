@@ -12,7 +12,7 @@ import {
 } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
 export interface NodeRecord {

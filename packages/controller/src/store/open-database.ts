@@ -6,7 +6,7 @@ import { startEmbedded } from '../postgres/embedded.ts'
 import { connectDatabase } from './connect.ts'
 import { migrate } from './migrate.ts'
 import type { Database } from './tables.ts'
-import { isUnavailable } from './translate-error.ts'
+import { isUnavailable } from './errors.ts'
 
 export interface OpenDatabase {
   readonly db: Kysely<Database>

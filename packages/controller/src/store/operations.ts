@@ -1,10 +1,17 @@
 // Every query about operations: what was asked for, and what came of it on each node.
-import { OperationId, type NodeId, type OperationFilter, type OperationKind, type Phase } from '@muster/protocol'
+import {
+  type Liveness,
+  type NodeId,
+  type OperationFilter,
+  OperationId,
+  type OperationKind,
+  type Phase,
+  type Responsiveness,
+} from '@muster/protocol'
 import { sql, type Kysely, type Selectable } from 'kysely'
 import { z } from 'zod'
 import { fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
-import type { Responsiveness, Liveness } from '@muster/protocol'
-import { LoadBriefs, loadsOf, type LoadBrief } from './load-brief.ts'
+import { LoadBriefs, loadsOf, type LoadBrief } from './load-rows.ts'
 import type { Database, OperationNodesTable, OperationsTable } from './tables.ts'
 
 export type NodeFactsRow = Readonly<{

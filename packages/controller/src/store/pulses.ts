@@ -2,7 +2,7 @@
 // here are its transitions for many nodes at once. Times are the database's.
 import type { Heartbeat, NodeId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
 export interface Beat {

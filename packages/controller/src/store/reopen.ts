@@ -3,7 +3,7 @@ import { isOpen, stepIntent, type NodeId, type OperationId } from '@muster/proto
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { fromIntentRow, renewedIntent, type IntentRow } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 import { lockBackend, remember, type IdempotencyKey } from './submissions.ts'
 

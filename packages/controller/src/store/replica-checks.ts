@@ -4,7 +4,7 @@ import { Secret } from '@muster/host'
 import { ModelName, NodeId, ReplicaId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import { nodeIsHere } from './pulses.ts'
 import type { Database } from './tables.ts'
 

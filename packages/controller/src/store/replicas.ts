@@ -2,9 +2,9 @@
 // told, so a process without one belongs to nobody. An id is never used twice.
 import { NodeId, ReplicaId, type OperationId, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { isCaughtUp } from './admission.ts'
+import { isCaughtUp } from './controllers.ts'
 import { nodeIsHere } from './pulses.ts'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
 /** Which word of its worker was heeded. */

@@ -2,7 +2,7 @@
 import { Secret } from '@muster/host'
 import { NodeId, ReplicaId, type Responsiveness, type Liveness, type NodeType, type Policy } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
 export interface RoutableModel {

@@ -1,7 +1,7 @@
 // Every query about how many replicas models are to have by how busy they are: what is decided on, and what was decided.
 import { ModelName, ReplicaId, Scheduling } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
 /** A model whose number may change by itself, or could until now. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createStatementNames } from './statement-names.ts'
+import { createStatementNames } from './connect.ts'
 
 const ask = (names: ReturnType<typeof createStatementNames>, text: string, times: number): (string | undefined)[] =>
   Array.from({ length: times }, () => names.nameOf(text))

@@ -3,11 +3,11 @@
 // meet on a node without a row would each believe to be the first.
 import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type IntentKind } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { beginRollout, type Begun } from './begin-rollout.ts'
+import { beginRollout, type Begun } from './rollout-writes.ts'
 import { decideSubmission } from './submission.pure.ts'
 import type { Plan } from './plan.ts'
 import { fromIntentRow, renewedIntent, type IntentRecord } from './intent-rows.ts'
-import { retryConflicts } from './retry-conflicts.ts'
+import { retryConflicts } from './errors.ts'
 import type { RolloutSpec } from './rings.ts'
 import type { Database } from './tables.ts'
 

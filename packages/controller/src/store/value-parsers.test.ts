@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { parseInt8, parseTimestamp } from './value-parsers.ts'
+import { parseInt8, parseTimestamp } from './connect.ts'
 
 it.each([
   ['2026-03-01 12:34:56.789123+00', '2026-03-01T12:34:56.789Z'],

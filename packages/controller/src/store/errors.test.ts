@@ -1,6 +1,6 @@
 import { FleetError } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { isUnavailable, toFleetError } from './translate-error.ts'
+import { isUnavailable, toFleetError } from './errors.ts'
 
 const withCode = (code: string): Error => Object.assign(new Error('text'), { code })
 

@@ -1,11 +1,123 @@
+// A model's configuration as somebody wrote it → what is kept. Whatever is wrong is refused with the key, its line and,
+// where a key is unknown, the closest known one.
+import { createHash } from 'node:crypto'
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
+import type { z } from 'zod'
+import { closestWord } from '@muster/host'
+import { ConfigFile, FleetError, ModelConfig, type ModelName, Scheduling } from '@muster/protocol'
+
+export interface ConfigProblem {
+  readonly key: string
+  readonly line: number | null
+  readonly closest?: string
+}
+
+export class InvalidConfig extends Error {
+  readonly problem: ConfigProblem
+
+  constructor(message: string, problem: ConfigProblem) {
+    super(message)
+    this.name = 'InvalidConfig'
+    this.problem = problem
+  }
+}
+
+/**
+ * `name`: as the path says, and a name in the text must be the same; null: the text has to say it.
+ * Throws InvalidConfig, or UnreadableConfig when it can't be read at all.
+ */
+export function parseConfig(text: string, { name, format }: { name: ModelName | null; format: ConfigFormat }): ModelConfig {
+  const read = readConfigText(text, format)
+  if (typeof read.value !== 'object' || read.value === null || Array.isArray(read.value))
+    throw new InvalidConfig('a model configuration is a mapping of keys and values', { key: '', line: null })
+  return checkConfig(name === null ? read.value : { name, ...read.value }, { name, lineOf: read.lineOf })
+}
+
+/** The same for values that are there already, as of a gallery. */
+export function checkConfig(value: object, { name, lineOf }: { name: ModelName | null; lineOf: ConfigText['lineOf'] }): ModelConfig {
+  const parsed = ModelConfig.safeParse(value)
+  if (!parsed.success) throw explain(parsed.error, lineOf)
+  if (name !== null && parsed.data.name !== name)
+    throw invalid(
+      `the name ${JSON.stringify(parsed.data.name)} differs from the one in the path, ${JSON.stringify(name)}`,
+      ['name'],
+      lineOf,
+    )
+  const clash = clashing(parsed.data.files.map(({ filename }) => filename))
+  if (clash !== null) throw invalid(clash.message, ['files', clash.index, 'filename'], lineOf)
+  return parsed.data
+}
+
+/** The first of them: the others are often its consequences. */
+function explain(error: z.ZodError, lineOf: ConfigText['lineOf']): InvalidConfig {
+  const unknown = error.issues.find((issue) => issue.code === 'unrecognized_keys')
+  const issue = unknown ?? error.issues[0]
+  if (issue?.code !== 'unrecognized_keys') return invalid(issue?.message ?? 'it is not valid', issue?.path ?? [], lineOf)
+  const key = issue.keys[0] ?? ''
+  const path = [...issue.path, key]
+  const closest = closestWord(key, knownAt(issue.path)) ?? ''
+  const line = lineOf(path)
+  const message = `${at(line)}unknown key ${JSON.stringify(path.join('.'))}; the closest known key is ${closest}`
+  return new InvalidConfig(message, { key, line, closest })
+}
+
+function invalid(message: string, path: readonly PropertyKey[], lineOf: ConfigText['lineOf']): InvalidConfig {
+  const key = path.map(String).join('.')
+  const line = lineOf(path)
+  return new InvalidConfig(`${at(line)}${key === '' ? '' : `${key}: `}${message}`, { key, line })
+}
+
+const at = (line: number | null): string => (line === null ? '' : `line ${line}: `)
+
+function knownAt([first]: readonly PropertyKey[]): string[] {
+  const schema = first === 'files' ? ConfigFile : first === 'scheduling' ? Scheduling : ModelConfig
+  return Object.keys(schema.shape)
+}
+
+/** Two files at one place, or one where another needs a folder. */
+function clashing(names: readonly string[]): { index: number; message: string } | null {
+  const files = new Set<string>()
+  const folders = new Set<string>()
+  for (const [index, name] of names.entries()) {
+    if (files.has(name)) return { index, message: `two files are called ${JSON.stringify(name)}` }
+    const above = name.split('/').flatMap((_, depth, parts) => (depth === 0 ? [] : [parts.slice(0, depth).join('/')]))
+    if (folders.has(name) || above.some((folder) => files.has(folder)))
+      return { index, message: `${JSON.stringify(name)} is a file and the folder of another` }
+    files.add(name)
+    for (const folder of above) folders.add(folder)
+  }
+  return null
+}
+
+// The hash of what a model means: what a process is started with. Formatting, the order of keys and files, and what only
+// says where and how often it runs are no part of it. Pure.
+
+type Meaning = Pick<ModelConfig, 'backend' | 'parameters' | 'context_size' | 'files' | 'options'>
+
+export function revisionOf({ backend, parameters, context_size = 0, files, options }: Meaning): string {
+  // Files have names, which can't be there twice, so their order says nothing.
+  const sorted = files.toSorted((a, b) => (a.filename < b.filename ? -1 : 1))
+  const text = canonical({ backend, parameters, context_size, files: sorted, options })
+  return `sha256-${createHash('sha256').update(text).digest('hex')}`
+}
+
+/** JSON with sorted keys. What is undefined is not there. */
+function canonical(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  const entries = Object.entries(value).filter(([, each]) => each !== undefined)
+  return `{${entries
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, each]) => `${JSON.stringify(key)}:${canonical(each)}`)
+    .join(',')}}`
+}
+
 // The text of a model's configuration as plain values, with the line of everything in it. Every limit is here: what comes
 // out is a tree of JSON that PostgreSQL can keep.
-import { FleetError } from '@muster/protocol'
-import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, type Document, type Node, type Pair } from 'yaml'
 
 export type ConfigFormat = 'json' | 'yaml'
 
-export interface ConfigText {
+interface ConfigText {
   readonly value: unknown
   /** Of the key or item at this place, or of what it would be in; null when nobody knows. */
   lineOf(path: readonly PropertyKey[]): number | null
@@ -28,7 +140,7 @@ export class UnreadableConfig extends FleetError {
 }
 
 /** Throws UnreadableConfig. */
-export function readConfigText(text: string, format: ConfigFormat): ConfigText {
+function readConfigText(text: string, format: ConfigFormat): ConfigText {
   if (text.length > maxChars) throw refusal(null, `it has ${text.length} characters; at most ${maxChars} are read`)
   const json = format === 'json' ? parseJson(text) : undefined
   const lines = new LineCounter()
@@ -39,7 +151,7 @@ export function readConfigText(text: string, format: ConfigFormat): ConfigText {
   const problem = document.errors[0] ?? document.warnings[0]
   // Not all JSON is YAML (a tab may begin a line); then there is only no line to name.
   if (problem !== undefined) {
-    if (json === undefined) throw refusal(line(problem.pos[0]), explain(problem.message))
+    if (json === undefined) throw refusal(line(problem.pos[0]), explainSyntax(problem.message))
     checkPlain(json.value, 0)
     return { value: json.value, lineOf: () => null }
   }
@@ -70,13 +182,13 @@ const isStorable = (text: string): boolean => !text.includes('\0') && text.isWel
 const notStorable = 'a text has no NUL and no half characters'
 
 /** Its stack ends where nesting goes too deep. */
-const explain = (message: string): string => (message.includes('call stack') ? 'it is nested too deeply' : message)
+const explainSyntax = (message: string): string => (message.includes('call stack') ? 'it is nested too deeply' : message)
 
 function composed<T>(compose: () => T): T {
   try {
     return compose()
   } catch (error) {
-    throw refusal(null, explain(error instanceof Error ? error.message : String(error)))
+    throw refusal(null, explainSyntax(error instanceof Error ? error.message : String(error)))
   }
 }
 

@@ -1,8 +1,8 @@
 import { NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { LoadBrief } from '../store/load-brief.ts'
+import type { LoadBrief } from '../store/load-rows.ts'
 import type { Job, Verdict } from '../store/model-jobs.ts'
-import { decideJob } from './decide.ts'
+import { decideJob } from './job.pure.ts'
 
 const [a, b] = [NodeId.parse('a'), NodeId.parse('b')]
 const opId = OperationId.parse('w-1')

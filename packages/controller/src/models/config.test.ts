@@ -1,7 +1,6 @@
 import { FleetError, ModelName } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { ConfigFormat } from './config-text.ts'
-import { InvalidConfig, parseConfig } from './parse-config.ts'
+import { type ConfigFormat, InvalidConfig, parseConfig } from './config.ts'
 
 const name = ModelName.parse('tiny')
 const parse = (text: string, format: ConfigFormat = 'yaml') => parseConfig(text, { name, format })

@@ -1,6 +1,6 @@
 import type { Scheduling } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { desiredReplicas, type Demand } from './desired.ts'
+import { desiredReplicas, type Demand } from './desired.pure.ts'
 
 it.each<[string, Scheduling, Partial<Demand>, number]>([
   ['none when nobody asks', {}, {}, 0],

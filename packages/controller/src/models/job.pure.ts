@@ -1,10 +1,10 @@
 // How an operation about a model stands, from what is so: the loads, processes and nodes that it is about. Pure; whoever
 // sees it later comes to the same.
 import { unreachable, type NodeId } from '@muster/protocol'
-import type { LoadBrief } from '../store/load-brief.ts'
+import type { LoadBrief } from '../store/load-rows.ts'
 import type { Job, Verdict } from '../store/model-jobs.ts'
 import type { Outcome, ShownNode } from '../store/model-operations.ts'
-import { desiredReplicas } from './desired.ts'
+import { desiredReplicas } from './desired.pure.ts'
 
 const nothing: Verdict = { show: [], settle: [] }
 const ended = (outcome: Outcome, message: string): Verdict => ({ ...nothing, end: { outcome, message } })

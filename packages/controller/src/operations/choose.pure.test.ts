@@ -1,7 +1,7 @@
 import { BackendName, NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { nodeRecord } from '../../test/node-record.ts'
-import { chooseNodes, mayHave, type Wanted } from './choose.ts'
+import { chooseNodes, mayHave, type Wanted } from './choose.pure.ts'
 
 const fleet = [
   nodeRecord('healthy', { reportedLabels: { zone: 'a' }, inventory: [{ name: 'llama' }] }),

@@ -1,6 +1,7 @@
 // What an error of pg means to Muster. Only here are its codes and texts read.
+import { setTimeout as pause } from 'node:timers/promises'
 import { errorCode } from '@muster/host'
-import { FleetError, failureOf } from '@muster/protocol'
+import { failureOf, FleetError } from '@muster/protocol'
 
 /** Of PostgreSQL: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const unavailable: readonly [pattern: RegExp, meaning: string][] = [
@@ -64,3 +65,21 @@ function codeOf(error: unknown): string {
 /** A prepared statement returns other columns than it did: another version has migrated the schema meanwhile. */
 export const isPlanOutdated = (error: unknown): boolean =>
   codeOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')
+
+// Statements that touch many rows can meet in a circle; PostgreSQL then gives one of them up. Nothing of it was written,
+// so it is simply run again. The pause is the other one's time to finish.
+
+/** Deadlock, serialization failure. */
+const conflicts = new Set<unknown>(['40P01', '40001'])
+const tries = 5
+
+export async function retryConflicts<T>(run: () => Promise<T>): Promise<T> {
+  for (let left = tries; ; left -= 1) {
+    try {
+      return await run()
+    } catch (error) {
+      if (left <= 1 || !conflicts.has(errorCode(error))) throw error
+      await pause((tries - left + 1) * 20)
+    }
+  }
+}
