@@ -29,6 +29,7 @@ import {
   startNats,
   startTestController,
   waitFor,
+  type ApiAnswer,
   type ApiClient,
   type HostileRegistry,
   type LegacyWorker,
@@ -175,7 +176,12 @@ function callsTo(api: (index?: number) => ApiClient) {
       { what: `operation ${id} to be ${what}`, timeoutMs },
     )
   const start = async (path: string, body: object, index = 0): Promise<string> => {
-    const answer = await api(index).post(path, body)
+    // 503 has stored nothing and asks for a repeat: a busy machine may keep the database waiting.
+    const post = async (): Promise<ApiAnswer | null> => {
+      const got = await api(index).post(path, body)
+      return got.status === 503 ? null : got
+    }
+    const answer = await waitFor(post, { what: `an answer of POST ${path}` })
     if (answer.status !== 202) throw new Error(`POST ${path}: ${answer.status} ${answer.text}`)
     return String(answer.body['operation_id'])
   }

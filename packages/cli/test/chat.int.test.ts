@@ -279,6 +279,8 @@ describe('a conversation on a terminal', () => {
     await waitFor(() => cutOff, { what: 'the end of the request' })
     await talk.type('\u0003', 3)
     await talk.type('\u001b[A\r', 4)
+    // The arrow draws the prompt again, so prompts cannot be counted here.
+    await waitFor(() => talk.output().split('answer 3')[1]?.includes('> '), { what: 'the prompt after the third answer' })
     await talk.type('\u0004', 5)
     expect(await talk.exited).toEqual([0, null])
     expect(talk.output()).toContain('stopped')

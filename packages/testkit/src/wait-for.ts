@@ -62,5 +62,5 @@ function isTruthy<T>(value: T): value is Exclude<T, Falsy> {
 /** A bound in real time that a test proves: exact on an idle machine, stretched where processes wait for a core. */
 export function boundMs(ms: number): number {
   const perCore = (loadavg()[0] ?? 0) / availableParallelism()
-  return ms * Math.max(1, 2 * perCore)
+  return Math.round(ms * Math.max(1, 2 * perCore))
 }

@@ -209,7 +209,7 @@ describe('failures', () => {
   })
 
   it('D6 when all connections are in use, the next one fails in time and says that it is not its fault', async () => {
-    const connected = await withNotes({ connections: 2, acquireMs: 150 })
+    const connected = await withNotes({ connections: 2, acquireMs: boundMs(150) })
     const release = Promise.withResolvers<void>()
     const holders = [1, 2].map((id) =>
       connected.db.transaction().execute(async (tx) => {

@@ -233,13 +233,15 @@ describe('processes that misbehave', () => {
   })
 
   it('F12 W24 a busy process that does not answer is left alone', async () => {
-    await using world = await startReplicas({ pace: { silenceMs: 500, graceMs: 500 } })
+    // Its start has to be quicker than that too.
+    const silenceMs = boundMs(500)
+    await using world = await startReplicas({ pace: { silenceMs, graceMs: 500 } })
     await world.serve('r-1')
     const pid = await world.pid('r-1')
-    const busy = askState(world, 'r-1', { block_ms: 2_000 })
+    const busy = askState(world, 'r-1', { block_ms: 4 * silenceMs })
     const at = performance.now()
     expect(await busy).toMatchObject({ pid })
-    expect(performance.now() - at).toBeGreaterThan(1_900)
+    expect(performance.now() - at).toBeGreaterThan(3.8 * silenceMs)
     expect(world.replicas.running()).toMatchObject([{ state: 'ready' }])
     expect(world.events.filter(({ type }) => type === 'replica.exited')).toEqual([])
   })
