@@ -127,6 +127,6 @@ describe('logs of a node', () => {
     await away.stop()
     const answer = await world.controller.api.get(`/api/nodes/${away.nodeId}/logs`)
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '2'])
-    expect(answer.text).toMatch(/node away does not give its logs/)
+    expect(answer.text).toMatch(/cannot read the logs of node away/)
   })
 })

@@ -46,7 +46,6 @@ import { createFilesFor } from './models/files-for.ts'
 import { createModels } from './models/create-models.ts'
 import { createNodeHistory, type NodeHistory } from './nodes/history.ts'
 import { createMembership } from './nodes/membership.ts'
-import { createProber } from './inventory/query-nodes.ts'
 import { PulseLoop } from './nodes/pulse-loop.ts'
 import { viewOf } from './nodes/view.ts'
 import { createOperations, type OperationsDeps } from './operations/create-operations.ts'
@@ -120,7 +119,7 @@ export function assemble(foundation: Foundation) {
       const { inbound, feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling } = parts
       const loops = [inbound, feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling]
       await Promise.all(loops.map((loop) => loop.run(until).catch((error: unknown) => failing.abort(error))))
-      await Promise.all([parts.prober.settle(), listening.stop()])
+      await Promise.all([parts.inventory.queries.drained(), listening.stop()])
       failing.signal.throwIfAborted()
     },
   }
@@ -139,8 +138,6 @@ function createParts(foundation: Foundation) {
   const { operations, inventory, planners, submissions, loads } = createBackendParts(foundation, {
     ...{ id, onSettled: metrics.settled, onReady: () => models.noteReady(), metrics },
   })
-  const { settleByInventory } = operations
-  const prober = createProber({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, log })
   const rollouts = createRollouts({
     ...{ store: store.rollouts, wakeOperations: operations.wake, onEnded: metrics.rollouts.ended, clock, log },
   })
@@ -166,7 +163,7 @@ function createParts(foundation: Foundation) {
   operations.tellTo(hub)
   const history = createNodeHistory({ clock })
   feed.listen(({ changes }) => changes.forEach(({ kind, id: node, deleted }) => kind === 'node' && deleted && history.forget(node)))
-  const pulse = pulseOf(foundation, { metrics, hub, history, probeUnproven: prober.probeUnproven })
+  const pulse = pulseOf(foundation, { metrics, hub, history, probeUnproven: inventory.queries.probeUnproven })
   const membership = membershipOf(foundation, feed)
   const scaling = scalingOf(foundation, { pulse, inFlight: loads.inFlight })
   const serving = createServing({
@@ -178,7 +175,7 @@ function createParts(foundation: Foundation) {
   const own = { id, version, url: foundation.url }
   const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
   return {
-    ...{ inbound, metrics, feed, principals, principalWatch, prober, pulse, history, inventory, membership },
+    ...{ inbound, metrics, feed, principals, principalWatch, pulse, history, inventory, membership },
     ...{ hub, housekeeping, models, operations, rollouts, planners, submissions, loads, serving, scaling },
   }
 }

@@ -3,10 +3,10 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import type { Bus } from '@muster/bus'
 import { type ModelView, NodeStatus } from '@muster/protocol'
 import { createInferenceMetrics } from './inference/inference-metrics.ts'
-import type { Taken } from './loads/advance.ts'
+import type { LoadTransition } from './loads/advance.ts'
 import { countByStatus } from './nodes/view.ts'
 import type { Exclusion } from './placement/placement.pure.ts'
-import type { Settled } from './intents/advance.ts'
+import type { SettledIntent } from './intents/advance.ts'
 import type { RolloutEnd } from './store/rollout-facts.ts'
 import type { Store } from './store/store.ts'
 
@@ -51,14 +51,14 @@ export function createMetrics() {
     }),
     nodes: new Gauge({ name: 'muster_nodes', help: 'Nodes by status', labelNames: ['status'], registers }),
     /** Observes intents that this controller settled. */
-    settled: (rows: readonly Settled[]): void => {
+    settled: (rows: readonly SettledIntent[]): void => {
       for (const { record, intent } of rows) {
         if (!('finishedAt' in intent)) continue
         const seconds = Math.max(0, (intent.finishedAt - Date.parse(record.requestedAt)) / 1000)
         settled.observe({ kind: intent.kind, node: intent.nodeId, outcome: intent.state }, seconds)
       }
     },
-    loadStepped: ({ to, event }: Pick<Taken, 'to' | 'event'>): void => {
+    loadStepped: ({ to, event }: Pick<LoadTransition, 'to' | 'event'>): void => {
       const isNews = event.type !== 'claimed' && event.type !== 'hurried'
       if (to !== 'gone' && to.state === 'failed' && isNews) loadFailures.inc({ code: to.failure.code })
     },

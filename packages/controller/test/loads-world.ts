@@ -27,7 +27,7 @@ import { createTestDatabase, waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
 import { createFeed } from './feed.ts'
 import { createLoads, type Loads, type LoadsDeps } from '../src/loads/create-loads.ts'
-import type { Taken } from '../src/loads/advance.ts'
+import type { LoadTransition } from '../src/loads/advance.ts'
 import { connectDatabase } from '../src/store/connect.ts'
 import type { LoadRecord } from '../src/store/load-rows.ts'
 import { migrate } from '../src/store/migrate.ts'
@@ -38,7 +38,7 @@ import { createInbound } from '../src/work/inbound.ts'
 export type LoadsWorld = Awaited<ReturnType<typeof startLoadsWorld>>
 export type TestLoads = Readonly<{
   loads: Loads
-  taken: Taken[]
+  taken: LoadTransition[]
   stop(): Promise<void>
   /** Nothing of it goes on, and nobody waits for it. */ kill(): void
 }>
@@ -82,7 +82,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
 
   async function startController(options: Partial<LoadsDeps> = {}): Promise<TestLoads> {
     const own = connect()
-    const taken: Taken[] = []
+    const taken: LoadTransition[] = []
     const bus = hub.connect()
     const ownStore = createStore(own.db)
     const loads = createLoads({

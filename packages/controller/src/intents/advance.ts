@@ -1,37 +1,37 @@
-// Moves rows by what happened to them: many at once in one statement, each guarded by the row version it was decided on.
-// A row that was moved meanwhile by somebody else is read again, and the event is judged anew.
+// Moves intents by events: many in one statement, each guarded by the row version that the decision was based on. An intent that
+// was moved meanwhile is read again, and the event is decided anew.
 import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import { isOpen, stepIntent, type Intent, type IntentEvent, type RetryPolicy } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { IntentStore } from '../store/intents.ts'
 
-export type Happened = Readonly<{ record: IntentRecord; event: IntentEvent; /** The database's time at which it was read. */ now: number }>
-export type Settled = Readonly<{ record: IntentRecord; intent: Intent }>
+export type IntentMove = Readonly<{ record: IntentRecord; event: IntentEvent; /** Database time of the read. */ now: number }>
+export type SettledIntent = Readonly<{ record: IntentRecord; intent: Intent }>
 
 export interface AdvanceDeps {
   readonly intents: IntentStore
   readonly retry: RetryPolicy
-  /** Told of every row that came to an end here. */
-  readonly onSettled: (settled: readonly Settled[]) => void
+  /** Called with every intent that was settled here. */
+  readonly onSettled: (settled: readonly SettledIntent[]) => void
   readonly random: () => number
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Resolves when it is written, with the row as it is then; null when the event meant nothing (any more), or could not be written. */
-export type Advance = (happened: Happened) => Promise<IntentRecord | null>
+/** Resolves with the written row; null when the event does not apply any more or could not be written. */
+export type Advance = (move: IntentMove) => Promise<IntentRecord | null>
 
-/** In one statement. */
+/** Intents per statement. */
 const maxBatch = 200
-/** Whoever came first has moved the row on, so a round is lost only to something that was done: a storm of equal wishes, say. */
+/** A round is lost only when another writer has moved the intent: in a storm of equal submissions, for example. */
 const maxRounds = 100
 
-type Waiting = Happened & { readonly done: (record: IntentRecord | null) => void }
+type QueuedMove = IntentMove & { readonly done: (record: IntentRecord | null) => void }
 
 export function createAdvance(deps: AdvanceDeps): Advance {
-  let queue: Waiting[] = []
+  let queue: QueuedMove[] = []
   let isBusy = false
-  const trouble = createFailureStreak({ what: 'the outcome of operations can not be recorded; it is asked for again', ...deps })
+  const streak = createFailureStreak({ what: 'cannot record outcomes of intents; workers are queried', ...deps })
 
   const drain = async (): Promise<void> => {
     isBusy = true
@@ -39,26 +39,26 @@ export function createAdvance(deps: AdvanceDeps): Advance {
       const batch = takeBatch(queue)
       queue = queue.filter((item) => !batch.includes(item))
       const moved = await apply(batch, deps).catch((error: unknown) => {
-        // Nothing is lost: leases end, and workers are asked and say their results again.
-        trouble.failed({ error, rows: batch.length })
+        // Nothing is lost: leases end, workers are queried, and they repeat their results.
+        streak.failed({ error, rows: batch.length })
         return null
       })
-      if (moved !== null) trouble.recovered()
+      if (moved !== null) streak.recovered()
       for (const item of batch) item.done(moved?.get(keyOf(item.record.intent)) ?? null)
     }
     isBusy = false
   }
-  return (happened) =>
+  return (move) =>
     new Promise((resolve) => {
-      queue.push({ ...happened, done: resolve })
+      queue.push({ ...move, done: resolve })
       if (!isBusy) void drain()
     })
 }
 
-/** Of one row one event at a time, in their order. */
-function takeBatch(queue: readonly Waiting[]): Waiting[] {
+/** One event per intent, in the order of arrival. */
+function takeBatch(queue: readonly QueuedMove[]): QueuedMove[] {
   const seen = new Set<string>()
-  const batch: Waiting[] = []
+  const batch: QueuedMove[] = []
   for (const item of queue) {
     const key = keyOf(item.record.intent)
     if (seen.has(key)) continue
@@ -69,7 +69,7 @@ function takeBatch(queue: readonly Waiting[]): Waiting[] {
   return batch
 }
 
-async function apply(batch: readonly Happened[], deps: AdvanceDeps): Promise<Map<string, IntentRecord>> {
+async function apply(batch: readonly IntentMove[], deps: AdvanceDeps): Promise<Map<string, IntentRecord>> {
   const written = new Map<string, IntentRecord>()
   let left = [...batch]
   for (let round = 0; left.length > 0 && round < maxRounds; round += 1) {
@@ -93,28 +93,28 @@ async function apply(batch: readonly Happened[], deps: AdvanceDeps): Promise<Map
   return written
 }
 
-async function readAgain(left: readonly Happened[], { intents }: AdvanceDeps): Promise<Happened[]> {
+async function readAgain(left: readonly IntentMove[], { intents }: AdvanceDeps): Promise<IntentMove[]> {
   const read = await Promise.all(left.map(({ record }) => intents.find(record.intent.nodeId, record.intent.backend)))
-  return left.flatMap((happened, index) => {
+  return left.flatMap((move, index) => {
     const found = read[index]
     const [record] = found?.rows ?? []
-    // A newer wish has the row now: what happened to the older one is nobody's business any more.
-    if (record === undefined || found === undefined || record.intent.generation !== happened.record.intent.generation) return []
-    if (record.intent.epoch !== happened.record.intent.epoch && isOfOneTry(happened.event)) return []
-    return [{ ...happened, record, now: found.now }]
+    // A newer intent has replaced this one: its event does not count any more.
+    if (record === undefined || found === undefined || record.intent.generation !== move.record.intent.generation) return []
+    if (record.intent.epoch !== move.record.intent.epoch && isOfOneTry(move.event)) return []
+    return [{ ...move, record, now: found.now }]
   })
 }
 
-/** An answer to one try says nothing of the next; how it ended does, and says of which try it speaks. */
+/** A reply about one try says nothing about the next; an end does, and names its try. */
 const isOfOneTry = (event: IntentEvent): boolean => event.type !== 'succeeded' && event.type !== 'cancel_requested' && !('epoch' in event)
 
-function settle(settled: readonly Settled[], { onSettled, log }: AdvanceDeps): void {
+function settle(settled: readonly SettledIntent[], { onSettled, log }: AdvanceDeps): void {
   for (const { intent } of settled) {
     const { nodeId, backend, kind, opId, attempts, lastFailure } = intent
     const about = { op: opId, kind, backend, node: nodeId, attempts }
     if (intent.state === 'dead')
-      log.error('gave up after the last attempt; retry it when the cause is mended', { ...about, error: lastFailure?.message })
-    else log.info('a wish was settled', { ...about, state: intent.state, ...(lastFailure === null ? {} : { error: lastFailure.message }) })
+      log.error('intent given up after the last attempt; retry it when the cause is fixed', { ...about, error: lastFailure?.message })
+    else log.info('intent settled', { ...about, state: intent.state, ...(lastFailure === null ? {} : { error: lastFailure.message }) })
   }
   onSettled(settled)
 }

@@ -64,7 +64,7 @@ describe('a reply to a command', () => {
 
 const said = (state: OpStatusReply['state'], over: Partial<OpStatusReply> = {}): OpStatusReply => ({ op_id: common.opId, state, ...over })
 
-describe('what a worker says of its work', () => {
+describe('a report about the end of the work', () => {
   it.each<[string, OpStatusReply, IntentEvent | null]>([
     ['done', said('succeeded', { epoch: 2 }), { type: 'succeeded', note: '' }],
     ['failed', said('failed', { epoch: 2, failure }), { type: 'failed', epoch: 2, failure }],
@@ -82,7 +82,7 @@ describe('what a worker says of its work', () => {
   })
 })
 
-describe('asking how it goes', () => {
+describe('a status query', () => {
   const quiet = { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: null }
   const downloading = { ...quiet, phase: 'downloading' as const, current: 50, total: 100 }
   const facts = { now: 200_000, quietMs: 5_000, stallMs: 120_000 }
@@ -91,7 +91,7 @@ describe('asking how it goes', () => {
   it.each<[string, Intent, number | null, OpStatusReply, IntentEvent['type'] | null]>([
     ['done meanwhile', working(), 199_000, said('succeeded', { generation: 7 }), 'succeeded'],
     ['unknown there', working(), 199_000, said('unknown'), 'unknown_to_worker'],
-    ['of an older wish', working(), 199_000, said('succeeded', { generation: 6 }), 'unknown_to_worker'],
+    ['of an older intent', working(), 199_000, said('succeeded', { generation: 6 }), 'unknown_to_worker'],
     ['it has moved', working(), 199_000, said('running', { phase: 'downloading', current: 51 }), 'moved'],
     ['another phase', working(), 199_000, said('running', { phase: 'extracting', current: 50 }), 'moved'],
     ['A19 it waits for its turn', working(), 199_000, said('accepted'), 'moved'],
@@ -118,7 +118,7 @@ describe('asking how it goes', () => {
   })
 })
 
-describe('whether what a node lists makes the wish true', () => {
+describe('an inventory that fulfills an intent', () => {
   const plan = (over: Partial<Plan> = {}): Plan => ({ ...nothingToFetch, uri: 'oci://h/a:1', digest: digest(1), ...over })
   const list = (names: Record<string, Digest>, generation?: number): BackendList => ({
     backends: Object.entries(names).map(([name, found]) => InstalledBackend.parse({ name, digest: found })),
@@ -133,9 +133,9 @@ describe('whether what a node lists makes the wish true', () => {
     ['this version is there', working(), plan({ exact: true }), list({ llama: digest(1) }, 7), true],
     ['not installed', working(), plan(), list({}, 7), false],
     ['by its concrete name', working(), plan({ name: BackendName.parse('cpu-llama') }), list({ 'cpu-llama': digest(1) }, 7), true],
-    ['A9 listed before the worker knew of this wish', working(), plan(), list({ llama: digest(1) }, 6), false],
+    ['A9 listed before the worker knew of this intent', working(), plan(), list({ llama: digest(1) }, 6), false],
     ['A9 the worker has never heard of it', working(), plan(), { ...list({ llama: digest(1) }), generations: {} }, false],
-    ['a later wish is in it too', working(), plan(), list({ llama: digest(1) }, 8), true],
+    ['a later intent is in it too', working(), plan(), list({ llama: digest(1) }, 8), true],
     ['an old worker numbers nothing', working(), plan(), list({ llama: digest(1) }), true],
     ['not taken on yet', waiting, plan(), list({ llama: digest(1) }, 6), false],
     ['not taken on yet, by an old worker', waiting, plan(), list({ llama: digest(1) }), false],
@@ -146,7 +146,7 @@ describe('whether what a node lists makes the wish true', () => {
     ['upgraded to what only the worker knows', upgrade, plan({ digest: null }), list({ llama: digest(2) }, 7), false],
     ['deleted', remove, nothingToFetch, list({ other: digest(1) }, 7), true],
     ['not deleted', remove, nothingToFetch, list({ llama: digest(1) }, 7), false],
-  ])('%s', (...[, intent, wished, listed, want]) => {
-    expect(isSatisfied({ intent, plan: wished }, listed)).toBe(want)
+  ])('%s', (...[, intent, target, listed, want]) => {
+    expect(isSatisfied({ intent, plan: target }, listed)).toBe(want)
   })
 })

@@ -86,7 +86,7 @@ async function exchange(
       case 'garbled':
         return { type: 'failed', epoch, failure: failed.failure, mayRun: true }
       case undefined:
-        deps.log.error('command could not be sent', { node: intent.nodeId, backend: intent.backend, error })
+        deps.log.error('command failed unexpectedly', { node: intent.nodeId, backend: intent.backend, error })
         return { type: 'failed', epoch, failure: failureOf(error), mayRun: true }
     }
   }

@@ -1,5 +1,5 @@
-// An install of ten minutes under a timeout of two seconds, in virtual time: the decisions of a controller and of the
-// rows, told what a worker would say. Nothing but the time that passes is simulated.
+// An install of ten minutes under a timeout of two seconds, in virtual time: the decisions of a controller about the replies that
+// a worker would give.
 import { stillInstallingMessage, isOpen, viewOpenIntent, stepIntent, type Intent, type IntentEvent } from '@muster/protocol'
 import { BackendName, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
@@ -10,7 +10,7 @@ const stallMs = 120_000
 const quietMs = 5_000
 const retry = { baseMs: 30_000, maxMs: 900_000, maxAttempts: 10 }
 const healthy = { status: 'healthy' as const, isAnswering: true }
-const wish: Intent = {
+const waiting: Intent = {
   nodeId: NodeId.parse('n-1'),
   backend: BackendName.parse('llama'),
   kind: 'install',
@@ -27,14 +27,14 @@ const wish: Intent = {
   wasSent: false,
 }
 
-type Shown = Readonly<{ at: number; status: string; attempts: number }>
+type ShownState = Readonly<{ at: number; status: string; attempts: number }>
 
-/** One try from its claim on: progress is lost altogether, so the worker is asked every few seconds; returns what was shown. */
-function live(from: Intent, beganAt: number, workMs: number): { intent: Intent; shown: Shown[]; now: number } {
+/** One try from its claim on. All progress messages are lost, so the worker is queried every few seconds. */
+function live(from: Intent, beganAt: number, workMs: number): { intent: Intent; shown: ShownState[]; now: number } {
   let intent = from
   let now = beganAt
   let polledAt: number | null = null
-  const shown: Shown[] = []
+  const shown: ShownState[] = []
   const move = (event: IntentEvent | null): void => {
     if (event !== null) intent = stepIntent(intent, event, { now, retry, chance: 0.5 }) ?? intent
   }
@@ -61,7 +61,7 @@ function live(from: Intent, beganAt: number, workMs: number): { intent: Intent; 
 
 describe('ten minutes of work under a timeout of two seconds', () => {
   it('S2.7 S2.9 A17 is running_on_worker from then on, costs no attempt, and ends as what it was', () => {
-    const { intent, shown } = live(wish, 0, 600_000)
+    const { intent, shown } = live(waiting, 0, 600_000)
     expect(intent).toMatchObject({ state: 'applied', attempts: 0, epoch: 1 })
     expect(shown.filter(({ at }) => at < timeoutMs).every(({ status }) => status === 'downloading')).toBe(true)
     expect(shown.filter(({ at }) => at > timeoutMs).every(({ status, attempts }) => status === 'running_on_worker' && attempts === 0)).toBe(
@@ -72,7 +72,7 @@ describe('ten minutes of work under a timeout of two seconds', () => {
 
   it('W4 is the same on a retry: the attempt before counts, this one does not', () => {
     const failure = { code: 'unavailable' as const, retry: 'backoff' as const, message: 'the registry is down' }
-    const sent = stepIntent(wish, { type: 'claimed', holder: 'c', leaseUntil: 9 }, { now: 0, retry, chance: 0.5 })
+    const sent = stepIntent(waiting, { type: 'claimed', holder: 'c', leaseUntil: 9 }, { now: 0, retry, chance: 0.5 })
     const failed = sent === null ? null : stepIntent(sent, { type: 'failed', failure, epoch: 1 }, { now: 1, retry, chance: 0.5 })
     if (failed?.state !== 'waiting') throw new Error('it waits for its next try')
     const { intent, shown } = live(failed, failed.nextAt, 600_000)
@@ -83,7 +83,7 @@ describe('ten minutes of work under a timeout of two seconds', () => {
 
   it('S2.12 says what is going on', () => {
     expect(
-      viewOpenIntent({ ...wish, isOverdue: true, state: 'working', acceptedAt: 0, signAt: 0, wait: { for: 'result' } }, healthy, true)
+      viewOpenIntent({ ...waiting, isOverdue: true, state: 'working', acceptedAt: 0, signAt: 0, wait: { for: 'result' } }, healthy, true)
         .message,
     ).toBe(stillInstallingMessage)
   })

@@ -1,4 +1,4 @@
-// The check for newer builds on a real database: what it keeps, that one controller at a time does it, what it wishes for.
+// The check for newer builds on a real database: what it stores, that one controller at a time runs it, and what it submits.
 import { fileURLToPath } from 'node:url'
 import { silentLog, systemClock } from '@muster/host'
 import { Digest, FleetError, InstalledBackend, type BackendName } from '@muster/protocol'
@@ -193,22 +193,22 @@ it('a controller that stops does not wait for a registry that hangs, and leaves 
 })
 
 describe('--auto-upgrade', () => {
-  it('wishes for each new build once, also when it failed, and again when there is another', async () => {
-    const wished: BackendName[] = []
-    const auto = checker({ submitUpgrade: async (backend) => void wished.push(backend) })
+  it('submits each new build once, also when it failed, and again when there is another', async () => {
+    const submitted: BackendName[] = []
+    const auto = checker({ submitUpgrade: async (backend) => void submitted.push(backend) })
     await auto.checkNow()
     await auto.checkNow()
-    expect(wished).toEqual(['llama'])
+    expect(submitted).toEqual(['llama'])
     // Another process, later: it is remembered.
-    await checker({ holder: 'c-2', submitUpgrade: async (backend) => void wished.push(backend) }).checkNow()
-    expect(wished).toHaveLength(1)
+    await checker({ holder: 'c-2', submitUpgrade: async (backend) => void submitted.push(backend) }).checkNow()
+    expect(submitted).toHaveLength(1)
     answers.set('r.example/cpu:1', digest('5'))
     await auto.checkNow()
     await auto.checkNow()
-    expect(wished).toHaveLength(2)
+    expect(submitted).toHaveLength(2)
   })
 
-  it('tries again what could not even be wished for, and does nothing while a gallery is missing', async () => {
+  it('repeats an upgrade that could not be submitted, and does nothing while a gallery is missing', async () => {
     let tries = 0
     const submitUpgrade = async (): Promise<void> => {
       tries += 1

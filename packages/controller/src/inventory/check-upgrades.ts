@@ -1,5 +1,5 @@
-// Whether newer builds are on offer: asked shortly after the start, now and then, after backend operations and on demand;
-// by one controller at a time, for all. It reads and resolves; only --auto-upgrade makes it wish for anything.
+// Checks for newer builds: shortly after the start, at an interval, after backend operations and on demand; one controller at a
+// time for all of them. The check only reads; --auto-upgrade makes it submit upgrades.
 import { type Clock, createLoop, type Log, withDeadline } from '@muster/host'
 import { FleetError, type BackendName } from '@muster/protocol'
 import { z } from 'zod'
@@ -15,25 +15,25 @@ import { hasUpgrade, installedOf } from './upgrades.ts'
 export interface UpgradeCheckerDeps {
   readonly catalogue: Catalogue
   readonly resolve: ResolveSource
-  /** All nodes, with what each has as far as that can be known. */
+  /** Nodes with inventories as far as they can be known. */
   readonly listNodes: () => Promise<readonly NodeRecord[]>
   readonly available: AvailableStore
   readonly duties: DutyStore
   /** This controller. */
   readonly holder: string
   readonly intervalMs: number
-  /** Null: nothing is upgraded unless somebody asks. */
+  /** Null: nothing is upgraded automatically. */
   readonly submitUpgrade: ((backend: BackendName) => Promise<void>) | null
-  /** Ends what waits: a controller that stops asks nobody any more. */
+  /** Aborts checks when the controller stops. */
   readonly stopping: AbortSignal
   readonly clock: Clock
   readonly log: Log
 }
 
-/** What the database keeps of the last check. */
+/** Report of the last check, as stored. */
 export const CheckReport = z.object({
   problems: z.array(z.object({ backend: z.string().nullable(), message: z.string() })).default([]),
-  /** Backend → node → the digest that it was once upgraded to by itself: what failed is not tried again and again. */
+  /** Backend → node → digest of the last automatic upgrade: a failed one is not repeated. */
   tried: z.record(z.string(), z.record(z.string(), z.string())).default({}),
 })
 export type CheckReport = z.infer<typeof CheckReport>
@@ -41,9 +41,9 @@ export type CheckReport = z.infer<typeof CheckReport>
 export const checkDuty = 'upgrade-check'
 const soonMs = 5_000
 const debounceMs = 1_000
-/** Registries count how often they are asked; however many operations end, one check tells of all. */
+/** Registries limit requests: many operations that end within this time cause one check. */
 const restMs = 10_000
-/** A check is called off before its lease ends, so two never run at once. */
+/** A check is aborted before its lease ends, so two never run at once. */
 const [mayTakeMs, leaseMs] = [50_000, 60_000]
 const turnWithinMs = 30_000
 const pollMs = 250
@@ -67,21 +67,21 @@ export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
   const checkInTurn = createSharedRun(async () => {
     const since = clock.monotonic()
     while (!(await take(0))) {
-      if (clock.monotonic() - since > turnWithinMs) throw somebodyChecks()
+      if (clock.monotonic() - since > turnWithinMs) throw checkedElsewhere()
       await clock.sleep(pollMs, stopping)
     }
     await checkOnce()
   }, clock)
 
   return {
-    /** What was installed changed, or what is offered. */
+    /** Inventories or galleries have changed. */
     wake(): void {
       isRequested = true
       loop.wake()
     },
-    /** As of now; throws when it can't be done. */
+    /** Throws when the check fails. */
     checkNow: (): Promise<void> => checkInTurn(),
-    /** Until aborted. */
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       let [isFirst, requestedAt] = [true, -Infinity]
       await loop.run(async (until) => {
@@ -101,25 +101,25 @@ export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
   }
 }
 
-const somebodyChecks = (): FleetError =>
-  new FleetError({ code: 'unavailable', retry: 'backoff', message: 'another controller looks for newer backends; ask again in a moment' })
+const checkedElsewhere = (): FleetError =>
+  new FleetError({ code: 'unavailable', retry: 'backoff', message: 'another controller checks for newer backends; retry in a moment' })
 
 async function check(deps: UpgradeCheckerDeps, signal: AbortSignal): Promise<void> {
   const { catalogue, resolve, listNodes, available, duties, holder, log } = deps
   const [offered, nodes, before] = await Promise.all([catalogue(), listNodes(), duties.read(checkDuty)])
   const result = await findAvailable({ offered, resolve, signal }, nodes)
   const tried = CheckReport.safeParse(before.report).data?.tried ?? {}
-  // While a gallery can't be read another one's entry of the same name would count: that is no reason to replace anything.
+  // While a gallery cannot be read, an entry of the same name in another one would count: that is no reason to upgrade.
   const isSure = offered.problems.length === 0
   const report: CheckReport = { problems: [...result.problems], tried: isSure ? await upgradeAll(deps, { nodes, result, tried }) : tried }
   const isOurs = await available.record({ duty: checkDuty, holder, ...result, report })
-  if (!isOurs) log.warn('the check for newer backends took too long, and another controller does it')
-  else log.debug('looked for newer backends', { found: result.found.length, problems: result.problems.length })
+  if (!isOurs) log.warn('check for newer backends took too long; another controller has taken it over')
+  else log.debug('checked for newer backends', { found: result.found.length, problems: result.problems.length })
 }
 
 type Upgrading = Readonly<{ nodes: readonly NodeRecord[]; result: FoundAvailable; tried: CheckReport['tried'] }>
 
-/** Upgrades what has an upgrade, each node to each digest once. Returns what was tried, without what is installed no more. */
+/** Submits upgrades, for each node and digest once. Returns what was tried, without backends that are no longer installed. */
 async function upgradeAll({ submitUpgrade, log }: UpgradeCheckerDeps, { nodes, result, tried }: Upgrading): Promise<CheckReport['tried']> {
   if (submitUpgrade === null) return tried
   const after: CheckReport['tried'] = {}
@@ -132,7 +132,7 @@ async function upgradeAll({ submitUpgrade, log }: UpgradeCheckerDeps, { nodes, r
       await submitUpgrade(backend)
       for (const { node, offer } of due) once[node.id] = offer?.digest ?? ''
     } catch (error) {
-      log.warn('a backend was not upgraded by itself; it is tried at the next check', { backend, error })
+      log.warn('automatic upgrade failed; it is retried at the next check', { backend, error })
     }
   }
   return after

@@ -1,14 +1,14 @@
-// What is installed and what is offered, put together: who hears it, who asks for it, and who looks for newer builds.
+// Composes the inventory: reports and queries of nodes, the backends of the fleet, and the check for newer builds.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log } from '@muster/host'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { ResolveSource } from '../gallery/resolve-source.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { Store } from '../store/store.ts'
-import { createInventoryAsker } from './query-nodes.ts'
+import { createNodeQueries } from './query-nodes.ts'
 import { createUpgradeChecker, type UpgradeCheckerDeps } from './check-upgrades.ts'
 import { createFleetBackends } from './fleet-backends.ts'
-import { createInventoryListener, type SettleByInventory } from './reports.ts'
+import { createInventoryReports, type SettleByInventory } from './reports.ts'
 
 export interface InventoryDeps {
   readonly bus: Bus
@@ -28,9 +28,9 @@ export interface InventoryDeps {
 export function createInventory(deps: InventoryDeps) {
   const { bus, store, settings, settleByInventory, clock, log } = deps
   const { available, duties, nodes, pulses, inventory: inventories } = store
-  const listener = createInventoryListener({ inventories, settleByInventory, clock, log })
-  const asker = createInventoryAsker({ bus, inventories, pulses, settleByInventory, clock, log })
-  const fleet = createFleetBackends({ nodes, available, duties, asker })
+  const reports = createInventoryReports({ inventories, settleByInventory, clock, log })
+  const queries = createNodeQueries({ bus, inventories, pulses, settleByInventory, clock, log })
+  const fleet = createFleetBackends({ nodes, available, duties, queries })
   const checker = createUpgradeChecker({
     ...{ available, duties, clock, log },
     catalogue: deps.catalogue,
@@ -43,11 +43,12 @@ export function createInventory(deps: InventoryDeps) {
   })
   return {
     fleet,
+    queries,
     checker,
-    receive: listener.receive,
-    /** Until aborted. */
+    receive: reports.receive,
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      await Promise.all([listener.run(signal), checker.run(signal)])
+      await Promise.all([reports.run(signal), checker.run(signal)])
     },
   }
 }

@@ -1,4 +1,4 @@
-// What galleries and registries offer now for everything that is installed somewhere: once per backend and kind of node.
+// Finds the builds that galleries and registries offer for every installed backend, once per backend and kind of node.
 import { inLanes } from '@muster/host'
 import { failureOf, type BackendName } from '@muster/protocol'
 import { platformOf, type Platform } from '@muster/source'
@@ -17,27 +17,27 @@ export type FoundAvailable = Readonly<{
 }>
 
 type Question = Readonly<{ backend: BackendName; concrete: string; kind: string; version: string; platform: Platform; source: Source }>
-type Unclear = Readonly<{ backend: BackendName; kind: string; problem: string }>
+type Unresolved = Readonly<{ backend: BackendName; kind: string; problem: string }>
 
-const askAtOnce = 8
+const resolveAtOnce = 8
 
 export async function findAvailable(
   { offered, resolve, signal }: { offered: Offers; resolve: ResolveSource; signal: AbortSignal },
   nodes: readonly NodeRecord[],
 ): Promise<FoundAvailable> {
   const { questions, unclear } = questionsOf(offered, nodes)
-  const asked = new Map<string, ReturnType<ResolveSource>>()
-  const ask = ({ source, platform }: Question): ReturnType<ResolveSource> => {
+  const resolved = new Map<string, ReturnType<ResolveSource>>()
+  const resolveOnce = ({ source, platform }: Question): ReturnType<ResolveSource> => {
     const key = JSON.stringify([source, platform])
-    const answer = asked.get(key) ?? resolve(source, platform, signal)
-    asked.set(key, answer)
+    const answer = resolved.get(key) ?? resolve(source, platform, signal)
+    resolved.set(key, answer)
     return answer
   }
   const found: AvailableBackend[] = []
-  await inLanes(questions, { atOnce: askAtOnce }, async (question) => {
+  await inLanes(questions, { atOnce: resolveAtOnce }, async (question) => {
     const { backend, concrete, kind, version, source } = question
     try {
-      const { digest } = await ask(question)
+      const { digest } = await resolveOnce(question)
       if (digest !== null) found.push({ backend, concrete, platform: kind, uri: source.uri, digest, version })
     } catch (error) {
       unclear.push({ backend, kind, problem: failureOf(error).message })
@@ -51,16 +51,16 @@ export async function findAvailable(
 }
 
 /** One sentence per backend and reason, however many kinds of nodes it is about. */
-function problemsOf(unclear: readonly Unclear[]): UpgradeProblem[] {
-  const said = unclear.map(({ backend, problem }) => JSON.stringify([backend, problem]))
+function problemsOf(unclear: readonly Unresolved[]): UpgradeProblem[] {
+  const keys = unclear.map(({ backend, problem }) => JSON.stringify([backend, problem]))
   return unclear
-    .filter((_, index) => said.indexOf(said[index] ?? '') === index)
+    .filter((_, index) => keys.indexOf(keys[index] ?? '') === index)
     .map(({ backend, problem }) => ({ backend, message: problem }))
 }
 
-function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions: Question[]; unclear: Unclear[] } {
+function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions: Question[]; unclear: Unresolved[] } {
   const questions = new Map<string, Question>()
-  const unclear: Unclear[] = []
+  const unclear: Unresolved[] = []
   for (const [backend, installed] of installedOf(nodes, [])) {
     for (const { node } of installed) {
       const kind = kindOfNode(node)

@@ -1,4 +1,4 @@
-// The backends of the cluster, as clients see them: from what nodes said; only those that never said it are asked.
+// The backends of the fleet as the API shows them, from stored inventories; only nodes without one are queried.
 import { BackendName, type BackendView, type OfferedBackend, type UpgradeView } from '@muster/protocol'
 import { chooseBackend, type GalleryEntry, isMeta } from '@muster/source'
 import type { Offers } from '../gallery/catalogue.ts'
@@ -7,13 +7,13 @@ import type { DutyStore } from '../store/controllers.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { checkDuty, CheckReport } from './check-upgrades.ts'
 import { installedOf, kindOfNode, mergeInventories, upgradeOf } from './upgrades.ts'
-import { type InventoryAsker, isDoubtful } from './query-nodes.ts'
+import { isDoubtful, type NodeQueries } from './query-nodes.ts'
 
 export interface FleetBackendsDeps {
   readonly nodes: NodeStore
   readonly available: AvailableStore
   readonly duties: DutyStore
-  readonly asker: InventoryAsker
+  readonly queries: NodeQueries
 }
 
 export type UpgradesAnswer = Readonly<{
@@ -24,13 +24,13 @@ export type UpgradesAnswer = Readonly<{
 
 export type FleetBackends = ReturnType<typeof createFleetBackends>
 
-export function createFleetBackends({ nodes, available, duties, asker }: FleetBackendsDeps) {
-  /** With what each has as far as that can be known. */
+export function createFleetBackends({ nodes, available, duties, queries }: FleetBackendsDeps) {
+  /** Nodes with inventories as far as they can be known. */
   const listNodes = async (): Promise<NodeRecord[]> => {
     const known = await nodes.list()
     const doubtful = known.filter(isDoubtful)
     if (doubtful.length === 0) return known
-    await asker.ask(doubtful)
+    await queries.query(doubtful)
     return await nodes.list()
   }
   const upgrades = async (): Promise<UpgradesAnswer> => {
@@ -49,20 +49,18 @@ export function createFleetBackends({ nodes, available, duties, asker }: FleetBa
     async list(): Promise<BackendView[]> {
       return mergeInventories(await listNodes(), await available.list())
     },
-    /** Of these, those that are installed anywhere; nobody is asked. */
+    /** Only the names that are installed somewhere; no node is queried. */
     async read(names: readonly string[]): Promise<Map<string, BackendView>> {
       const views = mergeInventories(await nodes.list(), await available.list())
       return new Map(views.filter(({ name }) => names.includes(name)).map((view) => [view.name, view]))
     },
     upgrades,
-    /** Those with an upgrade or drift. */
+    /** Backends with an upgrade or drift. */
     upgradable: async (): Promise<BackendName[]> => Object.keys((await upgrades()).upgrades).map((name) => BackendName.parse(name)),
   }
 }
 
-// What the galleries offer, and which nodes each entry fits. Pure.
-
-/** Of several entries of one name the first counts, so only that one is shown. */
+/** Entries of all galleries, with the nodes that each fits. The first of several entries with one name counts. */
 export function offeredBackends({ galleries }: Offers, nodes: readonly NodeRecord[]): OfferedBackend[] {
   const targets = nodes.filter((node) => node.nodeType !== 'agent' && node.approvedAt !== null)
   const installed = new Set(targets.flatMap(({ inventory }) => inventory.map(({ name }) => name)))

@@ -11,9 +11,9 @@ import { connectDatabase } from '../store/connect.ts'
 import { migrate } from '../store/migrate.ts'
 import { createStore, type Store } from '../store/store.ts'
 import type { Database } from '../store/tables.ts'
-import { createInventoryAsker, isDoubtful } from './query-nodes.ts'
+import { createNodeQueries, isDoubtful } from './query-nodes.ts'
 import { createInbound } from '../work/inbound.ts'
-import { createInventoryListener } from './reports.ts'
+import { createInventoryReports } from './reports.ts'
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>
 let connection: ReturnType<typeof connectDatabase<Database>>
@@ -142,13 +142,13 @@ describe('files of models that a node keeps', () => {
   })
 })
 
-describe('what nodes say of their own accord', () => {
-  it('is stored, and told to who waits for it, once', async () => {
+describe('inventories that nodes publish', () => {
+  it('are stored, and settle intents, once', async () => {
     const id = await put()
     expect(isDoubtful((await store.nodes.find(id)) ?? expect.fail())).toBe(true)
     const ending = new AbortController()
     const listen = async (): Promise<void> => {
-      const listener = createInventoryListener({ inventories: store.inventory, settleByInventory, clock: systemClock, log: silentLog })
+      const listener = createInventoryReports({ inventories: store.inventory, settleByInventory, clock: systemClock, log: silentLog })
       const inbound = createInbound({ bus, receivers: { inventory: listener.receive }, log: silentLog })
       await Promise.all([inbound.run(ending.signal), listener.run(ending.signal)])
     }
@@ -174,11 +174,11 @@ describe('what nodes say of their own accord', () => {
   })
 })
 
-describe('asking nodes for what they have', () => {
-  const asker = () =>
-    createInventoryAsker({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, clock: systemClock, log: silentLog })
+describe('queries of inventories', () => {
+  const queries = () =>
+    createNodeQueries({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, clock: systemClock, log: silentLog })
 
-  it('S0.23 never asks pending, offline, draining or agent nodes; unhealthy ones are asked', async () => {
+  it('S0.23 never query pending, offline, draining or agent nodes; unhealthy ones are queried', async () => {
     const asked: NodeId[] = []
     const served = worker.serve(backendList, { node: '*' }, (_, { node }) => {
       asked.push(node)
@@ -190,7 +190,7 @@ describe('asking nodes for what they have', () => {
     await put({ agent: true })
     const unhealthy = await put({ answering: 'no' })
     const healthy = await put()
-    expect((await asker().ask(await store.nodes.list())).toSorted()).toEqual([unhealthy, healthy].toSorted())
+    expect((await queries().query(await store.nodes.list())).toSorted()).toEqual([unhealthy, healthy].toSorted())
     expect(asked.toSorted()).toEqual([unhealthy, healthy].toSorted())
     expect(await statusNow(unhealthy)).toBe('healthy')
     expect(await namesOf(healthy)).toEqual(['llama'])
@@ -207,15 +207,15 @@ describe('asking nodes for what they have', () => {
       ...well.map((node) => worker.serve(backendList, { node }, () => ({ backends: backends('llama') }))),
     ]
     const began = performance.now()
-    const one = asker()
-    expect((await one.ask(await store.nodes.list())).toSorted()).toEqual(well.toSorted())
+    const one = queries()
+    expect((await one.query(await store.nodes.list())).toSorted()).toEqual(well.toSorted())
     expect(performance.now() - began).toBeLessThan(boundMs(15_000))
     expect(await statusNow(nobody)).toBe('unhealthy')
     for (const id of [broken, hanging, agent, ...well]) expect(await statusNow(id), id).toBe('healthy')
     expect(settled.map(({ node }) => node).toSorted()).toEqual(well.toSorted())
-    // Who did not answer is left alone for a while: a listing does not wait for it each time.
+    // A node that did not answer is skipped for a while: a listing does not wait for it each time.
     const again = performance.now()
-    await one.ask(await store.nodes.list())
+    await one.query(await store.nodes.list())
     expect(performance.now() - again).toBeLessThan(boundMs(1_900))
     hang.resolve({ backends: [] })
     await Promise.all(served.map((each) => each.stop()))

@@ -1,5 +1,6 @@
-// Asking nodes what they have, where nobody knows: several at once, each with its own limit, so that one that does not
-// answer costs the others nothing. Pending, offline and draining nodes and agents are never asked.
+// Queries nodes for their inventory, all in one way: for listings, where the stored inventory is missing or cannot be trusted,
+// and as the probe of nodes that have not yet answered a command. A reply proves that commands reach the node, no responders
+// prove the opposite, a timeout proves nothing.
 import { type Bus, BusError } from '@muster/bus'
 import { type Clock, inLanes, type Log } from '@muster/host'
 import { backendList, type BackendList, type NodeId } from '@muster/protocol'
@@ -7,117 +8,100 @@ import { statusOf } from '../nodes/view.ts'
 import type { AskedForInventory, InventoryStore } from '../store/inventory.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
+import { isAsyncWorker } from '../work/legacy.ts'
 import type { SettleByInventory } from './reports.ts'
 
-export interface InventoryAskerDeps extends AskNodeDeps {
+export interface NodeQueriesDeps {
+  readonly bus: Bus
+  readonly inventories: InventoryStore
+  readonly pulses: PulseStore
+  /** Settles the intents that the inventory fulfills. */
+  readonly settleByInventory: SettleByInventory
   readonly clock: Clock
+  readonly log: Log
 }
 
-const answerWithinMs = 2_000
-const askAtOnce = 64
-/** A node that did not answer is not asked again at once: a listing must not become slow because of it. */
-const leaveAloneMs = 10_000
-const mostRemembered = 10_000
+const listing = { timeoutMs: 2_000, atOnce: 64 }
+/** A node that did not answer is left out of listings for a while: they must not become slow because of it. */
+const skipSilentMs = 10_000
+const maxRemembered = 10_000
+const probeTimeoutMs = 5_000
+/** Unproven nodes are probed soon and often; nodes that do not answer rarely, or their status would flap. */
+const probePace = { unprovenMs: 5_000, unansweredMs: 60_000, limit: 64 }
 
-/** It never said what it has, or is of a kind that says nothing unless asked. */
-export const isDoubtful = (node: NodeRecord): boolean => node.inventoryIncarnation !== node.incarnation || !node.features.includes('async')
+/** The node has not reported its inventory since it started, or is of a kind that reports nothing unless queried. */
+export const isDoubtful = (node: NodeRecord): boolean => node.inventoryIncarnation !== node.incarnation || !isAsyncWorker(node.features)
 
-/** Absent nodes are shown from what they said last. */
-function mayBeAsked(node: NodeRecord): boolean {
+/** Pending, offline and draining nodes and agents are never queried; absent ones are shown from their last inventory. */
+function mayBeQueried(node: NodeRecord): boolean {
   const { status } = statusOf(node)
   return node.nodeType !== 'agent' && (status === 'healthy' || status === 'unhealthy')
 }
 
-export type InventoryAsker = ReturnType<typeof createInventoryAsker>
+export type NodeQueries = ReturnType<typeof createNodeQueries>
 
-export function createInventoryAsker(deps: InventoryAskerDeps) {
-  const { inventories, clock } = deps
-  const underway = new Map<NodeId, Promise<boolean>>()
+export function createNodeQueries(deps: NodeQueriesDeps) {
+  const { inventories, pulses, clock, log } = deps
+  const running = new Map<NodeId, Promise<boolean>>()
+  const probes = new Set<Promise<unknown>>()
   const silentSince = new Map<NodeId, number>()
-  const isLeftAlone = ({ id }: NodeRecord): boolean => clock.monotonic() - (silentSince.get(id) ?? -Infinity) < leaveAloneMs
+  const isSkipped = ({ id }: NodeRecord): boolean => clock.monotonic() - (silentSince.get(id) ?? -Infinity) < skipSilentMs
 
-  const ask = (node: NodeRecord, askedAt: string): Promise<boolean> => {
-    const asked = { id: node.id, incarnation: node.incarnation, askedAt }
-    const asking = askNode(deps, asked, { timeoutMs: answerWithinMs }).finally(() => underway.delete(node.id))
-    underway.set(node.id, asking)
-    return asking
+  const start = ({ id, incarnation }: NodeRecord, askedAt: string): Promise<boolean> => {
+    const query = queryNode(deps, { id, incarnation, askedAt }, { timeoutMs: listing.timeoutMs }).finally(() => running.delete(id))
+    running.set(id, query)
+    return query
   }
-  const askAndRemember = async (node: NodeRecord, askedAt: string): Promise<boolean> => {
-    const hasAnswered = await (underway.get(node.id) ?? ask(node, askedAt))
-    if (silentSince.size >= mostRemembered) silentSince.clear()
+  const queryForListing = async (node: NodeRecord, askedAt: string): Promise<boolean> => {
+    const hasAnswered = await (running.get(node.id) ?? start(node, askedAt))
+    if (silentSince.size >= maxRemembered) silentSince.clear()
     if (hasAnswered) silentSince.delete(node.id)
     else silentSince.set(node.id, clock.monotonic())
     return hasAnswered
   }
   return {
-    /** Of these nodes, those that answered. Their inventories are stored; never throws because of one node. */
-    async ask(nodes: readonly NodeRecord[]): Promise<NodeId[]> {
-      const asked = nodes.filter((node) => mayBeAsked(node) && !isLeftAlone(node))
-      if (asked.length === 0) return []
+    /** Stores the inventories of the nodes that answer, and returns their ids. Never throws because of one node. */
+    async query(nodes: readonly NodeRecord[]): Promise<NodeId[]> {
+      const queried = nodes.filter((node) => mayBeQueried(node) && !isSkipped(node))
+      if (queried.length === 0) return []
       const askedAt = await inventories.now()
-      const answers = await inLanes(asked, { atOnce: askAtOnce }, async (node) => ((await askAndRemember(node, askedAt)) ? [node.id] : []))
+      const answers = await inLanes(queried, listing, async (node) => ((await queryForListing(node, askedAt)) ? [node.id] : []))
       return answers.flat()
+    },
+    /** Sends the due probes and returns: a slow node holds up no other. */
+    async probeUnproven(signal: AbortSignal): Promise<void> {
+      for (const node of await pulses.takeUnproven(probePace)) {
+        const probe = queryNode(deps, node, { timeoutMs: probeTimeoutMs, signal })
+          .catch((error: unknown) => log.warn('cannot record the outcome of a probe', { node: node.id, error }))
+          .finally(() => probes.delete(probe))
+        probes.add(probe)
+      }
+    },
+    /** Resolves when no probe runs. */
+    async drained(): Promise<void> {
+      await Promise.all(probes)
     },
   }
 }
 
-// Asking one node for its inventory, and drawing the conclusions: an answer proves that commands reach it, no responders
-// proves the opposite, and a timeout proves nothing.
-
-export interface AskNodeDeps {
-  readonly bus: Bus
-  readonly inventories: InventoryStore
-  readonly pulses: PulseStore
-  /** Ends what waits for this to be so. */
-  readonly settleByInventory: SettleByInventory
-  readonly log: Log
-}
-
-/** Whether it said what it has. Throws only when its answer can't be recorded. */
-export async function askNode(
-  { bus, inventories, pulses, settleByInventory, log }: AskNodeDeps,
-  asked: AskedForInventory,
+/** True when the node answered with its inventory. Throws only when the answer cannot be recorded. */
+async function queryNode(
+  { bus, inventories, pulses, settleByInventory, log }: NodeQueriesDeps,
+  queried: AskedForInventory,
   limits: { timeoutMs: number; signal?: AbortSignal },
 ): Promise<boolean> {
-  const node = asked.id
+  const node = queried.id
   let list: BackendList
   try {
     list = await bus.request(backendList, { node }, {}, limits)
   } catch (error) {
-    if (error instanceof BusError && error.code === 'no_responders') await pulses.recordNoResponders(asked)
-    else if (limits.signal?.aborted !== true) log.warn('a node did not say what backends it has', { node, error })
+    if (error instanceof BusError && error.code === 'no_responders') await pulses.recordNoResponders(queried)
+    else if (limits.signal?.aborted !== true) log.warn('backend.list failed', { node, error })
     return false
   }
-  if (list.error !== undefined) log.warn('a node could not list its backends', { node, error: list.error })
-  const isNews = list.error === undefined && (await inventories.recordAnswer(asked, list))
-  await pulses.recordAnswered(asked)
+  if (list.error !== undefined) log.warn('node cannot list its backends', { node, error: list.error })
+  const isNews = list.error === undefined && (await inventories.recordAnswer(queried, list))
+  await pulses.recordAnswered(queried)
   if (isNews) await settleByInventory(node, list)
   return list.error === undefined
-}
-
-// Asks nodes of which nobody knows whether commands reach them: their answer is the proof.
-
-const askTimeoutMs = 5_000
-/** Proof is asked for soon and again; a node that answers nothing is asked rarely, or its status would flap. */
-const pace = { unprovenMs: 5_000, unansweredMs: 60_000, limit: 64 }
-
-export function createProber(deps: AskNodeDeps) {
-  const { pulses, log } = deps
-  const underway = new Set<Promise<unknown>>()
-
-  return {
-    /** Sends the due probes and returns: one node that takes its time holds up nobody. */
-    async probeUnproven(signal: AbortSignal): Promise<void> {
-      for (const asked of await pulses.takeUnproven(pace)) {
-        const probe = askNode(deps, asked, { timeoutMs: askTimeoutMs, signal })
-          .catch((error: unknown) => log.warn('the outcome of a probe could not be recorded', { node: asked.id, error }))
-          .finally(() => underway.delete(probe))
-        underway.add(probe)
-      }
-    },
-
-    async settle(): Promise<void> {
-      await Promise.all(underway)
-    },
-  }
 }

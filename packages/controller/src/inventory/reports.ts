@@ -1,5 +1,5 @@
-// What nodes say of their own accord about what they have installed: kept until the database has it, the newest of each.
-// Every controller hears it; the first to write it draws the conclusions.
+// Inventories that nodes publish: the newest of each node is kept until the database has it. Every controller receives them;
+// the first to write one settles the intents that it fulfills.
 import { type Clock, createLoop, inLanes, type Log } from '@muster/host'
 import type { BackendList, NodeId } from '@muster/protocol'
 import type { InventoryStore } from '../store/inventory.ts'
@@ -7,53 +7,53 @@ import type { EventOf } from '../work/inbound.ts'
 
 export type SettleByInventory = (nodeId: NodeId, list: BackendList) => Promise<void>
 
-export interface InventoryListenerDeps {
+export interface InventoryReportsDeps {
   readonly inventories: InventoryStore
-  /** Ends what waits for this to be so. */
+  /** Settles the intents that the inventory fulfills. */
   readonly settleByInventory: SettleByInventory
   readonly clock: Clock
   readonly log: Log
 }
 
-type Said = EventOf<'inventory'>
-type Waiting = Readonly<{ node: NodeId; said: Said }>
+type InventoryReport = EventOf<'inventory'>
+type PendingReport = Readonly<{ node: NodeId; report: InventoryReport }>
 
 const retryMs = 1_000
 const idleMs = 60_000
 const writeAtOnce = 4
-/** Ids come from the bus, so anybody on it could invent them; what is remembered is bounded. */
-const mostWaiting = 10_000
+/** Ids come from the bus, where anybody could invent them, so memory for them is bounded. */
+const maxPending = 10_000
 
-export function createInventoryListener({ inventories, settleByInventory, clock, log }: InventoryListenerDeps) {
-  // By node and process: what a wrong process says in a node's name must not push out what the right one said.
-  const waiting = new Map<string, Waiting>()
+export function createInventoryReports({ inventories, settleByInventory, clock, log }: InventoryReportsDeps) {
+  // By node and process: a report of a wrong process in a node's name must not replace that of the right one.
+  const pending = new Map<string, PendingReport>()
   const loop = createLoop({ what: 'cannot record inventories; retrying', retryMs, clock, log })
 
-  const receive = (said: Said, node: NodeId): void => {
-    if (said.error !== undefined) return log.warn('a node could not list its backends', { node, error: said.error })
-    const key = `${node} ${said.incarnation}`
-    const before = waiting.get(key)
-    if (before !== undefined && before.said.seq > said.seq) return
-    if (before === undefined && waiting.size >= mostWaiting) return log.warn('an inventory was dropped: too many wait', { node })
-    waiting.set(key, { node, said })
+  const receive = (report: InventoryReport, node: NodeId): void => {
+    if (report.error !== undefined) return log.warn('node cannot list its backends', { node, error: report.error })
+    const key = `${node} ${report.incarnation}`
+    const before = pending.get(key)
+    if (before !== undefined && before.report.seq > report.seq) return
+    if (before === undefined && pending.size >= maxPending) return log.warn('inventory dropped: too many are pending', { node })
+    pending.set(key, { node, report })
     loop.wake()
   }
 
-  const write = async ([key, each]: [string, Waiting]): Promise<void> => {
-    const { node, said } = each
-    const isNews = await inventories.record(node, said)
-    if (isNews) await settleByInventory(node, said)
-    // Only what was written is forgotten: what came meanwhile waits on.
-    if (waiting.get(key) === each) waiting.delete(key)
+  const write = async ([key, each]: [string, PendingReport]): Promise<void> => {
+    const { node, report } = each
+    const isNews = await inventories.record(node, report)
+    if (isNews) await settleByInventory(node, report)
+    // A newer report that arrived meanwhile stays pending.
+    if (pending.get(key) === each) pending.delete(key)
   }
 
   return {
     receive,
-    /** Until aborted. */
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       await loop.run(async () => {
-        await inLanes([...waiting], { atOnce: writeAtOnce }, write)
-        return waiting.size > 0 ? retryMs : idleMs
+        await inLanes([...pending], { atOnce: writeAtOnce }, write)
+        return pending.size > 0 ? retryMs : idleMs
       }, signal)
     },
   }

@@ -1,27 +1,25 @@
-// Which backends have a newer build on offer, and where nodes that should have the same one differ. Pure.
+// Backends of all nodes: where each is installed, whether a newer build is offered, and where nodes of one kind differ (drift).
 import { BackendName, type BackendView, type InstalledBackend, type UpgradeView } from '@muster/protocol'
 import { formatPlatform, platformOf } from '@muster/source'
 import { statusOf } from '../nodes/view.ts'
 import type { AvailableBackend } from '../store/galleries.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 
-// Who has what, with what is on offer for it there. Pure.
-
 type Installed = Readonly<{
   node: NodeRecord
   entry: InstalledBackend
   offer: AvailableBackend | null
-  /** Nodes for which one build is right: the same machine, and the same backend behind the name. */
+  /** Nodes that should have the same build: same machine, same backend behind the name. */
   group: string
 }>
 
-/** The kind of node, as far as it decides what suits it. */
+/** Machine and capability: they decide which build fits. */
 export const kindOfNode = ({ os, arch, capability }: NodeRecord): string => `${machineOf({ os, arch })} ${capability}`
 const machineOf = ({ os, arch }: Pick<NodeRecord, 'os' | 'arch'>): string => formatPlatform(platformOf({ platform: os, arch }))
 
 const byName = (a: NodeRecord, b: NodeRecord): number => (a.name === b.name ? (a.id < b.id ? -1 : 1) : a.name < b.name ? -1 : 1)
 
-/** By backend, the nodes sorted by name. Nodes that are away have what they had. */
+/** By backend, the nodes sorted by name. Absent nodes count with their last inventory. */
 export function installedOf(nodes: readonly NodeRecord[], available: readonly AvailableBackend[]): Map<BackendName, Installed[]> {
   const offers = Map.groupBy(available, ({ backend, platform }) => JSON.stringify([backend, platform]))
   const found = new Map<BackendName, Installed[]>()
@@ -43,7 +41,7 @@ export function installedOf(nodes: readonly NodeRecord[], available: readonly Av
 
 const hasBackends = (node: NodeRecord): boolean => node.nodeType !== 'agent' && node.approvedAt !== null
 
-/** What is in no gallery is on offer under the uri it came from. */
+/** A backend that is in no gallery is offered under the uri it came from. */
 const offerFor = (entry: InstalledBackend, offers: readonly AvailableBackend[]): AvailableBackend | null =>
   offers.find(({ concrete }) => concrete === entry.uri) ?? offers.find(({ concrete }) => isName(concrete)) ?? null
 
@@ -58,7 +56,7 @@ export type BackendUpgrade = Readonly<{ hasUpgrade: boolean; view: UpgradeView }
 
 type Build = Pick<InstalledBackend, 'digest' | 'version'>
 
-/** By digest when both have one, else by version; what says neither is taken for the same. */
+/** By digest when both have one, else by version; a build without either counts as the same. */
 function isSameBuild(a: Build, b: Build): boolean {
   if (a.digest !== '' && b.digest !== '') return a.digest === b.digest
   return a.version === '' || b.version === '' || a.version === b.version
@@ -66,7 +64,7 @@ function isSameBuild(a: Build, b: Build): boolean {
 
 export const hasUpgrade = ({ entry, offer }: Pick<Installed, 'entry' | 'offer'>): boolean => offer !== null && !isSameBuild(entry, offer)
 
-/** `installed`: of one backend, sorted by the names of the nodes; at least one. */
+/** `installed`: the nodes of one backend, sorted by name. */
 export function upgradeOf(installed: readonly [Installed, ...Installed[]]): BackendUpgrade {
   const upgradable = installed.find(hasUpgrade)
   const { entry, offer } = upgradable ?? installed[0]
@@ -95,7 +93,7 @@ function driftIn(group: readonly Installed[]): Installed[] {
   return usual === null ? [] : group.filter(({ entry }) => !isSameBuild(entry, usual))
 }
 
-/** What most of them have; of several such, the one on offer, else the newest. Null when nobody says what it has. */
+/** The build that most nodes have; among equals the offered one, else the newest. Null when no node reports its build. */
 function usualOf(group: readonly Installed[]): InstalledBackend | null {
   const builds = [...Map.groupBy(group, ({ entry }) => keyOf(entry)).entries()].filter(([key]) => key !== '')
   const most = Math.max(0, ...builds.map(([, holders]) => holders.length))
@@ -114,8 +112,6 @@ function newestFirst(a: readonly Installed[], b: readonly Installed[]): number {
 }
 const newest = (holders: readonly Installed[]): string =>
   holders.map(({ entry }) => entry.installed_at).reduce((max, at) => (at > max ? at : max), '')
-
-// The backends of the whole cluster, from what each node said last. Pure.
 
 export function mergeInventories(nodes: readonly NodeRecord[], available: readonly AvailableBackend[]): BackendView[] {
   return [...installedOf(nodes, available)].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, installed]) => viewOf(installed))

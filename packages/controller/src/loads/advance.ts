@@ -1,5 +1,4 @@
-// Moves a load by what happened to it. One that was moved meanwhile by somebody else is read again, and the event is judged
-// anew.
+// Moves a load by an event. A load that was moved meanwhile is read again, and the event is decided anew.
 import type { Log } from '@muster/host'
 import { stepLoad, type Load, type LoadEvent } from '@muster/protocol'
 import type { LoadRecord } from '../store/load-rows.ts'
@@ -9,26 +8,26 @@ import { replicasOf, type StepDetail } from './loads.pure.ts'
 
 export interface AdvanceDeps {
   readonly loads: LoadStore
-  /** Told of every step that was written here. */
-  readonly onStep: (taken: Taken) => void
+  /** Called with every transition that was written here. */
+  readonly onStep: (transition: LoadTransition) => void
   readonly random: () => number
   readonly log: Log
 }
-export type Taken = Readonly<{ from: LoadRecord; to: Load | 'gone'; event: LoadEvent }>
+export type LoadTransition = Readonly<{ from: LoadRecord; to: Load | 'gone'; event: LoadEvent }>
 
-export interface Happened {
-  /** The row as it is now; the first time as it was read already, if it was. */
+export interface LoadMove {
+  /** Reads the load; the first time it may return one that was read before. */
   readonly read: () => Promise<Read<LoadRecord>>
-  /** Null: it means nothing for the row as it is. */
+  /** Null: the event does not apply to this load. */
   readonly eventOf: (load: Load) => LoadEvent | null
   readonly detail?: StepDetail
-  /** It was decided with all loads of its model, as they were read: if any was moved since, nothing is. */
+  /** The loads of the model that the decision was based on: if any was moved since, nothing is written. */
   readonly among?: readonly LoadRecord[]
 }
-/** What the row is now; null when the event meant nothing (any more). `crowded`: its node is not as it was when it was chosen. */
-export type Advance = (happened: Happened) => Promise<LoadRecord | 'gone' | 'crowded' | null>
+/** The written load; null when the event does not apply any more. `crowded`: replicas were added to the node since it was chosen. */
+export type Advance = (move: LoadMove) => Promise<LoadRecord | 'gone' | 'crowded' | null>
 
-/** A round is lost only to somebody who moved the row on. */
+/** A round is lost only when another writer has moved the load. */
 const maxRounds = 20
 
 export function createAdvance({ loads, onStep, random, log }: AdvanceDeps): Advance {
@@ -44,11 +43,11 @@ export function createAdvance({ loads, onStep, random, log }: AdvanceDeps): Adva
       const written = await loads.apply({ from, to, replicas, ...(among === undefined ? {} : { among }) })
       if (written === 'crowded') return written
       if (written === 'moved') {
-        // The replica may be gone as well, or another load is not as it was; whoever decided looks again.
+        // The replica or another load of the model has changed; the caller decides again.
         if (event.type === 'returned' || among !== undefined) return null
         continue
       }
-      tell({ from, to, event }, log)
+      logTransition({ from, to, event }, log)
       onStep({ from, to, event })
       return to === 'gone' ? to : { ...from, load: to, version: from.version + 1 }
     }
@@ -56,13 +55,13 @@ export function createAdvance({ loads, onStep, random, log }: AdvanceDeps): Adva
   }
 }
 
-function tell({ from, to, event }: Taken, log: Log): void {
+function logTransition({ from, to, event }: LoadTransition, log: Log): void {
   const { model, ordinal, purpose } = from.load
   const about = { model, ordinal, purpose, was: from.load.state, by: event.type }
-  if (to === 'gone') return log.info('a load is not wanted any more', about)
+  if (to === 'gone') return log.info('load removed', about)
   const where = 'nodeId' in to ? { node: to.nodeId } : {}
   const which = 'replicaId' in to ? { replica: to.replicaId } : {}
   if (to.state === 'failed' && from.load.state !== 'failed')
-    return log.warn('a model could not be loaded', { ...about, ...where, error: to.failure.message, code: to.failure.code })
-  if (to.state !== from.load.state) log.info('a load moved on', { ...about, state: to.state, ...where, ...which })
+    return log.warn('load failed', { ...about, ...where, error: to.failure.message, code: to.failure.code })
+  if (to.state !== from.load.state) log.info('load moved', { ...about, state: to.state, ...where, ...which })
 }

@@ -1,5 +1,5 @@
-// Carries out what was decided about a claimed load, within its lease: chooses a node, wishes for the backend there, sends
-// the command, or asks how it goes. Whatever it does may have been done before by somebody who is gone.
+// Carries out the decision about a claimed load, within its lease: chooses a node, submits the install of the backend there,
+// sends the command, or queries the worker. Every step may have been done before by a controller that died since.
 import { type Clock, type Log, newId, type Step } from '@muster/host'
 import type { Bus } from '@muster/bus'
 import {
@@ -42,14 +42,14 @@ import {
   type StepDetail,
   type World,
 } from './loads.pure.ts'
-import { alone, endFirst, evictFor, findOld, placeOf, unplaced } from './make-room.ts'
+import { noReplacement, endFirst, evictFor, findReplaced, placeOf, unplaced } from './make-room.ts'
 import { isWanted } from './replica-set.pure.ts'
 
 /** The contract gives workers 2 s to accept. */
 const answerWithinMs = 3_000
-/** After a command or a question of which nobody knows what became of it. */
+/** After a request whose fate is unknown. */
 const againInMs = 1_000
-/** How often a node is chosen anew because another load was faster there. */
+/** Choices of a node, when other loads take the chosen one first. */
 const maxChoices = 4
 
 export interface ApplyDeps {
@@ -60,16 +60,16 @@ export interface ApplyDeps {
   readonly pulses: Pick<PulseStore, 'recordNoResponders'>
   readonly demand: Demands
   readonly advance: Advance
-  /** For one decision: nodes and replicas are read once, however often it asks. */
+  /** For one decision: nodes and replicas are read once, however often it places. */
   readonly placing: () => Placer
   /** The name under which a backend is listed. */
   readonly rowName: (backend: BackendName) => Promise<BackendName>
-  /** It comes with Muster, and is still being assembled. */
+  /** True while a built-in backend is still being assembled. */
   readonly isComing: (backend: BackendName) => Promise<boolean>
-  /** Makes, or joins, the wish for a backend on one node; its operation. */
+  /** Submits the install of a backend on one node, or joins an open one; returns its operation. */
   readonly install: (wanted: { model: WantedModel; nodeId: NodeId; signal: AbortSignal }) => Promise<OperationId>
   readonly installStanding: (installId: OperationId, nodeId: NodeId) => Promise<InstallStanding>
-  /** What the worker fetches, and from whom. */
+  /** Files that the worker downloads, with their sources. */
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
   readonly quietMs: number
   readonly stallMs: number
@@ -80,7 +80,7 @@ export interface ApplyDeps {
 }
 export type Apply = (claimed: LoadRecord, now: number, signal: AbortSignal) => Promise<void>
 
-interface Job {
+interface ClaimedLoad {
   readonly record: LoadRecord
   readonly now: () => number
   readonly signal: AbortSignal
@@ -89,13 +89,13 @@ interface Job {
 export function createApply(deps: ApplyDeps): Apply {
   return async (record, claimedAt, signal) => {
     const began = deps.clock.monotonic()
-    const job: Job = { record, now: () => claimedAt + (deps.clock.monotonic() - began), signal }
+    const job: ClaimedLoad = { record, now: () => claimedAt + (deps.clock.monotonic() - began), signal }
     await deps.step('RT.job.claimed')
     await decideAndDo(job, deps)
   }
 }
 
-async function decideAndDo(job: Job, deps: ApplyDeps, choices = 1): Promise<void> {
+async function decideAndDo(job: ClaimedLoad, deps: ApplyDeps, choices = 1): Promise<void> {
   const { world, ...found } = await observe(job, deps)
   const decision = decideLoad(job.record.load, world)
   const outcome = await carryOut(decision, { job, ...found }, deps)
@@ -106,7 +106,7 @@ async function decideAndDo(job: Job, deps: ApplyDeps, choices = 1): Promise<void
 
 type Observed = Readonly<{ model: WantedModel | null; world: World; seen: ReplicaSnapshot; set: Read<ListedLoad> }>
 
-async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<Observed> {
+async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Promise<Observed> {
   const model = await modelOf(load, deps)
   const isComing = model !== null && (await deps.isComing(model.backend))
   const nodeId = 'nodeId' in load ? load.nodeId : null
@@ -115,8 +115,8 @@ async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<Obse
   const isUnplaced = load.state === 'waiting' || load.state === 'failed'
   const place = deps.placing()
   const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, place) : unplaced
-  const { old, set } = model === null ? alone : await findOld({ load, model, placement }, { loads: deps.loads, place })
-  // Read after the nodes were judged: a node that was back for them is back for its replicas.
+  const { old, set } = model === null ? noReplacement : await findReplaced({ load, model, placement }, { loads: deps.loads, place })
+  // Read after the nodes: a node that placement saw returned has its replicas returned too.
   const left = isUnplaced && load.purpose === 'serve' ? await deps.replicas.findReturned(load) : null
   const returned = left === null ? null : returnOf(left)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
@@ -124,7 +124,7 @@ async function observe({ record: { load } }: Job, deps: ApplyDeps): Promise<Obse
   return { model, seen, set, world: { model: known, isNodeHere, placement, returned, install, isComing, old } }
 }
 
-/** Its backend by the name that rows and inventories have it under: that of the meta backend, say. */
+/** With the backend under its name in intents and inventories, which may be that of a meta backend. */
 async function modelOf({ model: name }: Load, { demand, rowName }: ApplyDeps): Promise<WantedModel | null> {
   const model = await demand.of(name)
   if (model === null) return null
@@ -132,8 +132,8 @@ async function modelOf({ model: name }: Load, { demand, rowName }: ApplyDeps): P
   return { ...model, backend, config: { ...model.config, backend } }
 }
 
-type Task = Readonly<{ job: Job }> & Omit<Observed, 'world'>
-/** `outdated`: what it was decided on is not so any more. */
+type Task = Readonly<{ job: ClaimedLoad }> & Omit<Observed, 'world'>
+/** `outdated`: the facts behind the decision have changed. */
 type Outcome = 'done' | 'outdated'
 
 async function carryOut(decision: Decision, { job, model, seen, set }: Task, deps: ApplyDeps): Promise<Outcome> {
@@ -162,13 +162,13 @@ async function carryOut(decision: Decision, { job, model, seen, set }: Task, dep
   }
 }
 
-/** Nobody else moved the load. */
-async function isStillOurs({ record: { load, version }, signal }: Job, { loads }: ApplyDeps): Promise<boolean> {
+/** No other controller has moved the load. */
+async function isStillOurs({ record: { load, version }, signal }: ClaimedLoad, { loads }: ApplyDeps): Promise<boolean> {
   return !signal.aborted && (await loads.find(load)).rows[0]?.version === version
 }
 
-/** By what was decided on the row as it was claimed; if somebody moved it since, by nothing. */
-async function move(job: Job, event: LoadEvent, { advance, loads }: ApplyDeps, detail: StepDetail = {}): ReturnType<Advance> {
+/** Moves the load as it was claimed; does nothing if it was moved since. */
+async function move(job: ClaimedLoad, event: LoadEvent, { advance, loads }: ApplyDeps, detail: StepDetail = {}): ReturnType<Advance> {
   const { load, version } = job.record
   let isFirst = true
   return await advance({
@@ -184,9 +184,9 @@ async function move(job: Job, event: LoadEvent, { advance, loads }: ApplyDeps, d
   })
 }
 
-type Known = Readonly<{ job: Job; model: WantedModel }>
+type Target = Readonly<{ job: ClaimedLoad; model: WantedModel }>
 
-async function askForInstall(nodeId: NodeId, { job, model }: Known, deps: ApplyDeps): Promise<void> {
+async function askForInstall(nodeId: NodeId, { job, model }: Target, deps: ApplyDeps): Promise<void> {
   try {
     const installId = await deps.install({ model, nodeId, signal: job.signal })
     await deps.step('RT.job.install_asked')
@@ -198,7 +198,7 @@ async function askForInstall(nodeId: NodeId, { job, model }: Known, deps: ApplyD
   }
 }
 
-async function start(nodeId: NodeId, { job, model, seen }: Known & { seen: ReplicaSnapshot }, deps: ApplyDeps): Promise<Outcome> {
+async function start(nodeId: NodeId, { job, model, seen }: Target & { seen: ReplicaSnapshot }, deps: ApplyDeps): Promise<Outcome> {
   const { load } = job.record
   const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId(replicaPrefix))
   const opId = OperationId.parse(newId(loadOpPrefix))
@@ -210,8 +210,8 @@ async function start(nodeId: NodeId, { job, model, seen }: Known & { seen: Repli
   return 'done'
 }
 
-/** The same command again is the same load: the worker goes by the replica's id. */
-async function send({ job, model }: Known, deps: ApplyDeps): Promise<void> {
+/** The same command again is the same load: the worker identifies it by the replica's id. */
+async function send({ job, model }: Target, deps: ApplyDeps): Promise<void> {
   const { load } = job.record
   if (load.state !== 'starting') return
   const event = await exchange(load, { job, model }, deps)
@@ -219,9 +219,9 @@ async function send({ job, model }: Known, deps: ApplyDeps): Promise<void> {
   if (event !== null) await move(job, event, deps)
 }
 
-async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model }: Known, deps: ApplyDeps): Promise<LoadEvent | null> {
+async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model }: Target, deps: ApplyDeps): Promise<LoadEvent | null> {
   const { nodeId: node, opId, epoch } = load
-  // As the worker knows it: which of the model's processes there. What is staged only has none.
+  // The slot distinguishes the processes of the model on that node. A load that only stages files has none.
   const slot = load.replicaId === null ? load.ordinal : ((await deps.replicas.find(load.replicaId))?.slot ?? load.ordinal)
   try {
     const reply = await deps.bus.request(
@@ -230,7 +230,7 @@ async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model
       {
         model: model.name,
         revision: model.revision,
-        // What is staged only has no process, and yet has to be told from all others.
+        // A load that only stages files has no replica, and still needs an id of its own.
         replica_id: load.replicaId ?? ReplicaId.parse(opId),
         backend: model.backend,
         config: model.config,
@@ -275,7 +275,7 @@ async function eventOfRequestError(
   }
 }
 
-async function query({ job, model }: Known, deps: ApplyDeps): Promise<void> {
+async function query({ job, model }: Target, deps: ApplyDeps): Promise<void> {
   const { load, bytes } = job.record
   if (load.state !== 'starting') return
   const { bus, quietMs, stallMs, log } = deps

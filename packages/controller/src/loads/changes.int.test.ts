@@ -105,7 +105,7 @@ describe('an edit', () => {
     expect(await take()).toEqual({ told: [], areSomeAsked: true })
     await sql`update replicas set drain_since = now() - interval '11 seconds'`.execute(world.db)
     expect(await take()).toEqual({ told: [{ id: 'r-1', nodeId: worker.id }], areSomeAsked: false })
-    // One that was not seen for long is no controller any more.
+    // A controller that was silent for long does not count.
     await sql`update replicas set drain_since = now(), stop_sent_at = null`.execute(world.db)
     await sql`update controllers set last_seen_at = now() - interval '16 seconds'`.execute(world.db)
     expect((await take()).told).toHaveLength(1)
@@ -137,10 +137,10 @@ describe('an edit', () => {
     await world.pass(next.replica_id)
     await untilReplica(old.replica_id, 'exited')
     const { modelSubmissions } = world.store
-    const wish = { model: ModelName.parse('tiny'), requestedBy: 'test' }
-    await modelSubmissions.load({ ...wish, id: OperationId.parse('op-1'), replicas: 1 }, null)
+    const submission = { model: ModelName.parse('tiny'), requestedBy: 'test' }
+    await modelSubmissions.load({ ...submission, id: OperationId.parse('op-1'), replicas: 1 }, null)
     expect(await ordinals()).toEqual([1])
-    await modelSubmissions.load({ ...wish, id: OperationId.parse('op-2'), replicas: 3 }, null)
+    await modelSubmissions.load({ ...submission, id: OperationId.parse('op-2'), replicas: 3 }, null)
     expect(await ordinals()).toEqual([0, 1, 2])
   })
 
@@ -505,7 +505,7 @@ describe('W16 a model that fits nowhere', () => {
     await world.addModel('small', { files: [file('a')], scheduling: { priority: -1, max_replicas: 1 } })
     await world.setModel('small', { asked: 5 })
     expect(await world.store.loads.evict([small.replica_id])).toEqual(['small'])
-    // What was asked beyond its maximum does not bring it back.
+    // A request beyond its maximum does not bring it back.
     expect(await world.store.models.find('small' as never)).toMatchObject({ requestedReplicas: 0 })
   })
 

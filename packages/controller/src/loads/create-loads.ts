@@ -1,4 +1,4 @@
-// The parts that bring models up and look after their processes, put together.
+// Composes the loads: work, replica checks and reports, status for waiting requests, and placement.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import {
@@ -15,13 +15,13 @@ import type { Catalogue } from '../gallery/catalogue.ts'
 import type { Submissions } from '../operations/submit.ts'
 import { createPlacer, type Placer, type PlacerDeps } from '../placement/candidates.ts'
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
-import { createReplicaListener } from '../replicas/reports.ts'
+import { createReplicaReports } from '../replicas/reports.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'
 import { viewReplica } from '../replicas/view.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { Store } from '../store/store.ts'
 import type { WorkKey } from '../work/exchange.ts'
-import { createAdvance, type Taken } from './advance.ts'
+import { createAdvance, type LoadTransition } from './advance.ts'
 import { createApply } from './apply.ts'
 import { createDemands } from './demands.ts'
 import { type Bytes, createColdLoads, createLoadStatuses } from './load-status.ts'
@@ -32,7 +32,7 @@ export interface LoadsDeps {
   readonly bus: Bus
   readonly store: Store
   readonly settings: Pick<ControllerSettings, 'opStallTimeout' | 'reconcileInterval' | 'idleScaleDown'>
-  /** This process; what it holds is taken over when it is gone. */
+  /** This controller; its leases end when it dies. */
   readonly holder: string
   readonly catalogue: Catalogue
   readonly isComing: (backend: string) => Promise<boolean>
@@ -41,10 +41,10 @@ export interface LoadsDeps {
   /** Stores the last known progress before an end is recorded. */
   readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
-  readonly onStep: (taken: Taken) => void
-  /** A model found no node, for these reasons. */
+  readonly onStep: (transition: LoadTransition) => void
+  /** Called when a model found no node, with the reasons. */
   readonly onRefused?: NonNullable<PlacerDeps['onRefused']>
-  /** So many replicas had to make room for others. */
+  /** Called with the number of evicted replicas. */
   readonly onEvicted?: (count: number) => void
   readonly step: Step
   readonly random: () => number
@@ -53,7 +53,7 @@ export interface LoadsDeps {
 }
 export type Loads = ReturnType<typeof createLoads>
 
-/** Nothing heard of a load for that long: its worker is asked. */
+/** After this time without a sign of life the worker is queried. */
 const maxQuietMs = 5_000
 
 export const quietMsOf = ({ opStallTimeout }: Pick<ControllerSettings, 'opStallTimeout'>): number =>
@@ -63,12 +63,12 @@ export function createLoads(deps: LoadsDeps) {
   const { bus, store, settings, holder, heard, random, clock, log } = deps
   const { loads, replicas, nodes, pulses } = store
   const quietMs = quietMsOf(settings)
-  const onStep = (taken: Taken): void => {
-    deps.onStep(taken)
-    loop.wake()
+  const onStep = (transition: LoadTransition): void => {
+    deps.onStep(transition)
+    work.wake()
   }
   const advance = createAdvance({ loads, onStep, random, log })
-  const known = { placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => listener.inFlight(id) }
+  const known = { placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => reports.inFlight(id) }
   const counted = { ...known, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) }
   const rowName = (backend: BackendName): Promise<BackendName> => store.intents.rowName(backend)
   const unload = createUnload({ bus, log })
@@ -85,7 +85,7 @@ export function createLoads(deps: LoadsDeps) {
     step: deps.step,
     onEvicted: (count) => deps.onEvicted?.(count),
   })
-  const loop = new LoadWork({
+  const work = new LoadWork({
     ...{ loads, demand, advance, apply, holder, clock, log },
     tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
     idleMs: settings.idleScaleDown,
@@ -93,48 +93,48 @@ export function createLoads(deps: LoadsDeps) {
   })
   const intervalMs = settings.reconcileInterval
   const checks = createReplicaChecks({ checks: store.replicaChecks, loads, advance, holder, intervalMs, clock, log })
-  const listener = createReplicaListener({
+  const reports = createReplicaReports({
     ...{ loads, replicas, nodes, advance, unload, clock, log },
     settleProgress: deps.settleProgress,
   })
   const statuses = createLoadStatuses({ loads, replicas, nodes, heard, installBytes: installBytesOf(store) })
   return {
-    cold: createColdLoads({ loads, statuses, wake: () => loop.wake() }),
+    cold: createColdLoads({ loads, statuses, wake: () => work.wake() }),
     place: explainOf(createPlacer(known), rowName),
-    inFlight: listener.inFlight,
-    onInFlight: listener.onInFlight,
-    receiveHeartbeat: listener.receiveHeartbeat,
-    receiveEvent: listener.receiveEvent,
-    wake: (): void => loop.wake(),
+    inFlight: reports.inFlight,
+    onInFlight: reports.onInFlight,
+    receiveHeartbeat: reports.receiveHeartbeat,
+    receiveEvent: reports.receiveEvent,
+    wake: (): void => work.wake(),
     /** For the event stream. */
     read: async (ids: readonly string[]): Promise<Map<string, object>> =>
-      new Map((await replicas.listByIds(ids)).map((replica) => [replica.id, viewReplica(replica, listener.inFlight)])),
-    /** What changed, by kind: nodes decide where what found no place could go. */
+      new Map((await replicas.listByIds(ids)).map((replica) => [replica.id, viewReplica(replica, reports.inFlight)])),
+    /** Kinds of changed objects. A changed node may have room for loads that found none. */
     noteChanges(kinds: ReadonlySet<string>): void {
-      if (kinds.has('node')) loop.noteNodes()
+      if (kinds.has('node')) work.noteNodes()
       if (kinds.has('node') || kinds.has('replica')) checks.wake()
-      if (['model', 'replica', 'operation', 'backend'].some((kind) => kinds.has(kind))) loop.wake()
+      if (['model', 'replica', 'operation', 'backend'].some((kind) => kinds.has(kind))) work.wake()
     },
-    /** Wishes for backends came to their end on these nodes: loads that wait for one are looked at. */
+    /** Intents were settled on these nodes: loads that wait for an install there are due. */
     noteInstalled(nodeIds: readonly NodeId[]): void {
       void loads.hurryInstalling(nodeIds).then(
-        () => loop.wake(),
-        (error: unknown) => log.debug('loads could not be hurried', { error }),
+        () => work.wake(),
+        (error: unknown) => log.debug('cannot hurry loads', { error }),
       )
     },
-    /** Until aborted. */
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      await Promise.all([loop.run(signal), listener.run(signal), checks.run(signal)])
+      await Promise.all([work.run(signal), reports.run(signal), checks.run(signal)])
     },
   }
 }
 
-/** For those who ask why: what they are told counts for nothing. */
+/** Explains placement to administrators; refusals are not counted. */
 function explainOf(place: Placer, rowName: (backend: BackendName) => Promise<BackendName>): Placer {
   return async ({ config, ...wanted }) => await place({ ...wanted, config: { ...config, backend: await rowName(config.backend) } })
 }
 
-/** Submitted like any other operation: it joins the same intent if that is open. */
+/** An ordinary install for one node: it joins an open one. */
 function installOf({ submissions }: LoadsDeps): Parameters<typeof createApply>[0]['install'] {
   return async ({ model, nodeId, signal }) => {
     const requestedBy = `load of model ${model.name}`
@@ -160,7 +160,7 @@ function installStandingOf({ operations }: Pick<Store, 'operations'>) {
       case 'error':
         return { kind: 'failed', failure: errorOf(node) }
       case 'open': {
-        // It is tried again by itself, much later; the load has a pace of its own, and says meanwhile what is wrong.
+        // The intent is retried much later; the load has its own backoff, and shows the failure meanwhile.
         const { intent } = node.record
         const isBetweenTries = intent.state === 'waiting' && intent.lastFailure !== null
         return isBetweenTries && intent.lastFailure !== null ? { kind: 'failed', failure: intent.lastFailure } : { kind: 'open' }
@@ -178,10 +178,9 @@ function installBytesOf({ intents }: Pick<Store, 'intents'>) {
   return async (nodeId: NodeId, backend: BackendName): Promise<Bytes | null> => (await intents.find(nodeId, backend)).rows[0]?.bytes ?? null
 }
 
-// What placement is decided on, read once: however often one decision asks, it asks about the same moment.
-
 type Facts = PlacerDeps['placement']
 
+/** Reads nodes and replicas once: all placements of one decision see the same moment. */
 function readOnce(store: Facts): Facts {
   let replicas: ReturnType<Facts['replicas']> | null = null
   const nodes = new Map<string, ReturnType<Facts['nodes']>>()

@@ -1,4 +1,4 @@
-// Models with how many nodes they may run on, which `replicas: all` asks for.
+// Models with the number of nodes they may run on, which `replicas: all` needs.
 import type { ModelName } from '@muster/protocol'
 import { mayRunOn } from '../models/view.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
@@ -11,11 +11,11 @@ export interface Demands {
 
 export function createDemands({ loads, nodes }: { loads: Pick<LoadStore, 'model' | 'models'>; nodes: Pick<NodeStore, 'list'> }): Demands {
   const counted = async (models: WantedModel[]): Promise<WantedModel[]> => {
-    const isAsked = ({ config }: WantedModel): boolean => config.scheduling.replicas === 'all'
-    if (!models.some(isAsked)) return models
+    const isEverywhere = ({ config }: WantedModel): boolean => config.scheduling.replicas === 'all'
+    if (!models.some(isEverywhere)) return models
     const all = await nodes.list()
     return models.map((model) => {
-      const matching = isAsked(model) ? all.filter((node) => mayRunOn(node, model.config.scheduling)).length : 0
+      const matching = isEverywhere(model) ? all.filter((node) => mayRunOn(node, model.config.scheduling)).length : 0
       return { ...model, matching }
     })
   }

@@ -1,4 +1,5 @@
-// How a model stands with coming up, as it is told to those who wait for it.
+// Status of a model's loads for requests that wait for it: `ensure` starts a load, `status` reads how far it is. Concurrent
+// requests for one model share a query.
 import {
   type BackendName,
   type Load,
@@ -22,9 +23,9 @@ export interface StatusDeps {
   readonly loads: Pick<LoadStore, 'listOfModel' | 'model'>
   readonly replicas: Pick<ReplicaStore, 'isServing'>
   readonly nodes: Pick<NodeStore, 'find'>
-  /** What was last heard of the bytes of a load, on its way to the database. */
+  /** The latest progress of a load, before it is stored. */
   readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
-  /** Of the wish for a backend that it waits for. */
+  /** Progress of the install that a load waits for. */
   readonly installBytes: (nodeId: NodeId, backend: BackendName) => Promise<Bytes | null>
 }
 export interface LoadStatuses {
@@ -46,7 +47,7 @@ export function createLoadStatuses(deps: StatusDeps): LoadStatuses {
   }
 }
 
-/** S4.10: nobody knows how to load it, and nobody tries. */
+/** S4.10: a model that does not exist is not loaded. */
 const unknown = (model: ModelName): LoadStatus => ({
   kind: 'failed',
   failure: {
@@ -58,7 +59,7 @@ const unknown = (model: ModelName): LoadStatus => ({
 
 const ranks: readonly Load['state'][] = ['starting', 'installing', 'waiting', 'ready', 'failed']
 
-/** Of several slots the one that will serve first. */
+/** The load that will serve first. */
 function furthestOf(rows: readonly LoadRecord[]): LoadRecord | null {
   const serving = rows.filter(({ load }) => load.purpose === 'serve')
   return serving.toSorted((a, b) => ranks.indexOf(a.load.state) - ranks.indexOf(b.load.state))[0] ?? null
@@ -74,7 +75,7 @@ function failureView({ failure, failedAt, nextAt, attempts }: Extract<Load, { st
   }
 }
 
-/** What a model is while this is its furthest load. */
+/** State of a model whose furthest load this is. */
 function modelStateOf({ load, bytes }: LoadRecord): ModelState {
   switch (load.state) {
     case 'waiting':
@@ -84,7 +85,7 @@ function modelStateOf({ load, bytes }: LoadRecord): ModelState {
     case 'starting':
       return bytes.phase === 'starting' ? 'loading' : 'staging'
     case 'ready':
-      // Its node is away just now; otherwise its replica would have been found.
+      // Its node is absent; otherwise its replica would serve.
       return 'pending'
     case 'failed':
       return 'failed'
@@ -115,9 +116,6 @@ async function bytesOf({ load, bytes }: LoadRecord, deps: StatusDeps): Promise<B
   return (model === null ? null : await deps.installBytes(load.nodeId, model.backend)) ?? { current: 0, total: 0 }
 }
 
-// What those who route requests ask of loads: that one is under way, and how it stands. However many ask here at once, the
-// database is asked once.
-
 interface ColdLoadsDeps {
   readonly loads: Pick<LoadStore, 'ensure'>
   readonly statuses: LoadStatuses
@@ -126,9 +124,9 @@ interface ColdLoadsDeps {
 
 export function createColdLoads({ loads, statuses, wake }: ColdLoadsDeps): ColdLoads {
   const running = new Map<string, Promise<LoadStatus>>()
-  const status = async (model: string): Promise<LoadStatus> => (await statuses.of(ModelName.parse(model))) ?? notBegun(model)
+  const status = async (model: string): Promise<LoadStatus> => (await statuses.of(ModelName.parse(model))) ?? pending(model)
   const ensureOnce = async (model: string): Promise<LoadStatus> => {
-    // One that failed, and whose next try is not due, is left alone.
+    // A failed load whose next try is not due is not hurried.
     if (await loads.ensure(ModelName.parse(model))) wake()
     return await status(model)
   }
@@ -144,8 +142,8 @@ export function createColdLoads({ loads, statuses, wake }: ColdLoadsDeps): ColdL
   }
 }
 
-/** Nobody loads it: it was unloaded, or its load is about to be made. */
-const notBegun = (model: string): LoadStatus => ({
+/** There is no load: the model was unloaded, or its load is about to be added. */
+const pending = (model: string): LoadStatus => ({
   kind: 'loading',
   loading: { model, state: 'pending', node: null, progress: 0, current_bytes: 0, total_bytes: 0 },
 })

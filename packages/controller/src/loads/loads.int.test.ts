@@ -146,7 +146,7 @@ const untilReplica = (id: ReplicaId, state: string) =>
 
 describe('what is wanted', () => {
   it('S1.16 S4.9 W35 comes up without a request, all slots at once and on different nodes', async () => {
-    // As it is when everything was stopped: what it was last loaded with is known, and nothing runs.
+    // After everything was stopped: the last load info is stored, and nothing runs.
     await world.store.loadInfo.save({ model: 'tiny', backend: 'llama', revision: 'rev-1', options: {} })
     await controller()
     const workers = [await world.addWorker('one'), await world.addWorker('two')]
@@ -248,7 +248,7 @@ describe('a load that can not heal', () => {
 })
 
 describe('what can not be recorded', () => {
-  /** The database refuses every change of that replica, as long as it is held. */
+  /** The database refuses every change of that replica until it is released. */
   async function refuse(replica: ReplicaId): Promise<AsyncDisposable> {
     await sql`create function refuse() returns trigger language plpgsql as $$ begin raise 'not this one'; end $$`.execute(world.db)
     await sql`create trigger refuse before update on replicas for each row when (new.id = ${sql.lit(replica)}) execute function refuse()`.execute(
@@ -437,7 +437,7 @@ describe('a node', () => {
     worker.answer = 'one_per_slot'
     await world.setPulse(worker.id, 'silent')
     await world.untilState('tiny', 'failed')
-    // Whoever looks after replicas that nobody holds is busy with a worker that does not answer: the load is looked at first.
+    // The task for replicas without a load is busy with a worker that does not answer; the load is due first.
     const other = await up('other', { scheduling: { min_replicas: 1, node_selector: { 'node.name': 'worker of other' } } })
     other.worker.isDeaf = true
     await world.setModel('other', { isUnloaded: true })
@@ -499,11 +499,11 @@ describe('a node', () => {
     expect(await world.store.loads.apply({ from, to, replicas: [{ ...start, seen: [] }] })).toBe('crowded')
     expect(await world.store.loads.apply({ from, to, replicas: [{ ...start, seen: [replica] }] })).toBe('written')
     expect(await replicaOf(nextId)).toMatchObject({ slot: 1 })
-    // What starts on the same node may be refused there because of it.
+    // A load on the same node may be refused because of it.
     expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', ordinal: null })).toBe(false)
     await sql`update loads set state = 'ready', next_at = null`.execute(world.db)
     expect(await world.store.replicas.change({ id: replica, do: 'drain_surplus', ordinal: null })).toBe(true)
-    // What drains is not taken back, whoever decided so before.
+    // A draining replica is not taken back.
     const retake = { id: replica, do: 'retake', ordinal: 0 } as const
     const found = (await world.rowOf('tiny')) ?? from
     expect(await world.store.loads.apply({ from: found, to: found.load, replicas: [retake] })).toBe('moved')

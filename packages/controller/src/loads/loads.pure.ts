@@ -1,4 +1,4 @@
-// What is done next about a load, and what follows for its replica. Pure: protocol/states/load.ts then moves the row.
+// Decides the next action for a load, and the changes of its replica. Pure: protocol/states/load.ts then moves the row.
 import {
   unreachable,
   type CommandReply,
@@ -16,53 +16,53 @@ import type { Exit, ReplicaChange, ReplicaRecord, Stamp } from '../store/replica
 import type { LoadBytes } from '../store/load-rows.ts'
 import { endOf, hasMoved, outcomeOf, stallFailure, type StallLimits } from '../work/exchange.pure.ts'
 
-/** How far the wish for the backend has come that a load waits for. */
+/** State of the install that a load waits for. */
 export type InstallStanding = Readonly<{ kind: 'open' } | { kind: 'done' } | { kind: 'gone' } | { kind: 'failed'; failure: Failure }>
 
 export interface World {
-  /** Null: there is no such model any more. */
+  /** Null: the model was deleted. */
   readonly model: Readonly<{ name: ModelName; revision: string; isWanted: boolean }> | null
-  /** Its node can be asked; false also when it has none. */
+  /** False also when the load has no node. */
   readonly isNodeHere: boolean
-  /** Where it could go, when it has no node; or why that is not known. */
+  /** Nodes for a load that has none; or the reason why they are unknown. */
   readonly placement: Placement | Failure | null
-  /** A replica of it that lives on a node that is here, and that no load has: its node was away. */
+  /** A replica without a load that lives on a present node, which was absent before. */
   readonly returned: Extract<LoadEvent, { type: 'returned' }> | null
-  /** One of its model whose place it could take. Looked for when there is no room for both. */
-  readonly old: Old | null
+  /** A replica of the model that it could replace. Looked for when there is no room for both. */
+  readonly old: OldReplica | null
   readonly install: InstallStanding | null
-  /** Its backend comes with Muster, and is still being assembled. */
+  /** Its built-in backend is still being assembled. */
   readonly isComing: boolean
 }
 
 /**
- * `ends`: whether it may end first, and leaves enough room. `soon`: when another new one serves, which is on its way. `not`: it
- * has to serve on, or there would be too little room without it as well.
+ * `ends`: `now`: it may end first, and leaves enough room. `soon`: it may when another new replica serves, which is starting.
+ * `not`: it has to serve on, or there would be too little room without it as well.
  */
-export type Old = Readonly<{ ordinal: number; nodeId: NodeId; ends: 'now' | 'soon' | 'not' }>
+export type OldReplica = Readonly<{ ordinal: number; nodeId: NodeId; ends: 'now' | 'soon' | 'not' }>
 
 export type Decision =
   | Readonly<{ do: 'step'; event: LoadEvent }>
   | Readonly<{ do: 'install'; nodeId: NodeId }>
   | Readonly<{ do: 'start'; nodeId: NodeId }>
-  /** Replicas of others go, so that it has room. */
+  /** Replicas of other models are evicted to make room. */
   | Readonly<{ do: 'evict'; nodeName: string; victims: readonly ReplicaId[] }>
-  /** There is no room for both: the old one goes first. */
-  | Readonly<{ do: 'recreate'; old: Old; note: string }>
+  /** There is no room for both: the old replica ends first. */
+  | Readonly<{ do: 'recreate'; old: OldReplica; note: string }>
   /** It was quiet for a while: its worker is queried. */
   | Readonly<{ do: 'query' }>
   | Readonly<{ do: 'nothing' }>
 
-/** How often an install that is under way is looked at. */
+/** Poll interval of an open install. */
 const lookEveryMs = 2_000
-/** What ends makes room, and then it is looked at anyway; this is for when that is not heard. */
+/** A replica that ends wakes the loads that wait for room; this poll makes up for a lost event. */
 export const afterRoomMs = 500
-/** A first start assembles what comes with Muster; that takes seconds. */
-const comesInMs = 500
-/** Until then it is decided about the process that has the slot. */
+/** The first start assembles built-in backends, which takes seconds. */
+const assembledInMs = 500
+/** Until then the process that has the slot is decided about. */
 const afterTakenMs = 500
-/** After somebody took a wish back; he may have had a reason. */
-const afterGoneMs = 2_000
+/** After an administrator cancelled the install. */
+const afterCancelMs = 2_000
 
 export function decideLoad(load: Load, world: World): Decision {
   const { model } = world
@@ -72,7 +72,7 @@ export function decideLoad(load: Load, world: World): Decision {
     case 'waiting': {
       if (world.returned !== null) return step(world.returned)
       const next = placing(load, model.name, world)
-      return world.isComing && next.do !== 'start' ? step({ type: 'looked', againInMs: comesInMs }) : next
+      return world.isComing && next.do !== 'start' ? step({ type: 'looked', againInMs: assembledInMs }) : next
     }
     case 'failed':
       return world.returned === null ? placing(load, model.name, world) : step(world.returned)
@@ -103,13 +103,13 @@ const nowhere = (name: ModelName, placement: Placement): Failure => ({
   ...{ code: 'no_capacity', retry: 'backoff', message: explainNoNode({ name }, placement) },
 })
 
-/** What is short where only room is. By what else nodes are excluded no end of a process changes. */
+/** Exclusions that end when a process ends, and what is short then. */
 const shortOf: Readonly<Partial<Record<Exclusion, string>>> = {
   memory: 'memory is short for two',
   places: 'there are no places for two',
 }
 
-/** No node is eligible. Null: nothing can be done about that. */
+/** No node is eligible. Null: no room can be made. */
 function makeRoom(load: Load, { nodes, eviction }: Placement, { old }: World): Decision | null {
   const shortAt = (nodeId: NodeId): string | undefined => {
     const by = nodes.find((node) => node.node_id === nodeId)?.excludedBy
@@ -117,16 +117,16 @@ function makeRoom(load: Load, { nodes, eviction }: Placement, { old }: World): D
   }
   if (load.pin !== null && shortAt(load.pin) === undefined) return step({ type: 'unpinned' })
   const nameOf = (nodeId: NodeId): string => nodes.find((node) => node.node_id === nodeId)?.node_name ?? nodeId
-  // What is on its way out there will do.
+  // The replicas that drain there already leave enough room.
   if (eviction?.victims.length === 0) return step({ type: 'room_asked', note: load.note, againInMs: afterRoomMs })
-  // No other model loses anything where its own old ones make the room.
+  // Other models are not evicted where old replicas of this one make room.
   if (old?.ends === 'soon') return null
   if (old?.ends === 'now') {
     const why = `${shortAt(old.nodeId) ?? 'room is short'} on ${nameOf(old.nodeId)}`
     return { do: 'recreate', old, note: `${why}: the old replica was ended first (recreate)` }
   }
   if (eviction !== null) return { do: 'evict', nodeName: nameOf(eviction.nodeId), victims: eviction.victims }
-  // Nothing there goes for its sake: whoever had its place before is gone, and another one has the room.
+  // No replica there may end for it: the one it was to replace is gone, and another one has the room.
   return load.pin !== null && old === null ? step({ type: 'unpinned' }) : null
 }
 
@@ -140,16 +140,15 @@ function followInstall(install: InstallStanding | null): Decision {
       return step({ type: 'looked', againInMs: lookEveryMs })
     case 'gone':
     case undefined:
-      return step({ type: 'install_gone', againInMs: afterGoneMs })
+      return step({ type: 'install_gone', againInMs: afterCancelMs })
     default:
       return unreachable(install)
   }
 }
 
 /**
- * What follows from a worker's refusal. `others`: what is known of replicas on its node. No other one that lives has its place
- * there; one that exited just now, as far as is known, may not be quite gone. What else is in its way does not go away by
- * looking again.
+ * Event that follows from a worker's refusal. `others`: the stored replicas of its node. A process without a load that is about
+ * to end may still have the slot; any other obstacle does not disappear by waiting.
  */
 export function eventOfRefusal(
   { load, slot }: { load: Extract<Load, { state: 'starting' }>; slot: number },
@@ -160,7 +159,7 @@ export function eventOfRefusal(
   return isTaken(failure) && isLeft ? { type: 'slot_taken', againInMs: afterTakenMs } : { type: 'failed', failure }
 }
 
-/** The other conflict, an id that was used before, never heals. */
+/** The other conflict, an id that was used before, is permanent. */
 export const isTaken = ({ code, retry }: Failure): boolean => code === 'conflict' && retry === 'backoff'
 
 /** Event that follows from a status query about a load that is starting. `unknown`: the command is sent again. */
@@ -208,17 +207,17 @@ export function eventOfSilence({ signAt }: Extract<Load, { state: 'starting' }>,
   return { type: 'given_up', failure: { code: 'timeout', retry: 'backoff', message } }
 }
 
-/** An exit, as the failure of the load that it ends. */
+/** Failure of the load whose process exited. */
 export function failureOfExit({ exit_code: code, signal, last_lines: lines }: Exit): Failure {
   const how = signal !== undefined ? `was ended by ${signal}` : code !== undefined ? `exited with ${code}` : 'is gone'
   const said = lines === undefined || lines.length === 0 ? '' : `; its last lines: ${lines.slice(-5).join(' | ')}`
   return { code: 'internal', retry: 'backoff', message: `the backend process ${how}${said}`.slice(0, 8192) }
 }
 
-/** `seen`: the replicas that lived on the node when it was chosen. */
+/** `seen`: the live replicas of the node when it was chosen. */
 export type Started = Readonly<{ backend: string; config: object; seen: readonly ReplicaId[] }>
 
-/** What a step needs to know beyond its event. */
+/** Details of a step beyond its event. */
 export type StepDetail = Readonly<{
   started?: Started
   backendDigest?: string | null
@@ -226,7 +225,7 @@ export type StepDetail = Readonly<{
   stamp?: Stamp | null
 }>
 
-/** What follows for replicas when a load takes this step. */
+/** Changes of replicas when a load takes this step. */
 export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): ReplicaChange[] {
   const own = 'replicaId' in load ? load.replicaId : null
   const stamp = detail.stamp ?? null
@@ -240,7 +239,7 @@ export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): Re
     case 'failed':
       return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: event.failure.message.slice(0, 1024) }, stamp }]
     case 'nobody_listens':
-      return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'nobody on its node took the load on' }, stamp }]
+      return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'nothing on its node accepted the load' }, stamp }]
     case 'slot_taken':
       return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'its slot was taken on its node' }, stamp }]
     case 'exited':

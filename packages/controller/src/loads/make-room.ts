@@ -1,5 +1,5 @@
-// Where a load could go, and how room is made for it: by an old replica of its own model, or by those of others. What may end is
-// decided for all loads of the model together, and written only if they still are as they were.
+// Places a load, and makes room for it: by an old replica of its own model, or by replicas of other models. The old replica is
+// decided on for all loads of the model together, and ended only if none of them has changed.
 import { FleetError, type Failure, type Load, type ReplicaId } from '@muster/protocol'
 import type { Log } from '@muster/host'
 import type { Placer, ReplicaSnapshot, PlacementRequest } from '../placement/candidates.ts'
@@ -8,7 +8,7 @@ import type { Read } from '../store/intents.ts'
 import type { ListedLoad } from '../store/load-rows.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { Advance } from './advance.ts'
-import type { Decision, Old } from './loads.pure.ts'
+import type { Decision, OldReplica } from './loads.pure.ts'
 import { endableFor, type Endable } from './replica-set.pure.ts'
 
 type Placed = Readonly<{ placement: Placement | Failure | null; seen: ReplicaSnapshot }>
@@ -27,22 +27,25 @@ const wantedOf = (load: Load, config: PlacementRequest['config']): PlacementRequ
   ...{ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null, pin: load.pin },
 })
 
-interface Short {
+interface UnplacedLoad {
   readonly load: Load
   readonly model: WantedModel
   readonly placement: Placement | Failure | null
 }
-/** `set`: the loads of the model that it was decided with. */
-export type FoundOld = Readonly<{ old: Old | null; set: Read<ListedLoad> }>
-export const alone: FoundOld = { old: null, set: { now: 0, rows: [] } }
+/** `set`: the loads of the model that the decision was based on. */
+export type Replacement = Readonly<{ old: OldReplica | null; set: Read<ListedLoad> }>
+export const noReplacement: Replacement = { old: null, set: { now: 0, rows: [] } }
 
-/** One whose place it could take. Looked for only when there is no room for both, and none comes by itself. */
-export async function findOld({ load, model, placement }: Short, { loads, place }: { loads: LoadStore; place: Placer }): Promise<FoundOld> {
-  if (load.purpose !== 'serve' || placement === null || 'code' in placement) return alone
-  if (placement.eviction?.victims.length === 0 || placement.nodes.some(({ eligible }) => eligible)) return alone
+/** A replica that the load could replace. Looked for only when there is no room for both, and no draining replica makes room. */
+export async function findReplaced(
+  { load, model, placement }: UnplacedLoad,
+  { loads, place }: { loads: LoadStore; place: Placer },
+): Promise<Replacement> {
+  if (load.purpose !== 'serve' || placement === null || 'code' in placement) return noReplacement
+  if (placement.eviction?.victims.length === 0 || placement.nodes.some(({ eligible }) => eligible)) return noReplacement
   const set = await loads.listSets(model.name)
   const { olds, when } = endableFor(load, model, set.rows)
-  // Another node has nothing that a load could take that has to be on this one.
+  // A pinned load can only use room on its node.
   const near = load.pin === null ? olds : olds.filter((old) => old.load.nodeId === load.pin)
   const enough = await findEnough(near, wantedOf(load, model.config), place)
   const [any] = load.pin === null ? [] : near
@@ -55,9 +58,8 @@ export async function findOld({ load, model, placement }: Short, { loads, place 
 type Olds = Endable['olds']
 
 /**
- * The first without which there would be room, on the best node. One of each node is tried at a time: nodes are judged by what
- * is on themselves, so that it takes as many looks as one node has of them. (Disk is not room: the files of an old revision stay
- * for a day, in case it comes back.)
+ * The first replica without which there would be room, on the best node. One per node is tried at a time, since each node is
+ * judged by its own replicas. (Disk is not freed: the files of an old revision stay for a day, in case it comes back.)
  */
 async function findEnough(olds: Olds, wanted: PlacementRequest, place: Placer): Promise<Olds[number] | undefined> {
   const there = [...Map.groupBy(olds, ({ load }) => load.nodeId).values()]
@@ -74,8 +76,12 @@ async function findEnough(olds: Olds, wanted: PlacementRequest, place: Placer): 
   return undefined
 }
 
-/** False: it, or another one that it was decided with, is not as it was. */
-export async function endFirst({ ordinal }: Old, { now, rows }: Read<ListedLoad>, { advance }: { advance: Advance }): Promise<boolean> {
+/** False: this load, or another one of the model, has changed. */
+export async function endFirst(
+  { ordinal }: OldReplica,
+  { now, rows }: Read<ListedLoad>,
+  { advance }: { advance: Advance },
+): Promise<boolean> {
   const among = rows.filter(({ load }) => load.purpose === 'serve')
   const old = among.filter(({ load }) => load.ordinal === ordinal)
   const ended = await advance({ read: async () => ({ now, rows: old }), eventOf: () => ({ type: 'unwanted' }), among })
@@ -88,7 +94,7 @@ export interface EvictDeps {
   readonly log: Log
 }
 
-/** Exactly the replicas that were chosen, and only if all of them may still go. What is to be noted of it. */
+/** Evicts exactly the chosen replicas, and only if all of them may still end. Returns the note for the load. */
 export async function evictFor(
   { model, note }: Load,
   { victims, nodeName }: Extract<Decision, { do: 'evict' }>,
@@ -97,6 +103,6 @@ export async function evictFor(
   const whose = await loads.evict(victims)
   if (whose === null) return note
   onEvicted(victims.length)
-  log.info('replicas make room for another model', { model, node: nodeName, of: whose, replicas: victims })
+  log.info('replicas evicted for another model', { model, node: nodeName, of: whose, replicas: victims })
   return `room was made on ${nodeName}: ${whose.join(', ')} had to go`.slice(0, 1024)
 }

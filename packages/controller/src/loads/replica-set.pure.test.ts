@@ -25,7 +25,7 @@ const load = (ordinal: number, over: Partial<Load> = {}): Member => ({
 })
 const failed = { state: 'failed', failure: { code: 'integrity', retry: 'never', message: 'no' }, failedAt: 0, nodeId: null } as const
 type Up = Partial<ReadyFacts> & { at?: NodeId; revision?: string; pin?: NodeId }
-/** One that serves, and that every controller asks. */
+/** A replica that serves, and that every controller routes to. */
 const up = (ordinal: number, { at = n1, revision = 'rev-1', pin, ...facts }: Up = {}): Member => ({
   load: {
     ...{ ...common, ordinal, revision, pin: pin ?? null, state: 'ready', nodeId: at, readyAt: 0 },
@@ -224,7 +224,7 @@ const servingOf = (members: readonly Member[]): number =>
 const desired = ({ min, isUnloaded, isEverywhere, drained }: Found): number =>
   isUnloaded ? 0 : isEverywhere ? nodes.length - drained.length : min
 
-/** What is decided, done. */
+/** Applies the decision. */
 function act(wanted: WantedModel, members: readonly Member[]): Member[] {
   const { add, events } = decideSet(wanted, members)
   const eventOf = new Map(events.map(({ load: of, event }) => [of, event]))
@@ -237,7 +237,7 @@ function act(wanted: WantedModel, members: readonly Member[]): Member[] {
   return [...left, ...add.map(({ ordinal, pin, needsCheck }) => load(ordinal, { pin, needsCheck }))]
 }
 
-/** Whatever was on its way comes up, where it may; whoever was to be asked is asked by all. */
+/** Starting loads become ready where they may, and all ready ones are admitted. */
 function comeUp(members: readonly Member[], { drained, listed, isEverywhere }: Found): Member[] {
   const taken = new Set(members.flatMap(({ load: of }) => (of.state === 'ready' && of.revision === 'rev-1' ? [of.nodeId] : [])))
   const homeOf = (isFree: (id: NodeId) => boolean): number => nodes.findIndex((id, index) => !drained.includes(index) && isFree(id))

@@ -1,36 +1,36 @@
-// Which loads a model is to have: how many, and which of them take the place of which. A change is a surge of one: what is new
-// comes up beside what is old, and an old one goes when a new one is asked by every controller. It compares what is so with
-// what is wanted, and remembers nothing. Pure.
+// Decides which loads a model has: how many, and which replace which. A change is a surge of one: a new replica comes up beside
+// the old ones, and an old one ends when every controller routes to the new one. It compares rows with the model, and remembers
+// nothing. Pure.
 import type { Load, LoadEvent, ModelName, NodeId } from '@muster/protocol'
 import { desiredReplicas } from '../models/desired.pure.ts'
 import type { ReadyFacts } from '../store/load-rows.ts'
 import type { WantedModel } from '../store/loads.ts'
 
-/** A load, and what is known of its replica if it is ready. */
+/** A load, with the facts about its replica if it is ready. */
 export type Member<L extends Load = Load> = Readonly<{ load: L; ready: ReadyFacts | null }>
-/** `version`: its node has another version of its backend in use by now. `double`: another one is there, and one each is wanted. */
+/** `version`: its node uses another version of the backend now. `double`: a second replica where each node has one. */
 export type Stale = 'draining' | 'revision' | 'version' | 'double'
 
 export type AddedLoad = Readonly<{ model: ModelName; ordinal: number; pin: NodeId | null; needsCheck: boolean }>
 export interface SetDecision {
   readonly add: readonly AddedLoad[]
   readonly events: readonly Readonly<{ load: Load; event: Extract<LoadEvent, { type: 'unwanted' | 'revision_changed' }> }>[]
-  /** Old ones are left, and go when something is so that wakes nobody. */
+  /** Stale replicas are left, which end when other controllers have caught up: no event wakes for that. */
   readonly isUnderWay: boolean
 }
 
 const desiredOf = (model: WantedModel): number => desiredReplicas({ ...model, scheduling: model.config.scheduling }, model.matching)
 
-/** Whether a load could be wanted at all; which of them are is decided for all of them together. */
+/** False: the load is superfluous in any case. Otherwise decideSet decides for all loads of the model together. */
 export function isWanted(load: Load, model: WantedModel): boolean {
   return load.purpose === 'stage' || desiredOf(model) > 0 || isToBeSeen(load, model)
 }
 
-/** What failed for good stays to be seen, and to be asked for again by those who mended it. */
+/** A permanent failure stays visible until an administrator retries it. */
 const isToBeSeen = (load: Load, { revision, isUnloaded }: WantedModel): boolean =>
   load.state === 'failed' && load.nextAt === null && load.revision === revision && !isUnloaded
 
-/** Why another one is to take its place; null: it is as it should be, or serves nobody yet. */
+/** Reason to replace the load; null: it is up to date, or not ready yet. */
 export function staleOf({ load, ready }: Member, revision: string): Stale | null {
   if (load.state !== 'ready') return null
   if (ready?.isNodeDraining === true) return 'draining'
@@ -68,9 +68,9 @@ export function decideSet(model: WantedModel, members: readonly Member[]): SetDe
 export type Endable = Readonly<{ olds: readonly Member<Extract<Load, { state: 'ready' }>>[]; when: 'now' | 'soon' | 'not' }>
 
 /**
- * Old ones that could end before the new one is up, where there is no room for both, and whether one may: only while no fewer
- * serve than are wanted. So one is missing at most, and another one goes first only when the one before it is replaced. What is
- * on a node that is drained serves on until there is a place elsewhere.
+ * Stale replicas that could end before the new one is ready, where there is no room for both. One may only while as many serve as
+ * are wanted, so at most one is missing, and the next one ends only when that one is replaced. A replica on a draining node
+ * serves on until there is room elsewhere.
  */
 export function endableFor(load: Load, model: WantedModel, members: readonly Member[]): Endable {
   const wanted = desiredOf(model)
@@ -86,7 +86,7 @@ export function endableFor(load: Load, model: WantedModel, members: readonly Mem
   )
   if (kept.filter(isAdmitted).length + old.length >= wanted) return { olds, when: 'now' }
   const others = kept.filter((member) => member.load.ordinal !== load.ordinal && !isAdmitted(member))
-  // Those that never had a place are not missing: as many serve as there is room for.
+  // Loads that never had room are not missing: as many replicas serve as there is room for.
   const areAllThere = judged.every((member) => member.stale === null || isServing(member))
   const neverFit = others.every((member) => isWithoutPlace(member.load) && hadNoRoomMade(member.load))
   if (areAllThere && neverFit && hadNoRoomMade(load)) return { olds, when: 'now' }
@@ -94,12 +94,12 @@ export function endableFor(load: Load, model: WantedModel, members: readonly Mem
 }
 
 const isWithoutPlace = (load: Load): boolean => load.state === 'failed' && load.failure.code === 'no_capacity'
-/** Otherwise an old one ended for it, and its note says so. */
+/** Otherwise an old replica ended for it, which its note records. */
 const hadNoRoomMade = ({ note }: Load): boolean => note === ''
 
 type Judged = Member & Readonly<{ stale: Stale | null }>
 
-/** Of one on every node, a second one on a node is in the wrong place, and serves on until it is elsewhere. */
+/** With `replicas: all` a second replica on a node is misplaced, and serves until it is replaced elsewhere. */
 function withDoubles({ config }: WantedModel, judged: readonly Judged[]): readonly Judged[] {
   if (config.scheduling.replicas !== 'all') return judged
   const taken = new Set<NodeId>()
@@ -118,17 +118,17 @@ const isServing = ({ load, ready }: Member): boolean =>
   load.state === 'ready' && ready !== null && ready.checked === 'passed' && ready.isHere
 const isAdmitted = (member: Member): boolean => isServing(member) && member.ready?.isAdmitted === true
 
-/** Those that are of most use first: when there are too many, the others go. */
+/** The most useful first: superfluous ones end from the other side. */
 const byUse = (a: Judged, b: Judged): number => useOf(b) - useOf(a) || a.load.ordinal - b.load.ordinal
 
 const uses: readonly Load['state'][] = ['failed', 'waiting', 'installing', 'starting', 'ready']
 const useOf = (member: Judged): number => uses.indexOf(member.load.state) + Number(isServing(member)) + Number(isAdmitted(member))
 
-/** `staying`: the first to be replaced first. */
-type Old = Readonly<{ leaving: readonly Judged[]; staying: readonly Judged[] }>
+/** `staying`: in the order of replacement. */
+type OldReplicas = Readonly<{ leaving: readonly Judged[]; staying: readonly Judged[] }>
 
-/** An old one goes when enough others serve without it. One that never served anybody just goes. */
-function judgeOld(judged: readonly Judged[], kept: readonly Judged[], wanted: number): Old {
+/** A stale replica ends when enough others serve without it; one that never passed its check ends at once. */
+function judgeOld(judged: readonly Judged[], kept: readonly Judged[], wanted: number): OldReplicas {
   const stale = judged.filter((member) => member.stale !== null)
   const admitted = kept.filter(isAdmitted)
   const replaced = new Set(admitted.map(({ load }) => load.pin))
@@ -136,7 +136,7 @@ function judgeOld(judged: readonly Judged[], kept: readonly Judged[], wanted: nu
   const surplus = Math.max(0, admitted.length + order.length - wanted)
   return {
     leaving: [...stale.filter(({ ready }) => ready?.checked !== 'passed'), ...order.slice(0, surplus)],
-    // Of those whose node is away it is decided elsewhere; until then they count.
+    // Replicas on absent nodes count until their loads leave the node.
     staying: [...order.slice(surplus), ...stale.filter((member) => member.ready?.checked === 'passed' && !isServing(member))],
   }
 }
@@ -147,29 +147,29 @@ function rankOf({ load, stale }: Judged, replaced: ReadonlySet<NodeId | null>): 
   return stale === 'version' ? 2 : 3
 }
 
-interface Lack {
+interface MissingReplicas {
   readonly kept: readonly Judged[]
   readonly staying: readonly Judged[]
   readonly wanted: number
   readonly taken: ReadonlySet<number>
 }
 
-function added(model: WantedModel, { kept, staying, wanted, taken }: Lack): AddedLoad[] {
+function added(model: WantedModel, { kept, staying, wanted, taken }: MissingReplicas): AddedLoad[] {
   const count = Math.max(0, Math.min(wanted, wanted + 1 - staying.length) - kept.length)
   const pins = pinsFor(model, staying, kept)
   const ordinals = unusedOrdinals(taken, count)
   return ordinals.map((ordinal, index) => ({ model: model.name, ordinal, pin: pins[index] ?? null, needsCheck: staying.length > 0 }))
 }
 
-/** Where those have to be that come next: where the new version is, or where none other of the model may run beside. */
+/** Nodes for the next loads: where the new version is, or the only node where the model may run. */
 function pinsFor({ config }: WantedModel, staying: readonly Judged[], kept: readonly Judged[]): (NodeId | null)[] {
   const isEverywhere = config.scheduling.replicas === 'all'
-  // One that is admitted has let its old one go, or does so now.
+  // The old replica of an admitted one has ended, or ends now.
   const pinned = kept.flatMap((member) => (isAdmitted(member) ? [] : (member.load.pin ?? [])))
   const there = new Set(kept.flatMap(({ load }) => (load.state === 'ready' ? [load.nodeId] : [])))
   return staying.flatMap(({ load, stale }) => {
     const isTied = load.state === 'ready' && (stale === 'version' || (isEverywhere && stale === 'revision'))
-    // The one of its node is there already: this one is missing elsewhere.
+    // That node has its replica already: this one is missing elsewhere.
     if (!isTied || (isEverywhere && there.has(load.nodeId))) return [null]
     const index = pinned.indexOf(load.nodeId)
     if (index === -1) return [load.nodeId]

@@ -1,12 +1,11 @@
-// Whether a controller may judge silence. It may only when it listened all the while: a stalled bus,
-// a stalled database, a stalled process or a clock that jumped looks exactly like every node dying
-// at once. Pure; times are monotonic milliseconds.
+// Decides whether this controller may declare nodes silent: only after it listened without a break. A stalled bus, database or
+// process, or a clock that jumped, looks exactly like all nodes dying at once. Pure; times are monotonic milliseconds.
 
 export type Attention = Readonly<{
-  /** Since when everything worked without a break; null: it does not work now. */
+  /** Start of the time without a break; null while something does not work. */
   since: number | null
   lastProbeAt: number
-  /** The database's clock minus ours, at the last probe that reached it. */
+  /** The database's clock minus this process's clock, at the last probe that reached it. */
   databaseOffsetMs: number | null
 }>
 
@@ -20,7 +19,7 @@ export type Probe = Readonly<{
 export type AttentionLimits = Readonly<{
   /** Probes further apart than this: the process itself stood still. */
   maxGapMs: number
-  /** The database's clock ran differently from ours by more than this: it was set. */
+  /** The database's clock ran differently by more than this: it was set. */
   maxClockJumpMs: number
 }>
 

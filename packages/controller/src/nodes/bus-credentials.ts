@@ -1,7 +1,6 @@
-// What a node needs to get onto the bus, besides its own key. A token is made anew for every node every half
-// hour and is good for an hour. All controllers agree on the moment (it depends on the node and the time only),
-// so a node that asks another controller is not told that something is new; and nodes have different moments,
-// so that a fleet does not ask for all of its tokens at once.
+// Bus credentials of nodes. Each node gets a new token every half hour, valid for an hour. The moment depends on node and time
+// only, so all controllers agree on it and a session that moves to another controller does not change; and it differs from node
+// to node, so that a fleet does not fetch all of its tokens at once.
 import type { CredentialIssuer } from '@muster/bus'
 import { sha256Hex, type Clock } from '@muster/host'
 import type { NodeId, PublicKey } from '@muster/protocol'
@@ -19,7 +18,7 @@ export interface BusCredentials {
   for(node: { readonly id: NodeId; readonly publicKey: PublicKey }): Promise<NodeCredentials>
 }
 
-/** For a bus that lets everybody in. */
+/** For a bus without authorization. */
 export const noCredentials: BusCredentials = { roundOf: () => 0, for: async () => ({ credentials: null, expires_at: null }) }
 
 export function createBusCredentials({ issuer, clock }: { issuer: CredentialIssuer; clock: Clock }): BusCredentials {

@@ -1,5 +1,5 @@
-// What every node had over the last hour, in this controller's memory: every controller hears every heartbeat. It is for
-// whoever looks at a node, nothing is decided by it, and a controller that starts anew begins with nothing.
+// Resources of every node over the last hour, in the memory of this controller: every controller receives every heartbeat. The
+// history is only shown, decides nothing, and starts empty with the controller.
 // A node costs 240 samples of four figures, 8 bytes each: 7.7 kB; 2,000 nodes 15 MB.
 import type { Clock } from '@muster/host'
 import type { Heartbeat, NodeId, NodeSample } from '@muster/protocol'
@@ -7,7 +7,7 @@ import { SampleRing } from './sample-ring.ts'
 
 const intervalMs = 15_000
 const length = 240
-/** Ids come from the bus, so anybody on it could invent them: 77 MB at most. */
+/** Ids come from the bus, where anybody could invent them, so memory is bounded: 77 MB. */
 const maxNodes = 10_000
 
 export const historyIntervalSeconds = intervalMs / 1000
@@ -52,7 +52,7 @@ export function createNodeHistory({ clock }: { readonly clock: Clock }) {
       }))
     },
 
-    /** It was removed. */
+    /** The node was removed. */
     forget(id: string): void {
       rings.delete(id as NodeId)
     },

@@ -1,5 +1,4 @@
-// Which labels a node has. Pure. Precedence: what Muster knows, over what an administrator set, over
-// what the worker brings.
+// Labels of a node. Pure. Precedence: labels that Muster derives, then labels of an administrator, then labels of the worker.
 import type { Resources } from '@muster/protocol'
 
 export interface LabelSources {
@@ -12,7 +11,7 @@ export interface LabelSources {
 }
 export type Overrides = Record<string, string | null>
 
-/** Of all kinds together. */
+/** Labels of all origins together. */
 const maxLabels = 128
 
 export type LabelEdit =
@@ -45,13 +44,13 @@ export function replaceLabels(node: LabelSources, wanted: Readonly<Record<string
   return { ...wanted, ...Object.fromEntries(takenAway.map((key) => [key, null])) }
 }
 
-/** Overrides after a change of some labels. A null is kept only where there is something to take away. */
+/** Overrides after a change of some labels. A null stays only where it removes a label of the worker. */
 export function patchLabels(node: LabelSources, patch: Readonly<Record<string, string | null>>): Overrides {
   const merged = { ...node.labelOverrides, ...patch }
   return Object.fromEntries(Object.entries(merged).filter(([key, value]) => value !== null || Object.hasOwn(node.reportedLabels, key)))
 }
 
-/** Whether the node may have the labels that it would have with these overrides. */
+/** Checks the number of labels that the node would have with these overrides. */
 export function checkOverrides(node: LabelSources, overrides: Overrides): LabelEdit {
   const count = Object.keys(effectiveLabels({ ...node, labelOverrides: overrides })).length
   if (count <= maxLabels) return { outcome: 'ok', overrides }

@@ -1,5 +1,5 @@
-// How a machine becomes a node, and learns what it needs: registration and the session.
-// A node is its key. The token buys a place in the queue; only an administrator lets it in.
+// Registration of nodes, and the session that each polls. A node is its key: the join token makes it pending, and only an
+// administrator approves it.
 import { newId, sha256Hex, type Log } from '@muster/host'
 import { NodeId, type PublicKey, type Registration, type Session, type WorkerSettings } from '@muster/protocol'
 import type { ChangeFeed } from '../events/feed.ts'
@@ -9,7 +9,7 @@ import { galleriesKey } from '../worker-settings.ts'
 import type { BusCredentials } from './bus-credentials.ts'
 import { statusOf } from './view.ts'
 
-/** More machines than that waiting for approval are a mistake or an attack. */
+/** More pending nodes than this are a mistake or an attack. */
 const maxPending = 10_000
 const longestPollMs = 30_000
 
@@ -26,7 +26,7 @@ export interface MembershipDeps {
   readonly feed: ChangeFeed
   readonly log: Log
   readonly autoApprove: boolean
-  /** Keys of workers that run in this very process: known before they register. */
+  /** Keys of workers in this process: approved without an administrator. */
   readonly isOwnWorker: (key: PublicKey) => boolean
   readonly bus: { readonly kind: 'local' | 'nats'; readonly url: string; readonly credentials: BusCredentials }
   readonly workerSettings: () => Promise<WorkerSettings>
@@ -39,13 +39,13 @@ export function createMembership(deps: MembershipDeps) {
   async function insert(registration: Registration, signedAt: Date): Promise<NodeId | null> {
     const approvedBy = deps.isOwnWorker(registration.public_key) ? 'this process' : deps.autoApprove ? '--auto-approve' : null
     const id = await nodes.insert(NodeId.parse(newId('n')), registration, { approvedBy, signedAt })
-    if (id !== null) log.info('a node joined', { node: id, name: registration.name, approved: approvedBy !== null })
+    if (id !== null) log.info('node joined', { node: id, name: registration.name, approved: approvedBy !== null })
     return id
   }
 
   async function register(registration: Registration, signedAt: Date): Promise<Registering> {
     if (deps.bus.kind === 'local' && !deps.isOwnWorker(registration.public_key)) return { outcome: 'bus_is_local' }
-    // Twice: of two registrations of one new key at once, the second finds the first one's row.
+    // Twice: when one new key registers two times at once, the second attempt finds the row of the first.
     for (let round = 0; round < 2; round += 1) {
       const known = await nodes.refresh(registration, signedAt)
       if (known.outcome === 'outdated') return known
@@ -69,7 +69,7 @@ export function createMembership(deps: MembershipDeps) {
   return {
     register,
 
-    /** Answers when there is something new to say, at the latest after 30 s. */
+    /** Answers when the session has changed, after 30 s at the latest. */
     async session(
       id: NodeId,
       key: PublicKey,
@@ -83,7 +83,7 @@ export function createMembership(deps: MembershipDeps) {
         if (poll.incarnation !== undefined && poll.incarnation !== node.incarnation) return { outcome: 'superseded' }
         const session = await sessionOf(deps, node)
         const isNews = poll.known === undefined ? session.bus !== null : session.etag !== poll.known
-        // Nothing happened in all that time: what was read at its beginning is still true.
+        // Nothing changed meanwhile: the session that was read at the beginning is current.
         if (isNews || !(await watch.changed(longestPollMs, deadline))) return { outcome: 'ok', session }
       }
     },
@@ -101,5 +101,5 @@ async function sessionOf({ bus, workerSettings }: MembershipDeps, node: NodeReco
   return { status, bus: { url, ...(await credentials.for(node)) }, gateway_secret: secret, settings, etag }
 }
 
-/** Of what a worker must react to. Its status is not: the worker itself is what changes that. */
+/** Version of everything that a worker must react to. Its status is no part of it: the worker causes that. */
 const etagOf = (told: readonly unknown[]): string => sha256Hex(JSON.stringify(told)).slice(0, 32)

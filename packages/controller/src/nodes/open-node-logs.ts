@@ -1,4 +1,4 @@
-// What the processes of a node's models wrote, as its gateway gives it.
+// Opens the logs of a node's models through its gateway.
 import type { Readable } from 'node:stream'
 import { mintGatewayToken } from '@muster/host'
 import { failureOf, FleetError, gatewayPaths, gatewayScope, type ModelName, type NodeId } from '@muster/protocol'
@@ -18,14 +18,14 @@ export interface LogsQuestion {
 export type OpenNodeLogs = ReturnType<typeof createOpenNodeLogs>
 
 export function createOpenNodeLogs({ routes, gateways, controllerId }: LogsDeps) {
-  /** Null: there is no such node. 'none': it runs no models. */
+  /** Null: no such node. 'none': an agent, which runs no models. */
   return async (id: NodeId, { model, follow, signal }: LogsQuestion): Promise<Readable | 'none' | null> => {
     const door = await routes.doorOf(id)
     if (door === null) return null
     if (door.nodeType === 'agent') return 'none'
     const unavailable = (why: string, cause?: unknown): FleetError =>
       new FleetError(
-        { code: 'unavailable', retry: 'backoff', message: `the gateway of node ${door.name} does not give its logs: ${why}` },
+        { code: 'unavailable', retry: 'backoff', message: `cannot read the logs of node ${door.name} from its gateway: ${why}` },
         { cause },
       )
     if (!URL.canParse(door.gatewayUrl)) throw unavailable('it has no address that controllers could reach')

@@ -1,7 +1,6 @@
-// How the fleet stays known: heartbeats are gathered and written in batches, silence is judged by
-// whoever listened all the while, and nodes that owe a proof are asked for it.
-// Every controller hears every heartbeat (a queue group would lose those handed to a controller
-// that hangs); the database keeps the first to write it, so N controllers cost N statements, not N rows.
+// Liveness of nodes: heartbeats are written in batches, controllers that listened without a break declare nodes silent, and nodes
+// that have not answered a command yet are probed. Every controller receives every heartbeat; the database keeps the first to
+// write it, so N controllers cost N statements, not N rows.
 import type { Bus } from '@muster/bus'
 import { createFailureStreak, createLoop, type Clock, type FailureStreak, type Log, type Loop } from '@muster/host'
 import type { Heartbeat, NodeId } from '@muster/protocol'
@@ -9,11 +8,11 @@ import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
 import type { EventOf } from '../work/inbound.ts'
 import { attend, inattentive, mayJudge, type Attention } from './attention.pure.ts'
 
-/** How long a heartbeat waits for others to be written with. */
+/** Heartbeats of this time are written in one statement. */
 const flushEveryMs = 1_000
-/** The first heartbeat of a process makes its node healthy: that does not wait for the batch. */
+/** The first heartbeat of a process makes its node healthy, so it is written sooner. */
 const flushFirstAfterMs = 50
-/** Ids come from the bus, so anybody on it could invent them; what is remembered is bounded. */
+/** Ids come from the bus, where anybody could invent them, so memory for them is bounded. */
 const maxRemembered = 100_000
 const pingTimeoutMs = 2_000
 const limits = { maxGapMs: 5_000, maxClockJumpMs: 2_000 }
@@ -24,15 +23,15 @@ export interface PulseLoopDeps {
   readonly clock: Clock
   readonly log: Log
   readonly silence: Omit<SilenceLimits, 'maxClockJumpMs'>
-  /** Asks nodes that have to answer a command before they count as healthy. */
+  /** Probes nodes that have to answer a command before they count as healthy. */
   readonly probeUnproven: (signal: AbortSignal) => Promise<void>
-  /** Each heartbeat, as it is heard. */
-  readonly onBeat: (beat: Reported) => void
+  /** Called with each heartbeat when it arrives. */
+  readonly onBeat: (beat: ReportedBeat) => void
   readonly onTick: (report: { attention: Attention; reported: readonly NodeId[] }) => void
 }
 
-type Reported = Omit<Beat['heartbeat'], 'resources'> & { readonly resources: Heartbeat['resources'] | null }
-interface Waiting {
+type ReportedBeat = Omit<Beat['heartbeat'], 'resources'> & { readonly resources: Heartbeat['resources'] | null }
+interface PendingBeat {
   readonly via: Beat['via']
   readonly arrivedAt: number
   readonly heartbeat: Beat['heartbeat']
@@ -40,21 +39,21 @@ interface Waiting {
 
 export class PulseLoop {
   readonly #deps: PulseLoopDeps
-  /** By node and process: what a wrong process says in a node's name must not push out what the right one said. */
-  readonly #waiting = new Map<string, Waiting>()
-  /** Which process of a node was heard last. */
-  readonly #heard = new Map<NodeId, string>()
-  /** Said by workers that leave; kept until the database has them. */
+  /** By node and process: a heartbeat of a wrong process in a node's name must not replace that of the right one. */
+  readonly #pending = new Map<string, PendingBeat>()
+  /** The last known process of each node. */
+  readonly #incarnations = new Map<NodeId, string>()
+  /** Goodbyes of workers, kept until the database has them. */
   readonly #goodbyes = new Map<NodeId, { incarnation: string; seq: number }>()
   readonly #loop: Loop
-  readonly #trouble: FailureStreak
+  readonly #streak: FailureStreak
   #attention: Attention
   #goodbyeFlush: Promise<void> | null = null
 
   constructor(deps: PulseLoopDeps) {
     this.#deps = deps
     this.#loop = createLoop({ what: 'cannot watch nodes; retrying', breathMs: flushFirstAfterMs, ...deps })
-    this.#trouble = createFailureStreak({ what: 'heartbeats can not be recorded, and are kept', ...deps })
+    this.#streak = createFailureStreak({ what: 'cannot record heartbeats; retrying', ...deps })
     this.#attention = inattentive(deps.clock.monotonic())
   }
 
@@ -66,7 +65,7 @@ export class PulseLoop {
     this.#note('bus', beat)
   }
 
-  noteHttpBeat(beat: Reported): void {
+  noteHttpBeat(beat: ReportedBeat): void {
     this.#note('http', beat)
   }
 
@@ -76,7 +75,7 @@ export class PulseLoop {
     this.#goodbyeFlush ??= this.#flushGoodbyes().finally(() => (this.#goodbyeFlush = null))
   }
 
-  /** Until aborted. */
+  /** Runs until aborted. */
   async run(signal: AbortSignal): Promise<void> {
     await this.#loop.run(async (until) => {
       await this.#tick(until)
@@ -94,17 +93,17 @@ export class PulseLoop {
     }
   }
 
-  #note(via: Beat['via'], beat: Reported): void {
+  #note(via: Beat['via'], beat: ReportedBeat): void {
     const resources = beat.resources === null ? null : JSON.stringify(beat.resources)
-    if (this.#waiting.size >= maxRemembered) this.#waiting.clear()
-    this.#waiting.set(keyOf(beat), { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
-    if (this.#heard.get(beat.node_id) !== beat.incarnation) this.#loop.wake()
+    if (this.#pending.size >= maxRemembered) this.#pending.clear()
+    this.#pending.set(keyOf(beat), { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
+    if (this.#incarnations.get(beat.node_id) !== beat.incarnation) this.#loop.wake()
     this.#deps.onBeat(beat)
   }
 
   async #flush(): Promise<void> {
     await this.#flushBeats()
-    // After the heartbeats, or one that still waits would bring the node back.
+    // After the heartbeats: a pending one would bring the node back.
     for (const [node, goodbye] of this.#goodbyes) {
       await this.#deps.pulses.recordLeaving(node, goodbye)
       if (this.#goodbyes.get(node) === goodbye) this.#goodbyes.delete(node)
@@ -112,22 +111,22 @@ export class PulseLoop {
   }
 
   async #flushBeats(): Promise<void> {
-    if (this.#waiting.size === 0) return
-    const batch = [...this.#waiting.values()]
+    if (this.#pending.size === 0) return
+    const batch = [...this.#pending.values()]
     const now = this.#deps.clock.monotonic()
     await this.#deps.pulses.recordBeats(batch.map((beat) => ({ ...beat, ageMs: now - beat.arrivedAt })))
-    // Only what was written is forgotten: what came meanwhile, or could not be written, waits on.
+    // A newer heartbeat that arrived meanwhile stays pending.
     for (const beat of batch) {
       const { node_id, incarnation } = beat.heartbeat
-      if (this.#waiting.get(keyOf(beat.heartbeat)) === beat) this.#waiting.delete(keyOf(beat.heartbeat))
-      if (this.#heard.size >= maxRemembered) this.#heard.clear()
-      this.#heard.set(node_id, incarnation)
+      if (this.#pending.get(keyOf(beat.heartbeat)) === beat) this.#pending.delete(keyOf(beat.heartbeat))
+      if (this.#incarnations.size >= maxRemembered) this.#incarnations.clear()
+      this.#incarnations.set(node_id, incarnation)
     }
   }
 
   /**
-   * In this order: the bus answers, so everything that nodes said before has arrived; it is written; the clocks are
-   * compared; and only then, if nothing was amiss all the while, is silence judged.
+   * In this order: the bus answers, so everything that nodes published before has arrived; it is written; the clocks are
+   * compared; and only then, if nothing failed meanwhile, nodes are declared silent.
    */
   async #tick(signal: AbortSignal): Promise<void> {
     const { bus, pulses, clock, silence } = this.#deps
@@ -135,7 +134,7 @@ export class PulseLoop {
       () => true,
       () => false,
     )
-    const reported = [...this.#waiting.values()].map((beat) => beat.heartbeat.node_id)
+    const reported = [...this.#pending.values()].map((beat) => beat.heartbeat.node_id)
     let databaseNowMs: number | null = null
     try {
       await this.#flush()
@@ -144,9 +143,9 @@ export class PulseLoop {
       const { nodeTimeoutMs } = silence
       if (mayJudge(this.#attention, { now: clock.monotonic(), nodeTimeoutMs })) await this.#judge(databaseNowMs)
       await this.#deps.probeUnproven(signal)
-      this.#trouble.recovered()
+      this.#streak.recovered()
     } catch (error) {
-      this.#trouble.failed({ error, waiting: reported.length })
+      this.#streak.failed({ error, pending: reported.length })
       this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered, databaseNowMs: null }, limits)
     }
     this.#deps.onTick({ attention: this.#attention, reported })
@@ -155,7 +154,7 @@ export class PulseLoop {
   async #judge(databaseNowMs: number): Promise<void> {
     const judged = await this.#deps.pulses.sweep({ ...this.#deps.silence, maxClockJumpMs: limits.maxClockJumpMs }, databaseNowMs)
     const silent = judged.filter((node) => node.liveness === 'silent').map((node) => node.id)
-    if (silent.length > 0) this.#deps.log.warn('nodes fell silent', { count: silent.length, nodes: silent.slice(0, 20) })
+    if (silent.length > 0) this.#deps.log.warn('nodes became silent', { count: silent.length, nodes: silent.slice(0, 20) })
   }
 }
 

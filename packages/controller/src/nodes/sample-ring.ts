@@ -1,5 +1,5 @@
-// The last moments of something that is measured: one row of figures per interval, the oldest overwritten. Pure.
-// What was not measured is a gap, never zero and never the value before.
+// Ring of measurements: one row of figures per interval, the oldest overwritten. A missing measurement is a gap, never zero and
+// never the value before.
 
 export interface RingSize {
   readonly intervalMs: number
@@ -9,15 +9,15 @@ export interface RingSize {
 }
 export interface RingRow {
   readonly at: number
-  /** Null: not known then. */
+  /** Null: unknown. */
   readonly figures: readonly (number | null)[]
 }
 
 export class SampleRing {
   readonly #size: RingSize
-  /** NaN where nothing is known. */
+  /** NaN where the figure is unknown. */
   readonly #figures: Float64Array
-  /** The number of the interval that was written last. */
+  /** Number of the interval that was written last. */
   #newest = -1
 
   constructor(size: RingSize) {
@@ -29,7 +29,7 @@ export class SampleRing {
     return this.#newest * this.#size.intervalMs
   }
 
-  /** The last of an interval counts. A clock that was set back a little corrects what is there; one set back far begins anew. */
+  /** The last row of an interval counts. A clock set back a little overwrites rows; one set back far clears the ring. */
   note(at: number, figures: readonly (number | null)[]): void {
     const { intervalMs, length, width } = this.#size
     const slot = Math.floor(at / intervalMs)
@@ -40,7 +40,7 @@ export class SampleRing {
     for (let i = 0; i < width; i += 1) this.#figures[start + i] = figures[i] ?? Number.NaN
   }
 
-  /** Oldest first; rows of which nothing is known are left out. */
+  /** Oldest first, without rows that have no known figure. */
   read(now: number): RingRow[] {
     const { intervalMs, length, width } = this.#size
     const rows: RingRow[] = []

@@ -1,4 +1,4 @@
-// A node as the API shows it. Pure.
+// Status and view of a node, and the GPU memory that counts under its budget.
 import { parseBytes } from '@muster/host'
 import { nodeStatus, type NodeStatus, type NodeView, type Resources } from '@muster/protocol'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
@@ -37,9 +37,7 @@ export function viewOf(node: NodeRecord): NodeView {
   }
 }
 
-// How many nodes have which status, without reading them all.
-
-/** Statuses that no node has are left out. */
+/** Counted without reading all nodes. Statuses that no node has are left out. */
 export async function countByStatus(nodes: NodeStore): Promise<Partial<Record<NodeStatus, number>>> {
   const counts: Partial<Record<NodeStatus, number>> = {}
   for (const { count, ...facts } of await nodes.countByStatusFacts()) {
@@ -49,13 +47,7 @@ export async function countByStatus(nodes: NodeStore): Promise<Partial<Record<No
   return counts
 }
 
-// A budget lowers the GPU memory that counts; it never raises it, and never invents what is unknown. Pure.
-
-function budgetBytes(budget: string, totalBytes: number): number | null {
-  const percent = /^(\d+(?:\.\d+)?)\s?%$/.exec(budget)?.[1]
-  return percent === undefined ? parseBytes(budget) : Math.floor((totalBytes * Number(percent)) / 100)
-}
-
+/** A budget lowers the GPU memory that counts; it never raises it, and unknown memory stays unknown. */
 export function applyVramBudget(resources: Resources, budget: string | null): Resources {
   if (budget === null || resources.total_vram === null) return resources
   const bytes = budgetBytes(budget, resources.total_vram)
@@ -66,4 +58,9 @@ export function applyVramBudget(resources: Resources, budget: string | null): Re
     total_vram: bytes,
     available_vram: resources.available_vram === null ? null : Math.max(0, resources.available_vram - withheld),
   }
+}
+
+function budgetBytes(budget: string, totalBytes: number): number | null {
+  const percent = /^(\d+(?:\.\d+)?)\s?%$/.exec(budget)?.[1]
+  return percent === undefined ? parseBytes(budget) : Math.floor((totalBytes * Number(percent)) / 100)
 }

@@ -3,7 +3,7 @@ import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import type { OperationId, OperationView } from '@muster/protocol'
 import type { EventHub } from '../events/hub.ts'
-import { createAdvance, type Settled } from '../intents/advance.ts'
+import { createAdvance, type SettledIntent } from '../intents/advance.ts'
 import { createIntentWork } from '../intents/intent-work.ts'
 import { createQuery } from '../intents/query.ts'
 import { createResults } from '../intents/results.ts'
@@ -23,7 +23,7 @@ export interface OperationsDeps {
   readonly settings: ControllerSettings
   /** This process; what it holds is taken over when it is gone. */
   readonly holder: string
-  readonly onSettled: (settled: readonly Settled[]) => void
+  readonly onSettled: (settled: readonly SettledIntent[]) => void
   readonly recordLoadProgress: IntentStore['recordProgress']
   readonly step: Step
   readonly random: () => number

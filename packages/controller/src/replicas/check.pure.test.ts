@@ -58,10 +58,10 @@ describe('its answer', () => {
   })
 
   it.each<[string, Answer, string]>([
-    ['garbage', answer(200, '\u0000\u0001%%%\n'), 'answered something else than was asked for: %%%'],
-    ['nothing', answer(200, ''), 'answered something else than was asked for: nothing'],
-    ['no choices', answer(200, { choices: [] }), 'answered something else than was asked for: {"choices":[]}'],
-    ['an error as if it were fine', answer(200, { error: { message: 'x' } }), 'something else than was asked for'],
+    ['garbage', answer(200, '\u0000\u0001%%%\n'), 'answered unexpectedly: %%%'],
+    ['nothing', answer(200, ''), 'answered unexpectedly: nothing'],
+    ['no choices', answer(200, { choices: [] }), 'answered unexpectedly: {"choices":[]}'],
+    ['an error as if it were fine', answer(200, { error: { message: 'x' } }), 'answered unexpectedly'],
     ['500 with a message', answer(500, { error: { message: 'CUDA out of\nmemory' } }), 'answered 500: CUDA out of memory'],
     ['500 with text', answer(500, { error: 'boom' }), 'answered 500: boom'],
     ['404 of its model', answer(404, { error: { message: 'no m here', code: 'model_not_found' } }), 'answered 404: no m here'],

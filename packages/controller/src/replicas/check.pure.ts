@@ -1,29 +1,29 @@
-// What a new replica is asked before it gets requests while others serve, and what its answer means. Pure.
+// Check questions for a new replica, and the verdict on its answers. Pure.
 import { unreachable } from '@muster/protocol'
 import { z } from 'zod'
 
 export interface Question {
   readonly path: string
   readonly body: object
-  /** Its model's configuration says that it can do this; otherwise it is only tried. */
+  /** The model's configuration lists this use; otherwise it is only tried. */
   readonly isKnown: boolean
 }
 
 export type Answer =
   | Readonly<{ is: 'answer'; status: number; body: string }>
-  /** Nothing came for so long. */
+  /** No bytes arrived for this long. */
   | Readonly<{ is: 'silence'; afterMs: number }>
-  /** It was not the replica that answered, or the answer broke off: that may be the way there. */
+  /** The answer broke off or came from another process: the network may be the cause. */
   | Readonly<{ is: 'no_answer'; why: string }>
 
 export type Verdict =
   | Readonly<{ is: 'passed' }>
-  /** It does not serve that; the next question is asked. */
+  /** The replica does not serve this path; the next question follows. */
   | Readonly<{ is: 'not_served' }>
   | Readonly<{ is: 'unclear'; why: string }>
   | Readonly<{ is: 'failed'; cause: string }>
 
-/** Enough for an answer, and little enough for an engine without a GPU. */
+/** Enough for an answer, and few enough for a backend without a GPU. */
 const maxTokens = 4
 
 const kinds = [
@@ -36,12 +36,12 @@ const kinds = [
   { path: '/v1/embeddings', usecase: 'embedding', ask: { input: 'OK' } },
 ] as const
 
-/** In the order in which they are asked; none when the model is for something else. */
+/** In this order; none when the model is for other uses. */
 export function questionsFor({ model, usecases }: { readonly model: string; readonly usecases: readonly string[] }): Question[] {
-  const isSaid = (usecase: string): boolean => usecases.some((each) => each.toLowerCase().startsWith(usecase))
+  const isListed = (usecase: string): boolean => usecases.some((each) => each.toLowerCase().startsWith(usecase))
   return kinds
-    .filter(({ usecase }) => usecases.length === 0 || isSaid(usecase))
-    .map(({ path, usecase, ask }) => ({ path, body: { model, ...ask }, isKnown: isSaid(usecase) }))
+    .filter(({ usecase }) => usecases.length === 0 || isListed(usecase))
+    .map(({ path, usecase, ask }) => ({ path, body: { model, ...ask }, isKnown: isListed(usecase) }))
 }
 
 export function judge({ path, isKnown }: Question, answer: Answer): Verdict {
@@ -65,18 +65,18 @@ const Refusal = z.object({ error: z.union([z.string(), z.object({ message: z.str
 function judgeStatus({ path, isKnown }: Pick<Question, 'path' | 'isKnown'>, { status, body }: { status: number; body: string }): Verdict {
   const isAboutRoute = status === 404 || status === 405 || status === 501
   if (isAboutRoute && !isModelUnknown(body)) return { is: 'not_served' }
-  // What nobody said it can do may be refused in any way; what it is for may not.
+  // A use that the configuration does not list may be refused with any 4xx.
   if (status >= 400 && status < 500 && !isKnown && !isAboutRoute) return { is: 'not_served' }
-  if (status !== 200) return { is: 'failed', cause: `${path} answered ${status}: ${wordsOf(body)}` }
+  if (status !== 200) return { is: 'failed', cause: `${path} answered ${status}: ${messageOf(body)}` }
   const json = parsed(body)
   if (Completion.safeParse(json).success || Embeddings.safeParse(json).success) return { is: 'passed' }
-  return { is: 'failed', cause: `${path} answered something else than was asked for: ${excerpt(body)}` }
+  return { is: 'failed', cause: `${path} answered unexpectedly: ${excerpt(body)}` }
 }
 
-/** That it has the route and not the model is another thing. */
+/** The replica has the route but does not know the model. */
 const isModelUnknown = (body: string): boolean => UnknownModel.safeParse(parsed(body)).success
 
-function wordsOf(body: string): string {
+function messageOf(body: string): string {
   const refusal = Refusal.safeParse(parsed(body))
   if (!refusal.success) return excerpt(body)
   const { error } = refusal.data
@@ -91,10 +91,10 @@ function parsed(body: string): unknown {
   }
 }
 
-const mostWords = 500
-/** For a person: one line, no control characters. */
+const maxExcerpt = 500
+/** One line, no control characters. */
 function excerpt(text: string): string {
   const line = text.replaceAll(/[\p{C}\s]+/gu, ' ').trim()
   if (line === '') return 'nothing'
-  return line.length > mostWords ? `${line.slice(0, mostWords)}…` : line
+  return line.length > maxExcerpt ? `${line.slice(0, maxExcerpt)}…` : line
 }

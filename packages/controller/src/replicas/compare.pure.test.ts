@@ -1,7 +1,7 @@
 import { NodeId, ReplicaId, type ReplicaState } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import type { ReplicaRecord } from '../store/replicas.ts'
-import { compareReplicas, type Finding, type Said } from './compare.pure.ts'
+import { compareReplicas, type Finding, type ReplicaList } from './compare.pure.ts'
 
 const id = ReplicaId.parse('r-1')
 const known = (state: ReplicaState, over: Partial<ReplicaRecord> = {}): ReplicaRecord => ({
@@ -28,13 +28,13 @@ const known = (state: ReplicaState, over: Partial<ReplicaRecord> = {}): ReplicaR
   },
   ...over,
 })
-const said = (state: ReplicaState | null, over: Partial<Said> = {}): Said => ({
+const said = (state: ReplicaState | null, over: Partial<ReplicaList> = {}): ReplicaList => ({
   ...{ incarnation: 'i-1', seq: 6, ageMs: 0, replicas: state === null ? [] : [{ replica_id: id, state }] },
   ...over,
 })
 
 describe('what a node lists', () => {
-  it.each<[string, ReplicaRecord[], Said, Finding['is'] | null]>([
+  it.each<[string, ReplicaRecord[], ReplicaList, Finding['is'] | null]>([
     ['and is as known is no news', [known('ready')], said('ready'), null],
     ['as ready, and was starting, is ready', [known('starting')], said('ready'), 'ready'],
     [

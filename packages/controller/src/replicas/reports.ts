@@ -1,5 +1,5 @@
-// What workers say of their replicas: by events as things happen, and by the list in every heartbeat, which makes up for
-// events that were lost. Every controller hears both; the first to write it wins (settle.ts).
+// Records what workers report about replicas and loads: by event, and by the list in every heartbeat, which makes up for lost
+// events. Every controller receives both; the first to write wins. Reports of a process that was replaced do not count.
 import { type Clock, createFailureStreak, createLoop, type Log } from '@muster/host'
 import type { Heartbeat, NodeId, OpStatusReply, ReplicaId } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
@@ -12,55 +12,55 @@ import type { ReplicaEvent, ResultEvent } from '../work/inbound.ts'
 import { compareReplicas, type Finding } from './compare.pure.ts'
 import type { Unload } from './tend.ts'
 
-export interface ReplicaListenerDeps extends SettleDeps {
+export interface ReplicaReportsDeps extends SettleDeps {
   readonly unload: Unload
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Ids come from the bus, so anybody on it could invent them; what is remembered is bounded. */
-const maxRemembered = 20_000
+/** Ids come from the bus, where anybody could invent them, so memory for them is bounded. */
+const maxPending = 20_000
 const compareEveryMs = 500
-/** One that is told to end needs a moment for it. */
-const tellOrphanEveryMs = 5_000
+/** A process needs a moment to end. */
+const unloadOrphanEveryMs = 5_000
 
-export function createReplicaListener(deps: ReplicaListenerDeps) {
+export function createReplicaReports(deps: ReplicaReportsDeps) {
   const { clock, log } = deps
   const loop = createLoop({ what: 'cannot record reports about replicas; retrying', clock, log })
-  const heard = createHeard({ clock, onEvent: loop.wake })
-  const endOrphan = createEndOrphan(deps)
-  const trouble = createFailureStreak({ what: 'what workers say of replicas can not be recorded; they say it again', clock, log })
+  const pending = createPending({ clock, onEvent: loop.wake })
+  const unloadOrphan = createUnloadOrphan(deps)
+  const streak = createFailureStreak({ what: 'cannot record a report about a replica; its worker repeats it', clock, log })
 
   const settle = async (signal: AbortSignal): Promise<void> => {
-    const { events, beats } = heard.take()
+    const { events, beats } = pending.take()
     let hasFailed = false
-    /** What can not be recorded keeps nothing else from being so. */
+    /** A report that cannot be recorded keeps no other one from being recorded. */
     const record = async (about: object, work: () => Promise<void>): Promise<void> => {
       if (signal.aborted) return
       try {
         await work()
       } catch (error) {
         hasFailed = true
-        trouble.failed({ ...about, error })
+        streak.failed({ ...about, error })
       }
     }
     for (const { node, event } of events) await record({ node, event: event.type }, () => settleEvent(node, event, deps))
     await record({ nodes: beats.size }, async () => {
       for (const { node, finding, stamp } of await compareBeats(beats, clock.monotonic(), deps)) {
-        if (finding.is === 'orphan') endOrphan({ id: finding.id, nodeId: node }, signal)
+        if (finding.is === 'orphan') unloadOrphan({ id: finding.id, nodeId: node }, signal)
         else await record({ node, replica: finding.id }, () => settleFinding(finding, stamp, deps))
       }
     })
-    if (!hasFailed) trouble.recovered()
+    if (!hasFailed) streak.recovered()
   }
   return {
-    /** As its worker said it last. */
-    inFlight: heard.inFlight,
-    /** Called with each number as it is heard. */
-    onInFlight: heard.onInFlight,
-    receiveHeartbeat: heard.beat,
-    receiveEvent: heard.event,
-    /** Until aborted. */
+    /** Requests in flight, as the worker reported last. */
+    inFlight: pending.inFlight,
+    /** The listener is called with each reported number. */
+    onInFlight: pending.onInFlight,
+    receiveHeartbeat: pending.beat,
+    receiveEvent: pending.event,
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       await loop.run(async (until) => {
         await settle(until)
@@ -70,28 +70,28 @@ export function createReplicaListener(deps: ReplicaListenerDeps) {
   }
 }
 
-/** What was heard and is not settled yet: of each node its last heartbeat, and all events. */
-function createHeard({ clock, onEvent }: { clock: Clock; onEvent: () => void }) {
+/** Reports that are not recorded yet: the last heartbeat of each node, and all events. */
+function createPending({ clock, onEvent }: { clock: Clock; onEvent: () => void }) {
   const inFlight = new Map<ReplicaId, number>()
-  const tellInFlight = new Set<(id: ReplicaId, count: number) => void>()
+  const listeners = new Set<(id: ReplicaId, count: number) => void>()
   let beats = new Map<NodeId, Beat>()
   let events: Readonly<{ node: NodeId; event: ReplicaEvent | ResultEvent }>[] = []
   return {
     inFlight: (id: ReplicaId): number => inFlight.get(id) ?? 0,
-    onInFlight: (tell: (id: ReplicaId, count: number) => void): void => void tellInFlight.add(tell),
+    onInFlight: (listener: (id: ReplicaId, count: number) => void): void => void listeners.add(listener),
     beat(beat: Heartbeat, node: NodeId): void {
-      if (inFlight.size > maxRemembered) inFlight.clear()
+      if (inFlight.size > maxPending) inFlight.clear()
       for (const { replica_id: id, in_flight: count } of beat.replicas ?? []) {
         inFlight.set(id, count)
-        for (const tell of tellInFlight) tell(id, count)
+        for (const listener of listeners) listener(id, count)
       }
       const before = beats.get(node)
       if (before?.beat.incarnation === beat.incarnation && before.beat.seq > beat.seq) return
-      if (beats.size < maxRemembered || before !== undefined) beats.set(node, { beat, arrivedAt: clock.monotonic() })
+      if (beats.size < maxPending || before !== undefined) beats.set(node, { beat, arrivedAt: clock.monotonic() })
     },
     event(event: ReplicaEvent | ResultEvent, node: NodeId): void {
-      // What is too much is lost here, and found in the next heartbeat.
-      if (events.length < maxRemembered) events.push({ node, event })
+      // An event beyond the limit is lost here; the next heartbeat makes up for it.
+      if (events.length < maxPending) events.push({ node, event })
       onEvent()
     },
     take() {
@@ -103,20 +103,18 @@ function createHeard({ clock, onEvent }: { clock: Clock; onEvent: () => void }) 
   }
 }
 
-/** W16: that very process, by its id. */
-function createEndOrphan({ unload, clock, log }: ReplicaListenerDeps) {
-  const told = new Map<ReplicaId, number>()
+/** W16: exactly that process, by its id. */
+function createUnloadOrphan({ unload, clock, log }: ReplicaReportsDeps) {
+  const unloaded = new Map<ReplicaId, number>()
   return (replica: { id: ReplicaId; nodeId: NodeId }, signal: AbortSignal): void => {
     const now = clock.monotonic()
-    for (const [id, at] of told) if (now - at > tellOrphanEveryMs) told.delete(id)
-    if (told.has(replica.id)) return
-    told.set(replica.id, now)
-    log.warn('a worker runs a replica that belongs to nobody; it is told to end it', { node: replica.nodeId, replica: replica.id })
+    for (const [id, at] of unloaded) if (now - at > unloadOrphanEveryMs) unloaded.delete(id)
+    if (unloaded.has(replica.id)) return
+    unloaded.set(replica.id, now)
+    log.warn('worker runs an unknown replica; unloading it', { node: replica.nodeId, replica: replica.id })
     void unload(replica, signal)
   }
 }
-
-// Writes down what workers said of their replicas.
 
 interface SettleDeps {
   readonly loads: LoadStore
@@ -127,7 +125,6 @@ interface SettleDeps {
 }
 type Beat = Readonly<{ beat: Heartbeat; arrivedAt: number }>
 
-/** Nothing of a process that no longer speaks for its node counts. */
 async function compareBeats(
   beats: ReadonlyMap<NodeId, Beat>,
   now: number,
@@ -136,13 +133,13 @@ async function compareBeats(
   const ids = [...beats.keys()]
   const known = Map.groupBy(await replicas.liveOn(ids), ({ nodeId }) => nodeId)
   const concerned = ids.filter((id) => known.has(id) || (beats.get(id)?.beat.replicas?.length ?? 0) > 0)
-  const speaking = await nodes.incarnationsOf(concerned)
+  const incarnations = await nodes.incarnationsOf(concerned)
   return concerned.flatMap((node) => {
-    const heard = beats.get(node)
-    if (heard === undefined || speaking.get(node) !== heard.beat.incarnation) return []
-    const { incarnation, seq, replicas: listed = [] } = heard.beat
-    const said = { incarnation, seq, ageMs: now - heard.arrivedAt, replicas: listed }
-    return compareReplicas(known.get(node) ?? [], said).map((finding) => ({ node, finding, stamp: { incarnation, seq } }))
+    const beat = beats.get(node)
+    if (beat === undefined || incarnations.get(node) !== beat.beat.incarnation) return []
+    const { incarnation, seq, replicas: listed = [] } = beat.beat
+    const list = { incarnation, seq, ageMs: now - beat.arrivedAt, replicas: listed }
+    return compareReplicas(known.get(node) ?? [], list).map((finding) => ({ node, finding, stamp: { incarnation, seq } }))
   })
 }
 
@@ -152,8 +149,8 @@ async function settleFinding(finding: Exclude<Finding, { is: 'orphan' }>, stamp:
 }
 
 async function settleEvent(node: NodeId, event: ReplicaEvent | ResultEvent, deps: SettleDeps): Promise<void> {
-  const speaking = await deps.nodes.incarnationsOf([node])
-  if (speaking.get(node) !== event.incarnation) return
+  const incarnations = await deps.nodes.incarnationsOf([node])
+  if (incarnations.get(node) !== event.incarnation) return
   const stamp = { incarnation: event.incarnation, seq: event.seq }
   switch (event.type) {
     case 'replica.ready':
@@ -176,7 +173,7 @@ async function settleEvent(node: NodeId, event: ReplicaEvent | ResultEvent, deps
   }
 }
 
-/** A node speaks of its own replicas only. */
+/** A node may report only its own replicas. */
 async function isOf(node: NodeId, id: ReplicaId, { replicas }: SettleDeps): Promise<boolean> {
   return (await replicas.find(id))?.nodeId === node
 }

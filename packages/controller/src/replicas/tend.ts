@@ -1,5 +1,4 @@
-// Decides about replicas that no load holds, and tells workers which processes are to end: each by its own id, again and
-// again until it is gone.
+// Looks after replicas without a load, and unloads draining ones: each by its own id, repeatedly until it is gone.
 import type { Bus } from '@muster/bus'
 import { inLanes, type Log } from '@muster/host'
 import { modelUnload, type NodeId, type ReplicaId } from '@muster/protocol'
@@ -16,31 +15,31 @@ export interface TendDeps {
   readonly log: Log
 }
 
-const tellEveryMs = 5_000
-/** A controller that is cut off holds up nobody for longer: the worker refuses what it sends, and it asks another one. */
+const unloadEveryMs = 5_000
+/** A controller that is cut off delays an unload by this at most: the worker refuses its requests, and it tries another replica. */
 const patienceMs = 10_000
 const answerWithinMs = 2_000
 const batch = 64
-const tellAtOnce = 16
+const unloadAtOnce = 16
 
 export type Unload = (replica: { id: ReplicaId; nodeId: NodeId }, signal: AbortSignal) => Promise<void>
 
-/** Never rejects: who did not hear it is told again. */
+/** Never rejects: the request is repeated until the process is gone. */
 export function createUnload({ bus, log }: Pick<TendDeps, 'bus' | 'log'>): Unload {
   return async ({ id, nodeId: node }, signal) => {
     try {
       const reply = await bus.request(modelUnload, { node }, { replica_id: id }, { timeoutMs: answerWithinMs, signal })
       if ('accepted' in reply && !reply.accepted)
-        log.warn('a worker does not end a replica', { node, replica: id, error: reply.failure.message })
+        log.warn('worker refused to unload a replica', { node, replica: id, error: reply.failure.message })
     } catch (error) {
-      if (!signal.aborted) log.debug('a worker could not be told to end a replica', { node, replica: id, error })
+      if (!signal.aborted) log.debug('unload request failed', { node, replica: id, error })
     }
   }
 }
 
 export function createTendReplicas(deps: TendDeps & { readonly unload: Unload }) {
   const { loads, replicas, unload } = deps
-  /** True: some wait for what wakes nobody. */
+  /** True: some wait until every controller routes without them, which wakes nobody. */
   return async (signal: AbortSignal): Promise<boolean> => {
     const surplus = await replicas.findSurplus(batch)
     if (surplus.length > 0) {
@@ -53,8 +52,8 @@ export function createTendReplicas(deps: TendDeps & { readonly unload: Unload })
           deps,
         )
     }
-    const { told, areSomeAsked } = await replicas.takeDrains({ everyMs: tellEveryMs, patienceMs, limit: batch })
-    await inLanes(told, { atOnce: tellAtOnce }, (drain) => unload(drain, signal))
+    const { told, areSomeAsked } = await replicas.takeDrains({ everyMs: unloadEveryMs, patienceMs, limit: batch })
+    await inLanes(told, { atOnce: unloadAtOnce }, (drain) => unload(drain, signal))
     return areSomeAsked
   }
 }
@@ -68,11 +67,10 @@ async function settle(
   const { id, nodeId: node, model, ordinal } = replica
   if (fate.do === 'wait') return
   if (fate.do === 'drain') {
-    if (await replicas.change({ id, do: 'drain_surplus', ordinal }))
-      log.info('a replica is not needed any more', { model, replica: id, node })
+    if (await replicas.change({ id, do: 'drain_surplus', ordinal })) log.info('replica is no longer needed', { model, replica: id, node })
     return
   }
   const event = returnOf(replica)
-  // What may have taken the slot meanwhile keeps it.
+  // A load that has got another replica meanwhile keeps that one.
   await advance({ read: () => loads.find(fate.to), eventOf: (load) => (load.revision === replica.revision ? event : null) })
 }

@@ -1,4 +1,4 @@
-// A replica as the API shows it. Pure.
+// View of a replica in the API.
 import type { ReplicaId, ReplicaView } from '@muster/protocol'
 import type { ReplicaRecord } from '../store/replicas.ts'
 

@@ -1,32 +1,32 @@
-// One question to one replica, through the gateway of its node. By connections of its own: what is checked holds up no
-// request, and no request this.
+// Sends one check question to one replica through the gateway of its node. It has connections of its own: checks and requests of
+// clients do not hold up each other.
 import { errorCode, mintGatewayToken, type Secret } from '@muster/host'
 import { gatewayPaths, gatewayScope, refusedHeader, replicaHeader, type NodeId, type ReplicaId } from '@muster/protocol'
-import { Agent, request, type Dispatcher } from 'undici'
+import { Agent, request as sendRequest, type Dispatcher } from 'undici'
 import type { Answer, Question } from './check.pure.ts'
 
-export interface AskedReplica {
+export interface CheckedReplica {
   readonly id: ReplicaId
   readonly nodeId: NodeId
   readonly gatewayUrl: string
   readonly gatewaySecret: Secret
 }
-export interface ReplicaAsker {
+export interface CheckClient {
   /** Rejects only when aborted. */
-  ask(replica: AskedReplica, question: Question, signal: AbortSignal): Promise<Answer>
+  request(replica: CheckedReplica, question: Question, signal: AbortSignal): Promise<Answer>
   close(): Promise<void>
 }
 
 const connectTimeoutMs = 5_000
-/** A small question; who answers more than this answers something else. */
-const mostBytes = 1024 ** 2
+/** Answers to check questions are small; a longer one is cut. */
+const maxBytes = 1024 ** 2
 
-export function createReplicaAsker({ silenceMs, controllerId }: { silenceMs: number; controllerId: string }): ReplicaAsker {
+export function createCheckClient({ silenceMs, controllerId }: { silenceMs: number; controllerId: string }): CheckClient {
   const agent = new Agent({ connectTimeout: connectTimeoutMs, headersTimeout: silenceMs, bodyTimeout: silenceMs, allowH2: false })
   return {
-    async ask(replica, question, signal) {
+    async request(replica, question, signal) {
       try {
-        const answer = await request(urlOf(replica, question), {
+        const answer = await sendRequest(urlOf(replica, question), {
           method: 'POST',
           headers: { 'content-type': 'application/json', authorization: tokenOf(replica, controllerId) },
           body: JSON.stringify(question.body),
@@ -47,21 +47,23 @@ export function createReplicaAsker({ silenceMs, controllerId }: { silenceMs: num
   }
 }
 
-function urlOf({ id, gatewayUrl }: AskedReplica, { path }: Question): string {
+function urlOf({ id, gatewayUrl }: CheckedReplica, { path }: Question): string {
   return `${gatewayUrl.replace(/\/+$/, '')}${gatewayPaths.replica(id)}${path}`
 }
 
-const tokenOf = ({ id, nodeId, gatewaySecret }: AskedReplica, controller: string): string =>
+const tokenOf = ({ id, nodeId, gatewaySecret }: CheckedReplica, controller: string): string =>
   `Bearer ${mintGatewayToken({ secret: gatewaySecret.reveal(), nodeId, scope: gatewayScope.replica(id), controller })}`
 
-/** Whatever listens at its address by now: only an answer that carries its id is its answer (I14). */
+/** Only an answer with the id of the replica is its answer: another process may listen at its address by now (I14). */
 async function read({ statusCode, headers, body }: Dispatcher.ResponseData, id: ReplicaId): Promise<Answer> {
   const refused = headers[refusedHeader]
   if (headers[replicaHeader] !== id || refused !== undefined) {
-    // Nobody reads on; what that breaks is of no interest.
+    // The rest is not read, and an error there changes nothing.
     body.on('error', () => undefined).destroy()
     const why =
-      refused === undefined ? `something else answers at the address of its node (${statusCode})` : `its gateway says: ${String(refused)}`
+      refused === undefined
+        ? `another process answers at the address of its node (${statusCode})`
+        : `its gateway refused: ${String(refused)}`
     return { is: 'no_answer', why }
   }
   const chunks: Buffer[] = []
@@ -70,7 +72,7 @@ async function read({ statusCode, headers, body }: Dispatcher.ResponseData, id: 
     const piece = Buffer.from(chunk)
     chunks.push(piece)
     bytes += piece.length
-    if (bytes > mostBytes) break
+    if (bytes > maxBytes) break
   }
   return { is: 'answer', status: statusCode, body: Buffer.concat(chunks).toString('utf8') }
 }

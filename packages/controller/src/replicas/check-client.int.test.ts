@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { checkGatewayToken, Secret } from '@muster/host'
 import { gatewayScope, NodeId, ReplicaId } from '@muster/protocol'
 import { expect, it, onTestFinished } from 'vitest'
-import { createReplicaAsker } from './ask-replica.ts'
+import { createCheckClient } from './check-client.ts'
 import { questionsFor, type Answer } from './check.pure.ts'
 
 const [id, nodeId, secret] = [ReplicaId.parse('r-1'), NodeId.parse('n-1'), 'a'.repeat(64)]
@@ -16,10 +16,10 @@ async function ask(listener: RequestListener, { silenceMs = 5_000, signal = neve
   const server = createServer(listener)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => server.close().closeAllConnections())
-  const asker = createReplicaAsker({ silenceMs, controllerId: 'c-1' })
-  onTestFinished(() => asker.close())
+  const client = createCheckClient({ silenceMs, controllerId: 'c-1' })
+  onTestFinished(() => client.close())
   const gatewayUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/below/`
-  return await asker.ask({ id, nodeId, gatewayUrl, gatewaySecret: new Secret(secret) }, question, signal)
+  return await client.request({ id, nodeId, gatewayUrl, gatewaySecret: new Secret(secret) }, question, signal)
 }
 const named = { 'x-muster-replica': 'r-1' }
 
@@ -42,12 +42,12 @@ it.each<[string, RequestListener]>([
 })
 
 it.each<[string, RequestListener, string]>([
-  ['another replica', (_, response) => void response.writeHead(200, { 'x-muster-replica': 'r-2' }).end('{}'), 'something else answers'],
-  ['a gateway that knows us not', (_, response) => void response.writeHead(401).end('{}'), 'something else answers'],
+  ['another replica', (_, response) => void response.writeHead(200, { 'x-muster-replica': 'r-2' }).end('{}'), 'another process answers'],
+  ['a gateway that knows us not', (_, response) => void response.writeHead(401).end('{}'), 'another process answers'],
   [
     'a gateway whose process is gone',
     (_, response) => void response.writeHead(503, { ...named, 'x-muster-refused': 'gone' }).end('{}'),
-    'its gateway says: gone',
+    'its gateway refused: gone',
   ],
   ['a connection that is cut', ({ socket }) => void socket.destroy(), 'other side closed'],
   [
