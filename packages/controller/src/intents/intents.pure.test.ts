@@ -4,6 +4,7 @@ import {
   InstalledBackend,
   NodeId,
   OperationId,
+  stepIntent,
   type BackendList,
   type CommandReply,
   type Failure,
@@ -11,9 +12,10 @@ import {
   type IntentEvent,
   type OpStatusReply,
 } from '@muster/protocol'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { nothingToFetch, type Plan } from '../store/plan.ts'
-import { againInMs, eventOfEnd, eventOfReply, eventOfStatus, isSatisfied } from './intents.pure.ts'
+import { againInMs, eventOfCancel, eventOfEnd, eventOfReply, eventOfStatus, isSatisfied } from './intents.pure.ts'
 
 const digest = (n: number): Digest => Digest.parse(`sha256:${String(n).repeat(64)}`)
 const llama = BackendName.parse('llama')
@@ -149,4 +151,51 @@ describe('an inventory that fulfills an intent', () => {
   ])('%s', (...[, intent, target, listed, want]) => {
     expect(isSatisfied({ intent, plan: target }, listed)).toBe(want)
   })
+})
+
+describe('a cancel request', () => {
+  const cancelling = working({ cancelRequested: true })
+  it.each<[string, OpStatusReply, IntentEvent | null]>([
+    ['confirmed', said('cancelled', { epoch: 3, failure }), { type: 'cancelled_on_worker', epoch: 3, failure }],
+    ['after its true end', said('succeeded', { generation: 7 }), { type: 'succeeded', note: '' }],
+    ['not confirmed yet', said('running'), null],
+    ['of unknown work', said('unknown'), { type: 'unknown_to_worker', againInMs: 0 }],
+    ['of another generation', said('succeeded', { generation: 6 }), { type: 'unknown_to_worker', againInMs: 0 }],
+  ])('%s', (_, reply, want) => {
+    expect(eventOfCancel(cancelling, reply)).toEqual(want)
+  })
+})
+
+it('the same reply, decided and applied twice, is the same as once', () => {
+  const replies = fc.record(
+    {
+      op_id: fc.constant(common.opId),
+      state: fc.constantFrom<OpStatusReply['state'][]>('unknown', 'accepted', 'running', 'succeeded', 'failed', 'cancelled'),
+      phase: fc.constantFrom<NonNullable<OpStatusReply['phase']>[]>('downloading', 'extracting'),
+      current: fc.nat(100),
+      progress_seq: fc.nat(5),
+      generation: fc.constantFrom(6, 7),
+      epoch: fc.constantFrom(2, 3),
+    },
+    { requiredKeys: ['op_id', 'state'] },
+  )
+  const intents = fc.constantFrom<Intent[]>(working(), working({ cancelRequested: true }), waiting, {
+    ...common,
+    state: 'sending',
+    holder: 'c',
+    leaseUntil: 300_000,
+  })
+  const limits = { now: 200_000, quietMs: 5_000, stallMs: 120_000 }
+  const bytes = { phase: 'downloading' as const, fileName: '', current: 50, total: 100, percentage: 0, seq: 3 }
+  const step = { now: limits.now, retry: { baseMs: 1_000, maxMs: 1_000, maxAttempts: 10 }, chance: 0.5 }
+  fc.assert(
+    fc.property(intents, replies, fc.constantFrom(null, 199_000), (intent, reply, polledAt) => {
+      const apply = (before: Intent): Intent => {
+        const event = eventOfStatus({ intent: before, bytes, polledAt }, reply as OpStatusReply, limits)
+        return event === null ? before : (stepIntent(before, event, step) ?? before)
+      }
+      const once = apply(intent)
+      expect(apply(once)).toEqual(once)
+    }),
+  )
 })
