@@ -1,5 +1,4 @@
-// A model's configuration as somebody wrote it → what is kept. Whatever is wrong is refused with the key, its line and,
-// where a key is unknown, the closest known one.
+// Parses a model's configuration. Every error names the key, its line and, for an unknown key, the closest known one.
 import { createHash } from 'node:crypto'
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
 import type { z } from 'zod'
@@ -89,19 +88,19 @@ function clashing(names: readonly string[]): { index: number; message: string } 
   return null
 }
 
-// The hash of what a model means: what a process is started with. Formatting, the order of keys and files, and what only
-// says where and how often it runs are no part of it. Pure.
+// The revision: a hash of everything that a process is started with. Formatting, the order of keys and files, and scheduling are not
+// part of it.
 
 type Meaning = Pick<ModelConfig, 'backend' | 'parameters' | 'context_size' | 'files' | 'options'>
 
 export function revisionOf({ backend, parameters, context_size = 0, files, options }: Meaning): string {
-  // Files have names, which can't be there twice, so their order says nothing.
+  // Names of files are unique, so their order means nothing.
   const sorted = files.toSorted((a, b) => (a.filename < b.filename ? -1 : 1))
   const text = canonical({ backend, parameters, context_size, files: sorted, options })
   return `sha256-${createHash('sha256').update(text).digest('hex')}`
 }
 
-/** JSON with sorted keys. What is undefined is not there. */
+/** JSON with sorted keys, without undefined values. */
 function canonical(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
@@ -112,8 +111,8 @@ function canonical(value: unknown): string {
     .join(',')}}`
 }
 
-// The text of a model's configuration as plain values, with the line of everything in it. Every limit is here: what comes
-// out is a tree of JSON that PostgreSQL can keep.
+// Reads the text as plain values with their lines. All limits are enforced here: the result is a JSON tree that PostgreSQL can
+// store.
 
 export type ConfigFormat = 'json' | 'yaml'
 
@@ -128,7 +127,7 @@ const maxDepth = 32
 /** Values after all aliases are followed. */
 const maxValues = 20_000
 
-/** It is neither YAML nor JSON, or more than is read. */
+/** Neither YAML nor JSON, or beyond a limit. */
 export class UnreadableConfig extends FleetError {
   readonly line: number | null
 

@@ -1,4 +1,4 @@
-// A file that somebody sends for a model: to two nodes at once where there are two, and into its configuration.
+// Uploads of model files: streamed to two nodes at once where there are two, and added to the model's configuration.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
@@ -70,8 +70,8 @@ const noCapacity = (sizeBytes: number | null): FleetError =>
     message: `no healthy node with a gateway has room for ${sizeBytes === null ? 'the file' : `${sizeBytes} bytes`}; approve one, or free some disk`,
   })
 
-// One stream to several gateways at once, none of which is written down here. A gateway that fails or stands still is left
-// behind; as long as one takes it, the upload goes on.
+// Streams to several gateways at once without storing anything here. A gateway that fails or stalls is dropped; the upload goes on
+// while one is left.
 
 interface FanOutDeps {
   /** Which model it is for; a worker keeps it as long as there is that one. */

@@ -1,4 +1,4 @@
-// The parts that carry operations, put together: the queue's loop, what workers say, and what is shown of it.
+// The operations folder, assembled: the work on intents, results and progress of workers, and the views.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import type { OperationId, OperationView } from '@muster/protocol'

@@ -1,4 +1,4 @@
-// Every query about what changed, and since when that is known.
+// Every query about changes, and the listener that is notified of them.
 import { type Kysely, sql } from 'kysely'
 import { type Client, escapeIdentifier } from 'pg'
 import type { Clock, Log } from '@muster/host'

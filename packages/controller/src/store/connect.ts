@@ -177,9 +177,8 @@ function withoutStuckConnections(pool: Pool): PostgresPool {
   }
 }
 
-// Statements that come again are prepared once per connection: planning the ones that carry the queue costs PostgreSQL
-// more than running them. A name is given when a text has come a few times, so that texts which differ each time (lists
-// of other lengths) are not kept.
+// Repeated statements are prepared once per connection: planning those of the queue costs PostgreSQL more than running them. A text
+// gets a name after a few uses, so that texts that differ each time (lists of other lengths) are not kept.
 const comesAgainAfter = 3
 const maxNames = 200
 const maxWatched = 2_000

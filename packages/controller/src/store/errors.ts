@@ -66,8 +66,8 @@ function codeOf(error: unknown): string {
 export const isPlanOutdated = (error: unknown): boolean =>
   codeOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')
 
-// Statements that touch many rows can meet in a circle; PostgreSQL then gives one of them up. Nothing of it was written,
-// so it is simply run again. The pause is the other one's time to finish.
+// Statements that touch many rows can deadlock; PostgreSQL then aborts one of them. Nothing of it was written, so it is run again
+// after a pause in which the other one finishes.
 
 /** Deadlock, serialization failure. */
 const conflicts = new Set<unknown>(['40P01', '40001'])

@@ -1,4 +1,4 @@
-// Every query about galleries. Those of the command line are the command line's to change.
+// Every query about galleries and the versions that they offer. Galleries of the command line are changed there only.
 import { type Kysely, sql } from 'kysely'
 import type { GalleryAddress, GalleryView } from '@muster/protocol'
 import type { AvailableBackendsTable, Database } from './tables.ts'
@@ -62,7 +62,7 @@ export class GalleryStore {
 
 const viewOf = ({ origin, ...row }: Row): GalleryView => ({ ...row, from: origin })
 
-// Every query about what galleries and registries offered, for the backends that are installed somewhere.
+// The versions that galleries and registries last offered, for backends that are installed somewhere.
 
 /**
  * `concrete`: the gallery's entry that suits, or the uri for what is in no gallery. `platform`: the kind of node, as

@@ -1,4 +1,4 @@
-// A row of `intents` as the rest of the controller knows it, and the way back.
+// Converts rows of `intents`.
 import { BackendName, Failure, NodeId, OperationId, unreachable, type Intent, type Phase, type AwaitedResult } from '@muster/protocol'
 import { sql, type Selectable } from 'kysely'
 import { Plan } from './plan.ts'

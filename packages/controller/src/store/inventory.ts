@@ -1,5 +1,5 @@
-// Every query about what nodes have installed, and which files of models they keep, as they say it: by events that carry a number, and by answers that carry
-// none. An older word never replaces a newer one.
+// Every query about inventories: the backends and model files of nodes, from events with a number and from replies without one. An
+// older inventory never replaces a newer one.
 import { type Kysely, sql } from 'kysely'
 import { Secret } from '@muster/host'
 import { type InstalledBackend, NodeId, type StoredFile } from '@muster/protocol'
@@ -76,7 +76,7 @@ const madeAt = (id: NodeId, { generations }: Listed) =>
 const filesOf = ({ files }: Listed): string | null =>
   files === undefined ? null : JSON.stringify(files.toSorted((a, b) => (a.digest < b.digest ? -1 : 1)))
 
-// Which nodes keep which model files, as their inventories say.
+// The nodes that have a model file, by their inventories.
 
 export interface FileHolder {
   readonly id: NodeId

@@ -1,4 +1,4 @@
-// A row of `loads` as the rest of the controller knows it, and the way back.
+// Converts rows of `loads`.
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { z } from 'zod'
 import { Failure, type Load, ModelName, NodeId, OperationId, Phase, ReplicaId, unreachable } from '@muster/protocol'

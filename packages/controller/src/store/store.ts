@@ -1,4 +1,4 @@
-// All queries of a controller, by the table they own.
+// All queries of a controller, by subject.
 import type { Kysely } from 'kysely'
 import { AccessStore } from './access.ts'
 import { AvailableStore, GalleryStore } from './galleries.ts'
