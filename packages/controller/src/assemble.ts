@@ -160,7 +160,7 @@ function createParts(foundation: Foundation) {
     backend: inventory.fleet.read,
   }
   const hub = createEventHub({ feed, changes: store.changes, readers, log })
-  operations.tellTo(hub)
+  operations.publishTo(hub)
   const history = createNodeHistory({ clock })
   feed.listen(({ changes }) => changes.forEach(({ kind, id: node, deleted }) => kind === 'node' && deleted && history.forget(node)))
   const pulse = pulseOf(foundation, { metrics, hub, history, probeUnproven: inventory.queries.probeUnproven })

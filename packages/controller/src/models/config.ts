@@ -118,7 +118,7 @@ export type ConfigFormat = 'json' | 'yaml'
 
 interface ConfigText {
   readonly value: unknown
-  /** Of the key or item at this place, or of what it would be in; null when nobody knows. */
+  /** The line of the key or item at this path, or of its parent; null when unknown. */
   lineOf(path: readonly PropertyKey[]): number | null
 }
 
@@ -133,7 +133,7 @@ export class UnreadableConfig extends FleetError {
 
   constructor(line: number | null, problem: string) {
     const where = line === null ? '' : `line ${line}: `
-    super({ code: 'invalid', retry: 'never', message: `the configuration can't be read: ${where}${problem}` })
+    super({ code: 'invalid', retry: 'never', message: `the configuration cannot be read: ${where}${problem}` })
     this.line = line
   }
 }
@@ -166,7 +166,7 @@ function parseJson(text: string): { value: unknown } {
   }
 }
 
-/** What the reader below checks, for values that have no lines. */
+/** The same checks for values without lines. */
 function checkPlain(value: unknown, depth: number): void {
   if (depth > maxDepth) throw refusal(null, `it is nested deeper than ${maxDepth}`)
   if (typeof value === 'string' && !isStorable(value)) throw refusal(null, notStorable)
@@ -204,7 +204,7 @@ function createReader(line: (offset: number) => number) {
     if (node === null) return null
     if (count > maxValues) return fail(node, `it has more than ${maxValues} values`)
     if (depth > maxDepth) return fail(node, `it is nested deeper than ${maxDepth}`)
-    // One that contains itself ends at the depth.
+    // A cycle ends at the maximum depth.
     if (isAlias(node)) return read(anchors.get(node.source) ?? fail(node, `*${node.source} is not defined before`), depth + 1)
     if (node.anchor !== undefined) anchors.set(node.anchor, node)
     if (isMap(node)) return readMap(node.items, { node, depth })

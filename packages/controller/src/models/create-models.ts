@@ -55,8 +55,7 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
   }
 }
 
-// The models that a new installation begins with. Once: whoever deletes one does not get it back at the next start.
-
+/** The models of a new installation. Registered once: a deleted one does not come back at the next start. */
 export async function registerFirstModels(
   names: readonly string[],
   { builtin, models }: { builtin: BuiltinBlobs; models: ModelStore },
@@ -66,8 +65,8 @@ export async function registerFirstModels(
   await models.begin(configs.map((config) => ({ config, revision: revisionOf(config) })))
 }
 
-// Keeps what models were loaded with up to what is so. It remembers nothing: that a replica came up only wakes it. Serving
-// waits for none of it: what can't be saved now is saved later, and said once.
+// Stores the parameters of each model's last load. It has no memory: a replica that came up only wakes it. Serving does not wait
+// for it: a failed save is repeated later and logged once.
 
 interface KeepLoadInfoDeps {
   readonly loadInfo: Pick<LoadInfoStore, 'saveNew'>

@@ -3,7 +3,7 @@ import type { Scheduling } from '@muster/protocol'
 
 export interface Demand {
   readonly scheduling: Scheduling
-  /** What requests and `load` ask for. */
+  /** Demanded by requests and `load`. */
   readonly requestedReplicas: number
   /** Unloaded by hand. */
   readonly isUnloaded: boolean

@@ -1,5 +1,4 @@
-// How an operation about a model stands, from what is so: the loads, processes and nodes that it is about. Pure; whoever
-// sees it later comes to the same.
+// The next step of an operation about a model, from its loads, processes and nodes. Pure, so every controller decides the same.
 import { unreachable, type NodeId } from '@muster/protocol'
 import type { LoadBrief } from '../store/load-rows.ts'
 import type { Job, Verdict } from '../store/model-jobs.ts'
@@ -23,7 +22,7 @@ export function decideJob(job: Job): Verdict {
   }
 }
 
-/** Its nodes are settled by whoever deletes the files there, or by their removal. */
+/** Its nodes are settled when their files are deleted, or when they are removed. */
 function decideDelete({ nodes }: Job): Verdict {
   if (openOf(nodes).length > 0) return nothing
   const has = (status: string): boolean => nodes.some((node) => node.status === status)

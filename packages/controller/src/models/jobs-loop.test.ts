@@ -52,7 +52,7 @@ function start({ advance, due }: { advance: (id: OperationId) => Promise<{ nodeI
 
 it('an operation that always fails keeps no other from its turn, and is named once', async () => {
   const advance = async (id: OperationId) => {
-    if (id === 'op-bad') throw new Error('what is stored of it can not be read')
+    if (id === 'op-bad') throw new Error('its rows cannot be read')
     return null
   }
   const { worker, heard, lines, stop } = start({ advance, due: [gone] })

@@ -1,5 +1,5 @@
-// What all galleries of the cluster offer for models, the built-in one first. Each is read on its own: one that can't be
-// read is a problem of its own, and the others still count.
+// The models that all galleries of the cluster offer, the built-in one first. Each gallery is read separately: one that cannot
+// be read is reported as a problem, and the others count.
 import { text } from 'node:stream/consumers'
 import { type Clock, withDeadline } from '@muster/host'
 import {

@@ -88,7 +88,7 @@ interface FanOutDeps {
 interface FannedOut {
   readonly digest: Digest
   readonly sizeBytes: number
-  /** Those that keep it. */
+  /** Nodes that stored it. */
   readonly kept: readonly UploadTarget[]
   readonly failed: readonly Readonly<{ target: UploadTarget; code: FailureCode; reason: string }>[]
 }
@@ -116,7 +116,7 @@ async function fanOut(body: AsyncIterable<Uint8Array>, deps: FanOutDeps): Promis
     const results = await Promise.all(copies.map((copy) => copy.end(digest)))
     return settle({ digest, sizeBytes }, results)
   } finally {
-    // Whoever is still at it gets nothing more: the sender went away.
+    // The sender went away: nodes that are still receiving get nothing more.
     ending.abort()
   }
 }

@@ -64,7 +64,7 @@ export function loadingOf(model: Pick<ModelRecord, 'name' | 'ready' | 'loads'>):
   }
 }
 
-/** What is fetched is not ready yet: 100 is for what serves. */
+/** Fetched is not ready yet: 100 is for a model that serves. */
 const percentageOf = (current: number, total: number): number =>
   total === 0 ? 0 : Math.min(99, Math.floor((Math.min(current, total) / total) * 1000) / 10)
 

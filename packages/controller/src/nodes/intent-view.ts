@@ -1,4 +1,4 @@
-// A wish about one backend of a node, as the API shows it: also why it is not so yet. Pure.
+// An intent as the API shows it, with the reason why it is not applied yet. Pure.
 import { isOpen, viewOpenIntent, presenceOf, type IntentView } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { NodeRecord } from '../store/nodes.ts'

@@ -6,7 +6,7 @@ import type { Gateways } from '../routing/gateways.ts'
 import type { RouteStore } from '../store/routes.ts'
 
 export interface LogsDeps {
-  readonly routes: Pick<RouteStore, 'doorOf'>
+  readonly routes: Pick<RouteStore, 'gatewayOf'>
   readonly gateways: Gateways
   readonly controllerId: string
 }
@@ -20,18 +20,18 @@ export type OpenNodeLogs = ReturnType<typeof createOpenNodeLogs>
 export function createOpenNodeLogs({ routes, gateways, controllerId }: LogsDeps) {
   /** Null: no such node. 'none': an agent, which runs no models. */
   return async (id: NodeId, { model, follow, signal }: LogsQuestion): Promise<Readable | 'none' | null> => {
-    const door = await routes.doorOf(id)
-    if (door === null) return null
-    if (door.nodeType === 'agent') return 'none'
+    const gateway = await routes.gatewayOf(id)
+    if (gateway === null) return null
+    if (gateway.nodeType === 'agent') return 'none'
     const unavailable = (why: string, cause?: unknown): FleetError =>
       new FleetError(
-        { code: 'unavailable', retry: 'backoff', message: `cannot read the logs of node ${door.name} from its gateway: ${why}` },
+        { code: 'unavailable', retry: 'backoff', message: `cannot read the logs of node ${gateway.name} from its gateway: ${why}` },
         { cause },
       )
-    if (!URL.canParse(door.gatewayUrl)) throw unavailable('it has no address that controllers could reach')
-    const { origin, pathname } = new URL(door.gatewayUrl)
+    if (!URL.canParse(gateway.gatewayUrl)) throw unavailable('it has no address that controllers could reach')
+    const { origin, pathname } = new URL(gateway.gatewayUrl)
     const query = new URLSearchParams({ follow: String(follow), ...(model === undefined ? {} : { model }) })
-    const secret = door.gatewaySecret.reveal()
+    const secret = gateway.gatewaySecret.reveal()
     const token = mintGatewayToken({ secret, nodeId: id, scope: gatewayScope.logs, controller: controllerId })
     try {
       const answer = await gateways.at(origin).request({

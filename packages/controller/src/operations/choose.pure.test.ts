@@ -1,7 +1,7 @@
 import { BackendName, NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { nodeRecord } from '../../test/node-record.ts'
-import { chooseNodes, mayHave, type Wanted } from './choose.pure.ts'
+import { chooseNodes, mayHave, type NodeSelection } from './choose.pure.ts'
 
 const fleet = [
   nodeRecord('healthy', { reportedLabels: { zone: 'a' }, inventory: [{ name: 'llama' }] }),
@@ -14,7 +14,7 @@ const fleet = [
 const ids = (...names: string[]): NodeId[] => names.map((name) => NodeId.parse(name))
 
 describe('a submission is about', () => {
-  it.each<[string, Wanted, string[]]>([
+  it.each<[string, NodeSelection, string[]]>([
     ['S0.1 S0.3 S0.4 all that can have backends, however they are', {}, ['healthy', 'offline', 'draining', 'mute']],
     ['those that a selector names', { selector: { zone: 'b' } }, ['offline', 'draining']],
     ['S0.36 no agent and nobody pending, also when the selector fits', { selector: { zone: 'a' } }, ['healthy']],
@@ -34,7 +34,7 @@ describe('a submission is about', () => {
     expect(chooseNodes(fleet, { nodes: ids('healthy', name) }).kind).toBe(want)
   })
 
-  it('S0.19 where it is a deletion: those that have it, submission for it, or are not here to be asked', () => {
+  it('S0.19 where it is a deletion: those that have it, have an intent for it, or are away', () => {
     const also = nodeRecord('wishing')
     const found = mayHave([...fleet.slice(0, 4), also, nodeRecord('without')], BackendName.parse('llama'), new Set(['wishing']))
     expect(found.map(({ id }) => id)).toEqual(['healthy', 'offline', 'draining', 'mute', 'wishing'])

@@ -1,10 +1,10 @@
-// Which nodes a wish is about. Pure.
+// The nodes of an operation. Pure.
 import { matchesSelector, type BackendName, type NodeId, type Selector } from '@muster/protocol'
 import { effectiveLabels } from '../nodes/labels.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 
-export type Wanted = Readonly<{ nodes?: readonly NodeId[] | undefined; selector?: Selector | undefined }>
+export type NodeSelection = Readonly<{ nodes?: readonly NodeId[] | undefined; selector?: Selector | undefined }>
 
 export type Choice =
   | Readonly<{ kind: 'chosen'; nodes: readonly NodeRecord[] }>
@@ -12,8 +12,8 @@ export type Choice =
   /** Named explicitly, and nothing can be installed there. */
   | Readonly<{ kind: 'not_eligible'; node: NodeRecord; reason: string }>
 
-/** Those that can have backends: approved, and not agents. Left out silently unless named. */
-export function chooseNodes(all: readonly NodeRecord[], { nodes, selector }: Wanted): Choice {
+/** Approved nodes that are not agents. Others are left out silently unless named. */
+export function chooseNodes(all: readonly NodeRecord[], { nodes, selector }: NodeSelection): Choice {
   if (nodes !== undefined) return chooseNamed(all, nodes)
   const eligible = all.filter((node) => whyNot(node) === null)
   return {
@@ -42,8 +42,8 @@ const whyNot = (node: NodeRecord): string | null => {
 export const hasBackend = (node: NodeRecord, backend: BackendName): boolean => node.inventory.some(({ name }) => name === backend)
 
 /**
- * A deletion is for every node that has it, has a wish for it, or is not here to be asked: one that returns later must
- * not bring it back.
+ * A deletion is for every node that has the backend, has an intent for it, or is away: a node that returns later must not bring
+ * it back.
  */
 export function mayHave(nodes: readonly NodeRecord[], backend: BackendName, intentNodes: ReadonlySet<string>): NodeRecord[] {
   return nodes.filter((node) => hasBackend(node, backend) || intentNodes.has(node.id) || statusOf(node).status !== 'healthy')

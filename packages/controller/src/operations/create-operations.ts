@@ -50,16 +50,16 @@ export function createOperations(deps: OperationsDeps) {
     intervalMs: settings.reconcileInterval,
   })
   const bars = createBars({ operations: store.operations, clock, log })
-  const showing = createShowing({ operations: store.operations, clock, log })
+  const progressFeed = createProgressFeed({ operations: store.operations, clock, log })
   const recordProgress = { intent: (ticks: readonly ProgressTick[]) => intents.recordProgress(ticks), load: deps.recordLoadProgress }
-  const cache = createProgressCache({ recordProgress, onTicks: showing.onTicks, clock, log })
+  const cache = createProgressCache({ recordProgress, onTicks: progressFeed.onTicks, clock, log })
   const results = createResults({ intents, advance, settleProgress: cache.settle, log })
   const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, cache.heard), operation.progress)
 
   return {
     view,
     wake: work.wake,
-    /** What was last heard of the bytes of some work, before it is stored. */
+    /** The latest progress of some work, before it is stored. */
     heard: cache.heard,
     settleProgress: cache.settle,
     receiveResult: results.receive,
@@ -68,7 +68,7 @@ export function createOperations(deps: OperationsDeps) {
     /** For the event stream. */
     read: async (ids: readonly string[]): Promise<Map<string, object>> =>
       new Map((await store.operations.listByIds(ids)).map((operation) => [operation.id, view(operation)])),
-    tellTo: showing.tellTo,
+    publishTo: progressFeed.publishTo,
     /** Until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       await Promise.all([work.run(signal), cache.run(signal), bars.run(signal)])
@@ -76,10 +76,10 @@ export function createOperations(deps: OperationsDeps) {
   }
 }
 
-// Those who watch see the bytes move, between the states that are stored. One round at a time: when the database is slow
-// they see fewer, and nothing piles up.
+// Sends operations to listeners while their progress moves, between changes that are stored. One round at a time: with a slow
+// database listeners get fewer, and nothing piles up.
 
-interface ShowingDeps {
+interface ProgressFeedDeps {
   readonly operations: Pick<OperationStore, 'concernedBy'>
   readonly clock: Clock
   readonly log: Log
@@ -89,7 +89,7 @@ interface ShowingDeps {
 const fewNodes = 50
 const largeEveryMs = 1_000
 
-function createShowing({ operations, clock, log }: ShowingDeps) {
+function createProgressFeed({ operations, clock, log }: ProgressFeedDeps) {
   let hub: EventHub | null = null
   let isBusy = false
   const heard = new Map<string, WorkKey>()
@@ -123,6 +123,6 @@ function createShowing({ operations, clock, log }: ShowingDeps) {
         .catch((error: unknown) => log.debug('progress could not be shown', { error }))
         .finally(() => (isBusy = false))
     },
-    tellTo: (given: EventHub): void => void (hub = given),
+    publishTo: (given: EventHub): void => void (hub = given),
   }
 }

@@ -17,7 +17,7 @@ import { nothingToFetch, type Plan } from '../store/plan.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import type { RolloutSpec } from '../store/rings.ts'
 import type { Submission, SubmissionStore, SubmittedNode } from '../store/submissions.ts'
-import { chooseNodes, hasBackend, mayHave, type Wanted } from './choose.pure.ts'
+import { chooseNodes, hasBackend, mayHave, type NodeSelection } from './choose.pure.ts'
 
 export interface SubmitDeps {
   readonly nodes: Pick<NodeStore, 'list'>
@@ -78,7 +78,7 @@ async function prepareUpgrade(
   const openInstalls = new Map<string, Plan>()
   for (const { intent, plan } of (await intents.findByBackend(backend)).rows)
     if (intent.kind === 'install') openInstalls.set(intent.nodeId, plan)
-  // What is open now may be unlisted then, and what is unlisted now may be listed then: read in this order nothing is missed.
+  // In this order: an install that is open now may be unlisted later, and an unlisted one listed, but never the reverse.
   const unlisted = await intents.installedUnlisted(backend)
   const chosen = choose(await store.list(), request)
   const concerned = chosen.filter((node) => hasBackend(node, backend) || unlisted.has(node.id) || openInstalls.has(node.id))
@@ -118,7 +118,7 @@ async function prepareRemove(
   return { ...begun('backend.delete', backend, requestedBy), options: query.force ? { force: true } : {}, nodes }
 }
 
-function choose(all: readonly NodeRecord[], wanted: Wanted): readonly NodeRecord[] {
+function choose(all: readonly NodeRecord[], wanted: NodeSelection): readonly NodeRecord[] {
   const choice = chooseNodes(all, wanted)
   if (choice.kind === 'unknown_node') throw unknownNode(choice.id)
   if (choice.kind === 'not_eligible') throw notEligible(choice.node.name, choice.reason)
@@ -139,8 +139,6 @@ function requested(planned: NodePlan, of: (plan: Plan) => { plan: Plan; isCurren
 
 const isCurrent = (node: NodeRecord, backend: BackendName, { digest }: Plan): boolean =>
   digest !== null && node.inventory.some((each) => each.name === backend && each.digest === digest)
-
-// Why a wish is refused before anything is queued.
 
 export type RefusalCode = 'not_found' | 'not_installed' | 'not_eligible' | 'no_eligible_nodes' | 'in_use'
 

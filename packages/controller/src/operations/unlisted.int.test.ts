@@ -1,4 +1,4 @@
-// What was installed and is not listed yet, told from what was never there, whatever order the words of a node are written in.
+// A backend that is installed and not listed yet is told from one that was never there, in whatever order reports are stored.
 import { BackendName, NodeId } from '@muster/protocol'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startRolloutWorld, type RolloutWorld } from '../../test/rollout-world.ts'

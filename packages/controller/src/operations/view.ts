@@ -15,12 +15,12 @@ import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/o
 import { openIntent, statusOfNode, statusOfOperation } from './status.pure.ts'
 import type { BytesHeard } from '../work/progress-cache.ts'
 
-/** What was heard of a row's bytes since they were last stored, in this try or one since `since`; null when nothing was. */
-export type Heard = (nodeId: NodeId, opId: OperationId, since: number) => BytesHeard | null
+/** The progress of an intent since it was last stored, of an epoch from `since` on; null without any. */
+export type LatestProgress = (nodeId: NodeId, opId: OperationId, since: number) => BytesHeard | null
 
-type Shown = Readonly<{ view: OperationNode; node: NodePresence | null; weight: number | null; heardAt: number }>
+type NodeView = Readonly<{ view: OperationNode; node: NodePresence | null; weight: number | null; heardAt: number }>
 
-export function viewOperation(operation: OperationRecord, heard: Heard = () => null): OperationView {
+export function viewOperation(operation: OperationRecord, heard: LatestProgress = () => null): OperationView {
   const shown = operation.nodes.map((row) => showNode(row, heard))
   const nodes = shown.map(({ view }) => view)
   const { job } = operation
@@ -49,7 +49,7 @@ export function viewOperation(operation: OperationRecord, heard: Heard = () => n
   }
 }
 
-function showNode(row: OperationNodeRecord, heard: Heard): Shown {
+function showNode(row: OperationNodeRecord, heard: LatestProgress): NodeView {
   if (row.status === 'open') return showOpen(row, heard)
   if (row.status === 'shown') return showShown(row)
   const view: OperationNode = {
@@ -72,7 +72,7 @@ function showNode(row: OperationNodeRecord, heard: Heard): Shown {
   return { view, node: null, weight: row.status === 'skipped' ? null : row.total, heardAt: 0 }
 }
 
-function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: Heard): Shown {
+function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: LatestProgress): NodeView {
   const { plan } = row.record
   const intent = openIntent(row)
   const { bytes, heardAt, isHeard } = bytesOf(row.record, heard)
@@ -100,7 +100,7 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
   return { view, node, weight: total, heardAt }
 }
 
-function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Shown {
+function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): NodeView {
   const { status, message, node, flags } = statusOfNode(row, false)
   const isError = status === 'error'
   const view: OperationNode = {
@@ -127,8 +127,8 @@ function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Show
 /** `isHeard`: something was said of this very try. */
 type Bytes = Readonly<{ bytes: BytesSeen; heardAt: number; isHeard: boolean }>
 
-/** What was heard last, if it is newer than what is stored. A tick that does not say of which try it is counts while there is one. */
-function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, heard: Heard): Bytes {
+/** The latest progress, if it is newer than the stored one. Progress without an epoch counts while there is a try. */
+function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, heard: LatestProgress): Bytes {
   const tick = heard(intent.nodeId, intent.opId, triedSince)
   const isOfThisTry = tick?.epoch === intent.epoch
   const isSaid = (bytes: BytesSeen): boolean => bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0
@@ -141,7 +141,7 @@ function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, heard: Hea
 const isNewer = (tick: BytesSeen, stored: BytesSeen): boolean => tick.seq === null || stored.seq === null || tick.seq >= stored.seq
 
 /** Weighted by bytes; a node of which nobody knows how much it is counts as much as the average one. */
-function progressOf(shown: readonly Shown[]): number {
+function progressOf(shown: readonly NodeView[]): number {
   const counted = shown.flatMap(({ view, weight }) => (weight === null ? [] : [{ percentage: view.percentage, weight }]))
   if (counted.length === 0) return 0
   const known = counted.map((node) => node.weight).filter((weight) => weight > 0)

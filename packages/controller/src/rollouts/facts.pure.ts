@@ -4,16 +4,16 @@ import type { Failure, NodeId } from '@muster/protocol'
 import type { Exit } from '../store/replicas.ts'
 import type { MovingNode, RolloutLoad, RolloutNodeRecord, RolloutRecord, RolloutReplica } from '../store/rollout-facts.ts'
 
-/** What speaks against the new version on a node. */
+/** A reason against the new version on a node. */
 export type Trouble = Readonly<{ model: string }> &
   (
     | Readonly<{ kind: 'load'; failure: Failure }>
     | Readonly<{ kind: 'check' }>
-    /** A process that was started since ended by itself. */
+    /** A process that was started since exited unexpectedly. */
     | Readonly<{ kind: 'exit'; exit: Exit }>
   )
 
-/** How the wish of the rollout stands on a node. */
+/** Where a node of the rollout stands. */
 export type RolloutStand =
   /** Its ring has not begun. */
   | Readonly<{ state: 'held' }>
@@ -21,11 +21,11 @@ export type RolloutStand =
   /** The node has the new version; its replicas are moved to it and watched. */
   | Readonly<{
       state: 'proving'
-      /** What is shown of it. */
+      /** Its message so far. */
       message: string
       /** Whose replicas are still to be moved, are not up or not checked yet: a model once for each. */
       left: readonly string[]
-      /** What was done otherwise than usual, and what is not waited for. */
+      /** Unusual steps, and models that are not waited for. */
       notes: readonly string[]
       /** An administrator does not want to wait for it. */
       isCalledOff: boolean
@@ -37,7 +37,7 @@ export type RolloutStand =
   | Readonly<{ state: 'returning' }>
   /** It has the version before again; replicas that run the new one are moved back. */
   | Readonly<{ state: 'back'; left: readonly string[]; notes: readonly string[]; error: string }>
-  /** Over: it is back, was cancelled, or a newer wish has the row. */
+  /** Over: it is back, was cancelled, or was superseded. */
   | Readonly<{ state: 'settled' }>
 
 export type RolloutNode = Readonly<{

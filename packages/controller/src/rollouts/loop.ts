@@ -1,5 +1,5 @@
-// Carries rollouts on. Every controller runs it and none has to: a look at one reads what is so, decides and writes in one
-// transaction, so it needs no memory, no holder, and nobody's end holds it up. Events only wake it.
+// Carries rollouts on. Any controller may run it: a round reads, decides and writes in one transaction, so it needs no memory and
+// no lease, and a controller that ends delays nothing. Changes only wake it.
 import { type Clock, createLoop, type Log } from '@muster/host'
 import type { OperationId } from '@muster/protocol'
 import type { RolloutAction, RolloutEnd, RolloutRecord } from '../store/rollout-facts.ts'
@@ -9,7 +9,7 @@ import { factsOf } from './facts.pure.ts'
 
 export interface RolloutsDeps {
   readonly store: Pick<RolloutStore, 'open' | 'advance'>
-  /** Wishes that may be tried now. */
+  /** There are intents that may be tried now. */
   readonly wakeOperations: () => void
   readonly onEnded: (end: RolloutEnd) => void
   readonly clock: Clock

@@ -1,5 +1,5 @@
-// What a rollout does next. Pure: it is asked again whenever something may be different, and remembers nothing. One ring is
-// under way at a time; what a node is waited for is that its replicas have moved to the new version and stay well.
+// The next step of a rollout. Pure: it is decided anew whenever something may have changed. One ring is under way at a time; a node
+// is done when its replicas have moved to the new version and stay healthy.
 import { type Failure, unreachable } from '@muster/protocol'
 import { failureOfExit } from '../loads/loads.pure.ts'
 import type { RolloutAction } from '../store/rollout-facts.ts'
@@ -38,13 +38,13 @@ const underWayOf = (inRings: readonly RolloutNode[]): RolloutNode[] =>
 
 const isWatched = (node: RolloutNode): node is At<'proving'> => isAt(node, 'proving') && !node.stand.isCalledOff
 
-/** What was called off is not waited for any longer: it has the new version, and its replicas move by themselves. */
+/** A cancelled node is not waited for: it has the new version, and its replicas move on their own. */
 const unwatched = (inRings: readonly RolloutNode[]): RolloutAction[] =>
   inRings.flatMap((node) =>
     isAt(node, 'proving') && node.stand.isCalledOff ? [{ do: 'prove', nodeId: node.nodeId, message: calledOff(node.stand) }] : [],
   )
 
-/** One that was away when all others went back, and is back now that they are tried again. */
+/** Nodes that were away while the others were rolled back, and are back now that those are tried again. */
 const latecomers = (inRings: readonly RolloutNode[]): RolloutAction[] =>
   inRings.flatMap((node) => (isAt(node, 'back') ? [{ do: 'returned', nodeId: node.nodeId, error: stillNew(node.stand) }] : []))
 
@@ -97,7 +97,7 @@ function goFurther(inRings: readonly RolloutNode[], facts: RolloutFacts): Rollou
   return [...entered, ...beginning.map(({ nodeId }): RolloutAction => ({ do: 'begin', nodeId }))]
 }
 
-/** Those that are away are not waited for: they take the version that has proven itself when they return. */
+/** Absent nodes are not waited for: they get the proven version when they return. */
 function end(inRings: readonly RolloutNode[], isProven: boolean): RolloutAction[] {
   const left = inRings.flatMap((node): RolloutAction[] => {
     if (isAt(node, 'held')) return [{ do: 'begin', nodeId: node.nodeId }]
@@ -139,7 +139,7 @@ function goBackOn(node: RolloutNode, { failure, own, isLate }: Why): RolloutActi
     case 'upgraded':
       return node.canReturn ? [{ do: 'return', nodeId, error: rolledBack(failure) }] : []
     case 'back':
-      // One that is away has what it should have; its processes are moved when it returns.
+      // An absent node has its version; its processes are moved when it returns.
       return stand.left.length === 0 || isLate || !node.isHere ? [{ do: 'returned', nodeId, error: stillNew(stand) }] : []
     case 'failed':
     case 'returning':
@@ -161,11 +161,9 @@ function failureAt({ stand, isHere }: RolloutNode, isLate: boolean): Failure | n
   return isLate && isHere && stand.left.length > 0 ? notMoved(stand, maxWaitMs) : null
 }
 
-/** Nodes that something is waited for, and that are here: as long as there are any, the time alone may change what is so. */
+/** True while a present node is waited for: then time alone may lead to the next step. */
 export const isUnderWay = ({ nodes }: RolloutFacts): boolean =>
   nodes.some((node) => node.isHere && node.ring !== null && (isAt(node, 'begun') || isAt(node, 'proving') || isAt(node, 'held')))
-
-// What a rollout says, of its nodes and of what failed. Pure.
 
 type Proving = Extract<RolloutStand, { state: 'proving' }>
 type Back = Extract<RolloutStand, { state: 'back' }>
@@ -208,7 +206,7 @@ const stopping = ({ node, failure }: Failed): Failure => ({
 
 const rolledBack = ({ message }: Failure): string => `rolled back: ${message}`.slice(0, 8192)
 
-/** What it ends with when nothing is waited for any longer. */
+/** Its error when the wait ends. */
 const stillNew = ({ left, notes, error }: Back): string =>
   withNotes(left.length === 0 ? error : `${error}; ${replicas(left)} still on the new version`, notes).slice(0, 8192)
 

@@ -1,4 +1,4 @@
-// Rollouts from the wish to their end, on a real database.
+// Rollouts from submission to end, on a real database.
 import { NodeId } from '@muster/protocol'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -375,7 +375,7 @@ describe('somebody else', () => {
     expect(await world.store.reopen.cancel(id, null)).toBe('already_finished')
   })
 
-  it('wishes the same: it follows, also where a node is watched, and both end alike', async () => {
+  it('requests the same: it follows, also where a node is watched, and both end alike', async () => {
     await addAll()
     const first = await world.upgrade(names)
     await world.send()
@@ -404,7 +404,7 @@ describe('somebody else', () => {
     expect(await world.state(first)).toBe('failed')
   })
 
-  it('wishes another version: it is superseded everywhere, also where a node is watched', async () => {
+  it('requests another version: the first one is superseded everywhere, also where a node is watched', async () => {
     await addAll()
     const first = await world.upgrade(names)
     await world.send()

@@ -1,4 +1,4 @@
-// What a rollout waits for, what it does not, and that it comes to its end, on a real database.
+// A rollout waits for some things, not for others, and always ends; on a real database.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { startRolloutWorld, type RolloutWorld } from '../../test/rollout-world.ts'

@@ -36,7 +36,7 @@ export class AccessStore {
     return row.keys
   }
 
-  /** The key of that secret, as it is if it is there already. */
+  /** The key of that secret, created unless it exists. */
   async insertKey(key: { id: string; name: string; scope: Scope; secretSha256: string }): Promise<KeyView> {
     return await this.#db
       .insertInto('api_keys')
@@ -87,7 +87,7 @@ export class AccessStore {
     return row.expires_at
   }
 
-  /** Of those that stay: a cluster needs one. */
+  /** The permanent ones: a cluster needs one. */
   async countJoinTokens(): Promise<number> {
     const row = await this.#db
       .selectFrom('join_tokens')

@@ -21,7 +21,7 @@ export interface ChangeRead {
    * upper bound: PostgreSQL counts that from the last transaction that *ended*, not from the last begun.)
    */
   readonly xid: bigint | null
-  /** Of what was deleted up to here nothing is known any more. */
+  /** Deletions up to this number are forgotten. */
   readonly floor: number
   readonly last: number
 }
@@ -77,8 +77,8 @@ export class ChangeStore {
   }
 }
 
-// Hears NOTIFY on a connection of its own, for ever: a lost connection is made again (D11). What was said meanwhile is lost, so
-// whoever listens is woken after each new connection too and must look for itself; and it must look now and then anyway.
+// Listens for NOTIFY on a connection of its own and reconnects when it is lost (D11). Notifications are lost meanwhile, so the
+// listener is also woken after each new connection and must read on its own; and it must poll now and then anyway.
 
 export interface ListenOptions {
   readonly channel: string

@@ -117,7 +117,7 @@ async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
 }
 
 // An 'error' event that nobody listens to ends the process, and pg emits one whenever a connection drops, also for connections that
-// are in use. Whoever uses one learns of it from the query.
+// are in use. The query on it fails too.
 function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void>): Promise<void>; break(): void } {
   const open = new Map<ClientBase, Promise<void>>()
   pool.on('error', (error) => log.warn('lost an idle connection to the database', { error }))
@@ -184,7 +184,7 @@ const maxNames = 200
 const maxWatched = 2_000
 
 interface StatementNames {
-  /** Undefined: send it as it is. */
+  /** Undefined: sent without a name. */
   nameOf(text: string): string | undefined
   /** It can't be prepared any more: a migration changed what it returns while this process runs. */
   forget(text: string): void
@@ -217,7 +217,7 @@ export function createStatementNames(): StatementNames {
 const { INT8, TIMESTAMPTZ, TIMESTAMP, DATE, INTERVAL } = types.builtins
 const [int8Array, timestamptzArray] = [1016, 1185]
 
-/** Numbers beyond 2^53 would change silently; no column of ours gets there. */
+/** Numbers beyond 2^53 would change silently; no column gets there. */
 export function parseInt8(text: string): number {
   const value = Number(text)
   if (!Number.isSafeInteger(value)) throw new RangeError(`${text} does not fit into a JavaScript number`)

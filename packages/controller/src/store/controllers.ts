@@ -60,8 +60,8 @@ export class ControllerStore {
   }
 }
 
-// Every query about work that one controller at a time does for all. A lease, not a lock: nothing is held while the work
-// goes on, and who lost it writes nothing.
+// Periodic work that one controller at a time does for all. A lease, not a lock: nothing is held while the work goes on, and a
+// controller that lost it writes nothing.
 
 type Duty = Readonly<{ doneAt: string | null; report: unknown }>
 
@@ -98,12 +98,13 @@ export class DutyStore {
   }
 }
 
-// Whether every controller knows of the last change of a replica: asks it since it may be asked, or no longer does.
-
 /** A controller that was not seen for that long is gone, or cut off: three of its rounds of housekeeping. */
 const liveMs = 15_000
 
-/** Of the row `c` of `changes`. One that has told nothing yet has not caught up. Asked once per statement, not per row. */
+/**
+ * True when every live controller routes by the change `c` (a row of `changes`) already. A controller that has not reported yet has
+ * not caught up. Evaluated once per statement.
+ */
 export const isCaughtUp = sql`coalesce(c.seq, 0) <= (
   select coalesce(min(k.routes_seq), 9223372036854775807) from controllers k
   where k.last_seen_at > now() - make_interval(secs => ${sql.lit(liveMs / 1000)}))`

@@ -1,9 +1,9 @@
-// What an error of pg means to Muster. Only here are its codes and texts read.
+// The meaning of pg's errors. Their codes and texts are read only here.
 import { setTimeout as pause } from 'node:timers/promises'
 import { errorCode } from '@muster/host'
 import { failureOf, FleetError } from '@muster/protocol'
 
-/** Of PostgreSQL: https://www.postgresql.org/docs/current/errcodes-appendix.html */
+/** PostgreSQL's codes: https://www.postgresql.org/docs/current/errcodes-appendix.html */
 const unavailable: readonly [pattern: RegExp, meaning: string][] = [
   [/^08...$/, 'the connection to the database was lost'],
   [/^57P0[1-5]$/, 'the database is shutting down, starting or dropped the connection'],
@@ -41,7 +41,7 @@ export function isUnavailable(error: unknown): boolean {
   return meaningOf(error) !== null
 }
 
-/** Anything else than the database being unavailable is a bug of ours, and says so. */
+/** Any error but an unavailable database is a bug, and reported as internal. */
 export function toFleetError(error: unknown): FleetError {
   if (error instanceof FleetError) return error
   const meaning = meaningOf(error)

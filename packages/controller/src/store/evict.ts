@@ -1,5 +1,5 @@
-// Ends replicas so that others have room. Each was chosen by its id; its load goes, and what is asked of its model falls by as
-// many, so that it comes back when somebody asks for it, and not by itself.
+// Ends replicas to make room for others. Their loads are deleted and the demand of their models is lowered by as many, so that
+// they come back only on request.
 import type { ReplicaId } from '@muster/protocol'
 import { sql, type Transaction } from 'kysely'
 import { lockModel } from './models.ts'

@@ -116,9 +116,7 @@ export class AvailableStore {
         await tx
           .insertInto('available_backends')
           .values(row)
-          .onConflict((conflict) =>
-            conflict.availableColumns(['backend', 'concrete', 'platform']).doUpdateSet({ ...row, checked_at: sql`now()` }),
-          )
+          .onConflict((conflict) => conflict.columns(['backend', 'concrete', 'platform']).doUpdateSet({ ...row, checked_at: sql`now()` }))
           .execute()
       }
       // In one order everywhere, so that who changes several does not wait in a circle.

@@ -1,4 +1,4 @@
-// Every query about the wishes of nodes. protocol/states/intent.ts decides; the statements here claim, read and write.
+// Every query about intents. protocol/states/intent.ts decides; the statements here claim, read and write.
 // Each write names the row version it was decided on: of two concurrent decisions one changes nothing and decides again.
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
@@ -10,7 +10,7 @@ import type { Database } from './tables.ts'
 export interface IntentStep {
   readonly from: Pick<IntentRecord, 'rowVersion' | 'intent' | 'plan'>
   readonly to: Intent
-  /** What happened, for the history. */
+  /** The type of the event in the history. */
   readonly event: string
   readonly detail?: Readonly<Record<string, unknown>>
 }
@@ -32,15 +32,15 @@ export interface ProgressTick {
   readonly total: number
   readonly percentage: number
   readonly seq: number | null
-  /** Of which try; null when the worker does not say. */
+  /** The try; null when the worker does not report it. */
   readonly epoch: number | null
 }
 
 /** How long nothing was heard of a row before its worker is asked. */
 export interface QuietFor {
-  /** Of one that a worker works on. */
+  /** Since the last report of a working one. */
   readonly quietMs: number
-  /** Of one that was claimed, for `claimMs`, to be sent. */
+  /** Since the claim, for `claimMs`, of one that is being sent. */
   readonly unansweredMs: number
   readonly claimMs: number
   readonly cancelEveryMs: number
@@ -75,7 +75,7 @@ export class IntentStore {
 
   /**
    * Takes due rows of nodes that may be tried: healthy ones, and those that only met no responders, whose due tries are
-   * the probe. A node's wishes go out in the order in which they were made, so of each node only its oldest due row is
+   * the probe. A node's intents are sent in the order in which they were submitted, so of each node only its oldest due row is
    * free to be taken, and none while an older one is being sent; that takes milliseconds, and holds up no other node.
    * The limit is part of the text: with an unknown one PostgreSQL would plan for all rows, or plan anew each time, which
    * takes 2 ms where the rest takes 0.6. So callers use few different ones.
@@ -117,7 +117,7 @@ export class IntentStore {
     return await retryConflicts(() => applyIntents(this.#db, steps))
   }
 
-  /** Of one node, by the operations that their commands carried. */
+  /** Intents of one node, by the operation ids of their commands. */
   async findByOps(keys: readonly { nodeId: NodeId; opId: OperationId }[]): Promise<Read<IntentRecord>> {
     return await this.#read(sql`join unnest(${keys.map((k) => k.nodeId)}::text[], ${keys.map((k) => k.opId)}::text[]) k (node_id, op_id)
       on k.node_id = i.node_id and k.op_id = i.op_id where i.finished_at is null`)
@@ -163,10 +163,9 @@ export class IntentStore {
   }
 
   /**
-   * Takes rows whose worker is to be asked how it goes: nothing was heard of them for a while, whoever sent them does not
-   * say whether they were taken on, or an administrator has called them off. Stamped, so that of several controllers
-   * one asks. Nodes that are away are not asked, nor those that answer at the end while somebody
-   * waits for that answer.
+   * Takes intents whose worker is to be polled: without a report for a while, sent without a known reply, or cancelled by an
+   * administrator. Stamped, so that one of several controllers polls. Absent nodes are not polled, nor workers without `async`
+   * while a controller waits for their reply.
    */
   async takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit }: QuietFor): Promise<Read<Claimed>> {
     const { rows } = await sql<ClaimedRow & { before: string | null }>`
@@ -214,9 +213,8 @@ export class IntentStore {
   }
 
   /**
-   * What workers said of their bytes, at most once a second each. Every controller hears every tick; the first to write
-   * it wins, and numbers only grow. Not a new row version: nothing is decided by it but that the work lives. Returns what of it
-   * is about rows that are open; the rest is about nothing.
+   * Stores reported progress, at most once a second each. Every controller receives every report; the first to write wins, and
+   * numbers only grow. Not a new row version: it decides nothing but that the work is alive. Returns the reports about open intents.
    */
   async recordProgress(ticks: readonly ProgressTick[]): Promise<{ nodeId: string; opId: string }[]> {
     if (ticks.length === 0) return []
@@ -244,7 +242,7 @@ export class IntentStore {
     return rows
   }
 
-  /** When something is due by itself, and whether anything runs that has to be looked after. */
+  /** When the next intent is due, and whether any is under way and has to be watched. */
   async outlook(timeouts: { installMs: number; upgradeMs: number }): Promise<{ nextMs: number | null; isBusy: boolean }> {
     const { rows } = await sql<{ ms: number | null; is_busy: boolean }>`
       select extract(epoch from min(at) - now())::float8 * 1000 as ms, exists (
@@ -292,8 +290,8 @@ export async function applyIntents(
   return rows[0]?.moved ?? []
 }
 
-// What follows for the operations that wait for the rows that `moved`. A wish that takes another one back is no success, also
-// when it has come true; and in a ring a node is done when its replicas have moved, which rollout-writes.ts says.
+// The consequences for operations that wait for the rows that `moved`. A rollback that was applied is no success; and in a ring a
+// node is done when its replicas have moved, which rollout-writes.ts records.
 const followed = sql`
   concerned as (
     select n.operation_id, n.node_id, m.generation from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'

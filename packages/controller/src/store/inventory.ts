@@ -60,8 +60,8 @@ export class InventoryStore {
 }
 
 /**
- * What a node says is written a moment later. A list that was made before work on it ended, and is written after that was,
- * is as of before. That can be a matter of seconds only: a worker may also have lost what it knew of its generations.
+ * Reports are stored a moment later. An inventory that was made before an intent ended, and is stored after that, is dated before
+ * that end. That can be a matter of seconds only: a worker may also have lost what it knew of its generations.
  */
 const madeAt = (id: NodeId, { generations }: Listed) =>
   generations === undefined
@@ -102,7 +102,7 @@ export class FileHolderStore {
     this.#db = db
   }
 
-  /** Those that can be asked for any of these; in no order, so that not all ask the same one. */
+  /** Present nodes that have any of these; in random order, to spread the load. */
   async list(digests: readonly string[]): Promise<FileHolder[]> {
     const { rows } = await sql<Row>`
       select n.id, n.gateway_url, n.gateway_secret, jsonb_object_agg(f ->> 'digest', f -> 'size') as files

@@ -18,7 +18,7 @@ export interface ListedLoad extends LoadRecord {
   /** Null unless it is ready and has a replica. */
   readonly ready: ReadyFacts | null
 }
-/** What is known of the replica of a load. */
+/** The replica of a load. */
 export interface ReadyFacts {
   /** Only `passed` gets requests. */
   readonly checked: 'due' | 'passed' | 'failed'
@@ -27,7 +27,7 @@ export interface ReadyFacts {
   readonly isNodeDraining: boolean
   /** Every controller asks it. */
   readonly isAdmitted: boolean
-  /** Of its backend: as it was started, and as its node has it in use now. */
+  /** Versions of its backend: of the replica, and of its node now. */
   readonly digest: string | null
   readonly listed: string | null
 }

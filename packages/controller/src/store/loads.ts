@@ -26,7 +26,7 @@ export type LoadKey = Readonly<{ model: ModelName; purpose: LoadPurpose; ordinal
 export interface LoadStep {
   readonly from: LoadRecord
   readonly to: Load | 'gone'
-  /** What follows for replicas, in this order. */
+  /** Changes of replicas, in this order. */
   readonly replicas: readonly ReplicaChange[]
   /** It was decided for all loads of its model together, as they were: written only if they still are. */
   readonly among?: readonly LoadRecord[]
@@ -82,7 +82,7 @@ export class LoadStore {
   }
 
   /**
-   * Takes what is due, whoever held it before and is gone. Slots of one model are placed one after the other, by whichever
+   * Claims due loads, also those of a controller that is gone. Loads of one model are placed one after the other, whatever the
    * controller: two at once would both find the same node empty.
    */
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<LoadRecord>> {
@@ -163,8 +163,7 @@ export class LoadStore {
   }
 
   /**
-   * Those that count on a node that is away: nothing comes of them there for now. What is ready on a node that is drained
-   * serves on until another one does.
+   * Loads on an absent node. What is ready on a draining node serves on until another one does.
    */
   async findAway(limit: number): Promise<Read<LoadRecord>> {
     return await this.#read(sql`
@@ -184,7 +183,7 @@ export class LoadStore {
     return rows[0] === undefined ? null : modelOf(rows[0])
   }
 
-  /** Of these, those that are not there yet; each for the revision that its model has now. */
+  /** Adds those that do not exist yet, with the current revision of their model. */
   async add(loads: readonly NewLoad[]): Promise<void> {
     if (loads.length === 0) return
     await sql`
@@ -245,13 +244,13 @@ export class LoadStore {
     return numAffectedRows > 0n
   }
 
-  /** The wish for a backend that loads wait for has come to its end: they are looked at. */
+  /** The install of a backend ended: loads that wait for it are due. */
   async hurryInstalling(nodeIds: readonly NodeId[]): Promise<void> {
     const hurry = sql`update loads set next_at = now() where state = 'installing' and node_id = any(${nodeIds}::text[]) and next_at > now()`
     await retryConflicts(() => hurry.execute(this.#db))
   }
 
-  /** What workers said of their bytes. Decides nothing but that the work lives. Returns what of it is about loads under way. */
+  /** Stores reported progress. Decides nothing but that the work is alive. Returns the reports about loads under way. */
   async recordProgress(ticks: readonly ProgressTick[], quietMs: number): Promise<{ nodeId: string; opId: string }[]> {
     if (ticks.length === 0) return []
     const { rows } = await sql<{ nodeId: string; opId: string }>`
@@ -275,7 +274,7 @@ export class LoadStore {
     return rows
   }
 
-  /** When something is due by itself, in milliseconds from now; null: nothing is. */
+  /** When the next one is due, in milliseconds from now; null: none is. */
   async nextDue(): Promise<number | null> {
     const { rows } = await sql<{ ms: number | null }>`
       select extract(epoch from min(greatest(next_at, coalesce(lease_until, next_at))) - now())::float8 * 1000 as ms
@@ -307,7 +306,7 @@ const readyOf = (row: SetRow): ReadyFacts | null =>
         ...{ digest: row.backend_digest || null, listed: row.listed || null },
       }
 
-/** Under the lock of the model: whoever decides for it next sees what came of this. */
+/** Under the lock of the model, so the next decision about it sees the outcome. */
 async function isStill(tx: Tx, model: ModelName, among: readonly LoadRecord[]): Promise<boolean> {
   await lockModel(tx, model)
   const rows = await tx

@@ -12,7 +12,7 @@ import type { Log } from '@muster/host'
 
 export interface MigrateOptions<T> {
   readonly pool: Pool
-  /** Of NNNN_name.sql files. */
+  /** Contains NNNN_name.sql files. */
   readonly directory: string
   readonly log: Log
   /** Runs after the last migration, under the same lock: one controller at a time. */

@@ -1,4 +1,4 @@
-// Operations about models, from the wish to their end. Loads and replicas are moved by hand, as the loop that owns them would.
+// Operations about models, from submission to end. Loads and replicas are moved by hand, as the loop that owns them would.
 import { fileURLToPath } from 'node:url'
 import { silentLog } from '@muster/host'
 import { ModelConfig, ModelName, NodeId, OperationId, Registration, type OperationView } from '@muster/protocol'
@@ -288,7 +288,7 @@ describe('load info', () => {
     await store.loadInfo.saveNew()
     const kept = await store.loadInfo.find('info')
     expect(kept).toMatchObject({ revision: 'newer', options: {} })
-    // What is kept already is not written again.
+    // An equal row is not written again.
     await store.loadInfo.saveNew()
     expect(await store.loadInfo.find('info')).toEqual(kept)
     await sql`delete from replicas where id = 'r-newer'`.execute(connection.db)

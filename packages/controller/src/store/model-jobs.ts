@@ -1,5 +1,5 @@
-// The operations about models that are not over, with all that decides how they stand. Each is read and written under its
-// lock, so that of two controllers that look at once none writes what it saw before the other one did.
+// Open operations about models, with everything that their next step is decided on. Each is read and written under its lock, so a
+// controller never writes a decision that another one has overtaken.
 import { ModelName, NodeId, OperationId, Scheduling } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { LoadBriefs, loadsOf, type LoadBrief } from './load-rows.ts'
@@ -68,7 +68,7 @@ export class ModelJobStore {
     this.#db = db
   }
 
-  /** Those that are to be looked at. A deletion that waits for absent nodes, perhaps for weeks, is not: whoever settles them ends it. */
+  /** Operations that may have a next step. Not a deletion that waits for absent nodes, perhaps for weeks: the last node settles it. */
   async open(): Promise<OperationId[]> {
     const { rows } = await sql<{ id: string }>`
       select o.id from operations o where o.finished_at is null and o.model is not null
@@ -77,7 +77,7 @@ export class ModelJobStore {
     return rows.map((row) => OperationId.parse(row.id))
   }
 
-  /** Brings what is shown of it up to what is so. What a worker is to be told is the caller's to do. */
+  /** Stores what `decide` says. A command to the worker is the caller's to send. */
   async advance(id: OperationId, decide: (job: Job) => Verdict): Promise<CallOff | null> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
@@ -116,7 +116,7 @@ export class ModelJobStore {
     })
   }
 
-  /** What failed is begun again: all of it, or on one node. */
+  /** Starts the failed part again: all of it, or on one node. */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
     return await this.#inTurn({ id, once }, async (tx, { kind, model, outcome }) => {
       if (outcome !== 'failed') return 'nothing_failed'

@@ -1,6 +1,5 @@
-// How operations about models are kept. Unlike those about backends, which are derived from intents, each is one job
-// whose nodes are shown as whoever does the job says. Everything may be said again: what is so already changes nothing,
-// and what has come to its end stays there. Give it a transaction to make it part of one.
+// Writes operations about models. Every write may be repeated: an equal one changes nothing, and an ended operation stays ended.
+// Pass a transaction to make it part of one.
 import type { FailureCode, ModelName, NodeId, OperationId, OperationKind, Phase } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import type { Database } from './tables.ts'
@@ -13,7 +12,7 @@ export interface OpenedOperation {
   readonly kind: ModelOperationKind
   readonly model: ModelName
   readonly requestedBy: string
-  /** Those that are concerned from the beginning; more may be shown later. */
+  /** Its nodes at the beginning; more may be added. */
   readonly nodes?: readonly Readonly<{ id: NodeId; name: string }>[]
   readonly message?: string
 }
@@ -100,7 +99,7 @@ export class ModelOperationStore {
   /** Adds the node if it was not among them. Of a deletion or an unload the last one that is settled ends the operation. */
   async settleNode(operationId: OperationId, nodeId: NodeId, settled: SettledNode): Promise<void> {
     await inTransaction(this.#db, async (tx) => {
-      // Of two that settle the last two nodes at once, the second sees what the first did.
+      // The second of two transactions that settle the last two nodes sees the first.
       const operation = await lockOpen(tx, operationId)
       if (operation === null) return
       const { status, message = '', attempts = null } = settled
@@ -151,7 +150,7 @@ export class ModelOperationStore {
 
 const endsWithItsNodes = (kind: string): boolean => kind === 'model.delete' || kind === 'model.unload'
 
-/** What is fetched is not done yet: 100 is for the end. */
+/** Fetched is not done yet: 100 is for the end. */
 const percentageOf = (current: number, total: number): number =>
   total === 0 ? 0 : Math.min(99.9, Math.floor((Math.min(current, total) / total) * 1000) / 10)
 

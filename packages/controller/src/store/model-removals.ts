@@ -79,7 +79,7 @@ export class ModelRemovalStore {
     })
   }
 
-  /** When something is due by itself, in milliseconds from now; null: nothing is. */
+  /** When the next one is due, in milliseconds from now; null: none is. */
   async nextDue(): Promise<number | null> {
     const { rows } = await sql<{ ms: number | null }>`
       select extract(epoch from min(greatest(r.next_at, coalesce(r.lease_until, r.next_at))) - now())::float8 * 1000 as ms
@@ -115,7 +115,7 @@ export async function insertRemovals(
       holder = null, lease_until = null`.execute(tx)
 }
 
-/** What is left to be deleted of it is left where it is, and the operations that wait for it are told why. */
+/** The files stay where they are, and the operations that wait for their removal get the reason. */
 export async function cancelRemovals(tx: Tx, about: { model: string } | { operationId: string }, message: string): Promise<void> {
   const which = 'model' in about ? sql`model = ${about.model}` : sql`operation_id = ${about.operationId}`
   const { rows } = await sql<{ node_id: string; operation_id: string }>`

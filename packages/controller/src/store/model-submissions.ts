@@ -1,5 +1,5 @@
-// How wishes about models get into the database: what is to be different about the model, its loads and replicas, and the
-// operation that shows what comes of it, in one transaction or not at all. The loops do the rest.
+// Submits operations about models: the change of the model, its loads and replicas, and the operation itself, in one transaction.
+// The loops do the rest.
 import { NodeId, OperationId, type ModelConfig, type ModelName } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { ModelOperationStore, type ModelOperationKind } from './model-operations.ts'
@@ -153,7 +153,7 @@ async function open(
       .execute()
 }
 
-/** What was wished of it before and is not over is over now. `kind`: null for all of them. */
+/** Ends other open operations of the model. `kind`: null for all of them. */
 async function endOthers(
   tx: Tx,
   submission: ModelSubmission,
@@ -185,7 +185,7 @@ async function nodesWithReplicas(tx: Tx, model: string): Promise<Concerned> {
   return rows.map(concerned)
 }
 
-/** Whatever they say they have: one that is away may have more than it said. */
+/** Regardless of inventories: an absent node may have more than it listed. */
 async function nodesThatMayHaveFiles(tx: Tx): Promise<Concerned> {
   const rows = await tx
     .selectFrom('nodes')

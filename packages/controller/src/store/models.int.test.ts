@@ -62,7 +62,7 @@ it('nobody is told that what found no node is looked at again, nor of models and
   await store.replicas.prune({ keepMs: 0, keepOfModel: 0 })
   expect(await told()).toEqual(before)
   expect(await changeOf('replica', 'r-told')).toBeGreaterThan(replica)
-  // What is shown of any other failure is: when it is tried again.
+  // Every other failure shows its next try.
   await sql`update loads set failure = ${failureOf('internal')}::jsonb where model = 'told'`.execute(connection.db)
   const other = await changeOf('model', 'told')
   await sql`update loads set next_at = now() where model = 'told'`.execute(connection.db)
@@ -180,7 +180,7 @@ describe('a model', () => {
       connection.db,
     )
     const shown = await store.models.find(ModelName.parse('shown'))
-    // One of an older revision answers too, as long as it is there.
+    // A replica of an older revision serves too, as long as it exists.
     expect(shown).toMatchObject({ ready: 2 })
     expect(shown?.loads).toMatchObject([
       { ordinal: 0, state: 'ready', nodeName: 'up' },

@@ -33,7 +33,7 @@ export interface Uploaded {
   readonly filename: string
   readonly digest: string
   readonly size: number
-  /** Those that keep it. */
+  /** Nodes that stored it. */
   readonly nodes: readonly NodeId[]
 }
 
@@ -94,7 +94,7 @@ export class ModelStore {
     })
   }
 
-  /** What a new installation begins with; nothing when it ever had begun, or has anything of its own. */
+  /** The models of a new installation; none when it was initialized before, or has models. */
   async begin(first: readonly Readonly<{ config: ModelConfig; revision: string }>[]): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       const { rows } = await sql`
@@ -156,7 +156,7 @@ async function insertModel(tx: Tx, config: ModelConfig, revision: string): Promi
     .insertInto('models')
     .values({ name, backend, revision, config: JSON.stringify(config) })
     .execute()
-  // What was to be deleted of an earlier one of that name may be this one's by now.
+  // Files of an earlier model of that name may belong to this one by now.
   await cancelRemovals(tx, { model: name }, 'the model was created again')
 }
 
@@ -210,9 +210,7 @@ interface Row {
   readonly loads: unknown
 }
 
-// What each model was last loaded with: backend and options, by the model's name. Apart from replicas, so that it outlives
-// all of them; it goes with the model alone. It is for those who look for a reason: what is started is started from the
-// model's own configuration.
+// The parameters of each model's last load, shown with the model. They outlive its replicas; loads use the model's configuration.
 
 export interface LoadInfo {
   readonly model: string
@@ -230,7 +228,7 @@ export class LoadInfoStore {
     this.#db = db
   }
 
-  /** Of concurrent writers the last one wins. */
+  /** The last of concurrent writers wins. */
   async save({ model, backend, revision, options }: Omit<LoadInfo, 'updatedAt'>): Promise<void> {
     if (model === '')
       throw new FleetError({ code: 'invalid', retry: 'never', message: 'load info is kept by the name of a model, which is empty' })
@@ -241,9 +239,8 @@ export class LoadInfoStore {
   }
 
   /**
-   * What each model's newest replica that came up was started with, where that is not what is kept. It asks what is so, and
-   * not who heard of it: whoever was killed before it could write lost nothing. A model that is being deleted is waited for,
-   * so that nothing of it is left behind.
+   * Stores the parameters of each model's newest replica that came up, where they differ. It reads the rows, not events: nothing is
+   * lost when a controller is killed. It waits for a concurrent deletion of the model, so that nothing is left behind.
    */
   async saveNew(): Promise<void> {
     await sql`

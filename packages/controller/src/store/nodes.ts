@@ -26,7 +26,7 @@ export interface NodeRecord {
   readonly arch: string
   readonly capability: string
   readonly gatewayUrl: string
-  /** What proves at its gateway that a controller asks. For its session and for tokens, and for nobody's eyes. */
+  /** Authenticates controllers at its gateway. For its session and for tokens; never shown. */
   readonly gatewaySecret: Secret
   readonly reportedLabels: Readonly<Record<string, string>>
   readonly labelOverrides: Readonly<Record<string, string | null>>
@@ -43,9 +43,9 @@ export interface NodeRecord {
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly inFlight: number
-  /** Wishes about its backends that are not settled. */
+  /** Open intents. */
   readonly pendingOps: number
-  /** Of which it has processes. */
+  /** Models with processes on it. */
   readonly models: readonly string[]
 }
 
@@ -119,7 +119,7 @@ const fromRow = (row: Row): NodeRecord => ({
   models: row.models,
 })
 
-/** What a registration says of the machine; the rest of the row is not the worker's to write. */
+/** The machine as registered; the rest of the row is not the worker's to write. */
 const reported = (registration: Registration) => ({
   name: registration.name,
   node_type: registration.node_type,
@@ -167,7 +167,7 @@ export class NodeStore {
     return new Map(rows.map(({ id, incarnation }) => [id, incarnation]))
   }
 
-  /** What decides the status of a node, and how many nodes it is so of. */
+  /** Facts that decide the status, and the number of nodes with them. */
   async countByStatusFacts(): Promise<StatusFacts[]> {
     return await this.#db
       .selectFrom('nodes')
@@ -241,8 +241,7 @@ export class NodeStore {
   }
 
   /**
-   * An approved node stays as it is. One that was pending begins anew: what it said meanwhile, true or
-   * not, must not make it healthy.
+   * An approved node is not changed. A pending one begins anew: its heartbeats from before must not make it healthy.
    */
   async approve(id: NodeId, by: string): Promise<void> {
     await sql`

@@ -49,7 +49,7 @@ export async function openDatabase({ url, dataDir, clock, log, signal: giveUp }:
         try {
           return await migrate({ pool: connected.pool, directory: migrations, log, signal, afterwards })
         } catch (error) {
-          // What waiting can't heal (a wrong password, a broken migration) is for the operator to hear at once.
+          // Waiting does not help with a wrong password or a broken migration: the operator has to know at once.
           if (!isUnavailable(error) || signal.aborted) throw error
           log.warn('the database is not ready; trying again', { error })
           await clock.sleep(retryEveryMs, signal)

@@ -1,4 +1,4 @@
-// Every query about operations: what was asked for, and what came of it on each node.
+// Every query about operations and their nodes.
 import {
   type Liveness,
   type NodeId,
@@ -43,7 +43,7 @@ export type OperationNodeRecord = Readonly<{ nodeId: string; nodeName: string; r
 export type ShownNodeRecord = Readonly<{
   status: 'shown'
   shown: 'queued' | 'downloading' | 'running_on_worker' | 'error'
-  /** Of a rollout that watches it: an administrator does not wait for it any longer. */
+  /** An administrator does not wait for its rollout any longer. */
   cancelRequested: boolean
   phase: Phase | null
   fileName: string
@@ -158,7 +158,7 @@ export class OperationStore {
     return rows.map((row) => ({ id: OperationId.parse(row.id), nodes: row.nodes }))
   }
 
-  /** A bar that was shown there never goes back, whoever shows it next. */
+  /** A bar never goes back, also on another controller. */
   async raiseProgress(shown: readonly { id: OperationId; progress: number; fileName: string }[]): Promise<void> {
     if (shown.length === 0) return
     // Waits for no lock, so it stands in nobody's way; who is skipped is raised the next time.

@@ -1,4 +1,4 @@
-// What decides where a model can go: every node and every live replica, in three statements whatever their number.
+// The facts of placement: every node and every live replica, in three statements whatever their number.
 import {
   NodeId,
   ReplicaId,
@@ -31,9 +31,9 @@ export interface PlacementNodeFacts {
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly hasBackend: boolean
-  /** What a wish for the backend on this node had to fetch; null: nobody said. */
+  /** The bytes that an install of the backend on this node had to fetch; null: unknown. */
   readonly artifactSize: number | null
-  /** Of the contents that were asked about, those that it keeps, with their sizes. */
+  /** The requested contents that it has, with their sizes. */
   readonly files: ReadonlyMap<string, number>
 }
 
@@ -41,9 +41,9 @@ export interface PlacementReplicaFacts {
   readonly id: ReplicaId
   readonly nodeId: NodeId
   readonly model: string
-  /** Those that exited a moment ago are among them. */
+  /** Includes those that exited a moment ago. */
   readonly state: ReplicaState
-  /** It may get requests as soon as it is ready. */
+  /** It passed its check, or needs none. */
   readonly isChecked: boolean
   readonly isCurrent: boolean
   readonly hasLoad: boolean

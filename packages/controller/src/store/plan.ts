@@ -1,5 +1,5 @@
-// What a wish says of one node: all that a try needs, as it was when the wish was made. A later edit of a gallery, or a
-// tag that moves, does not change it.
+// The plan of an intent: everything that a try needs, fixed at submission. A later edit of a gallery, or a moved tag, does not
+// change it.
 import { BackendName, Digest } from '@muster/protocol'
 import { z } from 'zod'
 
@@ -7,7 +7,7 @@ export const Plan = z.object({
   uri: z.string().max(2048).nullable(),
   /** Other places of the same content, tried when `uri` does not answer. */
   mirrors: z.array(z.string().max(2048)).max(64),
-  /** What the uri meant for this node's platform; null where only the worker can know (`file:`). */
+  /** The content behind the uri for this node's platform; null where only the worker can know (`file:`). */
   digest: Digest.nullable(),
   version: z.string().max(256),
   galleryUrl: z.string().max(2048),

@@ -22,12 +22,12 @@ export interface SilenceLimits {
 }
 
 /** A node that was asked something, and the process that spoke for it then: the outcome says nothing of a later one. */
-export interface Asked {
+export interface ProbedNode {
   readonly id: NodeId
   readonly incarnation: string | null
 }
 
-/** Of the rows `n` of `nodes` and `p` of `node_pulses`. */
+/** For statements with a row of `nodes`, named here, and `p` of `node_pulses`. */
 const isPresent = (n: string) => sql`${sql.ref(`${n}.approved_at`)} is not null and p.liveness = 'present'`
 
 /** The node reports and answers. Draining or not: what is ready there serves until it is replaced. */
@@ -114,7 +114,7 @@ export class PulseStore {
   }
 
   /** A command was answered by this process: that is proof, and a sign of life. */
-  async recordAnswered({ id, incarnation }: Asked): Promise<void> {
+  async recordAnswered({ id, incarnation }: ProbedNode): Promise<void> {
     await sql`
       update node_pulses p set answering = 'yes', liveness = 'present', last_seen_at = now()
       from nodes n where n.id = p.node_id and p.node_id = ${id} and n.approved_at is not null
@@ -122,7 +122,7 @@ export class PulseStore {
         and (p.answering <> 'yes' or p.liveness <> 'present')`.execute(this.#db)
   }
 
-  async recordNoResponders({ id, incarnation }: Asked): Promise<void> {
+  async recordNoResponders({ id, incarnation }: ProbedNode): Promise<void> {
     await sql`
       update node_pulses p set answering = 'no', probed_at = now() from nodes n
       where n.id = p.node_id and p.node_id = ${id} and p.incarnation is not distinct from ${incarnation} and n.node_type <> 'agent'`.execute(
@@ -144,8 +144,8 @@ export class PulseStore {
    * Nodes that report, and have to answer a command before they count as healthy. Taking one
    * stamps it, so that of several controllers one asks, and nobody asks too often.
    */
-  async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<(Asked & { askedAt: string })[]> {
-    const result = await sql<Asked & { askedAt: string }>`
+  async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<(ProbedNode & { askedAt: string })[]> {
+    const result = await sql<ProbedNode & { askedAt: string }>`
       with due as (
         select p.node_id from node_pulses p join nodes n on n.id = p.node_id
         where n.approved_at is not null and p.liveness = 'present' and p.answering <> 'yes'

@@ -1,4 +1,4 @@
-// An administrator's word about an operation that exists: call it off, or try again where it failed.
+// Cancels operations, and retries them where they failed.
 import { isOpen, stepIntent, type NodeId, type OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { fromIntentRow, renewedIntent, type IntentRow } from './intent-rows.ts'
@@ -11,7 +11,7 @@ type Tx = Transaction<Database>
 export type Cancelled = 'done' | 'unknown' | 'already_finished'
 export type Retried = 'done' | 'unknown' | 'nothing_failed' | 'superseded' | 'rolling_out' | 'returning'
 
-/** Neither chance nor backoff plays a part in calling something off. */
+/** Cancelling involves neither chance nor backoff. */
 const noRetry = { retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
 
 export class ReopenStore {
@@ -29,7 +29,7 @@ export class ReopenStore {
         ) as is_shared
         from operation_nodes n join intents i on i.generation = n.generation
         where n.operation_id = ${id} and n.status = 'open' order by n.node_id for update of i`.execute(tx)
-      // Those that came to their end while this waited for their lock are seen as they are now.
+      // Intents that ended while this waited for their lock are read as they are now.
       const open = rows.map((row) => ({ ...row, from: fromIntentRow(row.intent) })).filter(({ from }) => isOpen(from.intent))
       const watched = await readWatched(tx, id)
       if (open.length === 0 && watched.length === 0) return 'already_finished'
@@ -44,7 +44,7 @@ export class ReopenStore {
         id,
         watched.filter((row) => !row.is_shared).map((row) => row.node_id),
       )
-      // What goes back does so whoever calls off what: it would keep the version that failed.
+      // A rollback is not cancelled: the node would keep the version that failed.
       const steps = open
         .filter((row) => !row.is_shared && row.from.plan.rollback === undefined)
         .flatMap(({ from, now_ms: now }) => {
@@ -59,7 +59,7 @@ export class ReopenStore {
   /** Reopens failed and dead nodes: all of them, or one. */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
     return await this.#inTurn({ id, once }, async (tx) => {
-      // One that was taken back came true as such. As long as a rollout is open it has the last word about its nodes.
+      // A rollback ends as applied. An open rollout decides about its nodes.
       const { rows: failed } = await sql<{ node_id: string; is_current: boolean; rollout: 'running' | 'returning' | null }>`
         select n.node_id, coalesce(i.state in ('failed', 'dead', 'applied'), false) as is_current, (
           select r.state from rollouts r
@@ -77,7 +77,7 @@ export class ReopenStore {
     })
   }
 
-  /** A node may come back as an agent, which has no backends: what was wished of it is called off. How many rows that were. */
+  /** A node may return as an agent, which has no backends: its intents are withdrawn. Their number. */
   async withdrawFromAgents(): Promise<number> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
@@ -105,7 +105,7 @@ export class ReopenStore {
         if (operation === undefined) return 'unknown'
         await lockBackend(tx, operation.backend ?? '')
         const outcome = await work(tx)
-        // What changed nothing is not worth remembering: the same request may be right later.
+        // A request that changed nothing is not stored: it may be right later.
         if (outcome === 'done' && once !== null) await remember(tx, { ...once, status: 202, response: {} })
         return outcome
       }),
@@ -123,7 +123,7 @@ async function readWatched(tx: Tx, id: OperationId): Promise<readonly { node_id:
   return rows
 }
 
-/** What came true can't be called off any more; that its replicas are moved and well is not waited for any longer. */
+/** An applied intent cannot be cancelled; the operation only stops waiting for its replicas. */
 async function unwatch(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
   if (nodeIds.length === 0) return
   const { rows } = await sql`
@@ -151,7 +151,7 @@ async function detach(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
   await sql`select record_change('operation', ${id}, false)`.execute(tx)
 }
 
-/** What a rollout took back is wished again, ring by ring as before. */
+/** Nodes that a rollout rolled back are upgraded again, ring by ring. */
 async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
   const rings = await reopenRollout(tx, id, nodeIds)
   await sql`

@@ -1,4 +1,4 @@
-// For how long a new replica that can not be reached has been asked: that decides when it failed.
+// How long a new replica has been checked without an answer decides when it failed.
 import { ReplicaId, type NodeId } from '@muster/protocol'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'

@@ -38,7 +38,7 @@ const isDue = sql`
   r.state = 'ready' and r.checked = 'due' and ${nodeIsHere()}
   and exists (select from loads l where l.replica_id = r.id and l.state = 'ready')`
 
-/** Who was not asked for so long, because its node was away or others had to be asked, has its patience anew. */
+/** After a pause this long, because its node was away or others came first, the time to answer begins anew. */
 const pause = sql`interval '5 seconds'`
 
 export class ReplicaCheckStore {

@@ -11,7 +11,7 @@ import type { Database } from './tables.ts'
 export type Stamp = Readonly<{ incarnation: string; seq: number }>
 export type Exit = Readonly<{ exit_code?: number; signal?: string; last_lines?: readonly string[]; expected?: boolean; reason?: string }>
 
-/** What follows for a replica from a step of its load, or from what its worker says. */
+/** A change of a replica, after a step of its load or a report of its worker. */
 export type ReplicaChange = Readonly<{ id: ReplicaId }> &
   (
     | Readonly<{
@@ -30,7 +30,7 @@ export type ReplicaChange = Readonly<{ id: ReplicaId }> &
       }>
     | Readonly<{ do: 'ready'; backendDigest: string | null; stamp: Stamp | null }>
     | Readonly<{ do: 'exit'; exit: Exit; stamp: Stamp | null }>
-    /** Another one may have its slot. It stays as it is until somebody decides about it. */
+    /** Its load may get another replica. It is kept until it is decided about. */
     | Readonly<{ do: 'release' }>
     | Readonly<{ do: 'retake'; ordinal: number }>
     /** It is to go: takes nothing new, and ends. */
@@ -87,7 +87,7 @@ interface Row {
   readonly has_load: boolean
 }
 
-/** Of the rows `r` and `n`. A worker that began anew may have lost it: it is there again when that worker has named it. */
+/** For the rows `r` and `n`. A restarted worker may have lost it: it counts again once that worker reported it. */
 export const isConfirmed = sql`(r.state <> 'ready' or r.incarnation is null or r.incarnation = n.incarnation)`
 
 const select = sql`
@@ -126,7 +126,7 @@ export class ReplicaStore {
     this.#db = db
   }
 
-  /** Of one model, the exited ones of the last hour included. */
+  /** All of a model, including those that exited in the last hour. */
   async listOfModel(model: string): Promise<ReplicaRecord[]> {
     return await this.#read(sql`where r.model = ${model} order by r.created_at desc, r.id limit 1000`)
   }
@@ -178,7 +178,7 @@ export class ReplicaStore {
     return found
   }
 
-  /** Those that no load has as its own, on nodes that can be asked, and that nobody has decided about yet. */
+  /** Replicas without a load, on present nodes, that are neither draining nor exited. */
   async findSurplus(limit: number): Promise<ReplicaRecord[]> {
     return await this.#read(sql`
       where r.state in ('starting', 'ready') and ${nodeIsHere()} and ${isConfirmed}
@@ -207,7 +207,7 @@ export class ReplicaStore {
     return { told, areSomeAsked: left.rows[0]?.is ?? false }
   }
 
-  /** Of one that no load has; true when that changed something. */
+  /** For a replica without a load; true when that changed something. */
   async change(change: ReplicaChange): Promise<boolean> {
     return await retryConflicts(() => changeReplica(this.#db, change))
   }
@@ -241,7 +241,7 @@ export async function changeReplica(db: Kysely<Database> | Transaction<Database>
   return numAffectedRows > 0n
 }
 
-/** False: it is on its way out, or in another slot. Else it stays as it is until the transaction ends. */
+/** False: it is ending, or belongs to another load. Otherwise locked until the transaction ends. */
 export async function lockToRetake(tx: Transaction<Database>, { id, ordinal }: { id: ReplicaId; ordinal: number }): Promise<boolean> {
   const { rows } = await sql`select from replicas r where r.id = ${id} and ${canRetake(ordinal)} for update`.execute(tx)
   return rows.length > 0

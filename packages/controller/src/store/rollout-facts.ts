@@ -86,7 +86,7 @@ export interface RolloutRecord {
 export type RolloutEnd = 'succeeded' | 'failed' | 'cancelled'
 
 export type RolloutAction =
-  /** What was held may be tried. */
+  /** Its ring begins: it may be tried. */
   | Readonly<{ do: 'begin'; nodeId: NodeId }>
   | Readonly<{ do: 'tell'; nodeId: NodeId; message: string }>
   | Readonly<{ do: 'prove'; nodeId: NodeId; message: string }>

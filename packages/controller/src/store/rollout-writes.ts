@@ -1,5 +1,5 @@
-// What is decided about a rollout, written: in the transaction in which it was read, under the lock of its backend. Whoever
-// follows a node of it, the operation of the rollout or one that joined it, is told the same.
+// Writes what is decided about a rollout, in the transaction in which it was read, under the lock of its backend. The operation of
+// the rollout and those that joined it show the same.
 import { sql, type Transaction } from 'kysely'
 import { type BackendName, Digest, InstalledBackend, type IntentEvent, type OperationId, stepIntent, unreachable } from '@muster/protocol'
 import { fromIntentRow, type IntentRecord, type IntentRow, renewedIntent } from './intent-rows.ts'
@@ -17,8 +17,8 @@ type About = Readonly<{ id: OperationId; backend: string }>
 export async function applyRollout(tx: Tx, { actions, ...about }: About & { readonly actions: readonly RolloutAction[] }): Promise<void> {
   const all = <Do extends RolloutAction['do']>(what: Do): Of<Do>[] => actions.filter((action): action is Of<Do> => action.do === what)
   const idsOf = (list: readonly { nodeId: string }[]): string[] => list.map(({ nodeId }) => nodeId)
-  await stepWishes(tx, about, { nodeIds: idsOf(all('withdraw')), event: { type: 'withdrawn', note: 'rollout stopped' } })
-  await stepWishes(tx, about, { nodeIds: idsOf(all('call_off')), event: { type: 'cancel_requested' } })
+  await stepIntents(tx, about, { nodeIds: idsOf(all('withdraw')), event: { type: 'withdrawn', note: 'rollout stopped' } })
+  await stepIntents(tx, about, { nodeIds: idsOf(all('call_off')), event: { type: 'cancel_requested' } })
   const touched = [
     ...(await begin(tx, about, idsOf(all('begin')))),
     ...(await tell(tx, about, all('tell'))),
@@ -72,7 +72,7 @@ async function writeOwn(tx: Tx, { id }: About, action: RolloutAction): Promise<v
 /** Neither chance nor backoff plays a part. */
 const noRetry = { retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
 
-async function stepWishes(
+async function stepIntents(
   tx: Tx,
   { id, backend }: About,
   { nodeIds, event }: { nodeIds: readonly string[]; event: IntentEvent },
@@ -91,7 +91,7 @@ async function stepWishes(
 
 type Touched = Promise<string[]>
 
-/** The operations that follow these wishes. */
+/** The operations that wait for these intents. */
 const followers = sql`
   select distinct n.operation_id from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'`
 
@@ -125,7 +125,7 @@ function endOf(action: Of<'prove'> | Of<'fail'> | Of<'returned'>) {
   return { node_id: action.nodeId, status: 'error', message: error, error, error_code: code }
 }
 
-/** What was proven is done; what failed and can't go back is told so. */
+/** Ends proven nodes, and those that failed and cannot go back. */
 async function settle(tx: Tx, { id, backend }: About, ended: readonly (Of<'prove'> | Of<'fail'> | Of<'returned'>)[]): Touched {
   if (ended.length === 0) return []
   const given = JSON.stringify(ended.map(endOf))
@@ -157,8 +157,8 @@ async function settleRest(tx: Tx, { id, backend }: About): Touched {
 }
 
 /**
- * A wish for what was there before, in place of the one that came true. It carries what it takes back, for a retry, and what is
- * said when it has come true. Operations that were told that the node is done are told otherwise.
+ * An intent for the version before, in place of the applied one. It carries the plan that it rolls back, for a retry, and the error
+ * that is shown once it is applied. Operations that showed the node as done show it as open again.
  */
 async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'return'>[]): Touched {
   if (nodes.length === 0) return []
@@ -192,25 +192,23 @@ async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'retu
   return rows.map((row) => row.operation_id)
 }
 
-// How a rollout comes to be, in the transaction of its wish: which node is in which ring, and what each goes back to if it fails.
-
 type Planned = Readonly<{ nodeId: string; nodeName: string; plan: Plan }>
 
-export type Begun = Readonly<{ ring: number | null; previous: Plan | null }>
+export type RolloutPlace = Readonly<{ ring: number | null; previous: Plan | null }>
 interface BeginRollout {
   readonly id: OperationId
   readonly backend: BackendName
   readonly spec: RolloutSpec
   readonly nodes: readonly Planned[]
-  /** What was wished there before. */
+  /** The intents so far. */
   readonly rows: ReadonlyMap<string, IntentRecord>
 }
 
-/** What is to be noted of each node. Empty: nothing runs the backend, so there is nothing to be careful with. */
+/** Starts a rollout with its submission: the ring of each node, and the version it returns to. Empty: nothing runs the backend. */
 export async function beginRollout(
   tx: Transaction<Database>,
   { id, backend, spec, nodes, rows }: BeginRollout,
-): Promise<ReadonlyMap<string, Begun>> {
+): Promise<ReadonlyMap<string, RolloutPlace>> {
   const found = await readNodes(tx, backend, nodes)
   const known = nodes.map((node) => {
     const { has_replicas: hasReplicas = false, is_here: isHere = false, listed = null } = found.get(node.nodeId) ?? {}
@@ -231,11 +229,11 @@ export async function beginRollout(
   )
 }
 
-type Found = { readonly has_replicas: boolean; readonly is_here: boolean; readonly listed: unknown }
+type NodeFacts = { readonly has_replicas: boolean; readonly is_here: boolean; readonly listed: unknown }
 
-async function readNodes(tx: Transaction<Database>, backend: string, nodes: readonly Planned[]): Promise<Map<string, Found>> {
+async function readNodes(tx: Transaction<Database>, backend: string, nodes: readonly Planned[]): Promise<Map<string, NodeFacts>> {
   if (nodes.length === 0) return new Map()
-  const { rows } = await sql<Found & { node_id: string }>`
+  const { rows } = await sql<NodeFacts & { node_id: string }>`
     select d.id as node_id,
       ${nodeIsHere('d')} and not d.draining as is_here,
       exists (
@@ -248,7 +246,7 @@ async function readNodes(tx: Transaction<Database>, backend: string, nodes: read
 
 /**
  * The version that a node lists, as a plan. Its content is named by digest and is still there, so where it came from matters
- * only if it was lost; what a list does not say is taken from the wish that brought it, if that is known.
+ * only if it was lost; the rest is taken from the intent that installed it, if that is known.
  */
 function previousOf(installed: InstalledBackend | undefined, { plan, last }: { plan: Plan; last: Plan | undefined }): Plan | null {
   const digest = Digest.safeParse(installed?.digest)

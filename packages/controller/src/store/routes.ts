@@ -27,7 +27,7 @@ export interface ReadyReplica {
   }
 }
 /** How a node's gateway is reached. */
-export interface NodeDoor {
+export interface NodeGateway {
   readonly name: string
   readonly nodeType: NodeType
   readonly gatewayUrl: string
@@ -94,7 +94,7 @@ export class RouteStore {
     }))
   }
 
-  async doorOf(id: NodeId): Promise<NodeDoor | null> {
+  async gatewayOf(id: NodeId): Promise<NodeGateway | null> {
     const row = await this.#db
       .selectFrom('nodes')
       .select(['name', 'node_type as nodeType', 'gateway_url as gatewayUrl', 'gateway_secret'])
@@ -102,11 +102,11 @@ export class RouteStore {
       .where('approved_at', 'is not', null)
       .executeTakeFirst()
     if (row === undefined) return null
-    const { gateway_secret: secret, ...door } = row
-    return { ...door, gatewaySecret: new Secret(secret) }
+    const { gateway_secret: secret, ...gateway } = row
+    return { ...gateway, gatewaySecret: new Secret(secret) }
   }
 
-  /** Who is asked nothing for long may go. Never back: another controller may have heard a later request. */
+  /** An unused model may be unloaded. Never set back: another controller may have had a later request. */
   async markUsed(models: readonly string[]): Promise<void> {
     if (models.length === 0) return
     const mark = sql`update models set used_at = now() where name = any(${[...models]}) and (used_at is null or used_at < now())`

@@ -1,10 +1,10 @@
-// Every query about how many replicas models are to have by how busy they are: what is decided on, and what was decided.
+// Every query of automatic scaling.
 import { ModelName, ReplicaId, Scheduling } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
-/** A model whose number may change by itself, or could until now. */
+/** A model whose number of replicas is scaled automatically, or was until now. */
 export interface ScalableModel {
   readonly name: ModelName
   readonly scheduling: Scheduling
@@ -17,7 +17,7 @@ export interface ScalableModel {
   readonly loads: number
   /** How many of them could not come up, and are tried again later. */
   readonly failed: number
-  /** Those that are ready. */
+  /** Its ready replicas. */
   readonly ready: readonly ReplicaId[]
 }
 
@@ -48,7 +48,7 @@ export class ScalingStore {
     this.#db = db
   }
 
-  /** Those that may have more than they have to, and have any; and those that had a streak when that was so. All others cost a look at their row. */
+  /** Models whose number of replicas may change, and those with a streak from when it could. */
   async list(): Promise<{ now: number; models: ScalableModel[] }> {
     const { rows } = await sql<Row>`
       select m.name, m.config -> 'scheduling' as scheduling, m.requested_replicas, m.is_unloaded, ${msOf(sql`m.busy_since`)} as busy_ms,

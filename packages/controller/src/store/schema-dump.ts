@@ -26,7 +26,7 @@ async function refuseUnknown(pool: Pool): Promise<void> {
   if (rows.length > 0) throw new Error(`schema-dump.ts has to learn about ${rows.map(({ name }) => name).join(', ')}`)
 }
 
-// Those behind identity columns are part of the column.
+// Sequences of identity columns are part of the column.
 async function sequences(pool: Pool): Promise<string[]> {
   const rows = await read(
     pool,

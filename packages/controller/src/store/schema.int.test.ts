@@ -1,4 +1,4 @@
-// What is written down of the schema is what the migrations make, on the oldest and on the newest PostgreSQL.
+// schema.sql and tables.ts match the migrations, on the oldest and on the newest PostgreSQL.
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { silentLog } from '@muster/host'

@@ -1,16 +1,16 @@
-// What a new wish does to the row of a node and backend. Pure.
+// Decides whether a submission replaces the intent of a node, or joins it. Pure.
 import { isOpen, type Intent, type IntentKind } from '@muster/protocol'
 import type { Plan } from './plan.ts'
 
 export type RequestedIntent = Readonly<{ kind: IntentKind; plan: Plan }>
 
 export type SubmissionDecision =
-  /** A new wish, in place of whatever was there. */
+  /** A new intent replaces the one so far. */
   | 'take_over'
-  /** The same wish is open already: it goes on, and both show it. One that waits is tried at once, as if it were new. */
+  /** The same intent is open already: both operations show it. If it waits, it is tried at once. */
   | 'attach'
 
-/** `isProving`: it came true, and what follows from it on the node is still waited for. */
+/** `isProving`: it was applied, and its replicas are still moved and watched. */
 export type ExistingIntent = Readonly<{ intent: Intent; plan: Plan; isProving: boolean }>
 
 export function decideSubmission(requested: RequestedIntent, row: ExistingIntent | null): SubmissionDecision {

@@ -1,9 +1,9 @@
-// How wishes get into the database: an operation and one intent per node in one transaction, or nothing at all. Wishes
-// about one backend come one after the other (a lock of the transaction, held over no side effect): otherwise two that
-// meet on a node without a row would each believe to be the first.
+// Stores submissions: an operation and one intent per node, in one transaction. Submissions about one backend are serialized by a
+// lock of the transaction, held over no side effect: otherwise two that meet on a node without a row would each believe to be the
+// first.
 import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type IntentKind } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { beginRollout, type Begun } from './rollout-writes.ts'
+import { beginRollout, type RolloutPlace } from './rollout-writes.ts'
 import { decideSubmission } from './submission.pure.ts'
 import type { Plan } from './plan.ts'
 import { fromIntentRow, renewedIntent, type IntentRecord } from './intent-rows.ts'
@@ -20,7 +20,7 @@ export interface Submission {
   readonly backend: BackendName
   readonly requestedBy: string
   readonly options: Readonly<Record<string, unknown>>
-  /** Of an upgrade that goes from ring to ring; without one all nodes are tried at once. */
+  /** For an upgrade in rings; without it all nodes are tried at once. */
   readonly rollout?: RolloutSpec
   readonly nodes: readonly SubmittedNode[]
 }
@@ -47,7 +47,7 @@ export class SubmissionStore {
     this.#db = db
   }
 
-  /** What was answered to this key before; null when it is new. */
+  /** The stored answer of this key; null when it is new. */
   async remembered({ key, caller }: IdempotencyKey): Promise<Remembered | null> {
     const row = await this.#db
       .selectFrom('idempotency_keys')
@@ -58,7 +58,7 @@ export class SubmissionStore {
     return row === undefined ? null : { requestSha256: row.request_sha256, status: row.status, response: row.response }
   }
 
-  /** Several wishes are one transaction, as one request made them. Null when the key was used meanwhile. */
+  /** All in one transaction. Null when the key was used meanwhile. */
   async submit(
     submissions: readonly Submission[],
     once: (IdempotencyKey & { status: number; response: object }) | null,
@@ -174,11 +174,11 @@ async function lockRows(tx: Tx, { backend }: Submission, planned: readonly Plann
   return new Map(rows.map((row) => [row.node_id, { ...fromIntentRow(row), isProving: row.is_proving }]))
 }
 
-/** Whatever was wished there before is superseded, also where it runs: the newer command overrules it on the worker. */
+/** Supersedes the intent so far, also while it runs: the newer command overrules it on the worker. */
 async function takeOver(
   tx: Tx,
   submission: Submission,
-  { nodes, begun }: { nodes: readonly Planned[]; begun: ReadonlyMap<string, Begun> },
+  { nodes, begun }: { nodes: readonly Planned[]; begun: ReadonlyMap<string, RolloutPlace> },
 ): Promise<void> {
   if (nodes.length === 0) return
   const given = JSON.stringify(
@@ -221,7 +221,7 @@ async function takeOver(
     select record_change('operation', id, false) from (select distinct operation_id as id from superseded order by id) s`.execute(tx)
 }
 
-/** What is shown of it there is shown of this one too, also where it came true and is still watched. */
+/** Both operations wait for the same intent, also for one that was applied and is still watched. */
 async function attach(tx: Tx, submission: Submission, nodes: readonly Planned[]): Promise<void> {
   if (nodes.length === 0) return
   await sql`

@@ -85,7 +85,7 @@ export const ModelView = z.object({
 export type ModelView = z.infer<typeof ModelView>
 
 export const ModelDetail = ModelView.extend({
-  /** Of its newest replica that came up, now or before; null when it was never loaded. */
+  /** The newest replica that came up, now or before; null when it was never loaded. */
   last_loaded: z.object({ at: z.string(), backend: z.string(), revision: z.string(), options: z.unknown() }).nullable().optional(),
 })
 export type ModelDetail = z.infer<typeof ModelDetail>

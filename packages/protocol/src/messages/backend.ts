@@ -40,7 +40,7 @@ export const InstallBackend = z.object({
   exact: z.boolean().optional(),
   model_id: ModelName.optional(),
   replica_index: z.number().int().min(0).max(4096).optional(),
-  /** JSON text of galleries, as the original sends it. Honoured only behind `--accept-wire-galleries`. */
+  /** JSON text of galleries, as the original sends it. Honored only behind `--accept-wire-galleries`. */
   backend_galleries: z.string().max(262_144).optional(),
   force: z.boolean().optional(),
 })
