@@ -1,6 +1,6 @@
-// The parts that carry models, put together: what is shown of them, and the loop that follows operations about them.
+// The models folder, assembled: views, uploads, the catalogue, and the loops behind operations about models.
 import type { Bus } from '@muster/bus'
-import { type Clock, createFailureStreak, createWakeTimer, type Log } from '@muster/host'
+import { type Clock, createLoop, type Log } from '@muster/host'
 import { ModelName } from '@muster/protocol'
 import type { Outbound } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
@@ -74,31 +74,20 @@ interface KeepLoadInfoDeps {
   readonly log: Log
 }
 
-const againInMs = 1_000
 /** The safety poll: another controller may have been killed between a load's last step and this. */
 const idleMs = 10_000
-/** So that many that come up at once are one statement. */
+/** Replicas that come up at once are saved in one statement. */
 const breathMs = 100
 
 export function createKeepLoadInfo({ loadInfo, clock, log }: KeepLoadInfoDeps) {
-  const wakeable = createWakeTimer(clock)
-  const trouble = createFailureStreak({ what: 'what models were loaded with can not be saved; they serve all the same', clock, log })
+  const loop = createLoop({ what: 'cannot save the parameters of loads; retrying', breathMs, clock, log })
   return {
-    wake: (): void => wakeable.wake(),
-    /** Until aborted. */
-    async run(signal: AbortSignal): Promise<void> {
-      while (!signal.aborted) {
-        const isSaved = await loadInfo.saveNew().then(
-          () => true,
-          (error: unknown) => {
-            trouble.failed({ error })
-            return false
-          },
-        )
-        if (isSaved) trouble.recovered()
-        await (isSaved ? wakeable.pause(idleMs, signal).catch(() => false) : clock.sleep(againInMs, signal).catch(() => undefined))
-        await clock.sleep(breathMs, signal).catch(() => undefined)
-      }
-    },
+    wake: loop.wake,
+    /** Runs until aborted. */
+    run: (signal: AbortSignal): Promise<void> =>
+      loop.run(async () => {
+        await loadInfo.saveNew()
+        return idleMs
+      }, signal),
   }
 }

@@ -3,7 +3,7 @@ import { waitFor } from '@muster/testkit'
 import { expect, it } from 'vitest'
 import { createKeepLoadInfo } from './create-models.ts'
 
-it('S4.8 what can not be saved is said once, and tried until it is saved', async () => {
+it('S4.8 parameters that cannot be saved are logged once, and saved later', async () => {
   const lines: string[] = []
   const log = createLog({ level: 'info', format: 'json', stream: { write: (line) => lines.push(line) } })
   let tries = 0
