@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander'
 import { newId } from '@muster/host'
 import { NodeId, OperationFilter, operationRoutes, type OperationView } from '@muster/protocol'
 import { findByName, operationArgument, parseOperationId } from '../arguments.ts'
-import { operationColumns, renderOperation, stateText, titleOf } from '../operations/describe-operation.ts'
+import { operationColumns, renderHistory, renderOperation, stateText, titleOf } from '../operations/describe-operation.ts'
 import { followMode, followOptions, followStarted, watchOperations } from '../operations/follow-started.ts'
 import { renderTable } from '../output/table.ts'
 import type { Shell } from '../shell.ts'
@@ -36,9 +36,14 @@ const opsShow = (parent: Command, shell: Shell): Command =>
     name: 'show',
     summary: 'Show an operation, and its status on each node',
     arguments: [operationArgument],
-    run: async ({ api, print, words: [wanted] }) => {
-      const { raw, body } = await api.call(operationRoutes.get, { params: { id: parseOperationId(wanted) } })
-      print.result(raw, () => renderOperation(body, { now: shell.clock.now(), width: print.width }))
+    options: [new Option('--history', 'also every step on every node, for operations about backends')],
+    run: async ({ api, print, flag, words: [wanted] }) => {
+      const id = parseOperationId(wanted)
+      const { raw, body } = await api.call(operationRoutes.get, { params: { id } })
+      const shown = (): string => renderOperation(body, { now: shell.clock.now(), width: print.width })
+      if (!flag('history')) return print.result(raw, shown)
+      const history = await api.call(operationRoutes.history, { params: { id } })
+      print.result(history.raw, () => `${shown()}\n\n${renderHistory(body, history.body.events, print.width)}`)
     },
   })
 

@@ -1,6 +1,6 @@
 // Pure: operations and their nodes as text, table rows and fields.
 import type { Clock } from '@muster/host'
-import { formatBytes, formatDuration, isSettled, type OperationNode, type OperationView } from '@muster/protocol'
+import { formatBytes, formatDuration, isSettled, type OperationEvent, type OperationNode, type OperationView } from '@muster/protocol'
 import { type Column, renderFields, renderTable } from '../output/table.ts'
 import { formatAge, plainText } from '../output/text.ts'
 
@@ -86,4 +86,15 @@ export function renderOperation(operation: OperationView, at: { now: number; wid
   return operation.nodes.length === 0
     ? fields
     : `${fields}\n\n${renderTable(operationNodeColumns(operation.nodes, at.now), operation.nodes, at.width)}`
+}
+
+export function renderHistory({ nodes }: OperationView, events: readonly OperationEvent[], width: number | null): string {
+  const names = new Map(nodes.map((node) => [node.node_id, node.node_name]))
+  const columns: Column<OperationEvent>[] = [
+    { heading: 'TIME', cell: ({ at }) => at },
+    { heading: 'NODE', cell: ({ node_id: id }) => names.get(id) ?? id },
+    { heading: 'STEP', cell: ({ type }) => type },
+    { heading: 'DETAILS', cell: ({ detail }) => (Object.keys(detail).length === 0 ? '' : JSON.stringify(detail)), shrinks: true },
+  ]
+  return events.length === 0 ? 'no history' : renderTable(columns, events, width)
 }

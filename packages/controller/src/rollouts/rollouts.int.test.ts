@@ -432,7 +432,7 @@ describe('somebody else', () => {
     const id = await world.upgrade(names)
     await world.send()
     await world.done('a')
-    await sql`delete from nodes where id in ('a', 'b')`.execute(world.db)
+    for (const id of ['a', 'b']) await world.store.nodes.remove(NodeId.parse(id))
     expect(await world.shown(id)).toBe('a:cancelled b:cancelled c:queued')
     expect(await world.look(id)).toEqual(['enter', 'begin c'])
     await upgradeOn(id, 'c')

@@ -10,7 +10,7 @@ import {
   type NodeType,
   type Registration,
 } from '@muster/protocol'
-import { sql, type Kysely } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { z } from 'zod'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
@@ -276,7 +276,45 @@ export class NodeStore {
   }
 
   async remove(id: NodeId): Promise<boolean> {
-    const result = await retryConflicts(() => this.#db.deleteFrom('nodes').where('id', '=', id).executeTakeFirst())
-    return result.numDeletedRows > 0n
+    return await retryConflicts(() =>
+      this.#db.transaction().execute(async (tx) => {
+        const { rows } = await sql`select from nodes where id = ${id} for update`.execute(tx)
+        if (rows.length === 0) return false
+        await placeLoadsAnew(tx, id)
+        await endWork(tx, id)
+        await tx.deleteFrom('nodes').where('id', '=', id).execute()
+        return true
+      }),
+    )
   }
+}
+
+/** As `node_away` in protocol/states/load.ts. The replicas of the node are deleted with it. */
+async function placeLoadsAnew(tx: Transaction<Database>, id: NodeId): Promise<void> {
+  await sql`
+    update loads set state = 'waiting', node_id = null, replica_id = null, install_id = null, op_id = null, next_at = now(), sign_at = null,
+      holder = null, lease_until = null, row_version = row_version + 1
+    where node_id = ${id} and state in ('installing', 'starting', 'ready')`.execute(tx)
+}
+
+/**
+ * Ends the node in open operations; its intents are deleted with it. Operations about models are ended by the loop that follows
+ * them, since they may be about more than their nodes.
+ */
+async function endWork(tx: Transaction<Database>, id: NodeId): Promise<void> {
+  await sql`
+    insert into intent_events (node_id, backend, generation, epoch, type, detail)
+    select node_id, backend, generation, epoch, 'cancelled', '{"reason": "node removed"}' from intents
+    where node_id = ${id} and state in ('waiting', 'sending', 'working') order by generation`.execute(tx)
+  await sql`
+    with ended as (
+      update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
+        proving = null, error = null, error_code = null, next_retry_at = null
+      where node_id = ${id} and status = 'open' returning operation_id
+    )
+    select record_change(kind, id, false) from (
+      select 0 as rank, 'operation' as kind, operation_id as id from ended
+      union select 1, 'backend', b ->> 'name' from nodes n, jsonb_array_elements(n.inventory) b where n.id = ${id} and b ->> 'name' is not null
+      order by rank, id
+    ) c`.execute(tx)
 }

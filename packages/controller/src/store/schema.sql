@@ -572,18 +572,6 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION public.loads_of_removed_node()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-  update loads set state = 'waiting', node_id = null, replica_id = null, install_id = null, op_id = null, next_at = now(), sign_at = null,
-    holder = null, lease_until = null, row_version = row_version + 1
-  where node_id = old.id and state in ('installing', 'starting', 'ready');
-  return old;
-end
-$function$;
-
 CREATE OR REPLACE FUNCTION public.model_changed()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -679,29 +667,6 @@ begin
   end if;
   if turned is not null then perform nodes_turned(turned, coalesce(returned, '{}')); end if;
   return null;
-end
-$function$;
-
-CREATE OR REPLACE FUNCTION public.node_removed()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-declare
-  changed text[];
-begin
-  insert into intent_events (node_id, backend, generation, epoch, type, detail)
-  select node_id, backend, generation, epoch, 'cancelled', '{"reason": "node removed"}' from intents
-  where node_id = old.id and state in ('waiting', 'sending', 'working') order by generation;
-  with closed as (
-    update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
-      proving = null, error = null, error_code = null, next_retry_at = null
-    where node_id = old.id and status = 'open' returning operation_id
-  )
-  select array_agg(operation_id order by operation_id) into changed from closed;
-  perform record_change('operation', id, false) from unnest(changed) id;
-  perform record_change('backend', e.name, false)
-  from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;
-  return old;
 end
 $function$;
 
@@ -806,8 +771,6 @@ CREATE TRIGGER node_pulse_changed AFTER UPDATE ON public.node_pulses FOR EACH RO
 
 CREATE TRIGGER node_pulses_turned AFTER UPDATE ON public.node_pulses REFERENCING OLD TABLE AS old_pulses NEW TABLE AS new_pulses FOR EACH STATEMENT EXECUTE FUNCTION node_pulses_turned();
 
-CREATE TRIGGER loads_of_removed_node BEFORE DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION loads_of_removed_node();
-
 CREATE TRIGGER node_changed AFTER INSERT OR DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_changed();
 
 CREATE TRIGGER node_drained AFTER UPDATE OF draining ON public.nodes FOR EACH ROW WHEN ((old.draining <> new.draining)) EXECUTE FUNCTION node_drained();
@@ -815,8 +778,6 @@ CREATE TRIGGER node_drained AFTER UPDATE OF draining ON public.nodes FOR EACH RO
 CREATE TRIGGER node_edited AFTER UPDATE ON public.nodes FOR EACH ROW WHEN (((to_jsonb(old.*) - '{inventory_incarnation,inventory_seq,inventory_at,registration_signed_at}'::text[]) IS DISTINCT FROM (to_jsonb(new.*) - '{inventory_incarnation,inventory_seq,inventory_at,registration_signed_at}'::text[]))) EXECUTE FUNCTION node_changed();
 
 CREATE TRIGGER node_inventory_changed AFTER UPDATE OF inventory ON public.nodes FOR EACH ROW WHEN ((old.inventory <> new.inventory)) EXECUTE FUNCTION node_inventory_changed();
-
-CREATE TRIGGER node_removed BEFORE DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_removed();
 
 CREATE TRIGGER operations_settled AFTER UPDATE ON public.operation_nodes REFERENCING NEW TABLE AS changed_nodes FOR EACH STATEMENT EXECUTE FUNCTION operations_settled();
 

@@ -6,7 +6,7 @@
 //   ready        the worker's process; its exit, or its node's silence, ends it
 //   failed       the clock (`nextAt`); without one only `load` or a new revision opens it again
 // Steps about many rows at once are written in SQL, by the same rules (controller `store`): `claimed` by `claim`; `hurried` by
-// `reconsider` and, fresh, by `ensureLoads`; `looked` by `hurryInstalling`; `node_away` by the trigger of a removed node.
+// `reconsider` and, fresh, by `ensureLoads`; `looked` by `hurryInstalling`; `node_away` by `NodeStore.remove`.
 // A replica id is never used twice, so every report about one is about one try: it needs no other fence.
 import { unreachable, type Failure } from '../failure.ts'
 import type { ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'

@@ -33,6 +33,7 @@ export const keys = {
   placementPreview: (name: string, scheduling: string | null) => ['model', name, 'placement', scheduling] as const,
   operations: (filter: OperationFilter) => ['operations', filter] as const,
   operation: (id: string) => ['operation', id] as const,
+  operationHistory: (id: string) => ['operation-history', id] as const,
   stats: ['stats'],
   status: ['status'],
   settings: ['settings'],
@@ -125,6 +126,11 @@ export const operationsQuery = (state: OperationFilter) =>
   queryOptions({
     queryKey: keys.operations(state),
     queryFn: async ({ signal }) => (await call(operationRoutes.list, { query: { state }, signal })).operations,
+  })
+export const operationHistoryQuery = (id: OperationId) =>
+  queryOptions({
+    queryKey: keys.operationHistory(id),
+    queryFn: async ({ signal }) => (await call(operationRoutes.history, { params: { id }, signal })).events,
   })
 export const operationQuery = (id: OperationId) =>
   queryOptions({

@@ -674,40 +674,6 @@ $$;
 create trigger node_inventory_changed after update of inventory on nodes
   for each row when (old.inventory <> new.inventory) execute function node_inventory_changed();
 
--- The intents of a removed node are deleted with it; its nodes in open operations end. Operations about models are ended by
--- the loop that follows them, since they may be about more than their nodes.
-create function node_removed() returns trigger language plpgsql as $$
-declare
-  changed text[];
-begin
-  insert into intent_events (node_id, backend, generation, epoch, type, detail)
-  select node_id, backend, generation, epoch, 'cancelled', '{"reason": "node removed"}' from intents
-  where node_id = old.id and state in ('waiting', 'sending', 'working') order by generation;
-  with closed as (
-    update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
-      proving = null, error = null, error_code = null, next_retry_at = null
-    where node_id = old.id and status = 'open' returning operation_id
-  )
-  select array_agg(operation_id order by operation_id) into changed from closed;
-  perform record_change('operation', id, false) from unnest(changed) id;
-  perform record_change('backend', e.name, false)
-  from (select distinct b ->> 'name' as name from jsonb_array_elements(old.inventory) b order by 1) e where e.name is not null;
-  return old;
-end
-$$;
-create trigger node_removed before delete on nodes for each row execute function node_removed();
-
--- Loads on a removed node are placed anew; its replicas are deleted with it.
-create function loads_of_removed_node() returns trigger language plpgsql as $$
-begin
-  update loads set state = 'waiting', node_id = null, replica_id = null, install_id = null, op_id = null, next_at = now(), sign_at = null,
-    holder = null, lease_until = null, row_version = row_version + 1
-  where node_id = old.id and state in ('installing', 'starting', 'ready');
-  return old;
-end
-$$;
-create trigger loads_of_removed_node before delete on nodes for each row execute function loads_of_removed_node();
-
 -- ── Changes of models ────────────────────────────────────────────────────────────────────────
 create function model_changed() returns trigger language plpgsql as $$
 begin

@@ -62,7 +62,7 @@ describe('a dryRun run', () => {
     ],
     [
       'leaves an up-to-date node unchanged',
-      { kind: 'backend.upgrade', nodes: [node('a', { message: 'already up to date' })] },
+      { kind: 'backend.upgrade', nodes: [node('a', { message: 'already up to date', up_to_date: true })] },
       facts({ installed: { a: '1.3' } }),
       ['unchanged a has 1.3'],
     ],

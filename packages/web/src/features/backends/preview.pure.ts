@@ -30,14 +30,11 @@ export function previewOf({ kind, nodes }: Pick<OperationView, 'kind' | 'nodes'>
   return preview
 }
 
-/** The server's message for a node with the newest build. */
-const upToDate = 'already up to date'
-
 function outcomeOf(kind: OperationView['kind'], node: OperationNode, { statuses, installed }: PreviewFacts): Outcome {
   if (node.status === 'skipped') return 'skipped'
   if ((statuses.get(node.node_id) ?? 'healthy') !== 'healthy') return 'later'
   if (kind === 'backend.install') return installed.has(node.node_id) ? 'unchanged' : 'now'
-  return node.message === upToDate ? 'unchanged' : 'now'
+  return node.up_to_date === true ? 'unchanged' : 'now'
 }
 
 type NodeOutcome = Readonly<{ node: OperationNode; outcome: Outcome; facts: PreviewFacts }>
@@ -47,7 +44,7 @@ function noteOf(kind: OperationView['kind'], { node, outcome, facts }: NodeOutco
   const status = facts.statuses.get(node.node_id)
   const build = facts.installed.get(node.node_id)
   if (outcome === 'later') return status === 'draining' ? 'draining; starts when resumed' : `${status}; starts when healthy`
-  if (outcome === 'unchanged') return build === undefined ? upToDate : `has ${buildName(build)}`
+  if (outcome === 'unchanged') return build === undefined ? 'already up to date' : `has ${buildName(build)}`
   if (kind === 'backend.install' || build === undefined) return ''
   const ring = node.ring === null ? '' : node.ring <= 1 ? ', canary' : `, ring ${node.ring}`
   return `has ${buildName(build)}${ring}`

@@ -3,10 +3,11 @@ import { OperationId, type OperationView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { Link, useSearch } from '@tanstack/react-router'
 import { ApiFailure } from '../../api/client.ts'
-import { operationQuery } from '../../api/queries.ts'
+import { operationHistoryQuery, operationQuery } from '../../api/queries.ts'
 import { ShortId } from '../../components/copy.tsx'
 import { Dialog, useClose } from '../../components/dialog.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
+import { Cell, Row, Table } from '../../components/table.tsx'
 import { plural } from '../../format.ts'
 import { Disclosure, NodeProgressList } from './node-progress-list.tsx'
 import { OperationActions } from './operation-actions.tsx'
@@ -78,9 +79,40 @@ function Contents({ operation }: { readonly operation: OperationView }) {
           {() => <NodeProgressList operation={operation} />}
         </Disclosure>
       )}
+      {operation.backend !== null && (
+        <Disclosure label="History" of={titleOf(operation)}>
+          {() => <OperationHistory operation={operation} />}
+        </Disclosure>
+      )}
       <p className="text-[13px] text-soft">
         ID <ShortId id={operation.id} what="operation ID" />
       </p>
     </>
   )
 }
+
+/** The steps of its intents, read when it is opened. */
+function OperationHistory({ operation }: { readonly operation: OperationView }) {
+  const names = new Map(operation.nodes.map((node) => [node.node_id, node.node_name]))
+  return (
+    <Loaded query={useQuery(operationHistoryQuery(operation.id))} what="history">
+      {(events) => (
+        <Table label="History" columns={['Time', 'Node', 'Step', 'Details']}>
+          {events.map((event, index) => (
+            <Row key={index}>
+              <Cell className="whitespace-nowrap">{new Date(event.at).toLocaleTimeString()}</Cell>
+              <Cell>{names.get(event.node_id) ?? event.node_id}</Cell>
+              <Cell>{event.type}</Cell>
+              <Cell className="[overflow-wrap:anywhere] text-soft">{detailText(event.detail)}</Cell>
+            </Row>
+          ))}
+        </Table>
+      )}
+    </Loaded>
+  )
+}
+
+const detailText = (detail: Readonly<Record<string, unknown>>): string =>
+  Object.entries(detail)
+    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join(', ')

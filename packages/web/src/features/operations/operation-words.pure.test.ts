@@ -43,10 +43,10 @@ describe('an operation', () => {
     [{ state: 'succeeded' }, 'good', 'Done'],
     [{ state: 'failed' }, 'bad', 'Failed'],
     [{ state: 'cancelled' }, 'idle', 'Cancelled'],
-    [{ message: 'cancelling' }, 'wait', 'Cancelling'],
-    [{ nodes: [node({ message: 'cancelling' }), node({ status: 'success' })] }, 'wait', 'Cancelling'],
-    [{ nodes: [node({ message: 'cancelling' }), node()] }, 'work', 'Running'],
-    [{ state: 'cancelled', message: 'cancelling' }, 'idle', 'Cancelled'],
+    [{ cancelling: true }, 'wait', 'Cancelling'],
+    [{ nodes: [node({ cancelling: true }), node({ status: 'success' })] }, 'wait', 'Cancelling'],
+    [{ nodes: [node({ cancelling: true }), node()] }, 'work', 'Running'],
+    [{ state: 'cancelled', cancelling: true }, 'idle', 'Cancelled'],
   ])('%j is marked %s %s', (fields, tone, word) => expect(markOf(operation(fields))).toMatchObject({ tone, word }))
 
   it('that has ended is not cancelling', () => {
@@ -109,7 +109,7 @@ describe('a node', () => {
     expect(noteOf(node({ status: 'running_on_worker', message: 'worker still installing in background' }), now)).toContain(
       'no action needed',
     )
-    expect(noteOf(node({ status: 'running_on_worker', message: 'cancelling' }), now)).toBe('cancelling')
+    expect(noteOf(node({ status: 'running_on_worker', message: 'cancelling', cancelling: true }), now)).toBe('cancelling')
   })
 
   it.each<[OperationView['kind'], OperationNode['phase'], string]>([
@@ -157,9 +157,9 @@ describe('rings', () => {
     [
       'one after the other',
       [
-        { ring: 2, message: 'waiting for ring 2' },
+        { ring: 2, message: 'waiting for ring 2', awaits_ring: true },
         { ring: 1, status: 'success' },
-        { ring: 10, message: 'waiting for ring 10' },
+        { ring: 10, message: 'waiting for ring 10', awaits_ring: true },
         { status: 'success' },
       ],
       ['Without ring: done', 'Canary: done', 'Ring 2: waiting', 'Ring 10: waiting'],
@@ -181,6 +181,6 @@ describe('rings', () => {
       ],
       ['Canary: 1 of 2 done'],
     ],
-    ['rolling back', [{ ring: 1, status: 'downloading', message: 'returning to 1.2' }], ['Canary: rolling back']],
+    ['rolling back', [{ ring: 1, status: 'downloading', message: 'returning to 1.2', returning: true }], ['Canary: rolling back']],
   ])('%s', (_, nodes, want) => expect(titles(nodes)).toEqual(want))
 })

@@ -33,17 +33,15 @@ export function titleOf({ kind, backend, model }: Pick<OperationView, 'kind' | '
 
 export const isActive = ({ state }: Pick<OperationView, 'state'>): boolean => state === 'running' || state === 'background'
 /** Cancel was requested, and work is still running. */
-export const isCancelling = (operation: Pick<OperationView, 'state' | 'message' | 'nodes'>): boolean => {
+export const isCancelling = (operation: Pick<OperationView, 'state' | 'cancelling' | 'nodes'>): boolean => {
   const open = operation.nodes.filter((node) => !isNodeSettled(node))
-  return (
-    isActive(operation) && (operation.message === 'cancelling' || (open.length > 0 && open.every((node) => node.message === 'cancelling')))
-  )
+  return isActive(operation) && (operation.cancelling === true || (open.length > 0 && open.every((node) => node.cancelling === true)))
 }
 
 export const isNodeSettled = ({ status, next_retry_at: next }: Pick<OperationNode, 'status' | 'next_retry_at'>): boolean =>
   isSettled({ status, nextRetryAt: next === null ? null : parseTime(next) })
 
-export function markOf(operation: Pick<OperationView, 'state' | 'message' | 'nodes'>): Mark {
+export function markOf(operation: Pick<OperationView, 'state' | 'cancelling' | 'nodes'>): Mark {
   if (isCancelling(operation)) return { tone: 'wait', sign: '◔', word: 'Cancelling', hint: 'No further attempts; running work is aborted' }
   switch (operation.state) {
     case 'running':
@@ -138,7 +136,7 @@ export const phaseText = ({ phase }: Pick<OperationNode, 'phase'>): string => (p
 /** The reason for the state and the next step; empty when the mark is enough. */
 export function noteOf(node: OperationNode, now: number): string {
   if (node.status === 'running_on_worker')
-    return node.message === 'cancelling' ? node.message : 'running longer than its timeout; no action needed'
+    return node.cancelling === true ? node.message : 'running longer than its timeout; no action needed'
   if (node.status !== 'error') return node.message
   return [failureText(node), describeAttempts(node, now)].filter((part) => part !== '').join('; ')
 }
@@ -184,10 +182,10 @@ export function ringsOf(nodes: readonly OperationNode[]): Ring[] {
 function ringProgress(nodes: readonly OperationNode[]): string {
   const has = (is: (node: OperationNode) => boolean): boolean => nodes.some(is)
   if (has(({ error_code: code }) => code === 'rolled_back')) return 'rolled back'
-  if (has(({ message }) => message.startsWith('returning to '))) return 'rolling back'
+  if (has(({ returning }) => returning === true)) return 'rolling back'
   if (has(({ status }) => status === 'error')) return 'failed'
   if (nodes.every(({ status }) => status === 'cancelled')) return nodes[0]?.message || 'cancelled'
   const done = nodes.filter(isNodeSettled).length
   if (done === nodes.length) return 'done'
-  return done === 0 && nodes.every(({ message }) => message.startsWith('waiting for ring')) ? 'waiting' : `${done} of ${nodes.length} done`
+  return done === 0 && nodes.every(({ awaits_ring: awaitsRing }) => awaitsRing === true) ? 'waiting' : `${done} of ${nodes.length} done`
 }
