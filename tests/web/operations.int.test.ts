@@ -75,7 +75,7 @@ describe('an install on two workers', () => {
     const snapshots = await seen()
     expect(new Set(snapshots.map((rows) => rows.map(({ name }) => name).join()))).toEqual(new Set(['one,two']))
     for (const name of ['one', 'two']) {
-      const rows = snapshots.flatMap((rows) => rows.filter((row) => row.name === name))
+      const rows = snapshots.flatMap((snapshot) => snapshot.filter((row) => row.name === name))
       const percents = rows.map(({ percent }) => percent)
       expect(percents).toEqual(percents.toSorted((a, b) => a - b))
       expect(new Set(percents).size).toBeGreaterThan(8)

@@ -10,7 +10,7 @@ import { labelChoices, type NodeFilter } from './node-filter.pure.ts'
 import { NodeStatusMark } from './node-status.tsx'
 import { countNames, memoryOf, describeMachine } from './node-words.pure.ts'
 
-const names = ['Node', 'State', 'Memory', 'Machine', 'Models', 'Backends', 'Actions']
+const columnNames = ['Node', 'State', 'Memory', 'Machine', 'Models', 'Backends', 'Actions']
 
 /** Rows are grids of their own, so that rows out of view cost nothing (`lazy-row`) and stack on a narrow screen. */
 export function NodeTable({ nodes }: { readonly nodes: readonly NodeView[] }) {
@@ -18,7 +18,7 @@ export function NodeTable({ nodes }: { readonly nodes: readonly NodeView[] }) {
     <table aria-label="Nodes" className="block rounded-md border bg-raised text-left text-[13px]">
       <thead className="sr-only lg:not-sr-only lg:block">
         <tr className={`border-b px-3 py-1.5 text-soft ${nodeColumns}`}>
-          {names.map((name) => (
+          {columnNames.map((name) => (
             <th key={name} scope="col" className="font-normal">
               {name === 'Actions' ? <span className="sr-only">Actions</span> : name}
             </th>

@@ -17,15 +17,15 @@ const Timing = z.object({
 })
 export type Timing = z.infer<typeof Timing>
 
-const content = { text: z.string(), timing: Timing, usage: Usage.nullable() }
+const fields = { text: z.string(), timing: Timing, usage: Usage.nullable() }
 const Answer = z.discriminatedUnion('state', [
   z.object({ state: z.literal('asking'), askedAt: z.number(), sentAt: z.number(), loading: Loading.nullable() }),
   /** The model is loading; the request is repeated automatically. */
   z.object({ state: z.literal('loading'), askedAt: z.number(), loading: Loading.nullable(), message: z.string() }),
-  z.object({ state: z.literal('answering'), ...content, finish: z.string().nullable() }),
-  z.object({ state: z.literal('complete'), ...content, finish: z.string().nullable(), endedAt: z.number() }),
-  z.object({ state: z.literal('stopped'), ...content, endedAt: z.number() }),
-  z.object({ state: z.literal('interrupted'), ...content, reason: z.string(), endedAt: z.number() }),
+  z.object({ state: z.literal('answering'), ...fields, finish: z.string().nullable() }),
+  z.object({ state: z.literal('complete'), ...fields, finish: z.string().nullable(), endedAt: z.number() }),
+  z.object({ state: z.literal('stopped'), ...fields, endedAt: z.number() }),
+  z.object({ state: z.literal('interrupted'), ...fields, reason: z.string(), endedAt: z.number() }),
   z.object({ state: z.literal('refused'), code: z.string(), message: z.string() }),
 ])
 export type Answer = z.infer<typeof Answer>
