@@ -48,7 +48,7 @@ describe('the first minute in the browser', { timeout: 120_000 }, () => {
 
   it('leads to the first response, of a model whose backend is not installed', async () => {
     const { page } = visitor
-    await page.getByRole('main').getByRole('link', { name: 'playground' }).click()
+    await page.getByRole('main').getByRole('link', { name: 'playground', exact: true }).click()
     await page.getByText('Parameters').click()
     await page.getByLabel('Temperature').fill('0')
     await page.getByRole('textbox', { name: 'Message' }).fill('What is the capital of France?')

@@ -21,7 +21,7 @@ export function Composer({ draft, isBusy, obstacle, onChange, onSend, onStop }: 
   }
   return (
     <form
-      aria-label="Send a message"
+      aria-label="Composer"
       onSubmit={(event) => {
         event.preventDefault()
         send()
