@@ -253,7 +253,7 @@ describe('a replica behind the gateway', () => {
     const answer = await ask(world, { replica: spec.replicaId, body: chat('x') })
     expect(answer.statusCode).toBe(502)
     expect(answer.headers).not.toHaveProperty('x-muster-refused')
-    expect((await readText(answer)).text).toContain('neither how long')
+    expect((await readText(answer)).text).toContain('neither a length nor chunks')
     bare.close()
   })
 
