@@ -70,7 +70,7 @@ it('the last holder: that it can be removed when no other Muster uses the databa
   await damage(path, '{"released": tr')
   const { code, message } = await failureOfStart()
   expect({ code, message }).toEqual({ code: 'integrity', message: expect.stringContaining(`${path} is damaged`) })
-  expect(message).toMatch(/remove it/)
+  expect(message).toMatch(/remove the file/)
 })
 
 it('a damaged password is replaced like a lost one', async () => {

@@ -149,6 +149,8 @@ describe('an embedded server', () => {
     const { pid } = await muster.answer()
     muster.say('exit')
     await waitFor(() => identifyProcess(pid) === null, { what: 'the server to end' })
+    // The server may end before its Muster does.
+    await waitFor(() => identifyProcess(muster.child.pid ?? 0) === null, { what: 'Muster to exit' })
     await start()
   })
 
