@@ -48,8 +48,7 @@ export function statusOfNode(row: OperationNodeRecord, hasProgress: boolean): No
   // A node that is away shows that: it goes on when the node returns.
   if (row.shown !== 'running_on_worker' && !canReceiveCommands(node))
     return { status: 'queued', message: `node ${node.status}, will retry when healthy`, nextRetryAt: null, node, flags }
-  const isRetried = row.shown === 'error' && row.nextRetryAt !== null
-  return { status: row.shown, message: row.message, nextRetryAt: isRetried ? Date.parse(row.nextRetryAt) : null, node, flags }
+  return { status: row.shown, message: row.message, nextRetryAt: row.shown === 'error' ? row.nextRetryAt : null, node, flags }
 }
 
 type OpenNode = Extract<OperationNodeRecord, { status: 'open' }>
@@ -68,7 +67,7 @@ function intentFlags({ record: { intent, plan, awaitsRing } }: OpenNode): NodeFl
 }
 
 const lastSeen = ({ lastSeenAt }: NodeFactsRow, node: NodePresence): NodeFlags =>
-  lastSeenAt === null || canReceiveCommands(node) ? {} : { last_seen_at: new Date(lastSeenAt).toISOString() }
+  lastSeenAt === null || canReceiveCommands(node) ? {} : { last_seen_at: lastSeenAt }
 
 /** The stage of its rollout; empty without one. */
 function rolloutMessage({ ring, record: { plan, awaitsRing } }: OpenNode): string {

@@ -305,8 +305,8 @@ describe('an operation about a model', () => {
     ],
     [
       'as failed, with the next try',
-      { shown: 'error', error: 'no', errorCode: 'disk_full', nextRetryAt: 'then', attempts: 2 },
-      { status: 'error', error: 'no', error_code: 'disk_full', next_retry_at: 'then', attempts: 2 },
+      { shown: 'error', error: 'no', errorCode: 'disk_full', nextRetryAt: 60_000, attempts: 2 },
+      { status: 'error', error: 'no', error_code: 'disk_full', next_retry_at: '1970-01-01T00:01:00.000Z', attempts: 2 },
       'background',
     ],
     [

@@ -90,7 +90,7 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
     total,
     percentage: round(bytes.percentage),
     attempts: intent.attempts,
-    next_retry_at: nextRetryAt === null ? null : new Date(nextRetryAt).toISOString(),
+    next_retry_at: isoTime(nextRetryAt),
     dead: false,
     ring: row.ring,
     error: isError ? (intent.lastFailure?.message ?? '') : null,
@@ -101,7 +101,7 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
 }
 
 function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): NodeView {
-  const { status, message, node, flags } = statusOfNode(row, false)
+  const { status, message, nextRetryAt, node, flags } = statusOfNode(row, false)
   const isError = status === 'error'
   const view: OperationNode = {
     node_id: row.nodeId,
@@ -114,7 +114,7 @@ function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Node
     total: row.total,
     percentage: round(row.percentage),
     attempts: row.attempts,
-    next_retry_at: isError ? row.nextRetryAt : null,
+    next_retry_at: isoTime(nextRetryAt),
     dead: false,
     ring: row.ring,
     error: isError ? row.error : null,
@@ -186,6 +186,8 @@ function codeOf(code: string | null): OperationNode['error_code'] {
   if (code === null || code === 'rolled_back') return code
   return FailureCode.safeParse(code).data ?? 'internal'
 }
+
+const isoTime = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0)
 const round = (number: number): number => Math.floor(number * 10) / 10

@@ -47,7 +47,8 @@ export type ShownNodeRecord = Readonly<{
   cancelRequested: boolean
   phase: Phase | null
   fileName: string
-  nextRetryAt: string | null
+  /** Milliseconds. */
+  nextRetryAt: number | null
   node: NodeFactsRow | null
   message: string
   error: string | null
@@ -256,17 +257,25 @@ async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<
   return rows
 }
 
+/** Times inside JSON come as PostgreSQL writes them. */
+const factsOf = (facts: NodeFactsRow): NodeFactsRow => ({
+  ...facts,
+  lastSeenAt: facts.lastSeenAt === null ? null : new Date(facts.lastSeenAt).toISOString(),
+})
+
 function nodeOf(row: NodeRow): OperationNodeRecord {
   const about = { nodeId: row.node_id, nodeName: row.node_name, ring: row.ring }
   const bytes = { attempts: row.attempts, current: row.current_bytes, total: row.total_bytes, percentage: row.percentage }
   const said = { message: row.message, error: row.error, errorCode: row.error_code }
   if (row.status === 'open' && row.shown !== null) {
-    const { shown, phase, file_name: fileName, next_retry_at: nextRetryAt, facts: node, cancel_requested: cancelRequested } = row
+    const { shown, phase, file_name: fileName, cancel_requested: cancelRequested } = row
+    const nextRetryAt = row.next_retry_at === null ? null : Date.parse(row.next_retry_at)
+    const node = row.facts === null ? null : factsOf(row.facts)
     return { ...about, status: 'shown', shown, cancelRequested, phase, fileName, nextRetryAt, node, ...said, ...bytes }
   }
   if (row.status === 'open') {
     if (row.intent === null || row.facts === null) throw new Error(`operation ${row.operation_id} waits for a row that is not there`)
-    return { ...about, status: 'open', record: fromIntentRow(row.intent), node: row.facts }
+    return { ...about, status: 'open', record: fromIntentRow(row.intent), node: factsOf(row.facts) }
   }
   return { ...about, status: row.status, dead: row.dead, ...said, ...bytes }
 }
