@@ -24,7 +24,7 @@ export interface Target {
   readonly note: string
   readonly hasChildren?: boolean
 }
-type Started = Readonly<{ targets: readonly Target[]; skipped: readonly string[]; stop(): Promise<void> }>
+type RunningTargets = Readonly<{ targets: readonly Target[]; skipped: readonly string[]; stop(): Promise<void> }>
 
 const here = import.meta.dirname
 
@@ -34,7 +34,7 @@ async function listening(processes: Processes, args: readonly string[]): Promise
   return { url: `http://127.0.0.1:${port}`, pid: started.pid }
 }
 
-export async function startTargets(processes: Processes): Promise<Started> {
+export async function startTargets(processes: Processes): Promise<RunningTargets> {
   const directory = await makeTempDir('bench-proxy')
   const backend = await listening(processes, [join(here, 'proxy-backend.mjs')])
   const direct: Target = { name: 'no proxy', url: backend.url, pids: [], headers: {}, note: '' }

@@ -247,7 +247,7 @@ it('S2.47 hashing and extracting are signs of life, though no byte moves', async
   const id = await install(worker, 'hashing')
   const beside = await world.addWorker('beside')
   beside.installer.script.set(backendName('beside'), wedged(1))
-  // Twice the time after which its silent neighbour is given up.
+  // Twice the time after which its silent neighbor is given up.
   const other = await install(beside, 'beside')
   await untilRow(other, 'given up twice', ({ attempts }) => attempts >= 2)
   expect((await world.operation(id)).nodes[0]).toMatchObject({ status: 'downloading', phase: 'extracting', attempts: 0 })

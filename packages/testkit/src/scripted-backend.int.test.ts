@@ -10,9 +10,9 @@ import { waitFor } from './wait-for.ts'
 const processes = createProcesses()
 afterAll(() => processes.stopAll())
 
-type Started = Readonly<{ process: StartedProcess; url: string; state: () => Promise<ScriptedState> }>
+type RunningBackend = Readonly<{ process: StartedProcess; url: string; state: () => Promise<ScriptedState> }>
 
-async function start(life: ScriptedLife = {}, directory = scriptedBackend): Promise<Started> {
+async function start(life: ScriptedLife = {}, directory = scriptedBackend): Promise<RunningBackend> {
   const port = await freePort()
   const started = await processes.start('node', {
     cwd: directory,
@@ -24,7 +24,7 @@ async function start(life: ScriptedLife = {}, directory = scriptedBackend): Prom
   return { process: started, url, state }
 }
 
-async function ready(life: ScriptedLife = {}, directory = scriptedBackend): Promise<Started> {
+async function ready(life: ScriptedLife = {}, directory = scriptedBackend): Promise<RunningBackend> {
   const started = await start(life, directory)
   await waitFor(async () => (await fetch(`${started.url}/health`)).ok, { what: 'the scripted backend' })
   return started
