@@ -162,7 +162,7 @@ describe('a built-in backend on a worker', () => {
     const before = await list()
     const unknown = `builtin://echo@sha256:${'0'.repeat(64)}`
     const absent = await install({ backend: 'other', uri: unknown })
-    expect(absent).toMatchObject({ success: false, error: expect.stringMatching(/no controller gives .*404.*404/) as string })
+    expect(absent).toMatchObject({ success: false, error: expect.stringMatching(/no controller has .*404.*404/) as string })
     expect(await install({ backend: 'other', uri: 'builtin://echo' })).toMatchObject({
       success: false,
       error: expect.stringContaining('builtin://NAME@sha256:') as string,

@@ -103,7 +103,7 @@ const notPossible: readonly Row[] = [
     'another command of the same generation',
     'backend.delete',
     { backend: 'fine', generation: 5, epoch: 5, async: true },
-    /a generation is one/,
+    /a different command before/,
   ],
   ['an archive without a digest', 'backend.install', { backend: 'a', uri: 'https://example.org/a.tar.gz', async: true }, /digest/],
 ]
