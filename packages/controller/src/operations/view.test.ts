@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
 import type { NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 import { nothingToFetch, type Plan } from '../store/plan.ts'
-import type { BytesLatestProgress } from '../work/progress-cache.ts'
+import type { BytesHeard } from '../work/progress-cache.ts'
 import { viewOperation, type LatestProgress } from './view.ts'
 
 const opId = OperationId.parse('op-1')
@@ -63,7 +63,7 @@ const operation = (nodes: OperationNodeRecord[], fields: Partial<OperationRecord
   ...{ progress: 0, fileName: '', job: null, nodes, ...fields },
 })
 const hears =
-  (ticks: Record<string, Partial<BytesLatestProgress>>): LatestProgress =>
+  (ticks: Record<string, Partial<BytesHeard>>): LatestProgress =>
   (nodeId, _, since) => {
     const tick = ticks[nodeId]
     if (tick === undefined || (tick.epoch === undefined ? 1 : (tick.epoch ?? since)) < since) return null
@@ -117,7 +117,7 @@ describe('a node', () => {
     ])
   })
 
-  it.each<[string, Open, Partial<BytesLatestProgress>, object]>([
+  it.each<[string, Open, Partial<BytesHeard>, object]>([
     ['what was heard is newer than what is stored', { bytes: { percentage: 10, seq: 3 } }, { percentage: 20, seq: 4 }, { percentage: 20 }],
     [
       'S2.44 what was heard is older than what another controller stored',
