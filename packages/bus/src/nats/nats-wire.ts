@@ -15,6 +15,7 @@ import {
 } from '@nats-io/transport-node'
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
+import { withDeadline } from '@muster/host'
 import { type Bus, BusError } from '../bus.ts'
 import { BusConnection } from '../connection.ts'
 import { createSparseLog, type SparseLog } from '../sparse-log.ts'
@@ -233,9 +234,7 @@ export class NatsWire implements Wire {
 
   /** Waits for at most `ms`; ignores failures. */
   async #within(ms: number, work: Promise<void>): Promise<void> {
-    const done = new AbortController()
-    await Promise.race([work.catch(() => undefined), this.#options.clock.sleep(ms, done.signal).catch(() => undefined)])
-    done.abort()
+    await withDeadline({ clock: this.#options.clock, ms, what: 'the bus' }, () => work).catch(() => undefined)
   }
 }
 

@@ -532,7 +532,7 @@ describe('E11 credentials', () => {
   ])('a token like %.40s is none', async (body) => {
     guardWithToken()
     registry.on('/token', { do: 'answer', status: 200, body })
-    await expect(resolve()).rejects.toEqual(failing('unavailable', 'backoff', /the answer holds no token/))
+    await expect(resolve()).rejects.toEqual(failing('unavailable', 'backoff', /holds no token/))
   })
 
   it.each([
