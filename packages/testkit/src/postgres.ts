@@ -11,7 +11,7 @@ import { z } from 'zod'
 // By path: the controller's barrel would load the whole controller into every test run.
 import { copyServer, embeddedPackageName, findServerPackage } from '../../controller/src/postgres/programs.ts'
 import { isReady } from '../../controller/src/postgres/postmaster.ts'
-import { runProgram, serverUser } from '../../controller/src/postgres/run-program.ts'
+import { runProgram, serverUser } from '../../controller/src/postgres/server-process.ts'
 import { freePort } from './free-port.ts'
 import { waitFor } from './wait-for.ts'
 

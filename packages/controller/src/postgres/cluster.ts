@@ -6,7 +6,7 @@ import { port } from './home.ts'
 import { stopInitdb } from './postmaster.ts'
 import { syncDirectory } from './private-file.ts'
 import { refusal } from './refusal.ts'
-import { runProgram, type ServerUser } from './run-program.ts'
+import { runProgram, type ServerUser } from './server-process.ts'
 
 export const superuser = 'muster'
 export const databaseName = 'muster'

@@ -10,7 +10,7 @@ import { boundMs, waitFor } from '@muster/testkit'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startEmbedded, type EmbeddedConnection, type EmbeddedPostgres } from './embedded.ts'
-import { serverUser } from './run-program.ts'
+import { serverUser } from './server-process.ts'
 
 const script = fileURLToPath(new URL('../../test/embedded-process.ts', import.meta.url))
 const isRoot = process.getuid?.() === 0

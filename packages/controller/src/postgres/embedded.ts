@@ -9,11 +9,10 @@ import { claimHome, type Claim } from './claim.ts'
 import { databaseName, isCluster, makeCluster, removeHalfMade, serverSettings, setPassword, superuser } from './cluster.ts'
 import { explainFullDisk, refusal } from './refusal.ts'
 import { defaultSystemBase, makeSocketDir, openHome, port, type ServerHome } from './home.ts'
-import { keepRunning, type ServerPlan, type ServerProcess, startServer } from './server-process.ts'
+import { keepRunning, type ServerPlan, type ServerProcess, serverUser, startServer } from './server-process.ts'
 import { stopOrphan, type StopPace } from './postmaster.ts'
 import { readIfThere, writePrivateFile } from './private-file.ts'
 import { embeddedPackageName, findServerPackage, type Programs, providePrograms, removeOtherPrograms } from './programs.ts'
-import { serverUser } from './run-program.ts'
 
 export type EmbeddedConnection = Readonly<{ host: string; port: number; user: string; database: string; password: string }>
 

@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { type Log, newId } from '@muster/host'
 import { createPrivateFile, readRecord, writePrivateFile } from './private-file.ts'
 import { refusal } from './refusal.ts'
-import { serverUser, type ServerUser } from './run-program.ts'
+import { serverUser, type ServerUser } from './server-process.ts'
 
 export type ServerHome = Readonly<{
   /** Below <data-dir>: files that only Muster reads (the password, the log). */
