@@ -4,7 +4,7 @@ import { type Clock, createFailureStreak, type Log } from '@muster/host'
 import type { StatsBucket } from '@muster/protocol'
 import type { StatsStore } from '../store/stats.ts'
 
-export const bucketMs = 10_000
+const bucketMs = 10_000
 /** Buckets kept while the database is away: about an hour, then the oldest are dropped. */
 const maxFinished = 100_000
 
