@@ -1,5 +1,5 @@
-// What comes with Muster, from the controllers: to whoever pulls an image they look like a registry. Everything goes by
-// digest and is checked against it.
+// Backends and models that ship with Muster, served by the controllers. Each controller looks like a registry to the code
+// that pulls images; all content is addressed by digest and verified against it.
 import type { Clock, Log } from '@muster/host'
 import { Digest, FleetError, nodeAgentRoutes, type NodeId } from '@muster/protocol'
 import {
@@ -16,7 +16,7 @@ import { firstSuccess } from '../storage/mirrors.ts'
 
 export interface BuiltinSource {
   readonly images: OciClient
-  /** `builtin://NAME@sha256:…` as an image of registries, each of which is a controller: what one has damaged, another has whole. */
+  /** `builtin://NAME@sha256:…` as one image reference per controller: if one has damaged content, another serves it. */
   references(uri: string): readonly OciReference[]
   readGallery(digest: Digest, signal: AbortSignal): Promise<string>
 }
@@ -35,8 +35,7 @@ export function createBuiltinSource({ client, nodeId, clock, log, random = Math.
     patiently: createBusyRetry({ clock, log, random }),
     async send({ reference, path, headers, signal }, { what, fine }) {
       const id = nodeId()
-      if (id === null)
-        throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${what}: no controller knows this node yet` })
+      if (id === null) throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${what}: this node is not registered yet` })
       const digest = digestIn(path, what)
       const range = headers?.['range']
       return await client.open({
@@ -70,9 +69,9 @@ function builtinImage(uri: string): Omit<OciReference, 'registry'> {
   return { repository: parsed.name, tag: null, digest: parsed.digest }
 }
 
-/** Manifests and layers are blobs of one kind here. */
+/** Controllers serve manifests and layers alike, as blobs. */
 function digestIn(path: string | URL, what: string): Digest {
   const digest = Digest.safeParse(String(path).replace(/^(?:manifests|blobs)\//, ''))
   if (digest.success) return digest.data
-  throw new FleetError({ code: 'invalid', retry: 'never', message: `${what} has no digest, and controllers know nothing by another name` })
+  throw new FleetError({ code: 'invalid', retry: 'never', message: `${what} has no digest; controllers serve content by digest only` })
 }

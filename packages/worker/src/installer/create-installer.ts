@@ -1,5 +1,5 @@
-// Puts backends on this machine: finds where they come from, fetches and verifies them, unpacks them beside what is
-// there, proves them, and only then makes them the version in use.
+// The installer: finds the source of a backend, fetches and verifies it, unpacks it beside the active version, and only
+// then activates it. storage/design.md numbers the steps.
 import { type Clock, type DataDir, errorCode, type Step } from '@muster/host'
 import { type BackendName, type Digest, failureOf, FleetError, type InstalledBackend, unreachable } from '@muster/protocol'
 import {
@@ -23,17 +23,17 @@ import { collectGarbage, fetchWithRoom, type RoomDeps, stopAll, type StopProcess
 import { importLocal, pullArchive } from './pull-archive.ts'
 import { type PulledImage, pullImage } from './pull-image.ts'
 
-/** The ways out of this machine, and what is offered there. */
+/** Clients for all sources, and the galleries. */
 export interface Sources {
   readonly archives: FileClient
   readonly oci: OciClient
-  /** Of what controllers serve themselves. */
+  /** Content served by the controllers. */
   readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
   readonly galleries: () => readonly OfferedGallery[]
 }
 
 export interface InstallerDeps extends RoomDeps {
-  /** As the settings of the cluster have it now. */
+  /** By the current settings of the cluster. */
   readonly sources: () => Sources
   readonly platform: Platform
   readonly node: () => NodeTraits
@@ -51,54 +51,58 @@ export function createInstaller(deps: InstallerDeps): Installer {
     listedName: (name) => listedName(store, name),
     async remove(backend, context) {
       await store.deactivate(backend)
-      // A load may have taken it in between; from here on none can.
+      // A load may have started a process in the meantime; from here on none can.
       await stopAll(deps, { backend, force: true, only: 'outdated' }, context)
       await collectGarbage(deps, context)
     },
     async isInstalled(backend, digest) {
-      const record = await find(store, backend)
+      const record = await findRecord(store, backend)
       if (record === null || (digest !== undefined && !matchesDigest(record, digest))) return false
       return (await store.summary(record.digest)) !== null
     },
     async verify(backend, { signal, onSign }) {
-      const record = await find(store, backend)
+      const record = await findRecord(store, backend)
       return record === null ? 'damaged' : await store.verify(record.digest, { signal, onSign })
     },
     async repair(backend, context) {
-      const record = await find(store, backend)
+      const record = await findRecord(store, backend)
       if (record === null) throw notInstalled(backend)
       await repair(deps, record, context)
       return { digest: listedDigest(record), version: record.version }
     },
     async listAs(backend, digest) {
-      const record = await find(store, backend)
+      const record = await findRecord(store, backend)
       if (record === null || !matchesDigest(record, digest)) return
       const renamed = { ...record, is_manifest_pinned: digest === record.digest }
       if (listedDigest(record) !== digest) await store.activate(renamed)
-      // Also when it was listed so before: a worker that was killed in between has not told them.
+      // Also when the listing did not change: a worker killed in between has not updated its processes.
       await relist(deps, renamed)
     },
     stopOutdated: (backend, context) => stopAll(deps, { backend, force: false, only: 'outdated' }, context),
     tidy: (signal) => collectGarbage(deps, { signal }),
-    inventory: async () => (await store.list()).map(listed),
+    inventory: async () => (await store.list()).map(toInstalledBackend),
   }
 }
 
+/** The numbers are those of storage/design.md. */
 async function install(deps: InstallerDeps, request: InstallRequest, context: InstallContext): Promise<InstallOutcome> {
   const { store } = deps
-  const before = await findPreviousVersion(deps, request)
-  const isHere = before !== null && (await isIntact(deps, before, context))
-  const record = isHere ? before : await fetchNew(deps, { request, isDamagedHere: before !== null }, context)
+  // 1. A requested previous version is used from this disk.
+  const previous = await findPreviousVersion(deps, request)
+  const isUsable = previous !== null && (await isIntact(deps, previous, context))
+  // 2–6. Any other version is fetched and unpacked.
+  const record = isUsable ? previous : await fetchNew(deps, { request, isDamaged: previous !== null }, context)
   using held = new DisposableStack()
   held.use(store.hold([record.digest]))
-  // Who asks for a fresh start, or for the old to go first, gets it; otherwise what runs goes on from its own tree.
+  // 7. Reinstall and recreate stop running processes; otherwise these continue from their own tree.
   const isFresh = request.mode === 'reinstall' || request.strategy === 'recreate'
   if (isFresh) await stopAll(deps, { backend: request.backend, force: request.mode === 'reinstall' }, context)
-  // Proven: `unpack` refuses what has no entry that can be started.
+  // 8. `unpack` has checked that the tree has a program to start.
   await store.activate(record)
+  // 9. A load may have started the old version in the meantime.
   await relist(deps, record)
-  // A load may have taken the old version in between.
   if (isFresh) await stopAll(deps, { backend: request.backend, force: true, only: 'outdated' }, context)
+  // 10.
   await collectGarbage(deps, context)
   return { digest: listedDigest(record), version: record.version }
 }
@@ -108,7 +112,7 @@ async function relist({ relistProcesses }: InstallerDeps, record: InstalledRecor
   await relistProcesses?.({ names, listed: listedDigest(record) })
 }
 
-/** The one that was in use before, if it is the one that is asked for: as it will be listed. */
+/** The previous version, if it is the requested one, with the digest under which it will be listed. */
 async function findPreviousVersion(
   { store, clock }: InstallerDeps,
   { backend, digest, mode }: InstallRequest,
@@ -119,19 +123,21 @@ async function findPreviousVersion(
   return { ...previous, is_manifest_pinned: digest === previous.digest, installed_at: new Date(clock.now()).toISOString() }
 }
 
-/** Without asking anybody: it was not touched, or it could be made whole from the blobs that are here. */
+/** Works offline: the tree is undamaged, or was rebuilt from stored blobs. */
 async function isIntact(deps: InstallerDeps, { digest }: InstalledRecord, context: InstallContext): Promise<boolean> {
   const { signal, onSign } = context
   return (await deps.store.verify(digest, { signal, onSign })) === 'intact' || (await rebuildFromBlobs(deps, digest, context))
 }
 
-type NewVersion = Readonly<{ request: InstallRequest; isDamagedHere: boolean }>
+type NewVersion = Readonly<{ request: InstallRequest; isDamaged: boolean }>
 
-async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: NewVersion, context: InstallContext): Promise<InstalledRecord> {
+async function fetchNew(deps: InstallerDeps, { request, isDamaged }: NewVersion, context: InstallContext): Promise<InstalledRecord> {
   const { store, clock } = deps
   const { galleries } = deps.sources()
+  // 2.
   const source = await findSource(request, { galleries: galleries(), node: deps.node(), signal: context.signal })
-  const onExisting = request.mode === 'install' && !isDamagedHere ? {} : { onExisting: 'mend' as const }
+  const onExisting = request.mode === 'install' && !isDamaged ? {} : { onExisting: 'mend' as const }
+  // 3–6., again after each step that made room.
   const { digest, indexDigest } = await fetchWithRoom(
     deps,
     { request, fetch: () => fetchSource(deps, { source, ...onExisting }, context) },
@@ -157,7 +163,7 @@ async function fetchNew(deps: InstallerDeps, { request, isDamagedHere }: NewVers
 
 type FetchRequest = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; onExisting?: 'mend' }>
 
-/** What was fetched is what was asked for, or it throws. */
+/** Throws unless the fetched content has the requested digest. */
 async function fetchSource(deps: InstallerDeps, { source, ...onExisting }: FetchRequest, context: InstallContext): Promise<PulledImage> {
   const { store, platform, clock } = deps
   const { oci, builtin, archives } = deps.sources()
@@ -181,7 +187,7 @@ async function fetchSource(deps: InstallerDeps, { source, ...onExisting }: Fetch
   }
 }
 
-/** From the blobs that are here; where these are damaged or gone, from where the backend came. */
+/** Rebuilds from stored blobs or, when these are damaged or gone, from the source of the backend. */
 async function repair(deps: InstallerDeps, record: InstalledRecord, context: InstallContext): Promise<void> {
   if (await rebuildFromBlobs(deps, record.digest, context)) return
   const onExisting = 'mend'
@@ -190,7 +196,7 @@ async function repair(deps: InstallerDeps, record: InstalledRecord, context: Ins
   await fetchSource(deps, { source: { kind, uris: [record.uri], digest: record.digest }, onExisting }, context)
 }
 
-/** False: the blobs that it was made of are damaged, gone or not known. */
+/** False when the blobs of the tree are damaged, gone or unknown. */
 async function rebuildFromBlobs({ store }: InstallerDeps, tree: Digest, { signal, onSign }: InstallContext): Promise<boolean> {
   const layers = (await store.summary(tree))?.layers ?? []
   if (layers.length === 0) return false
@@ -204,7 +210,7 @@ async function rebuildFromBlobs({ store }: InstallerDeps, tree: Digest, { signal
   }
 }
 
-/** A concrete name or an alias that several backends have is none of theirs. */
+/** A concrete name or an alias that several backends share names none of them. */
 async function listedName(store: BackendStore, name: BackendName): Promise<BackendName | null> {
   const records = await store.list()
   if (records.some((record) => record.name === name)) return name
@@ -212,7 +218,7 @@ async function listedName(store: BackendStore, name: BackendName): Promise<Backe
   return one === undefined || others.length > 0 ? null : one.name
 }
 
-/** A record that can't be understood is none: what is installed over it replaces it. */
+/** A malformed record counts as none: the next install replaces it. */
 async function findActivation(store: BackendStore, name: BackendName): Promise<Activation | null> {
   return await store.get(name).catch((error: unknown) => {
     if (errorCode(error) !== undefined) throw storageFailureOf(error)
@@ -220,10 +226,10 @@ async function findActivation(store: BackendStore, name: BackendName): Promise<A
   })
 }
 
-const find = async (store: BackendStore, name: BackendName): Promise<InstalledRecord | null> =>
+const findRecord = async (store: BackendStore, name: BackendName): Promise<InstalledRecord | null> =>
   (await findActivation(store, name))?.current ?? null
 
-const listed = (record: InstalledRecord): InstalledBackend => ({
+const toInstalledBackend = (record: InstalledRecord): InstalledBackend => ({
   name: record.name,
   is_system: false,
   is_meta: record.is_meta,
@@ -237,11 +243,9 @@ const listed = (record: InstalledRecord): InstalledBackend => ({
 const notInstalled = (backend: BackendName): FleetError =>
   new FleetError({ code: 'not_found', retry: 'never', message: `${backend} is not installed here` })
 
-// The installer of a worker: its store in the data directory, and the ways out that the cluster's settings allow.
-
 interface OpenInstallerOptions extends OutboundClientsDeps {
   readonly dataDir: DataDir
-  /** What controllers serve themselves. */
+  /** Content served by the controllers. */
   readonly builtin: BuiltinSource
   readonly node: () => NodeTraits
   readonly stopProcesses: StopProcesses
@@ -255,6 +259,7 @@ interface OpenedInstaller {
   close(): Promise<void>
 }
 
+/** Opens the store in the data directory and creates the installer with clients by the settings of the cluster. */
 export async function openInstaller(options: OpenInstallerOptions): Promise<OpenedInstaller> {
   const { dataDir, clock, log, node, step, stopProcesses, relistProcesses } = options
   const store = await openBackendStore({ root: dataDir.path('backends'), clock, log, ...(step === undefined ? {} : { step }) })

@@ -1,4 +1,4 @@
-// From what a command asks for to where it comes from: named by the command itself, or looked up in the galleries.
+// Finds the source of a requested backend: named by the command, or looked up in the galleries.
 import {
   chooseBackend,
   formatBuiltinUri,
@@ -12,12 +12,12 @@ import {
 import { Digest, FleetError, type BackendName, type FailureCode } from '@muster/protocol'
 import type { InstallRequest } from '../operations/installer.ts'
 
-/** All that the record of an installed backend says of where it came from. */
+/** The origin of a backend, as its record stores it. */
 export type BackendSource = Readonly<{
   kind: SourceKind
   /** Tried in this order. */
   uris: readonly [string, ...string[]]
-  /** What comes from there is held to it; null: whatever its name means now. */
+  /** The required digest; null accepts the current content of the source. */
   digest: Digest | null
   version: string
   isMeta: boolean
@@ -26,21 +26,21 @@ export type BackendSource = Readonly<{
   galleryUrl: string
 }>
 
-/** A gallery that the cluster knows. */
+/** A gallery configured in the cluster. */
 export type OfferedGallery = Readonly<{ name: string; url: string; read: (signal: AbortSignal) => Promise<Gallery> }>
 
-/** Why a source can't be one, as far as its text alone tells; null: it can. */
+/** Returns the error in a source, as far as its text shows one, or null. */
 export function sourceProblem(request: Pick<InstallRequest, 'backend' | 'uri' | 'mirrors' | 'digest'>): string | null {
   const { backend, uri, digest } = request
   if (uri === undefined) return null
   const kind = sourceKind(uri)
   if (kind === null)
-    return `${JSON.stringify(uri.slice(0, 200))} is no source for ${backend}: it is oci://…, host/name:tag, https://… or file:///…`
+    return `unsupported source ${JSON.stringify(uri.slice(0, 200))} for ${backend}; expected oci://…, host/name:tag, https://… or file:///…`
   if (kind === 'archive' && digest === undefined) return `the archive ${JSON.stringify(uri.slice(0, 200))} needs its digest (sha256:…)`
   const other = request.mirrors?.find((mirror) => sourceKind(mirror) !== kind)
-  if (other !== undefined) return `${JSON.stringify(other.slice(0, 200))} is no mirror of ${uri}: it is another kind of source`
+  if (other !== undefined) return `${JSON.stringify(other.slice(0, 200))} cannot mirror ${uri}: it is another kind of source`
   if (kind === 'builtin' && parseBuiltinUri(uri) === null)
-    return `${JSON.stringify(uri.slice(0, 200))} is no backend of Muster's own: it is builtin://NAME@sha256:…`
+    return `invalid built-in source ${JSON.stringify(uri.slice(0, 200))}; expected builtin://NAME@sha256:…`
   return null
 }
 
@@ -55,15 +55,15 @@ export async function findSource(
   const { entry } = found
   const kind = sourceKind(entry.uri)
   if (kind === null)
-    throw failure('invalid', `${entry.name} of the gallery ${found.gallery.name} names no source: ${JSON.stringify(entry.uri)}`)
+    throw failure('invalid', `${entry.name} of the gallery ${found.gallery.name} has an unsupported source: ${JSON.stringify(entry.uri)}`)
   const isMeta = asked.name !== entry.name
   const isPinned = kind === 'builtin' && request.digest !== undefined
   return {
     kind,
     uris: isPinned ? [formatBuiltinUri({ name: entry.name, digest: request.digest })] : [entry.uri, ...entry.mirrors],
-    // The wish is about one version, also when the gallery has moved on.
+    // The requested version wins, also when the gallery offers a newer one.
     digest: request.digest ?? digestIn(entry.sha256, kind),
-    // Muster's own say their version themselves, and an earlier one may be asked for.
+    // A built-in backend states its version in backend.json, and an earlier one may be requested.
     version: kind === 'builtin' ? '' : entry.version,
     isMeta,
     concrete: isMeta ? entry.name : null,
@@ -72,7 +72,7 @@ export async function findSource(
   }
 }
 
-/** In the order of trust, and no further than needed: one that can't be reached is no reason to miss what another offers before it. */
+/** Reads galleries in order of trust, and no further than needed: an unreachable one does not hide an offer of one before it. */
 async function searchGalleries(
   wanted: BackendName,
   { galleries, node, signal }: { galleries: readonly OfferedGallery[]; node: NodeTraits; signal: AbortSignal },
@@ -92,7 +92,7 @@ function sourceOfRequest(
   uri: string,
 ): BackendSource {
   const kind = sourceKind(uri)
-  if (kind === null) throw failure('invalid', `${JSON.stringify(uri)} is no source`)
+  if (kind === null) throw failure('invalid', `unsupported source ${JSON.stringify(uri)}`)
   const isMeta = name !== undefined && name !== backend
   return {
     kind,
@@ -106,7 +106,7 @@ function sourceOfRequest(
   }
 }
 
-/** An image has its own way to say it. */
+/** An OCI reference carries its own digest. */
 const digestIn = (sha256: string, kind: SourceKind): Digest | null =>
   sha256 === '' || kind === 'oci' ? null : Digest.parse(`sha256:${sha256}`)
 

@@ -1,4 +1,5 @@
-// An archive (.tar.gz, .tar.zst) by https or from this machine, as one layer; and a directory of this machine.
+// Pulls an archive (.tar.gz, .tar.zst) by https, or imports an archive or a directory of this machine. An archive becomes a
+// tree of one layer.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
@@ -12,7 +13,7 @@ import { withSigns } from '../storage/signs.ts'
 import { fetchFromMirrors } from '../storage/mirrors.ts'
 
 type Deps = Readonly<{ store: BackendStore; archives: FileClient; clock: Clock }>
-/** What is unpacked already is compared with what comes, and put right. */
+/** With `mend` an existing tree is compared with the new content and mended. */
 type ExistingTree = Readonly<{ onExisting?: 'mend' }>
 
 export async function pullArchive(
@@ -23,7 +24,7 @@ export async function pullArchive(
   const { store, archives } = deps
   const { signal, onProgress, onSign } = context
   const [uri] = uris
-  if (digest === null) throw invalid(`the archive ${uri} has no sha256 to hold it to`)
+  if (digest === null) throw invalid(`the archive ${uri} needs a sha256`)
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   let total = 0
@@ -39,7 +40,7 @@ export async function pullArchive(
   return await unpackArchive(store, { digest, path: uri, ...onExisting }, context)
 }
 
-/** A digest, if one is given, is that of the archive, or of the directory as it would be packed. */
+/** The digest is that of the archive, or of the directory as `muster pack` would pack it. */
 export async function importLocal(
   store: BackendStore,
   { uri, digest: wanted, ...onExisting }: ExistingTree & Readonly<{ uri: string; digest: Digest | null }>,
@@ -48,7 +49,7 @@ export async function importLocal(
   const { signal, onProgress, onSign } = context
   const path = pathOf(uri)
   const found = await stat(path).catch(() => null)
-  if (found === null) throw new FleetError({ code: 'not_found', retry: 'never', message: `there is nothing at ${path} on this machine` })
+  if (found === null) throw new FleetError({ code: 'not_found', retry: 'never', message: `${path} does not exist on this machine` })
   using held = new DisposableStack()
   if (found.isDirectory()) {
     onProgress({ phase: 'extracting' })
@@ -59,7 +60,7 @@ export async function importLocal(
     }
     return (await store.importDirectory(path, { signal, onSign, ...onExisting, digestOf })).digest
   }
-  // A device or a pipe may have no end.
+  // A device or a pipe may be endless.
   if (!found.isFile()) throw invalid(`${path} is neither a directory nor an archive`)
   const digest = requireDigest(await withSigns(onSign, () => digestOfFile(path, signal)), { wanted, path })
   held.use(store.hold([digest]))
@@ -75,13 +76,13 @@ function pathOf(uri: string): string {
   try {
     return fileURLToPath(uri)
   } catch (error) {
-    throw invalid(`${JSON.stringify(uri)} names no file of this machine: ${error instanceof Error ? error.message : String(error)}`)
+    throw invalid(`${JSON.stringify(uri)} is not a file URL of this machine: ${error instanceof Error ? error.message : String(error)}`)
   }
 }
 
 function requireDigest(digest: Digest, { wanted, path }: { wanted: Digest | null; path: string }): Digest {
   if (wanted === null || wanted === digest) return digest
-  throw new FleetError({ code: 'integrity', retry: 'backoff', message: `${path} should be ${wanted} and is ${digest}` })
+  throw new FleetError({ code: 'integrity', retry: 'backoff', message: `${path} has the digest ${digest}; expected ${wanted}` })
 }
 
 const invalid = (message: string): FleetError => new FleetError({ code: 'invalid', retry: 'never', message })

@@ -1,5 +1,5 @@
-// An image from a registry into the store: resolved once, then everything by digest. The references after the first
-// are mirrors of the same image and are held to the digest that the first one meant.
+// Pulls an image from a registry into the store: the reference is resolved once, then everything is fetched by digest. The
+// references after the first are mirrors and must serve the digest that the first one resolved to.
 import { type Clock, inLanes } from '@muster/host'
 import type { OciClient, OciReference, Platform, ResolvedImage } from '@muster/source'
 import { failureOf, type Digest, type Failure } from '@muster/protocol'
@@ -8,7 +8,7 @@ import type { BackendStore } from '../storage/backend-store.ts'
 import { withSigns } from '../storage/signs.ts'
 import { fetchFromMirrors, firstSuccess } from '../storage/mirrors.ts'
 
-/** Layers that come at once: enough to fill a line, few enough for the disk. */
+/** Layers fetched at once: enough to saturate a network link, few enough for the disk. */
 const atOnce = 3
 
 export interface PullDeps {
@@ -19,24 +19,26 @@ export interface PullDeps {
 }
 
 export interface PulledImage {
-  /** Of the manifest for this machine, and the name of its tree. */
+  /** Digest of the manifest for this platform; also the name of the tree. */
   readonly digest: Digest
-  /** Of the list of manifests that led to it. */
+  /** Digest of the image index that led to the manifest. */
   readonly indexDigest: Digest | null
 }
 
 export interface ImageRequest {
-  /** Those after the first are its mirrors. */
+  /** All after the first are mirrors. */
   readonly references: readonly OciReference[]
   readonly digest: Digest | null
-  /** What is unpacked already is compared with what comes, and put right. */
+  /** With `mend` an existing tree is compared with the new content and mended. */
   readonly onExisting?: 'mend'
 }
 
+/** The numbers are those of storage/design.md. */
 export async function pullImage(deps: PullDeps, wanted: ImageRequest, context: InstallContext): Promise<PulledImage> {
   const { oci, store, platform } = deps
   const onExisting = wanted.onExisting === undefined ? {} : { onExisting: wanted.onExisting }
   const { signal, onProgress, step } = context
+  // 3.
   onProgress({ phase: 'resolving' })
   const { image, references } = await resolve({ oci, platform }, wanted, signal)
   await step('W.pull.manifest')
@@ -50,9 +52,9 @@ export async function pullImage(deps: PullDeps, wanted: ImageRequest, context: I
     await fetchAndUnpack(deps, { image, references, ...onExisting }, context)
   } catch (error) {
     const { code, retry } = failureOf(error)
-    // Nobody comes back for what was fetched.
+    // The install is not retried, so its blobs are not needed.
     if (retry === 'never') await store.endPull(image.manifestDigest)
-    // What runs now holds what it fetched.
+    // Installs that are running keep their blobs by holds.
     if (code === 'disk_full') await store.endOtherPulls(image.manifestDigest)
     throw error
   }
@@ -73,18 +75,20 @@ async function fetchAndUnpack(
     onProgress({ phase: 'extracting', current: image.totalBytes, total: image.totalBytes })
     await deps.store.unpack(image.manifestDigest, image.layers, { signal, onSign, ...onExisting })
   }
+  // 4.
   await fetchAll()
   try {
+    // 5, 6.
     await unpack()
   } catch (error) {
-    // A layer that was verified when it came, and has changed on this disk since, was removed.
+    // A layer that changed on this disk after its verification was removed; fetch it again.
     if (signal.aborted || !isDamage(failureOf(error))) throw error
     await fetchAll()
     await unpack()
   }
 }
 
-/** A refused image stays refused. */
+/** A refused image has `retry: never` and is not fetched again. */
 const isDamage = ({ code, retry }: Failure): boolean => code === 'integrity' && retry === 'backoff'
 
 async function resolve(

@@ -1,32 +1,32 @@
-// Reading what is kept: verified content by its digest.
-import { open, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+// Verified content by digest: listed for the inventory, opened for other workers, received from uploads.
+import { open, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { type Clock, errorCode, makeDirectory, newId } from '@muster/host'
-import { Digest, FleetError, type ModelName, type StoredFile } from '@muster/protocol'
+import { FleetError, type Digest, type ModelName, type StoredFile } from '@muster/protocol'
 import { downloadBlob, type FetchDeps, fileSize } from '../storage/blobs.ts'
 import { withStorageFailures } from '../storage/disk-space.ts'
+import { digestHex, digestsIn } from '../storage/layout.ts'
 import type { Holds } from '../storage/locks.ts'
 import { syncPath } from '../storage/unpack/sync.ts'
 import type { ModelLayout } from './layout.ts'
 
-/** As many as fit into a message of the bus, with room for the rest of it: some 400 kB. */
+/** Keeps the list within a bus message: about 400 kB. */
 const mostListed = 4096
 
 export async function listContents({ blobs }: ModelLayout): Promise<readonly StoredFile[]> {
-  const digests = (await readdir(blobs)).flatMap((name) => Digest.safeParse(`sha256:${name}`).data ?? [])
-  const sized = digests.map(async (digest): Promise<StoredFile[]> => {
-    const found = await stat(join(blobs, digest.slice('sha256:'.length))).catch(() => null)
+  const sized = (await digestsIn(blobs)).map(async (digest): Promise<StoredFile[]> => {
+    const found = await stat(join(blobs, digestHex(digest))).catch(() => null)
     // Collected since it was listed.
     return found === null ? [] : [{ digest, size: found.size }]
   })
   const found = (await Promise.all(sized)).flat()
-  // Where not all can be told, the largest are: they are worth the most to others.
-  const told = found.length <= mostListed ? found : found.toSorted((a, b) => b.size - a.size).slice(0, mostListed)
-  return told.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
+  // Too many for one message: the largest are the most useful to other workers.
+  const listed = found.length <= mostListed ? found : found.toSorted((a, b) => b.size - a.size).slice(0, mostListed)
+  return listed.toSorted((a, b) => (a.digest < b.digest ? -1 : 1))
 }
 
-/** What is open stays readable, also when it is removed meanwhile. */
+/** An open stream stays readable when the content is removed meanwhile. */
 export async function openContent(
   path: string,
   range: { start: number; end: number } | null,
@@ -41,9 +41,6 @@ export async function openContent(
   }
 }
 
-// A file that somebody sends us: written, hashed and kept like any other. What it is for holds it: a model that is only
-// configured has nowhere else to get it from.
-
 interface ReceiveDeps {
   readonly layout: ModelLayout
   readonly fetching: FetchDeps
@@ -53,6 +50,7 @@ interface ReceiveDeps {
 
 type UploadOptions = Readonly<{ model?: ModelName; digest?: Digest; size?: number; signal: AbortSignal }>
 
+/** Stores an upload like any other content. The mark of its model keeps it, because the model has no other source for it. */
 export async function receiveContent(
   { layout, fetching, holds, clock }: ReceiveDeps,
   bytes: Readable,
@@ -62,14 +60,14 @@ export async function receiveContent(
   using held = new DisposableStack()
   const hold = (content: Digest): void => void held.use(holds.hold([content]))
   if (digest !== undefined) hold(digest)
-  const there = digest === undefined ? null : await fileSize(layout.blob(digest))
+  const existing = digest === undefined ? null : await fileSize(layout.blob(digest))
   try {
-    // What is there already is read to nowhere: whoever sends it waits for its end.
-    if (there !== null) bytes.resume()
+    // Content that is already stored is read and dropped: the sender waits for the end of its request.
+    if (existing !== null) bytes.resume()
     const wanted = { digest: null, size: size ?? null, incoming, name: 'the upload', open: async () => ({ stream: bytes, offset: 0 }) }
     const stored =
-      digest !== undefined && there !== null
-        ? { digest, size: there }
+      digest !== undefined && existing !== null
+        ? { digest, size: existing }
         : await withStorageFailures(downloadBlob({ ...fetching, onDigest: verifyDigest(digest, hold) }, wanted, { signal }))
     await recordUpload(layout, { model, digest: stored.digest, now: clock.now() })
     return stored
@@ -79,12 +77,16 @@ export async function receiveContent(
   }
 }
 
-/** Before it has the name of what it turned out to be. */
+/** Called before the upload is placed under its digest. */
 const verifyDigest =
   (wanted: Digest | undefined, hold: (digest: Digest) => void) =>
   (got: Digest): void => {
     if (wanted !== undefined && got !== wanted)
-      throw new FleetError({ code: 'integrity', retry: 'never', message: `the upload should be ${wanted} and is ${got}; it was removed` })
+      throw new FleetError({
+        code: 'integrity',
+        retry: 'never',
+        message: `the upload has the digest ${got}; expected ${wanted}; it was removed`,
+      })
     hold(got)
   }
 

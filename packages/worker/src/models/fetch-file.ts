@@ -1,4 +1,4 @@
-// One file of a model into the store: what is there is not fetched, other workers are asked first, then its source.
+// Fetches one file of a model: not at all when it is stored, from other workers first, from its source last.
 import type { Clock, Log } from '@muster/host'
 import { failureOf, FleetError, type Digest, type Failure } from '@muster/protocol'
 import { tryMirrors } from '../storage/mirrors.ts'
@@ -17,7 +17,7 @@ export interface FetchFileDeps extends OriginDeps {
   readonly blobs: Blobs
   readonly fetching: FetchDeps
   readonly holds: Holds
-  readonly known: KnownSources
+  readonly knownSources: KnownSources
   readonly clock: Clock
   readonly log: Log
 }
@@ -27,26 +27,30 @@ export interface FileContext {
   readonly onBytes: (bytes: number) => void
   readonly onSize: (bytes: number) => void
   readonly onSign: () => void
-  /** Content stays until what is added here is disposed of. */
+  /** Receives the holds on fetched content. */
   readonly held: DisposableStack
 }
 
 export type FetchFile = (file: WantedFile, context: FileContext) => Promise<FetchedBlob>
 
 export function createFetchFile(deps: FetchFileDeps): FetchFile {
-  const once = createSharedWork<FetchedBlob>()
+  const shareWork = createSharedWork<FetchedBlob>()
   return async (file, context) => {
     if (file.size !== null) context.onSize(file.size)
     try {
       if (file.digest !== null) return await fetchByDigest(deps, { ...file, digest: file.digest }, context)
-      const origin = await patient(context, () => findOrigin(deps, file, context.signal))
+      const origin = await withSigns(context.onSign, () => findOrigin(deps, file, context.signal))
       if (origin.digest !== null) return await fetchByDigest(deps, { ...file, digest: origin.digest, origin }, context)
       const { onBytes, onSign, signal } = context
       const shared = { signal, onSign, onProgress: ({ current = 0, total = 0 }) => (total > 0 && context.onSize(total), onBytes(current)) }
-      const fetched = await once(file.uri, shared, ({ onProgress, ...rest }) => {
+      const fetched = await shareWork(file.uri, shared, ({ onProgress, ...rest }) => {
         const progress = { current: 0, total: 0 }
-        const tell = (change: Partial<typeof progress>): void => onProgress({ phase: 'downloading', ...Object.assign(progress, change) })
-        return fetchByUri(deps, { file, origin }, { ...rest, onBytes: (current) => tell({ current }), onSize: (total) => tell({ total }) })
+        const report = (change: Partial<typeof progress>): void => onProgress({ phase: 'downloading', ...Object.assign(progress, change) })
+        return fetchByUri(
+          deps,
+          { file, origin },
+          { ...rest, onBytes: (current) => report({ current }), onSize: (total) => report({ total }) },
+        )
       })
       context.held.use(deps.holds.hold([fetched.digest]))
       return fetched
@@ -64,22 +68,23 @@ async function fetchByDigest(deps: FetchFileDeps, file: IdentifiedFile, context:
   const { layout, holds, log } = deps
   context.held.use(holds.hold([digest]))
   const path = layout.blob(digest)
-  const there = await fileSize(path)
-  if (there === null) {
-    const passed = await fetchFromPeers(deps, file, context)
-    if (passed !== null)
+  const existing = await fileSize(path)
+  if (existing === null) {
+    const failures = await fetchFromPeers(deps, file, context)
+    if (failures !== null)
       await fetchFromOrigin(deps, file, context).catch((error: unknown) => {
-        if (passed.length > 0) log.info('no other worker gave a file either', { file: file.filename, digest, reasons: passed })
-        throw passed.length === 0 ? error : withPeerReasons(error, passed)
+        if (failures.length > 0)
+          log.info('cannot fetch a model file from other workers', { file: file.filename, digest, reasons: failures })
+        throw failures.length === 0 ? error : withPeerReasons(error, failures)
       })
   }
-  const size = there ?? (await fileSize(path)) ?? 0
+  const size = existing ?? (await fileSize(path)) ?? 0
   context.onSize(size)
   context.onBytes(size)
   return { digest, size }
 }
 
-/** Null when one of them gave it; otherwise why not. */
+/** Null when a peer sent the file; otherwise the failures of all peers. */
 async function fetchFromPeers(deps: FetchFileDeps, file: IdentifiedFile, context: FileContext): Promise<readonly string[] | null> {
   const reasons: string[] = []
   for (const peer of file.peers) {
@@ -94,7 +99,7 @@ async function fetchFromPeers(deps: FetchFileDeps, file: IdentifiedFile, context
     } catch (error) {
       context.signal.throwIfAborted()
       const { code, message } = failureOf(error)
-      // Nobody else can help with a full disk.
+      // Another peer does not help with a full disk.
       if (!['unavailable', 'integrity', 'not_found', 'invalid'].includes(code)) throw error
       reasons.push(message)
     }
@@ -103,10 +108,10 @@ async function fetchFromPeers(deps: FetchFileDeps, file: IdentifiedFile, context
 }
 
 async function fetchFromOrigin(deps: FetchFileDeps, file: IdentifiedFile, context: FileContext): Promise<void> {
-  const origin = file.origin ?? (await patient(context, () => findOrigin(deps, file, context.signal)))
+  const origin = file.origin ?? (await withSigns(context.onSign, () => findOrigin(deps, file, context.signal)))
   if (origin.digest !== null && origin.digest !== file.digest)
-    throw new FleetError({ code: 'integrity', retry: 'never', message: `it should be ${file.digest}, and its source has ${origin.digest}` })
-  // What it is will be known by its hash, whatever the source calls it now.
+    throw new FleetError({ code: 'integrity', retry: 'never', message: `its source has ${origin.digest}; expected ${file.digest}` })
+  // The hash identifies the content, so no validator is needed.
   const mirrors = origin.mirrors.map((open) => (offset: number) => open({ offset, validator: null }))
   await fetchFrom(deps, file, { mirrors, size: origin.size }, context)
 }
@@ -119,37 +124,37 @@ interface FileSource {
 async function fetchFrom(
   { blobs, clock }: FetchFileDeps,
   file: IdentifiedFile,
-  { mirrors, size: said }: FileSource,
+  { mirrors, size: announced }: FileSource,
   context: FileContext,
 ): Promise<void> {
   const { digest } = file
   await tryMirrors({
-    mirrors: mirrors.map((open) => telling(context, open)),
+    mirrors: mirrors.map((open) => reportSize(context, open)),
     incomingSize: () => blobs.incomingSize(digest),
-    fetch: (open) => blobs.fetchBlob({ digest, size: file.size ?? said ?? null, open }, context),
+    fetch: (open) => blobs.fetchBlob({ digest, size: file.size ?? announced ?? null, open }, context),
     clock,
     signal: context.signal,
   })
 }
 
-/** Its digest is learned. */
+/** Without a digest: any content of the source is accepted. */
 async function fetchByUri(
-  { layout, fetching, holds, known, clock }: FetchFileDeps,
+  { layout, fetching, holds, knownSources, clock }: FetchFileDeps,
   { file, origin }: { readonly file: WantedFile; readonly origin: FileOrigin },
   context: Omit<FileContext, 'held'>,
 ): Promise<FetchedBlob> {
   const incoming = layout.incomingOf(file.uri)
   using held = new DisposableStack()
   const hold = (digest: Digest): void => void held.use(holds.hold([digest]))
-  const there = await patient(context, () => known.find(file.uri, origin, hold))
-  if (there !== null) {
-    context.onSize(there.size)
-    context.onBytes(there.size)
-    return there
+  const existing = await withSigns(context.onSign, () => knownSources.find(file.uri, origin, hold))
+  if (existing !== null) {
+    context.onSize(existing.size)
+    context.onBytes(existing.size)
+    return existing
   }
   const deps: FetchDeps = { ...fetching, onDigest: hold }
   const fetched = await tryMirrors({
-    mirrors: origin.mirrors.map((open) => telling(context, (have) => resumeDownload(open, incoming, have))),
+    mirrors: origin.mirrors.map((open) => reportSize(context, (have) => resumeDownload(open, incoming, have))),
     incomingSize: async () => (await fileSize(incoming)) ?? 0,
     fetch: (open) =>
       withStorageFailures(
@@ -158,22 +163,20 @@ async function fetchByUri(
     clock,
     signal: context.signal,
   })
-  await known.record(file.uri, await finishPartial(incoming), fetched)
+  await knownSources.record(file.uri, await finishPartial(incoming), fetched)
   return fetched
 }
 
-type Telling = Pick<FileContext, 'onSize' | 'onSign'>
+type SizeContext = Pick<FileContext, 'onSize' | 'onSign'>
 
-/** A server that asks for time is waited for, and that is no silence. */
-function telling(context: Telling, open: (offset: number) => Promise<BlobSource>): (offset: number) => Promise<BlobSource> {
+/** Sends signs of life while a server asks for time, and reports the announced size. */
+function reportSize(context: SizeContext, open: (offset: number) => Promise<BlobSource>): (offset: number) => Promise<BlobSource> {
   return async (offset) => {
-    const opened = await patient(context, () => open(offset))
+    const opened = await withSigns(context.onSign, () => open(offset))
     if (typeof opened.size === 'number') context.onSize(opened.size)
     return opened
   }
 }
-
-const patient = <T>({ onSign }: Pick<FileContext, 'onSign'>, work: () => Promise<T>): Promise<T> => withSigns(onSign, work)
 
 function withPeerReasons(error: unknown, reasons: readonly string[]): FleetError {
   const failure = failureOf(error)
@@ -183,7 +186,7 @@ function withPeerReasons(error: unknown, reasons: readonly string[]): FleetError
   )
 }
 
-/** Wrong content does not become right by asking again: whoever configured it has to look at it. */
+/** Wrong content is not retried: the configuration, or its source, must be corrected. */
 function withFilename({ filename }: WantedFile, error: unknown): FleetError {
   const failure: Failure = failureOf(error)
   const retry = failure.code === 'integrity' ? 'never' : failure.retry

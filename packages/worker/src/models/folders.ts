@@ -1,5 +1,5 @@
-// A folder per model and revision: `files/` holds its files under their configured names, as further names of content in
-// `blobs/`, and `record.json` says whose they are. Built aside and renamed, so that one that is there is whole.
+// A folder per model and revision: `files/` has its files under their configured names, hard links to content in `blobs/`,
+// and `record.json` names model, revision and digests. Built in staging and renamed, so that an existing folder is complete.
 import { constants } from 'node:fs'
 import { chmod, copyFile, link, lstat, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -16,19 +16,19 @@ export const FolderRecord = z.object({
 })
 export type FolderRecord = z.infer<typeof FolderRecord>
 
-export interface FoundFolder {
+export interface ModelFolder {
   readonly path: string
   readonly record: FolderRecord
   readonly usedAt: number
 }
 
 export interface ModelFolders {
-  /** Null unless every file is there, of its size. It counts as used now. */
+  /** Null unless every file exists with its size. Marks the folder as used now. */
   find(model: ModelName, revision: string): Promise<FolderRecord | null>
-  /** Its content has to be there, and held. */
+  /** The content must exist and be held. */
   place(record: FolderRecord): Promise<void>
-  /** Of this model, or of all. `isComplete` is false when one could not be read: then nobody knows what it names. */
-  list(model?: ModelName): Promise<{ readonly found: readonly FoundFolder[]; readonly isComplete: boolean }>
+  /** Lists the folders of one model or of all. `isComplete` is false when a record is unreadable: then its content is unknown. */
+  list(model?: ModelName): Promise<{ readonly found: readonly ModelFolder[]; readonly isComplete: boolean }>
   removeFolder(path: string): Promise<void>
   removeModel(model: ModelName): Promise<void>
 }
@@ -39,7 +39,7 @@ const recordIn = 'record.json'
 export const filesOf = (folder: string): string => join(folder, filesIn)
 
 export function createModelFolders({ layout, clock }: { readonly layout: ModelLayout; readonly clock: Clock }): ModelFolders {
-  const setAside = async (path: string): Promise<void> => {
+  const removeFolder = async (path: string): Promise<void> => {
     const gone = join(layout.staging, newId())
     try {
       await rename(path, gone)
@@ -52,10 +52,10 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
   }
   const list: ModelFolders['list'] = async (model) => {
     const models = model === undefined ? (await readdir(layout.byModel)).map((name) => join(layout.byModel, name)) : [layout.model(model)]
-    const found: FoundFolder[] = []
+    const found: ModelFolder[] = []
     let isComplete = true
     for (const path of (await Promise.all(models.map(childrenOf))).flat()) {
-      const folder = await read(path)
+      const folder = await readFolder(path)
       if (folder !== null) found.push(folder)
       else if ((await statOf(path)) !== null) isComplete = false
     }
@@ -65,7 +65,7 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
     list,
     async find(model, revision) {
       const path = layout.folder(model, revision)
-      const folder = await read(path)
+      const folder = await readFolder(path)
       if (folder === null || folder.record.model !== model || folder.record.revision !== revision) return null
       for (const { filename, size } of folder.record.files) {
         const file = await lstat(join(filesOf(path), filename)).catch(() => null)
@@ -74,25 +74,25 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
       return (await markUsed(join(path, recordIn), clock.now() / 1000)) ? folder.record : null
     },
     async place(record) {
-      const aside = join(layout.staging, newId())
+      const staged = join(layout.staging, newId())
       const target = layout.folder(record.model, record.revision)
       try {
-        await build(layout, record, aside)
+        await build(layout, record, staged)
         await makeDirectory(dirname(target), { mode: 0o700 })
-        await setAside(target)
-        await rename(aside, target)
+        await removeFolder(target)
+        await rename(staged, target)
         await syncPath(dirname(target))
       } catch (error) {
-        await rm(aside, { recursive: true, force: true })
+        await rm(staged, { recursive: true, force: true })
         throw error
       }
     },
-    removeFolder: setAside,
-    removeModel: (model) => setAside(layout.model(model)),
+    removeFolder,
+    removeModel: (model) => removeFolder(layout.model(model)),
   }
 }
 
-/** False when it was removed since it was read. */
+/** False when the folder was removed meanwhile. */
 async function markUsed(path: string, now: number): Promise<boolean> {
   try {
     await utimes(path, now, now)
@@ -103,24 +103,24 @@ async function markUsed(path: string, now: number): Promise<boolean> {
   }
 }
 
-async function build(layout: ModelLayout, record: FolderRecord, aside: string): Promise<void> {
-  const files = filesOf(aside)
-  const directories = new Set([aside, files])
+async function build(layout: ModelLayout, record: FolderRecord, staged: string): Promise<void> {
+  const files = filesOf(staged)
+  const directories = new Set([staged, files])
   await mkdir(files, { recursive: true, mode: 0o700 })
   for (const { filename, digest } of record.files) {
     const path = join(files, filename)
     for (let at = dirname(path); at.length > files.length; at = dirname(at)) directories.add(at)
     await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-    await nameContent(layout.blob(digest), path)
+    await linkContent(layout.blob(digest), path)
   }
-  const path = join(aside, recordIn)
+  const path = join(staged, recordIn)
   await writeFile(path, JSON.stringify(record), { mode: 0o600 })
   await syncPath(path)
   for (const directory of [...directories].toReversed()) await syncPath(directory)
 }
 
-/** A second name of the same file. Nobody writes through it: what a backend changes would be wrong for every model that has it. */
-async function nameContent(blob: string, path: string): Promise<void> {
+/** Links content under a second name, read-only: a backend's write would damage it for every model that uses it. */
+async function linkContent(blob: string, path: string): Promise<void> {
   await chmod(blob, 0o400)
   try {
     await link(blob, path)
@@ -131,7 +131,7 @@ async function nameContent(blob: string, path: string): Promise<void> {
   }
 }
 
-async function read(path: string): Promise<FoundFolder | null> {
+async function readFolder(path: string): Promise<ModelFolder | null> {
   try {
     const { mtimeMs } = await stat(join(path, recordIn))
     const record = FolderRecord.safeParse(JSON.parse(await readFile(join(path, recordIn), 'utf8')))

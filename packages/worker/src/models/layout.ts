@@ -1,30 +1,31 @@
-// Where the files of models are kept. Names of models, revisions and sources are hashed before they become part of a path,
-// so that none of them can lead anywhere else.
+// Paths of the files of models. Names of models, revisions and sources are hashed before they become part of a path, so
+// that no path can leave the root.
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Digest, ModelName } from '@muster/protocol'
+import { digestHex } from '../storage/layout.ts'
 
 export interface ModelLayout {
   readonly root: string
   readonly incoming: string
   readonly blobs: string
   readonly byModel: string
-  /** Which content was uploaded, and when; for as long as it need not be named by a model. */
+  /** Marks of uploaded content, which is kept even while no model names it. */
   readonly uploads: string
   readonly verifiedFiles: string
   readonly knownSources: string
-  /** Whatever is half done. Nothing in it survives a start. */
+  /** Unfinished work; emptied at every start. */
   readonly staging: string
   incomingFile(digest: Digest): string
-  /** Of what has no digest before it is there, by where it comes from. */
+  /** A download whose digest is not known yet, by its source. */
   incomingOf(source: string): string
   blob(digest: Digest): string
   upload(digest: Digest): string
-  /** What was uploaded for a model, for as long as there is that model. */
+  /** Marks of content uploaded for a model; removed with the model. */
   uploadsFor(model: ModelName): string
-  /** What a file elsewhere was when it was last read. */
+  /** The recorded hash of a file on a shared volume. */
   verifiedFile(path: string): string
-  /** What came from there last. */
+  /** The recorded content of a source. */
   knownSource(source: string): string
   model(model: ModelName): string
   folder(model: ModelName, revision: string): string
@@ -59,9 +60,7 @@ export function modelLayoutOf(root: string): ModelLayout {
   }
 }
 
-/** How the directories among the uploads begin. */
+/** The prefix of directories in `uploads`. */
 export const modelUploadsPrefix = 'of-'
 
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('hex')
-
-const digestHex = (digest: Digest): string => digest.slice('sha256:'.length)

@@ -416,6 +416,6 @@ describe('a volume that machines share', () => {
     await symlink(join(tested.temp.path, 'secret'), join(volume, 'weights.gguf'))
     using led = await open.stage('led', [fileAt(path, content)])
     expect(led.directory.startsWith(open.root)).toBe(true)
-    expect(open.log.lines.map(({ message }) => message)).toContain('shared files of a model are not used')
+    expect(open.log.lines.map(({ message }) => message)).toContain('cannot use shared model files')
   })
 })

@@ -1,4 +1,4 @@
-// Where a file of a model comes from when no other worker gives it: the one place that knows all kinds of sources.
+// Sources of model files: the configured source of any kind, a file on this machine, and the gateway of another worker.
 import { constants } from 'node:fs'
 import { open, realpath } from 'node:fs/promises'
 import { sep } from 'node:path'
@@ -10,14 +10,14 @@ import type { BuiltinSource } from '../installer/builtin-source.ts'
 import type { OutboundClients } from '../outbound-clients.ts'
 import type { WantedFile } from './wanted-files.ts'
 
-/** `validator`: of what is here of it up to `offset`; null when that is not known, or need not be. */
+/** `validator` identifies the content that the first `offset` bytes belong to; null when unknown or not needed. */
 export type OpenOrigin = (at: { readonly offset: number; readonly validator: string | null }) => Promise<OpenedStream>
 
 export interface FileOrigin {
-  /** What it is, where the source says so itself before it is fetched. */
+  /** Known before the fetch when the source announces it. */
   readonly digest: Digest | null
   readonly size: number | null
-  /** Of the same content, asked in this order. */
+  /** Sources of the same content, tried in this order. */
   readonly mirrors: readonly OpenOrigin[]
 }
 
@@ -25,7 +25,7 @@ export interface OriginDeps {
   readonly waysOut: () => OutboundClients
   readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
   readonly origins: FileOrigins
-  /** Null: models may name no files of this machine. */
+  /** Null when models may not name files of this machine. */
   readonly modelDir: string | null
   readonly platform: Platform
   readonly clock: Clock
@@ -62,7 +62,7 @@ export async function findOrigin(deps: OriginDeps, file: WantedFile, signal: Abo
       throw new FleetError({
         code: 'unavailable',
         retry: 'backoff',
-        message: 'it was uploaded, and no node that has it answers: wait for one to return, or upload it again',
+        message: 'it was uploaded, and no node that stores it is reachable; wait for one to return, or upload it again',
       })
     default:
       return unreachable(source)
@@ -73,10 +73,10 @@ const originWithoutDigest = (open: OpenOrigin, size: number | null = null): File
 
 async function findOnDisk(modelDir: string | null, path: string): Promise<FileOrigin> {
   if (modelDir === null)
-    throw refusal('invalid', `source_forbidden: ${path} is a file of the worker, and this worker has no --model-dir that it could be in`)
+    throw refusal('invalid', `source_forbidden: ${path} is a file of this machine; start the worker with --model-dir to allow it`)
   const found = await findLocalFile(path, modelDir)
-  if (found === null) throw refusal('not_found', `there is no ${path} on this machine`)
-  // What was read of another file under that name is not continued.
+  if (found === null) throw refusal('not_found', `${path} does not exist on this machine`)
+  // A replaced file is read from its beginning.
   return originWithoutDigest(
     ({ offset, validator }) => openLocalFile(found, validator === null || validator === found.validator ? offset : 0),
     found.size,
@@ -85,24 +85,21 @@ async function findOnDisk(modelDir: string | null, path: string): Promise<FileOr
 
 const refusal = (code: 'invalid' | 'not_found', message: string): FleetError => new FleetError({ code, retry: 'never', message })
 
-// A file that is on this machine already: under the one directory that models may name files of (`--model-dir`), or on a
-// volume that machines share. Links are followed first and judged by where they end.
-
 export interface LocalFile {
   readonly path: string
   readonly size: number
-  /** Another one when the file was replaced or written to. */
+  /** Changes when the file is replaced or written to. */
   readonly validator: string
 }
 
-/** Null when there is nothing; throws when it is somewhere else, or no file. */
+/** Null when the path does not exist. Throws when it leads out of `root`, after following links, or is not a regular file. */
 export async function findLocalFile(path: string, root: string): Promise<LocalFile | null> {
   const [real, base] = await Promise.all([realPath(path), realPath(root)])
   if (real === null || base === null) return null
   if (!real.startsWith(base.endsWith(sep) ? base : base + sep)) throw outside(path, root)
   await using file = await openPlain(real)
   const stats = await file.stat()
-  // A device or a pipe may have no end.
+  // A device or a pipe may be endless.
   if (!stats.isFile()) throw new FleetError({ code: 'invalid', retry: 'never', message: `${path} is not a file` })
   return { path: real, size: stats.size, validator: `${stats.dev}-${stats.ino}-${stats.size}-${stats.mtimeMs}` }
 }
@@ -112,7 +109,7 @@ async function openLocalFile({ path, size, validator }: LocalFile, offset: numbe
   return { stream: file.createReadStream({ start: offset }), offset, size, validator }
 }
 
-/** Not through a link that was put there since, and without waiting for the other end of a pipe. */
+/** Does not follow a link created since, and does not wait for the other end of a pipe. */
 const openPlain = (path: string) => open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
 
 async function realPath(path: string): Promise<string | null> {
@@ -131,30 +128,31 @@ const outside = (path: string, root: string): FleetError =>
     message: `source_forbidden: ${path} is not in ${root}, the --model-dir of this worker`,
   })
 
-// A file from another worker, through its gateway. Whom to ask comes from a controller, with a token for that file there
-// and nothing else; so what guards the ways out does not apply, and no answer sends us elsewhere.
-
 type Peer = NonNullable<ModelFile['peers']>[number]
 
+/**
+ * Opens a file at the gateway of another worker. A controller chose that worker and issued a token for this file, so the
+ * guard of outbound requests does not apply; redirects are not followed.
+ */
 export async function openPeerFile(
   { url: address, authorization }: Peer,
   { digest, offset, clock, signal }: { digest: Digest; offset: number; clock: Clock; signal: AbortSignal },
 ): Promise<OpenedStream> {
   const url = URL.parse(address)
-  if (url === null || !/^https?:$/.test(url.protocol)) throw unavailable(`${JSON.stringify(address)} is no address of a worker`)
+  if (url === null || !/^https?:$/.test(url.protocol)) throw unavailable(`${JSON.stringify(address)} is not the address of a worker`)
   const what = `${digest} at ${url.host}`
   const ask = async (headers: Readonly<Record<string, string>>, fine: readonly number[]): Promise<OutboundResponse> => {
     const response = await open(headers)
     if (fine.includes(response.status)) return response
     response.body.destroy()
-    throw unavailable(`${what}: the worker answers ${response.status}`)
+    throw unavailable(`${what}: the worker answered ${response.status}`)
   }
   const open = async (headers: Readonly<Record<string, string>>): Promise<OutboundResponse> => {
     try {
       return await openStream({ url, headers: { ...headers, authorization }, onBroken: () => undefined, clock, signal })
     } catch (error) {
       signal.throwIfAborted()
-      throw unavailable(`${what}: the worker does not answer (${error instanceof Error ? error.message : String(error)})`, error)
+      throw unavailable(`${what}: the worker is unreachable (${error instanceof Error ? error.message : String(error)})`, error)
     }
   }
   return await openAtOffset(offset, { ask, what })

@@ -1,4 +1,4 @@
-// The settings of a worker that say where files of models may come from.
+// Worker settings for the sources of model files.
 import { isAbsolute } from 'node:path'
 import { defineSettings, secret, string, type SettingsOf } from '@muster/host'
 
@@ -11,41 +11,41 @@ export const modelFileSettings = defineSettings({
     flag: 'model-dir',
     default: '',
     check: directory,
-    help: 'the directory of this machine that models may name files of (file:///…); without it they may name none',
+    help: 'directory of this machine whose files models may use (file:///…); without it models may use none',
   }),
   sharedModels: string({
     flag: 'shared-models',
     default: '',
     check: directory,
-    help: 'a directory, such as a volume of several machines, whose files models are served from where they are; nothing is written there',
+    help: 'directory, such as a shared volume, whose model files are used in place; nothing is written there',
   }),
   hfEndpoint: string({
     flag: 'hf-endpoint',
     default: 'https://huggingface.co',
     aliases: ['HF_ENDPOINT'],
     check: address,
-    help: 'where hf:// is: Hugging Face, or a mirror of it',
+    help: 'address for hf://: Hugging Face or a mirror',
   }),
-  hfToken: secret({ flag: 'hf-token', aliases: ['HF_TOKEN'], help: 'for models of Hugging Face that not everybody may read' }),
+  hfToken: secret({ flag: 'hf-token', aliases: ['HF_TOKEN'], help: 'token for private or gated models on Hugging Face' }),
   s3Endpoint: string({
     flag: 's3-endpoint',
     default: '',
     aliases: ['AWS_ENDPOINT_URL_S3', 'AWS_ENDPOINT_URL'],
     check: address,
-    help: 'where s3:// is, when it is not at Amazon',
+    help: 'address for s3:// when it is not Amazon',
   }),
-  s3Region: string({ flag: 's3-region', default: 'us-east-1', aliases: ['AWS_REGION', 'AWS_DEFAULT_REGION'], help: 'the region of s3://' }),
+  s3Region: string({ flag: 's3-region', default: 'us-east-1', aliases: ['AWS_REGION', 'AWS_DEFAULT_REGION'], help: 'region for s3://' }),
   s3AccessKeyId: string({
     flag: 's3-access-key-id',
     default: '',
     aliases: ['AWS_ACCESS_KEY_ID'],
-    help: 'whose secret key s3:// is asked with; without it requests are not signed',
+    help: 'access key ID for s3://; without it requests are not signed',
   }),
-  s3SecretAccessKey: secret({ flag: 's3-secret-access-key', aliases: ['AWS_SECRET_ACCESS_KEY'], help: 'its secret key' }),
+  s3SecretAccessKey: secret({ flag: 's3-secret-access-key', aliases: ['AWS_SECRET_ACCESS_KEY'], help: 'secret access key for s3://' }),
   s3SessionToken: secret({
     flag: 's3-session-token',
     aliases: ['AWS_SESSION_TOKEN'],
-    help: 'its session token, when it is a temporary one',
+    help: 'session token for temporary s3:// credentials',
   }),
 })
 export type ModelFileSettings = SettingsOf<typeof modelFileSettings>

@@ -1,17 +1,18 @@
-// What came from a source last time, for files whose configuration gives no sha256: another revision of a model does not
-// fetch them again as long as the source still has the same. One that does not answer has not changed its mind.
+// Records about sources that announce no hash (https without sha256, Hugging Face, S3):
+//   known/<hex>             content last fetched from a source, so that another revision of a model does not fetch it again
+//   incoming/<name>.json    the content that the first bytes of an unfinished download belong to
 import { readFile, rm, truncate, writeFile } from 'node:fs/promises'
-import { z } from 'zod'
 import { identifySelf, writeFileAtomic } from '@muster/host'
 import { Digest, failureOf } from '@muster/protocol'
-import { type FetchedBlob, fileSize } from '../storage/blobs.ts'
+import { z } from 'zod'
+import { fileSize, type FetchedBlob } from '../storage/blobs.ts'
 import type { ModelLayout } from './layout.ts'
 import type { FileOrigin, OpenOrigin } from './origins.ts'
 
 const KnownSource = z.object({ validator: z.string(), digest: Digest, size: z.number() })
 
 export interface KnownSources {
-  /** Null when it has to be fetched. `hold` is told before it is looked for. */
+  /** Null when the content must be fetched. Calls `hold` before checking that the content exists. */
   find(uri: string, origin: FileOrigin, hold: (digest: Digest) => void): Promise<FetchedBlob | null>
   record(uri: string, validator: string | null, fetched: FetchedBlob): Promise<void>
 }
@@ -19,22 +20,19 @@ export interface KnownSources {
 export function createKnownSources(layout: ModelLayout): KnownSources {
   return {
     async find(uri, origin, hold) {
-      const known = KnownSource.safeParse(
-        await readFile(layout.knownSource(uri), 'utf8')
-          .then(JSON.parse)
-          .catch(() => null),
-      ).data
+      const known = await readRecord(layout.knownSource(uri), KnownSource)
       const [open] = origin.mirrors
-      if (known === undefined || open === undefined) return null
+      if (known === null || open === undefined) return null
       const { validator, digest, size } = known
       hold(digest)
       if ((await fileSize(layout.blob(digest))) !== size) return null
       try {
-        // Nothing is left to send of what is here to its last byte; something else comes from its beginning.
+        // An unchanged source has nothing to send from `size` on; a changed one sends from its beginning.
         const { stream, offset } = await open({ offset: size, validator })
         stream.destroy()
         return offset === size ? { digest, size } : null
       } catch (error) {
+        // An unreachable source counts as unchanged.
         if (failureOf(error).code === 'unavailable') return { digest, size }
         throw error
       }
@@ -45,40 +43,38 @@ export function createKnownSources(layout: ModelLayout): KnownSources {
   }
 }
 
-// What the beginning of a file belongs to that has no digest yet: its rest is asked for only from a source that still has
-// the same. Not trusted after the machine was off: bytes that never reached the disk would be noticed by nobody.
-
+/** Valid until the next boot: bytes that never reached the disk would go unnoticed without a hash. */
 const PartialRecord = z.object({ validator: z.string(), boot: z.string() })
 
 const partialRecordPath = (incoming: string): string => `${incoming}.json`
 
-/** All of it is there: what it belonged to, for the last time. */
-export async function finishPartial(incoming: string): Promise<string | null> {
-  const path = partialRecordPath(incoming)
-  const known = PartialRecord.safeParse(
-    await readFile(path, 'utf8')
-      .then(JSON.parse)
-      .catch(() => null),
-  )
-  await rm(path, { force: true })
-  return known.data?.validator ?? null
-}
-
-/** Opens what the incoming file is continued with, or begun with again. */
+/** Opens the source where the incoming file ends if it still has the same content, else at its beginning. */
 export async function resumeDownload(open: OpenOrigin, incoming: string, have: number): ReturnType<OpenOrigin> {
   const path = partialRecordPath(incoming)
   const { boot } = identifySelf()
-  const known = PartialRecord.safeParse(
-    await readFile(path, 'utf8')
-      .then(JSON.parse)
-      .catch(() => null),
-  )
-  const validator = known.success && known.data.boot === boot ? known.data.validator : null
+  const record = await readRecord(path, PartialRecord)
+  const validator = record?.boot === boot ? record.validator : null
   const opened = await open({ offset: validator === null ? 0 : have, validator })
   if (validator !== null && opened.offset > 0) return opened
-  // First the old bytes go, then the new name is written: never the one with the other.
+  // The old bytes go before the new record is written, so that a record never describes other bytes.
   if ((await fileSize(incoming)) !== null) await truncate(incoming, 0)
   if (opened.validator === null) await rm(path, { force: true })
   else await writeFile(path, JSON.stringify({ validator: opened.validator, boot }), { mode: 0o600 })
   return opened
+}
+
+/** Removes the record of a finished download and returns its validator. */
+export async function finishPartial(incoming: string): Promise<string | null> {
+  const path = partialRecordPath(incoming)
+  const record = await readRecord(path, PartialRecord)
+  await rm(path, { force: true })
+  return record?.validator ?? null
+}
+
+/** Null when the file is missing, unreadable or of another form. */
+export async function readRecord<T>(path: string, schema: z.ZodType<T>): Promise<T | null> {
+  const json: unknown = await readFile(path, 'utf8')
+    .then(JSON.parse)
+    .catch(() => null)
+  return schema.safeParse(json).data ?? null
 }

@@ -67,7 +67,7 @@ describe('other workers', () => {
     const peers = [{ url: `${server.url}/files/none`, authorization: 'x' }]
     const failure = await failureOfStage(tested.stage('tiny', [wanted(`upload:${content.digest}`, content, { peers })]))
     expect(failure).toMatchObject({ code: 'unavailable', retry: 'backoff' })
-    expect(failure.message).toMatch(/no node that has it answers.*404/)
+    expect(failure.message).toMatch(/no node that stores it is reachable.*404/)
   })
 
   it('of which one has it give it to another: what is staged here is served there', async () => {

@@ -1,11 +1,11 @@
-// All files of a model into a folder of their own: several at a time, each verified before it has its name there.
+// Stages a model: fetches its files, several at a time, and links the verified content into a folder of the revision.
 import { rm } from 'node:fs/promises'
 import { errorCode, inLanes, type Step } from '@muster/host'
 import type { Digest, ModelName } from '@muster/protocol'
 import type { WorkProgress } from '../work/progress.ts'
 import { withStorageFailures } from '../storage/disk-space.ts'
 import { createKeyedLocks } from '../storage/locks.ts'
-import { digestsIn } from './collect-content.ts'
+import { digestsIn } from '../storage/layout.ts'
 import type { FetchFile } from './fetch-file.ts'
 import { filesOf, type FolderRecord, type ModelFolders } from './folders.ts'
 import type { ModelLayout } from './layout.ts'
@@ -18,35 +18,35 @@ export interface StageDeps {
   readonly layout: ModelLayout
   readonly folders: ModelFolders
   readonly fetchFile: FetchFile
-  /** Null: there is no such place. */
+  /** Null without a shared volume. */
   readonly findShared: FindShared | null
   readonly step: Step
 }
 
 export interface Staging {
   readonly stage: ModelFiles['stage']
-  /** Its folders; says what content they named. */
+  /** Removes the folders of a model and returns the content that they named. */
   remove(model: ModelName): Promise<ReadonlySet<Digest>>
   isFolderUsed(path: string): boolean
 }
 
-/** Enough to fill a line, few enough for the disk. */
+/** Enough to saturate a network link, few enough for the disk. */
 const atOnce = 3
-/** For what is too short to be cancelled. */
+/** For work too short to be cancelled. */
 const never = new AbortController().signal
 
 export function createStaging(deps: StageDeps): Staging {
   const { layout, folders } = deps
-  const once = createSharedWork<string>()
+  const shareWork = createSharedWork<string>()
   const byModel = createKeyedLocks()
   const used = new Map<string, number>()
   const use = (path: string): Disposable => {
     used.set(path, (used.get(path) ?? 0) + 1)
-    let isOver = false
+    let isDisposed = false
     return {
       [Symbol.dispose]: () => {
-        if (isOver) return
-        isOver = true
+        if (isDisposed) return
+        isDisposed = true
         const left = (used.get(path) ?? 1) - 1
         if (left > 0) used.set(path, left)
         else used.delete(path)
@@ -55,14 +55,14 @@ export function createStaging(deps: StageDeps): Staging {
   }
   const place = (record: FolderRecord): Promise<void> => byModel.run(record.model, never, () => withStorageFailures(folders.place(record)))
   return {
-    async stage(order, context): Promise<StagedModel> {
-      const { model, revision } = order
-      const files = parseWantedFiles(order.files)
+    async stage(request, context): Promise<StagedModel> {
+      const { model, revision } = request
+      const files = parseWantedFiles(request.files)
       const path = layout.folder(model, revision)
       const inUse = use(path)
       try {
         const key = JSON.stringify([model, revision, files.map(({ filename, uri, digest }) => [filename, uri, digest])])
-        const directory = await once(key, context, (shared) => stageFiles({ ...deps, place }, { model, revision, files }, shared))
+        const directory = await shareWork(key, context, (shared) => stageFiles({ ...deps, place }, { model, revision, files }, shared))
         return { directory, ...inUse }
       } catch (error) {
         inUse[Symbol.dispose]()
@@ -90,7 +90,7 @@ function noneIfMissing(error: unknown): Digest[] {
 type StageFilesDeps = StageDeps & { readonly place: (record: FolderRecord) => Promise<void> }
 type StageRequest = Readonly<{ model: ModelName; revision: string; files: readonly WantedFile[] }>
 
-/** Where they are in the end. */
+/** Returns the directory with the files. */
 async function stageFiles(deps: StageFilesDeps, { model, revision, files }: StageRequest, context: StageContext): Promise<string> {
   const { layout, folders, fetchFile, findShared, place, step } = deps
   const directory = filesOf(layout.folder(model, revision))
@@ -115,7 +115,7 @@ async function stageFiles(deps: StageFilesDeps, { model, revision, files }: Stag
   return directory
 }
 
-/** A revision means the same files; that it is so costs nothing to see. */
+/** A revision always has the same files; the check is cheap. */
 function hasSameFiles({ files }: FolderRecord, wanted: readonly WantedFile[]): boolean {
   const digests = new Map(files.map(({ filename, digest }) => [filename, digest]))
   return (
@@ -124,14 +124,12 @@ function hasSameFiles({ files }: FolderRecord, wanted: readonly WantedFile[]): b
   )
 }
 
-// How far all files of a model are, told as one. Without a total as long as the size of one of them is not known: a bar
-// that goes back says less than none.
-
 interface FileProgress {
   onBytes(bytes: number): void
   onSize(bytes: number): void
 }
 
+/** Sums up the progress of all files. Without a total until every size is known, because a bar must not go back. */
 function createStageProgress(files: number, onProgress: (progress: WorkProgress) => void): (filename: string) => FileProgress {
   const have = new Map<string, number>()
   const sizes = new Map<string, number>()

@@ -1,34 +1,34 @@
-// What a command says about a model's files, read once and checked before anything is fetched: names stay inside the
-// model's own folder, none is there twice, and every source is of a known kind.
+// The files that a command requests for a model, checked before anything is fetched: names stay inside the model's folder
+// and are unique, and every source is of a known kind.
 import { Digest, FleetError, ModelFileName, type ModelFile } from '@muster/protocol'
 import { parseModelUri, type ModelUri } from '@muster/source'
 
 export interface WantedFile {
   readonly filename: string
-  /** As it was written; the name of what comes from there while it has no digest. */
+  /** As configured; identifies the content until its digest is known. */
   readonly uri: string
   readonly source: ModelUri
-  /** Null: whatever comes from there. */
+  /** Null accepts any content of the source. */
   readonly digest: Digest | null
   readonly size: number | null
   readonly peers: NonNullable<ModelFile['peers']>
 }
 
-/** What every file system takes as one part of a path. */
+/** The limit of common file systems for one part of a path. */
 const longestPartBytes = 255
 
 export function parseWantedFiles(files: readonly ModelFile[]): readonly WantedFile[] {
-  const taken = new Set<string>()
+  const names = new Set<string>()
   const folders = new Set<string>()
   return files.map((file) => {
     const filename = parseName(file.filename)
     const parts = filename.split('/')
-    const above = parts.slice(1).map((_, depth) => parts.slice(0, depth + 1).join('/'))
-    if (taken.has(filename)) throw invalid(`two files are called ${quote(filename)}`)
-    if (folders.has(filename) || above.some((folder) => taken.has(folder)))
-      throw invalid(`${quote(filename)} is the name of a file and of a folder`)
-    taken.add(filename)
-    for (const folder of above) folders.add(folder)
+    const parents = parts.slice(1).map((_, depth) => parts.slice(0, depth + 1).join('/'))
+    if (names.has(filename)) throw invalid(`two files have the name ${quote(filename)}`)
+    if (folders.has(filename) || parents.some((folder) => names.has(folder)))
+      throw invalid(`${quote(filename)} is both a file and a folder`)
+    names.add(filename)
+    for (const folder of parents) folders.add(folder)
     const source = parseModelUri(file.uri)
     return { filename, uri: file.uri, source, digest: digestOf(file, source), size: file.size ?? null, peers: file.peers ?? [] }
   })
@@ -36,22 +36,22 @@ export function parseWantedFiles(files: readonly ModelFile[]): readonly WantedFi
 
 function parseName(text: string): string {
   const name = ModelFileName.safeParse(text)
-  if (!name.success) throw invalid(`${quote(text)} is no name of a file: ${name.error.issues[0]?.message ?? 'wrong'}`)
+  if (!name.success) throw invalid(`invalid file name ${quote(text)}: ${name.error.issues[0]?.message ?? 'malformed'}`)
   if (name.data.split('/').some((part) => Buffer.byteLength(part) > longestPartBytes))
-    throw invalid(`${quote(text)} is no name of a file: a part of it is longer than ${longestPartBytes} bytes`)
+    throw invalid(`invalid file name ${quote(text)}: a part is longer than ${longestPartBytes} bytes`)
   return name.data
 }
 
 function digestOf({ filename, sha256 }: ModelFile, source: ModelUri): Digest | null {
-  const given = sha256 === undefined ? null : Digest.parse(`sha256:${sha256}`)
+  const configured = sha256 === undefined ? null : Digest.parse(`sha256:${sha256}`)
   const named = source.kind === 'builtin' || source.kind === 'upload' ? source.digest : null
-  if (given !== null && named !== null && given !== named)
+  if (configured !== null && named !== null && configured !== named)
     throw new FleetError({
       code: 'integrity',
       retry: 'never',
-      message: `${quote(filename)} should be ${given}, and its uri names ${named}`,
+      message: `${quote(filename)} is configured as ${configured}, but its uri names ${named}`,
     })
-  return given ?? named
+  return configured ?? named
 }
 
 const quote = (name: string): string => JSON.stringify(name.slice(0, 200))

@@ -1,21 +1,20 @@
-// What nvidia-smi prints, read. It prints errors to stdout too, and any figure may be `[N/A]`,
-// `[Not Supported]`, `[Insufficient Permissions]`, `[Unknown Error]` or `[GPU is lost]`.
+// Parses the output of nvidia-smi and rocm-smi.
 import { z } from 'zod'
 import { parseNumber, saneFree, saneTotal } from './sane-bytes.ts'
 
-// One GPU as the tools and files of a machine describe it. Null is unknown.
 export type GpuVendor = 'nvidia' | 'amd' | 'intel' | 'apple'
 
+/** One GPU as tools and kernel files describe it. Null means unknown. */
 export type Gpu = Readonly<{
   vendor: GpuVendor
   name: string
   totalBytes: number | null
   freeBytes: number | null
-  /** It works in the machine's own memory and has none to itself. */
+  /** It uses the machine's memory and has none of its own. */
   unified: boolean
 }>
 
-/** The name goes last: it is the only field that may hold a comma. */
+/** The name is last, because it is the only field that may contain a comma. */
 export const nvidiaSmi = {
   program: 'nvidia-smi',
   args: ['--query-gpu=index,memory.total,memory.used,memory.free,driver_version,name', '--format=csv,noheader,nounits'],
@@ -23,11 +22,15 @@ export const nvidiaSmi = {
 
 export type NvidiaReading = Readonly<{ gpus: readonly Gpu[]; driver: string | null }>
 
-/** These have no memory to themselves and report none: Jetson (nvgpu), Thor, DGX Spark. */
+/** GPUs without memory of their own: Jetson (nvgpu), Thor, DGX Spark. */
 const sharesMemory = /\bGB10\b|\bnvgpu\b|\b(?:Orin|Xavier|Thor|Tegra)\b/i
 
 const mebibyte = 2 ** 20
 
+/**
+ * nvidia-smi prints errors to stdout too, and any figure may be `[N/A]`, `[Not Supported]`, `[Insufficient Permissions]`,
+ * `[Unknown Error]` or `[GPU is lost]`.
+ */
 export function parseNvidiaSmi(stdout: string): NvidiaReading {
   const gpus: Gpu[] = []
   let driver: string | null = null
@@ -46,7 +49,7 @@ function describe(row: { total: string | undefined; used: string | undefined; fr
     return mebibytes === undefined ? undefined : mebibytes * mebibyte
   })
   const totalBytes = saneTotal(total)
-  // `free` leaves out what the driver keeps for itself; the difference to `used` does not.
+  // `free` excludes memory reserved by the driver; the difference to `used` does not.
   const freeBytes =
     saneFree(free, totalBytes) ?? (totalBytes === null || used === undefined ? null : saneFree(totalBytes - used, totalBytes))
   return { vendor: 'nvidia', name: row.name, totalBytes, freeBytes, unified: totalBytes === null && sharesMemory.test(row.name) }
@@ -57,7 +60,7 @@ export function parseNvidiaProcVersion(text: string): string | null {
   return /^NVRM version:.*?\s(\d{3,}(?:\.\d+)+)\s/m.exec(`${text}\n`)?.[1] ?? null
 }
 
-/** The newest CUDA that a driver runs: what decides, whatever toolkit is installed beside it. */
+/** The newest CUDA that a driver supports, which matters more than the installed toolkit. */
 export function cudaMajor(driver: string | null): number | null {
   const major = Number(driver?.split('.')[0])
   if (major >= 580) return 13
@@ -66,13 +69,12 @@ export function cudaMajor(driver: string | null): number | null {
   return null
 }
 
-// What rocm-smi prints, read. Warnings may stand before or after the JSON.
-
 export const rocmSmi = { program: 'rocm-smi', args: ['--showmeminfo', 'vram', '--json'] } as const
 
 const Cards = z.record(z.string(), z.unknown())
 const Card = z.record(z.string(), z.unknown())
 
+/** Warnings may precede or follow the JSON. */
 export function parseRocmSmi(stdout: string): readonly Gpu[] {
   const cards = Cards.safeParse(jsonIn(stdout))
   if (!cards.success) return []

@@ -1,11 +1,11 @@
-// The files by which a kernel describes its machine. Absent and unreadable are the same: unknown.
+// Files through which the kernel describes the machine. Missing and unreadable both mean unknown.
 import { access, readdir, readFile, readlink, statfs } from 'node:fs/promises'
 
 export interface HostFiles {
-  /** Null when there is none, or it can't be read. */
+  /** Null when missing or unreadable. */
   read(path: string): Promise<string | null>
   list(directory: string): Promise<readonly string[]>
-  /** Where a symbolic link points to. */
+  /** The target of a symbolic link. */
   link(path: string): Promise<string | null>
   exists(path: string): Promise<boolean>
   /** The file system that holds a path. */
@@ -27,7 +27,7 @@ export const hostFiles: HostFiles = {
   exists: async (path) => (await orNull(access(path).then(() => true))) !== null,
   space: async (path) => {
     const found = await orNull(statfs(path))
-    // bavail, not bfree: what is kept back for root is not there for backends that run as somebody else.
+    // bavail, not bfree: blocks reserved for root are not available to other users.
     return found === null ? null : { totalBytes: found.bsize * found.blocks, availableBytes: found.bsize * found.bavail }
   },
 }

@@ -1,5 +1,5 @@
-// Every GPU of this machine that a backend could use. Who may use it is decided by device files,
-// not by what the kernel lists: in a container the host's cards are listed without being usable.
+// GPUs of this machine that a backend can use. Device files decide, not the kernel's list: in a container the cards of the
+// host are listed without being usable.
 import {
   cudaMajor,
   type Gpu,
@@ -18,11 +18,11 @@ export type GpuReading = Readonly<{
   gpus: readonly Gpu[]
   /** The newest CUDA that the driver runs; null without one. */
   cudaMajor: number | null
-  /** ROCm's kernel interface is there. */
+  /** The kernel interface of ROCm is present. */
   kfd: boolean
   /** A Vulkan driver for real hardware is installed. */
   vulkan: boolean
-  /** Tools that are installed and gave no answer: figures may be missing that were there before. */
+  /** Failures of installed tools: figures may be missing. */
   failures: readonly string[]
 }>
 
@@ -54,39 +54,39 @@ export async function readGpus(sources: GpuSources): Promise<GpuReading> {
 async function readNvidia({ files, run }: GpuSources, cards: readonly Gpu[]): Promise<Pick<GpuReading, 'gpus' | 'cudaMajor' | 'failures'>> {
   const [outcome, tegra] = await Promise.all([run(nvidiaSmi), readTegra(files)])
   const failures = outcome.kind === 'failed' ? [outcome.reason] : []
-  const said = parseNvidiaSmi(outcome.kind === 'ok' ? outcome.stdout : '')
-  if (said.gpus.length > 0) {
-    const gpus = tegra === null ? said.gpus : said.gpus.map((gpu) => ({ ...gpu, unified: gpu.totalBytes === null }))
-    return { gpus, cudaMajor: tegra?.cudaMajor ?? cudaMajor(said.driver), failures }
+  const parsed = parseNvidiaSmi(outcome.kind === 'ok' ? outcome.stdout : '')
+  if (parsed.gpus.length > 0) {
+    const gpus = tegra === null ? parsed.gpus : parsed.gpus.map((gpu) => ({ ...gpu, unified: gpu.totalBytes === null }))
+    return { gpus, cudaMajor: tegra?.cudaMajor ?? cudaMajor(parsed.driver), failures }
   }
-  const unseen: Gpu = { vendor: 'nvidia', name: 'NVIDIA GPU', totalBytes: null, freeBytes: null, unified: false }
-  if (tegra !== null) return { gpus: [{ ...unseen, name: 'Tegra', unified: true }], cudaMajor: tegra.cudaMajor, failures }
-  // nvidia-smi is missing or stuck, yet the driver works: what it can't say is unknown, and the card is still there.
+  const unreported: Gpu = { vendor: 'nvidia', name: 'NVIDIA GPU', totalBytes: null, freeBytes: null, unified: false }
+  if (tegra !== null) return { gpus: [{ ...unreported, name: 'Tegra', unified: true }], cudaMajor: tegra.cudaMajor, failures }
+  // nvidia-smi is missing or stuck, but the driver works: the card is present, its figures are unknown.
   if (!(await files.exists('/dev/nvidiactl'))) return { gpus: [], cudaMajor: null, failures }
   const listed = cards.filter((card) => card.vendor === 'nvidia')
   const driver = parseNvidiaProcVersion((await files.read('/proc/driver/nvidia/version')) ?? '')
-  return { gpus: listed.length > 0 ? listed : [unseen], cudaMajor: cudaMajor(driver), failures }
+  return { gpus: listed.length > 0 ? listed : [unreported], cudaMajor: cudaMajor(driver), failures }
 }
 
-/** The kernel's own figures cost nothing; rocm-smi starts a Python each time and is asked only without them. */
+/** The kernel's figures cost nothing; rocm-smi starts a Python process and runs only without them. */
 async function readAmd({ run }: GpuSources, cards: readonly Gpu[]): Promise<Pick<GpuReading, 'gpus' | 'failures'>> {
   const listed = cards.filter((card) => card.vendor === 'amd')
   if (listed.length > 0 && listed.every((card) => card.totalBytes !== null)) return { gpus: listed, failures: [] }
   const outcome = await run(rocmSmi)
-  const said = parseRocmSmi(outcome.kind === 'ok' ? outcome.stdout : '')
-  return { gpus: said.length > 0 ? said : listed, failures: outcome.kind === 'failed' ? [outcome.reason] : [] }
+  const parsed = parseRocmSmi(outcome.kind === 'ok' ? outcome.stdout : '')
+  return { gpus: parsed.length > 0 ? parsed : listed, failures: outcome.kind === 'failed' ? [outcome.reason] : [] }
 }
 
 const hasRenderNode = async (files: HostFiles): Promise<boolean> =>
   (await files.list('/dev/dri')).some((entry) => /^renderD\d+$/.test(entry))
 
-/** lavapipe (`lvp_icd…`) is a Vulkan in software: slower than a backend's own CPU build. */
+/** lavapipe (`lvp_icd…`) is a software Vulkan, slower than the CPU build of a backend. */
 async function hasVulkanDriver(files: HostFiles): Promise<boolean> {
   const drivers = await Promise.all(['/usr/share/vulkan/icd.d', '/etc/vulkan/icd.d'].map((directory) => files.list(directory)))
   return drivers.flat().some((file) => file.endsWith('.json') && !file.startsWith('lvp_'))
 }
 
-// The graphics cards that the Linux kernel knows, with or without a vendor's tool.
+// Graphics cards listed by the Linux kernel, with or without a vendor's tool.
 
 const root = '/sys/class/drm'
 const vendors: Readonly<Record<string, GpuVendor>> = { '0x10de': 'nvidia', '0x1002': 'amd', '0x8086': 'intel' }
@@ -112,7 +112,7 @@ async function readCard(files: HostFiles, card: string): Promise<Gpu | null> {
   return { vendor, name: card, totalBytes, freeBytes, unified: false }
 }
 
-// Jetson and its relatives: an NVIDIA GPU that shares the machine's memory, often without nvidia-smi.
+// Tegra (Jetson and relatives): an NVIDIA GPU that shares the machine's memory, often without nvidia-smi.
 
 type Tegra = Readonly<{ cudaMajor: number | null }>
 
@@ -122,7 +122,7 @@ async function readTegra(files: HostFiles): Promise<Tegra | null> {
   return isTegraCompatible(compatible ?? '') ? { cudaMajor: null } : null
 }
 
-/** `# R36 (release), REVISION: 4.3, GCID: …`: the release of Linux for Tegra decides the CUDA that comes with it. */
+/** `# R36 (release), REVISION: 4.3, GCID: …`: the release of Linux for Tegra determines its CUDA version. */
 export function parseTegraRelease(text: string): number | null {
   const release = Number(/^#?\s*R(\d+)\b/.exec(text)?.[1])
   if (release >= 38) return 13

@@ -1,11 +1,11 @@
-// Processors and memory that this process may use: what the machine has, within what it was given.
+// Processors and memory that this process may use: those of the machine, within the limits of its cgroups.
 import { availableParallelism, freemem, totalmem } from 'node:os'
 import type { HostFiles } from './host-files.ts'
 import { parseNumber, saneBytes, saneFree, saneTotal } from './sane-bytes.ts'
 
 export type Machine = Readonly<{ cpus: number; memory: Memory }>
 
-/** What the runtime itself knows of the machine. */
+/** The machine as Node reports it. */
 export type Runtime = Readonly<{ os: NodeJS.Platform; arch: string; cpus(): number; totalMemory(): number; freeMemory(): number }>
 
 export const thisRuntime: Runtime = {
@@ -32,11 +32,9 @@ export async function readMachine({ files, runtime }: { files: HostFiles; runtim
   }
 }
 
-// What /proc/meminfo says.
-
 export type Memory = Readonly<{ totalBytes: number | null; availableBytes: number | null }>
 
-/** `MemFree` is no answer: it counts the page cache, which the kernel gives back at once, as taken. */
+/** Parses /proc/meminfo. Not `MemFree`, which counts the page cache as used although the kernel releases it at once. */
 export function parseMeminfo(text: string): Memory {
   const kibibytes = (key: string): number | undefined => {
     const value = parseNumber(new RegExp(`^${key}:\\s*(\\S+) kB$`, 'm').exec(text)?.[1])
@@ -46,11 +44,12 @@ export function parseMeminfo(text: string): Memory {
   return { totalBytes, availableBytes: saneFree(kibibytes('MemAvailable'), totalBytes) }
 }
 
-// The limits that a container or a service manager set on this process, cgroup version 1 and 2.
-// A limit of any ancestor holds too, so the whole path up is read and the tightest one wins.
-
 type CgroupLimits = Readonly<{ cpus: number | null; memoryBytes: number | null; memoryLeftBytes: number | null }>
 
+/**
+ * Limits set by a container runtime or a service manager, cgroup version 1 and 2. Limits of ancestors apply too, so the
+ * whole path is read and the tightest limit wins.
+ */
 export async function readCgroupLimits(files: HostFiles): Promise<CgroupLimits> {
   const paths = parseProcCgroup((await files.read('/proc/self/cgroup')) ?? '')
   const levels = await Promise.all([
@@ -77,7 +76,7 @@ export function parseProcCgroup(text: string): { unified: string; memory: string
   return paths
 }
 
-/** In a container the path is often the host's and not to be found below the mount: the mount itself always counts. */
+/** In a container the path is often the host's and missing below the mount: the mount itself always counts. */
 function upwards(mount: string, path: string): string[] {
   const parts = path.split('/').filter((part) => part !== '' && part !== '..')
   return Array.from({ length: parts.length + 1 }, (_, depth) => [mount, ...parts.slice(0, depth)].join('/'))
@@ -86,7 +85,7 @@ function upwards(mount: string, path: string): string[] {
 interface CgroupFiles {
   readonly limit: string
   readonly usage: string
-  /** Cached file pages, which the kernel takes back before it refuses memory. */
+  /** Cached file pages, which the kernel reclaims before it refuses memory. */
   readonly cached: RegExp
   cpus(read: (file: string) => Promise<string | null>): Promise<number | null>
 }
@@ -111,7 +110,7 @@ const version1: CgroupFiles = {
 async function readLevel(files: HostFiles, directory: string, layout: CgroupFiles): Promise<CgroupLimits> {
   const read = (file: string): Promise<string | null> => files.read(`${directory}/${file}`)
   const cpus = await layout.cpus(read)
-  // No limit is `max` in version 2 and nearly 2^63 in version 1: both are no sane number of bytes.
+  // "No limit" is `max` in version 2 and nearly 2^63 in version 1: neither is a sane number of bytes.
   const memoryBytes = saneBytes(parseNumber((await read(layout.limit)) ?? undefined))
   if (memoryBytes === null) return { cpus, memoryBytes: null, memoryLeftBytes: null }
   const usage = saneBytes(parseNumber((await read(layout.usage)) ?? undefined))
@@ -119,7 +118,7 @@ async function readLevel(files: HostFiles, directory: string, layout: CgroupFile
   return { cpus, memoryBytes, memoryLeftBytes: usage === null ? null : Math.max(0, memoryBytes - Math.max(0, usage - cached)) }
 }
 
-/** Rounded down: half a core more in threads than there is time for makes all of them wait. */
+/** Rounded down: with more threads than processor time, all of them wait. */
 function wholeCpus(quota: string | undefined, period: string | undefined): number | null {
   const [used, of] = [parseNumber(quota), parseNumber(period)]
   return used === undefined || of === undefined || used <= 0 || of <= 0 ? null : Math.max(1, Math.floor(used / of))

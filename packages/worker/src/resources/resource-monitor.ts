@@ -1,5 +1,5 @@
-// What this machine has, always at hand: heartbeats take the last known figures and never wait.
-import type { Clock, Log } from '@muster/host'
+// The resources of this machine, read in the background: heartbeats take the last reading and never wait.
+import { createLoop, type Clock, type Log } from '@muster/host'
 import type { Resources } from '@muster/protocol'
 import { detectCapability } from './capability.ts'
 import { applyLimits, assembleResources, type Limits, noLimits, smallestUsefulBytes, summarizeGpus } from './resources.pure.ts'
@@ -13,7 +13,7 @@ export type MonitorDeps = Readonly<{
   files: HostFiles
   run: RunTool
   runtime: Runtime
-  /** Set by the operator, who then also answers for small GPUs. */
+  /** Set by the operator; then small GPUs count too. */
   forcedCapability: string | null
   limits?: Limits
   clock: Clock
@@ -22,23 +22,23 @@ export type MonitorDeps = Readonly<{
 }>
 
 export interface ResourceMonitor {
-  /** Resolves when everything was tried once, or something hangs. */
+  /** Resolves when every reading was attempted once, or after 10 s. */
   readonly ready: Promise<void>
   resources(): Resources
   capability(): string
 }
 
-/** Longer than a GPU tool's timeout. A file system that hangs must not keep a worker from joining. */
+/** Longer than the timeout of a GPU tool. A file system that hangs must not keep a worker from joining. */
 const readyAfterMs = 10_000
-/** What is free changes by the second: not read for this long, it is unknown. What there is in total stays. */
+/** Free amounts become unknown when not read for this long; totals stay. */
 const staleAfterMs = 60_000
 
 export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
   const { files, runtime, dataDir, forcedCapability, limits = noLimits, clock, log, signal } = deps
   const loop = { clock, log, signal }
-  const machine = pollReading({ ...loop, what: 'memory', everyMs: 2_000, read: () => readMachine({ files, runtime }) })
-  const disk = pollReading({ ...loop, what: 'disk', everyMs: 10_000, read: () => files.space(dataDir) })
-  const gpus = pollReading({ ...loop, what: 'gpus', everyMs: 10_000, read: completeGpuReading(deps) })
+  const machine = pollReading({ ...loop, what: 'the memory of this machine', everyMs: 2_000, read: () => readMachine({ files, runtime }) })
+  const disk = pollReading({ ...loop, what: 'the disk space of this machine', everyMs: 10_000, read: () => files.space(dataDir) })
+  const gpus = pollReading({ ...loop, what: 'the GPUs of this machine', everyMs: 10_000, read: completeGpuReading(deps) })
   const smallestGpuBytes = forcedCapability === null ? smallestUsefulBytes : 0
 
   const readings = () => ({
@@ -65,7 +65,7 @@ export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
   }
 }
 
-/** Of the older one: what a replica took or gave back since then is not in it. */
+/** The age of the older reading: memory that a replica took or released since then is not in it. */
 function ageOf(machine: PolledReading<unknown>, gpus: PolledReading<GpuReading>): Pick<Resources, 'memory_age_ms'> {
   const ofGpus = gpus.latest()
   const ages = [machine.latest()?.ageMs, ofGpus !== null && ofGpus.value.gpus.length > 0 ? ofGpus.ageMs : undefined]
@@ -73,14 +73,14 @@ function ageOf(machine: PolledReading<unknown>, gpus: PolledReading<GpuReading>)
   return known.length === 0 ? {} : { memory_age_ms: Math.ceil(Math.max(...known)) }
 }
 
-/** The last reading, without what has gone stale. */
+/** The last reading, without free amounts when it is stale. */
 function withoutStaleFigures<T, U>(reading: PolledReading<T>, withoutFree: (value: T) => U): T | U | null {
   const latest = reading.latest()
   if (latest === null) return null
   return latest.ageMs > staleAfterMs ? withoutFree(latest.value) : latest.value
 }
 
-/** Once there was a reading that nothing was missing from, one with gaps (a tool that hangs) does not replace it. */
+/** After a complete reading, an incomplete one (a tool that hangs) counts as a failure and does not replace it. */
 function completeGpuReading({ files, run, runtime, log }: MonitorDeps): () => Promise<GpuReading> {
   let wasComplete = false
   return async () => {
@@ -91,17 +91,15 @@ function completeGpuReading({ files, run, runtime, log }: MonitorDeps): () => Pr
     }
     const reason = reading.failures.join('; ')
     if (wasComplete) throw new Error(reason)
-    log.warn('a GPU tool gave no answer', { reason })
+    log.warn('GPU tool failed', { reason })
     return reading
   }
 }
 
-// Keeps one reading fresh, by a loop of its own: a reading that hangs holds up nobody who looks.
-
 interface PolledReading<T> {
-  /** Resolves after the first try, whatever came of it. */
+  /** Resolves after the first attempt, also when it failed. */
   readonly firstAttempt: Promise<void>
-  /** The last reading and how long ago it was begun; null before there was one. */
+  /** The last reading and its age, counted from the start of the read; null before the first one. */
   latest(): { readonly value: T; readonly ageMs: number } | null
 }
 
@@ -114,28 +112,21 @@ type PollOptions<T> = Readonly<{
   signal: AbortSignal
 }>
 
-/** The next reading begins only after the one before has ended: at most one is under way, however long it takes. */
+/** Polls in a loop of its own, so that a read that hangs delays no other. At most one read is in progress. */
 function pollReading<T>({ what, everyMs, read, clock, log, signal }: PollOptions<T>): PolledReading<T> {
   let last: { value: T; at: number } | null = null
-  let complaint = ''
   const first = Promise.withResolvers<void>()
-  const loop = async (): Promise<void> => {
-    while (!signal.aborted) {
-      const at = clock.monotonic()
-      try {
-        last = { value: await read(), at }
-        complaint = ''
-      } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error)
-        // Said once, not every few seconds for as long as it lasts.
-        if (reason !== complaint) log.warn('a resource could not be read', { what, reason })
-        complaint = reason
-      }
+  const loop = createLoop({ what: `cannot read ${what}; retrying`, clock, log, retryMs: everyMs })
+  const round = async (): Promise<number> => {
+    const at = clock.monotonic()
+    try {
+      last = { value: await read(), at }
+      return everyMs
+    } finally {
       first.resolve()
-      await clock.sleep(everyMs, signal).catch(() => undefined)
     }
   }
-  void loop()
+  void loop.run(round, signal)
   return {
     firstAttempt: first.promise,
     latest: () => (last === null ? null : { value: last.value, ageMs: clock.monotonic() - last.at }),

@@ -1,11 +1,11 @@
-// The figures of a machine as they are reported.
+// The resources of a node as heartbeats report them: readings assembled, GPUs summarized, the operator's limits applied.
 import { Resources } from '@muster/protocol'
 import type { Gpu, GpuVendor } from './gpu-tools.pure.ts'
 import type { Machine, Memory } from './read-machine.ts'
 import type { GpuReading } from './read-gpus.ts'
 import { saneFree, saneTotal } from './sane-bytes.ts'
 
-/** Null is a part that was never read. */
+/** Null for a part that was never read. */
 export type Readings = Readonly<{
   machine: Machine | null
   disk: Readonly<{ totalBytes: number; availableBytes: number | null }> | null
@@ -29,28 +29,26 @@ export function assembleResources({ machine, disk, gpus }: Readings, smallestGpu
   })
 }
 
-// What an operator lets replicas have of a machine. A limit lowers what is reported; it never raises it, and never invents
-// what is unknown. Pure.
-
-export type Limits = Readonly<{ /** Null: as many as there is memory for. */ maxReplicas: number | null; maxMemoryBytes: number | null }>
+/** Limits set by the operator. */
+export type Limits = Readonly<{ /** Null: limited by memory only. */ maxReplicas: number | null; maxMemoryBytes: number | null }>
 
 export const noLimits: Limits = { maxReplicas: null, maxMemoryBytes: null }
 
+/** A limit lowers a reported amount; it never raises one, and unknown amounts stay unknown. */
 export function applyLimits(resources: Resources, { maxReplicas, maxMemoryBytes }: Limits): Resources {
   const lowered = (bytes: number | null): number | null =>
     bytes === null || maxMemoryBytes === null ? bytes : Math.min(bytes, maxMemoryBytes)
-  const { total_ram, available_ram, total_vram, available_vram, unified_memory: isOne } = resources
+  const { total_ram, available_ram, total_vram, available_vram, unified_memory: isUnified } = resources
   return {
     ...resources,
     total_ram: lowered(total_ram),
     available_ram: lowered(available_ram),
-    ...(isOne ? { total_vram: lowered(total_vram), available_vram: lowered(available_vram) } : {}),
+    ...(isUnified ? { total_vram: lowered(total_vram), available_vram: lowered(available_vram) } : {}),
     ...(maxReplicas === null ? {} : { max_replicas: maxReplicas }),
   }
 }
 
-// Several GPUs as the one figure that placement works with.
-
+/** Several GPUs as the one amount that placement uses. */
 type GpuSummary = Readonly<{ vendor: GpuVendor | null; totalBytes: number | null; availableBytes: number | null; unified: boolean }>
 
 /**
@@ -59,7 +57,7 @@ type GpuSummary = Readonly<{ vendor: GpuVendor | null; totalBytes: number | null
  */
 export const smallestUsefulBytes = 4 * 2 ** 30
 
-/** One node has one capability, so only the cards of one vendor count; the first of these that is there. */
+/** A node has one capability, so only the cards of one vendor count: the first of this list that is present. */
 const preference: readonly GpuVendor[] = ['apple', 'nvidia', 'amd', 'intel']
 
 export function summarizeGpus(gpus: readonly Gpu[], memory: Memory, smallestBytes: number): GpuSummary {
@@ -76,7 +74,7 @@ export function summarizeGpus(gpus: readonly Gpu[], memory: Memory, smallestByte
   }
 }
 
-/** Cards that say nothing count for nothing: too little is safe to promise, too much is not. */
+/** Cards without a figure count as zero: reporting too little is safe, too much is not. */
 function sum(amounts: readonly (number | null)[]): number | null {
   const known = amounts.filter((amount) => amount !== null)
   return known.length === 0 ? null : known.reduce((total, amount) => total + amount, 0)

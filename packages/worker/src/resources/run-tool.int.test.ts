@@ -77,7 +77,7 @@ it('F16 a tool that not even SIGKILL ends is not started a second time until it 
     },
   })
   expect(await run(shell(''))).toMatchObject({ kind: 'failed' })
-  expect(await run(shell(''))).toEqual({ kind: 'failed', reason: '/bin/sh hangs since an earlier run' })
+  expect(await run(shell(''))).toEqual({ kind: 'failed', reason: '/bin/sh still hangs from an earlier run' })
   expect(started).toHaveLength(1)
   expect(kills).toBe(1)
   started[0]?.emit('exit', null, 'SIGKILL')

@@ -1,6 +1,6 @@
-// Runs a vendor's tool and gives its output, or says why not; never throws and never waits long.
-// nvidia-smi hangs when a driver is stuck, sometimes so that not even SIGKILL ends it: while one
-// still runs, the same program is not started again, so they can't pile up.
+// Runs a vendor's tool and returns its output or the reason of its failure; never throws and never waits long.
+// nvidia-smi hangs when a driver is stuck, sometimes beyond SIGKILL: while one still runs, the same program is not started
+// again, so that they do not pile up.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { errorCode, type Clock } from '@muster/host'
 
@@ -14,14 +14,14 @@ export type RunTool = (tool: Tool) => Promise<ToolOutcome>
 export type RunningTool = Readonly<{ child: ChildProcess; kill: () => void }>
 export type StartTool = (tool: Tool) => RunningTool
 
-/** Tools see no secrets: settings may be in the environment. */
+/** Hides the worker's settings, which may be secrets, from the tool. */
 export const startTool =
   (env: Readonly<Record<string, string | undefined>>): StartTool =>
   ({ program, args }) => {
     const child = spawn(program, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('MUSTER_'))), LC_ALL: 'C' },
-      // A group of its own, so that what a wrapper script started goes with it.
+      // A process group of its own, so that children of a wrapper script are killed too.
       detached: true,
     })
     return { child, kill: () => killGroup(child) }
@@ -32,7 +32,7 @@ function killGroup({ pid }: ChildProcess): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch (error) {
-    // It ended a moment ago.
+    // It has exited already.
     if (errorCode(error) !== 'ESRCH') throw error
   }
 }
@@ -47,7 +47,7 @@ function errorOf(work: () => void): string | null {
 }
 
 const largestOutput = 1_000_000
-/** What is not installed is hardly installed a moment later, and looking for it is not free. */
+/** Searching for a missing program is not free, and it is rarely installed a moment later. */
 const absentForMs = 10 * 60_000
 
 export type ToolRunnerDeps = Readonly<{ start: StartTool; timeoutMs: number; clock: Clock }>
@@ -57,7 +57,7 @@ export function createToolRunner({ start, timeoutMs, clock }: ToolRunnerDeps): R
   const absentSince = new Map<string, number>()
   return async (tool) => {
     const { program } = tool
-    if (alive.has(program)) return { kind: 'failed', reason: `${program} hangs since an earlier run` }
+    if (alive.has(program)) return { kind: 'failed', reason: `${program} still hangs from an earlier run` }
     if (clock.monotonic() - (absentSince.get(program) ?? -Infinity) < absentForMs) return { kind: 'absent' }
     alive.add(program)
     const running = start(tool)
@@ -80,10 +80,10 @@ function outcomeOf({ child, kill }: RunningTool, watch: Watch): Promise<ToolOutc
       resolve(outcome)
     }
     const giveUp = (why: string): void => {
-      // What runs as another user may be out of reach (EPERM): it stays among those that hang.
+      // A process of another user cannot be killed (EPERM); it stays among the hanging ones.
       const obstacle = errorOf(kill)
-      const reason = obstacle === null ? why : `${why}, and can't be ended: ${obstacle}`
-      // What can't be killed must not keep this process from ending either.
+      const reason = obstacle === null ? why : `${why}, and cannot be killed: ${obstacle}`
+      // A process that cannot be killed must not keep the worker from exiting.
       child.stdout?.destroy()
       child.stderr?.destroy()
       child.unref()
@@ -103,8 +103,8 @@ function outcomeOf({ child, kill }: RunningTool, watch: Watch): Promise<ToolOutc
     })
     child.once('close', (code, signal) => {
       if (code === 0) return settle({ kind: 'ok', stdout })
-      const said = (stderr.trim() || stdout.trim()).slice(0, 500)
-      settle({ kind: 'failed', reason: `${program} ended with ${signal ?? `exit code ${code}`}${said === '' ? '' : `: ${said}`}` })
+      const output = (stderr.trim() || stdout.trim()).slice(0, 500)
+      settle({ kind: 'failed', reason: `${program} ended with ${signal ?? `exit code ${code}`}${output === '' ? '' : `: ${output}`}` })
     })
   })
 }
