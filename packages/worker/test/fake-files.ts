@@ -1,4 +1,4 @@
-// A machine's files as a table, for tests of what is read from them.
+// Kernel files of a machine as a table.
 import type { HostFiles } from '../src/resources/host-files.ts'
 
 export type FakeFiles = Readonly<{

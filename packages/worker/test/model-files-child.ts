@@ -1,4 +1,4 @@
-// A process that stages a model and may be killed meanwhile: model-files-child.ts ROOT URL SHA256 [STEP]
+// Stages a model in a process that may be killed: model-files-child.ts ROOT URL SHA256 [STEP]
 import { join } from 'node:path'
 import { resolveSettings, silentLog, systemClock } from '@muster/host'
 import { ModelName } from '@muster/protocol'

@@ -1,5 +1,5 @@
-// A process that goes back to the version before and kills itself at a named step, as a power switch would. Nobody can be
-// asked for anything: return-child.ts ROOT STEP DIGEST
+// Rolls back to the previous version, without any source, in a process that kills itself at a named step:
+// return-child.ts ROOT STEP DIGEST
 import { silentLog, systemClock } from '@muster/host'
 import { BackendCommand } from '../src/operations/backend-command.ts'
 import { perform } from '../src/operations/run-operation.ts'
@@ -13,7 +13,7 @@ const store = await openBackendStore({ root, clock: systemClock, log: silentLog,
 const installer = createInstaller({
   store,
   sources: () => {
-    throw new Error('nobody is to be asked')
+    throw new Error('a rollback must not use a source')
   },
   platform: ownPlatform,
   node: () => ({ os: ownPlatform.os, arch: ownPlatform.arch, capability: 'default' }),

@@ -1,4 +1,4 @@
-// A process that upgrades a backend and kills itself at a named step, as a power switch would: store-child.ts ROOT STEP
+// Upgrades a backend in a process that kills itself at a named step: store-child.ts ROOT STEP
 import { systemClock, silentLog } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import { openBackendStore } from '../src/storage/backend-store.ts'
@@ -17,7 +17,7 @@ for (const layer of upgradeLayers) {
 }
 await store.unpack(treeOf(upgradeLayers), layersOf(upgradeLayers), { signal: never })
 await store.activate(recordOf('llama', treeOf(upgradeLayers), '2'))
-// Nobody names this one, so that there is something to collect.
+// No record names this blob, so that there is something to collect.
 const stray = backendLayer('stray')
 await store.fetchBlob(
   { digest: Digest.parse(stray.digest), size: stray.size, open: async () => ({ stream: streamOf(stray.bytes), offset: 0 }) },

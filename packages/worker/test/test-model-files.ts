@@ -1,4 +1,4 @@
-// The files of models in a directory that is gone after the test, and what tests ask of them.
+// Model files in a temporary directory, with helpers for tests.
 import { randomBytes } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ export interface TestModelFiles extends AsyncDisposable {
   readonly progress: WorkProgress[]
   signs(): number
   stage(model: string, files: readonly ModelFile[], options?: StageOptions): Promise<StagedModel>
-  /** Names below a directory of the store. */
+  /** File names in a directory of the store. */
   names(directory: string): Promise<string[]>
   /** The same directory, as after a restart. */
   reopen(options?: TestOptions): Promise<TestModelFiles>
@@ -59,7 +59,7 @@ export async function makeTestModelFiles(options: TestOptions = {}): Promise<Tes
 async function openIn(temp: TempDir, options: TestOptions): Promise<TestModelFiles> {
   const { clock = systemClock, builtin = noBuiltin, root = temp.path, keepFreeBytes = 0, step } = options
   const log = recordingLog()
-  // Everything in these tests is on loopback.
+  // All sources of these tests are on loopback.
   const settings = resolveSettings(workerSettings, { flags: { 'allow-source': ['127.0.0.1'], ...options.flags }, env: options.env ?? {} })
   const files = await openModelFiles({
     dataDir: { path: (name) => join(root, name) },
@@ -101,7 +101,7 @@ export interface Content {
   readonly sha256: string
 }
 
-/** Bytes that nothing else has. */
+/** Unique content. */
 export function contentOf(size: number): Content {
   const bytes = randomBytes(size)
   const digest = digestOf(bytes)

@@ -1,4 +1,4 @@
-// A store in a directory that is gone after the test, and what tests put into it.
+// A store in a temporary directory, with helpers for tests.
 import { chmod, mkdir, readdir, readFile, readlink, lstat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -19,7 +19,7 @@ export interface TestStore extends AsyncDisposable {
   readonly log: RecordingLog
   readonly temp: TempDir
   put(layer: Layer): Promise<void>
-  /** The tree gets the name of its last layer. */
+  /** Names the tree after its last layer. */
   install(layers: readonly Layer[], options?: InstallOptions): Promise<TreeSummary>
   /** The same directory, as after a restart. */
   reopen(options?: Partial<BackendStoreOptions>): Promise<TestStore>
@@ -82,7 +82,7 @@ export function layersOf(layers: readonly Layer[]): { digest: Digest; mediaType:
   return layers.map(({ digest, mediaType, diffId }) => ({ digest: Digest.parse(digest), mediaType, diffId: Digest.parse(diffId) }))
 }
 
-/** A backend that can be told from another by `text`. */
+/** A backend that differs from others by `text`. */
 export function backendLayer(text: string): Layer {
   return layerOf(tar([runSh, { path: 'version', data: text }]))
 }
@@ -118,7 +118,7 @@ export async function snapshot(directory: string, prefix = ''): Promise<Record<s
   return found
 }
 
-/** Files around the data directory that nobody may touch (I19). */
+/** Files outside the data directory that must stay unchanged (I19). */
 export async function plantCanary(directory: string): Promise<() => Promise<Record<string, string>>> {
   const look = (): Promise<Record<string, string>> => snapshot(directory)
   for (const name of ['outside', 'x', 'etc', 'a', 'target']) {

@@ -1,4 +1,4 @@
-// The version that store-child.ts upgrades to: two layers, the second one large enough to have a middle.
+// The version that store-child.ts upgrades to: two layers, the second large enough to be killed within.
 import { layerOf, tar } from '@muster/testkit'
 import { runSh } from './test-store.ts'
 

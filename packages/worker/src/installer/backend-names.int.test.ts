@@ -1,4 +1,4 @@
-// Which backend a name means, when several have it: with commands on a bus, a journal, and backends on the disk.
+// Resolution of a name that several backends share: with commands on a bus, a journal, and backends on disk.
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BackendName, backendDelete, backendInstall, opStatus } from '@muster/protocol'
@@ -31,22 +31,22 @@ const remove = (body: object) => node.bus.request(backendDelete, to, body as nev
 const listed = async (): Promise<string[]> => (await world.installer.inventory()).map(({ name }) => name).toSorted()
 const done = { success: true }
 
-/** `cuda-llama` by its own name, and `llama`, which stands for it. */
+/** `cuda-llama` under its own name, and `llama`, a meta backend that resolves to it. */
 async function installBoth(): Promise<void> {
   expect(await install({ backend: 'cuda-llama' })).toEqual(done)
   expect(await install({ backend: 'llama', name: 'cuda-llama' })).toEqual(done)
   expect(await listed()).toEqual(['cuda-llama', 'llama'])
 }
 
-it('W26 a delete takes the backend that is listed by the name, and coming again takes no other that has it too', async () => {
+it('W26 a delete removes the backend listed under the name, and a repeated one removes no other that shares the name', async () => {
   await installBoth()
-  for (const wish of [{ generation: 1, epoch: 1 }, { generation: 1, epoch: 2 }, { generation: 2 }, {}]) {
-    expect(await remove({ backend: 'cuda-llama', ...wish })).toEqual(done)
+  for (const fields of [{ generation: 1, epoch: 1 }, { generation: 1, epoch: 2 }, { generation: 2 }, {}]) {
+    expect(await remove({ backend: 'cuda-llama', ...fields })).toEqual(done)
     expect(await listed()).toEqual(['llama'])
   }
 })
 
-it('W26 E1 a delete that was carried out and not noted takes no other backend after a restart', async () => {
+it('W26 E1 a delete that was executed but not journaled removes no other backend after a restart', async () => {
   await installBoth()
   expect(await remove({ backend: 'cuda-llama', op_id: 'op-1' })).toEqual(done)
   await node[Symbol.asyncDispose]()
@@ -59,7 +59,7 @@ it('W26 E1 a delete that was carried out and not noted takes no other backend af
   expect(await listed()).toEqual(['llama'])
 })
 
-it('W26 an alias leads to the one backend that has it, and to none when two have it', async () => {
+it('W26 an alias names the one backend that has it, and none when two have it', async () => {
   await install({ backend: 'cpu-llama', alias: 'llama' })
   expect(await world.installer.listedName(BackendName.parse('llama'))).toBe('cpu-llama')
   await install({ backend: 'cuda-llama', alias: 'llama' })
@@ -85,7 +85,7 @@ it.each([
   expect(await listed()).toEqual(['llama'])
 })
 
-it('a record that can’t be understood is replaced by the next install', async () => {
+it('a malformed record is replaced by the next install', async () => {
   await install({ backend: 'llama' })
   await writeFile(join(world.opened.root, 'backends', 'llama', 'current'), '{"format":1,"cur')
   expect(await install({ backend: 'llama' })).toEqual(done)

@@ -1,4 +1,4 @@
-// Which digest is installed, recorded and found again, and from where: orders against a registry that counts.
+// The digest that is installed, recorded and found again, and its source: installs against a registry that counts requests.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -27,7 +27,7 @@ afterEach(() => world[Symbol.asyncDispose]())
 const imageFor = (architecture: string, text: string): ImageFixture =>
   makeImage({ layers: [tar([runSh, { path: 'text', data: text }])], platform: { os: platform.os, architecture } })
 
-/** An index for two machines under the tag `1`: its digest, and that of the manifest for this one. */
+/** An index for two platforms under the tag `1`: its digest, and the digest of the manifest for this one. */
 function publish(text: string): { index: Digest; manifest: Digest; image: ImageFixture } {
   const [own, others] = [imageFor(platform.arch, text), imageFor(other, text)]
   for (const image of [own, others]) registry.addImage('a/b', image)
@@ -36,7 +36,7 @@ function publish(text: string): { index: Digest; manifest: Digest; image: ImageF
   return { index: index.digest, manifest: own.manifest.digest, image: own }
 }
 
-/** What the order came to, and how many requests it took. */
+/** Returns the outcome of the install and the number of requests. */
 async function carryOut(order: Readonly<Record<string, unknown>>): Promise<{ digest: string | undefined; requests: number }> {
   const before = registry.requests.length
   const parsed = BackendCommand.parse({ kind: 'install', backend: 'b', uri: `${registry.host}/a/b:1`, exact: true, ...order })
@@ -46,7 +46,7 @@ async function carryOut(order: Readonly<Record<string, unknown>>): Promise<{ dig
 const listed = async (): Promise<InstalledBackend | undefined> => (await installer.inventory())[0]
 
 describe('a tag and a digest', () => {
-  it('SEC12 of the manifest for this machine: exactly that is installed and recorded, and the same again asks nobody', async () => {
+  it('SEC12 of the manifest for this platform: exactly that is installed and recorded, and a repetition sends no request', async () => {
     const { manifest } = publish('one')
     publish('two')
     expect(await carryOut({ digest: manifest })).toMatchObject({ digest: manifest })
@@ -55,7 +55,7 @@ describe('a tag and a digest', () => {
     expect(await carryOut({ kind: 'upgrade', digest: manifest })).toEqual({ digest: manifest, requests: 0 })
   })
 
-  it('of the index: it is recorded by that one, and the same again asks nobody', async () => {
+  it('of the index: that digest is recorded, and a repetition sends no request', async () => {
     const { index } = publish('one')
     publish('two')
     expect(await carryOut({ digest: index })).toMatchObject({ digest: index })
@@ -64,7 +64,7 @@ describe('a tag and a digest', () => {
     expect(await carryOut({ kind: 'upgrade', digest: index })).toEqual({ digest: index, requests: 0 })
   })
 
-  it('of either are one thing: what was installed by one is found by the other, and listed as it was asked for last', async () => {
+  it('of manifest and index name one version, which is listed under the one requested last', async () => {
     const { index, manifest } = publish('one')
     await carryOut({ digest: index })
     expect(await carryOut({ digest: manifest })).toEqual({ digest: manifest, requests: 0 })
@@ -73,7 +73,7 @@ describe('a tag and a digest', () => {
     expect(await listed()).toMatchObject({ digest: index })
   })
 
-  it('S3.1 of a newer image replace what is there; any version will do for an install that does not insist', async () => {
+  it('S3.1 of a newer image replace the installed one; an install that is not exact accepts any version', async () => {
     const { manifest: first } = publish('one')
     await carryOut({ digest: first })
     const { manifest: second } = publish('two')
@@ -82,7 +82,7 @@ describe('a tag and a digest', () => {
     expect(await listed()).toMatchObject({ digest: second })
   })
 
-  it('of an image for another machine is refused, and what is in use stays', async () => {
+  it('of an image for another platform is refused, and the active version stays', async () => {
     const { manifest } = publish('one')
     await carryOut({ digest: manifest })
     const foreign = imageFor(other, 'one').manifest.digest
@@ -90,7 +90,7 @@ describe('a tag and a digest', () => {
     expect(await listed()).toMatchObject({ digest: manifest })
   })
 
-  it('S3.16 are mended by the digest they are listed by, without asking anybody', async () => {
+  it('S3.16 are repaired by the listed digest, without a request', async () => {
     const { index, manifest } = publish('one')
     await carryOut({ digest: index })
     await writeFile(join(opened.store.treePath(manifest), 'text'), 'damaged')
@@ -99,14 +99,14 @@ describe('a tag and a digest', () => {
   })
 })
 
-it('a tag alone is recorded by its index, which is the same on every machine', async () => {
+it('a tag alone is recorded by the digest of its index, which is the same on every machine', async () => {
   const { index, manifest } = publish('one')
   expect(await carryOut({ exact: false })).toMatchObject({ digest: index })
   expect(await carryOut({ digest: manifest })).toEqual({ digest: manifest, requests: 0 })
   expect(await listed()).toMatchObject({ digest: manifest })
 })
 
-it('a directory that is not what was asked for is not put to use', async () => {
+it('a directory with another digest than requested is not activated', async () => {
   const from = join(opened.temp.path, 'from')
   await mkdir(from)
   await writeFile(join(from, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 })
@@ -118,7 +118,7 @@ it('a directory that is not what was asked for is not put to use', async () => {
   expect(await listed()).toMatchObject({ digest })
 })
 
-it('a layer whose line breaks is gone on with where it broke', async () => {
+it('a layer whose connection breaks is resumed', async () => {
   const noise = Buffer.alloc(3 * 2 ** 20, 'x')
   const image = makeImage({
     layers: [tar([runSh, { path: 'noise', data: noise }])],
@@ -132,12 +132,12 @@ it('a layer whose line breaks is gone on with where it broke', async () => {
   expect(await carryOut({})).toMatchObject({ digest: image.manifest.digest })
   const begun = registry.answersFor(layer.digest).map(({ from }) => from)
   expect(begun).toEqual([0, expect.any(Number)])
-  // What was on its way to the disk when the line broke is asked for again.
+  // Bytes in flight when the connection broke are requested again.
   expect(begun[1]).toBeGreaterThan(0)
   expect(begun[1]).toBeLessThanOrEqual(2 ** 20)
 })
 
-it('a gallery that can’t be read hides nothing that one before it offers', async () => {
+it('an unreadable gallery does not hide the offer of one before it', async () => {
   const { index } = publish('one')
   const entries = [{ name: 'b', uri: `${registry.host}/a/b:1` }]
   const offered = parseGallery(JSON.stringify(entries), { name: 'first', origin: 'local' })
@@ -153,7 +153,7 @@ it('a gallery that can’t be read hides nothing that one before it offers', asy
   await expect(carryOut({ backend: 'unheard-of', uri: undefined })).rejects.toThrow('the gallery second is not there')
 })
 
-it('a directory needs no room beside the store, however large it is', async () => {
+it('a directory needs no space outside the store, however large it is', async () => {
   const from = join(opened.temp.path, 'from')
   await mkdir(from)
   await writeFile(join(from, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 })
@@ -170,7 +170,7 @@ describe('an archive', () => {
   const order = (): Record<string, unknown> => ({ uri: `${registry.url}${path}`, digest })
   const asked = (): number => registry.requests.filter((request) => request.path === path).length
 
-  it.each([429, 502, 503])('E13 E14 is asked for again, and soon, when its server answers %i', async (status) => {
+  it.each([429, 502, 503])('E13 E14 is requested again soon when its server answers %i', async (status) => {
     registry.on(path, { do: 'answer', status, headers: { 'retry-after': '0' } }, 2)
     registry.on(path, { do: 'answer', status: 200, body: bytes })
     expect(await carryOut(order())).toEqual({ digest, requests: 3 })

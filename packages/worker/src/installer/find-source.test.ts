@@ -10,7 +10,7 @@ const context = {
   signal: new AbortController().signal,
 }
 
-describe('a source that a command names', () => {
+describe('a source named by a command', () => {
   it('W33 is tried first, its mirrors after it', async () => {
     const mirrors = ['b.example/llama:1', 'oci://c.example/llama:1']
     expect((await findSource({ ...request, mirrors }, context)).uris).toEqual([request.uri, ...mirrors])

@@ -1,4 +1,4 @@
-// Going back to the version before the one in use, and forth again: nobody is asked for anything that is here.
+// Rollback to the previous version and forth again, from the local disk.
 import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createProcesses } from '@muster/testkit'
@@ -21,21 +21,24 @@ async function startUpgraded(): Promise<{ tested: ServingInstaller; old: Build; 
 }
 const blobsOf = ({ world }: ServingInstaller): string => join(world.root, 'backends/blobs/sha256')
 
-describe('the version before', () => {
-  it.each(['upgrade', 'install'])('is put in use by an exact %s, and the newer one again, without asking the registry', async (kind) => {
-    const { tested, old, fresh } = await startUpgraded()
-    await using _ = tested
-    // Not even whether it is there.
-    await tested.registry.stop()
-    for (const [at, build] of [old, fresh, old, fresh].entries()) {
-      expect(await tested.carryOut({ kind, exact: true, digest: build.index })).toEqual({ digest: build.index, requests: 0 })
-      expect(await tested.listed()).toMatchObject({ digest: build.index })
-      await tested.world.serve(`r-${at}`, {}, { slot: at })
-      expect(await askState(tested.world, `r-${at}`)).toMatchObject({ build: build === old ? '2.0.0' : '3.0.0' })
-    }
-  })
+describe('the previous version', () => {
+  it.each(['upgrade', 'install'])(
+    'is activated by an exact %s, and the newer one again, without a request to the registry',
+    async (kind) => {
+      const { tested, old, fresh } = await startUpgraded()
+      await using _ = tested
+      // Not even to check that it exists.
+      await tested.registry.stop()
+      for (const [at, build] of [old, fresh, old, fresh].entries()) {
+        expect(await tested.carryOut({ kind, exact: true, digest: build.index })).toEqual({ digest: build.index, requests: 0 })
+        expect(await tested.listed()).toMatchObject({ digest: build.index })
+        await tested.world.serve(`r-${at}`, {}, { slot: at })
+        expect(await askState(tested.world, `r-${at}`)).toMatchObject({ build: build === old ? '2.0.0' : '3.0.0' })
+      }
+    },
+  )
 
-  it('is found by either of its digests, and listed by the one it was asked for', async () => {
+  it('is found by either of its digests and listed under the requested one', async () => {
     const { tested, old, fresh } = await startUpgraded()
     await using _ = tested
     expect(await tested.carryOut({ digest: old.manifest })).toEqual({ digest: old.manifest, requests: 0 })
@@ -44,7 +47,7 @@ describe('the version before', () => {
     expect(await tested.listed()).toMatchObject({ digest: old.index })
   })
 
-  it.each(['upgrade', 'install'])('S3.16 that was damaged is made whole from what is here before an %s puts it in use', async (kind) => {
+  it.each(['upgrade', 'install'])('S3.16 that is damaged is rebuilt from stored blobs before an %s activates it', async (kind) => {
     const { tested, old } = await startUpgraded()
     await using _ = tested
     await writeFile(join(tested.world.store.treePath(old.manifest), 'server.mjs'), 'damaged')
@@ -52,7 +55,7 @@ describe('the version before', () => {
     expect(await tested.world.store.verify(old.manifest, { signal: never })).toBe('intact')
   })
 
-  it.each(['upgrade', 'install'])('S3.16 that is damaged with all it was made of is fetched by an %s', async (kind) => {
+  it.each(['upgrade', 'install'])('S3.16 that is damaged together with its blobs is fetched by an %s', async (kind) => {
     const { tested, old } = await startUpgraded()
     await using _ = tested
     await writeFile(join(tested.world.store.treePath(old.manifest), 'server.mjs'), 'damaged')
@@ -62,7 +65,7 @@ describe('the version before', () => {
     expect(await tested.world.store.verify(old.manifest, { signal: never })).toBe('intact')
   })
 
-  it('E19 E20 stays, with what runs, until another version is put in use', async () => {
+  it('E19 E20 stays, with its running processes, until another version is activated', async () => {
     const { tested, old, fresh } = await startUpgraded()
     await using _ = tested
     const { world, installer } = tested
@@ -70,7 +73,7 @@ describe('the version before', () => {
     await tested.carryOut({ digest: old.index })
     await installer.tidy(never)
     expect(await world.store.summary(fresh.manifest)).not.toBeNull()
-    // Two more, so that the version of the process is neither in use nor the one before.
+    // Two more versions, so that the version of the process is neither active nor previous.
     for (const version of ['4.0.0', '5.0.0']) await tested.carryOut({ digest: (await tested.publish(version)).index })
     await installer.tidy(never)
     expect(await world.store.summary(fresh.manifest)).not.toBeNull()
@@ -85,7 +88,7 @@ it.each([
   ['W.swap.after', '1'],
   ['W.gc.mid', '1'],
 ])(
-  'E1 I7 going back is killed at %s: version %s is in use and whole, and the next try ends it without asking anybody',
+  'E1 I7 a rollback killed at %s: version %s is active and intact, and the next try completes without a request',
   async (step, version) => {
     await using tested = await makeTestStore()
     const [one, two] = [[backendLayer('one')], [backendLayer('two')]]

@@ -1,4 +1,4 @@
-// Upgrades that stop everything first: by `recreate`, and what becomes of a disk that has no room for two versions.
+// Upgrades that stop all processes first (`recreate`), also on a disk without room for two versions.
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { never } from '../../test/test-store.ts'
 const quick: WorldOptions = { pace: { graceMs: 500, drainMs: 10_000 } }
 
 describe('recreate', () => {
-  it('S1.6 S3.3 lets requests end, stops every live process of the backend, replaces it, and starts none', async () => {
+  it('S1.6 S3.3 lets requests finish, stops every process of the backend, replaces it, and starts none', async () => {
     await using tested = await startServingInstaller(quick)
     const { world } = tested
     const old = await tested.publish('2.0.0')
@@ -41,7 +41,7 @@ describe('recreate', () => {
     expect(world.replicas.running()).toEqual([])
   })
 
-  it('S1.6 of what is in use already ends what runs from another version, and nothing else', async () => {
+  it('S1.6 of the active version stops only processes of other versions', async () => {
     await using tested = await startServingInstaller(quick)
     const { world } = tested
     await tested.carryOut({ digest: (await tested.publish('2.0.0')).index })
@@ -65,7 +65,7 @@ describe('on a small disk', () => {
   })
   afterAll(() => temp.remove())
 
-  /** Each version takes 20 MB: as a layer, and unpacked. */
+  /** Each version takes 20 MB as a layer, and again unpacked. */
   async function withDisk(sizeMb: number, work: (tested: ServingInstaller) => Promise<void>): Promise<void> {
     const own = await makeTempDir(`room-${(count += 1)}`)
     run('mount', '-t', 'tmpfs', '-o', `size=${sizeMb}m`, 'tmpfs', own.path)

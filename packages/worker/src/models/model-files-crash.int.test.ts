@@ -1,4 +1,4 @@
-// kill -9 in the middle, a disk that is full, and many at once.
+// Model files under kill -9, on a full disk, and with many concurrent operations.
 import { execFileSync } from 'node:child_process'
 import { readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -47,7 +47,7 @@ describe('kill -9', () => {
   })
 
   it.each(sampleCases(['W.pull.mid_layer', 'W.pull.layer_verified', 'W.stage.fetched', 'W.stage.named', 'W.gc.mid'], 3))(
-    'S0.29 I7 at %s: what has a name is whole, and everything can be staged and removed again',
+    'S0.29 I7 at %s: placed files are intact, and every model can be staged and removed again',
     async (step) => {
       await using tested = await makeTestModelFiles()
       await tested.files.close()
@@ -87,7 +87,7 @@ describe('on a disk of 24 MB', () => {
     await temp.remove()
   })
 
-  it('E4 too little for a file whose size is known: disk_full before it is fetched', async ({ skip }) => {
+  it('E4 too small for a file of known size: disk_full before it is fetched', async ({ skip }) => {
     if (mountFailure !== null) skip(mountFailure)
     await using tested = await makeTestModelFiles({ root: join(temp.path, 'before') })
     const content = contentOf(30 * mb)
@@ -99,7 +99,7 @@ describe('on a disk of 24 MB', () => {
     await rm(tested.root, { recursive: true })
   })
 
-  it('E4 full in the middle: disk_full, what came is gone, others stay, and it works once there is space', async ({ skip }) => {
+  it('E4 full during a download: disk_full, its bytes are removed, other files stay, and it succeeds once there is space', async ({ skip }) => {
     if (mountFailure !== null) skip(mountFailure)
     await using tested = await makeTestModelFiles({ root: join(temp.path, 'middle') })
     const [content, other] = [contentOf(14 * mb), contentOf(mb)]
@@ -117,9 +117,9 @@ describe('on a disk of 24 MB', () => {
   })
 })
 
-describe('many at once', () => {
+describe('concurrent operations', () => {
   const rounds = isLongRun ? 200 : 60
-  it(`E21 ${rounds} rounds of staging and removing: no staged file misses a byte, nothing is left`, async () => {
+  it(`E21 ${rounds} rounds of staging and removing: no staged file is damaged, and nothing is left behind`, async () => {
     await using tested = await makeTestModelFiles()
     const contents = Array.from({ length: 4 }, () => contentOf(500))
     for (const content of contents) server.put(`/race/${content.sha256}`, content)

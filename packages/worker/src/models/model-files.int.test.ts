@@ -23,7 +23,7 @@ const fileAt = (at: string, { sha256 }: Partial<Content> = {}, filename = 'weigh
 })
 
 describe('files by https', () => {
-  it('W38 I7 are fetched, verified, named in a folder of the model, and not fetched again', async () => {
+  it('W38 I7 are fetched, verified, linked in the folder of the model, and not fetched again', async () => {
     await using tested = await makeTestModelFiles()
     const [one, two] = [contentOf(300_000), contentOf(200_000)]
     server.put(`${path}/a`, one)
@@ -42,7 +42,7 @@ describe('files by https', () => {
     ])
   })
 
-  it('without a sha256 the digest is learned', async () => {
+  it('without a sha256 are stored by their computed digest', async () => {
     await using tested = await makeTestModelFiles()
     const content = contentOf(100_000)
     server.put(path, content)
@@ -52,7 +52,7 @@ describe('files by https', () => {
     expect(await tested.names('incoming')).toEqual([])
   })
 
-  it('I7 E8 with another hash are refused for good, and nothing of them has a name', async () => {
+  it('I7 E8 with a wrong hash are refused without retry, and never placed', async () => {
     await using tested = await makeTestModelFiles()
     const [content, other] = [contentOf(50_000), contentOf(50_000)]
     server.put(path, other)
@@ -82,7 +82,7 @@ describe('files by https', () => {
     expect(tested.progress.map(({ current }) => current)).toContain(8_000_000)
   })
 
-  it('of an unknown hash that change between two tries begin anew', async () => {
+  it('of unknown hash that change between two tries are fetched from the start', async () => {
     await using tested = await makeTestModelFiles()
     const [before, after] = [contentOf(400_000), contentOf(400_000)]
     server.put(path, { ...before, etag: '"one"' })
@@ -98,7 +98,7 @@ describe('files by https', () => {
     expect(server.requests.at(-1)?.headers).toMatchObject({ range: 'bytes=150000-', 'if-range': '"one"' })
   })
 
-  it('W38 of an unknown hash are not fetched again for another revision while the source has the same, or does not answer', async () => {
+  it('W38 of unknown hash are not fetched again for another revision while the source is unchanged or unreachable', async () => {
     await using tested = await makeTestModelFiles()
     const [before, after] = [contentOf(100_000), contentOf(100_000)]
     server.put(path, { ...before, etag: '"one"' })
@@ -116,8 +116,8 @@ describe('files by https', () => {
     expect(await bytesFor('r4')).toEqual(after.bytes)
   })
 
-  it('E15 that come by the byte are given up, and what came is kept for the next try', async () => {
-    // A hundred times as fast as the real one: what stalls for half a minute is seen after a third of a second.
+  it('E15 that trickle in byte by byte are given up, and their bytes are kept for the next try', async () => {
+    // A clock 100 times as fast: a stall of half a minute is detected after a third of a second.
     const clock: Clock = {
       now: () => systemClock.now(),
       monotonic: () => systemClock.monotonic() * 100,
@@ -136,7 +136,7 @@ describe('files by https', () => {
     expect(await tested.names('incoming')).toEqual([content.sha256])
   })
 
-  it('E16 that lead to a metadata service are refused, and nothing is tried again', async () => {
+  it('E16 that redirect to a metadata service are refused without retry', async () => {
     await using tested = await makeTestModelFiles()
     server.on(path, { do: 'redirect', to: 'http://169.254.169.254/latest/meta-data/' })
     const failure = await failureOfStage(tested.stage('tiny', [fileAt(path)]))
@@ -144,7 +144,7 @@ describe('files by https', () => {
     expect(failure.message).toContain('source_forbidden')
   })
 
-  it('E13 wait for as long as a busy server asks, and show signs of life', async () => {
+  it('E13 wait as long as a busy server requests, with signs of life', async () => {
     await using tested = await makeTestModelFiles()
     const content = contentOf(10_000)
     server.put(path, content)
@@ -154,12 +154,12 @@ describe('files by https', () => {
     expect(tested.signs()).toBeGreaterThan(0)
   })
 
-  it('that are not there say so', async () => {
+  it('that do not exist fail with not_found', async () => {
     await using tested = await makeTestModelFiles()
     expect(await failureOfStage(tested.stage('tiny', [fileAt('/nowhere')]))).toMatchObject({ code: 'not_found', retry: 'never' })
   })
 
-  it('are fetched once for several at a time, each of which hears how far it is', async () => {
+  it('are fetched once for concurrent callers, each of which gets the progress', async () => {
     await using tested = await makeTestModelFiles()
     const content = contentOf(300_000)
     server.put(path, { ...content, etag: '"one"' })
@@ -171,7 +171,7 @@ describe('files by https', () => {
     expect(server.answersFor(path)).toHaveLength(1)
   })
 
-  it('go on for the others when one of those who wait gives up', async () => {
+  it('continue for the other callers when one is cancelled', async () => {
     await using tested = await makeTestModelFiles()
     const content = contentOf(300_000)
     server.put(path, content)
@@ -190,7 +190,7 @@ describe('files by https', () => {
 
 describe('names', () => {
   it.each(['../x', '/etc/passwd', 'a/../../x', 'a//b', '.', 'a/..', 'a\\b', 'x'.repeat(300), 'a\0b', 'dir/'])(
-    'I19 %j is no name of a file, and nothing is fetched or written',
+    'I19 %j is refused as a file name, and nothing is fetched or written',
     async (filename) => {
       await using tested = await makeTestModelFiles()
       const look = await plantCanary(tested.temp.path)
@@ -203,7 +203,7 @@ describe('names', () => {
     },
   )
 
-  it('I19 two files of one name, or a file where a folder has to be, are refused', async () => {
+  it('I19 two files of one name, or a file in place of a folder, are refused', async () => {
     await using tested = await makeTestModelFiles()
     for (const names of [
       ['a', 'a'],
@@ -220,7 +220,7 @@ describe('names', () => {
       ).toMatchObject({ code: 'invalid' })
   })
 
-  it('I19 revisions and names of models lead nowhere', async () => {
+  it('I19 revisions and names of models cannot leave the store', async () => {
     await using tested = await makeTestModelFiles()
     const look = await plantCanary(tested.temp.path)
     const content = contentOf(100)
@@ -235,7 +235,7 @@ describe('names', () => {
 })
 
 describe('files of this machine', () => {
-  it('come from --model-dir only, wherever links lead', async () => {
+  it('are read from --model-dir only, after following links', async () => {
     await using tested = await makeTestModelFiles()
     const home = join(tested.temp.path, 'mine')
     const content = contentOf(70_000)
@@ -266,14 +266,14 @@ describe('files of this machine', () => {
       using staged = await open.stage('tiny', [good], { revision: good.uri })
       expect(await readFile(join(staged.directory, 'w.gguf'))).toEqual(content.bytes)
     }
-    // What its owner does with it later is not done to what was verified.
+    // Later changes of the original do not change the verified copy.
     await writeFile(join(home, 'deep/w.gguf'), 'other')
     expect(await bytesOf(open.files, content.digest)).toEqual(content.bytes)
   })
 })
 
 describe('uploads', () => {
-  it('are kept by their hash, and read in parts', async () => {
+  it('are stored by their hash and can be read in ranges', async () => {
     await using tested = await makeTestModelFiles()
     const content = contentOf(123_456)
     const { files } = tested
@@ -286,7 +286,7 @@ describe('uploads', () => {
     expect((await stat(join(staged.directory, 'w'))).size).toBe(123_456)
   })
 
-  it('are kept for their model until it is removed, however long it is not loaded', async () => {
+  it('are kept until their model is removed, however long it is not loaded', async () => {
     await using tested = await makeTestModelFiles()
     const [content, other] = [contentOf(4_000), contentOf(4_000)]
     const model = ModelName.parse('patient')
@@ -303,7 +303,7 @@ describe('uploads', () => {
     expect(await tested.files.contents()).toEqual([])
   })
 
-  it('I7 of another hash or size than said are not kept', async () => {
+  it('I7 with another hash or size than announced are not kept', async () => {
     await using tested = await makeTestModelFiles()
     const [content, other] = [contentOf(5_000), contentOf(5_000)]
     const send = (about: object): Promise<unknown> => tested.files.receive(streamOf(content.bytes), { signal: never, ...about })
@@ -314,7 +314,7 @@ describe('uploads', () => {
     expect(await tested.names('incoming')).toEqual([])
   })
 
-  it('that no node has any more say so', async () => {
+  it('that no node stores anymore fail with unavailable', async () => {
     await using tested = await makeTestModelFiles()
     const failure = await failureOfStage(tested.stage('tiny', [{ uri: `upload:${contentOf(1).digest}`, filename: 'w' }]))
     expect(failure).toMatchObject({
@@ -325,8 +325,8 @@ describe('uploads', () => {
   })
 })
 
-describe('what comes with Muster', () => {
-  it('comes from the controllers by digest, the next one when one breaks off', async () => {
+describe('built-in models', () => {
+  it('are fetched from the controllers by digest, from the next one when a download breaks', async () => {
     const content = contentOf(90_000)
     const asked: string[] = []
     await using tested = await makeTestModelFiles({
@@ -351,7 +351,7 @@ describe('what comes with Muster', () => {
 })
 
 describe('removal', () => {
-  it('W31 S0.29 takes the files of every revision, and leaves what another model needs', async () => {
+  it('W31 S0.29 removes the files of every revision and keeps content of other models', async () => {
     await using tested = await makeTestModelFiles()
     const [shared, own] = [contentOf(40_000), contentOf(30_000)]
     server.put(`${path}/shared`, shared)
@@ -372,8 +372,8 @@ describe('removal', () => {
   })
 })
 
-describe('a volume that machines share', () => {
-  it('is served from where it is, is read once, and nothing on it is changed', async () => {
+describe('a shared volume', () => {
+  it('is used in place, is hashed once, and is never changed', async () => {
     await using tested = await makeTestModelFiles()
     const volume = join(tested.temp.path, 'volume')
     const [one, two] = [contentOf(60_000), contentOf(60_000)]
@@ -396,7 +396,7 @@ describe('a volume that machines share', () => {
     expect(await open.files.contents()).toEqual([])
   })
 
-  it('I7 I19 is not used where a hash or a size differs, where it changed since, or where it leads elsewhere', async () => {
+  it('I7 I19 is not used when a hash or a size differs, when a file changed, or when a link leaves it', async () => {
     await using tested = await makeTestModelFiles()
     const volume = join(tested.temp.path, 'volume')
     const content = contentOf(60_000)

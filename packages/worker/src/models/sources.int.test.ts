@@ -1,4 +1,4 @@
-// Where files of models come from beside plain https: other workers, Hugging Face, S3, registries.
+// Sources of model files other than plain https: other workers, Hugging Face, S3, registries.
 import { createHash, createHmac } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
@@ -28,7 +28,7 @@ describe('other workers', () => {
     return `${server.url}${path}`
   }
 
-  it('W38 are asked first, with the token for that file, and the source is left alone', async () => {
+  it('W38 are tried first, with the token for the file, and the source is not contacted', async () => {
     await using tested = await makeTestModelFiles()
     const content = contentOf(200_000)
     const url = put(content)
@@ -44,7 +44,7 @@ describe('other workers', () => {
     expect(server.answersFor('/origin')).toEqual([])
   })
 
-  it('W38 that die in the middle or send something else are followed by the next, then by the source, which goes on where they ended', async () => {
+  it('W38 that fail or send wrong content are followed by the next one, then by the source, which resumes the download', async () => {
     await using tested = await makeTestModelFiles()
     const content = contentOf(6_000_000)
     const broken = put(content)
@@ -61,7 +61,7 @@ describe('other workers', () => {
     expect(await readFile(join(staged.directory, 'w.gguf'))).toEqual(content.bytes)
   })
 
-  it('that have no upload any more leave a failure that names them and is tried again', async () => {
+  it('that lost an upload cause a retryable failure that names them', async () => {
     await using tested = await makeTestModelFiles()
     const content = contentOf(10)
     const peers = [{ url: `${server.url}/files/none`, authorization: 'x' }]
@@ -70,7 +70,7 @@ describe('other workers', () => {
     expect(failure.message).toMatch(/no node that stores it is reachable.*404/)
   })
 
-  it('of which one has it give it to another: what is staged here is served there', async () => {
+  it('serve files that they have staged', async () => {
     await using first = await makeTestModelFiles()
     await using second = await makeTestModelFiles()
     const content = contentOf(100_000)
@@ -86,7 +86,7 @@ describe('other workers', () => {
 })
 
 describe('hf://', () => {
-  it('is Hugging Face or its mirror, with the token there and at no other host it leads to', async () => {
+  it('is Hugging Face or its mirror; the token is sent there and to no host that it redirects to', async () => {
     const content = contentOf(50_000)
     await using cdn = await startFileServer()
     cdn.put('/blob', content)
@@ -103,7 +103,7 @@ describe('hf://', () => {
   })
 
   it.each(['hf://owner/file', 'hf://owner/repo/../../x', 'hf://owner/repo/%2e%2e/x', 'hf://../repo/x', 'hf://owner/repo@../x'])(
-    'I19 %s is no place of a file',
+    'I19 %s is refused',
     async (uri) => {
       await using tested = await makeTestModelFiles()
       expect(await failureOfStage(tested.stage('tiny', [wanted(uri)]))).toMatchObject({ code: 'invalid', retry: 'never' })
@@ -114,10 +114,10 @@ describe('hf://', () => {
 describe('s3://', () => {
   const key = { id: 'AKIDEXAMPLE', secret: 'wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY' }
 
-  it('is asked with a signature that the store computes itself from what it received', async () => {
+  it('sends a signature that the server can verify from the received request', async () => {
     await using store = await startFileServer()
     const content = contentOf(6_000_000)
-    // A plus, a space, brackets and an accent: where signatures of careless clients go wrong.
+    // A plus, a space, brackets and an accent, which careless clients sign wrongly.
     const path = '/bucket/models/a%20%2B%28b%29%C3%A9.gguf'
     store.put(path, { ...content, etag: '"s3"' })
     store.on(path, { do: 'truncate', atBytes: 4_000_000 }, 1)
@@ -140,14 +140,14 @@ describe('s3://', () => {
   })
 
   it.each(['s3://b/key', 's3://bucket', 's3://bucket/../other/key', 's3://bucket/%2e%2e/other', 's3://Bucket/key'])(
-    'I19 %s is no place of a file',
+    'I19 %s is refused',
     async (uri) => {
       await using tested = await makeTestModelFiles()
       expect(await failureOfStage(tested.stage('tiny', [wanted(uri)]))).toMatchObject({ code: 'invalid', retry: 'never' })
     },
   )
 
-  it('E16 goes through the same guard: a store at a private address has to be listed', async () => {
+  it('E16 passes the outbound guard: a store at a private address must be allowed', async () => {
     await using tested = await makeTestModelFiles({ flags: { 's3-endpoint': 'http://10.1.2.3:9000', 'allow-source': [] } })
     const failure = await failureOfStage(tested.stage('tiny', [wanted('s3://bucket/key')]))
     expect(failure).toMatchObject({ code: 'invalid', message: expect.stringContaining('source_forbidden') as string })
@@ -168,7 +168,7 @@ describe('oci://', () => {
     return makeDocument(Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, config, layers: described })), mediaType)
   }
 
-  it('is the layer of that title in an artifact of a real registry', async () => {
+  it('selects the layer with the file name as its title, in a real registry', async () => {
     await using registry = await startRegistry()
     const [model, card] = [contentOf(400_000), contentOf(1_000)]
     const manifest = artifact([
@@ -193,7 +193,7 @@ describe('oci://', () => {
     })
   })
 
-  it('is the only layer, or the only one with weights; what is neither is refused', async () => {
+  it('selects the only layer or the only one with weights; otherwise it is refused', async () => {
     await using registry = await startHostileRegistry()
     const [model, other] = [contentOf(10_000), contentOf(10_000)]
     for (const { digest, bytes } of [model, other, empty]) registry.addBlob({ digest, bytes })
@@ -216,7 +216,7 @@ describe('oci://', () => {
   })
 })
 
-/** As ORAS does: blobs first, then the manifest. */
+/** Pushes as ORAS does: blobs first, then the manifest. */
 async function push(
   url: string,
   {
@@ -240,7 +240,7 @@ async function push(
   await send(`${url}/v2/${repository}/manifests/${tag}`, 'PUT', manifest.bytes, { 'content-type': manifest.mediaType })
 }
 
-/** Signature Version 4 from Amazon's description of it, over the request as it arrived. */
+/** Signature Version 4 by Amazon's specification, over the request as received. */
 function isSigned({ method, url = '', headers }: IncomingMessage, secret: string): boolean {
   const [, scope = '', names = '', signature] =
     /^AWS4-HMAC-SHA256 Credential=[^/]+\/(\S+), SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(headers.authorization ?? '') ?? []

@@ -8,7 +8,7 @@ import { thisRuntime } from './read-machine.ts'
 import { createResourceMonitor } from './resource-monitor.ts'
 import { createToolRunner, startTool } from './run-tool.ts'
 
-it('F16 a real nvidia-smi that hangs delays nothing but itself', async () => {
+it('F16 a real nvidia-smi that hangs delays only its own reading', async () => {
   await using bin = await makeTempDir('bin')
   const runs = join(bin.path, 'runs')
   await writeFile(join(bin.path, 'nvidia-smi'), `#!/bin/sh\necho run >> ${runs}\ntrap '' TERM INT\nwhile :; do sleep 1000; done\n`)

@@ -25,7 +25,7 @@ describe('parseNvidiaSmi', () => {
     ],
     ['MIG without permission', '0, 40960, [Insufficient Permissions], [Insufficient Permissions], 535.1, A100', [gpu('A100', 40960, null)]],
     [
-      'free memory from what is used, where only that is told',
+      'free memory from used memory, when only that is reported',
       '0, 8192, 192, [Not Supported], 470.57.02, Quadro',
       [gpu('Quadro', 8192, 8000)],
     ],
@@ -115,18 +115,18 @@ it.each([
     [card('card0', 8573157376, 1000000000)],
   ],
   [
-    'F16 figures that are missing or no numbers',
+    'F16 figures that are missing or not numbers',
     '{"card0": {"VRAM Total Memory (B)": "N/A"}, "card1": {}}',
     [card('card0', null, null), card('card1', null, null)],
   ],
   [
-    'F16 more used than there is',
+    'F16 more used than the total',
     '{"card0": {"VRAM Total Memory (B)": "100", "VRAM Total Used Memory (B)": "200"}}',
     [card('card0', 100, null)],
   ],
-  ['what is no card', '{"system": {"Driver version": "6.7.0"}, "card0": "broken"}', []],
+  ['entries that are not cards', '{"system": {"Driver version": "6.7.0"}, "card0": "broken"}', []],
   ['an error', 'ERROR:root:Driver not initialized (amdgpu not found in modules)\n', []],
-  ['JSON that is no object', '[1, 2]', []],
+  ['JSON that is not an object', '[1, 2]', []],
   ['half of the JSON', '{"card0": {"VRAM Total Memory (B)": "171', []],
   ['nothing', '', []],
 ])('reads %s', (_, stdout, want) => {

@@ -4,10 +4,10 @@ import type { Gpu } from './gpu-tools.pure.ts'
 import { type GpuReading, isTegraCompatible, parseTegraRelease, readGpus } from './read-gpus.ts'
 import type { ToolOutcome } from './run-tool.ts'
 
-type Given = FakeFiles & { tools?: Record<string, ToolOutcome>; os?: NodeJS.Platform; arch?: string }
+type TestMachine = FakeFiles & { tools?: Record<string, ToolOutcome>; os?: NodeJS.Platform; arch?: string }
 type Want = Partial<GpuReading>
 
-const read = ({ tools = {}, os = 'linux', arch = 'x64', ...host }: Given): Promise<GpuReading> =>
+const read = ({ tools = {}, os = 'linux', arch = 'x64', ...host }: TestMachine): Promise<GpuReading> =>
   readGpus({ files: fakeFiles(host), run: async ({ program }) => tools[program] ?? { kind: 'absent' }, os, arch })
 
 const said = (stdout: string): ToolOutcome => ({ kind: 'ok', stdout })
@@ -26,16 +26,16 @@ const drm = (card: number, vendor: string, more: Record<string, string> = {}) =>
   )
 const render = { '/dev/dri/renderD128': '' }
 
-it.each<[string, Given, Want]>([
+it.each<[string, TestMachine, Want]>([
   ['a machine without a GPU', { files: { '/sys/class/drm/version': 'drm 1.1.0' } }, { gpus: [], cudaMajor: null, failures: [] }],
   ['a server board’s display chip: none', { files: { ...drm(0, '0x1a03'), ...render } }, { gpus: [] }],
   [
-    'NVIDIA by its tool, once and not twice',
+    'NVIDIA by its tool, counted once',
     { tools: { 'nvidia-smi': said('0, 1000, 0, 900, 535.1, L4') }, files: { ...drm(0, '0x10de'), '/dev/nvidiactl': '' } },
     { gpus: [gpu('nvidia', 'L4', { totalBytes: 1000 * 2 ** 20, freeBytes: 900 * 2 ** 20 })], cudaMajor: 12 },
   ],
   [
-    'NVIDIA whose tool hangs: there, with unknown memory',
+    'NVIDIA whose tool hangs: reported, with unknown memory',
     {
       tools: { 'nvidia-smi': stuck },
       files: {
@@ -84,7 +84,7 @@ it.each<[string, Given, Want]>([
     },
     { gpus: [gpu('amd', 'card0', { totalBytes: 500, freeBytes: 400 })] },
   ],
-  ['AMD that nothing is known of', { files: { ...drm(0, '0x1002'), '/dev/kfd': '' } }, { gpus: [gpu('amd', 'card0')] }],
+  ['AMD without any figures', { files: { ...drm(0, '0x1002'), '/dev/kfd': '' } }, { gpus: [gpu('amd', 'card0')] }],
   [
     'Intel’s integrated graphics: none',
     { files: { ...drm(0, '0x8086'), ...render }, links: { '/sys/class/drm/card0/device': '../../../0000:00:02.0' } },

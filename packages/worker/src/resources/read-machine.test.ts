@@ -72,7 +72,7 @@ describe('readCgroupLimits', () => {
 })
 
 describe('parseProcCgroup', () => {
-  it('keeps a path with colons and does not take one controller for another', () => {
+  it('keeps a path with colons and does not confuse controllers', () => {
     expect(parseProcCgroup('7:cpuset:/x\n4:memory:/a:b\n2:cpuacct,cpu:/c\n0::/d\n')).toEqual({ unified: '/d', memory: '/a:b', cpu: '/c' })
   })
 })

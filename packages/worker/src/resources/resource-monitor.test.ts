@@ -36,7 +36,7 @@ function world(over: Partial<MonitorDeps> = {}) {
 }
 
 describe('resources', () => {
-  it('are all there as soon as they were read once', async () => {
+  it('are complete after the first reading', async () => {
     const { monitor, end } = world()
     await monitor.ready
     expect(monitor.resources()).toEqual({
@@ -55,20 +55,20 @@ describe('resources', () => {
     end()
   })
 
-  it('are what an operator lets replicas have', async () => {
+  it('are lowered to the limits of the operator', async () => {
     const { monitor, end } = world({ limits: { maxReplicas: 3, maxMemoryBytes: 2 * GiB } })
     await monitor.ready
     expect(monitor.resources()).toMatchObject({ total_ram: 2 * GiB, available_ram: 2 * GiB, total_vram: 24 * GiB, max_replicas: 3 })
     end()
   })
 
-  it('F16 are unknown, not zero, before anything was read', () => {
+  it('F16 are unknown, not zero, before the first reading', () => {
     const { monitor, end } = world()
     expect(monitor.resources()).toMatchObject({ cpus: null, total_ram: null, total_vram: null, available_disk: null, gpu_vendor: null })
     end()
   })
 
-  it('F16 of a GPU whose tool begins to hang stay for a minute; then what is free is unknown, and what there is stays', async () => {
+  it('F16 of a GPU whose tool starts to hang stay for a minute; then free memory is unknown, and the total stays', async () => {
     let outcome: ToolOutcome = card
     const { clock, monitor, log, end } = world({ run: async ({ program }) => (program === 'nvidia-smi' ? outcome : { kind: 'absent' }) })
     await monitor.ready
@@ -86,7 +86,7 @@ describe('resources', () => {
     end()
   })
 
-  it('F16 of a GPU whose tool never answered are unknown, and the GPU is there', async () => {
+  it('F16 of a GPU whose tool never answered are unknown, and the GPU is reported', async () => {
     const { monitor, end } = world({ run: async () => stuck })
     await monitor.ready
     expect(monitor.resources()).toMatchObject({ gpu_vendor: 'nvidia', total_vram: null, available_vram: null })
@@ -94,7 +94,7 @@ describe('resources', () => {
     end()
   })
 
-  it('keep nobody waiting for one that hangs, and it is not asked again while it does', async () => {
+  it('do not wait for a reading that hangs, and it is not repeated meanwhile', async () => {
     let asked = 0
     const hanging: HostFiles = { ...files, space: () => (asked++, new Promise(() => undefined)) }
     const { clock, monitor, end } = world({ files: hanging })
@@ -108,8 +108,8 @@ describe('resources', () => {
   })
 })
 
-describe('a capability that was set', () => {
-  it('is what counts, and small GPUs count too', async () => {
+describe('a configured capability', () => {
+  it('overrides the detected one, and small GPUs count too', async () => {
     const small: ToolOutcome = { kind: 'ok', stdout: '0, 2048, 48, 2000, 470.1, GT 1030' }
     const run = async ({ program }: { program: string }) => (program === 'nvidia-smi' ? small : ({ kind: 'absent' } as const))
     const found = world({ run })

@@ -6,15 +6,15 @@ import { applyLimits, noLimits, smallestUsefulBytes, summarizeGpus } from './res
 const of = (fields: object) => Resources.parse(fields)
 const limits = { maxReplicas: 2, maxMemoryBytes: 100 }
 
-describe('what replicas may have', () => {
+describe('limits of the operator', () => {
   it.each([
-    ['is lowered', { total_ram: 500, available_ram: 300 }, { total_ram: 100, available_ram: 100 }],
-    ['is never more than is free', { total_ram: 500, available_ram: 30 }, { total_ram: 100, available_ram: 30 }],
-    ['is never raised', { total_ram: 50, available_ram: 30 }, { total_ram: 50, available_ram: 30 }],
-    ['F16 stays unknown', {}, { total_ram: null, available_ram: null, total_vram: null }],
-    ['leaves a GPU of its own alone', { total_ram: 500, total_vram: 400 }, { total_ram: 100, total_vram: 400 }],
+    ['lower an amount', { total_ram: 500, available_ram: 300 }, { total_ram: 100, available_ram: 100 }],
+    ['never exceed the free amount', { total_ram: 500, available_ram: 30 }, { total_ram: 100, available_ram: 30 }],
+    ['never raise an amount', { total_ram: 50, available_ram: 30 }, { total_ram: 50, available_ram: 30 }],
+    ['F16 leave unknown amounts unknown', {}, { total_ram: null, available_ram: null, total_vram: null }],
+    ['do not apply to a GPU with memory of its own', { total_ram: 500, total_vram: 400 }, { total_ram: 100, total_vram: 400 }],
     [
-      'is the same for a GPU that works in the same memory',
+      'apply to a GPU that shares the memory of the machine',
       { total_ram: 500, total_vram: 500, available_vram: 200, unified_memory: true },
       { total_ram: 100, total_vram: 100, available_vram: 100 },
     ],
@@ -22,7 +22,7 @@ describe('what replicas may have', () => {
     expect(applyLimits(of(had), limits)).toMatchObject({ ...has, max_replicas: 2 })
   })
 
-  it('is all there is without limits', () => {
+  it('change nothing when there are none', () => {
     const all = of({ total_ram: 500, available_ram: 300, total_vram: 7 })
     expect(applyLimits(all, noLimits)).toEqual(all)
   })
@@ -72,6 +72,6 @@ it.each<[string, Gpu[], ReturnType<typeof summary>]>([
   expect(summarizeGpus(gpus, memory, smallestUsefulBytes)).toEqual(want)
 })
 
-it('counts small cards when the operator answers for them', () => {
+it('counts small cards when the operator configured the capability', () => {
   expect(summarizeGpus([gpu({ totalBytes: 2 * GiB, freeBytes: GiB })], memory, 0)).toEqual(summary('nvidia', 2, 1))
 })

@@ -12,7 +12,7 @@ const real = (timeoutMs: number) =>
   createToolRunner({ start: startTool({ PATH: '/usr/bin:/bin', MUSTER_TOKEN: 'canary', HOME: '/h' }), timeoutMs, clock: systemClock })
 
 describe('a tool', () => {
-  it('gives what it printed', async () => {
+  it('returns its output', async () => {
     expect(await real(5000)(shell('echo one; echo two'))).toEqual({ kind: 'ok', stdout: 'one\ntwo\n' })
   })
 
@@ -20,22 +20,22 @@ describe('a tool', () => {
     expect(await real(5000)({ program: 'no-such-tool-anywhere', args: [] })).toEqual({ kind: 'absent' })
   })
 
-  it('that fails says why', async () => {
+  it('that fails returns its error output', async () => {
     expect(await real(5000)(shell('echo no driver >&2; exit 9'))).toEqual({
       kind: 'failed',
       reason: '/bin/sh ended with exit code 9: no driver',
     })
   })
 
-  it('sees no secret of the environment', async () => {
+  it('does not see secrets of the environment', async () => {
     expect(await real(5000)(shell('echo "$HOME:$MUSTER_TOKEN:$LC_ALL"'))).toEqual({ kind: 'ok', stdout: '/h::C\n' })
   })
 
-  it('that floods us is cut off', async () => {
+  it('that prints too much is stopped', async () => {
     expect(await real(5000)(shell('yes'))).toMatchObject({ kind: 'failed', reason: expect.stringContaining('more than') })
   })
 
-  it('that hangs is ended with all that it started, and may be run again', async () => {
+  it('that hangs is killed with its children, and may run again', async () => {
     await using directory = await makeTempDir('tool')
     const run = real(200)
     const file = join(directory.path, 'pid')
@@ -49,7 +49,7 @@ describe('a tool', () => {
   })
 })
 
-it('a tool that we may not kill is a failed one, and no crash of ours', async () => {
+it('a tool that cannot be killed counts as failed and does not crash the worker', async () => {
   const run = createToolRunner({
     timeoutMs: 10,
     clock: systemClock,
@@ -64,7 +64,7 @@ it('a tool that we may not kill is a failed one, and no crash of ours', async ()
   expect(await run(shell(''))).toMatchObject({ kind: 'failed', reason: expect.stringMatching(/did not answer.*EPERM/) })
 })
 
-it('F16 a tool that not even SIGKILL ends is not started a second time until it is gone', async () => {
+it('F16 a tool that survives SIGKILL is not started again until it has exited', async () => {
   const started: EventEmitter[] = []
   let kills = 0
   const run = createToolRunner({

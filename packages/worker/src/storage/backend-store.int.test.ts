@@ -39,7 +39,7 @@ describe('blobs', () => {
   const big = layerOf(tar([runSh, { path: 'big', data: noise(3_000_000) }]), 'none')
   const digest = Digest.parse(big.digest)
 
-  it('become blobs once their hash fits', async () => {
+  it('become blobs once their hash is verified', async () => {
     const seen: number[] = []
     const send = async (offset: number): Promise<{ stream: Readable; offset: number }> => ({ stream: streamOf(big.bytes, offset), offset })
     await tested.store.fetchBlob({ digest, size: big.size, open: send }, { signal: never, onBytes: (bytes) => seen.push(bytes) })
@@ -50,7 +50,7 @@ describe('blobs', () => {
     expect(await tested.store.hasBlob(digest)).toBe(true)
   })
 
-  it('E7 a truncated one keeps what came, and is continued from there', async () => {
+  it('E7 a truncated download keeps its bytes and is resumed', async () => {
     const cut = async (): Promise<{ stream: Readable; offset: number }> => ({
       stream: streamOf(big.bytes.subarray(0, 1_000_000)),
       offset: 0,
@@ -70,7 +70,7 @@ describe('blobs', () => {
     expect(await tested.store.hasBlob(digest)).toBe(true)
   })
 
-  it('are taken from the beginning when the server begins there', async () => {
+  it('are written from the start when the server ignores the range', async () => {
     await writeFile(join(tested.root, 'incoming', hex(digest)), big.bytes.subarray(0, 500_000))
     await tested.store.fetchBlob(
       { digest, size: big.size, open: async () => ({ stream: streamOf(big.bytes), offset: 0 }) },
@@ -79,7 +79,7 @@ describe('blobs', () => {
     expect(await tested.store.hasBlob(digest)).toBe(true)
   })
 
-  it('are not asked for when every byte is there, and then still verified', async () => {
+  it('are not requested when every byte was received, and are still verified', async () => {
     const ask = (): never => {
       throw new Error('asked')
     }
@@ -91,7 +91,7 @@ describe('blobs', () => {
     expect(await tested.store.hasBlob(digest)).toBe(true)
   })
 
-  it('E3 E8 are taken from the beginning, once, when what a former try left is wrong', async () => {
+  it('E3 E8 are fetched from the start, once, when the bytes of an earlier try are wrong', async () => {
     const asked: number[] = []
     const path = join(tested.root, 'incoming', hex(digest))
     const wrong = Buffer.from(big.bytes).fill(0x7f, 2_000_000, 2_000_001)
@@ -124,7 +124,7 @@ describe('blobs', () => {
     expect(await tested.store.hasBlob(digest)).toBe(false)
   })
 
-  it('W10 cancelled in the middle of a stalled stream end at once, and keep what came', async () => {
+  it('W10 cancelled during a stalled stream stop at once and keep their bytes', async () => {
     const stalled = new Readable({ read() {} })
     stalled.push(big.bytes.subarray(0, 100_000))
     const abort = new AbortController()
@@ -140,7 +140,7 @@ describe('blobs', () => {
     expect(await tested.store.incomingSize(digest)).toBe(100_000)
   })
 
-  it('E18 wanted by many are fetched once', async () => {
+  it('E18 requested by many callers are fetched once', async () => {
     let opened = 0
     const send = async (offset: number): Promise<{ stream: Readable; offset: number }> => {
       opened++
@@ -152,7 +152,7 @@ describe('blobs', () => {
 })
 
 describe('trees', () => {
-  it('merge layers: later ones replace, hide and add', async () => {
+  it('merge layers: later ones replace, hide and add entries', async () => {
     const layers = [
       layerOf(
         tar([
@@ -198,13 +198,13 @@ describe('trees', () => {
     expect(Object.keys(await treeFiles(layers))).toEqual(['d', 'd/own', 'run.sh'])
   })
 
-  it('H13 whiteouts of what is not there mean nothing', async () => {
+  it('H13 whiteouts of missing entries are ignored', async () => {
     const layers = [layerOf(tar([runSh, file('no/.wh.such', ''), file('.wh.thing', '')]))]
     await tested.install(layers)
     expect(Object.keys(await treeFiles(layers))).toEqual(['run.sh'])
   })
 
-  it('H8 over layers a link becomes a directory, and nothing is written where it pointed', async () => {
+  it('H8 a later layer replaces a link with a directory, and nothing is written to the target of the link', async () => {
     const layers = [
       layerOf(tar([runSh, file('e/kept'), { path: 'd', type: '2', linkPath: 'e' }])),
       layerOf(tar([{ path: 'd/', type: '5' }, file('d/f')])),
@@ -213,7 +213,7 @@ describe('trees', () => {
     expect(Object.keys(await treeFiles(layers))).toEqual(['d', 'd/f', 'e', 'e/kept', 'run.sh'])
   })
 
-  it('H11 SEC15 have no setuid, setgid and sticky bits, and nothing that others may write', async () => {
+  it('H11 SEC15 have no setuid, setgid or sticky bits, and nothing writable by others', async () => {
     const modes: TarEntry[] = [
       { path: 'suid', data: '', mode: 0o4755 },
       { path: 'sgid', data: '', mode: 0o2755 },
@@ -234,7 +234,7 @@ describe('trees', () => {
     })
   })
 
-  it('H9 names that differ in case or composition only are kept apart and told', async () => {
+  it('H9 names that differ only in case or composition are kept apart and reported', async () => {
     const layers = [layerOf(tar([runSh, file('A/x'), file('a/x'), file('\u00e9'), file('e\u0301'), file('line\u2028break\n')]))]
     const { collisions } = await tested.install(layers)
     expect(collisions).toEqual(['A and a', '\u00e9 and e\u0301'])
@@ -242,7 +242,7 @@ describe('trees', () => {
     expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
   })
 
-  it('E24 long names come through PAX, GNU and the prefix of a header', async () => {
+  it('E24 long names are read from PAX, GNU and the prefix of a header', async () => {
     const long = `${'d'.repeat(120)}/${'n'.repeat(200)}`
     const layers = [
       layerOf(
@@ -267,7 +267,7 @@ describe('trees', () => {
   it.each([
     ['H14 of several gzip members', 'gzip', Buffer.concat(thirds.map((each) => gzipSync(each)))],
     [
-      'H14 of several zstd frames, some to skip',
+      'H14 of several zstd frames, some skippable',
       'zstd',
       Buffer.concat([skippable, ...thirds.flatMap((each) => [zstdCompressSync(each), skippable])]),
     ],
@@ -286,13 +286,13 @@ describe('trees', () => {
     expect(sha256(await readFile(join(tested.store.treePath(treeOf(layers)), 'data')))).toBe(sha256(noise(1_500_000)))
   })
 
-  it('know what their backend.json says', async () => {
+  it('have the description of their backend.json', async () => {
     const description = { name: 'echo', version: '2.1', driver: 'openai-http', command: ['{node}', 'server.js', '--addr', '{addr}'] }
     const { backend } = await tested.install([layerOf(tar([file('backend.json', JSON.stringify(description)), file('server.js')]))])
     expect(backend).toEqual({ ...description, health_path: '/health', env: {} })
   })
 
-  it('W10 cancelled while unpacking leave nothing', async () => {
+  it('W10 cancelled while unpacking leave nothing behind', async () => {
     const abort = new AbortController()
     const reason = new Error('superseded')
     const again = await tested.reopen({ step: (name) => (name === 'W.unpack.mid' ? abort.abort(reason) : undefined) })
@@ -303,7 +303,7 @@ describe('trees', () => {
     await again.store.close()
   })
 
-  it('report how much of the packed bytes was used, up to all of it', async () => {
+  it('report progress by packed bytes, up to the total', async () => {
     const layers = [backendLayer('1'), layerOf(tar([{ path: 'big', data: noise(5_000_000) }]))]
     for (const layer of layers) await tested.put(layer)
     const seen: (readonly [number, number])[] = []
@@ -313,7 +313,7 @@ describe('trees', () => {
     expect(seen.map(([current]) => current)).toEqual(seen.map(([current]) => current).toSorted((a, b) => a - b))
   })
 
-  it('whose layer was damaged on the disk say so, and fetch it again', async () => {
+  it('with a layer damaged on disk fail as damaged, so that the layer is fetched again', async () => {
     const layers = [backendLayer('1')]
     await tested.put(backendLayer('1'))
     const path = join(tested.root, 'blobs/sha256', hex(layers[0]?.digest ?? ''))
@@ -360,7 +360,7 @@ describe('repair', () => {
     ['a manifest that is cut off', (tree) => truncate(join(tree, '../manifest'), 300)],
     ['a manifest that is gone', (tree) => rm(join(tree, '../manifest'))],
   ]
-  it('S3.16 what a running backend keeps beside its files is no damage, and goes when the tree is mended', async () => {
+  it('S3.16 extra files of a running backend are no damage, and are removed when the tree is mended', async () => {
     await tested.install(layers)
     const before = await treeFiles(layers)
     const tree = tested.store.treePath(treeOf(layers))
@@ -371,7 +371,7 @@ describe('repair', () => {
     expect(await treeFiles(layers)).toEqual(before)
   })
 
-  it.each(damages)('S3.16 %s is seen and put right', async (_name, damage) => {
+  it.each(damages)('S3.16 %s is detected and mended', async (_name, damage) => {
     await tested.install(layers)
     const before = await treeFiles(layers)
     const outside = join(tested.temp.path, 'outside')
@@ -386,7 +386,7 @@ describe('repair', () => {
     expect(await readdir(join(tested.root, 'staging'))).toEqual([])
   })
 
-  it('E19 leaves the files alone that are fine, also for a process that has one open', async () => {
+  it('E19 does not touch undamaged files, also for a process that has one open', async () => {
     await tested.install(layers)
     const path = join(tested.store.treePath(treeOf(layers)), 'lib/b')
     const { ino } = await stat(path)
@@ -402,7 +402,7 @@ describe('imports', () => {
   const digestOf = async (directory: string): Promise<Digest> =>
     Digest.parse(sha256(Buffer.from(JSON.stringify(await snapshot(directory)))))
 
-  it('a directory is copied under the same rules, and named by the digest of the copy', async () => {
+  it('a directory is copied under the same rules and named by the digest of the copy', async () => {
     const from = join(tested.temp.path, 'mine')
     await mkdir(join(from, 'lib'), { recursive: true })
     await writeFile(join(from, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 })
@@ -456,7 +456,7 @@ describe('records', () => {
     return trees
   }
 
-  it('S3.1 name the version in use and the one before, and only these stay', async () => {
+  it('S3.1 name the active and the previous version, and only these are kept', async () => {
     const [first, second, third] = await activateAll()
     expect(await tested.store.get(name)).toMatchObject({
       current: { version: '3', digest: third },
@@ -467,7 +467,7 @@ describe('records', () => {
     for (const tree of [second, third]) expect(tree && (await tested.store.verify(tree, { signal: never }))).toBe('intact')
   })
 
-  it('survive a restart, and are gone once deleted', async () => {
+  it('survive a restart and are gone once deleted', async () => {
     await activateAll()
     const again = await tested.reopen()
     expect(await again.store.list()).toMatchObject([{ name: 'llama', version: '3' }])
@@ -479,12 +479,12 @@ describe('records', () => {
     await again.store.close()
   })
 
-  it('I7 of what is not unpacked are refused', async () => {
+  it('I7 of a tree that is not unpacked are refused', async () => {
     expect(await failureOfPromise(tested.store.activate(recordOf('llama', treeOf(versions))))).toMatchObject({ code: 'internal' })
     expect(await tested.store.list()).toEqual([])
   })
 
-  it('E23 that a newer version wrote are kept, and nothing is cleaned up while they are there', async () => {
+  it('E23 written by a newer version are kept, and nothing is collected while they exist', async () => {
     const [first] = await activateAll()
     const path = join(tested.root, 'backends/llama/current')
     await writeFile(path, '{"format":2}')
@@ -494,7 +494,7 @@ describe('records', () => {
     expect(await readFile(path, 'utf8')).toBe('{"format":2}')
   })
 
-  it('share layers: one backend goes, and what the other needs stays', async () => {
+  it('share layers: after one backend is removed, the layers of the other stay', async () => {
     const base = layerOf(tar([runSh, file('base')]))
     const [one, two] = [
       [base, backendLayer('one')],
@@ -511,8 +511,8 @@ describe('records', () => {
   })
 })
 
-describe('collecting', () => {
-  it('E20 leaves alone what a running process holds, until it lets go', async () => {
+describe('garbage collection', () => {
+  it('E20 keeps a tree while a running process holds it', async () => {
     const layers = [backendLayer('1')]
     await tested.install(layers)
     const held = tested.store.hold([treeOf(layers)])
@@ -521,7 +521,7 @@ describe('collecting', () => {
     expect(await tested.store.collect(never)).toMatchObject({ trees: 1, blobs: 1 })
   })
 
-  it('leaves alone what an install has fetched that is not at its end, for a week', async () => {
+  it('keeps the blobs of an unfinished install for a week', async () => {
     const layers = [backendLayer('1')]
     const digests = layersOf(layers).map(({ digest }) => digest)
     const note = join(tested.root, 'pulls', hex(treeOf(layers)))
@@ -541,7 +541,7 @@ describe('collecting', () => {
     await store.close()
   })
 
-  it('removes downloads that nobody continued for a week', async () => {
+  it('removes downloads that were not continued for a week', async () => {
     const [old, young] = ['1', '2'].map((each) => join(tested.root, 'incoming', each.repeat(64)))
     for (const path of [old, young]) await writeFile(path ?? '', 'partial')
     await utimes(old ?? '', 1, 1)
@@ -549,7 +549,7 @@ describe('collecting', () => {
     expect(await readdir(join(tested.root, 'incoming'))).toEqual(['2'.repeat(64)])
   })
 
-  it('E21 never takes a blob or a tree from an install that runs meanwhile', async () => {
+  it('E21 never removes a blob or a tree of a running install', async () => {
     const variants = ['1', '2', '3'].map((text) => [layerOf(tar([runSh, file('shared')])), backendLayer(text)])
     let isDone = false
     const collecting = (async () => {
@@ -565,7 +565,7 @@ describe('collecting', () => {
             using held = new DisposableStack()
             held.use(tested.store.hold([treeOf(layers), ...digests]))
             await tested.install(layers)
-            // No record names it yet: the hold alone keeps it from a whole round of collecting.
+            // No record names the tree yet: only the hold protects it from a whole collection.
             await tested.store.collect(never)
             expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
             await tested.store.activate(recordOf(`b${at}`, treeOf(layers)))

@@ -27,7 +27,7 @@ describe('on a disk of 24 MB', () => {
     await temp.remove()
   })
 
-  it('E4 full in the middle of unpacking: disk_full, the half tree is gone, verified layers and others stay', async ({ skip }) => {
+  it('E4 full while unpacking: disk_full, the partial tree is removed, verified layers and other backends stay', async ({ skip }) => {
     if (mountFailure !== null) skip(mountFailure)
     await using tested = await makeTestStore({ root: join(temp.path, 'unpack') })
     const other = [backendLayer('other')]
@@ -41,7 +41,7 @@ describe('on a disk of 24 MB', () => {
     await rm(tested.root, { recursive: true })
   })
 
-  it('E4 full in the middle of a layer: disk_full, what came is gone, and it works once there is space', async ({ skip }) => {
+  it('E4 full within a layer: disk_full, its bytes are removed, and the install succeeds once there is space', async ({ skip }) => {
     if (mountFailure !== null) skip(mountFailure)
     await using tested = await makeTestStore({ root: join(temp.path, 'layer') })
     const digest = Digest.parse(wide.digest)
@@ -60,7 +60,7 @@ describe('on a disk of 24 MB', () => {
     await rm(tested.root, { recursive: true })
   })
 
-  it('E4 too full to begin: disk_full before anything is asked for', async ({ skip }) => {
+  it('E4 too full to start: disk_full before anything is requested', async ({ skip }) => {
     if (mountFailure !== null) skip(mountFailure)
     await mkdir(join(temp.path, 'before'))
     await using tested = await makeTestStore({ root: join(temp.path, 'before'), keepFreeBytes: 16 * mb })

@@ -1,5 +1,5 @@
-// Layers that must not be unpacked: each is refused for the right reason, leaves nothing behind, and touches nothing
-// around the data directory (I19).
+// Hostile layers: each is refused for the right reason, leaves nothing behind, and touches nothing outside the data
+// directory (I19).
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
@@ -28,7 +28,7 @@ const symlink = (path: string, linkPath: string): TarEntry => ({ path, type: '2'
 const hardlink = (path: string, linkPath: string): TarEntry => ({ path, type: '1', linkPath })
 const directory = (path: string): TarEntry => ({ path, type: '5' })
 const file = (path: string, data = 'written'): TarEntry => ({ path, data })
-/** Good but for what is given. */
+/** A valid backend plus the given entries. */
 const layer = (...pieces: (TarEntry | Uint8Array)[]): Layer => layerOf(tar([runSh, ...pieces]))
 const row = (name: string, reason: RefusalReason, ...pieces: (TarEntry | Uint8Array)[]): Row => [name, reason, [layer(...pieces)]]
 const binary = (bytes: readonly number[], length: number): Uint8Array =>
@@ -61,7 +61,7 @@ const paths: readonly Row[] = [
   row('H4 d/l -> ../../', 'symlink_escape', directory('d/'), symlink('d/l', '../../')),
   row('H4 d/l -> x/../../../y', 'symlink_escape', symlink('d/l', 'x/../../../y')),
   row(
-    'H4 a chain whose parts stay inside and whose end does not',
+    'H4 a chain of links whose parts stay inside but whose end does not',
     'symlink_escape',
     symlink('a/b/c/up', '../../..'),
     symlink('out', 'a/b/c/up/../..'),

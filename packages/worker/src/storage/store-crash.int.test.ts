@@ -15,7 +15,7 @@ const name = BackendName.parse('llama')
 const first = [backendLayer('one')]
 const upgraded = treeOf(upgradeLayers)
 
-/** And which version is in use when the process is killed there. */
+/** Steps, and the active version when the process is killed there. */
 const steps = [
   ['W.pull.mid_layer', '1'],
   ['W.pull.layer_verified', '1'],
@@ -29,7 +29,7 @@ const steps = [
 
 describe('kill -9', () => {
   it.each(sampleCases(steps, 4))(
-    'E1 E2 I7 at %s: version %s is there and whole, and the upgrade goes on from where it was',
+    'E1 E2 I7 at %s: version %s is active and intact, and the upgrade resumes',
     async (step, version) => {
       await using tested = await makeTestStore()
       await tested.install(first)
@@ -70,7 +70,7 @@ describe('kill -9', () => {
   )
 })
 
-/** Of the layers of the upgrade, whether verified or not. */
+/** Stored bytes of the upgrade's layers, verified or not. */
 async function bytesThere(root: string): Promise<number> {
   let bytes = 0
   for (const directory of ['incoming', 'blobs/sha256'])

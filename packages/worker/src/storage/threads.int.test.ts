@@ -6,8 +6,8 @@ import { backendLayer, layersOf, makeTestStore, never, runSh, treeOf } from '../
 const mb = 1024 ** 2
 
 describe('the main thread', () => {
-  // By the processor time that it uses from one turn of its loop to the next: how long a turn takes by the clock says as
-  // much about what else runs on the machine. (bench/ measures by the clock.)
+  // Measured by processor time per turn of the event loop: wall-clock time would also measure other load on the machine.
+  // (bench/ measures wall-clock time.)
   it('is never busy for 50 ms at a stretch, nor for a third of the work, while a large layer is hashed and unpacked', async () => {
     await using tested = await makeTestStore()
     const large = layerOf(tar([runSh, { path: 'large', data: Buffer.alloc(60 * mb, 'some text that is repeated') }]), 'none')
@@ -38,13 +38,13 @@ describe('the main thread', () => {
 })
 
 describe('a thread', () => {
-  /** Of this process, as the kernel shows them; its names are cut to 15 characters. */
+  /** The threads of this process as the kernel lists them; it cuts names to 15 characters. */
   const threads = async (): Promise<number> => {
     const names = (await readdir('/proc/self/task')).map((task) => readFile(`/proc/self/task/${task}/comm`, 'utf8').catch(() => ''))
     return (await Promise.all(names)).filter((name) => 'muster-storage'.startsWith(name.trim()) && name.trim() !== '').length
   }
 
-  it('that hashed downloads is the one that unpacks them, and the other way round', async () => {
+  it('that hashed downloads is reused to unpack them, and vice versa', async () => {
     await using tested = await makeTestStore()
     const before = await threads()
     await Promise.all(['one', 'two', 'three'].map((name) => tested.put(backendLayer(name))))
