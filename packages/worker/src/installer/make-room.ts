@@ -24,7 +24,7 @@ export type RoomRequest<T> = Readonly<{ request: InstallRequest; fetch: () => Pr
 
 /** Fetches, and again after each step that made room. */
 export async function fetchWithRoom<T>(deps: RoomDeps, { request, fetch }: RoomRequest<T>, context: InstallContext): Promise<T> {
-  let conceded: Concession = 'nothing'
+  let removed: RemovedVersions = 'nothing'
   let freeBefore = await deps.store.freeBytes()
   for (;;) {
     try {
@@ -36,13 +36,13 @@ export async function fetchWithRoom<T>(deps: RoomDeps, { request, fetch }: RoomR
       // A refused version, or one that does not fit, must not take space; other failures keep their downloads for the next try.
       if ((failure.retry === 'never' || isFull) && !isCancelled) await collectGarbage(deps, context)
       const free = await deps.store.freeBytes()
-      // The garbage of other installs was enough.
+      // The collection made room: try again.
       const isMore = isFull && free > freeBefore + mebibyte
       freeBefore = free
       if (isMore && !isCancelled) continue
-      const next = isFull && !isCancelled ? await concedeMore(deps, request, context) : 'nothing'
-      if (next === 'nothing') throw conceded === 'all' ? notInstalledNow(failure, { request, error }) : error
-      conceded = next
+      const next = isFull && !isCancelled ? await removeVersions(deps, request, context) : 'nothing'
+      if (next === 'nothing') throw removed === 'all' ? notInstalledAnymore(failure, { request, error }) : error
+      removed = next
       freeBefore = await deps.store.freeBytes()
     }
   }
@@ -51,11 +51,11 @@ export async function fetchWithRoom<T>(deps: RoomDeps, { request, fetch }: RoomR
 /** Smaller changes come from other programs. */
 const mebibyte = 1024 ** 2
 
-type Concession = 'nothing' | 'previous' | 'all'
+type RemovedVersions = 'nothing' | 'previous' | 'all'
 
-async function concedeMore(deps: RoomDeps, { backend, strategy }: InstallRequest, context: InstallContext): Promise<Concession> {
+async function removeVersions(deps: RoomDeps, { backend, strategy }: InstallRequest, context: InstallContext): Promise<RemovedVersions> {
   const { store, log } = deps
-  // A rollback goes back by one version, which will be the active one; processes still running from the previous one hold it.
+  // The upgrade makes the active version the previous one. Processes still running from the old previous one hold it.
   if (await store.forgetPrevious(backend)) {
     log.warn('previous version dropped: too little disk space', { backend })
     await collectGarbage(deps, context)
@@ -84,7 +84,7 @@ export async function collectGarbage({ store, log }: RoomDeps, { signal, onSign 
   )
 }
 
-function notInstalledNow(failure: Failure, { request, error }: { request: InstallRequest; error: unknown }): FleetError {
+function notInstalledAnymore(failure: Failure, { request, error }: { request: InstallRequest; error: unknown }): FleetError {
   const message = `${failure.message}; the old version was removed to make room, so ${request.backend} is not installed on this node now`
   return new FleetError({ ...failure, message }, { cause: error })
 }

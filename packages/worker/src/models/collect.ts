@@ -42,16 +42,16 @@ export async function collectContent(deps: CollectContentDeps, freed: ReadonlySe
   /** Checks and renames without awaiting in between, so that the taker of a new hold finds the content present or gone for good. */
   const remove = async (path: string, digest: Digest | null): Promise<void> => {
     if (digest !== null && held.has(digest)) return
-    const gone = join(layout.staging, newId())
+    const removed = join(layout.staging, newId())
     try {
-      renameSync(path, gone)
+      renameSync(path, removed)
     } catch (error) {
       // The file was moved meanwhile, for example a finished download.
       if (errorCode(error) === 'ENOENT') return
       throw error
     }
     await step('W.gc.mid')
-    await rm(gone, { force: true })
+    await rm(removed, { force: true })
   }
   for (const digest of await digestsIn(layout.uploads))
     if ((await age(layout.upload(digest))) > unnamedKeptMs) await remove(layout.upload(digest), null)

@@ -40,15 +40,15 @@ export const filesOf = (folder: string): string => join(folder, filesIn)
 
 export function createModelFolders({ layout, clock }: { readonly layout: ModelLayout; readonly clock: Clock }): ModelFolders {
   const removeFolder = async (path: string): Promise<void> => {
-    const gone = join(layout.staging, newId())
+    const removed = join(layout.staging, newId())
     try {
-      await rename(path, gone)
+      await rename(path, removed)
     } catch (error) {
       if (errorCode(error) === 'ENOENT') return
       throw error
     }
     await syncPath(dirname(path))
-    await rm(gone, { recursive: true, force: true })
+    await rm(removed, { recursive: true, force: true })
   }
   const list: ModelFolders['list'] = async (model) => {
     const models = model === undefined ? (await readdir(layout.byModel)).map((name) => join(layout.byModel, name)) : [layout.model(model)]

@@ -45,10 +45,10 @@ export async function collect(deps: CollectDeps, signal: AbortSignal): Promise<G
   const removeUnlessHeld = async (path: string, digest: Digest): Promise<boolean> => {
     signal.throwIfAborted()
     if (held.has(digest)) return false
-    const gone = join(layout.staging, newId())
-    renameSync(path, gone)
+    const removed = join(layout.staging, newId())
+    renameSync(path, removed)
     await step('W.gc.mid')
-    await rm(gone, { recursive: true, force: true })
+    await rm(removed, { recursive: true, force: true })
     return true
   }
 

@@ -25,7 +25,7 @@ export interface SpaceGuard {
 
 const checkEveryBytes = 32 * 1024 ** 2
 
-/** The same limit for a thread that writes: checked as it goes, because other programs fill the disk too. */
+/** The same limit for a thread that writes: checked while it writes, because other programs fill the disk too. */
 export function createSpaceGuard(directory: string, keepFreeBytes: number): SpaceGuard {
   let untilCheck = 0
   return {

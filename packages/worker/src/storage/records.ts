@@ -48,7 +48,7 @@ export interface Activations {
   /** False when there was no previous version. */
   forgetPrevious(name: BackendName): Promise<boolean>
   get(name: BackendName): Promise<Activation | null>
-  /** `isComplete` is false when a record is unreadable: then it is not known which trees are in use. */
+  /** `isComplete` is false when a record is unreadable: then it is not known which trees it needs. */
   all(): Promise<{ readonly found: readonly Activation[]; readonly isComplete: boolean }>
   removeLeftovers(): Promise<void>
 }

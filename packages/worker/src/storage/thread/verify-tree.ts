@@ -37,9 +37,9 @@ export async function mendTree(
   { signal, sign }: JobContext,
 ): Promise<readonly string[]> {
   const root = join(directory, 'root')
-  const gone = join(fresh, 'gone')
-  await mkdir(gone)
-  if (!(await isDirectory(root))) await replaceEntry({ from: join(fresh, 'root'), to: root, gone: join(gone, 'root') })
+  const removed = join(fresh, 'removed')
+  await mkdir(removed)
+  if (!(await isDirectory(root))) await replaceEntry({ from: join(fresh, 'root'), to: root, removed: join(removed, 'root') })
   const mended: string[] = []
   const known = new Set<string>()
   for await (const entry of readManifest(join(fresh, 'manifest'))) {
@@ -48,12 +48,12 @@ export async function mendTree(
     if ((await findDifference(root, entry, sign)) === null) continue
     const to = join(root, entry.path)
     if (entry.kind === 'directory' && (await isDirectory(to))) await chmod(to, entry.mode)
-    else await replaceEntry({ from: join(fresh, 'root', entry.path), to, gone: join(gone, String(mended.length)) })
+    else await replaceEntry({ from: join(fresh, 'root', entry.path), to, removed: join(removed, String(mended.length)) })
     mended.push(entry.path)
   }
   for await (const path of walk(root)) {
     if (known.has(path)) continue
-    await rename(join(root, path), join(gone, `extra-${mended.length}`))
+    await rename(join(root, path), join(removed, `extra-${mended.length}`))
     mended.push(path)
   }
   await rename(join(fresh, 'manifest'), join(directory, 'manifest'))
@@ -61,11 +61,11 @@ export async function mendTree(
   return mended.slice(0, mostProblems)
 }
 
-async function replaceEntry({ from, to, gone }: { from: string; to: string; gone: string }): Promise<void> {
+async function replaceEntry({ from, to, removed }: { from: string; to: string; removed: string }): Promise<void> {
   // A file replaces a file in one rename; only an entry that rename cannot replace is moved away first.
   await rename(from, to).catch(async (error: unknown) => {
     if (!['EISDIR', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST'].includes(String(errorCode(error)))) throw error
-    await rename(to, gone)
+    await rename(to, removed)
     await rename(from, to)
   })
   await syncPath(dirname(to))
