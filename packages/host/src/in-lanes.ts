@@ -1,6 +1,6 @@
 // Bounded parallelism: at most `atOnce` items are worked on at a time. The first failure aborts the other lanes and is
 // thrown once all of them have stopped.
-import { FleetError } from '@muster/protocol/fleet-error'
+import { FleetError } from '@muster/protocol'
 
 export interface Lanes {
   readonly atOnce: number

@@ -269,9 +269,9 @@ export async function openInstaller(options: OpenInstallerOptions): Promise<Open
 }
 
 function createSources({ cluster, builtin, ...deps }: OpenInstallerOptions): () => Sources {
-  const waysOut = createOutboundClients({ cluster, ...deps })
+  const outboundClients = createOutboundClients({ cluster, ...deps })
   return () => {
-    const { outbound, oci, files } = waysOut()
+    const { outbound, oci, files } = outboundClients()
     const read = createGalleryReader({ outbound, readBuiltin: builtin.readGallery })
     const galleries: Sources['galleries'] = () =>
       (cluster()?.galleries ?? [])

@@ -99,7 +99,9 @@ describe('on a disk of 24 MB', () => {
     await rm(tested.root, { recursive: true })
   })
 
-  it('E4 full during a download: disk_full, its bytes are removed, other files stay, and it succeeds once there is space', async ({ skip }) => {
+  it('E4 full during a download: disk_full, its bytes are removed, other files stay, and it succeeds once there is space', async ({
+    skip,
+  }) => {
     if (mountFailure !== null) skip(mountFailure)
     await using tested = await makeTestModelFiles({ root: join(temp.path, 'middle') })
     const [content, other] = [contentOf(14 * mb), contentOf(mb)]
@@ -131,7 +133,7 @@ describe('concurrent operations', () => {
       const model = `m-${at % 5}`
       const chosen = [fileOf(at), fileOf(at + 1 + (at % 2))]
       if (at % 3 === 0) await tested.files.remove(ModelName.parse(`m-${(at + 2) % 5}`))
-      // A model of its own, which nobody removes meanwhile: its files have to be there, whoever shares their content.
+      // Each lane has its own model, which no other lane removes, so its files must exist although content is shared.
       using staged = await tested.stage(
         `own-${at}`,
         chosen.map(({ file }) => file),

@@ -320,7 +320,7 @@ describe('uploads', () => {
     expect(failure).toMatchObject({
       code: 'unavailable',
       retry: 'backoff',
-      message: expect.stringContaining('no node that has it') as string,
+      message: expect.stringContaining('no node that stores it') as string,
     })
   })
 })

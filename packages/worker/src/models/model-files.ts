@@ -101,7 +101,7 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
   const fetchFile = createFetchFile({
     ...{ layout, blobs, fetching, holds, builtin, clock, log },
     knownSources: createKnownSources(layout),
-    waysOut: createOutboundClients({ cluster, allowSource: settings.allowSource, dockerConfig: settings.dockerConfig, clock, log }),
+    outboundClients: createOutboundClients({ cluster, allowSource: settings.allowSource, dockerConfig: settings.dockerConfig, clock, log }),
     origins: originsOf(settings),
     modelDir: settings.modelDir || null,
     platform: platformOf({ platform: process.platform, arch: process.arch }),

@@ -1,6 +1,6 @@
 // Sources of model files: the configured source of any kind, a file on this machine, and the gateway of another worker.
 import { constants } from 'node:fs'
-import { open, realpath } from 'node:fs/promises'
+import { open as openFile, realpath } from 'node:fs/promises'
 import { sep } from 'node:path'
 import { type Clock, errorCode } from '@muster/host'
 import { type Digest, FleetError, type ModelFile, unreachable } from '@muster/protocol'
@@ -22,7 +22,7 @@ export interface FileOrigin {
 }
 
 export interface OriginDeps {
-  readonly waysOut: () => OutboundClients
+  readonly outboundClients: () => OutboundClients
   readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
   readonly origins: FileOrigins
   /** Null when models may not name files of this machine. */
@@ -39,11 +39,11 @@ export async function findOrigin(deps: OriginDeps, file: WantedFile, signal: Abo
     case 's3': {
       const { url, headers } = locateFile(source, deps)
       const how = headers === undefined ? { signal } : { signal, headers }
-      return originWithoutDigest((at) => deps.waysOut().files.open(url, { ...at, ...how }))
+      return originWithoutDigest((at) => deps.outboundClients().files.open(url, { ...at, ...how }))
     }
     case 'oci': {
       const { reference } = source
-      const { oci } = deps.waysOut()
+      const { oci } = deps.outboundClients()
       const found = await oci.resolveFile({ reference, filename: file.filename, platform: deps.platform, signal })
       return { ...found, mirrors: [({ offset }) => oci.openBlob(reference, found.digest, { offset, signal })] }
     }
@@ -110,7 +110,7 @@ async function openLocalFile({ path, size, validator }: LocalFile, offset: numbe
 }
 
 /** Does not follow a link created since, and does not wait for the other end of a pipe. */
-const openPlain = (path: string) => open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+const openPlain = (path: string) => openFile(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
 
 async function realPath(path: string): Promise<string | null> {
   try {

@@ -2,9 +2,8 @@
 // without an administrator's action.
 import { statfsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
-// Threads load this file: only the light entries of both packages.
-import { errorCode } from '@muster/host/error-code'
-import { FleetError } from '@muster/protocol/fleet-error'
+import { errorCode } from '@muster/host'
+import { FleetError } from '@muster/protocol'
 
 export async function freeBytes(root: string): Promise<number> {
   const { bavail, bsize } = await statfs(root)

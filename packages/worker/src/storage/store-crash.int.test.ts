@@ -28,46 +28,43 @@ const steps = [
 ] as const
 
 describe('kill -9', () => {
-  it.each(sampleCases(steps, 4))(
-    'E1 E2 I7 at %s: version %s is active and intact, and the upgrade resumes',
-    async (step, version) => {
-      await using tested = await makeTestStore()
-      await tested.install(first)
-      await tested.store.activate(recordOf('llama', treeOf(first), '1'))
-      await tested.store.close()
+  it.each(sampleCases(steps, 4))('E1 E2 I7 at %s: version %s is active and intact, and the upgrade resumes', async (step, version) => {
+    await using tested = await makeTestStore()
+    await tested.install(first)
+    await tested.store.activate(recordOf('llama', treeOf(first), '1'))
+    await tested.store.close()
 
-      const killed = await processes.start('node', { args: [child, tested.root, step] })
-      expect(await killed.exited, killed.output()).toMatchObject({ signal: 'SIGKILL' })
+    const killed = await processes.start('node', { args: [child, tested.root, step] })
+    expect(await killed.exited, killed.output()).toMatchObject({ signal: 'SIGKILL' })
 
-      const { store } = await tested.reopen()
-      expect(await store.list()).toMatchObject([{ name: 'llama', version }])
-      const { current } = (await store.get(name)) ?? {}
-      expect(current && (await store.verify(current.digest, { signal: never }))).toBe('intact')
-      expect(await readdir(join(tested.root, 'staging'))).toEqual([])
-      for (const tree of await readdir(join(tested.root, 'trees/sha256')))
-        expect(await store.verify(Digest.parse(`sha256:${tree}`), { signal: never })).toBe('intact')
+    const { store } = await tested.reopen()
+    expect(await store.list()).toMatchObject([{ name: 'llama', version }])
+    const { current } = (await store.get(name)) ?? {}
+    expect(current && (await store.verify(current.digest, { signal: never }))).toBe('intact')
+    expect(await readdir(join(tested.root, 'staging'))).toEqual([])
+    for (const tree of await readdir(join(tested.root, 'trees/sha256')))
+      expect(await store.verify(Digest.parse(`sha256:${tree}`), { signal: never })).toBe('intact')
 
-      let sent = 0
-      const before = await bytesThere(tested.root)
-      for (const layer of upgradeLayers) {
-        const open = async (offset: number): Promise<{ stream: ReturnType<typeof streamOf>; offset: number }> => {
-          sent += layer.size - offset
-          return { stream: streamOf(layer.bytes, offset), offset }
-        }
-        await store.fetchBlob({ digest: Digest.parse(layer.digest), size: layer.size, open }, { signal: never })
+    let sent = 0
+    const before = await bytesThere(tested.root)
+    for (const layer of upgradeLayers) {
+      const open = async (offset: number): Promise<{ stream: ReturnType<typeof streamOf>; offset: number }> => {
+        sent += layer.size - offset
+        return { stream: streamOf(layer.bytes, offset), offset }
       }
-      expect(before + sent).toBe(upgradeLayers.reduce((sum, { size }) => sum + size, 0))
-      await store.unpack(upgraded, layersOf(upgradeLayers), { signal: never })
-      await store.activate(recordOf('llama', upgraded, '2'))
-      expect(await store.verify(upgraded, { signal: never })).toBe('intact')
-      expect(Object.keys(await snapshot(store.treePath(upgraded)))).toEqual(['lib', 'lib/data', 'lib/link', 'run.sh', 'version'])
-      await store.collect(never)
-      expect((await readdir(join(tested.root, 'blobs/sha256'))).toSorted()).toEqual(
-        [...first, ...upgradeLayers].map(({ digest }) => digest.slice(7)).toSorted(),
-      )
-      await store.close()
-    },
-  )
+      await store.fetchBlob({ digest: Digest.parse(layer.digest), size: layer.size, open }, { signal: never })
+    }
+    expect(before + sent).toBe(upgradeLayers.reduce((sum, { size }) => sum + size, 0))
+    await store.unpack(upgraded, layersOf(upgradeLayers), { signal: never })
+    await store.activate(recordOf('llama', upgraded, '2'))
+    expect(await store.verify(upgraded, { signal: never })).toBe('intact')
+    expect(Object.keys(await snapshot(store.treePath(upgraded)))).toEqual(['lib', 'lib/data', 'lib/link', 'run.sh', 'version'])
+    await store.collect(never)
+    expect((await readdir(join(tested.root, 'blobs/sha256'))).toSorted()).toEqual(
+      [...first, ...upgradeLayers].map(({ digest }) => digest.slice(7)).toSorted(),
+    )
+    await store.close()
+  })
 })
 
 /** Stored bytes of the upgrade's layers, verified or not. */

@@ -1,9 +1,9 @@
-// Entry point of a storage thread: runs jobs, reports progress, cancels on request. Its imports stay light (the
-// `fleet-error` and `error-code` entries, never a whole package), because every start pays for them.
+// Entry point of a storage thread: runs jobs, reports progress, cancels on request. Every start pays for its imports, so
+// add none.
 import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { parentPort } from 'node:worker_threads'
-import { FleetError } from '@muster/protocol/fleet-error'
+import { FleetError } from '@muster/protocol'
 import { storageFailureOf } from '../disk-space.ts'
 import { copyDirectory, unpackLayers } from './build-tree.ts'
 import type { FromThread, JobContext, JobKind, Jobs, ToThread } from './jobs.ts'

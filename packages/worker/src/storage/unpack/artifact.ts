@@ -2,7 +2,7 @@
 // regular, executable file inside the tree, or the worker's own Node.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { defaultUnpackLimits } from '@muster/protocol/unpack-limits'
+import { defaultUnpackLimits } from '@muster/protocol'
 import { z } from 'zod'
 import { quote, refusal } from './refusal.ts'
 import { parseEntryPath } from './entry-path.ts'

@@ -4,7 +4,7 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import { constants, createGunzip, createZstdDecompress, type Gunzip, type ZstdDecompress } from 'node:zlib'
-import { errorCode } from '@muster/host/error-code'
+import { errorCode } from '@muster/host'
 import { refusal } from './refusal.ts'
 
 export type Compression = 'none' | 'gzip' | 'zstd'

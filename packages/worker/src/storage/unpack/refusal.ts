@@ -1,6 +1,6 @@
 // Reasons to refuse an archive. The first violation ends the unpacking; its detail is for people, its reason for metrics
 // and tests.
-import { FleetError } from '@muster/protocol/fleet-error'
+import { FleetError } from '@muster/protocol'
 
 export type RefusalReason =
   | 'archive_header'

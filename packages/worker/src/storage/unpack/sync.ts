@@ -5,7 +5,7 @@ import { execFile } from 'node:child_process'
 import { open, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { inLanes } from '@muster/host/in-lanes'
+import { inLanes } from '@muster/host'
 import { type DirectoryNode, walkNodes } from './tree-nodes.ts'
 
 const atOnce = 16

@@ -1,7 +1,7 @@
 // The manifest of a tree: one line of JSON with a summary, then one line per entry. It lies beside the tree and is placed
 // and removed with it.
 import { closeSync, createReadStream, fsyncSync, openSync, writeFileSync } from 'node:fs'
-import { Digest } from '@muster/protocol/ids'
+import { Digest } from '@muster/protocol'
 import { z } from 'zod'
 import { BackendDescription } from './artifact.ts'
 import { walkNodes, type DirectoryNode, type PlacedNode } from './tree-nodes.ts'
