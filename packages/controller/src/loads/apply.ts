@@ -89,19 +89,19 @@ interface ClaimedLoad {
 export function createApply(deps: ApplyDeps): Apply {
   return async (record, claimedAt, signal) => {
     const began = deps.clock.monotonic()
-    const job: ClaimedLoad = { record, now: () => claimedAt + (deps.clock.monotonic() - began), signal }
+    const claimed: ClaimedLoad = { record, now: () => claimedAt + (deps.clock.monotonic() - began), signal }
     await deps.step('RT.job.claimed')
-    await decideAndDo(job, deps)
+    await decideAndDo(claimed, deps)
   }
 }
 
-async function decideAndDo(job: ClaimedLoad, deps: ApplyDeps, choices = 1): Promise<void> {
-  const { world, ...found } = await observe(job, deps)
-  const decision = decideLoad(job.record.load, world)
-  const outcome = await carryOut(decision, { job, ...found }, deps)
-  if (outcome === 'done' || !(await isStillOurs(job, deps))) return
-  if (choices < maxChoices) return await decideAndDo(job, deps, choices + 1)
-  await move(job, { type: 'room_asked', note: job.record.load.note, againInMs: afterRoomMs }, deps)
+async function decideAndDo(claimed: ClaimedLoad, deps: ApplyDeps, choices = 1): Promise<void> {
+  const { world, ...found } = await observe(claimed, deps)
+  const decision = decideLoad(claimed.record.load, world)
+  const outcome = await carryOut(decision, { claimed, ...found }, deps)
+  if (outcome === 'done' || !(await isUnmoved(claimed, deps))) return
+  if (choices < maxChoices) return await decideAndDo(claimed, deps, choices + 1)
+  await move(claimed, { type: 'room_asked', note: claimed.record.load.note, againInMs: afterRoomMs }, deps)
 }
 
 type Observed = Readonly<{ model: WantedModel | null; world: World; seen: ReplicaSnapshot; set: Read<ListedLoad> }>
@@ -117,8 +117,8 @@ async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Prom
   const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, place) : unplaced
   const { old, set } = model === null ? noReplacement : await findReplaced({ load, model, placement }, { loads: deps.loads, place })
   // Read after the nodes: a node that placement saw returned has its replicas returned too.
-  const left = isUnplaced && load.purpose === 'serve' ? await deps.replicas.findReturned(load) : null
-  const returned = left === null ? null : returnOf(left)
+  const unowned = isUnplaced && load.purpose === 'serve' ? await deps.replicas.findReturned(load) : null
+  const returned = unowned === null ? null : returnOf(unowned)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
   return { model, seen, set, world: { model: known, isNodeHere, placement, returned, install, isComing, old } }
@@ -132,30 +132,30 @@ async function modelOf({ model: name }: Load, { demand, rowName }: ApplyDeps): P
   return { ...model, backend, config: { ...model.config, backend } }
 }
 
-type Task = Readonly<{ job: ClaimedLoad }> & Omit<Observed, 'world'>
+type Task = Readonly<{ claimed: ClaimedLoad }> & Omit<Observed, 'world'>
 /** `outdated`: the facts behind the decision have changed. */
 type Outcome = 'done' | 'outdated'
 
-async function carryOut(decision: Decision, { job, model, seen, set }: Task, deps: ApplyDeps): Promise<Outcome> {
+async function carryOut(decision: Decision, { claimed, model, seen, set }: Task, deps: ApplyDeps): Promise<Outcome> {
   switch (decision.do) {
     case 'step': {
-      const moved = await move(job, decision.event, deps)
+      const moved = await move(claimed, decision.event, deps)
       return moved === null && decision.event.type === 'returned' ? 'outdated' : 'done'
     }
     case 'install':
-      if (model !== null) await askForInstall(decision.nodeId, { job, model }, deps)
+      if (model !== null) await submitInstall(decision.nodeId, { claimed, model }, deps)
       return 'done'
     case 'start':
-      return model === null ? 'done' : await start(decision.nodeId, { job, model, seen }, deps)
+      return model === null ? 'done' : await start(decision.nodeId, { claimed, model, seen }, deps)
     case 'evict':
-      await move(job, { type: 'room_asked', note: await evictFor(job.record.load, decision, deps), againInMs: afterRoomMs }, deps)
+      await move(claimed, { type: 'room_asked', note: await evictFor(claimed.record.load, decision, deps), againInMs: afterRoomMs }, deps)
       return 'done'
     case 'recreate':
       if (!(await endFirst(decision.old, set, deps))) return 'outdated'
-      await move(job, { type: 'room_asked', note: decision.note, againInMs: afterRoomMs }, deps)
+      await move(claimed, { type: 'room_asked', note: decision.note, againInMs: afterRoomMs }, deps)
       return 'done'
     case 'query':
-      if (model !== null) await query({ job, model }, deps)
+      if (model !== null) await query({ claimed, model }, deps)
       return 'done'
     case 'nothing':
       return 'done'
@@ -163,19 +163,19 @@ async function carryOut(decision: Decision, { job, model, seen, set }: Task, dep
 }
 
 /** No other controller has moved the load. */
-async function isStillOurs({ record: { load, version }, signal }: ClaimedLoad, { loads }: ApplyDeps): Promise<boolean> {
+async function isUnmoved({ record: { load, version }, signal }: ClaimedLoad, { loads }: ApplyDeps): Promise<boolean> {
   return !signal.aborted && (await loads.find(load)).rows[0]?.version === version
 }
 
 /** Moves the load as it was claimed; does nothing if it was moved since. */
-async function move(job: ClaimedLoad, event: LoadEvent, { advance, loads }: ApplyDeps, detail: StepDetail = {}): ReturnType<Advance> {
-  const { load, version } = job.record
+async function move(claimed: ClaimedLoad, event: LoadEvent, { advance, loads }: ApplyDeps, detail: StepDetail = {}): ReturnType<Advance> {
+  const { load, version } = claimed.record
   let isFirst = true
   return await advance({
     read: async () => {
       const given = isFirst
       isFirst = false
-      if (given) return { now: job.now(), rows: [job.record] }
+      if (given) return { now: claimed.now(), rows: [claimed.record] }
       const { now, rows } = await loads.find(load)
       return { now, rows: rows.filter((row) => row.version === version) }
     },
@@ -184,42 +184,42 @@ async function move(job: ClaimedLoad, event: LoadEvent, { advance, loads }: Appl
   })
 }
 
-type Target = Readonly<{ job: ClaimedLoad; model: WantedModel }>
+type Target = Readonly<{ claimed: ClaimedLoad; model: WantedModel }>
 
-async function askForInstall(nodeId: NodeId, { job, model }: Target, deps: ApplyDeps): Promise<void> {
+async function submitInstall(nodeId: NodeId, { claimed, model }: Target, deps: ApplyDeps): Promise<void> {
   try {
-    const installId = await deps.install({ model, nodeId, signal: job.signal })
+    const installId = await deps.install({ model, nodeId, signal: claimed.signal })
     await deps.step('RT.job.install_asked')
-    await move(job, { type: 'install_asked', nodeId, installId }, deps)
+    await move(claimed, { type: 'install_asked', nodeId, installId }, deps)
   } catch (error) {
-    if (job.signal.aborted) return
+    if (claimed.signal.aborted) return
     if (!(error instanceof Error)) throw error
-    await move(job, { type: 'failed', failure: failureOf(error) }, deps)
+    await move(claimed, { type: 'failed', failure: failureOf(error) }, deps)
   }
 }
 
-async function start(nodeId: NodeId, { job, model, seen }: Target & { seen: ReplicaSnapshot }, deps: ApplyDeps): Promise<Outcome> {
-  const { load } = job.record
+async function start(nodeId: NodeId, { claimed, model, seen }: Target & { seen: ReplicaSnapshot }, deps: ApplyDeps): Promise<Outcome> {
+  const { load } = claimed.record
   const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId(replicaPrefix))
   const opId = OperationId.parse(newId(loadOpPrefix))
   const detail = { started: { backend: model.backend, config: model.config, seen: seen.get(nodeId) ?? [] } }
-  const placed = await move(job, { type: 'placed', nodeId, opId, replicaId }, deps, detail)
+  const placed = await move(claimed, { type: 'placed', nodeId, opId, replicaId }, deps, detail)
   if (placed === 'crowded') return 'outdated'
   await deps.step('RT.job.placed')
-  if (placed !== null && placed !== 'gone') await send({ job: { ...job, record: placed }, model }, deps)
+  if (placed !== null && placed !== 'gone') await send({ claimed: { ...job, record: placed }, model }, deps)
   return 'done'
 }
 
 /** The same command again is the same load: the worker identifies it by the replica's id. */
-async function send({ job, model }: Target, deps: ApplyDeps): Promise<void> {
-  const { load } = job.record
+async function send({ claimed, model }: Target, deps: ApplyDeps): Promise<void> {
+  const { load } = claimed.record
   if (load.state !== 'starting') return
-  const event = await exchange(load, { job, model }, deps)
+  const event = await exchange(load, { claimed, model }, deps)
   await deps.step('RT.job.mid')
-  if (event !== null) await move(job, event, deps)
+  if (event !== null) await move(claimed, event, deps)
 }
 
-async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model }: Target, deps: ApplyDeps): Promise<LoadEvent | null> {
+async function exchange(load: Extract<Load, { state: 'starting' }>, { claimed, model }: Target, deps: ApplyDeps): Promise<LoadEvent | null> {
   const { nodeId: node, opId, epoch } = load
   // The slot distinguishes the processes of the model on that node. A load that only stages files has none.
   const slot = load.replicaId === null ? load.ordinal : ((await deps.replicas.find(load.replicaId))?.slot ?? load.ordinal)
@@ -240,13 +240,13 @@ async function exchange(load: Extract<Load, { state: 'starting' }>, { job, model
         slot,
         ...(load.purpose === 'stage' ? { stage_only: true } : {}),
       },
-      { timeoutMs: answerWithinMs, signal: job.signal },
+      { timeoutMs: answerWithinMs, signal: claimed.signal },
     )
     const event = eventOfReply(reply, deps.quietMs)
     if (event.type !== 'failed' || !isTaken(event.failure)) return event
     return eventOfRefusal({ load, slot }, event.failure, await deps.replicas.liveOn([node]))
   } catch (error) {
-    if (job.signal.aborted) return null
+    if (claimed.signal.aborted) return null
     const failed = requestErrorOf(error, 'model')
     if (failed === null) throw error
     return await eventOfRequestError(failed, load, deps)
@@ -275,24 +275,24 @@ async function eventOfRequestError(
   }
 }
 
-async function query({ job, model }: Target, deps: ApplyDeps): Promise<void> {
-  const { load, bytes } = job.record
+async function query({ claimed, model }: Target, deps: ApplyDeps): Promise<void> {
+  const { load, bytes } = claimed.record
   if (load.state !== 'starting') return
   const { bus, quietMs, stallMs, log } = deps
-  const limits = { timeoutMs: answerWithinMs, signal: job.signal }
+  const limits = { timeoutMs: answerWithinMs, signal: claimed.signal }
   const about = { model: load.model, node: load.nodeId, op: load.opId }
   try {
     const reply = await queryStatus(bus, load, limits)
-    const event = eventOfStatus(load, { reply, bytes }, { now: job.now(), quietMs, stallMs })
-    if (event === 'unknown') return await send({ job, model }, deps)
-    const moved = await move(job, event, deps, { backendDigest: reply.digest ?? null })
+    const event = eventOfStatus(load, { reply, bytes }, { now: claimed.now(), quietMs, stallMs })
+    if (event === 'unknown') return await send({ claimed, model }, deps)
+    const moved = await move(claimed, event, deps, { backendDigest: reply.digest ?? null })
     if (event.type === 'moved') await deps.loads.recordProgress([tickOf(load, bytes, reply)], quietMs)
     if (event.type !== 'given_up' || moved === null) return
     log.warn('load stalled; it is cancelled on the worker', about)
     await requestCancel(bus, load, limits)
   } catch (error) {
-    if (job.signal.aborted) return
+    if (claimed.signal.aborted) return
     log.debug('status query failed', { ...about, error })
-    await move(job, eventOfSilence(load, { now: job.now(), quietMs, stallMs }, againInMs), deps)
+    await move(claimed, eventOfSilence(load, { now: claimed.now(), quietMs, stallMs }, againInMs), deps)
   }
 }
