@@ -206,7 +206,7 @@ async function start(nodeId: NodeId, { claimed, model, seen }: Target & { seen: 
   const placed = await move(claimed, { type: 'placed', nodeId, opId, replicaId }, deps, detail)
   if (placed === 'crowded') return 'outdated'
   await deps.step('RT.job.placed')
-  if (placed !== null && placed !== 'gone') await send({ claimed: { ...job, record: placed }, model }, deps)
+  if (placed !== null && placed !== 'gone') await send({ claimed: { ...claimed, record: placed }, model }, deps)
   return 'done'
 }
 
