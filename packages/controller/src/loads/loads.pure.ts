@@ -215,11 +215,11 @@ export function failureOfExit({ exit_code: code, signal, last_lines: lines }: Ex
 }
 
 /** `seen`: the live replicas of the node when it was chosen. */
-export type Started = Readonly<{ backend: string; config: object; seen: readonly ReplicaId[] }>
+export type StartDetail = Readonly<{ backend: string; config: object; seen: readonly ReplicaId[] }>
 
 /** Details of a step beyond its event. */
 export type StepDetail = Readonly<{
-  started?: Started
+  started?: StartDetail
   backendDigest?: string | null
   exit?: Exit
   stamp?: Stamp | null
@@ -261,5 +261,5 @@ export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): Re
 const started = (
   { model, revision, ordinal, needsCheck }: Load,
   { id, nodeId, opId }: { id: ReplicaId; nodeId: NodeId; opId: OperationId },
-  how: Started,
+  how: StartDetail,
 ): ReplicaChange => ({ id, do: 'start', model, revision, ordinal, nodeId, opId, needsCheck, ...how })

@@ -202,11 +202,11 @@ const found = fc.record({
   drained: fc.uniqueArray(fc.nat(3), { maxLength: 2 }),
   listed: fc.array(fc.constantFrom('a', 'b'), { minLength: 4, maxLength: 4 }),
 })
-type Found = typeof found extends fc.Arbitrary<infer T> ? T : never
+type Situation = typeof found extends fc.Arbitrary<infer T> ? T : never
 const nodes = ['n-0', 'n-1', 'n-2', 'n-3'].map((id) => NodeId.parse(id))
 const nodeOf = (index: number): NodeId => nodes[index] ?? n1
 
-function worldOf({ min, isUnloaded, isEverywhere, members, drained, listed }: Found): { wanted: WantedModel; before: Member[] } {
+function worldOf({ min, isUnloaded, isEverywhere, members, drained, listed }: Situation): { wanted: WantedModel; before: Member[] } {
   const scheduling = isEverywhere ? { replicas: 'all' } : { min_replicas: min, max_replicas: 0 }
   const wanted = model({ scheduling, isUnloaded, matching: nodes.length - drained.length })
   const before = members.map(({ node, state, isOld, isPinned, ...facts }, ordinal): Member => {
@@ -221,7 +221,7 @@ function worldOf({ min, isUnloaded, isEverywhere, members, drained, listed }: Fo
 }
 const servingOf = (members: readonly Member[]): number =>
   members.filter(({ load: { state }, ready }) => state === 'ready' && ready?.checked === 'passed').length
-const desired = ({ min, isUnloaded, isEverywhere, drained }: Found): number =>
+const desired = ({ min, isUnloaded, isEverywhere, drained }: Situation): number =>
   isUnloaded ? 0 : isEverywhere ? nodes.length - drained.length : min
 
 /** Applies the decision. */
@@ -238,7 +238,7 @@ function act(wanted: WantedModel, members: readonly Member[]): Member[] {
 }
 
 /** Starting loads become ready where they may, and all ready ones are admitted. */
-function comeUp(members: readonly Member[], { drained, listed, isEverywhere }: Found): Member[] {
+function comeUp(members: readonly Member[], { drained, listed, isEverywhere }: Situation): Member[] {
   const taken = new Set(members.flatMap(({ load: of }) => (of.state === 'ready' && of.revision === 'rev-1' ? [of.nodeId] : [])))
   const homeOf = (isFree: (id: NodeId) => boolean): number => nodes.findIndex((id, index) => !drained.includes(index) && isFree(id))
   return members.map((member) => {

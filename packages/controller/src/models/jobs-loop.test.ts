@@ -63,7 +63,7 @@ it('an operation that always fails keeps no other from its turn, and is named on
   expect(lines.filter((line) => line.includes('op-bad'))).toHaveLength(1)
 })
 
-it('a mistake of ours while a worker is told to stop is not its word that it has stopped', async () => {
+it('an unexpected error during a cancel request does not count as its confirmation', async () => {
   const { bus, heard, lines, stop } = start({ advance: async () => ({ nodeId, opId: op('op-1') }), due: [] })
   bus.request = async () => await Promise.reject(new TypeError('a mistake'))
   await waitFor(() => heard.advanced.length > 4, { what: 'several rounds' })
