@@ -5,7 +5,7 @@ import { Dialog } from '../components/dialog.tsx'
 
 const routes = { o: '/', n: '/nodes', b: '/backends', m: '/models', w: '/operations', p: '/playground', s: '/settings' } as const
 
-export const shortcuts: readonly (readonly [keys: string, action: string])[] = [
+const shortcuts: readonly (readonly [keys: string, action: string])[] = [
   ['/', 'Search this page'],
   ['j  k', 'Next and previous row'],
   ['enter', 'Open the row'],

@@ -9,7 +9,7 @@ import { Pill } from '../components/state.tsx'
 import { useNow } from '../components/time.tsx'
 
 /** After this time without connection the page counts as stale. */
-export const staleMs = 30_000
+const staleMs = 30_000
 
 export function LiveDot() {
   const liveness = useLiveness()

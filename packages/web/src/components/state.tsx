@@ -9,7 +9,7 @@ export const toneText: Readonly<Record<Tone, string>> = {
   good: 'text-good',
   bad: 'text-bad',
 }
-export const toneFill: Readonly<Record<Tone, string>> = {
+const toneFill: Readonly<Record<Tone, string>> = {
   idle: 'bg-idle',
   work: 'bg-work',
   wait: 'bg-wait',

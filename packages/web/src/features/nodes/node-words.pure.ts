@@ -102,7 +102,7 @@ export function countNames(names: readonly string[]): NameCount[] {
   for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1)
   return [...counts].map(([name, count]) => ({ name, count })).toSorted((a, b) => (a.name < b.name ? -1 : 1))
 }
-export const formatNameCount = ({ name, count }: NameCount): string => (count === 1 ? name : `${name} ×${count}`)
+const formatNameCount = ({ name, count }: NameCount): string => (count === 1 ? name : `${name} ×${count}`)
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 

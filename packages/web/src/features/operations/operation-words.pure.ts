@@ -38,7 +38,7 @@ export const isCancelling = (operation: Pick<OperationView, 'state' | 'cancellin
   return isActive(operation) && (operation.cancelling === true || (open.length > 0 && open.every((node) => node.cancelling === true)))
 }
 
-export const isNodeSettled = ({ status, next_retry_at: next }: Pick<OperationNode, 'status' | 'next_retry_at'>): boolean =>
+const isNodeSettled = ({ status, next_retry_at: next }: Pick<OperationNode, 'status' | 'next_retry_at'>): boolean =>
   isSettled({ status, nextRetryAt: next === null ? null : parseTime(next) })
 
 export function markOf(operation: Pick<OperationView, 'state' | 'cancelling' | 'nodes'>): Mark {
