@@ -50,7 +50,7 @@ describe('an operation', () => {
   ])('%j is marked %s %s', (fields, tone, word) => expect(markOf(operation(fields))).toMatchObject({ tone, word }))
 
   it('that has ended is not cancelling', () => {
-    expect(isCancelling(operation({ state: 'succeeded', nodes: [node({ status: 'success', message: 'cancelling' })] }))).toBe(false)
+    expect(isCancelling(operation({ state: 'succeeded', nodes: [node({ status: 'success', cancelling: true })] }))).toBe(false)
   })
 
   it.each<[Partial<OperationNode>[], string]>([
