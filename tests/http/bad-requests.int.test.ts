@@ -61,7 +61,7 @@ const notWhatItShouldBe: readonly Row[] = [
   ['a digest of another kind', 'backend.install', { backend: 'a', digest: `sha512:${'0'.repeat(128)}` }, /digest/],
   ['an address of 3,000 letters', 'backend.install', { backend: 'a', uri: 'x'.repeat(3000) }, /uri/],
   ['an address that is an object', 'backend.install', { backend: 'a', uri: { a: 1 } }, /uri/],
-  ['an address that is none', 'backend.install', { backend: 'a', uri: 'gopher://x', async: true }, /no source/],
+  ['an address that is none', 'backend.install', { backend: 'a', uri: 'gopher://x', async: true }, /unsupported source/],
   ['an operation id with dots', 'backend.install', { backend: 'a', op_id: 'a.b' }, /op_id/],
   ['an operation id with a wildcard', 'backend.install', { backend: 'a', op_id: '>' }, /op_id/],
   ['an operation id of 65 letters', 'backend.install', { backend: 'a', op_id: 'x'.repeat(65) }, /op_id/],

@@ -199,7 +199,7 @@ describe('a backend on a worker', () => {
 
   it.each([
     ['an unknown backend', { backend: 'nothing' }, /no gallery offers nothing|not_found|knows no/],
-    ['a source that is none', { backend: 'x', uri: 'ftp://example.org/x' }, /no source/],
+    ['a source that is none', { backend: 'x', uri: 'ftp://example.org/x' }, /unsupported source/],
     ['a private address that is not listed', { backend: 'x', uri: 'oci://127.0.0.1:1/x:1' }, /source_forbidden|unavailable|refused/],
   ])('fails with a reason for %s, and changes nothing', async (_, request, words) => {
     const before = await list()
