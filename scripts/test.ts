@@ -72,7 +72,16 @@ async function runVitest(chosen: readonly string[]): Promise<{ readonly exitCode
     const code = await new Promise<number | null>((resolve, reject) => child.on('error', reject).on('close', resolve))
     return { exitCode: code, report: readReport(reportFile) }
   } finally {
-    rmSync(directory, { recursive: true, force: true, maxRetries: 3 })
+    removeDirectory(directory)
+  }
+}
+
+/** A process that outlives its test may still write here; that must not hide the results. */
+function removeDirectory(directory: string): void {
+  try {
+    rmSync(directory, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+  } catch (error) {
+    console.error(`cannot remove ${directory}: ${String(error)}`)
   }
 }
 
