@@ -32,9 +32,9 @@ const bannedTypes =
   /\b(?:type|interface|class)\s+(?:Asked|Told|Known|Waiting|Said|Heard|Seen|Taken|Given|Wished|Begun|Wanted|Shown|Gone|Held|Left|Started|Found|Happened)\b(?!\s*[,}])/
 const bannedIdentifiers =
   /\b(?:\w*[a-z])?(?:Wish|wish)(?:[A-Z]\w*|es\w*|ed\w*)?\b|\b(?:tellTo|NodeDoor|openDoor|createShowing|becomeSure|cancel_asked|cancelAsked)\b/
-const text = String.raw`(['"\`])((?:\\.|(?!\1).)*)\1`
-const logCall = new RegExp(String.raw`\blog\.(?:debug|info|warn|error)\(\s*${text}`, 'g')
-const errorText = new RegExp(String.raw`\b(?:new \w*Error\(|usageError\(|message: )\s*${text}`, 'g')
+const quotedText = String.raw`(['"\`])((?:\\.|(?!\1).)*)\1`
+const logCall = new RegExp(String.raw`\blog\.(?:debug|info|warn|error)\(\s*${quotedText}`, 'g')
+const errorText = new RegExp(String.raw`\b(?:new \w*Error\(|usageError\(|message: )\s*${quotedText}`, 'g')
 /** Texts between tags of a web page. Code between them has brackets, braces or operators, and is left out. */
 const pageText = />\s*([^<>{}=;()]*[a-z]{2} [^<>{}=;()]*)\s*<\//g
 

@@ -122,7 +122,12 @@ const files: readonly Row[] = [
     /has the digest .*; expected /,
     async () => ({ ...(await directoryWith(startable)), digest: digestOf(good) }),
   ],
-  ['an archive of this machine of another digest', 'integrity', /has the digest .*; expected /, () => fileWith(gzipSync(good), { digest: digestOf(good) })],
+  [
+    'an archive of this machine of another digest',
+    'integrity',
+    /has the digest .*; expected /,
+    () => fileWith(gzipSync(good), { digest: digestOf(good) }),
+  ],
   ['an archive of this machine with ..', 'integrity', /path_parent/, () => fileWith(gzipSync(layer({ path: '../x' })))],
   ['an archive of this machine cut off', 'integrity', /compression/, () => fileWith(gzipSync(good).subarray(0, -6))],
 ]

@@ -9,7 +9,7 @@ const items = [
   { id: 'n-4', name: 'n-3' },
 ]
 
-const refusal = (wanted: string): unknown => {
+const findRefusal = (wanted: string): unknown => {
   try {
     return findByName('node', items, wanted)
   } catch (error) {
@@ -25,12 +25,12 @@ describe('findByName', () => {
   ])('finds by %s', (_, wanted, id) => expect(findByName('node', items, wanted).id).toBe(id))
 
   it('refuses a name that several have, and lists their ids', () => {
-    expect(refusal('gpu')).toMatchObject({ exitCode: 2, message: '2 nodes are called "gpu": name one by its id', hint: 'n-1\nn-2' })
+    expect(findRefusal('gpu')).toMatchObject({ exitCode: 2, message: '2 nodes are called "gpu": name one by its id', hint: 'n-1\nn-2' })
   })
 
   it('says that nothing has this name, and how to see all', () => {
-    expect(refusal('x\u001b[2J')).toMatchObject({ exitCode: 1, message: 'no node has the id or name "x"' })
-    expect(refusal('x')).toBeInstanceOf(CliError)
+    expect(findRefusal('x\u001b[2J')).toMatchObject({ exitCode: 1, message: 'no node has the id or name "x"' })
+    expect(findRefusal('x')).toBeInstanceOf(CliError)
   })
 })
 

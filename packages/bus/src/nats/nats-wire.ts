@@ -49,7 +49,7 @@ interface Subscriber {
   subscription: Subscription | null
 }
 
-export class NatsWire implements Wire {
+class NatsWire implements Wire {
   readonly inbox: string
   readonly #options: NatsWireOptions
   readonly #events: WireEvents

@@ -16,7 +16,7 @@ export interface WaitDeps {
   readonly signal: AbortSignal
 }
 
-const pauseMs = { least: 200, usual: 1_000, most: 30_000 }
+const pausesMs = { least: 200, usual: 1_000, most: 30_000 }
 
 export async function waitForModel<T>(send: (signal: AbortSignal) => Promise<T>, deps: WaitDeps): Promise<T> {
   const { clock, notice, waitMs, signal } = deps
@@ -42,8 +42,8 @@ export async function waitForModel<T>(send: (signal: AbortSignal) => Promise<T>,
         if (refusal?.loading !== undefined) notice.show(refusal.loading)
         const leftMs = until - clock.monotonic()
         if (leftMs <= 0 || late.signal.aborted) throw tooLate(lastRefusal ?? error)
-        const retryMs = Math.max(refusal?.retryAfterMs ?? pauseMs.usual, pauseMs.least)
-        await clock.sleep(Math.min(retryMs, pauseMs.most, leftMs), signal)
+        const retryMs = Math.max(refusal?.retryAfterMs ?? pausesMs.usual, pausesMs.least)
+        await clock.sleep(Math.min(retryMs, pausesMs.most, leftMs), signal)
       }
     }
   } finally {

@@ -183,9 +183,9 @@ const states: Readonly<Record<string, PortState>> = {
 }
 
 function tryToListen(at: { host: string; port: number }): Promise<PortState> {
-  return new Promise((resolve) => {
+  return new Promise((settle) => {
     const server = createServer()
-    server.on('error', (error: NodeJS.ErrnoException) => resolve(states[error.code ?? ''] ?? 'unusable'))
-    server.listen({ ...at, exclusive: true }, () => server.close(() => resolve('free')))
+    server.on('error', (error: NodeJS.ErrnoException) => settle(states[error.code ?? ''] ?? 'unusable'))
+    server.listen({ ...at, exclusive: true }, () => server.close(() => settle('free')))
   })
 }

@@ -21,7 +21,7 @@ export const bareRevision = (revision: string): string => revision.replace(/^sha
 export const shortRevision = (revision: string): string => bareRevision(revision).slice(0, 12)
 
 /** Ready of wanted replicas. */
-export const replicasText = ({ replicas_ready: ready, replicas_desired: desired }: ModelView): string => `${ready}/${desired}`
+const replicasText = ({ replicas_ready: ready, replicas_desired: desired }: ModelView): string => `${ready}/${desired}`
 
 /** The cause, its code, and the next attempt. */
 export function failureText(failure: LoadFailure | null, now: number): string {

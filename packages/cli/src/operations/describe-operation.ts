@@ -37,7 +37,7 @@ function nextTry({ dead, attempts, next_retry_at: next }: OperationNode, now: nu
 }
 
 /** `2 of 5 nodes done`. */
-export function nodesDone({ nodes }: OperationView): string {
+function nodesDone({ nodes }: OperationView): string {
   const done = nodes.filter(isDone).length
   return nodes.length === 0 ? '' : `${done} of ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'} done`
 }

@@ -1,7 +1,7 @@
 // Input and output of a command: the two streams, a screen and a status line where stdout or stderr is a terminal, and a
 // printer for text or JSON.
 import { createInterface } from 'node:readline'
-import { text } from 'node:stream/consumers'
+import { text as readStreamText } from 'node:stream/consumers'
 import { cutToWidth, plainJson } from './text.ts'
 
 export interface Terminal {
@@ -122,7 +122,7 @@ interface InputStreams {
 export function createInput({ stdin, stdout }: InputStreams): Input {
   return {
     isTerminal: stdin.isTTY === true && stdout.isTTY === true,
-    readAll: () => text(stdin),
+    readAll: () => readStreamText(stdin),
     createPrompt: () => {
       let history: string[] = []
       return (question) =>

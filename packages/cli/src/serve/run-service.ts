@@ -86,7 +86,7 @@ async function stopWithin(ms: number, clock: Clock, stop: () => Promise<unknown>
 const bugClasses = [TypeError, ReferenceError, RangeError, SyntaxError]
 
 /** A failure as one sentence; the errors of bugs keep their stack. */
-export function explainStartFailure(error: unknown): unknown {
+function explainStartFailure(error: unknown): unknown {
   if (error instanceof CliError || error instanceof SettingsError || error instanceof FleetError) return error
   if (!(error instanceof Error) || bugClasses.some((bug) => error instanceof bug)) return error
   return new CliError(`could not start: ${plainText(error.message)}`, { cause: error })

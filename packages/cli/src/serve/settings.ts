@@ -55,7 +55,7 @@ function readConfigFile({ given, dataDir }: { given: unknown; dataDir: string })
 }
 
 /** The settings of all commands, which share one configuration file. */
-export const loadAllSettings = async (): Promise<readonly Settings[]> => [
+const loadAllSettings = async (): Promise<readonly Settings[]> => [
   await loadControllerSettings(),
   await loadWorkerSettings(),
   upSettings,

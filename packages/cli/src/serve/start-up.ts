@@ -131,7 +131,7 @@ export interface RunningController {
 }
 
 /** `stack` takes all that has to be undone, also when the start fails. */
-export async function startControllerOn(
+async function startControllerOn(
   stack: AsyncDisposableStack,
   { dataDir: path, signal, ...deps }: ControllerStart,
 ): Promise<RunningController> {
@@ -146,7 +146,7 @@ export async function startControllerOn(
 }
 
 /** Finds a secret of the cluster on this machine: the environment wins over the file of an earlier start. */
-export async function findSecret({
+async function findSecret({
   name,
   given,
   file,
@@ -167,7 +167,7 @@ export async function findSecret({
   )
 }
 
-export const secretFiles = (dataDir: string): { adminKey: string; joinToken: string } => ({
+const secretFiles = (dataDir: string): { adminKey: string; joinToken: string } => ({
   adminKey: join(dataDir, 'admin.key'),
   joinToken: join(dataDir, 'join.token'),
 })

@@ -191,7 +191,7 @@ it('the same reply, decided and applied twice, is the same as once', () => {
   fc.assert(
     fc.property(intents, replies, fc.constantFrom(null, 199_000), (intent, reply, polledAt) => {
       const apply = (before: Intent): Intent => {
-        const event = eventOfStatus({ intent: before, bytes, polledAt }, reply as OpStatusReply, limits)
+        const event = eventOfStatus({ intent: before, bytes, polledAt }, reply, limits)
         return event === null ? before : (stepIntent(before, event, step) ?? before)
       }
       const once = apply(intent)

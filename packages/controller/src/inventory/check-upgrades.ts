@@ -10,7 +10,7 @@ import type { AvailableStore } from '../store/galleries.ts'
 import type { DutyStore } from '../store/controllers.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import { findAvailable, type FoundAvailable } from './find-available.ts'
-import { hasUpgrade, installedOf } from './upgrades.ts'
+import { isUpgradable, installedOf } from './upgrades.ts'
 
 export interface UpgradeCheckerDeps {
   readonly catalogue: Catalogue
@@ -125,7 +125,7 @@ async function upgradeAll({ submitUpgrade, log }: UpgradeCheckerDeps, { nodes, r
   const after: CheckReport['tried'] = {}
   for (const [backend, installed] of installedOf(nodes, result.found)) {
     const once = { ...tried[backend] }
-    const due = installed.filter(hasUpgrade)
+    const due = installed.filter(isUpgradable)
     after[backend] = once
     if (due.every(({ node, offer }) => once[node.id] === offer?.digest)) continue
     try {

@@ -62,11 +62,11 @@ function isSameBuild(a: Build, b: Build): boolean {
   return a.version === '' || b.version === '' || a.version === b.version
 }
 
-export const hasUpgrade = ({ entry, offer }: Pick<Installed, 'entry' | 'offer'>): boolean => offer !== null && !isSameBuild(entry, offer)
+export const isUpgradable = ({ entry, offer }: Pick<Installed, 'entry' | 'offer'>): boolean => offer !== null && !isSameBuild(entry, offer)
 
 /** `installed`: the nodes of one backend, sorted by name. */
 export function upgradeOf(installed: readonly [Installed, ...Installed[]]): BackendUpgrade {
-  const upgradable = installed.find(hasUpgrade)
+  const upgradable = installed.find(isUpgradable)
   const { entry, offer } = upgradable ?? installed[0]
   const drift = [...Map.groupBy(installed, ({ group }) => group).values()].flatMap(driftIn)
   return {

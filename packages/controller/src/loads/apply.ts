@@ -219,7 +219,11 @@ async function send({ claimed, model }: Target, deps: ApplyDeps): Promise<void> 
   if (event !== null) await move(claimed, event, deps)
 }
 
-async function exchange(load: Extract<Load, { state: 'starting' }>, { claimed, model }: Target, deps: ApplyDeps): Promise<LoadEvent | null> {
+async function exchange(
+  load: Extract<Load, { state: 'starting' }>,
+  { claimed, model }: Target,
+  deps: ApplyDeps,
+): Promise<LoadEvent | null> {
   const { nodeId: node, opId, epoch } = load
   // The slot distinguishes the processes of the model on that node. A load that only stages files has none.
   const slot = load.replicaId === null ? load.ordinal : ((await deps.replicas.find(load.replicaId))?.slot ?? load.ordinal)

@@ -61,7 +61,7 @@ export const quietMsOf = ({ opStallTimeout }: Pick<ControllerSettings, 'opStallT
 
 export function createLoads(deps: LoadsDeps) {
   const { bus, store, settings, holder, heard, random, clock, log } = deps
-  const { loads, replicas, nodes, pulses } = store
+  const { loads, replicas, nodes } = store
   const quietMs = quietMsOf(settings)
   const onStep = (transition: LoadTransition): void => {
     deps.onStep(transition)
@@ -73,18 +73,8 @@ export function createLoads(deps: LoadsDeps) {
   const rowName = (backend: BackendName): Promise<BackendName> => store.intents.rowName(backend)
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
-  const apply = createApply({
-    ...{ bus, loads, replicas, nodes, pulses, demand, advance, quietMs, clock, log },
-    placing: () => createPlacer({ ...counted, placement: readOnce(store.placement) }),
-    install: installOf(deps),
-    installStanding: installStandingOf(store),
-    filesFor: deps.filesFor,
-    isComing: deps.isComing,
-    rowName,
-    stallMs: settings.opStallTimeout,
-    step: deps.step,
-    onEvicted: (count) => deps.onEvicted?.(count),
-  })
+  const placing = (): Placer => createPlacer({ ...counted, placement: readOnce(store.placement) })
+  const apply = createApply({ ...applyParts(deps), demand, advance, placing, rowName, quietMs })
   const work = new LoadWork({
     ...{ loads, demand, advance, apply, holder, clock, log },
     tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
@@ -126,6 +116,22 @@ export function createLoads(deps: LoadsDeps) {
     async run(signal: AbortSignal): Promise<void> {
       await Promise.all([work.run(signal), reports.run(signal), checks.run(signal)])
     },
+  }
+}
+
+/** The dependencies of `apply` that come from outside the loads. */
+function applyParts(deps: LoadsDeps) {
+  const { bus, store, settings, clock, log } = deps
+  const { loads, replicas, nodes, pulses } = store
+  return {
+    ...{ bus, loads, replicas, nodes, pulses, clock, log },
+    install: installOf(deps),
+    installStanding: installStandingOf(store),
+    filesFor: deps.filesFor,
+    isComing: deps.isComing,
+    stallMs: settings.opStallTimeout,
+    step: deps.step,
+    onEvicted: (count: number) => deps.onEvicted?.(count),
   }
 }
 

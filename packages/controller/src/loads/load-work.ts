@@ -157,9 +157,9 @@ export class LoadWork {
   async #move({ record, now, event, among }: Move): ReturnType<Advance> {
     let rows: Read<LoadRecord>['rows'] = [record]
     const read = async (): Promise<Read<LoadRecord>> => {
-      const read = { now, rows }
+      const given = { now, rows }
       rows = []
-      return read
+      return given
     }
     const moved = await this.#deps.advance({ read, eventOf: () => event, ...(among === undefined ? {} : { among }) })
     this.wake()

@@ -36,15 +36,15 @@ export interface Upload {
 }
 export type ReceiveUpload = (upload: Upload) => Promise<FannedOut>
 
-/** One may be lost. */
-const copies = 2
+/** One copy may be lost. */
+const wantedCopies = 2
 
 export function createReceiveUpload({ holders, models, controller, clock, log }: UploadDeps): ReceiveUpload {
   return async ({ model, filename, sizeBytes, body, signal }) => {
-    const targets = await holders.uploadTargets({ limit: copies, sizeBytes: sizeBytes ?? 0 })
+    const targets = await holders.uploadTargets({ limit: wantedCopies, sizeBytes: sizeBytes ?? 0 })
     if (targets.length === 0) throw noCapacity(sizeBytes)
     const sent = await fanOut(body, { model, targets, controller, sizeBytes, clock, signal })
-    for (const { target, reason } of sent.failed) log.warn('an upload has one copy less', { model, filename, node: target.id, reason })
+    for (const { target, reason } of sent.failed) log.warn('upload has one copy less', { model, filename, node: target.id, reason })
     const { digest, sizeBytes: size, kept } = sent
     const isThere = await models.addUpload({ model, filename, digest, size, nodes: kept.map(({ id }) => id) }, (config) => {
       const changed = withUpload(config, { filename, digest })

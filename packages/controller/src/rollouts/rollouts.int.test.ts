@@ -432,7 +432,7 @@ describe('somebody else', () => {
     const id = await world.upgrade(names)
     await world.send()
     await world.done('a')
-    for (const id of ['a', 'b']) await world.store.nodes.remove(NodeId.parse(id))
+    for (const node of ['a', 'b']) await world.store.nodes.remove(NodeId.parse(node))
     expect(await world.shown(id)).toBe('a:cancelled b:cancelled c:queued')
     expect(await world.look(id)).toEqual(['enter', 'begin c'])
     await upgradeOn(id, 'c')

@@ -97,7 +97,7 @@ function waitOf(row: IntentRow): AwaitedResult {
 const at = (time: string | null): number => Date.parse(time ?? '')
 
 /** The disk was too small for two versions: the upgrade goes on the other way. */
-export const recreateNote = 'recreate: the disk is too small for two versions'
+const recreateNote = 'recreate: the disk is too small for two versions'
 
 /** The columns that a step may change, for `jsonb_to_recordset`. Times are seconds since the epoch. */
 export function columnsOf(from: Intent, intent: Intent): Record<string, string | number | boolean | null | Failure> {

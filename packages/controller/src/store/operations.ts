@@ -209,7 +209,7 @@ export class OperationStore {
   }
 
   #select() {
-    const loads = sql<unknown>`case when finished_at is null and model is not null then (${loadsOf(sql`operations.model`)}) end`
+    const loads = sql`case when finished_at is null and model is not null then (${loadsOf(sql`operations.model`)}) end`
     return this.#db.selectFrom('operations').selectAll().select(loads.as('loads'))
   }
 

@@ -93,7 +93,7 @@ it('waits for its lanes when it stops', async () => {
   const { state, stop } = world(2)
   await waitFor(() => state.running.size === 2, { what: 'running items' })
   await stop()
-  expect(state.done.toSorted()).toEqual([0, 1])
+  expect(state.done.toSorted((a, b) => a - b)).toEqual([0, 1])
 })
 
 it('work that loses its lease is aborted and has no outcome', async () => {

@@ -79,7 +79,7 @@ export function createInbound({ bus, receivers, log }: InboundDeps) {
         subscribeProgress(),
       ]
       await aborted(signal)
-      await Promise.all(subscriptions.map((subscription) => subscription?.stop()))
+      await Promise.all(subscriptions.map(async (subscription) => await subscription?.stop()))
     },
   }
 }
