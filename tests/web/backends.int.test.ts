@@ -105,7 +105,7 @@ describe('backends in the browser', { timeout: 150_000 }, () => {
   })
 
   it('leaves nodes with the backend unchanged when it is installed on more nodes', async () => {
-    await page.getByRole('link', { name: 'Install scripted on more nodes' }).click()
+    await page.getByRole('link', { name: 'Install on more nodes: scripted' }).click()
     const install = sheet('Install scripted')
     await install.getByText('2 nodes already have it.').waitFor()
     expect(await outcome(install, 'Already installed')).toEqual(['one has 1.0.0', 'two has 1.0.0'])

@@ -64,7 +64,7 @@ function Backend({ backend, upgrade }: { readonly backend: BackendView; readonly
           <ChangeLink act="upgrade" backend={name} label={`Upgrade ${name}`}>
             Upgrade
           </ChangeLink>
-          <ChangeLink act="install" backend={name} label={`Install ${name} on more nodes`}>
+          <ChangeLink act="install" backend={name} label={`Install on more nodes: ${name}`}>
             Install on more nodes
           </ChangeLink>
           <ChangeLink act="delete" backend={name} label={`Delete ${name}`}>

@@ -32,15 +32,7 @@ export function GalleriesTab() {
     <>
       <p className="text-soft">Names are looked up in this order. Installed backends and models are kept when their gallery is removed.</p>
       {(['backend', 'model'] as const).map((kind) => (
-        <Section
-          key={kind}
-          title={titles[kind]}
-          actions={
-            <Button onClick={() => show(`new-${kind}`)} aria-label={`Add ${kind} gallery`}>
-              Add gallery
-            </Button>
-          }
-        >
+        <Section key={kind} title={titles[kind]} actions={<Button onClick={() => show(`new-${kind}`)}>{`Add ${kind} gallery`}</Button>}>
           <Loaded
             query={galleries}
             what="galleries"
