@@ -10,6 +10,7 @@ const parts: Readonly<Record<string, readonly [program: string, ...args: string[
   lint: ['oxlint'],
   files: ['node', 'scripts/check-files.ts'],
   format: ['oxfmt', '--check'],
+  words: ['node', 'scripts/check-words.ts'],
 }
 const atATime = 2
 

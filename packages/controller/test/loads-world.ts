@@ -42,7 +42,7 @@ export type TestLoads = Readonly<{
   stop(): Promise<void>
   /** Nothing of it goes on, and nobody waits for it. */ kill(): void
 }>
-type Said = NodeEvent extends infer E ? (E extends NodeEvent ? Omit<E, 'incarnation' | 'seq'> : never) : never
+type ReportedEvent = NodeEvent extends infer E ? (E extends NodeEvent ? Omit<E, 'incarnation' | 'seq'> : never) : never
 
 /** A worker as far as models go: it takes every load on and does nothing more, unless told. */
 export interface ModelWorker {
@@ -53,11 +53,11 @@ export interface ModelWorker {
   readonly unloads: ReplicaId[]
   readonly cancels: OperationId[]
   readonly processes: Map<ReplicaId, ReplicaState>
-  /** What it answers to `model.load`; `silent`: nothing at all. `one_per_slot`: refuses what has no room beside what runs. */
+  /** The answer to `model.load`. `silent`: none. `one_per_slot`: refuses a second process in a slot. */
   answer: 'accept' | 'silent' | 'one_per_slot' | Failure
   /** It answers nothing: as if its messages were lost. */
   isDeaf: boolean
-  say(event: Said): void
+  say(event: ReportedEvent): void
   /** The load that came last: its process is ready. */
   ready(load?: LoadModel, digest?: string): void
   /** Its backend has another version in use from now on. */
@@ -120,7 +120,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
     ...{ store, hub, db: connection.db, startController, rowOf },
     addWorker: (name: string, more: Partial<Registration> & { backends?: readonly string[] } = {}) =>
       addWorker({ name, more }, { store, hub }),
-    /** The configuration as it is stored. */
+    /** The stored configuration. */
     async addModel(name: string, more: Readonly<Record<string, unknown>> = {}, revision = 'rev-1'): Promise<ModelName> {
       const config = { name, backend: 'llama', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: {}, ...more }
       await sql`
@@ -157,7 +157,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
         { what: `${id} to be ready for its check` },
       )
     },
-    /** A controller that routes by what is so up to this change; `all`: up to the last one. */
+    /** A controller that routes by all changes up to this one; `all`: up to the last. */
     async routes(id: string, upTo: number | 'all'): Promise<void> {
       const seq = upTo === 'all' ? sql`coalesce((select max(seq) from changes), 0)` : sql`${upTo}::bigint`
       await sql`insert into controllers (id, url, version, routes_seq) values (${id}, 'http://x', '1', ${seq})
@@ -224,7 +224,7 @@ function modelWorker({
   nextSeq: () => number
   upgrade: ModelWorker['upgrade']
 }): ModelWorker {
-  const say = (event: Said): void => bus.publish(nodeEvents, { node: id }, { ...event, incarnation, seq: nextSeq() })
+  const say = (event: ReportedEvent): void => bus.publish(nodeEvents, { node: id }, { ...event, incarnation, seq: nextSeq() })
   const last = (): LoadModel => {
     const load = worker.loads.at(-1)
     if (load === undefined) throw new Error(`${id} was told to load nothing`)

@@ -125,7 +125,7 @@ export async function startRolloutWorld() {
       await store.submissions.submit([{ id, kind: 'backend.delete', backend, requestedBy: 'test', options: {}, nodes: submitted }], null)
       return id
     },
-    /** What is sent now: names of nodes. */
+    /** Sends due intents; returns the names of their nodes. */
     async send(): Promise<string[]> {
       const { rows } = await store.intents.claim({ holder: 'c', leaseMs: 60_000, limit: 100 })
       for (const { intent } of rows) await step(intent.nodeId, { type: 'accepted' })
@@ -137,7 +137,7 @@ export async function startRolloutWorld() {
       await step(node, { type: 'succeeded', note: '' })
       const digit = record.plan.digest?.at(-1) ?? ''
       await list(node, digit)
-      // What goes back takes its replicas with it.
+      // A rollback moves its replicas too.
       if (record.plan.rollback !== undefined) await this.moveReplicas(node, digit)
     },
     async failed(node: string, failure: Partial<Failure> = {}): Promise<void> {

@@ -262,7 +262,7 @@ export const modelRoutes = {
     method: 'PUT',
     path: '/api/models/:name/scheduling',
     access: 'admin',
-    summary: 'Change where and how often it runs; what runs stays as it is',
+    summary: 'Change where and how often it runs, without a restart',
     params,
     body: Scheduling,
     response: ModelView,
