@@ -34,7 +34,7 @@ const bannedIdentifiers =
   /\b(?:\w*[a-z])?(?:Wish|wish)(?:[A-Z]\w*|es\w*|ed\w*)?\b|\b(?:tellTo|NodeDoor|openDoor|createShowing|becomeSure|cancel_asked|cancelAsked)\b/
 const quotedText = String.raw`(['"\`])((?:\\.|(?!\1).)*)\1`
 const logCall = new RegExp(String.raw`\blog\.(?:debug|info|warn|error)\(\s*${quotedText}`, 'g')
-const errorText = new RegExp(String.raw`\b(?:new \w*Error\(|usageError\(|message: )\s*${quotedText}`, 'g')
+const errorText = new RegExp(String.raw`\b(?:new \w*Error\(|usageError\(|message: |what: )\s*${quotedText}`, 'g')
 /** Texts between tags of a web page. Code between them has brackets, braces or operators, and is left out. */
 const pageText = />\s*([^<>{}=;()]*[a-z]{2} [^<>{}=;()]*)\s*<\//g
 

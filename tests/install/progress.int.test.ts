@@ -97,7 +97,7 @@ describe('progress', () => {
     const end = await world.ended(op)
     expect(end.state).toBe(state)
     const endedAt = performance.now()
-    await waitFor(() => performance.now() - endedAt > 300, { what: 'what may still come' })
+    await waitFor(() => performance.now() - endedAt > 300, { what: 'late messages' })
     const ticks = ticksOf(op)
     const between = ticks.slice(1, -1).map(({ at }, n) => at - (ticks[n]?.at ?? 0))
     // On their way two may come closer together than they were sent.

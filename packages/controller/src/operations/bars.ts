@@ -17,7 +17,7 @@ type Bar = { progress: number; fileName: string; isKept: boolean; shownAt: numbe
 
 export function createBars({ operations, clock, log }: BarsDeps) {
   const bars = new Map<OperationId, Bar>()
-  const trouble = createFailureStreak({ what: 'how far operations are can not be stored', clock, log })
+  const trouble = createFailureStreak({ what: 'cannot store the progress of operations; retrying', clock, log })
 
   const keep = async (): Promise<void> => {
     const raised = [...bars].filter(([, bar]) => !bar.isKept)

@@ -25,7 +25,7 @@ const lookEveryMs = 100
 
 export function createRollouts(deps: RolloutsDeps) {
   const { store, clock, log } = deps
-  const rounds = createLoop({ what: 'rollouts can not be carried on', clock, log })
+  const rounds = createLoop({ what: 'cannot carry on with rollouts; retrying', clock, log })
   let lookedAt = -Infinity
 
   const look = async (id: OperationId): Promise<number> => {
