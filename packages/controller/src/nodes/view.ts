@@ -16,6 +16,7 @@ export function viewOf(node: NodeRecord): NodeView {
     node_type: node.nodeType,
     status,
     status_reason: reason,
+    liveness: node.liveness,
     draining: node.draining,
     labels: effectiveLabels(node),
     resources: applyVramBudget(node.resources, node.vramBudget),

@@ -14,6 +14,8 @@ export const NodeView = z.object({
   node_type: NodeType,
   status: NodeStatus,
   status_reason: z.string(),
+  /** `left`: its worker was stopped. `silent`, then `gone`: no heartbeats. `new`: none since its approval. */
+  liveness: z.enum(['new', 'present', 'silent', 'gone', 'left']).optional(),
   draining: z.boolean(),
   labels: z.record(z.string(), z.string()),
   resources: Resources,

@@ -18,7 +18,7 @@ export function NodeStatusMark({ node }: { readonly node: NodeView }) {
           ) : since === null ? (
             reasonOf(node)
           ) : (
-            <LastSeen since={since} hasStopped={node.status_reason.includes('goodbye')} />
+            <LastSeen since={since} hasStopped={node.liveness === 'left'} />
           )}
         </span>
       )}

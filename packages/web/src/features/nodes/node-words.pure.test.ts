@@ -13,7 +13,7 @@ const node = (name: string, status: NodeStatus = 'healthy', more: Partial<NodeVi
   }),
   ...more,
 })
-const silent = (name: string): NodeView => node(name, 'unhealthy', { status_reason: silence })
+const silent = (name: string): NodeView => node(name, 'unhealthy', { status_reason: silence, liveness: 'silent' })
 
 it.each([
   ['none', [], 'No nodes yet.'],

@@ -11,7 +11,7 @@ import {
 import type { Tone } from '../../components/state.tsx'
 import { listNames, parseTime, plural } from '../../format.ts'
 
-type NodeSummary = Pick<NodeView, 'name' | 'status' | 'status_reason' | 'last_seen_at'>
+type NodeSummary = Pick<NodeView, 'name' | 'status' | 'status_reason' | 'liveness' | 'last_seen_at'>
 
 export const statusTone: Readonly<Record<NodeStatus, Tone>> = {
   healthy: 'good',
@@ -29,12 +29,19 @@ export const statusSign: Readonly<Record<NodeStatus, string>> = {
 }
 const worstFirst: readonly NodeStatus[] = ['unhealthy', 'offline', 'pending', 'draining', 'healthy']
 
-/** The reason without its time, which the page shows as an age. */
-export const reasonOf = ({ status_reason }: Pick<NodeView, 'status_reason'>): string => status_reason.split('; ')[0] ?? ''
+/** Reasons for silence; the page shows the time of the last heartbeat as an age. */
+const silenceReason: Readonly<Partial<Record<NonNullable<NodeView['liveness']>, string>>> = {
+  left: 'the worker was stopped',
+  gone: 'silent for longer than the offline limit',
+  silent: 'no heartbeat for longer than the node timeout',
+}
+
+export const reasonOf = ({ liveness, status_reason }: Pick<NodeView, 'liveness' | 'status_reason'>): string =>
+  (liveness === undefined ? undefined : silenceReason[liveness]) ?? status_reason
 
 /** The last heartbeat of a node that stopped sending them; null when it is unhealthy for another reason. */
-export const silentSince = ({ status, status_reason, last_seen_at }: NodeSummary): string | null =>
-  (status === 'unhealthy' || status === 'offline') && status_reason.includes('; ') ? last_seen_at : null
+export const silentSince = ({ status, liveness = 'present', last_seen_at }: NodeSummary): string | null =>
+  (status === 'unhealthy' || status === 'offline') && liveness in silenceReason ? last_seen_at : null
 
 /** `5 nodes, 4 healthy. gpu-3 has sent no heartbeat for 2m.` */
 export function describeNodes(nodes: readonly NodeSummary[], now: number): string {
