@@ -51,7 +51,7 @@ export async function conclude(world: ChaosWorld, { asked, now }: { asked: reado
     )
     const history = await read<Omit<HistoryRow, 'node'> & { node_id: string }>(`
       select to_char(at, 'HH24:MI:SS.MS') as at, node_id, backend, generation::float8 as generation, epoch::float8 as epoch, type, detail
-      from intent_events command by id`)
+      from intent_events order by id`)
     const followed = new Map(generations.map((row) => [`${row.operation_id} ${row.node_name}`, row.generation]))
     const named = <T extends { node_id: string }>({ node_id: id, ...row }: T) => ({ ...row, node: nameOf(id) })
     return {

@@ -33,7 +33,7 @@ describe('a configuration', () => {
     const changed = await world.api(1).put('/api/models/tiny', { context_size: 1024, backend: 'llama' })
     expect(changed.status).toBe(200)
     expect(changed.body['revision']).not.toBe(created.body['revision'])
-    expect((await world.api().get('/api/models/tiny')).body).toEqual(changed.body)
+    expect((await world.api().get('/api/models/tiny')).body).toEqual({ ...changed.body, last_loaded: null })
     expect((await world.api().get('/api/models')).body['models']).toEqual([changed.body])
   })
 

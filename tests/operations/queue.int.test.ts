@@ -125,7 +125,7 @@ describe('a try', () => {
     expect(history.map((event) => event['type'])).toEqual(
       expect.arrayContaining(['requested', 'claimed', 'succeeded', 'requested', 'claimed', 'succeeded']) as unknown[],
     )
-    const { body } = await world.api(1).get(`/api/operations/${removed.id}/history`)
+    const { body } = await world.api().get(`/api/operations/${removed.id}/history`)
     const shown = (body['events'] as unknown as OperationEvent[]).filter((event) => event.node_id === one.id)
     expect(shown[0]).toMatchObject({ type: 'requested', detail: { kind: 'backend.delete', operation: removed.id } })
     expect(shown.at(-1)).toMatchObject({ type: 'succeeded', generation: shown[0]?.generation })

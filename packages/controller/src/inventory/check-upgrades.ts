@@ -112,7 +112,10 @@ async function check(deps: UpgradeCheckerDeps, signal: AbortSignal): Promise<voi
   // While a gallery cannot be read, an entry of the same name in another one would count: that is no reason to upgrade.
   const isSure = offered.problems.length === 0
   const report: CheckReport = { problems: [...result.problems], tried: isSure ? await upgradeAll(deps, { nodes, result, tried }) : tried }
+  // An aborted check has given its lease back: its result is not recorded.
+  signal.throwIfAborted()
   const isOurs = await available.record({ duty: checkDuty, holder, ...result, report })
+  if (signal.aborted) return
   if (!isOurs) log.warn('check for newer backends took too long; another controller has taken it over')
   else log.debug('checked for newer backends', { found: result.found.length, problems: result.problems.length })
 }
