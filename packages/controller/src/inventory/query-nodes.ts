@@ -32,10 +32,13 @@ const probePace = { unprovenMs: 5_000, unansweredMs: 60_000, limit: 64 }
 /** The node has not reported its inventory since it started, or is of a kind that reports nothing unless queried. */
 export const isDoubtful = (node: NodeRecord): boolean => node.inventoryIncarnation !== node.incarnation || !isAsyncWorker(node.features)
 
-/** Pending, offline and draining nodes and agents are never queried; absent ones are shown from their last inventory. */
-function mayBeQueried(node: NodeRecord): boolean {
+/**
+ * Pending, offline and draining nodes and agents are never queried; absent ones are shown from their last inventory. Nor is a
+ * node that has not reported since its approval: nothing listens there yet, which would count as not answering.
+ */
+export function mayBeQueried(node: NodeRecord): boolean {
   const { status } = statusOf(node)
-  return node.nodeType !== 'agent' && (status === 'healthy' || status === 'unhealthy')
+  return node.nodeType !== 'agent' && node.liveness !== 'new' && (status === 'healthy' || status === 'unhealthy')
 }
 
 export type NodeQueries = ReturnType<typeof createNodeQueries>
