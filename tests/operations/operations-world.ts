@@ -311,10 +311,10 @@ async function addWireWorker(
     if (isSilent) return
     bus.publish(heartbeat, { node: id }, { node_id: id, incarnation, seq: ++seq, version: '0.0.0', resources: {}, replicas })
   }
+  // As workers do when they join. A node without an inventory is queried, and answers only if a test serves its subjects.
+  bus.publish(nodeEvents, { node: id }, { type: 'inventory', incarnation, seq: ++seq, backends: [] })
   const timer = setInterval(beat, 200)
   beat()
-  // As workers do when they join. Of one that lists nothing controllers ask, and nobody here answers unless a test does.
-  bus.publish(nodeEvents, { node: id }, { type: 'inventory', incarnation, seq: ++seq, backends: [] })
   world.ending.defer(() => clearInterval(timer))
   await untilHealthy(world, id)
   return {
