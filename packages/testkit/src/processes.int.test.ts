@@ -25,7 +25,7 @@ describe('createProcesses', () => {
   })
 
   it('says which program is missing', async () => {
-    await expect(processes.start('no-such-program')).rejects.toThrow("cannot start no-such-program")
+    await expect(processes.start('no-such-program')).rejects.toThrow('cannot start no-such-program')
   })
 
   it('ends the children of a process along with it', async () => {
