@@ -215,8 +215,11 @@ describe('the frame', () => {
     await row.getByText('healthy', { exact: true }).first().waitFor()
     await page.evaluate('window.isSame = true')
     // All pages are loaded in idle time after the first.
-    for (const name of ['playground', 'settings', 'overview'])
-      await page.waitForFunction(`performance.getEntriesByType('resource').some((file) => file.name.includes('/${name}-page'))`)
+    for (const name of ['playground', 'settings', 'overview']) {
+      // Not waitForFunction: it polls by eval, which the page's Content-Security-Policy forbids.
+      const isLoaded = `performance.getEntriesByType('resource').some((file) => file.name.includes('/${name}-page'))`
+      await waitFor(async () => (await page.evaluate(isLoaded)) === true, { what: `the files of ${name}` })
+    }
     first.process.kill('SIGKILL')
     await first.process.exited
     await page.getByText(/^reconnecting, \d+s/).waitFor()

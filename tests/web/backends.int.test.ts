@@ -47,14 +47,14 @@ const countOperations = async (): Promise<number> =>
 describe('backends in the browser', { timeout: 150_000 }, () => {
   it('installs from the gallery on two nodes after a preview', async () => {
     await page.getByText('No backends installed.').waitFor()
-    await page.getByRole('link', { name: 'Install scripted' }).click()
+    await page.getByRole('link', { name: 'Install scripted', exact: true }).click()
     const install = sheet('Install scripted')
     await install.getByText(/^Installs on 2 nodes now\. Downloads at most [\d.]+ kB\.$/).waitFor()
     expect(await outcome(install, 'Install now')).toEqual(['one', 'two'])
     await install.getByRole('button', { name: 'Install scripted on 2 nodes' }).click()
     await page.getByText('Started: Install scripted on 2 nodes').waitFor()
     await closeDrawer()
-    await page.getByRole('link', { name: 'Installed' }).click()
+    await page.getByRole('link', { name: 'Installed', exact: true }).click()
     await page.getByText('1 backend on 2 nodes.').waitFor()
     await installed('scripted').getByText('on 2 nodes').click()
     const row = installed('scripted').getByRole('row', { name: 'one' })
@@ -140,7 +140,7 @@ describe('backends in the browser', { timeout: 150_000 }, () => {
   })
 
   it('shows an upgrade of an up-to-date backend as a verification', async () => {
-    await page.getByRole('link', { name: 'Upgrade scripted' }).click()
+    await page.getByRole('link', { name: 'Upgrade scripted', exact: true }).click()
     const upgrade = sheet('Upgrade scripted')
     await upgrade.getByRole('button', { name: 'Verify scripted on 2 nodes' }).waitFor()
     await world.publish('3.0.0')

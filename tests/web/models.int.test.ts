@@ -168,7 +168,7 @@ describe('models in the browser', { timeout: 120_000 }, () => {
     const { page, problems } = visitor
     const row = page.getByRole('row', { name: 'doomed' })
     await row.getByText('1 of 1').waitFor(slow)
-    await page.getByRole('link', { name: 'Unload doomed' }).click()
+    await page.getByRole('link', { name: 'Unload doomed', exact: true }).click()
     const sheet = page.getByRole('dialog', { name: 'Unload doomed' })
     await sheet.getByText(/^Stops 1 replica on (one|two); no requests in flight\.$/).waitFor()
     await sheet.getByRole('button', { name: 'Cancel' }).click()
