@@ -54,7 +54,7 @@ describe('backends in the browser', { timeout: 150_000 }, () => {
     await install.getByRole('button', { name: 'Install scripted on 2 nodes' }).click()
     await page.getByText('Started: Install scripted on 2 nodes').waitFor()
     await closeDrawer()
-    await page.getByRole('link', { name: /^Installed\b/ }).click()
+    await page.getByRole('link', { name: /^Installed/ }).click()
     await page.getByText('1 backend on 2 nodes.').waitFor()
     await installed('scripted').getByText('on 2 nodes').click()
     const row = installed('scripted').getByRole('row', { name: 'one' })
