@@ -36,7 +36,7 @@ it('is served whole, streamed and as embeddings', async () => {
   expect(embedded.body).toMatchObject({ data: [{ embedding: [2, 0.5, -1] }, { embedding: [3, 0.5, -1] }] })
 })
 
-it('that can not load its model fails with its own words', async () => {
+it('that cannot load its model fails with its own message', async () => {
   await put('broken', { refuse_load: 'no such tensor' })
   const refused = await ask('broken', {})
   expect(refused.status).toBe(503)
