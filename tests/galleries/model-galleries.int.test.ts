@@ -54,7 +54,7 @@ const offered = async (api: ApiClient = world.api()) =>
   (await api.get('/api/models/gallery')).body as unknown as { models: { name: string }[]; problems: { gallery: string; message: string }[] }
 
 describe('a gallery of models', () => {
-  it('is listed with the built-in one; one that can not be read hides no other', async () => {
+  it('is listed with the built-in one; one that cannot be read hides no other', async () => {
     const { models, problems } = await offered()
     expect(models.map(({ name }) => name)).toEqual(['tiny', 'small', 'bare', 'wrong'])
     expect(models[1]).toEqual({

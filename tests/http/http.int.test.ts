@@ -129,7 +129,7 @@ describe('keys', () => {
     expect((await cluster.api.delete(`/api/keys/${id}`)).status).toBe(404)
   })
 
-  it('can not all be removed: the last admin key stays', async () => {
+  it('cannot all be removed: the last admin key stays', async () => {
     const { body } = await cluster.api.get('/api/keys')
     const admins = (body['keys'] as unknown as { id: string; scope: string; name: string }[]).filter((key) => key.scope === 'admin')
     for (const { id, name } of admins)
@@ -226,7 +226,7 @@ describe('a browser', () => {
     expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
   })
 
-  it('J10 of another site can not use the open /v1', async () => {
+  it('J10 of another site cannot use the open /v1', async () => {
     const open = createApiClient(cluster.url)
     expect((await open.get('/v1/models', { headers: { origin: 'http://evil.example' } })).status).toBe(403)
     expect((await open.get('/v1/models', { headers: { origin: cluster.url } })).status).toBe(200)

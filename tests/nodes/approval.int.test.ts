@@ -83,7 +83,7 @@ describe('a pending node', () => {
     expect(await statusOf(id)).toBe('pending')
   })
 
-  it('can not stop the heartbeats of others with what no database keeps', async () => {
+  it('cannot stop the heartbeats of others with what no database keeps', async () => {
     const { node, id } = await join('poison')
     const resources = { gpu_vendor: '\u0000', cpus: 1 }
     expect((await node.post(`/api/node/${id}/heartbeat`, { incarnation: node.incarnation, resources })).status).toBe(200)

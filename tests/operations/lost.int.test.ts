@@ -309,7 +309,7 @@ it('S2.47 a silent old worker that was restarted in its work is sent the command
   expect(begun).toHaveLength(2)
 })
 
-it('W10 an old worker that can not be called off runs to its end, which is then told', async () => {
+it('W10 an old worker that cannot be called off runs to its end, which is then told', async () => {
   const opened = Promise.withResolvers<void>()
   const old = await world.addLegacyWorker('old-cancelled', { work: () => opened.promise })
   const id = await install(old, 'old-cancelled')

@@ -80,7 +80,7 @@ describe('oxlint', () => {
   })
 })
 
-it('tsc refuses syntax that Node can not strip, and types that do not fit', async () => {
+it('tsc refuses syntax that Node cannot strip, and types that do not fit', async () => {
   plant('packages/host/src/enum.ts', 'export enum State {\n  On,\n}\nexport const count: number = "one"\n')
   plant('tsconfig.one.json', '{ "extends": "./tsconfig.json", "include": ["packages/host/src/enum.ts"] }')
   const { code, output } = await run('tsc', '-p', 'tsconfig.one.json')
@@ -111,7 +111,7 @@ it('knip finds an export that nobody imports, a file and a dependency that nobod
   expect(stdout).not.toMatch(/"used"/)
 })
 
-it('check-files finds litter, traces of a machine and a lock file that can not be installed', async () => {
+it('check-files finds litter, traces of a machine and a lock file that cannot be installed', async () => {
   for (const file of ['check-files.ts', 'environment.ts']) cpSync(join(root, 'scripts', file), join(copy.path, 'scripts', file))
   plant('empty.txt', '')
   plant('home.md', `see ${join('/', 'home', 'alice', 'notes')}`)

@@ -114,7 +114,7 @@ describe('a cold model', () => {
     expect(text).toContain('hi hi hi')
   })
 
-  it('that can not start: 503 with the cause, to everybody', async () => {
+  it('that cannot start: 503 with the cause, to everybody', async () => {
     await putModel('broken', { options: { crash_at_start: 'no such tensor', exit_code: 3 } })
     const responses = await Promise.all(Array.from({ length: 5 }, () => chat('broken')))
     for (const response of responses) {

@@ -165,7 +165,7 @@ describe.concurrent('connectNats with credentials', () => {
     expect(refusals()).toHaveLength(1)
   })
 
-  it('credentials that can not even be read are tried again too', async () => {
+  it('credentials that cannot even be read are tried again too', async () => {
     const log = recordingLog()
     const user = nkeys.createUser()
     let isBroken = true

@@ -207,7 +207,7 @@ describe('models load, unload, rm and install', () => {
 })
 
 describe('models gallery', () => {
-  it('lists what is offered, and what can not be read', async () => {
+  it('lists what is offered, and what cannot be read', async () => {
     controller.answer(modelRoutes.gallery, {
       models: [
         {

@@ -245,7 +245,7 @@ describe('definitions', () => {
     expect(map({ flag: 'labels', help: '', default: { a: '1', b: '2' } }).defaultText).toBe('a=1,b=2')
   })
 
-  it('can not share a flag or a variable', () => {
+  it('cannot share a flag or a variable', () => {
     const one = string({ flag: 'a-b', help: '' })
     expect(() => defineSettings({ one, two: one })).toThrow('two settings read MUSTER_A_B')
     expect(() => defineSettings({ one, two: string({ flag: 'c', help: '', aliases: ['MUSTER_A_B'] }) })).toThrow(

@@ -26,7 +26,7 @@ describe('openBrowser', () => {
     expect(await page.title()).toBe('here')
   })
 
-  it.each(['http://example.org/', 'http://192.0.2.1/'])('can not reach %s', async (url) => {
+  it.each(['http://example.org/', 'http://192.0.2.1/'])('cannot reach %s', async (url) => {
     const page = await browser.newPage()
     await expect(page.goto(url, { timeout: 5_000 })).rejects.toThrow('ERR_NAME_NOT_RESOLVED')
   })

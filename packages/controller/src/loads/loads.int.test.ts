@@ -216,7 +216,7 @@ describe('a process that exits', () => {
   })
 })
 
-describe('a load that can not heal', () => {
+describe('a load that cannot heal', () => {
   it('wrong hash: is not tried again until there is a new revision', async () => {
     const { loads } = await controller()
     const worker = await world.addWorker('one')
@@ -247,7 +247,7 @@ describe('a load that can not heal', () => {
   })
 })
 
-describe('what can not be recorded', () => {
+describe('what cannot be recorded', () => {
   /** The database refuses every change of that replica until it is released. */
   async function refuse(replica: ReplicaId): Promise<AsyncDisposable> {
     await sql`create function refuse() returns trigger language plpgsql as $$ begin raise 'not this one'; end $$`.execute(world.db)

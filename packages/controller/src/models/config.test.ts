@@ -148,7 +148,7 @@ describe('is refused', () => {
     expect(refused('{ backend: llama }', 'json').message).toContain('not JSON')
   })
 
-  it('JSON that has no lines, and what the database can not keep', () => {
+  it('JSON that has no lines, and what the database cannot keep', () => {
     const tabs = (options: string): string => `{\n\t"backend": "b",\n\t"options": {\n\t\t"x": ${options}\n\t}\n}`
     expect(refused(tabs('"a\\u0000b"'), 'json').message).toContain('no NUL')
     expect(refused(tabs('"\\ud800"'), 'json').message).toContain('half characters')

@@ -259,7 +259,7 @@ describe('a ring that fails', () => {
     expect(await world.shown(id)).toBe('a:error b:cancelled c:error')
   })
 
-  it('a node that can not go back says so, and the rollout ends', async () => {
+  it('a node that cannot go back says so, and the rollout ends', async () => {
     await addAll()
     const id = await world.upgrade(names)
     await world.send()

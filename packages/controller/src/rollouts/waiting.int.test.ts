@@ -25,7 +25,7 @@ const prove = async (id: Parameters<RolloutWorld['look']>[0]): Promise<string[]>
   return await world.look(id)
 }
 
-describe('a model that can not move for reasons of its own', () => {
+describe('a model that cannot move for reasons of its own', () => {
   it.each([
     ['an edit that is broken', { code: 'internal', attempts: 3 }],
     ['no room for what takes its place', { code: 'no_capacity' }],

@@ -119,7 +119,7 @@ describe('a load', () => {
     expect(await look(id)).toMatchObject({ state: 'succeeded' })
   })
 
-  it('that can not heal fails with the cause; a retry, or another load, begins anew', async () => {
+  it('that cannot heal fails with the cause; a retry, or another load, begins anew', async () => {
     await create('broken')
     const id = await load('broken')
     const fail = sql`state = 'failed', failure = ${failure('never')}::jsonb, failed_at = now(), next_at = null, attempts = 1, node_id = ${one}`

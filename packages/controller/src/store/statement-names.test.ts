@@ -10,7 +10,7 @@ describe('the name of a statement', () => {
     expect(ask(names, 'select 1', 5)).toEqual([undefined, undefined, 's0', 's0', 's0'])
     expect(ask(names, 'select 2', 3)).toEqual([undefined, undefined, 's1'])
   })
-  it('is not given again to one that can not be prepared', () => {
+  it('is not given again to one that cannot be prepared', () => {
     const names = createStatementNames()
     ask(names, 'select 1', 3)
     names.forget('select 1')
