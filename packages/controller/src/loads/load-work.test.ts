@@ -1,12 +1,16 @@
-import { silentLog, systemClock } from '@muster/host'
+import { silentLog, systemClock, type Clock } from '@muster/host'
 import { waitFor } from '@muster/testkit'
-import { expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import type { LoadStore } from '../store/loads.ts'
 import { LoadWork } from './load-work.ts'
 
-it('compares all models and looks for places again once a second, however often it is woken', async () => {
-  const counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0 }
-  const nothing = { rows: [], now: 0 }
+const nothing = { rows: [], now: 0 }
+let counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0 }
+beforeEach(() => {
+  counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0 }
+})
+
+function createWork(clock: Clock): LoadWork {
   const loads: Pick<LoadStore, 'claim' | 'forgetIdle' | 'listSets' | 'add' | 'findAway' | 'nextDue' | 'reconsider'> = {
     claim: async () => nothing,
     forgetIdle: async () => {
@@ -25,22 +29,40 @@ it('compares all models and looks for places again once a second, however often 
       return false
     },
   }
-  let now = 0
-  const loop = new LoadWork({
+  const all = async (): Promise<[]> => {
+    counted.models += 1
+    return []
+  }
+  return new LoadWork({
     loads: loads as LoadStore,
-    demand: {
-      all: async () => {
-        counted.models += 1
-        return []
-      },
-      of: async () => null,
-    },
+    demand: { all, of: async () => null },
     advance: async () => null,
     apply: async () => undefined,
     tendReplicas: async () => false,
-    ...{ holder: 'c', idleMs: 1_000, intervalMs: 10_000, log: silentLog },
-    clock: { ...systemClock, monotonic: () => now },
+    ...{ holder: 'c', idleMs: 1_000, intervalMs: 10_000, log: silentLog, clock },
   })
+}
+
+it('runs once a second while nothing happens: no look causes the next one', async () => {
+  const slept: number[] = []
+  const stopping = new AbortController()
+  let now = 0
+  const sleep: Clock['sleep'] = async (ms, signal) => {
+    // Everything that could wake the loop does so before time passes.
+    await new Promise((resolve) => setImmediate(resolve))
+    signal?.throwIfAborted()
+    slept.push(ms)
+    now += ms
+    if (slept.length === 5) stopping.abort()
+  }
+  await createWork({ ...systemClock, monotonic: () => now, sleep }).run(stopping.signal)
+  expect(slept).toEqual([1_000, 1_000, 1_000, 1_000, 1_000])
+  expect(counted).toMatchObject({ rounds: 5, models: 5 })
+})
+
+it('compares all models and looks for places again once a second, however often it is woken', async () => {
+  let now = 0
+  const loop = createWork({ ...systemClock, monotonic: () => now })
   const stopping = new AbortController()
   loop.noteNodes()
   const running = loop.run(stopping.signal)

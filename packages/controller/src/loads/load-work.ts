@@ -30,7 +30,7 @@ const batch = 64
 const lanes = 256
 /** However often the loop is woken, loads on absent nodes are looked for this often. */
 const lookEveryMs = 100
-/** And the replicas that models want are compared with all loads this often. A cold model gets its load without that. */
+/** The replicas that models want are compared with all loads this often, also unwoken. A cold model gets its load without that. */
 const compareEveryMs = 1_000
 /** Every step of a replica changes its node, and each look at a load judges all nodes: only the first few are looked at at once. */
 const reconsideredAtOnce = 8
@@ -47,8 +47,6 @@ export class LoadWork {
   #lookedAt = -Infinity
   #comparedAt = -Infinity
   #hasNewNodes = false
-  /** Stale replicas are left, which go when every controller routes to their successors: no event tells that. */
-  #isChanging = false
   #areSomeDraining = false
   /** Milliseconds until a comparison or look that a wake came too early for. */
   #owedMs = Infinity
@@ -56,7 +54,8 @@ export class LoadWork {
   constructor(deps: LoadWorkDeps) {
     const { loads, holder, apply, log } = deps
     this.#deps = deps
-    this.#tending = createLanes({ size: 1, onFree: () => this.wake(), log })
+    // Its end wakes nothing unless replicas drain: each look would cause the next one.
+    this.#tending = createLanes({ size: 1, onFree: () => this.#areSomeDraining && this.wake(), log })
     this.#engine = createEngine<DueLoad>(
       {
         what: 'cannot carry on with loads; retrying',
@@ -112,7 +111,7 @@ export class LoadWork {
     return Math.min(
       dueMs === null ? Infinity : Math.max(dueMs, 50),
       this.#owedMs,
-      this.#isChanging ? compareEveryMs : Infinity,
+      compareEveryMs,
       this.#areSomeDraining ? drainingEveryMs : Infinity,
     )
   }
@@ -131,7 +130,6 @@ export class LoadWork {
     const models = await this.#deps.demand.all()
     const byModel = Map.groupBy(rows, ({ load }) => load.model)
     const decided = models.map((model) => ({ set: byModel.get(model.name) ?? [], ...decideSet(model, byModel.get(model.name) ?? []) }))
-    this.#isChanging = decided.some(({ isUnderWay }) => isUnderWay)
     for (const { set, events } of decided) if (events.length > 0) await this.#change({ set, events, now })
     await loads.add(decided.flatMap(({ add }) => add))
   }

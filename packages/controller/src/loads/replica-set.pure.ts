@@ -15,8 +15,6 @@ export type AddedLoad = Readonly<{ model: ModelName; ordinal: number; pin: NodeI
 export interface SetDecision {
   readonly add: readonly AddedLoad[]
   readonly events: readonly Readonly<{ load: Load; event: Extract<LoadEvent, { type: 'unwanted' | 'revision_changed' }> }>[]
-  /** Stale replicas are left, which end when other controllers have caught up: no event wakes for that. */
-  readonly isUnderWay: boolean
 }
 
 const desiredOf = (model: WantedModel): number => desiredReplicas({ ...model, scheduling: model.config.scheduling }, model.matching)
@@ -44,7 +42,7 @@ export function decideSet(model: WantedModel, members: readonly Member[]): SetDe
   const serve = members.filter(({ load }) => load.purpose === 'serve')
   if (wanted === 0) {
     const seen = byOrdinal(serve).find(({ load }) => isToBeSeen(load, model))
-    return { add: [], events: serve.filter((member) => member !== seen).map(unwanted), isUnderWay: false }
+    return { add: [], events: serve.filter((member) => member !== seen).map(unwanted) }
   }
   const judged = withDoubles(
     model,
@@ -61,7 +59,6 @@ export function decideSet(model: WantedModel, members: readonly Member[]): SetDe
       ...[...fresh.slice(wanted), ...old.leaving].map(unwanted),
       ...changed.map(({ load }) => ({ load, event: { type: 'revision_changed', revision: model.revision } as const })),
     ],
-    isUnderWay: old.staying.length > 0,
   }
 }
 
