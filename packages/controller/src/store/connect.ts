@@ -101,16 +101,16 @@ export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): Con
 // A statement instead of connection parameters: poolers in front of PostgreSQL refuse those that they do not know, and so does
 // PostgreSQL before version 17 with the last one.
 async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
-  const settings = {
-    TimeZone: 'UTC',
-    lock_timeout: `${limit.lockMs}`,
-    statement_timeout: `${limit.statementMs}`,
-    idle_in_transaction_session_timeout: `${limit.idleInTransactionMs}`,
-    transaction_timeout: `${limit.transactionMs}`,
-  }
+  const settings = [
+    ['TimeZone', 'UTC'],
+    ['lock_timeout', limit.lockMs],
+    ['statement_timeout', limit.statementMs],
+    ['idle_in_transaction_session_timeout', limit.idleInTransactionMs],
+  ]
+  const set = settings.map(([name, value]) => `set_config('${name}', '${value}', false)`)
   const query = {
-    text: 'select set_config(s.name, given.value, false) from json_each_text($1) given join pg_settings s on lower(s.name) = lower(given.key)',
-    values: [JSON.stringify(settings)],
+    text: `select ${set.join(', ')}, case when current_setting('server_version_num')::int >= 170000
+      then set_config('transaction_timeout', '${limit.transactionMs}', false) end`,
     query_timeout: limit.acquireMs, // Known to pg, not to its types.
   }
   await client.query(query)
