@@ -8,7 +8,7 @@ import { environment, seconds } from './environment.ts'
 const needed = new Map([
   ['nats-server', 'nats-server'],
   ['docker-registry', 'docker-registry'],
-  ['chromium', 'chromium'],
+  ['chromium-headless-shell', 'chromium-headless-shell'],
   ['ip', 'iproute2'],
   ['curl', 'curl'],
 ])
