@@ -53,11 +53,12 @@ export interface Fleet extends AsyncDisposable {
   replicas(name: string): Promise<SeenReplica[]>
   until(name: string, is: (model: SeenModel) => boolean, timeoutMs?: number): Promise<SeenModel>
   ask(model: string, script?: ScriptedAnswer, options?: AskOptions): Promise<ApiAnswer>
-  stream(model: string, script?: ScriptedAnswer, options?: AskOptions): Promise<ReadStream>
+  stream(model: string, script?: ScriptedAnswer, options?: StreamOptions): Promise<ReadStream>
   /** Pids of every process that runs from a worker's trees. */
   backendProcesses(): Promise<number[]>
 }
 export type AskOptions = Readonly<{ of?: RunningController }>
+export type StreamOptions = AskOptions & Readonly<{ onText?: (text: string) => void }>
 /** `isWhole`: the connection was not cut before the last chunk. */
 export type ReadStream = Readonly<{ status: number; text: string; isWhole: boolean }>
 
@@ -131,7 +132,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
         { what: `the model ${name}`, timeoutMs },
       ),
     ask: (model, script = {}, { of = first } = {}) => of.api.post('/v1/chat/completions', requestOf(model, script)),
-    stream: (model, script = {}, { of = first } = {}) => readStream(of, { ...requestOf(model, script), stream: true }),
+    stream: (model, script = {}, { of = first, onText } = {}) => readStream(of, { ...requestOf(model, script), stream: true }, onText),
     backendProcesses: () => processesBelow(directory),
     [Symbol.asyncDispose]: () => ending.disposeAsync(),
   }
@@ -166,13 +167,16 @@ export function scriptedOf(answer: ApiAnswer): Scripted {
 const requestOf = (model: string, script: ScriptedAnswer) => ({ model, messages: [{ role: 'user', content: scripted(script) }] })
 
 /** Everything that came, also when it broke off. */
-async function readStream({ url }: RunningController, body: object): Promise<ReadStream> {
+async function readStream({ url }: RunningController, body: object, onText?: (text: string) => void): Promise<ReadStream> {
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${adminKey}` }
   const response = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
   let text = ''
   const decoder = new TextDecoder()
   try {
-    for await (const chunk of response.body ?? []) text += decoder.decode(chunk, { stream: true })
+    for await (const chunk of response.body ?? []) {
+      text += decoder.decode(chunk, { stream: true })
+      onText?.(text)
+    }
   } catch {
     return { status: response.status, text, isWhole: false }
   }

@@ -1,7 +1,7 @@
 // Operations about models over the API of two controllers; above all deletions, and what is left of them on nodes. Workers
 // are reduced to the wire, so that each test says what they answer.
 import { BusError } from '@muster/bus'
-import { modelDelete, type CommandReply, type NodeId } from '@muster/protocol'
+import { modelDelete, ReplicaId, type CommandReply, type NodeId } from '@muster/protocol'
 import { administer, readEvents, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { startOperationsWorld, type OperationsWorld, type WireWorker } from '../operations/operations-world.ts'
@@ -157,12 +157,15 @@ describe('S0.29 W31 a deletion', () => {
 
   it('waits for the processes that still have the files open', async () => {
     await create('running')
+    // A process that no heartbeat lists would count as exited.
+    one.replicas.push({ replica_id: ReplicaId.parse('r-running'), state: 'ready', in_flight: 0 })
     await addReplica('r-running', 'running', one.id)
     const id = await remove('running')
     await world.until(id, 'done on two', ({ nodes }) => nodes[1]?.status === 'success')
     expect(told('running')).toEqual([two.id])
     // Drained by the deletion, or before it as one that no load has.
     expect(await query(`select state from replicas where id = 'r-running'`)).toEqual([{ state: 'draining' }])
+    one.replicas.length = 0
     await exit('r-running')
     expect(await world.ended(id)).toMatchObject({ state: 'succeeded' })
     expect(told('running')).toEqual([two.id, one.id])
