@@ -1,4 +1,4 @@
-// Every query about who may call: keys, join tokens, login links, browser sessions, only as hashes.
+// Queries about access: API keys, join tokens, login links and browser sessions. Secrets are stored as hashes only.
 import type { KeyView, Scope } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import type { Database } from './tables.ts'
@@ -36,7 +36,7 @@ export class AccessStore {
     return row.keys
   }
 
-  /** The key of that secret, created unless it exists. */
+  /** Returns the key with this secret; creates it if it does not exist. */
   async insertKey(key: { id: string; name: string; scope: Scope; secretSha256: string }): Promise<KeyView> {
     return await this.#db
       .insertInto('api_keys')
@@ -46,10 +46,10 @@ export class AccessStore {
       .executeTakeFirstOrThrow()
   }
 
-  /** False when it is the last admin key: nobody could make another. Null when there is no such key. */
+  /** False: this is the last admin key, which cannot be removed. Null: the key does not exist. */
   async removeKey(id: string): Promise<boolean | null> {
     return await this.#db.transaction().execute(async (tx) => {
-      // All admin keys are locked, or two callers could each remove the other's.
+      // Locks all admin keys, because two callers could each remove the other's key.
       const admins = await tx.selectFrom('api_keys').select('id').where('scope', '=', 'admin').orderBy('id').forUpdate().execute()
       if (admins.length === 1 && admins[0]?.id === id) return false
       const result = await tx.deleteFrom('api_keys').where('id', '=', id).executeTakeFirst()
@@ -76,7 +76,7 @@ export class AccessStore {
     return row !== undefined
   }
 
-  /** A further one, for a while. */
+  /** Adds a join token that expires. */
   async insertJoinToken(secretSha256: string, validMs: number): Promise<string> {
     const row = await this.#db
       .insertInto('join_tokens')
@@ -87,7 +87,7 @@ export class AccessStore {
     return row.expires_at
   }
 
-  /** The permanent ones: a cluster needs one. */
+  /** Counts the join tokens that do not expire. */
   async countJoinTokens(): Promise<number> {
     const row = await this.#db
       .selectFrom('join_tokens')
@@ -97,7 +97,7 @@ export class AccessStore {
     return row.tokens
   }
 
-  /** From now on this is the only one. One statement: there is never none. */
+  /** Makes this the only join token. One statement, so that the cluster always has one. */
   async replaceJoinTokens(secretSha256: string): Promise<void> {
     await sql`
       with others as (delete from join_tokens where secret_sha256 <> ${secretSha256})
@@ -113,7 +113,7 @@ export class AccessStore {
     return row.expires_at
   }
 
-  /** One statement, so that of two browsers with the same link one gets in. */
+  /** One statement, so that only one of two browsers with the same link logs in. */
   async useLoginLink(link: { secretSha256: string; sessionSha256: string; sessionMs: number }): Promise<boolean> {
     const result = await sql`
       with used as (delete from login_links where secret_sha256 = ${link.secretSha256} and expires_at > now() returning 1),
@@ -123,7 +123,7 @@ export class AccessStore {
     return (result.numAffectedRows ?? 0n) > 0n
   }
 
-  /** False when the admin key that it is to be made with was revoked meanwhile. */
+  /** False when the admin key of the new session was revoked meanwhile. */
   async insertSession(session: { secretSha256: string; keyId: string; sessionMs: number }): Promise<boolean> {
     const result = await sql`
       insert into browser_sessions (secret_sha256, expires_at)
@@ -132,7 +132,7 @@ export class AccessStore {
     return (result.numAffectedRows ?? 0n) > 0n
   }
 
-  /** `keyId`: the key that it was made with, and ends with. */
+  /** `keyId`: the session ends when this key is revoked. */
   async hasSession(secretSha256: string, keyId: string | null): Promise<boolean> {
     const row = await this.#db
       .selectFrom('browser_sessions')
@@ -146,7 +146,7 @@ export class AccessStore {
     return row !== undefined
   }
 
-  /** Which of these keys (by id) and sessions (by hash) are still there. */
+  /** Returns those of these keys (by ID) and sessions (by hash) that still exist. */
   async stillValid(asked: { keys: readonly string[]; sessions: readonly string[] }): Promise<Record<'keys' | 'sessions', Set<string>>> {
     const { rows } = await sql<{ id: string; is_key: boolean }>`
       select id, true as is_key from api_keys where id = any(${asked.keys})

@@ -1,4 +1,4 @@
-// Every query about changes, and the listener that is notified of them.
+// Queries about changes, and the listener for notifications of new changes.
 import { type Kysely, sql } from 'kysely'
 import { type Client, escapeIdentifier } from 'pg'
 import type { Clock, Log } from '@muster/host'
@@ -13,15 +13,15 @@ export interface Change {
 }
 export interface ChangeRead {
   readonly changes: readonly Change[]
-  /** Every transaction with a smaller id had ended when this was read. */
+  /** Every transaction with a smaller ID had ended when the snapshot was taken. */
   readonly xmin: bigint
   /**
-   * Drawn after the changes were looked at, so larger than that of any transaction that drew one of
-   * their numbers, or a smaller one. Null when there was nothing to look at. (Not the snapshot's own
-   * upper bound: PostgreSQL counts that from the last transaction that *ended*, not from the last begun.)
+   * Drawn after the changes were read, so it is larger than the ID of any transaction that drew one of their numbers or a smaller
+   * one. Null when there were no changes. (Not the upper bound of the snapshot: PostgreSQL counts that from the last transaction
+   * that *ended*, not from the last one that began.)
    */
   readonly xid: bigint | null
-  /** Deletions up to this number are forgotten. */
+  /** Deletions up to this number are no longer stored. */
   readonly floor: number
   readonly last: number
 }
@@ -44,7 +44,7 @@ export class ChangeStore {
     this.#db = db
   }
 
-  /** Everything that changed after `seq`, and how far it can be trusted, in one snapshot. */
+  /** Reads all changes after `seq` and their snapshot in one statement. */
   async readSince(seq: number): Promise<ChangeRead> {
     const { rows } = await sql<Row>`
       select c.kind, c.id, c.seq, c.deleted, s.xmin, s.floor, s.last, case when c.kind is not null then pg_current_xact_id()::text end as xid
@@ -77,12 +77,12 @@ export class ChangeStore {
   }
 }
 
-// Listens for NOTIFY on a connection of its own and reconnects when it is lost (D11). Notifications are lost meanwhile, so the
-// listener is also woken after each new connection and must read on its own; and it must poll now and then anyway.
+// Listens for NOTIFY on its own connection and reconnects when that is lost (D11). Notifications are lost meanwhile, so the
+// listener is also woken after each reconnect and has to read the changes. It must also poll now and then.
 
 export interface ListenOptions {
   readonly channel: string
-  /** Null: the connection is new, something may have been missed. */
+  /** Null: the connection is new, and notifications may have been lost. */
   readonly onNotify: (payload: string | null) => void
 }
 
@@ -98,7 +98,7 @@ interface ListenDeps {
   readonly log: Log
 }
 
-/** A connection that died without a word is noticed by asking. */
+/** A connection that died silently is detected by a query. */
 const [askEveryMs, answerWithinMs, goodbyeMs] = [15_000, 5_000, 500]
 
 export function startListener(deps: ListenDeps, options: ListenOptions): Listener {
@@ -128,7 +128,7 @@ async function listenForEver(deps: ListenDeps, options: ListenOptions, signal: A
   }
 }
 
-/** In good order when the server answers. */
+/** True when the server answers. */
 async function closeClient(client: Client, clock: Clock): Promise<void> {
   const done = new AbortController()
   await Promise.race([client.end(), clock.sleep(goodbyeMs, done.signal).catch(() => {})])
@@ -136,7 +136,7 @@ async function closeClient(client: Client, clock: Clock): Promise<void> {
   client.connection.stream.destroy()
 }
 
-/** Until the connection is lost, and why. */
+/** Resolves with the cause when the connection is lost. */
 async function listenOnce(
   { newClient, clock }: ListenDeps,
   { channel, onNotify }: ListenOptions,
@@ -166,11 +166,11 @@ async function listenOnce(
 }
 
 async function ask(client: Client, text: string): Promise<void> {
-  const question = { text, query_timeout: answerWithinMs } // Known to pg, not to its types.
+  const question = { text, query_timeout: answerWithinMs } // Missing in the types of pg.
   await client.query(question)
 }
 
-/** Waits no longer than the signal lets it: a server that stands still must not keep us from stopping. */
+/** Stops waiting when the signal aborts: a server that does not answer must not delay shutdown. */
 async function unless(signal: AbortSignal, work: Promise<unknown>): Promise<void> {
   const aborted = Promise.withResolvers<never>()
   const onAbort = (): void => aborted.reject(signal.reason)

@@ -1,4 +1,4 @@
-// The connection to PostgreSQL: a pool whose every wait has an end, kysely over it, and LISTEN beside it.
+// The connection to PostgreSQL: a pool in which every wait has a timeout, kysely on top of it, and LISTEN beside it.
 import { Kysely, PostgresDialect, type PostgresPool } from 'kysely'
 import { Client, type ClientBase, type ClientConfig, type CustomTypesConfig, Pool, types } from 'pg'
 import { type Clock, type Log, type Secret, systemClock } from '@muster/host'
@@ -7,14 +7,14 @@ import { isClientTimeout, isPlanOutdated } from './errors.ts'
 
 export interface Limits {
   readonly connections: number
-  /** To get a connection, free or new. */
+  /** Timeout for a connection from the pool, idle or new. */
   readonly acquireMs: number
   readonly lockMs: number
   readonly statementMs: number
-  /** When the server itself has stopped answering; longer than the server's own limit, whose error says more. */
+  /** Timeout for a server that does not answer. Longer than the server's own limit, whose error explains more. */
   readonly answerMs: number
   readonly idleInTransactionMs: number
-  /** Events settle by age on the strength of this (events/checkpoint.ts). PostgreSQL 17 and newer. */
+  /** events/checkpoint.ts settles by age because of this limit. PostgreSQL 17 and newer. */
   readonly transactionMs: number
 }
 
@@ -45,13 +45,13 @@ export interface ConnectedDatabase<Tables> {
   readonly db: Kysely<Tables>
   readonly pool: Pool
   listen(options: ListenOptions): Listener
-  /** Breaks every connection and makes no new ones: whatever still waits for an answer fails. */
+  /** Breaks all connections and opens no new ones: every waiting query fails. */
   abandon(): void
-  /** Lets what runs come to its end, as long as an answer may take; resolves when every connection is closed. */
+  /** Lets running queries finish within the answer timeout; resolves when every connection is closed. */
   close(): Promise<void>
 }
 
-/** Connects when the first query comes, so it never fails; whether the database is there is for a query to find out. */
+/** Never fails: the first query connects. */
 export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): ConnectedDatabase<Tables> {
   const { applicationName, log, clock = systemClock, random = Math.random } = options
   const limit = { ...defaultLimits, ...options.limits }
@@ -63,14 +63,14 @@ export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): Con
     keepAliveInitialDelayMillis: 10_000,
     types: valueParsers,
   }
-  // The pool waits for what it returns, though its types don't say so.
+  // The pool awaits this promise, although its types do not declare it.
   const onConnect: (client: ClientBase) => unknown = (client) => setLimits(client, limit)
   const pool = new Pool({ ...config, max: limit.connections, query_timeout: limit.answerMs, onConnect })
   const connections = trackConnections(pool, log)
   const listeners = new Set<Listener>()
   let isEnded = false
   const endPool = (): void => {
-    // It ends only when every connection was given back; those that never are get closed by ourselves.
+    // The pool ends when every connection is released; `closed` breaks connections that never are.
     if (!isEnded) void pool.end()
     isEnded = true
   }
@@ -98,8 +98,8 @@ export function connectDatabase<Tables>({ to, ...options }: ConnectOptions): Con
   }
 }
 
-// A statement instead of connection parameters: poolers in front of PostgreSQL refuse those that they do not know, and so does
-// PostgreSQL before version 17 with the last one.
+// A statement instead of connection parameters: poolers refuse unknown parameters, and PostgreSQL before version 17 refuses the
+// last one.
 async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
   const settings = [
     ['TimeZone', 'UTC'],
@@ -111,13 +111,13 @@ async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
   const query = {
     text: `select ${set.join(', ')}, case when current_setting('server_version_num')::int >= 170000
       then set_config('transaction_timeout', '${limit.transactionMs}', false) end`,
-    query_timeout: limit.acquireMs, // Known to pg, not to its types.
+    query_timeout: limit.acquireMs, // Missing in the types of pg.
   }
   await client.query(query)
 }
 
-// An 'error' event that nobody listens to ends the process, and pg emits one whenever a connection drops, also for connections that
-// are in use. The query on it fails too.
+// An 'error' event without a listener ends the process. pg emits one whenever a connection drops, also for connections in use;
+// their query fails too.
 function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void>): Promise<void>; break(): void } {
   const open = new Map<ClientBase, Promise<void>>()
   pool.on('error', (error) => log.warn('lost an idle connection to the database', { error }))
@@ -136,7 +136,7 @@ function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void
   }
   return {
     break: breakAll,
-    // The pool calls itself ended when it has told its connections to close, not when they have.
+    // The pool reports its end when it has asked its connections to close, not when they are closed.
     closed: async (patience) => {
       const all = Promise.all(open.values())
       await Promise.race([all, patience])
@@ -146,13 +146,13 @@ function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void
   }
 }
 
-// kysely gives a connection back to the pool after a query that timed out here, though it still waits for that answer: the next
-// query would stand behind it. Such a connection is closed instead (D5).
+// kysely releases a connection to the pool after a query that timed out here, although the connection still waits for the answer.
+// The next query would wait behind it, so such a connection is closed instead (D5).
 function withoutStuckConnections(pool: Pool): PostgresPool {
   const names = createStatementNames()
   return {
     options: pool.options,
-    end: async () => {}, // `close` does that: kysely would wait for what is never given back.
+    end: async () => {}, // `close` ends the pool; kysely would wait for connections that are never released.
     connect: async () => {
       const client = await pool.connect()
       let stuckBy: Error | null = null
@@ -164,7 +164,7 @@ function withoutStuckConnections(pool: Pool): PostgresPool {
         } catch (error) {
           if (error instanceof Error && isClientTimeout(error)) stuckBy = error
           if (name === undefined || !isPlanOutdated(error)) throw error
-          // Refused before it was run: outside of a transaction it can simply be sent again.
+          // Refused before execution, so outside of a transaction it can be sent again.
           names.forget(sql)
           return await client.query(sql, [...parameters])
         }
@@ -177,16 +177,16 @@ function withoutStuckConnections(pool: Pool): PostgresPool {
   }
 }
 
-// Repeated statements are prepared once per connection: planning those of the queue costs PostgreSQL more than running them. A text
-// gets a name after a few uses, so that texts that differ each time (lists of other lengths) are not kept.
+// Repeated statements are prepared once per connection, because planning the statements of the queue costs PostgreSQL more than
+// running them. A text gets a name after a few uses, so that texts that differ each time (lists of other lengths) are not stored.
 const comesAgainAfter = 3
 const maxNames = 200
 const maxWatched = 2_000
 
 interface StatementNames {
-  /** Undefined: sent without a name. */
+  /** Undefined: send it without a name. */
   nameOf(text: string): string | undefined
-  /** It can't be prepared any more: a migration changed what it returns while this process runs. */
+  /** The statement cannot be prepared any more: a migration changed its columns while this process runs. */
   forget(text: string): void
 }
 
@@ -212,19 +212,19 @@ export function createStatementNames(): StatementNames {
   }
 }
 
-// How values of the database arrive in TypeScript. Given to each pool: pg's own table of parsers is global and shared with everybody.
+// Converts values of the database. Set for each pool, because pg's own table of parsers is global.
 
 const { INT8, TIMESTAMPTZ, TIMESTAMP, DATE, INTERVAL } = types.builtins
 const [int8Array, timestamptzArray] = [1016, 1185]
 
-/** Numbers beyond 2^53 would change silently; no column gets there. */
+/** A number above 2^53 would lose digits silently; no column reaches that. */
 export function parseInt8(text: string): number {
   const value = Number(text)
   if (!Number.isSafeInteger(value)) throw new RangeError(`${text} does not fit into a JavaScript number`)
   return value
 }
 
-/** RFC 3339 in UTC with milliseconds, as the API shows it. PostgreSQL's microseconds are cut off. */
+/** RFC 3339 in UTC with milliseconds, as in the API. PostgreSQL's microseconds are cut off. */
 export function parseTimestamp(text: string): string {
   const [, date, time, fraction = '', sign, hours, minutes = '00'] =
     /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d+))?([+-])(\d\d)(?::(\d\d))?$/.exec(text) ?? []
@@ -234,7 +234,7 @@ export function parseTimestamp(text: string): string {
 
 type Parser = (text: string) => unknown
 
-// An array of either holds neither quotes nor commas of its own, except that times are quoted.
+// Elements of these arrays contain neither quotes nor commas; only times are quoted.
 const arrayOf =
   (parse: Parser): Parser =>
   (text) =>
@@ -252,7 +252,7 @@ const parsers: ReadonlyMap<number, Parser> = new Map<number, Parser>([
   [int8Array, arrayOf(parseInt8)],
   [TIMESTAMPTZ, parseTimestamp],
   [timestamptzArray, arrayOf(parseTimestamp)],
-  // Without a time zone these are no moments; pg would make them moments of this machine's zone.
+  // Types without a time zone are not converted: pg would use the time zone of this machine.
   [TIMESTAMP, asText],
   [DATE, asText],
   [INTERVAL, asText],

@@ -1,4 +1,4 @@
-// Every query about the controllers themselves: so that workers know where to turn, and people what runs.
+// Queries about the controllers: workers need their addresses, and the UI lists them.
 import { type Kysely, sql } from 'kysely'
 import type { Database } from './tables.ts'
 
@@ -36,7 +36,7 @@ export class ControllerStore {
       .execute()
   }
 
-  /** Everything that changed up to there is what it routes by. False when it has no row yet. */
+  /** Records up to which change this controller routes. False when the controller has no row yet. */
   async recordRoutes(id: string, seq: number): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('controllers')
@@ -60,8 +60,8 @@ export class ControllerStore {
   }
 }
 
-// Periodic work that one controller at a time does for all. A lease, not a lock: nothing is held while the work goes on, and a
-// controller that lost it writes nothing.
+// Duties: periodic work that one controller at a time does for all. A duty has a lease, not a lock: nothing is locked while the
+// work runs, and a controller that lost the lease writes nothing.
 
 type Duty = Readonly<{ doneAt: string | null; report: unknown }>
 
@@ -72,7 +72,7 @@ export class DutyStore {
     this.#db = db
   }
 
-  /** True: it is this holder's until the lease ends. Not when somebody has it, or has done it that recently. */
+  /** True: this holder has the duty until the lease ends. False when another holder has it, or when it was done recently. */
   async take(name: string, { holder, leaseMs, unlessDoneWithinMs }: { holder: string; leaseMs: number; unlessDoneWithinMs: number }) {
     const { rows } = await sql`
       insert into duties (name, holder, lease_until) values (${name}, ${holder}, now() + make_interval(secs => ${leaseMs / 1000}))
@@ -98,12 +98,12 @@ export class DutyStore {
   }
 }
 
-/** A controller that was not seen for that long is gone, or cut off: three of its rounds of housekeeping. */
+/** A controller that was not seen for this long is gone or disconnected: three rounds of housekeeping. */
 const liveMs = 15_000
 
 /**
- * True when every live controller routes by the change `c` (a row of `changes`) already. A controller that has not reported yet has
- * not caught up. Evaluated once per statement.
+ * True when every live controller routes by the change `c` (a row of `changes`). A controller that has not reported yet does not.
+ * Evaluated once per statement.
  */
 export const isCaughtUp = sql`coalesce(c.seq, 0) <= (
   select coalesce(min(k.routes_seq), 9223372036854775807) from controllers k

@@ -1,4 +1,4 @@
-// The meaning of pg's errors. Their codes and texts are read only here.
+// Maps errors of pg to failures. No other file reads their codes and texts.
 import { setTimeout as pause } from 'node:timers/promises'
 import { errorCode } from '@muster/host'
 import { failureOf, FleetError } from '@muster/protocol'
@@ -36,7 +36,7 @@ export function isClientTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout'
 }
 
-/** Nothing is wrong with what was asked: the database could not do it now. A commit may have happened all the same. */
+/** The statement is correct, but the database could not execute it now. A commit may have succeeded nevertheless. */
 export function isUnavailable(error: unknown): boolean {
   return meaningOf(error) !== null
 }
@@ -49,7 +49,7 @@ export function toFleetError(error: unknown): FleetError {
   return new FleetError({ code: 'unavailable', retry: 'backoff', message: `${meaning}; try again in a moment` }, { cause: error })
 }
 
-/** Also of what an error was wrapped around, to say what was being done. */
+/** Searches the causes of the error too. */
 function meaningOf(error: unknown, depth = 0): string | null {
   if (!(error instanceof Error) || depth > 5) return null
   const code = codeOf(error)
@@ -62,11 +62,11 @@ function codeOf(error: unknown): string {
   return String(errorCode(error) ?? '')
 }
 
-/** A prepared statement returns other columns than it did: another version has migrated the schema meanwhile. */
+/** A prepared statement returns other columns than before: a newer controller has migrated the schema meanwhile. */
 export const isPlanOutdated = (error: unknown): boolean =>
   codeOf(error) === '0A000' && error instanceof Error && error.message.includes('cached plan')
 
-// Statements that touch many rows can deadlock; PostgreSQL then aborts one of them. Nothing of it was written, so it is run again
+// Statements that touch many rows can deadlock; PostgreSQL then aborts one of them. It has written nothing, so it is run again
 // after a pause in which the other one finishes.
 
 /** Deadlock, serialization failure. */

@@ -1,5 +1,5 @@
-// Ends replicas to make room for others. Their loads are deleted and the demand of their models is lowered by as many, so that
-// they come back only on request.
+// Drains replicas to make room for others. Deletes their loads and lowers the demand of their models accordingly, so that they
+// come back only on request.
 import type { ReplicaId } from '@muster/protocol'
 import { sql, type Transaction } from 'kysely'
 import { lockModel } from './models.ts'
@@ -8,7 +8,7 @@ import type { Database } from './tables.ts'
 
 type Tx = Transaction<Database>
 
-/** Null: one of them is gone or going, or its model is below what it keeps up. Nothing was changed then. */
+/** Null: a replica is gone or draining, or its model is at its minimum. Nothing was changed then. */
 export async function evict(tx: Tx, victims: readonly ReplicaId[]): Promise<string[] | null> {
   const models = await modelsOf(tx, victims)
   for (const { model } of models) await lockModel(tx, model)

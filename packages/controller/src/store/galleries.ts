@@ -1,4 +1,4 @@
-// Every query about galleries and the versions that they offer. Galleries of the command line are changed there only.
+// Queries about galleries and the versions that they offer. Galleries of the command line cannot be changed by the API.
 import { type Kysely, sql } from 'kysely'
 import type { GalleryAddress, GalleryView } from '@muster/protocol'
 import type { AvailableBackendsTable, Database } from './tables.ts'
@@ -13,13 +13,13 @@ export class GalleryStore {
     this.#db = db
   }
 
-  /** The oldest first: a name that several offer is the first one's, so a new gallery takes over nothing. */
+  /** Oldest first: if several galleries offer a name, the oldest one wins, so a new gallery overrides nothing. */
   async list(): Promise<GalleryView[]> {
     const rows = await this.#db.selectFrom('galleries').select(columns).orderBy('created_at').orderBy('name').execute()
     return rows.map(viewOf)
   }
 
-  /** Null when the command line has it. */
+  /** Null when the gallery comes from the command line. */
   async put(gallery: GalleryAddress): Promise<GalleryView | null> {
     const { name, url, kind } = gallery
     const row = await this.#db
@@ -38,10 +38,10 @@ export class GalleryStore {
     return left === undefined ? 'unknown' : 'setting'
   }
 
-  /** Makes the galleries of the command line exactly these. One that an administrator added under such a name gives way. */
+  /** Replaces the galleries of the command line. A gallery that an administrator added under such a name is replaced too. */
   async syncSettings(galleries: readonly GalleryAddress[]): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
-      // One controller after the other: of two that start at once with other settings, one wins as a whole.
+      // Serialized: of two controllers that start at once with different settings, one wins completely.
       await sql`lock table galleries in share row exclusive mode`.execute(tx)
       const names = galleries.map((gallery) => gallery.name)
       await tx
@@ -62,11 +62,11 @@ export class GalleryStore {
 
 const viewOf = ({ origin, ...row }: Row): GalleryView => ({ ...row, from: origin })
 
-// The versions that galleries and registries last offered, for backends that are installed somewhere.
+// The versions that galleries and registries offered at the last check, for installed backends.
 
 /**
- * `concrete`: the gallery's entry that suits, or the uri for what is in no gallery. `platform`: the kind of node, as
- * `linux/amd64 nvidia-cuda-12`.
+ * `concrete`: the matching entry of the gallery, or the URI of a backend that is in no gallery. `platform`: the kind of node,
+ * such as `linux/amd64 nvidia-cuda-12`.
  */
 export type AvailableBackend = Readonly<Record<Exclude<keyof AvailableBackendsTable, 'checked_at'>, string>>
 
@@ -74,7 +74,7 @@ type Checked = Readonly<{
   duty: string
   holder: string
   found: readonly AvailableBackend[]
-  /** Could not be found out: what was known of them stays. */
+  /** The check failed for these; their stored versions stay. */
   unknown: readonly Pick<AvailableBackend, 'backend' | 'platform'>[]
   report: object
 }>
@@ -92,7 +92,7 @@ export class AvailableStore {
     return await this.#db.selectFrom('available_backends').select(availableColumns).execute()
   }
 
-  /** Makes it what is known, and ends the duty; false, and nothing is changed, when somebody else has that meanwhile. */
+  /** Stores the result and completes the duty. False, and nothing is changed, when the lease of the duty was lost. */
   async record({ duty, holder, found, unknown, report }: Checked): Promise<boolean> {
     return await this.#db.transaction().execute(async (tx) => {
       const { rows } = await sql`
@@ -119,7 +119,7 @@ export class AvailableStore {
           .onConflict((conflict) => conflict.columns(['backend', 'concrete', 'platform']).doUpdateSet({ ...row, checked_at: sql`now()` }))
           .execute()
       }
-      // In one order everywhere, so that who changes several does not wait in a circle.
+      // Always in the same order, so that concurrent writers do not deadlock.
       const names = [...new Set([...gone, ...changed].map(({ backend }) => backend))].toSorted()
       for (const name of names) await sql`select record_change('backend', ${name}, false)`.execute(tx)
       return true

@@ -13,17 +13,17 @@ export interface BytesSeen {
   readonly seq: number | null
 }
 
-/** An intent, all that a try of it needs, and which write of the row this is. */
+/** An intent, its plan and progress, and the version of its row. */
 export interface IntentRecord {
   readonly intent: Intent
   readonly plan: Plan
   readonly bytes: BytesSeen
-  /** The first epoch of this attempt: what is said of the bytes of older ones is about one that failed. */
+  /** The first epoch of this attempt. Progress of an older epoch belongs to an attempt that failed. */
   readonly triedSince: number
-  /** When the worker was last asked how it goes; milliseconds. */
+  /** When the worker was last polled; milliseconds. */
   readonly polledAt: number | null
   readonly requestedAt: string
-  /** Its ring has not begun: it is not tried. */
+  /** Its ring has not begun, so it is not sent. */
   readonly awaitsRing: boolean
   readonly rowVersion: number
 }
@@ -93,10 +93,10 @@ function waitOf(row: IntentRow): AwaitedResult {
   return row.wait === 'another_try' ? { for: 'another_try', nextAt: at(row.next_at) } : { for: 'result' }
 }
 
-/** The database's checks see to it that a state has its times. */
+/** Check constraints guarantee that each state has its times. */
 const at = (time: string | null): number => Date.parse(time ?? '')
 
-/** The disk was too small for two versions: the upgrade goes on the other way. */
+/** Set when an upgrade continues with the strategy `recreate`. */
 const recreateNote = 'recreate: the disk is too small for two versions'
 
 /** The columns that a step may change, for `jsonb_to_recordset`. Times are seconds since the epoch. */
@@ -137,8 +137,8 @@ function leaseOf(intent: Intent): { holder: string | null; lease_until: number |
 }
 
 /**
- * Makes the row `i` a new intent that nothing was tried of; the assignments of an update, beside plan, kind, generation, `is_parked`,
- * `awaits_ring` and `op_id`, which the statement gives.
+ * Resets the row `i` to a new intent without attempts: the assignments of an update, except plan, kind, generation, `is_parked`,
+ * `awaits_ring` and `op_id`, which the statement adds.
  */
 export const renewedIntent = sql`state = 'waiting', next_at = now(), attempts = 0, last_failure = null, cancel_requested = false,
   was_sent = false, wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false, finished_at = null,

@@ -1,5 +1,5 @@
-// Every query about intents. protocol/states/intent.ts decides; the statements here claim, read and write.
-// Each write names the row version it was decided on: of two concurrent decisions one changes nothing and decides again.
+// Queries about intents. protocol/states/intent.ts decides; the statements here claim, read and write. Each write names the row
+// version that it was decided on, so of two concurrent decisions one changes nothing and decides again.
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
 import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
@@ -15,11 +15,11 @@ export interface IntentStep {
   readonly detail?: Readonly<Record<string, unknown>>
 }
 
-/** A row that one controller may now send, and the worker it goes to. */
+/** An intent claimed by this controller, and the worker that it goes to. */
 export interface Claimed extends IntentRecord {
   readonly features: readonly string[]
   readonly incarnation: string | null
-  /** False: it met no responders, and this is the probe. */
+  /** False: the last command found no responders, so this one is the probe. */
   readonly isAnswering: boolean
 }
 
@@ -32,22 +32,22 @@ export interface ProgressTick {
   readonly total: number
   readonly percentage: number
   readonly seq: number | null
-  /** The try; null when the worker does not report it. */
+  /** The epoch of the attempt; null when the worker does not report it. */
   readonly epoch: number | null
 }
 
-/** How long nothing was heard of a row before its worker is asked. */
+/** How long an intent may stay without a report before its worker is polled. */
 export interface QuietFor {
-  /** Since the last report of a working one. */
+  /** Since the last report, for a working intent. */
   readonly quietMs: number
-  /** Since the claim, for `claimMs`, of one that is being sent. */
+  /** Since the claim (its lease is `claimMs`), for an intent that is being sent. */
   readonly unansweredMs: number
   readonly claimMs: number
   readonly cancelEveryMs: number
   readonly limit: number
 }
 
-/** Rows and the database's time at which they were so. */
+/** Rows, and the database's time when they were read. */
 export type Read<T> = Readonly<{ now: number; rows: readonly T[] }>
 
 type ClaimedRow = IntentRow & { features: string[]; node_incarnation: string | null; is_answering: boolean; now_ms: number }
@@ -61,7 +61,7 @@ const claimedOf = (row: ClaimedRow): Claimed => ({
 
 const nowMs = sql<number>`extract(epoch from now())::float8 * 1000`
 
-/** The name of the row that a backend's name leads to. */
+/** The `backend` column of the intent for this name, which may be the name of a concrete backend. */
 export const rowNameOf = (name: ReturnType<typeof sql>) => sql<string>`coalesce((
   select named.backend from intents named where named.backend = ${name} or named.plan ->> 'name' = ${name}
   order by named.backend <> ${name} limit 1), ${name})`
@@ -74,11 +74,11 @@ export class IntentStore {
   }
 
   /**
-   * Takes due rows of nodes that may be tried: healthy ones, and those that only met no responders, whose due tries are
-   * the probe. A node's intents are sent in the order in which they were submitted, so of each node only its oldest due row is
-   * free to be taken, and none while an older one is being sent; that takes milliseconds, and holds up no other node.
-   * The limit is part of the text: with an unknown one PostgreSQL would plan for all rows, or plan anew each time, which
-   * takes 2 ms where the rest takes 0.6. So callers use few different ones.
+   * Claims due intents on healthy nodes, and on nodes whose last command found no responders: there the command is the probe.
+   * Intents of a node are sent in the order of their submission, so only the oldest due intent of each node can be claimed, and
+   * none while an older one is being sent. That takes milliseconds and delays no other node. The limit is part of the text: with
+   * an unknown limit PostgreSQL would plan for all rows, or plan again each time, which takes 2 ms where the rest takes 0.6. So
+   * callers use few different limits.
    */
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<Claimed>> {
     const { rows } = await sql<ClaimedRow>`
@@ -110,14 +110,14 @@ export class IntentStore {
   }
 
   /**
-   * Writes what was decided, the history of it, and what follows for operations, in one statement. Returns which of the
-   * rows were still as they had been; of the others nothing was written.
+   * Writes the steps, their history and the consequences for operations in one statement. Returns the intents that were written;
+   * the others have changed meanwhile.
    */
   async apply(steps: readonly IntentStep[]): Promise<{ nodeId: string; backend: string }[]> {
     return await retryConflicts(() => applyIntents(this.#db, steps))
   }
 
-  /** Intents of one node, by the operation ids of their commands. */
+  /** Intents of one node, by the operation IDs of their commands. */
   async findByOps(keys: readonly { nodeId: NodeId; opId: OperationId }[]): Promise<Read<IntentRecord>> {
     return await this.#read(sql`join unnest(${keys.map((k) => k.nodeId)}::text[], ${keys.map((k) => k.opId)}::text[]) k (node_id, op_id)
       on k.node_id = i.node_id and k.op_id = i.op_id where i.finished_at is null`)
@@ -127,7 +127,7 @@ export class IntentStore {
     return await this.#read(sql`where i.node_id = ${nodeId} and i.state in ('waiting', 'sending', 'working') order by i.generation`)
   }
 
-  /** Also those that have come to their end. */
+  /** Includes finished intents. */
   async listOfNode(nodeId: NodeId): Promise<Read<IntentRecord>> {
     return await this.#read(sql`where i.node_id = ${nodeId} order by i.backend collate "C"`)
   }
@@ -136,12 +136,12 @@ export class IntentStore {
     return await this.#read(sql`where i.node_id = ${nodeId} and i.backend = ${backend}`)
   }
 
-  /** Open ones, on all nodes. */
+  /** Open intents, on all nodes. */
   async findByBackend(backend: BackendName): Promise<Read<IntentRecord>> {
     return await this.#read(sql`where i.backend = ${backend} and i.state in ('waiting', 'sending', 'working')`)
   }
 
-  /** Nodes on which it was installed after they last said what they have: their list comes a moment after the result. */
+  /** Nodes that installed the backend after their last inventory, which follows a moment after the result. */
   async installedUnlisted(backend: BackendName): Promise<Set<string>> {
     const { rows } = await sql<{ node_id: string }>`
       select i.node_id from intents i join nodes n on n.id = i.node_id
@@ -151,7 +151,7 @@ export class IntentStore {
     return new Set(rows.map((row) => row.node_id))
   }
 
-  /** Held by a controller that is gone: nobody knows how far it came. */
+  /** Intents whose controller is gone; their progress is unknown. */
   async findLost(limit: number): Promise<Read<IntentRecord>> {
     return await this.#read(sql`where i.lease_until < now() order by i.lease_until limit ${limit}`)
   }
@@ -163,9 +163,9 @@ export class IntentStore {
   }
 
   /**
-   * Takes intents whose worker is to be polled: without a report for a while, sent without a known reply, or cancelled by an
-   * administrator. Stamped, so that one of several controllers polls. Absent nodes are not polled, nor workers without `async`
-   * while a controller waits for their reply.
+   * Takes intents whose worker has to be polled: without a report for a while, sent without a known reply, or cancelled by an
+   * administrator. Stamps them, so that one of several controllers polls. Absent nodes are not polled, nor workers without
+   * `async` while a controller waits for their reply.
    */
   async takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit }: QuietFor): Promise<Read<Claimed>> {
     const { rows } = await sql<ClaimedRow & { before: string | null }>`
@@ -190,7 +190,10 @@ export class IntentStore {
     return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => claimedOf({ ...row, polled_at: row.before })) }
   }
 
-  /** Rows whose node turned while they were written: what is away is set aside, what is back is taken up. True when there were any. */
+  /**
+   * Corrects intents whose node left or returned while they were written: parks those on absent nodes and resumes the others.
+   * True when there were any.
+   */
   async park(): Promise<boolean> {
     const { numAffectedRows = 0n } = await sql`
       update intents i set is_parked = not i.is_parked, row_version = i.row_version + 1
@@ -199,8 +202,8 @@ export class IntentStore {
   }
 
   /**
-   * A controller that still holds requests open says so, for each of them. Not for whatever bears its name: a row whose
-   * request has ended, and whose outcome could not be written, must lose its lease to be looked after.
+   * Renews the leases of the requests that this controller still holds open. Only of these: an intent whose request has ended and
+   * whose outcome could not be written must lose its lease, so that another controller recovers it.
    */
   async renew(holder: string, leaseMs: number, held: readonly { nodeId: NodeId; backend: BackendName }[]): Promise<void> {
     if (held.length === 0) return
@@ -213,8 +216,9 @@ export class IntentStore {
   }
 
   /**
-   * Stores reported progress, at most once a second each. Every controller receives every report; the first to write wins, and
-   * numbers only grow. Not a new row version: it decides nothing but that the work is alive. Returns the reports about open intents.
+   * Stores reported progress, at most once a second per intent. Every controller receives every report; the first to write wins,
+   * and numbers only grow. Does not change the row version, because progress decides nothing except that the work is alive.
+   * Returns the reports about open intents.
    */
   async recordProgress(ticks: readonly ProgressTick[]): Promise<{ nodeId: string; opId: string }[]> {
     if (ticks.length === 0) return []
@@ -242,7 +246,7 @@ export class IntentStore {
     return rows
   }
 
-  /** When the next intent is due, and whether any is under way and has to be watched. */
+  /** When the next intent is due, and whether any intent is in progress and has to be watched. */
   async outlook(timeouts: { installMs: number; upgradeMs: number }): Promise<{ nextMs: number | null; isBusy: boolean }> {
     const { rows } = await sql<{ ms: number | null; is_busy: boolean }>`
       select extract(epoch from min(at) - now())::float8 * 1000 as ms, exists (
@@ -258,7 +262,7 @@ export class IntentStore {
     return { nextMs: ms === null ? null : Math.max(ms, 0), isBusy: rows[0]?.is_busy ?? false }
   }
 
-  /** The name of the row that a concrete backend's name leads to: that of the meta backend it was installed as. */
+  /** The `backend` column of the intent for a concrete backend: the name of the meta backend that it was installed as. */
   async rowName(name: BackendName): Promise<BackendName> {
     const { rows } = await sql<{ backend: string }>`select ${rowNameOf(sql`${name}::text`)} as backend`.execute(this.#db)
     return BackendName.parse(rows[0]?.backend ?? name)
@@ -270,7 +274,7 @@ export class IntentStore {
   }
 }
 
-/** As `apply`, for those who have a transaction: what it conflicts with is for them to try again, all of it. */
+/** Like `apply`, in the caller's transaction. After a conflict the caller has to retry the whole transaction. */
 export async function applyIntents(
   db: Kysely<Database> | Transaction<Database>,
   steps: readonly IntentStep[],
@@ -290,8 +294,8 @@ export async function applyIntents(
   return rows[0]?.moved ?? []
 }
 
-// The consequences for operations that wait for the rows that `moved`. A rollback that was applied is no success; and in a ring a
-// node is done when its replicas have moved, which rollout-writes.ts records.
+// Updates the operations that wait for the intents in `moved`. An applied rollback is not a success. A node in a ring is done
+// when its replicas have moved, which rollout-writes.ts records.
 const followed = sql`
   concerned as (
     select n.operation_id, n.node_id, m.generation from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'
@@ -318,7 +322,7 @@ const followed = sql`
     from ended m where n.generation = m.generation and n.status = 'open' and not (m.is_rolled_out and n.ring is not null)
   )`
 
-// A try that failed begins anew, and so do its bytes; all else keeps what was seen of them.
+// Progress starts again with each attempt; otherwise it stays.
 const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: string }[] }>`
   with step as (
     select * from jsonb_to_recordset(${given}::jsonb) as s (
@@ -326,13 +330,13 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
       next_at float8, was_sent boolean, wait text, holder text, lease_until float8, accepted_at float8, sign_at float8, is_overdue boolean,
       finished_at float8, note text, strategy text, event text, detail jsonb)
   ), locked as (
-    -- Row by row through the index, however few or many: the planner takes every recordset for a hundred rows.
+    -- Row by row through the index: the planner estimates every recordset at a hundred rows.
     select i.node_id, i.backend, i.op_id, s.state from (select * from step order by node_id, backend) s cross join lateral (
       select i.node_id, i.backend, i.op_id from intents i
       where i.node_id = s.node_id and i.backend = s.backend and i.row_version = s.row_version for update
     ) i
   ), rolled_out as (
-    -- Shared with nobody who ends it: either it is open and stays so, or its end is seen here, and nobody waits for a rollout that is over.
+    -- The shared lock keeps an open rollout open until commit; the operations never wait for a rollout that has ended.
     select r.operation_id from rollouts r where r.finished_at is null
       and r.operation_id in (select l.op_id from locked l where l.state = 'applied') order by r.operation_id for share
   ), moved as (

@@ -1,4 +1,4 @@
-// Every query about inventories: the backends and model files of nodes, from events with a number and from replies without one. An
+// Queries about inventories: the backends and model files of nodes, from numbered events and from replies without a number. An
 // older inventory never replaces a newer one.
 import { type Kysely, sql } from 'kysely'
 import { Secret } from '@muster/host'
@@ -6,7 +6,7 @@ import { type InstalledBackend, NodeId, type StoredFile } from '@muster/protocol
 import { nodeIsHere } from './pulses.ts'
 import type { Database } from './tables.ts'
 
-/** A node that is asked, the process that spoke for it then, and when that was. */
+/** The node, its registered process and the time when an inventory was requested. */
 export interface AskedForInventory {
   readonly id: NodeId
   readonly incarnation: string | null
@@ -26,7 +26,7 @@ export class InventoryStore {
     this.#db = db
   }
 
-  /** False when it is not news: from a process that no longer speaks for the node, or older than what is known. */
+  /** False when the report is stale: from a process that is no longer registered, or older than the stored inventory. */
   async record(id: NodeId, said: Listed & { incarnation: string; seq: number }): Promise<boolean> {
     const { incarnation, seq } = said
     const result = await sql`
@@ -37,15 +37,15 @@ export class InventoryStore {
     return (result.numAffectedRows ?? 0n) > 0n
   }
 
-  /** The database's time, before anybody is asked. */
+  /** The database's time, read before the request. */
   async now(): Promise<string> {
     const { rows } = await sql<{ now: string }>`select clock_timestamp() as now`.execute(this.#db)
     return rows[0]?.now ?? ''
   }
 
   /**
-   * An answer is as of when it was asked for, or later: it counts unless something was heard since. The number of the last
-   * event stays, so that the next one is told from an older one.
+   * A reply is dated with the time of its request: it is stored unless a newer inventory arrived since. The number of the last
+   * event stays, so that older events are still recognized.
    */
   async recordAnswer({ id, incarnation, askedAt }: AskedForInventory, list: Listed): Promise<boolean> {
     const result = await sql`
@@ -60,8 +60,8 @@ export class InventoryStore {
 }
 
 /**
- * Reports are stored a moment later. An inventory that was made before an intent ended, and is stored after that, is dated before
- * that end. That can be a matter of seconds only: a worker may also have lost what it knew of its generations.
+ * Reports are stored a moment later. An inventory made before an intent ended, but stored after that, is dated before that end.
+ * Only within seconds, because a worker may also have lost its generations.
  */
 const madeAt = (id: NodeId, { generations }: Listed) =>
   generations === undefined
@@ -72,11 +72,11 @@ const madeAt = (id: NodeId, { generations }: Listed) =>
           and coalesce((${JSON.stringify(generations)}::jsonb ->> i.backend)::bigint, -1) < i.generation
       ), now())`
 
-/** Null where nothing is said of them, by workers that keep none or could not look: then what was said before counts. */
+/** Null when the report lists no files, because the worker stores none or could not read them; the last list stays. */
 const filesOf = ({ files }: Listed): string | null =>
   files === undefined ? null : JSON.stringify(files.toSorted((a, b) => (a.digest < b.digest ? -1 : 1)))
 
-// The nodes that have a model file, by their inventories.
+// Nodes that have a model file, according to their inventories.
 
 export interface FileHolder {
   readonly id: NodeId
@@ -102,7 +102,7 @@ export class FileHolderStore {
     this.#db = db
   }
 
-  /** Present nodes that have any of these; in random order, to spread the load. */
+  /** Present nodes that have any of these files, in random order to spread the load. */
   async list(digests: readonly string[]): Promise<FileHolder[]> {
     const { rows } = await sql<Row>`
       select n.id, n.gateway_url, n.gateway_secret, jsonb_object_agg(f ->> 'digest', f -> 'size') as files
@@ -117,7 +117,7 @@ export class FileHolderStore {
     }))
   }
 
-  /** Nodes that can take a file of this size now, those with the most room first. */
+  /** Nodes with room for a file of this size now, most free space first. */
   async uploadTargets({ limit, sizeBytes }: { limit: number; sizeBytes: number }): Promise<UploadTarget[]> {
     const { rows } = await sql<Omit<Row, 'files'> & { name: string }>`
       select n.id, n.name, n.gateway_url, n.gateway_secret from nodes n join node_pulses p on p.node_id = n.id

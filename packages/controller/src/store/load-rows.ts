@@ -4,30 +4,30 @@ import { z } from 'zod'
 import { Failure, type Load, ModelName, NodeId, OperationId, Phase, ReplicaId, unreachable } from '@muster/protocol'
 import type { LoadsTable } from './tables.ts'
 
-/** A load, what is shown of it, and which write of the row this is. */
+/** A load, its progress, and the version of its row. */
 export interface LoadRecord {
   readonly load: Load
-  /** The operation that shows it, if somebody asked for one. */
+  /** The operation that shows this load, if there is one. */
   readonly operationId: OperationId | null
   readonly bytes: LoadBytes
   readonly requestedAt: number
   readonly version: number
 }
-/** A load among those of its model. */
+/** A load with the facts about its replica. */
 export interface ListedLoad extends LoadRecord {
-  /** Null unless it is ready and has a replica. */
+  /** Null unless the load is ready and has a replica. */
   readonly ready: ReadyFacts | null
 }
-/** The replica of a load. */
+/** The replica of a ready load. */
 export interface ReadyFacts {
-  /** Only `passed` gets requests. */
+  /** Requests go to `passed` replicas only. */
   readonly checked: 'due' | 'passed' | 'failed'
-  /** It is ready, its worker knows it, and its node can be asked, draining or not. */
+  /** The replica is ready, its worker has confirmed it, and its node is reachable, draining or not. */
   readonly isHere: boolean
   readonly isNodeDraining: boolean
-  /** Every controller asks it. */
+  /** Every controller routes requests to it. */
   readonly isAdmitted: boolean
-  /** Versions of its backend: of the replica, and of its node now. */
+  /** Versions of the backend: that of the replica, and the one that its node lists now. */
   readonly digest: string | null
   readonly listed: string | null
 }
@@ -102,7 +102,7 @@ function loadOf(row: LoadRow): Load {
   }
 }
 
-/** The database's checks see to it that a state has its times. */
+/** Check constraints guarantee that each state has its times. */
 const at = (time: string | null): number => Date.parse(time ?? '')
 
 /** The columns that a step may change. Times are RFC 3339. */
@@ -130,9 +130,9 @@ export function loadColumns(load: Load) {
 
 const time = (ms: number): string => new Date(ms).toISOString()
 
-// A load as shown with its model, and with the operations that wait for it.
+// A load as shown with its model and its operations.
 
-/** Times inside JSON come as PostgreSQL writes them. */
+/** Times inside JSON have PostgreSQL's format. */
 const Time = z.string().transform((text) => new Date(text).toISOString())
 
 export const LoadBriefs = z.array(
@@ -162,7 +162,7 @@ export const LoadBriefs = z.array(
 )
 export type LoadBrief = Readonly<z.infer<typeof LoadBriefs>[number]>
 
-/** The loads of a model, as JSON that the schema reads. */
+/** The loads of a model as JSON, parsed by the schema. */
 export const loadsOf = (model: RawBuilder<unknown>) => sql`
   select coalesce(jsonb_agg(to_jsonb(l) || jsonb_build_object('node_name', n.name) order by l.purpose, l.ordinal), '[]')
   from loads l left join nodes n on n.id = l.node_id where l.model = ${model}`

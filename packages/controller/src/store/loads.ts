@@ -1,5 +1,5 @@
-// Every query about loads. protocol/states/load.ts decides; the statements here claim, read and write. Each write names the
-// version it was decided on, so of two that decide at once one changes nothing and looks again.
+// Queries about loads. protocol/states/load.ts decides; the statements here claim, read and write. Each write names the version
+// that it was decided on, so of two concurrent decisions one changes nothing and decides again.
 import {
   BackendName,
   ModelConfig,
@@ -28,16 +28,16 @@ export interface LoadStep {
   readonly to: Load | 'gone'
   /** Changes of replicas, in this order. */
   readonly replicas: readonly ReplicaChange[]
-  /** It was decided for all loads of its model together, as they were: written only if they still are. */
+  /** Set when the step was decided on all loads of the model together: it is written only if none of them has changed. */
   readonly among?: readonly LoadRecord[]
 }
 /**
- * `moved`: the row, others that it was decided with, or a replica to be taken back were moved meanwhile. `crowded`: on its node
- * is a replica by now that was not known when it was chosen. Nothing was written then.
+ * `moved`: the row, another row of the decision, or a replica to take back has changed meanwhile. `crowded`: another replica was
+ * placed on the node after it was chosen. Nothing was written in either case.
  */
 export type Written = 'written' | 'moved' | 'crowded'
 
-/** A model as far as it decides about its loads. */
+/** The part of a model that decides about its loads. */
 export interface WantedModel {
   readonly name: ModelName
   readonly revision: string
@@ -45,7 +45,7 @@ export interface WantedModel {
   readonly config: ModelConfig
   readonly requestedReplicas: number
   readonly isUnloaded: boolean
-  /** How many nodes it may run on now. Counted for `replicas: all` alone, which asks. */
+  /** How many nodes the model may run on now. Counted for `replicas: all` only. */
   readonly matching: number
 }
 
@@ -82,8 +82,8 @@ export class LoadStore {
   }
 
   /**
-   * Claims due loads, also those of a controller that is gone. Loads of one model are placed one after the other, whatever the
-   * controller: two at once would both find the same node empty.
+   * Claims due loads, including those of a controller that is gone. Loads of one model are placed one after the other on all
+   * controllers: two at once would both find the same node empty.
    */
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<LoadRecord>> {
     const { rows } = await sql<TimedRow>`
@@ -100,7 +100,7 @@ export class LoadStore {
     return readOf(rows)
   }
 
-  /** Row and replicas in one transaction. */
+  /** Writes the load and its replicas in one transaction. */
   async apply({ from, to, replicas, among }: LoadStep): Promise<Written> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx): Promise<Written> => {
@@ -116,7 +116,10 @@ export class LoadStore {
     )
   }
 
-  /** Ends these replicas for the sake of others; null when one of them may not be ended (any more). Returns whose they were. */
+  /**
+   * Evicts these replicas for other models and returns the names of their models; null when one of them cannot be evicted any
+   * more.
+   */
   async evict(victims: readonly ReplicaId[]): Promise<string[] | null> {
     return await retryConflicts(() => this.#db.transaction().execute((tx) => evict(tx, victims)))
   }
@@ -141,7 +144,7 @@ export class LoadStore {
     return await this.#read(sql`where model = any(${models}::text[]) order by model, purpose, ordinal`)
   }
 
-  /** All loads, or those of one model, with what decides which of them take the place of which. */
+  /** All loads, or those of one model, with the facts that decide which load replaces which. */
   async listSets(model: ModelName | null = null): Promise<Read<ListedLoad>> {
     const { rows } = await sql<SetRow>`
       with listed as (
@@ -152,7 +155,7 @@ export class LoadStore {
       select l.*, ${nowMs} as now_ms, r.checked, r.backend_digest, n.draining,
         coalesce(r.state = 'ready' and ${nodeIsHere()} and ${isConfirmed}, false) as is_here,
         coalesce(r.state = 'ready' and r.checked = 'passed' and (${isCaughtUp} or c.at < now() - interval '30 seconds'), false) as is_admitted,
-        -- One that was started later runs what the node had by then: what its list said before is no reason to replace it.
+        -- A replica created after the inventory runs a newer build than the inventory lists, which is no reason to replace it.
         case when r.created_at <= n.inventory_at then i.digest end as listed
       from loads l left join replicas r on l.state = 'ready' and r.id = l.replica_id
         left join changes c on c.kind = 'replica' and c.id = r.id
@@ -162,9 +165,7 @@ export class LoadStore {
     return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => ({ ...fromLoadRow(row), ready: readyOf(row) })) }
   }
 
-  /**
-   * Loads on an absent node. What is ready on a draining node serves on until another one does.
-   */
+  /** Loads on absent nodes. A ready load on a draining node serves until another one is ready. */
   async findAway(limit: number): Promise<Read<LoadRecord>> {
     return await this.#read(sql`
       where l.state in ('installing', 'starting', 'ready') and exists (
@@ -183,7 +184,7 @@ export class LoadStore {
     return rows[0] === undefined ? null : modelOf(rows[0])
   }
 
-  /** Adds those that do not exist yet, with the current revision of their model. */
+  /** Adds loads that do not exist yet, with the current revision of their model. */
   async add(loads: readonly NewLoad[]): Promise<void> {
     if (loads.length === 0) return
     await sql`
@@ -197,8 +198,8 @@ export class LoadStore {
   }
 
   /**
-   * A request came for it: it is asked for, and not held any more. In one statement, and a write only when that is news:
-   * a model that is wanted and has its load costs one look.
+   * Called for a request without a replica: asks for one replica and ends a manual unload. One statement that writes only on a
+   * change, so a model that has its load costs one read.
    */
   async ensure(model: ModelName): Promise<boolean> {
     const { rows } = await sql<{ added: number }>`
@@ -216,8 +217,8 @@ export class LoadStore {
   }
 
   /**
-   * Nobody has asked for them for that long: what was asked for beyond their minimum goes. A load that is under way is never
-   * idle, however long it takes, and what is ready has that long from then on. Returns which.
+   * Drops the replicas above the minimum of models without requests for this long. A load in progress is never idle, however long
+   * it takes, and a ready load gets the full time from then on. Returns the models.
    */
   async forgetIdle(idleMs: number): Promise<string[]> {
     const forget = sql<{ name: string }>`
@@ -232,7 +233,9 @@ export class LoadStore {
     return rows.map((row) => row.name)
   }
 
-  /** Something changed about the nodes: what no node fitted is looked at again, what failed first before the others. */
+  /**
+   * Called when nodes changed: loads that failed for lack of capacity are due again, those that failed first before the others.
+   */
   async reconsider(limit: number): Promise<boolean> {
     const hurry = sql`
       update loads set next_at = now(), row_version = row_version + 1
@@ -244,13 +247,15 @@ export class LoadStore {
     return numAffectedRows > 0n
   }
 
-  /** The install of a backend ended: loads that wait for it are due. */
+  /** Called when the install of a backend ended: loads that wait for it are due. */
   async hurryInstalling(nodeIds: readonly NodeId[]): Promise<void> {
     const hurry = sql`update loads set next_at = now() where state = 'installing' and node_id = any(${nodeIds}::text[]) and next_at > now()`
     await retryConflicts(() => hurry.execute(this.#db))
   }
 
-  /** Stores reported progress. Decides nothing but that the work is alive. Returns the reports about loads under way. */
+  /**
+   * Stores reported progress, which decides nothing except that the work is alive. Returns the reports about loads in progress.
+   */
   async recordProgress(ticks: readonly ProgressTick[], quietMs: number): Promise<{ nodeId: string; opId: string }[]> {
     if (ticks.length === 0) return []
     const { rows } = await sql<{ nodeId: string; opId: string }>`
@@ -274,7 +279,7 @@ export class LoadStore {
     return rows
   }
 
-  /** When the next one is due, in milliseconds from now; null: none is. */
+  /** Milliseconds until the next load is due; null if there is none. */
   async nextDue(): Promise<number | null> {
     const { rows } = await sql<{ ms: number | null }>`
       select extract(epoch from min(greatest(next_at, coalesce(lease_until, next_at))) - now())::float8 * 1000 as ms
@@ -302,11 +307,11 @@ const readyOf = (row: SetRow): ReadyFacts | null =>
     ? null
     : {
         ...{ checked: row.checked, isHere: row.is_here, isNodeDraining: row.draining === true, isAdmitted: row.is_admitted },
-        // Workers that do not know it leave it empty.
+        // Older workers leave the digest empty.
         ...{ digest: row.backend_digest || null, listed: row.listed || null },
       }
 
-/** Under the lock of the model, so the next decision about it sees the outcome. */
+/** Takes the lock of the model, so that the next decision about the model sees the outcome. */
 async function isStill(tx: Tx, model: ModelName, among: readonly LoadRecord[]): Promise<boolean> {
   await lockModel(tx, model)
   const rows = await tx

@@ -1,9 +1,9 @@
-// Brings the schema forward, never back. Any number of controllers may start at once on one database: a session lock lets one at a time
-// through, and each migration is committed together with the row that says so, so one that is killed half-way leaves nothing.
-//
-// Not kysely's Migrator: it refuses a database with migrations it does not know, which is what every older controller meets while a
-// cluster is upgraded; it does not notice that a released file was changed; and what has to happen once after migrating
-// (`afterwards`) would not be under its lock.
+// Migrates the schema forward, never back. Any number of controllers may start at once on one database: a session lock admits one
+// at a time, and each migration is committed together with its row in the list of migrations, so a killed migration leaves
+// nothing.
+// Not kysely's Migrator: it refuses a database with unknown migrations, which every older controller meets during the upgrade of
+// a cluster; it does not detect that a released file was changed; and `afterwards`, which must run once after migrating, would
+// not be under its lock.
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,27 +15,27 @@ export interface MigrateOptions<T> {
   /** Contains NNNN_name.sql files. */
   readonly directory: string
   readonly log: Log
-  /** Runs after the last migration, under the same lock: one controller at a time. */
+  /** Runs after the last migration under the same lock: one controller at a time. */
   readonly afterwards: () => Promise<T>
-  /** Gives up, also while waiting for another controller's migrations. */
+  /** Aborts, also while waiting for the migrations of another controller. */
   readonly signal?: AbortSignal
 }
 
 type Applied = Readonly<{ version: number; name: string; checksum: string }>
 
-/** The last one is there from PostgreSQL 17 on. */
+/** PostgreSQL 17 and newer have the last setting. */
 const limits = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout']
-/** 'muster' as a number: advisory locks are numbers, shared by everything in the same database. */
+/** 'muster' as a number: advisory locks are numbers that all programs of a database share. */
 const lockNumber = 0x6d_75_73_74_65_72
-/** pg has no way to say "no limit" for one query once the pool has a limit; this is the longest that timers can be. */
+/** pg cannot lift the limit of the pool for a single query; this is the longest possible timer. */
 const noTimeoutMs = 2_147_483_647
 
-/** Gives what `afterwards` gave. */
+/** Returns the result of `afterwards`. */
 export async function migrate<T>({ pool, directory, log, afterwards, signal }: MigrateOptions<T>): Promise<T> {
   signal?.throwIfAborted()
   const migrations = await readMigrations(directory)
   const client = await pool.connect()
-  // Ending the connection is what ends a wait for the lock, and it rolls back and unlocks whatever was under way.
+  // Ending the connection ends the wait for the lock, rolls back and unlocks.
   let isReleased = false
   const close = (): void => {
     if (!isReleased) client.release(true)
@@ -52,7 +52,7 @@ export async function migrate<T>({ pool, directory, log, afterwards, signal }: M
     throw error
   } finally {
     signal?.removeEventListener('abort', close)
-    // Never back into the pool: this session has other limits than the pool's, and holds the lock.
+    // Not returned to the pool: this session has its own limits, and the lock.
     close()
   }
 }
@@ -103,7 +103,7 @@ function verify(applied: readonly Applied[], migrations: readonly Migration[]): 
   }
 }
 
-/** Its first migration was `foundation`; those of that time became `init`. */
+/** The first migration was named `foundation`; the early migrations became `init`. */
 const isBeforeFirstRelease = (applied: readonly Applied[], migrations: readonly Migration[]): boolean =>
   applied[0]?.name === 'foundation' && migrations[0]?.name === 'init'
 
@@ -116,7 +116,7 @@ async function apply(client: PoolClient, { version, name, checksum, sql }: Migra
     await client.query('insert into schema_migrations (version, name, checksum) values ($1, $2, $3)', [version, name, checksum])
     await client.query('commit')
   } catch (error) {
-    await client.query('rollback').catch(() => {}) // The connection may be what failed.
+    await client.query('rollback').catch(() => {}) // The connection may have failed.
     const reason = error instanceof Error ? error.message : String(error)
     throw new Error(`migration ${version} (${name}) failed: ${reason}`, { cause: error })
   }
@@ -127,15 +127,15 @@ async function transactionId(client: PoolClient): Promise<string | undefined> {
 }
 
 async function withoutLimits(client: PoolClient, sql: string): Promise<void> {
-  const query = { text: sql, query_timeout: noTimeoutMs } // Known to pg, not to its types.
+  const query = { text: sql, query_timeout: noTimeoutMs } // Missing in the types of pg.
   await client.query(query)
 }
 
-// The migrations that this version knows: plain SQL files with a number and a name, never edited once they were released.
+// The migrations of this version: SQL files with a number and a name, never edited after a release.
 
 type Migration = Readonly<{ version: number; name: string; checksum: string; sql: string }>
 
-/** In order of their numbers, which begin with 1 and leave none out. */
+/** Ordered by number, from 1 without gaps. */
 async function readMigrations(directory: string): Promise<readonly Migration[]> {
   const files = (await readdir(directory)).filter((file) => file.endsWith('.sql')).toSorted()
   return Promise.all(

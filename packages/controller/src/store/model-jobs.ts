@@ -1,5 +1,5 @@
-// Open operations about models, with everything that their next step is decided on. Each is read and written under its lock, so a
-// controller never writes a decision that another one has overtaken.
+// Open operations about models, with the facts that decide their next step. Each one is read and written under its lock, so a
+// controller never writes an outdated decision.
 import { ModelName, NodeId, OperationId, Scheduling } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { LoadBriefs, loadsOf, type LoadBrief } from './load-rows.ts'
@@ -25,14 +25,14 @@ export interface Job {
   readonly id: OperationId
   readonly kind: ModelOperationKind
   readonly cancelRequested: boolean
-  /** How many replicas a load asked for. */
+  /** The number of replicas of a `model.load`. */
   readonly replicas: number
-  /** Null: it was deleted. */
+  /** Null: the model was deleted. */
   readonly model: Readonly<{ isUnloaded: boolean; requestedReplicas: number; scheduling: Scheduling }> | null
   readonly loads: readonly LoadBrief[]
-  /** Nodes that it shows. */
+  /** The nodes of the operation. */
   readonly nodes: readonly Readonly<{ id: NodeId; status: string }>[]
-  /** Nodes where processes from before the operation still run. */
+  /** Nodes on which replicas from before the operation still run. */
   readonly leftOn: readonly NodeId[]
 }
 
@@ -41,7 +41,7 @@ export interface Verdict {
   readonly settle: readonly Readonly<{ nodeId: NodeId; settled: SettledNode }>[]
   readonly progress?: JobProgress
   readonly end?: Readonly<{ outcome: Outcome; message: string }>
-  /** The worker that fetches its files is to stop. */
+  /** The worker that has to stop fetching the files. */
   readonly callOff?: Readonly<{ nodeId: NodeId; opId: OperationId }>
 }
 
@@ -68,7 +68,10 @@ export class ModelJobStore {
     this.#db = db
   }
 
-  /** Operations that may have a next step. Not a deletion that waits for absent nodes, perhaps for weeks: the last node settles it. */
+  /**
+   * Operations that may have a next step. Leaves out deletions that wait for absent nodes, perhaps for weeks: their last node
+   * ends them.
+   */
   async open(): Promise<OperationId[]> {
     const { rows } = await sql<{ id: string }>`
       select o.id from operations o where o.finished_at is null and o.model is not null
@@ -77,7 +80,7 @@ export class ModelJobStore {
     return rows.map((row) => OperationId.parse(row.id))
   }
 
-  /** Stores what `decide` says. A command to the worker is the caller's to send. */
+  /** Stores the verdict. The caller sends the command to the worker. */
   async advance(id: OperationId, decide: (job: Job) => Verdict): Promise<CallOff | null> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
@@ -90,7 +93,7 @@ export class ModelJobStore {
     )
   }
 
-  /** Its worker has stopped fetching, or is not there to be told: what is on disk stays. */
+  /** The worker has stopped fetching, or is absent; the files on its disk stay. */
   async calledOff(id: OperationId): Promise<void> {
     await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
@@ -105,9 +108,9 @@ export class ModelJobStore {
       const job = await lockJob(tx, id)
       if (job === null) return 'already_finished'
       if (kind === 'model.load') await askForReady(tx, model)
-      // The configuration is gone already; where files could not be deleted yet they stay.
+      // The configuration is already deleted; files that were not deleted yet stay.
       if (kind === 'model.delete') await cancelRemovals(tx, { operationId: id }, 'cancelled: its files stay there')
-      // A worker that is at it has to stop first.
+      // A worker that fetches the files has to stop first.
       if (kind === 'model.install' && job.loads.some((load) => load.purpose === 'stage' && load.state === 'starting')) {
         await tx.updateTable('operations').set({ cancel_requested: true }).where('id', '=', id).execute()
         await sql`select record_change('operation', ${id}, false)`.execute(tx)
@@ -116,7 +119,7 @@ export class ModelJobStore {
     })
   }
 
-  /** Starts the failed part again: all of it, or on one node. */
+  /** Starts the failed part again, on all nodes or on one. */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
     return await this.#inTurn({ id, once }, async (tx, { kind, model, outcome }) => {
       if (outcome !== 'failed') return 'nothing_failed'
@@ -153,7 +156,7 @@ export class ModelJobStore {
   }
 }
 
-/** Null when it is over. */
+/** Null when the operation has ended. */
 async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
   const { rows } = await sql`select from operations where id = ${id} and finished_at is null and model is not null for update`.execute(tx)
   if (rows.length === 0) return null
@@ -201,13 +204,13 @@ async function write(tx: Tx, job: Job, { show, settle, progress, end }: Verdict)
 
 async function endWith(tx: Tx, { id, kind }: Job, { outcome, message }: NonNullable<Verdict['end']>): Promise<void> {
   await new ModelOperationStore(tx).finish(id, outcome, message)
-  // That the files are there is all that a stage is for. Others that wait for it see the same end: they are decided first.
+  // A stage load is done when the files are present. Other operations that wait for it have the same end; they are decided first.
   if (kind === 'model.install')
     await sql`delete from loads l using operations o where o.id = ${id} and l.model = o.model and l.purpose = 'stage'
       and not exists (select from operations p where p.model = o.model and p.kind = 'model.install' and p.finished_at is null)`.execute(tx)
 }
 
-/** As many as are ready stay; what is still coming up is not wanted any more. */
+/** Keeps the ready replicas and gives up those that are still loading. */
 async function askForReady(tx: Tx, model: ModelName): Promise<void> {
   await sql`
     update models m set requested_replicas = least(m.requested_replicas, (select count(*) from loads l where l.model = m.name and l.purpose = 'serve' and l.state = 'ready')::int),

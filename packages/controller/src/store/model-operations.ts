@@ -1,5 +1,5 @@
-// Writes operations about models. Every write may be repeated: an equal one changes nothing, and an ended operation stays ended.
-// Pass a transaction to make it part of one.
+// Writes operations about models. Every write is idempotent: an equal one changes nothing, and an ended operation stays ended.
+// Accepts a transaction.
 import type { FailureCode, ModelName, NodeId, OperationId, OperationKind, Phase } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import type { Database } from './tables.ts'
@@ -12,7 +12,7 @@ export interface OpenedOperation {
   readonly kind: ModelOperationKind
   readonly model: ModelName
   readonly requestedBy: string
-  /** Its nodes at the beginning; more may be added. */
+  /** The nodes at the beginning; more may be added. */
   readonly nodes?: readonly Readonly<{ id: NodeId; name: string }>[]
   readonly message?: string
 }
@@ -25,7 +25,7 @@ export interface ShownNode {
   readonly current?: number
   readonly total?: number
   readonly attempts?: number
-  /** With `error`: it is tried again then. */
+  /** With `error`: the time of the next attempt. */
   readonly nextRetryAt?: string | null
   readonly failure?: Readonly<{ code: FailureCode; message: string }> | null
 }
@@ -53,7 +53,7 @@ export class ModelOperationStore {
     this.#db = db
   }
 
-  /** It is open until `finish` (or, where its nodes are all there is to it, until the last of them is settled). */
+  /** Opens an operation. It ends with `finish`, or, if it consists of its nodes only, when the last of them is settled. */
   async open({ id, kind, model, requestedBy, nodes = [], message = '' }: OpenedOperation): Promise<void> {
     await this.#db.insertInto('operations').values({ id, kind, model, requested_by: requestedBy, message }).execute()
     if (nodes.length > 0)
@@ -72,7 +72,7 @@ export class ModelOperationStore {
     await recordChange(this.#db, id)
   }
 
-  /** Adds the node if it was not among them. One that is settled is opened again: the job came back to it. */
+  /** Shows the state of a node; adds the node if it is missing and reopens it if it was settled. */
   async showNode(operationId: OperationId, nodeId: NodeId, shown: ShownNode): Promise<void> {
     const { status, phase = null, message = '', fileName = '', current = 0, total = 0, attempts = 0, nextRetryAt = null } = shown
     const failure = status === 'error' ? (shown.failure ?? { code: 'internal', message }) : null
@@ -96,10 +96,10 @@ export class ModelOperationStore {
     if (rows.length > 0) await recordChange(this.#db, operationId)
   }
 
-  /** Adds the node if it was not among them. Of a deletion or an unload the last one that is settled ends the operation. */
+  /** Settles a node; adds the node if it is missing. The last settled node of a deletion or an unload ends the operation. */
   async settleNode(operationId: OperationId, nodeId: NodeId, settled: SettledNode): Promise<void> {
     await inTransaction(this.#db, async (tx) => {
-      // The second of two transactions that settle the last two nodes sees the first.
+      // Locks, so that of two transactions that settle the last two nodes the second one sees the first.
       const operation = await lockOpen(tx, operationId)
       if (operation === null) return
       const { status, message = '', attempts = null } = settled
@@ -125,7 +125,7 @@ export class ModelOperationStore {
     })
   }
 
-  /** Bytes of a job without nodes. Its bar never goes back, also when a try begins anew. */
+  /** Progress of an operation without nodes. The percentage never decreases, also when an attempt starts again. */
   async progress(operationId: OperationId, progress: JobProgress): Promise<void> {
     const { current, total, fileName = '', message = '' } = progress
     const { rows } = await sql`
@@ -137,7 +137,7 @@ export class ModelOperationStore {
     if (rows.length > 0) await recordChange(this.#db, operationId)
   }
 
-  /** False when it has come to its end before. Nodes that are open end as it does. */
+  /** False when the operation had ended before. Its open nodes get the same outcome. */
   async finish(operationId: OperationId, outcome: Outcome, message: string): Promise<boolean> {
     return await inTransaction(this.#db, async (tx) => {
       if ((await lockOpen(tx, operationId)) === null) return false
@@ -150,7 +150,7 @@ export class ModelOperationStore {
 
 const endsWithItsNodes = (kind: string): boolean => kind === 'model.delete' || kind === 'model.unload'
 
-/** Fetched is not done yet: 100 is for the end. */
+/** 100% is reached only at the end of the operation. */
 const percentageOf = (current: number, total: number): number =>
   total === 0 ? 0 : Math.min(99.9, Math.floor((Math.min(current, total) / total) * 1000) / 10)
 
@@ -165,7 +165,7 @@ async function lockOpen(tx: Db, id: string): Promise<{ kind: string } | null> {
   return row ?? null
 }
 
-/** Under the operation's lock. */
+/** Locks the operation. */
 async function finishWhenSettled(tx: Db, id: string): Promise<void> {
   const { rows } = await sql<{ open: number; errors: number; successes: number; cancelled: number }>`
     select count(*) filter (where status = 'open')::int as open, count(*) filter (where status = 'error')::int as errors,

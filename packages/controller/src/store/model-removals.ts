@@ -1,5 +1,5 @@
-// Every query about files of deleted models that nodes still have, or may have. A row goes when its node confirmed that it
-// has none, or is removed itself; until then any controller may take it, by lease.
+// Queries about files of deleted models that nodes have or may have. A row is deleted when its node has confirmed the removal, or
+// is removed from the cluster; until then any controller may claim it.
 import { ModelName, NodeId, OperationId, type Failure } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { ModelOperationStore } from './model-operations.ts'
@@ -24,8 +24,8 @@ export class ModelRemovalStore {
   }
 
   /**
-   * Takes what is due on nodes that can be asked: absent ones wait, and are due when they return. Not while a process of
-   * the model still runs there, which would lose its files under its feet.
+   * Claims due removals on reachable nodes; those of absent nodes are due when the node returns. Not while a replica of the model
+   * still runs there, because it would lose its files.
    */
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Removal[]> {
     const { rows } = await sql<{ node_id: string; model: string; operation_id: string; attempts: number }>`
@@ -47,7 +47,7 @@ export class ModelRemovalStore {
     }))
   }
 
-  /** It has none of it any more, or never will: the row goes, its operation is told. */
+  /** The files are removed, or cannot be: deletes the row and settles the node of the operation. */
   async settle(removal: Removal, failure: Failure | null): Promise<void> {
     await this.#inTransaction(async (tx) => {
       if (!(await deleteRow(tx, removal))) return
@@ -58,7 +58,7 @@ export class ModelRemovalStore {
     })
   }
 
-  /** `isCounted`: it failed, and was not merely unheard. */
+  /** `isCounted`: the removal failed; otherwise the worker did not answer. */
   async putOff(removal: Removal, { failure, inMs, isCounted }: { failure: Failure; inMs: number; isCounted: boolean }): Promise<void> {
     await this.#inTransaction(async (tx) => {
       const { rows } = await sql<{ next_at: string; attempts: number }>`
@@ -79,7 +79,7 @@ export class ModelRemovalStore {
     })
   }
 
-  /** When the next one is due, in milliseconds from now; null: none is. */
+  /** Milliseconds until the next removal is due; null if there is none. */
   async nextDue(): Promise<number | null> {
     const { rows } = await sql<{ ms: number | null }>`
       select extract(epoch from min(greatest(r.next_at, coalesce(r.lease_until, r.next_at))) - now())::float8 * 1000 as ms
@@ -115,7 +115,7 @@ export async function insertRemovals(
       holder = null, lease_until = null`.execute(tx)
 }
 
-/** The files stay where they are, and the operations that wait for their removal get the reason. */
+/** Keeps the files; the operations that wait for their removal get this message. */
 export async function cancelRemovals(tx: Tx, about: { model: string } | { operationId: string }, message: string): Promise<void> {
   const which = 'model' in about ? sql`model = ${about.model}` : sql`operation_id = ${about.operationId}`
   const { rows } = await sql<{ node_id: string; operation_id: string }>`

@@ -17,7 +17,7 @@ export interface ModelSubmission {
   readonly model: ModelName
   readonly requestedBy: string
 }
-/** `repeated`: its key was used meanwhile. */
+/** `repeated`: the idempotency key was used meanwhile. */
 export type SubmitOutcome = 'done' | 'unknown' | 'repeated'
 
 export class ModelSubmissionStore {
@@ -27,7 +27,7 @@ export class ModelSubmissionStore {
     this.#db = db
   }
 
-  /** At least `replicas` of it are to be there; whatever failed is tried again at once. */
+  /** Asks for at least this many replicas; failed loads are retried at once. */
   async load(submission: ModelSubmission & { readonly replicas: number }, once: Once): Promise<SubmitOutcome> {
     return await this.#inTurn(submission, once, async (tx) => {
       if (!(await askFor(tx, submission.model, submission.replicas))) return 'unknown'
@@ -37,7 +37,10 @@ export class ModelSubmissionStore {
     })
   }
 
-  /** None of it, until somebody wants it again. The operation is over when every process of now is gone. */
+  /**
+   * Drains all replicas and starts no new ones until a request or a load. The operation ends when every current process has
+   * exited.
+   */
   async unload(submission: ModelSubmission, once: Once): Promise<SubmitOutcome> {
     return await this.#inTurn(submission, once, async (tx) => {
       const held = await tx
@@ -55,7 +58,7 @@ export class ModelSubmissionStore {
     })
   }
 
-  /** From now on there is no such model. What nodes have of it goes when they can be asked. */
+  /** Deletes the model at once. Its files on nodes are removed when the nodes are reachable. */
   async remove(submission: ModelSubmission, once: Once): Promise<SubmitOutcome> {
     return await this.#inTurn(submission, once, async (tx) => {
       const { numDeletedRows } = await tx.deleteFrom('models').where('name', '=', submission.model).executeTakeFirst()
@@ -72,7 +75,9 @@ export class ModelSubmissionStore {
     })
   }
 
-  /** The configuration now, the files on one node as an operation. `differs`: there is another one of that name. */
+  /**
+   * Stores the configuration at once and fetches the files on one node as an operation. `differs`: another model has this name.
+   */
   async install(
     submission: ModelSubmission & { readonly config: ModelConfig; readonly revision: string },
     once: Once,
@@ -93,7 +98,7 @@ export class ModelSubmissionStore {
         await lockModel(tx, submission.model)
         if (once !== null && !(await remember(tx, once))) return 'repeated'
         const outcome = await work(tx)
-        // Nothing was done, so the key was not used either: it may be right later.
+        // Nothing was done, so the idempotency key stays unused: the same request may succeed later.
         if (outcome !== 'done' && once !== null)
           await tx.deleteFrom('idempotency_keys').where('caller', '=', once.caller).where('key', '=', once.key).execute()
         return outcome
@@ -102,7 +107,7 @@ export class ModelSubmissionStore {
   }
 }
 
-/** False when there is no such model. */
+/** False when the model does not exist. */
 export async function askFor(tx: Tx, model: string, replicas: number): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     update models set requested_replicas = greatest(requested_replicas, ${replicas}::int), is_unloaded = false, used_at = now(), updated_at = now()
@@ -111,8 +116,8 @@ export async function askFor(tx: Tx, model: string, replicas: number): Promise<b
 }
 
 /**
- * As many loads as are asked for, under the lowest numbers that are free; those that failed or wait are tried at once, from the
- * beginning. What is under way goes on.
+ * Makes sure that this many loads exist, under the lowest free ordinals. Loads that failed or wait are tried at once, from the
+ * beginning. Loads in progress continue.
  */
 export async function ensureLoads(
   tx: Tx,
@@ -153,7 +158,7 @@ async function open(
       .execute()
 }
 
-/** Ends other open operations of the model. `kind`: null for all of them. */
+/** Ends other open operations of the model; of all kinds when `kind` is null. */
 async function endOthers(
   tx: Tx,
   submission: ModelSubmission,
@@ -172,7 +177,7 @@ async function endOthers(
   for (const { id } of others) await operations.finish(OperationId.parse(id), 'cancelled', message)
 }
 
-/** They take nothing new, and end when they have answered what they have. */
+/** Draining replicas finish their requests, get no new ones, and exit. */
 async function drainReplicas(tx: Tx, model: string): Promise<void> {
   await sql`update replicas set state = 'draining', drain_since = now(), ordinal = null
     where model = ${model} and state in ('starting', 'ready')`.execute(tx)
@@ -192,7 +197,7 @@ async function nodesThatMayHaveFiles(tx: Tx): Promise<Concerned> {
     .select(['id', 'name'])
     .where('approved_at', 'is not', null)
     .where('node_type', '=', 'backend')
-    // Workers of the original were never sent a model.
+    // LocalAI workers never received a model.
     .where(sql<boolean>`'async' = any(features)`)
     .orderBy('id')
     .execute()

@@ -1,5 +1,5 @@
-// Every query about what models are: their configuration, and what of their loads and replicas is shown with them. Who
-// changes a model holds its lock to the end of the transaction, so that two never decide on the same state.
+// Queries about models: their configuration, and the loads and replicas shown with them. A writer holds the lock of the model
+// until the end of its transaction, so that two never decide on the same state.
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { FleetError, ModelConfig, ModelName, type NodeId, type Scheduling } from '@muster/protocol'
 import { type LoadBrief, LoadBriefs, loadsOf } from './load-rows.ts'
@@ -18,14 +18,14 @@ export interface ModelRecord {
   readonly requestedReplicas: number
   readonly isUnloaded: boolean
   readonly usedAt: string | null
-  /** Replicas that answer, of an older revision too as long as they do: ready, on a node that can be asked. */
+  /** Ready replicas on reachable nodes, including those of an older revision. */
   readonly ready: number
   readonly loads: readonly LoadBrief[]
 }
 
 export type Put =
   | Readonly<{ outcome: 'created' | 'changed' | 'same' }>
-  /** `current`: null when there is no such model. */
+  /** `current`: null when the model does not exist. */
   | Readonly<{ outcome: 'revision_conflict'; current: string | null }>
 
 export interface Uploaded {
@@ -56,7 +56,7 @@ export class ModelStore {
     return (await this.listByNames([name]))[0] ?? null
   }
 
-  /** `expected`: the revision that the caller believes to change; `*` when there must be one, null when any will do. */
+  /** `expected`: the revision that the caller read; `*` for any existing revision, null for no check. */
   async put(config: ModelConfig, { revision, expected }: { revision: string; expected: string | null }): Promise<Put> {
     return await this.#inTurn(config.name, async (tx) => {
       const current = await revisionIn(tx, config.name)
@@ -71,8 +71,8 @@ export class ModelStore {
   }
 
   /**
-   * A file was sent for it. `change` gives its new configuration. The nodes that keep it are known to before they say so
-   * themselves. False when there is no such model any more.
+   * Records an uploaded file; `change` returns the new configuration. The nodes that stored the file count before their next
+   * inventory. False when the model does not exist any more.
    */
   async addUpload(file: Uploaded, change: (config: ModelConfig) => { config: ModelConfig; revision: string }): Promise<boolean> {
     const { model, filename, digest, size, nodes } = file
@@ -94,7 +94,7 @@ export class ModelStore {
     })
   }
 
-  /** The models of a new installation; none when it was initialized before, or has models. */
+  /** Inserts the models of a new installation; none when it was initialized before, or has models. */
   async begin(first: readonly Readonly<{ config: ModelConfig; revision: string }>[]): Promise<void> {
     await this.#db.transaction().execute(async (tx) => {
       const { rows } = await sql`
@@ -105,7 +105,7 @@ export class ModelStore {
     })
   }
 
-  /** Changes nothing that runs. False when there is no such model. */
+  /** Does not affect running replicas. False when the model does not exist. */
   async setScheduling(name: ModelName, scheduling: Scheduling): Promise<boolean> {
     return await this.#inTurn(name, async (tx) => {
       const { numUpdatedRows } = await tx
@@ -132,12 +132,12 @@ export class ModelStore {
   }
 }
 
-/** Held to the end of the transaction. */
+/** Released at the end of the transaction. */
 export async function lockModel(tx: Tx, name: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`model ${name}`}, 0))`.execute(tx)
 }
 
-/** Only where there is none of that name. `same`: there is one that means the same. Under its lock. */
+/** Creates the model unless the name is in use. `same`: the existing model has the same revision. The caller holds the lock. */
 export async function createModel(tx: Tx, config: ModelConfig, revision: string): Promise<'created' | 'same' | 'differs'> {
   const current = await revisionIn(tx, config.name)
   if (current !== null) return current === revision ? 'same' : 'differs'
@@ -156,16 +156,16 @@ async function insertModel(tx: Tx, config: ModelConfig, revision: string): Promi
     .insertInto('models')
     .values({ name, backend, revision, config: JSON.stringify(config) })
     .execute()
-  // Files of an earlier model of that name may belong to this one by now.
+  // Files of a deleted model of this name may belong to the new one.
   await cancelRemovals(tx, { model: name }, 'the model was created again')
 }
 
-/** Above its maximum nothing is asked for: what is too many now does not come back when the maximum is raised again. */
+/** Demand above the maximum is dropped, so that it does not come back when the maximum is raised again. */
 function mostAsked({ replicas, min_replicas: min = 0, max_replicas: max = Math.max(1, min) }: Scheduling): number | null {
   return replicas === 'all' || max === 0 ? null : max
 }
 
-/** False when nothing is different: then nothing is written, and nobody is told. */
+/** False when nothing is different: then nothing is written, and no change is published. */
 async function changeModel(tx: Tx, config: ModelConfig, revision: string): Promise<boolean> {
   const { numAffectedRows = 0n } = await sql`
     update models m set config = g.config, revision = ${revision}, backend = ${config.backend}, updated_at = now(),
@@ -176,7 +176,7 @@ async function changeModel(tx: Tx, config: ModelConfig, revision: string): Promi
   return numAffectedRows > 0n
 }
 
-// One statement, so that a replica which becomes ready is counted together with what its load says.
+// One statement, so that the count of ready replicas agrees with the loads.
 async function readModels(db: Kysely<Database>, names: readonly string[] | null): Promise<ModelRecord[]> {
   const { rows } = await sql<Row>`
     select m.name, m.config, m.revision, m.backend, m.requested_replicas, m.is_unloaded, m.used_at, (
@@ -239,8 +239,8 @@ export class LoadInfoStore {
   }
 
   /**
-   * Stores the parameters of each model's newest replica that came up, where they differ. It reads the rows, not events: nothing is
-   * lost when a controller is killed. It waits for a concurrent deletion of the model, so that nothing is left behind.
+   * Stores the parameters of each model's newest replica that became ready, where they differ. It reads the rows, not events:
+   * nothing is lost when a controller is killed. It waits for a concurrent deletion of the model, so that nothing is left behind.
    */
   async saveNew(): Promise<void> {
     await sql`
@@ -257,7 +257,7 @@ export class LoadInfoStore {
         updated_at = greatest(clock_timestamp(), i.updated_at)`.execute(this.#db)
   }
 
-  /** Null when it was never loaded, or is deleted. */
+  /** Null when the model was never loaded, or is deleted. */
   async find(model: string): Promise<LoadInfo | null> {
     const row = await this.#db.selectFrom('model_load_info').selectAll().where('model', '=', model).executeTakeFirst()
     if (row === undefined) return null

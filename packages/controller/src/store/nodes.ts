@@ -1,4 +1,4 @@
-// Every query about what nodes are and what administrators said of them. How they are: pulses.ts.
+// Queries about nodes: their registration and the settings of administrators. Liveness: pulses.ts.
 import { Secret } from '@muster/host'
 import {
   InstalledBackend,
@@ -26,7 +26,7 @@ export interface NodeRecord {
   readonly arch: string
   readonly capability: string
   readonly gatewayUrl: string
-  /** Authenticates controllers at its gateway. For its session and for tokens; never shown. */
+  /** Authenticates controllers at the node's gateway. Used for its session and for tokens; never shown. */
   readonly gatewaySecret: Secret
   readonly reportedLabels: Readonly<Record<string, string>>
   readonly labelOverrides: Readonly<Record<string, string | null>>
@@ -34,7 +34,7 @@ export interface NodeRecord {
   readonly draining: boolean
   readonly incarnation: string
   readonly inventory: readonly InstalledBackend[]
-  /** The process that it is of; null when none ever said it. */
+  /** The process that reported the inventory; null before the first report. */
   readonly inventoryIncarnation: string | null
   readonly createdAt: string
   readonly approvedAt: string | null
@@ -43,9 +43,9 @@ export interface NodeRecord {
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly inFlight: number
-  /** Open intents. */
+  /** Number of open intents. */
   readonly pendingOps: number
-  /** Models with processes on it. */
+  /** Models with replicas on the node. */
   readonly models: readonly string[]
 }
 
@@ -119,7 +119,7 @@ const fromRow = (row: Row): NodeRecord => ({
   models: row.models,
 })
 
-/** The machine as registered; the rest of the row is not the worker's to write. */
+/** The machine as registered; the worker does not write the other columns. */
 const reported = (registration: Registration) => ({
   name: registration.name,
   node_type: registration.node_type,
@@ -159,7 +159,7 @@ export class NodeStore {
     return (await select(this.#db).where('nodes.id', 'in', ids).execute()).map(fromRow)
   }
 
-  /** Which process speaks for each of them. For what is looked at with every heartbeat. */
+  /** The registered process of each node. Cheap, because every heartbeat needs it. */
   async incarnationsOf(ids: readonly NodeId[]): Promise<Map<string, string>> {
     if (ids.length === 0) return new Map()
     const { rows } = await sql<{ id: string; incarnation: string }>`
@@ -188,8 +188,8 @@ export class NodeStore {
   }
 
   /**
-   * A known key comes back: its row says what it reports now. A process may repeat itself; of two, the one that
-   * signed later counts, whichever arrives last.
+   * Updates the row of a known key. A process may repeat its registration; of two processes the one that signed later wins,
+   * whichever arrives last.
    */
   async refresh(registration: Registration, signedAt: Date): Promise<Refreshing> {
     const at = signedAt.toISOString()
@@ -215,7 +215,7 @@ export class NodeStore {
     return newer === undefined ? { outcome: 'unknown' } : { outcome: 'outdated', newest: newer.registration_signed_at ?? at }
   }
 
-  /** A new key: a new row. Null when the same key was registered meanwhile (then: refresh). */
+  /** Inserts a row for a new key. Null when the key was registered meanwhile (then: refresh). */
   async insert(id: NodeId, registration: Registration, { approvedBy, signedAt }: Arrival): Promise<NodeId | null> {
     return await this.#db.transaction().execute(async (tx) => {
       const row = await tx
@@ -241,7 +241,8 @@ export class NodeStore {
   }
 
   /**
-   * An approved node is not changed. A pending one begins anew: its heartbeats from before must not make it healthy.
+   * Approves a pending node and resets its pulse: heartbeats from before must not make it healthy. Does not change an approved
+   * node.
    */
   async approve(id: NodeId, by: string): Promise<void> {
     await sql`
@@ -259,7 +260,9 @@ export class NodeStore {
     await this.#db.updateTable('nodes').set({ vram_budget: budget }).where('id', '=', id).execute()
   }
 
-  /** Reads and writes the labels under the row's lock, so that two edits at once both count. An edit to null changes nothing. */
+  /**
+   * Reads and writes the labels under the lock of the row, so that concurrent edits both count. An edit to null changes nothing.
+   */
   async editLabels(id: NodeId, edit: (node: NodeRecord) => Record<string, string | null> | null): Promise<NodeRecord | null> {
     return await this.#db.transaction().execute(async (tx) => {
       const row = await select(tx).where('nodes.id', '=', id).forUpdate('nodes').executeTakeFirst()
@@ -289,7 +292,7 @@ export class NodeStore {
   }
 }
 
-/** As `node_away` in protocol/states/load.ts. The replicas of the node are deleted with it. */
+/** Same as `node_away` in protocol/states/load.ts. The replicas of the node are deleted with it. */
 async function placeLoadsAnew(tx: Transaction<Database>, id: NodeId): Promise<void> {
   await sql`
     update loads set state = 'waiting', node_id = null, replica_id = null, install_id = null, op_id = null, next_at = now(), sign_at = null,
@@ -298,8 +301,8 @@ async function placeLoadsAnew(tx: Transaction<Database>, id: NodeId): Promise<vo
 }
 
 /**
- * Ends the node in open operations; its intents are deleted with it. Operations about models are ended by the loop that follows
- * them, since they may be about more than their nodes.
+ * Settles the node in open operations; its intents are deleted with it. The loop of model operations ends those, because they may
+ * involve more than their nodes.
  */
 async function endWork(tx: Transaction<Database>, id: NodeId): Promise<void> {
   await sql`

@@ -1,4 +1,4 @@
-// The database of a controller, wherever it is: given by URL, or embedded; migrated before it is used.
+// Opens the database of a controller, given by URL or embedded.
 import { fileURLToPath } from 'node:url'
 import { Secret, type Clock, type DataDir, type Log } from '@muster/host'
 import type { Kysely } from 'kysely'
@@ -10,11 +10,11 @@ import { isUnavailable } from './errors.ts'
 
 export interface OpenDatabase {
   readonly db: Kysely<Database>
-  /** Migrates, and runs `afterwards` under the migration's lock; waits for a database that is away. */
+  /** Migrates, and runs `afterwards` under the lock of the migration; waits for an unavailable database. */
   prepare<T>(options: { signal: AbortSignal; afterwards: () => Promise<T> }): Promise<T>
-  /** Calls back on each notification, and whenever one may have been missed. */
+  /** Calls back on each notification, and when one may have been lost. */
   listen(channel: string, onNotify: () => void): { stop(): Promise<void> }
-  /** The database does not answer and nobody wants to wait: everything that does fails now. */
+  /** Ends all waits for a database that does not answer; they fail now. */
   abandon(): void
   close(): Promise<void>
 }
@@ -23,12 +23,12 @@ const migrations = fileURLToPath(new URL('./migrations', import.meta.url))
 const retryEveryMs = 1_000
 
 export interface OpenDatabaseOptions {
-  /** Left out: an embedded server in the data directory. */
+  /** Default: an embedded server in the data directory. */
   readonly url: Secret | undefined
   readonly dataDir: DataDir
   readonly clock: Clock
   readonly log: Log
-  /** Gives up the start of an embedded server. */
+  /** Aborts the start of an embedded server. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -49,7 +49,7 @@ export async function openDatabase({ url, dataDir, clock, log, signal: giveUp }:
         try {
           return await migrate({ pool: connected.pool, directory: migrations, log, signal, afterwards })
         } catch (error) {
-          // Waiting does not help with a wrong password or a broken migration: the operator has to know at once.
+          // Waiting does not repair a wrong password or a broken migration: it fails at once.
           if (!isUnavailable(error) || signal.aborted) throw error
           log.warn('the database is not ready; trying again', { error })
           await clock.sleep(retryEveryMs, signal)

@@ -1,4 +1,4 @@
-// Every query about operations and their nodes.
+// Queries about operations and their nodes.
 import {
   type Liveness,
   type NodeId,
@@ -39,11 +39,14 @@ export type OperationNodeRecord = Readonly<{ nodeId: string; nodeName: string; r
       }>
   )
 
-/** A node as it was last said to be: of an operation about a model, or of a rollout that watches it. `node` is null when it was removed. */
+/**
+ * The last shown state of a node: of an operation about a model, or of a rollout that watches the node. `node` is null when the
+ * node was removed.
+ */
 export type ShownNodeRecord = Readonly<{
   status: 'shown'
   shown: 'queued' | 'downloading' | 'running_on_worker' | 'error'
-  /** An administrator does not wait for its rollout any longer. */
+  /** An administrator cancelled the wait for its rollout. */
   cancelRequested: boolean
   phase: Phase | null
   fileName: string
@@ -59,16 +62,16 @@ export type ShownNodeRecord = Readonly<{
   percentage: number
 }>
 
-/** An operation about a model, beside its nodes. */
+/** The operation-wide state of an operation about a model. */
 export type JobRecord = Readonly<{
   outcome: 'succeeded' | 'failed' | 'cancelled' | null
   message: string
   current: number
   total: number
   cancelRequested: boolean
-  /** Requested by `load`. */
+  /** The number of replicas of a `model.load`. */
   replicas: number
-  /** Loads of its model, while it is open. */
+  /** Loads of the model, while the operation is open. */
   loads: readonly LoadBrief[]
 }>
 
@@ -80,10 +83,10 @@ export interface OperationRecord {
   readonly requestedBy: string
   readonly createdAt: string
   readonly finishedAt: string | null
-  /** The highest that was shown before. */
+  /** The highest percentage shown so far. */
   readonly progress: number
   readonly fileName: string
-  /** Null for operations about backends, which are their nodes and nothing else. */
+  /** Null for operations about backends, which consist of their nodes only. */
   readonly job: JobRecord | null
   readonly nodes: readonly OperationNodeRecord[]
 }
@@ -98,7 +101,7 @@ export type OperationEventRecord = Readonly<{
 }>
 
 const maxEvents = 10_000
-/** The newest first. */
+/** Newest first. */
 const maxListed = 500
 
 type JobRow = Pick<Selectable<OperationsTable>, 'outcome' | 'message' | 'current_bytes' | 'total_bytes' | 'cancel_requested' | 'options'>
@@ -135,7 +138,7 @@ export class OperationStore {
     return (await this.listByIds([id]))[0] ?? null
   }
 
-  /** The events of its intents, the oldest first: of every generation that it, or a retry or rollback of it, had on its nodes. */
+  /** The events of its intents, oldest first, of every generation that the operation, a retry or a rollback had on its nodes. */
   async history(id: OperationId): Promise<OperationEventRecord[]> {
     const { rows } = await sql<OperationEventRecord>`
       with events as (
@@ -148,7 +151,7 @@ export class OperationStore {
     return rows
   }
 
-  /** Operations that wait for these rows. */
+  /** Operations that wait for these intents. */
   async concernedBy(keys: readonly { nodeId: NodeId; opId: OperationId }[]): Promise<{ id: OperationId; nodes: number }[]> {
     if (keys.length === 0) return []
     const { rows } = await sql<{ id: string; nodes: number }>`
@@ -159,10 +162,10 @@ export class OperationStore {
     return rows.map((row) => ({ id: OperationId.parse(row.id), nodes: row.nodes }))
   }
 
-  /** A bar never goes back, also on another controller. */
+  /** Progress never decreases, also on another controller. */
   async raiseProgress(shown: readonly { id: OperationId; progress: number; fileName: string }[]): Promise<void> {
     if (shown.length === 0) return
-    // Waits for no lock, so it stands in nobody's way; who is skipped is raised the next time.
+    // Skips locked rows, so that it delays no other write; they are raised the next time.
     await sql`
       with shown as (
         select * from unnest(${shown.map((s) => s.id)}::text[], ${shown.map((s) => s.progress)}::real[], ${shown.map((s) => s.fileName)}::text[])
@@ -174,7 +177,7 @@ export class OperationStore {
       update operations o set progress = r.progress, file_name = r.file_name from raised r where o.id = r.id`.execute(this.#db)
   }
 
-  /** How much is under way, for the metrics. */
+  /** Number of intents in progress, for the metrics. */
   async counts(): Promise<{ pending: number; dead: number; runningOnWorker: number; attempts: number; oldestSeconds: number }> {
     const { rows } = await sql<{ pending: number; dead: number; running_on_worker: number; attempts: number; oldest_seconds: number }>`
       select count(*) filter (where finished_at is null) as pending,
@@ -193,13 +196,13 @@ export class OperationStore {
     }
   }
 
-  /** History that is older than it is kept; a batch at a time, so that nothing waits for it. */
+  /** Deletes history after its retention time, in batches, so that no other query waits. */
   async forget({ historyMs, keysMs }: { historyMs: number; keysMs: number }): Promise<void> {
     const before = sql`now() - make_interval(secs => ${historyMs / 1000})`
     await sql`
       with gone as (delete from operations where id in (select id from operations where finished_at < ${before} limit 1000) returning id)
       select record_change('operation', id, true) from (select id from gone order by id) g`.execute(this.#db)
-    // The oldest have the smallest ids: no index on the time is needed, which every event would have to pay for.
+    // The oldest events have the smallest IDs. An index on the time is not needed, and would slow down every event.
     await sql`delete from intent_events where id in (select id from intent_events order by id limit 10000) and at < ${before}`.execute(
       this.#db,
     )
@@ -228,7 +231,7 @@ export class OperationStore {
         model: row.model,
         requestedBy: row.requested_by,
         createdAt: row.created_at,
-        // As the nodes were read, not as it was a moment before: what is finished says when.
+        // Read together with the nodes, so that a finished operation has its end.
         finishedAt: own[0] === undefined ? row.finished_at : own[0].operation_finished_at,
         progress: own[0]?.operation_progress ?? row.progress,
         fileName: row.file_name,
@@ -239,7 +242,7 @@ export class OperationStore {
   }
 }
 
-// One statement, so that a row which is settled meanwhile is seen either before or after, never half.
+// One statement, so that a node settled meanwhile is read either before or after, never half.
 async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<NodeRow[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<NodeRow>`
@@ -257,7 +260,7 @@ async function readNodes(db: Kysely<Database>, ids: readonly string[]): Promise<
   return rows
 }
 
-/** Times inside JSON come as PostgreSQL writes them. */
+/** Times inside JSON have PostgreSQL's format. */
 const factsOf = (facts: NodeFactsRow): NodeFactsRow => ({
   ...facts,
   lastSeenAt: facts.lastSeenAt === null ? null : new Date(facts.lastSeenAt).toISOString(),

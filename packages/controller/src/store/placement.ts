@@ -1,4 +1,4 @@
-// The facts of placement: every node and every live replica, in three statements whatever their number.
+// The facts for placement: all nodes and live replicas, in three statements whatever their number.
 import {
   NodeId,
   ReplicaId,
@@ -31,9 +31,9 @@ export interface PlacementNodeFacts {
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly hasBackend: boolean
-  /** The bytes that an install of the backend on this node had to fetch; null: unknown. */
+  /** The download size of the backend on this node; null: unknown. */
   readonly artifactSize: number | null
-  /** The requested contents that it has, with their sizes. */
+  /** The requested files that the node has, with their sizes. */
   readonly files: ReadonlyMap<string, number>
 }
 
@@ -41,9 +41,9 @@ export interface PlacementReplicaFacts {
   readonly id: ReplicaId
   readonly nodeId: NodeId
   readonly model: string
-  /** Includes those that exited a moment ago. */
+  /** Includes replicas that exited a moment ago. */
   readonly state: ReplicaState
-  /** It passed its check, or needs none. */
+  /** The replica passed its check, or needs none. */
   readonly isChecked: boolean
   readonly isCurrent: boolean
   readonly hasLoad: boolean
@@ -51,11 +51,11 @@ export interface PlacementReplicaFacts {
   readonly fetchedBytes: number
   readonly scheduling: Scheduling
   readonly requestedReplicas: number
-  /** Its model was unloaded by hand. */
+  /** The model was unloaded by hand. */
   readonly isModelUnloaded: boolean
-  /** Null: it never was. */
+  /** Null: it was never ready. */
   readonly readyMs: number | null
-  /** How long before its node last reported what it has; negative: since then. Null: it was not, or nobody reported. */
+  /** How long before the node's last resource report; negative: after it. Null: never ready, or no report. */
   readonly readyBeforeMs: number | null
   readonly exitedBeforeMs: number | null
   readonly unusedMs: number | null
@@ -69,7 +69,7 @@ const Sizes = z.record(z.string(), z.number())
 const Files = z.array(File).catch([])
 const Known = Scheduling.catch({})
 
-/** Longer than a node takes to say what became free: until then it is room to come. */
+/** Longer than a node takes to report freed memory; until then an exited replica counts as room to come. */
 const freedWithin = sql`interval '60 seconds'`
 
 interface ReplicaRow {
@@ -80,7 +80,7 @@ interface ReplicaRow {
   readonly checked: string
   readonly is_current: boolean
   readonly has_load: boolean
-  /** As text: thousands have few, and each is read once. */
+  /** As text: thousands of replicas share few values, and each value is parsed once. */
   readonly files: string
   readonly fetched: number
   readonly scheduling: string
@@ -121,7 +121,7 @@ export class PlacementStore {
     this.#db = db
   }
 
-  /** All that live, and those that ended a moment ago; and the sizes of what was uploaded. */
+  /** Live replicas, replicas that exited a moment ago, and the sizes of uploaded files. */
   async replicas(): Promise<{ replicas: PlacementReplicaFacts[]; uploads: ReadonlyMap<string, number> }> {
     const [{ rows }, uploads] = await Promise.all([
       sql<ReplicaRow>`
@@ -145,12 +145,12 @@ export class PlacementStore {
     }
   }
 
-  /** In the order in which equals are taken. `digests`: contents that somebody wants to know about. */
+  /** Sorted, so that of equal nodes the first one is chosen. `digests`: the files to look for. */
   async nodes({ backend, digests }: { backend: string; digests: readonly string[] }): Promise<PlacementNodeFacts[]> {
     const { rows } = await sql<NodeRow>`
       select n.id, n.name, n.node_type, n.features, n.os, n.arch, n.capability, n.reported_labels::text, n.label_overrides::text, n.vram_budget,
         n.approved_at is not null as approved, n.draining, p.liveness, p.answering, p.last_seen_at, p.resources::text,
-        -- Its list comes a moment after the result.
+        -- The inventory follows a moment after the result.
         n.inventory @> ${JSON.stringify([{ name: backend }])}::jsonb
           or coalesce(i.state = 'applied' and i.kind <> 'delete' and coalesce(n.inventory_at < i.finished_at, true), false) as has_backend,
         (i.plan ->> 'sizeBytes')::bigint as artifact_size,
@@ -163,7 +163,7 @@ export class PlacementStore {
   }
 }
 
-/** The same text means the same. */
+/** Parses equal texts once. */
 function readOnce<T>(schema: z.ZodType<T>): (text: string) => T {
   const known = new Map<string, T>()
   return (text) => {

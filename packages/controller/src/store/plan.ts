@@ -1,30 +1,33 @@
-// The plan of an intent: everything that a try needs, fixed at submission. A later edit of a gallery, or a moved tag, does not
-// change it.
+// The plan of an intent: everything that an attempt needs, fixed at submission. A later edit of a gallery, or a moved tag, does
+// not change it.
 import { BackendName, Digest } from '@muster/protocol'
 import { z } from 'zod'
 
 export const Plan = z.object({
   uri: z.string().max(2048).nullable(),
-  /** Other places of the same content, tried when `uri` does not answer. */
+  /** Other URIs of the same content, tried when `uri` does not answer. */
   mirrors: z.array(z.string().max(2048)).max(64),
-  /** The content behind the uri for this node's platform; null where only the worker can know (`file:`). */
+  /** The content behind `uri` for the node's platform; null when only the worker can read it (`file:`). */
   digest: Digest.nullable(),
   version: z.string().max(256),
   galleryUrl: z.string().max(2048),
-  /** The concrete backend behind a meta one. */
+  /** The concrete backend of a meta backend. */
   name: BackendName.nullable(),
   alias: BackendName.nullable(),
-  /** A version or digest was asked for: another intact version is replaced. */
+  /** A version or digest was requested: an intact backend of another version is replaced. */
   exact: z.boolean(),
   strategy: z.enum(['rolling', 'recreate']).nullable(),
-  /** Bytes to be fetched at most; null when nobody said. */
+  /** Upper limit of the download; null: unknown. */
   sizeBytes: z.number().int().min(0).nullable(),
-  /** It takes an upgrade back. `error`: what is said when it has come true; `plan`: what it takes back, for a retry. */
+  /**
+   * Set for the rollback of an upgrade. `error`: shown when the rollback is applied; `plan`: the plan of the upgrade, for a
+   * retry.
+   */
   rollback: z.object({ error: z.string(), plan: z.unknown() }).optional(),
 })
 export type Plan = z.infer<typeof Plan>
 
-/** A deletion needs nothing but the name. */
+/** A deletion needs only the name. */
 export const nothingToFetch: Plan = {
   uri: null,
   mirrors: [],

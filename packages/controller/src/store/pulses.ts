@@ -1,5 +1,5 @@
-// Every query about how nodes are. protocol/states/node.ts says what the states mean; the statements
-// here are its transitions for many nodes at once. Times are the database's.
+// Queries about the liveness of nodes. protocol/states/node.ts defines the states; the statements here are its transitions for
+// many nodes at once. Times are the database's.
 import type { Heartbeat, NodeId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { retryConflicts } from './errors.ts'
@@ -21,19 +21,19 @@ export interface SilenceLimits {
   readonly maxClockJumpMs: number
 }
 
-/** A node that was asked something, and the process that spoke for it then: the outcome says nothing of a later one. */
+/** A node that was sent a command, and its process at that time. The outcome is not recorded for a later process. */
 export interface ProbedNode {
   readonly id: NodeId
   readonly incarnation: string | null
 }
 
-/** For statements with a row of `nodes`, named here, and `p` of `node_pulses`. */
+/** For statements with `nodes` under the alias `n` and `node_pulses` under the alias `p`. */
 const isPresent = (n: string) => sql`${sql.ref(`${n}.approved_at`)} is not null and p.liveness = 'present'`
 
-/** The node reports and answers. Draining or not: what is ready there serves until it is replaced. */
+/** The node reports and answers. It may be draining: its ready replicas serve until they are replaced. */
 export const nodeIsHere = (n = 'n') => sql<boolean>`(${isPresent(n)} and p.answering = 'yes')`
 
-/** Commands may be sent to the node: one that met no responders is tried again, one that has to prove itself is probed first. */
+/** Commands may be sent to the node. A node without responders is tried again; an unproven node is probed first. */
 export const nodeTakesCommands = sql<boolean>`(${isPresent('n')} and p.answering <> 'unproven')`
 
 export class PulseStore {
@@ -44,10 +44,9 @@ export class PulseStore {
   }
 
   /**
-   * Counts a batch of heartbeats in one statement, whatever their number. Those of another process
-   * than the one registered last, and those not newer than what is known (every controller hears
-   * every heartbeat), change nothing. Rows are locked in the order of their ids: batches of two
-   * controllers overlap all the time and must not deadlock. Returns how many rows were written.
+   * Records a batch of heartbeats in one statement. Ignores heartbeats of a process that is not the registered one, and
+   * heartbeats that are not newer than the recorded ones (every controller receives every heartbeat). Rows are locked in the
+   * order of their IDs, because batches of two controllers overlap and must not deadlock. Returns the number of rows written.
    */
   async recordBeats(beats: readonly Beat[]): Promise<number> {
     const result = await retryConflicts(() =>
@@ -75,7 +74,7 @@ export class PulseStore {
         incarnation = b.incarnation,
         seq = coalesce(b.seq, case when f.restarted then null else p.seq end),
         resources = coalesce(b.resources::jsonb, p.resources),
-        -- When its memory was looked at; a worker that does not say looked at its GPUs every twenty seconds, and at times that takes long.
+        -- The time of the memory figures. A worker that does not report it reads its GPUs every 20 seconds, which can take long.
         reported_at = case when b.resources is null then p.reported_at else greatest(p.reported_at,
           now() - make_interval(secs => b.age + coalesce((b.resources::jsonb ->> 'memory_age_ms')::float8 / 1000, 30))) end,
         in_flight = b.in_flight
@@ -92,9 +91,9 @@ export class PulseStore {
   }
 
   /**
-   * Calls silent what was silent too long. Only for a controller that listened all the while, and only while the
-   * database's clock still runs as it was seen to (`expectedNowMs`): set forward, it would make everybody silent. Rows are
-   * locked in the order of their ids, as everywhere; one that a heartbeat is being written to is not silent.
+   * Marks nodes as silent that have not reported for too long. Only for a controller that has received heartbeats all the time,
+   * and only while the database's clock is near `expectedNowMs`: a clock set forward would make every node silent. Rows are
+   * locked in the order of their IDs; a row locked by a heartbeat is skipped.
    */
   async sweep(limits: SilenceLimits, expectedNowMs: number): Promise<{ id: string; liveness: 'silent' | 'gone' }[]> {
     const { rows } = await sql<{ id: string; liveness: 'silent' | 'gone' }>`
@@ -113,7 +112,7 @@ export class PulseStore {
     return rows
   }
 
-  /** A command was answered by this process: that is proof, and a sign of life. */
+  /** The process answered a command, which proves that the node is alive. */
   async recordAnswered({ id, incarnation }: ProbedNode): Promise<void> {
     await sql`
       update node_pulses p set answering = 'yes', liveness = 'present', last_seen_at = now()
@@ -131,8 +130,8 @@ export class PulseStore {
   }
 
   /**
-   * Only the process that speaks for the node may say goodbye for it. Its number is kept, so that a
-   * heartbeat from before, still waiting in another controller's batch, does not bring the node back.
+   * Only the registered process may report that the node leaves. Its sequence number is stored, so that an older heartbeat in
+   * another controller's batch does not bring the node back.
    */
   async recordLeaving(id: NodeId, goodbye: { incarnation: string; seq: number }): Promise<void> {
     await sql`
@@ -141,8 +140,8 @@ export class PulseStore {
   }
 
   /**
-   * Nodes that report, and have to answer a command before they count as healthy. Taking one
-   * stamps it, so that of several controllers one asks, and nobody asks too often.
+   * Takes present nodes that have to answer a command before they count as healthy. Stamps them, so that one of several
+   * controllers probes, and not too often.
    */
   async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<(ProbedNode & { askedAt: string })[]> {
     const result = await sql<ProbedNode & { askedAt: string }>`

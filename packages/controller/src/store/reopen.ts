@@ -1,4 +1,4 @@
-// Cancels operations, and retries them where they failed.
+// Cancels operations, and retries their failed nodes.
 import { isOpen, stepIntent, type NodeId, type OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { fromIntentRow, renewedIntent, type IntentRow } from './intent-rows.ts'
@@ -29,7 +29,7 @@ export class ReopenStore {
         ) as is_shared
         from operation_nodes n join intents i on i.generation = n.generation
         where n.operation_id = ${id} and n.status = 'open' order by n.node_id for update of i`.execute(tx)
-      // Intents that ended while this waited for their lock are read as they are now.
+      // Leaves out intents that ended while this transaction waited for their lock.
       const open = rows.map((row) => ({ ...row, from: fromIntentRow(row.intent) })).filter(({ from }) => isOpen(from.intent))
       const watched = await readWatched(tx, id)
       if (open.length === 0 && watched.length === 0) return 'already_finished'
@@ -77,7 +77,7 @@ export class ReopenStore {
     })
   }
 
-  /** A node may return as an agent, which has no backends: its intents are withdrawn. Their number. */
+  /** Withdraws the intents of nodes that returned as agents, which have no backends. Returns the number of intents. */
   async withdrawFromAgents(): Promise<number> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
@@ -105,7 +105,7 @@ export class ReopenStore {
         if (operation === undefined) return 'unknown'
         await lockBackend(tx, operation.backend ?? '')
         const outcome = await work(tx)
-        // A request that changed nothing is not stored: it may be right later.
+        // A request that changed nothing is not stored, because it may succeed later.
         if (outcome === 'done' && once !== null) await remember(tx, { ...once, status: 202, response: {} })
         return outcome
       }),
@@ -113,7 +113,7 @@ export class ReopenStore {
   }
 }
 
-/** Nodes on which it came true and that are still watched. */
+/** Nodes whose intent is applied and whose replicas are still watched. */
 async function readWatched(tx: Tx, id: OperationId): Promise<readonly { node_id: string; is_shared: boolean }[]> {
   const { rows } = await sql<{ node_id: string; is_shared: boolean }>`
     select n.node_id, exists (
@@ -139,7 +139,7 @@ async function unwatch(tx: Tx, id: OperationId, nodeIds: readonly string[]): Pro
   if (rows.length > 0) await sql`select record_change('operation', ${id}, false)`.execute(tx)
 }
 
-/** Others wait for the same: it goes on, and only this operation leaves. */
+/** Other operations wait for the same intents: these continue, and only this operation ends. */
 async function detach(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
   if (nodeIds.length === 0) return
   await sql`
@@ -178,7 +178,10 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
     ) c`.execute(tx)
 }
 
-/** The rings of these nodes, when the operation's rollout has failed and so begins anew; one that succeeded is not taken back for a straggler. */
+/**
+ * The rings of these nodes if the operation's rollout failed, which starts again. A rollout that succeeded is not reopened for a
+ * late node.
+ */
 async function reopenRollout(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<Readonly<Record<string, number>>> {
   const { rows } = await sql<{ node_id: string; ring: number }>`
     with ringed as (

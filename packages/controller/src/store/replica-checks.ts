@@ -1,5 +1,5 @@
-// Every query about replicas that have to be asked something before they get requests. By lease: nothing is locked while one
-// is asked, and who lost it writes nothing.
+// Queries about replica checks: a new replica may have to answer a check question before it gets requests. Checks are claimed by
+// lease: nothing is locked during a check, and a controller that lost its lease writes nothing.
 import { Secret } from '@muster/host'
 import { ModelName, NodeId, ReplicaId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
@@ -16,7 +16,7 @@ export interface DueCheck {
   readonly nodeName: string
   readonly gatewayUrl: string
   readonly gatewaySecret: Secret
-  /** Since the first of the questions that followed each other without a pause, by the database's clock. */
+  /** Time since the first of consecutive attempts, by the database's clock. */
   readonly askedForMs: number
 }
 
@@ -33,12 +33,12 @@ type Row = Readonly<{
 
 const Usecases = z.array(z.string()).catch([])
 
-/** Ready and in the place of a load, which is told when it fails; on a node that can be asked, also one that is being drained. */
+/** The replica is ready, on a reachable node (which may be draining), and a load waits for the result. */
 const isDue = sql`
   r.state = 'ready' and r.checked = 'due' and ${nodeIsHere()}
   and exists (select from loads l where l.replica_id = r.id and l.state = 'ready')`
 
-/** After a pause this long, because its node was away or others came first, the time to answer begins anew. */
+/** After a longer pause, because the node was absent or other checks came first, the time limit starts again. */
 const pause = sql`interval '5 seconds'`
 
 export class ReplicaCheckStore {
@@ -48,7 +48,7 @@ export class ReplicaCheckStore {
     this.#db = db
   }
 
-  /** The oldest first; they are this holder's until the lease ends. */
+  /** Claims due checks, oldest first. */
   async take({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<DueCheck[]> {
     const { rows } = await sql<Row>`
       with due as (
@@ -75,7 +75,7 @@ export class ReplicaCheckStore {
     }))
   }
 
-  /** For that much longer it is this holder's, and then anybody's. False: it is not any more, or there is nothing to check. */
+  /** Extends the lease. False: the lease is lost, or the check is not due any more. */
   async keep(id: ReplicaId, { holder, forMs }: { holder: string; forMs: number }): Promise<boolean> {
     const { numAffectedRows } = await sql`
       update replicas set check_until = now() + make_interval(secs => ${forMs / 1000})
@@ -83,7 +83,7 @@ export class ReplicaCheckStore {
     return numAffectedRows === 1n
   }
 
-  /** It can still be asked as far as is known: its node is here, and a load waits for what it says. */
+  /** True while the replica can be checked: its node is reachable, and a load waits for the result. */
   async isDue(id: ReplicaId): Promise<boolean> {
     const { rows } = await sql`
       select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id where r.id = ${id} and ${isDue}`.execute(
@@ -92,7 +92,7 @@ export class ReplicaCheckStore {
     return rows.length > 0
   }
 
-  /** From now on it may get requests. False: it is not this holder's any more. */
+  /** Admits the replica to requests. False: the lease is lost. */
   async pass(id: ReplicaId, holder: string): Promise<boolean> {
     const pass = sql`
       update replicas set checked = 'passed', check_holder = null, check_until = null
@@ -101,14 +101,14 @@ export class ReplicaCheckStore {
     return numAffectedRows === 1n
   }
 
-  /** Its load has been told. */
+  /** The load has already failed. */
   async fail(id: ReplicaId): Promise<void> {
     const fail = sql`
       update replicas set checked = 'failed', check_holder = null, check_until = null where id = ${id} and state <> 'ready' and checked = 'due'`
     await retryConflicts(() => fail.execute(this.#db))
   }
 
-  /** In how many milliseconds one is to be taken; null: none is known of. */
+  /** Milliseconds until the next check is due; null if there is none. */
   async nextDue(): Promise<number | null> {
     const { rows } = await sql<{ in_ms: number | null }>`
       select min(greatest(coalesce(extract(epoch from r.check_until - now())::float8 * 1000, 0), 0)) as in_ms

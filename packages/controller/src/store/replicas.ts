@@ -1,5 +1,5 @@
-// Every query about replicas: processes that serve models, as controllers know them. A row is made before its worker is
-// told, so a process without one belongs to nobody. An id is never used twice.
+// Queries about replicas: the processes that serve models. A row is inserted before the command is sent, so a process without a
+// row is unknown. An ID is never used twice.
 import { NodeId, ReplicaId, type OperationId, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { isCaughtUp } from './controllers.ts'
@@ -7,7 +7,7 @@ import { nodeIsHere } from './pulses.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
-/** Which word of its worker was heeded. */
+/** The last report of the worker that was applied. */
 export type Stamp = Readonly<{ incarnation: string; seq: number }>
 export type Exit = Readonly<{ exit_code?: number; signal?: string; last_lines?: readonly string[]; expected?: boolean; reason?: string }>
 
@@ -23,19 +23,19 @@ export type ReplicaChange = Readonly<{ id: ReplicaId }> &
         backend: string
         config: object
         opId: OperationId
-        /** It gets no requests before it has answered something. */
+        /** The replica gets no requests until it has passed a check. */
         needsCheck: boolean
-        /** The replicas that live on its node as far as was known when that was chosen. */
+        /** The live replicas of the node that were known when the node was chosen. */
         seen: readonly ReplicaId[]
       }>
     | Readonly<{ do: 'ready'; backendDigest: string | null; stamp: Stamp | null }>
     | Readonly<{ do: 'exit'; exit: Exit; stamp: Stamp | null }>
-    /** Its load may get another replica. It is kept until it is decided about. */
+    /** Detaches the replica from its load, which may get another one. It keeps running until it is retaken or drained. */
     | Readonly<{ do: 'release' }>
     | Readonly<{ do: 'retake'; ordinal: number }>
-    /** It is to go: takes nothing new, and ends. */
+    /** The replica gets no new requests, and exits. */
     | Readonly<{ do: 'drain' }>
-    /** The same, of one that no load has, if all slots of its revision are taken at this very moment. */
+    /** Like `drain`, for a replica without a load; only if all ordinals of its revision have a replica. */
     | Readonly<{ do: 'drain_surplus'; /** As it was read: one that was taken back since has another. */ ordinal: number | null }>
   )
 
@@ -44,7 +44,7 @@ export interface ReplicaRecord {
   readonly model: string
   readonly revision: string
   readonly ordinal: number | null
-  /** Which of the processes of its model on its node it is; never another one. */
+  /** Distinguishes the processes of one model on one node; never changes. */
   readonly slot: number
   readonly nodeId: NodeId
   readonly nodeName: string
@@ -54,16 +54,16 @@ export interface ReplicaRecord {
   readonly opId: string | null
   readonly stamp: Stamp | null
   readonly createdAt: string
-  /** How long it is in its state, by the database's clock. */
+  /** Time in the current state, by the database's clock. */
   readonly ageMs: number
-  /** Its node can be asked, draining or not. */
+  /** The node is reachable, draining or not. */
   readonly isHere: boolean
   readonly isNodeDraining: boolean
-  /** A load has it as its replica. */
+  /** A load has this replica. */
   readonly hasLoad: boolean
 }
 
-/** `areSomeAsked`: others wait for controllers that may still ask them. */
+/** `areSomeAsked`: other drains wait for controllers that may still route requests to them. */
 export type Drains = Readonly<{ told: readonly Readonly<{ id: ReplicaId; nodeId: NodeId }>[]; areSomeAsked: boolean }>
 
 interface Row {
@@ -87,7 +87,7 @@ interface Row {
   readonly has_load: boolean
 }
 
-/** For the rows `r` and `n`. A restarted worker may have lost it: it counts again once that worker reported it. */
+/** For the aliases `r` and `n`. A restarted worker may have lost the replica: it counts again when the worker has reported it. */
 export const isConfirmed = sql`(r.state <> 'ready' or r.incarnation is null or r.incarnation = n.incarnation)`
 
 const select = sql`
@@ -126,12 +126,12 @@ export class ReplicaStore {
     this.#db = db
   }
 
-  /** All of a model, including those that exited in the last hour. */
+  /** All replicas of a model, including those that exited in the last hour. */
   async listOfModel(model: string): Promise<ReplicaRecord[]> {
     return await this.#read(sql`where r.model = ${model} order by r.created_at desc, r.id limit 1000`)
   }
 
-  /** One of its processes may be asked now. */
+  /** True when a replica can serve requests now. */
   async isServing(model: string): Promise<boolean> {
     const { rows } = await sql<{ is: boolean }>`
       select exists (
@@ -155,21 +155,24 @@ export class ReplicaStore {
     return (await this.listByIds([id]))[0] ?? null
   }
 
-  /** Processes of a backend on these nodes that would lose their files with it. */
+  /** Replicas on these nodes that use one of these backends. */
   async listUsing(backends: readonly string[], nodeIds: readonly NodeId[]): Promise<ReplicaRecord[]> {
     return await this.#read(sql`
       where r.state in ('starting', 'ready') and r.backend = any(${[...new Set(backends)]}::text[]) and r.node_id = any(${nodeIds}::text[])
       order by r.model collate "C", n.name collate "C"`)
   }
 
-  /** All that live, or are thought to, on these nodes; and those that exited just now, which a list from before may still name. */
+  /**
+   * Replicas on these nodes that are not known to have exited, and those that exited a moment ago, which an older report may
+   * still list.
+   */
   async liveOn(nodeIds: readonly NodeId[]): Promise<ReplicaRecord[]> {
     if (nodeIds.length === 0) return []
     return await this.#read(sql`
       where r.node_id = any(${nodeIds}::text[]) and (r.state <> 'exited' or r.exited_at > now() - interval '10 seconds')`)
   }
 
-  /** One of this revision that no load has, and that could have this slot, on a node that can be asked. */
+  /** A replica of this revision without a load, on a reachable node, that can take this ordinal. */
   async findReturned({ model, revision, ordinal }: { model: string; revision: string; ordinal: number }): Promise<ReplicaRecord | null> {
     const [found = null] = await this.#read(sql`
       where r.model = ${model} and r.revision = ${revision} and ${canRetake(ordinal)} and r.op_id is not null and ${nodeIsHere()} and ${isConfirmed}
@@ -187,8 +190,9 @@ export class ReplicaStore {
   }
 
   /**
-   * Takes those whose worker is to be told to end them: when no controller asks them any more, or after a while all the same (who
-   * is late is refused there, and asks another one). Stamped, so that of several controllers one tells it.
+   * Takes draining replicas whose worker should stop them: when no controller routes to them any more, or after a time limit (the
+   * worker then refuses late requests, and their controller chooses another replica). Stamps them, so that one of several
+   * controllers sends the command.
    */
   async takeDrains({ everyMs, patienceMs, limit }: { everyMs: number; patienceMs: number; limit: number }): Promise<Drains> {
     const { rows } = await sql<{ id: string; node_id: string }>`
@@ -207,12 +211,12 @@ export class ReplicaStore {
     return { told, areSomeAsked: left.rows[0]?.is ?? false }
   }
 
-  /** For a replica without a load; true when that changed something. */
+  /** For a replica without a load. True when the row changed. */
   async change(change: ReplicaChange): Promise<boolean> {
     return await retryConflicts(() => changeReplica(this.#db, change))
   }
 
-  /** Exited ones are kept for those who look for the reason, for a while. */
+  /** Deletes exited replicas, which are kept for a while to show why they exited. */
   async prune({ keepMs, keepOfModel }: { keepMs: number; keepOfModel: number }): Promise<void> {
     const prune = sql`
       delete from replicas where id in (
@@ -235,21 +239,21 @@ export class ReplicaStore {
   }
 }
 
-/** States only go forward: what exited stays so, and what drains never takes requests again. */
+/** States only go forward: an exited replica stays exited, and a draining one never serves again. */
 export async function changeReplica(db: Kysely<Database> | Transaction<Database>, change: ReplicaChange): Promise<boolean> {
   const { numAffectedRows = 0n } = await statementOf(change).execute(db)
   return numAffectedRows > 0n
 }
 
-/** False: it is ending, or belongs to another load. Otherwise locked until the transaction ends. */
+/** False: the replica is draining, exited or belongs to another load. Otherwise it is locked until the transaction ends. */
 export async function lockToRetake(tx: Transaction<Database>, { id, ordinal }: { id: ReplicaId; ordinal: number }): Promise<boolean> {
   const { rows } = await sql`select from replicas r where r.id = ${id} and ${canRetake(ordinal)} for update`.execute(tx)
   return rows.length > 0
 }
 
 /**
- * Booked under the lock of its node, held until the transaction ends. False: another one came there since the node was chosen,
- * and what was free may be taken.
+ * Locks the node until the transaction ends. False: another replica was placed there since the node was chosen, so the free
+ * memory may be in use.
  */
 export async function lockToStart(tx: Transaction<Database>, { nodeId, seen }: Extract<ReplicaChange, { do: 'start' }>): Promise<boolean> {
   await sql`select from nodes where id = ${nodeId} for no key update`.execute(tx)
@@ -286,7 +290,7 @@ function statementOf(change: ReplicaChange) {
     case 'drain':
       return sql`update replicas set state = 'draining', drain_since = now(), ordinal = null where id = ${id} and state in ('starting', 'ready')`
     case 'drain_surplus':
-      // A load that starts on the same node may be refused there because of this very replica: its slot is not taken yet.
+      // A load that starts on the same node may have been refused because of this replica, so its ordinal counts as free.
       return sql`
         update replicas r set state = 'draining', drain_since = now(), ordinal = null
         where r.id = ${id} and r.state in ('starting', 'ready') and r.ordinal is not distinct from ${change.ordinal}::int

@@ -1,11 +1,11 @@
-// In which order the nodes of an upgrade come. Pure.
+// Orders the nodes of an upgrade into rings. Pure.
 import { z } from 'zod'
 
 export const RolloutSpec = z.object({
-  /** How many nodes come before all others. */
+  /** Number of nodes in the first ring. */
   canary: z.number().int().min(1),
   maxParallel: z.number().int().min(1),
-  /** How long all that is under way has to be well. */
+  /** How long all upgraded nodes have to be healthy before the next ring. */
   minHealthyMs: z.number().min(0),
 })
 export type RolloutSpec = z.infer<typeof RolloutSpec>
@@ -13,14 +13,14 @@ export type RolloutSpec = z.infer<typeof RolloutSpec>
 export type RingNode = Readonly<{
   nodeId: string
   nodeName: string
-  /** Processes of the backend live there. */
+  /** Replicas of the backend run there. */
   hasReplicas: boolean
   isHere: boolean
-  /** It is to have another version than it has. */
+  /** The upgrade changes the version on this node. */
   isChanged: boolean
 }>
 
-/** The ring of each node that is in one. One that is away comes with the last; when nobody is here there are none. */
+/** The ring of each node that runs the backend. Absent nodes join the last ring; if all are absent, there are no rings. */
 export function ringsOf(nodes: readonly RingNode[], { canary, maxParallel }: Pick<RolloutSpec, 'canary' | 'maxParallel'>) {
   const concerned = nodes.filter((node) => node.hasReplicas && node.isChanged).toSorted(byName)
   const here = concerned.filter((node) => node.isHere)

@@ -1,4 +1,5 @@
-// The rows that a rollout is decided on, and the actions that may follow. rollouts/ owns the meaning; rollouts.ts reads and writes.
+// The rows that decide about a rollout, and the possible actions. rollouts/ owns their meaning; rollouts.ts reads and writes
+// them.
 import { Failure, type Intent, type NodeId } from '@muster/protocol'
 import { z } from 'zod'
 import type { RolloutSpec } from './rings.ts'
@@ -6,7 +7,7 @@ import type { RolloutSpec } from './rings.ts'
 /** A replica on a node of the rollout. Times are milliseconds. */
 export const RolloutReplica = z.object({
   model: z.string(),
-  /** It runs the backend of the rollout. */
+  /** The replica runs the backend of the rollout. */
   isOwn: z.boolean(),
   state: z.enum(['starting', 'ready', 'draining', 'exited']),
   revision: z.string(),
@@ -22,7 +23,7 @@ export const RolloutReplica = z.object({
 })
 export type RolloutReplica = Readonly<z.infer<typeof RolloutReplica>>
 
-/** A load of a model that has, or had, a replica on a node of the rollout, or is pinned to it. */
+/** A load of a model that has or had a replica on a node of the rollout, or a load that is pinned to the node. */
 export const RolloutLoad = z.object({
   model: z.string(),
   state: z.enum(['waiting', 'installing', 'starting', 'ready', 'failed']),
@@ -31,13 +32,13 @@ export const RolloutLoad = z.object({
   failure: Failure.nullable(),
   failedAt: z.number().nullable(),
   requestedAt: z.number(),
-  /** `here`: the node itself, for a model of the rollout's backend or of another one. */
+  /** `here`: pinned to this node, for a model of the rollout's backend or of another one. */
   pin: z.enum(['none', 'here', 'here_other_backend', 'in_rollout', 'elsewhere']),
   note: z.string(),
 })
 export type RolloutLoad = Readonly<z.infer<typeof RolloutLoad>>
 
-/** A node whose intent was applied and that is not settled: its replicas are moved and watched. */
+/** A node whose intent is applied and that is not settled: its replicas are moved and watched. */
 export type MovingNode = Readonly<{
   finishedAt: number
   planDigest: string | null
@@ -53,17 +54,17 @@ export type RolloutNodeRecord = Readonly<{
   name: string
   ring: number | null
   isHere: boolean
-  /** Its version before is known, and another one. */
+  /** The previous version is known and differs from the new one. */
   canReturn: boolean
-  /** Null: it has no intent of this rollout any more. */
+  /** Null: the node has no intent of this rollout any more. */
   state: Intent['state'] | null
   awaitsRing: boolean
   cancelRequested: boolean
-  /** Its intent returns the node to the version before; then shown as the node's error. */
+  /** Set when the intent returns the node to the previous version; shown as the node's error when that is done. */
   rollbackError: string | null
   note: string
   lastFailure: Failure | null
-  /** Its message so far. */
+  /** The message shown so far. */
   message: string
   moving: MovingNode | null
 }>
@@ -73,35 +74,35 @@ export interface RolloutRecord {
   readonly spec: RolloutSpec
   readonly ring: number
   readonly rings: number
-  /** For how long everything under way is healthy; null: it is not. */
+  /** How long all upgraded nodes have been healthy; null: not all are. */
   readonly wellMs: number | null
-  /** How many replicas were left to be moved when that last changed, and how long ago. */
+  /** The number of replicas left to move when it last changed, and how long ago that was. */
   readonly waits: Readonly<{ left: number; ms: number }> | null
-  /** Why it is rolled back; null while it goes on. */
+  /** The reason of the rollback; null: there is none. */
   readonly failure: Failure | null
-  /** By name. */
+  /** Sorted by name. */
   readonly nodes: readonly RolloutNodeRecord[]
 }
 
 export type RolloutEnd = 'succeeded' | 'failed' | 'cancelled'
 
 export type RolloutAction =
-  /** Its ring begins: it may be tried. */
+  /** The ring of the node begins, so its intent may be sent. */
   | Readonly<{ do: 'begin'; nodeId: NodeId }>
   | Readonly<{ do: 'tell'; nodeId: NodeId; message: string }>
   | Readonly<{ do: 'prove'; nodeId: NodeId; message: string }>
   | Readonly<{ do: 'withdraw'; nodeId: NodeId }>
   | Readonly<{ do: 'call_off'; nodeId: NodeId }>
-  /** Back to the version before; `error` is what the node says at the end. */
+  /** Return the node to the previous version; `error` is shown at the end. */
   | Readonly<{ do: 'return'; nodeId: NodeId; error: string }>
-  /** Nothing there runs the new version any more. */
+  /** No replica of the node runs the new version any more. */
   | Readonly<{ do: 'returned'; nodeId: NodeId; error: string }>
-  /** It can't go back: it is told as what it is. */
+  /** The node cannot return to the previous version; its failure is shown. */
   | Readonly<{ do: 'fail'; nodeId: NodeId; failure: Failure }>
   | Readonly<{ do: 'enter'; ring: number }>
-  /** All that is under way is well, from now on or no more. */
+  /** All upgraded nodes are healthy from now on, or not any more. */
   | Readonly<{ do: 'watch'; isWell: boolean }>
-  /** So many are left to be moved, from now on; null: none is waited for. */
+  /** This many replicas are left to move from now on; null: none is waited for. */
   | Readonly<{ do: 'wait'; left: number | null }>
   | Readonly<{ do: 'stop'; failure: Failure }>
   | Readonly<{ do: 'end'; end: RolloutEnd }>

@@ -1,5 +1,5 @@
-// Writes what is decided about a rollout, in the transaction in which it was read, under the lock of its backend. The operation of
-// the rollout and those that joined it show the same.
+// Writes the decisions about a rollout in the transaction that read it, under the lock of its backend. The operation of the
+// rollout and those that joined it show the same.
 import { sql, type Transaction } from 'kysely'
 import { type BackendName, Digest, InstalledBackend, type IntentEvent, type OperationId, stepIntent, unreachable } from '@muster/protocol'
 import { fromIntentRow, type IntentRecord, type IntentRow, renewedIntent } from './intent-rows.ts'
@@ -69,7 +69,7 @@ async function writeOwn(tx: Tx, { id }: About, action: RolloutAction): Promise<v
   }
 }
 
-/** Neither chance nor backoff plays a part. */
+/** Involves neither chance nor backoff. */
 const noRetry = { retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
 
 async function stepIntents(
@@ -141,7 +141,10 @@ async function settle(tx: Tx, { id, backend }: About, ended: readonly (Of<'prove
   return rows.map((row) => row.operation_id)
 }
 
-/** It is over. What came true on a node that was not waited for, while this was decided, is done; nobody would say so later. */
+/**
+ * The rollout has ended. Settles nodes whose intent was applied meanwhile without being waited for, because no later step would
+ * settle them.
+ */
 async function settleRest(tx: Tx, { id, backend }: About): Touched {
   const { rows } = await sql<{ operation_id: string }>`
     with settled as (
@@ -157,8 +160,8 @@ async function settleRest(tx: Tx, { id, backend }: About): Touched {
 }
 
 /**
- * An intent for the version before, in place of the applied one. It carries the plan that it rolls back, for a retry, and the error
- * that is shown once it is applied. Operations that showed the node as done show it as open again.
+ * Replaces the applied intent with one for the previous version. The new intent carries the plan that it rolls back, for a retry,
+ * and the error that is shown when it is applied. Operations that showed the node as done show it as open again.
  */
 async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'return'>[]): Touched {
   if (nodes.length === 0) return []
@@ -200,11 +203,14 @@ interface BeginRollout {
   readonly backend: BackendName
   readonly spec: RolloutSpec
   readonly nodes: readonly Planned[]
-  /** The intents so far. */
+  /** The current intents of the nodes. */
   readonly rows: ReadonlyMap<string, IntentRecord>
 }
 
-/** Starts a rollout with its submission: the ring of each node, and the version it returns to. Empty: nothing runs the backend. */
+/**
+ * Starts a rollout with its submission: the ring of each node, and the version that it returns to. Empty: no node runs the
+ * backend.
+ */
 export async function beginRollout(
   tx: Transaction<Database>,
   { id, backend, spec, nodes, rows }: BeginRollout,
@@ -245,8 +251,8 @@ async function readNodes(tx: Transaction<Database>, backend: string, nodes: read
 }
 
 /**
- * The version that a node lists, as a plan. Its content is named by digest and is still there, so where it came from matters
- * only if it was lost; the rest is taken from the intent that installed it, if that is known.
+ * A plan for the version that a node lists. Its content is named by digest and still on the node, so the source matters only if
+ * it was lost; the other fields come from the intent that installed it, if that is known.
  */
 function previousOf(installed: InstalledBackend | undefined, { plan, last }: { plan: Plan; last: Plan | undefined }): Plan | null {
   const digest = Digest.safeParse(installed?.digest)

@@ -1,6 +1,6 @@
-// Every query about rollouts. The rows of intents, replicas and loads are read, and the decision is written in the same
-// transaction, under the lock of the backend. So a controller may end at any moment: a round is stored completely or not at all,
-// and the next one, on any controller, goes on from there.
+// Queries about rollouts. Intents, replicas and loads are read, and the decision is written, in one transaction under the lock of
+// the backend. So a controller may be killed at any moment: a round is stored completely or not at all, and the next round, on
+// any controller, continues from there.
 import { Failure, NodeId, OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { z } from 'zod'
@@ -24,7 +24,7 @@ export class RolloutStore {
     this.#db = db
   }
 
-  /** The oldest first. */
+  /** Oldest first. */
   async open(): Promise<OperationId[]> {
     const rows = await this.#db
       .selectFrom('rollouts')
@@ -35,7 +35,7 @@ export class RolloutStore {
     return rows.map((row) => OperationId.parse(row.operation_id))
   }
 
-  /** Reads it and applies what is decided. Mostly that is nothing, which takes no lock. Null: it is over. */
+  /** Reads the rollout and applies the decision. Most rounds decide nothing and take no lock. Null: the rollout has ended. */
   async advance(id: OperationId, decide: Decide): Promise<Looked | null> {
     const seen = await readRollout(this.#db, id)
     if (seen === null) return null
@@ -53,7 +53,7 @@ export class RolloutStore {
     )
   }
 
-  /** How many are open, for the metrics. */
+  /** Number of open rollouts, for the metrics. */
   async countByState(): Promise<{ state: string; count: number }[]> {
     const { rows } = await sql<{ state: string; count: number }>`
       select s.state, count(r.operation_id)::int as count from (values ('running'), ('returning')) s (state)
@@ -127,8 +127,8 @@ const nodeOf = (row: Row): RolloutNodeRecord => ({
   moving: row.moving === null ? null : Moving.parse(row.moving),
 })
 
-// One row per node with an intent of the operation. An intent belongs to the rollout while it carries its id: one that was
-// superseded does not concern it any more, and one that other operations joined goes on when this one is cancelled.
+// One row per node with an intent of the operation. An intent belongs to the rollout while it has the ID of the operation: a
+// superseded intent does not, and an intent that other operations joined continues when this operation is cancelled.
 const selectRollout = (id: OperationId) => sql<Row>`
   select r.backend, r.spec, r.ring as rollout_ring, r.rings, r.failure,
     (extract(epoch from now() - r.well_since) * 1000)::float8 as well_ms,
@@ -153,7 +153,10 @@ const selectRollout = (id: OperationId) => sql<Row>`
 
 const ms = (time: string) => sql`extract(epoch from ${sql.ref(time)})::float8 * 1000`
 
-/** Replicas of the node that run the backend, or serve; and loads of their models, or pinned to the node. A model may name its backend otherwise. */
+/**
+ * Replicas of the node that run the backend, or serve; and loads of their models, or pinned to the node. A model may use another
+ * name for its backend.
+ */
 const moving = sql`jsonb_build_object(
   'finishedAt', ${ms('i.finished_at')}, 'planDigest', i.plan ->> 'digest', 'inventoryAt', ${ms('d.inventory_at')},
   'listedDigest', (select b ->> 'digest' from jsonb_array_elements(d.inventory) b where b ->> 'name' = r.backend limit 1),

@@ -1,4 +1,4 @@
-// Every query about where requests can go: models, and their replicas that serve, with the doors of their nodes.
+// Queries for routing: models, their serving replicas, and the gateways of their nodes.
 import { Secret } from '@muster/host'
 import { NodeId, ReplicaId, type Responsiveness, type Liveness, type NodeType, type Policy } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
@@ -26,7 +26,7 @@ export interface ReadyReplica {
     readonly lastSeenAt: string | null
   }
 }
-/** How a node's gateway is reached. */
+/** The gateway of a node. */
 export interface NodeGateway {
   readonly name: string
   readonly nodeType: NodeType
@@ -52,8 +52,8 @@ export class RouteStore {
   }
 
   /**
-   * Ready, in the place of a slot, and known to answer. Of any revision: what takes its place comes up first, and only then
-   * is it drained. Whether its node can be reached is for the reader.
+   * Replicas that are ready, have an ordinal and passed their check. Of any revision: a successor becomes ready before the old
+   * replica drains. The caller decides whether the node is reachable.
    */
   async replicas(scope: RouteScope): Promise<ReadyReplica[]> {
     const all = this.#db
@@ -106,7 +106,10 @@ export class RouteStore {
     return { ...gateway, gatewaySecret: new Secret(secret) }
   }
 
-  /** An unused model may be unloaded. Never set back: another controller may have had a later request. */
+  /**
+   * Models without requests may be unloaded. The time never goes back, because another controller may have served a later
+   * request.
+   */
   async markUsed(models: readonly string[]): Promise<void> {
     if (models.length === 0) return
     const mark = sql`update models set used_at = now() where name = any(${[...models]}) and (used_at is null or used_at < now())`

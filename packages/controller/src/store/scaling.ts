@@ -1,10 +1,10 @@
-// Every query of automatic scaling.
+// Queries of automatic scaling.
 import { ModelName, ReplicaId, Scheduling } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
-/** A model whose number of replicas is scaled automatically, or was until now. */
+/** A model with automatic scaling, now or until a moment ago. */
 export interface ScalableModel {
   readonly name: ModelName
   readonly scheduling: Scheduling
@@ -13,9 +13,9 @@ export interface ScalableModel {
   /** Milliseconds by the database's clock. */
   readonly busySince: number | null
   readonly slackSince: number | null
-  /** How many replicas it has or is to have, in whatever state. */
+  /** Number of loads, in any state. */
   readonly loads: number
-  /** How many of them could not come up, and are tried again later. */
+  /** Number of loads that failed and are retried later. */
   readonly failed: number
   /** Its ready replicas. */
   readonly ready: readonly ReplicaId[]
@@ -66,14 +66,14 @@ export class ScalingStore {
     return { now: rows[0]?.now_ms ?? 0, models: rows.map(modelOf) }
   }
 
-  /** Some models: those first that have or want replicas. */
+  /** Models with loads first. */
   async names(limit: number): Promise<string[]> {
     const { rows } = await sql<{ name: string }>`
       select name from models m order by not exists (select from loads l where l.model = m.name), name limit ${limit}`.execute(this.#db)
     return rows.map((row) => row.name)
   }
 
-  /** Each if it still is as it was when that was decided. Returns those of which another number is asked now. */
+  /** Writes changes of models that have not changed since the decision. Returns the models with a new number of replicas. */
   async write(changes: readonly Scaled[]): Promise<ModelName[]> {
     if (changes.length === 0) return []
     const numbers = (of: (change: Scaled) => number | null) => changes.map(of)

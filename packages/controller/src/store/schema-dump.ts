@@ -1,8 +1,8 @@
-// The schema as text, for people to read and for tests to compare: the same for the same schema on every PostgreSQL from 15 to 18,
-// whatever the order in which it was made. There is no pg_dump among the embedded programs, and its output differs between versions.
+// Dumps the schema as text, for people to read and for tests to compare: equal for equal schemas on PostgreSQL 15 to 18, whatever
+// the order of creation. The embedded programs have no pg_dump, and its output differs between versions.
 import type { Pool } from 'pg'
 
-/** SQL that nearly could be run. Throws when the schema has something that it does not know. */
+/** Nearly valid SQL. Throws for schema objects that it does not support. */
 export async function dumpSchema(pool: Pool): Promise<string> {
   await refuseUnknown(pool)
   const parts = await Promise.all([sequences, tables, indexes, functions, triggers].map((part) => part(pool)))
@@ -68,7 +68,7 @@ async function columns(pool: Pool): Promise<Map<string, string[]>> {
   return byTable(rows)
 }
 
-// PostgreSQL 18 lists NOT NULL as constraints (type n) too; they are said at the column.
+// PostgreSQL 18 lists NOT NULL as constraints (type n) too; the columns show them already.
 async function constraints(pool: Pool): Promise<Map<string, string[]>> {
   const rows = await read(
     pool,

@@ -1,9 +1,9 @@
-// Every query about what went through the controllers: buckets of ten seconds, to which each controller adds its share.
+// Queries about traffic: buckets of ten seconds, to which each controller adds its share.
 import type { StatsBucket } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import type { Database } from './tables.ts'
 
-/** As many as a page can show; the newest are given. */
+/** As many as a chart can show; the newest ones are returned. */
 const maxRows = 50_000
 
 export class StatsStore {
@@ -13,7 +13,7 @@ export class StatsStore {
     this.#db = db
   }
 
-  /** In the order of the key, as every controller does it, so that two that add at once wait for each other and not for ever. */
+  /** Ordered by key on every controller, so that concurrent writers do not deadlock. */
   async add(buckets: readonly StatsBucket[]): Promise<void> {
     if (buckets.length === 0) return
     await sql`
@@ -26,7 +26,7 @@ export class StatsStore {
         in_flight = b.in_flight + excluded.in_flight, duration_ms = b.duration_ms + excluded.duration_ms`.execute(this.#db)
   }
 
-  /** Oldest first. Until null: up to now. */
+  /** Oldest first. Without `until`: up to now. */
   async list({ since, until }: { since: string; until: string | null }): Promise<StatsBucket[]> {
     const newest = this.#db.selectFrom('stats_buckets').selectAll().where('at', '>=', since)
     const rows = await (until === null ? newest : newest.where('at', '<=', until))

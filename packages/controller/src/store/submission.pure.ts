@@ -5,12 +5,12 @@ import type { Plan } from './plan.ts'
 export type RequestedIntent = Readonly<{ kind: IntentKind; plan: Plan }>
 
 export type SubmissionDecision =
-  /** A new intent replaces the one so far. */
+  /** A new intent replaces the existing one. */
   | 'take_over'
-  /** The same intent is open already: both operations show it. If it waits, it is tried at once. */
+  /** The same intent is open already: both operations show it. If it waits, it is sent at once. */
   | 'attach'
 
-/** `isProving`: it was applied, and its replicas are still moved and watched. */
+/** `isProving`: the intent is applied, and its replicas are still moved and watched. */
 export type ExistingIntent = Readonly<{ intent: Intent; plan: Plan; isProving: boolean }>
 
 export function decideSubmission(requested: RequestedIntent, row: ExistingIntent | null): SubmissionDecision {

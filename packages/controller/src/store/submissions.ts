@@ -1,6 +1,6 @@
-// Stores submissions: an operation and one intent per node, in one transaction. Submissions about one backend are serialized by a
-// lock of the transaction, held over no side effect: otherwise two that meet on a node without a row would each believe to be the
-// first.
+// Stores submissions: an operation and one intent per node, in one transaction. A transaction lock serializes submissions about
+// one backend, because two that meet on a node without an intent would each believe to be the first. No side effect happens under
+// the lock.
 import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type IntentKind } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { beginRollout, type RolloutPlace } from './rollout-writes.ts'
@@ -20,12 +20,12 @@ export interface Submission {
   readonly backend: BackendName
   readonly requestedBy: string
   readonly options: Readonly<Record<string, unknown>>
-  /** For an upgrade in rings; without it all nodes are tried at once. */
+  /** For an upgrade in rings; without it all nodes are upgraded at once. */
   readonly rollout?: RolloutSpec
   readonly nodes: readonly SubmittedNode[]
 }
 
-/** The message of a node at the end of an operation that had nothing to do there. */
+/** The final message of a node on which nothing had to be done. */
 export const upToDateNote = 'already up to date'
 
 export interface IdempotencyKey {
@@ -37,7 +37,7 @@ export type Remembered = Readonly<{ requestSha256: string; status: number; respo
 
 type Tx = Transaction<Database>
 type Planned = Extract<SubmittedNode, { plan: Plan }>
-/** `isProving`: it came true, and its node is still being watched. */
+/** `isProving`: the intent is applied, and its node is still watched. */
 type Row = IntentRecord & { readonly isProving: boolean }
 
 export class SubmissionStore {
@@ -47,7 +47,7 @@ export class SubmissionStore {
     this.#db = db
   }
 
-  /** The stored answer of this key; null when it is new. */
+  /** The stored response of this key; null when the key is new. */
   async remembered({ key, caller }: IdempotencyKey): Promise<Remembered | null> {
     const row = await this.#db
       .selectFrom('idempotency_keys')
@@ -58,7 +58,7 @@ export class SubmissionStore {
     return row === undefined ? null : { requestSha256: row.request_sha256, status: row.status, response: row.response }
   }
 
-  /** All in one transaction. Null when the key was used meanwhile. */
+  /** One transaction. Null when the key was used meanwhile. */
   async submit(
     submissions: readonly Submission[],
     once: (IdempotencyKey & { status: number; response: object }) | null,
@@ -74,7 +74,7 @@ export class SubmissionStore {
   }
 }
 
-/** Held to the end of the transaction. */
+/** Released at the end of the transaction. */
 export async function lockBackend(tx: Tx, backend: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`backend ${backend}`}, 0))`.execute(tx)
 }
@@ -99,7 +99,7 @@ async function submitOne(tx: Tx, submission: Submission): Promise<void> {
   const requested = submission.nodes.filter((node): node is Planned => 'plan' in node)
   const rows = await lockRows(tx, submission, requested)
   const kind = intentKindOf(submission.kind)
-  // Judged under the lock: an install may have begun or ended while the sources were asked.
+  // Decided under the lock: an install may have begun or ended while the sources were read.
   const isRepinned = ({ nodeId }: Planned): boolean => kind === 'upgrade' && isOpenInstall(rows.get(nodeId))
   const repinned = requested.filter(isRepinned)
   const planned = requested.filter((node) => !isRepinned(node))
@@ -132,8 +132,8 @@ async function submitOne(tx: Tx, submission: Submission): Promise<void> {
 }
 
 /**
- * A deletion that was forced: what runs the backend there ends first, and a model that runs nowhere else is held, or its
- * load would bring the backend back at once.
+ * For a forced deletion: drains the replicas of the backend on these nodes first. A model that runs nowhere else is unloaded,
+ * because its load would install the backend again at once.
  */
 async function drainUsers(tx: Tx, { backend }: Submission, nodes: readonly Planned[]): Promise<void> {
   if (nodes.length === 0) return
@@ -148,7 +148,7 @@ async function drainUsers(tx: Tx, { backend }: Submission, nodes: readonly Plann
     )`.execute(tx)
 }
 
-/** It is no part of an upgrade: it goes on, to what is wanted now. */
+/** An open install is not part of an upgrade: it continues with the new version. */
 const isOpenInstall = (row: IntentRecord | undefined): boolean =>
   row !== undefined && isOpen(row.intent) && row.intent.kind === 'install' && !row.intent.cancelRequested
 
@@ -174,7 +174,7 @@ async function lockRows(tx: Tx, { backend }: Submission, planned: readonly Plann
   return new Map(rows.map((row) => [row.node_id, { ...fromIntentRow(row), isProving: row.is_proving }]))
 }
 
-/** Supersedes the intent so far, also while it runs: the newer command overrules it on the worker. */
+/** Supersedes the existing intent, also while it runs: the newer command replaces it on the worker. */
 async function takeOver(
   tx: Tx,
   submission: Submission,
@@ -248,7 +248,7 @@ async function attach(tx: Tx, submission: Submission, nodes: readonly Planned[])
     ) o`.execute(tx)
 }
 
-/** An upgrade that has nothing to do but to repin says so of its nodes. */
+/** Nodes with an open install are skipped by the upgrade; the message says why. */
 async function skip(tx: Tx, submission: Submission, repinned: readonly Planned[]): Promise<void> {
   const waiting = repinned.map((node) => ({ ...node, skip: 'its install is still open, and now goes to the newest version' }))
   const skipped = [...submission.nodes.flatMap((node) => ('skip' in node ? [node] : [])), ...waiting]
@@ -268,7 +268,7 @@ async function skip(tx: Tx, submission: Submission, repinned: readonly Planned[]
     .execute()
 }
 
-/** The operations that wait for it follow it to its new generation. */
+/** The operations that wait for the intent follow it to its new generation. */
 async function repin(tx: Tx, { id, backend }: Submission, repinned: readonly Planned[]): Promise<void> {
   if (repinned.length === 0) return
   const given = JSON.stringify(repinned.map(({ nodeId, plan }) => ({ node_id: nodeId, plan: { ...plan, exact: true } })))

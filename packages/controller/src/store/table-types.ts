@@ -1,4 +1,4 @@
-// Writes tables.ts: what kysely has to know of the tables, read from a migrated database.
+// Generates tables.ts, the table types of kysely, from a migrated database.
 import type { Pool } from 'pg'
 
 type Column = Readonly<{
@@ -54,7 +54,7 @@ async function readColumns(pool: Pool): Promise<readonly Column[]> {
   return result.rows
 }
 
-/** Laid out as oxfmt would. */
+/** Formatted like oxfmt does. */
 export function property(column: Column): string {
   const wrapper = { given: null, defaulted: 'Defaulted', computed: 'Computed' }[column.source]
   const cases = [valueType(column), ...(column.nullable ? ['null'] : [])].join(' | ')
