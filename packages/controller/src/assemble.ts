@@ -69,7 +69,7 @@ export interface ControllerDeps {
   readonly clock: Clock
   /** The bus inside this process, when there is no --nats-url. */
   readonly localHub?: LocalHub
-  /** Keys of the workers that run in this process: approved without asking. */
+  /** Keys of the workers in this process, which are approved automatically. */
   readonly ownWorkers?: () => ReadonlySet<string>
   /** Directory of the built-in backends; default: Muster's own. */
   readonly backendsDirectory?: string
@@ -244,7 +244,7 @@ function membershipOf({ settings, store, connected, clock, log, ...foundation }:
 interface BackendPartsDeps {
   readonly id: string
   readonly onSettled: OperationsDeps['onSettled']
-  /** A process serves a model. */
+  /** True when a replica serves the model. */
   readonly onReady: () => void
   readonly metrics: Pick<Metrics, 'loadStepped' | 'placement'>
 }

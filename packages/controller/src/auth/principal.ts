@@ -6,14 +6,14 @@ import { keyOfSession } from './secrets.ts'
 
 export type Principal = Readonly<
   | { kind: 'key'; id: string; name: string; scope: Scope }
-  /** `session` is the hash of the cookie, `key` the id of the key that created the session, if one did. */
+  /** `session` is the hash of the cookie, `key` the ID of the key that created the session, if any. */
   | { kind: 'browser'; session: string; key: string | null; scope: 'admin' }
   | { kind: 'nobody' }
 >
 
 /** A revoked key stays valid for at most this long on every controller. */
 const cachedForMs = 1_000
-/** While the database is away, cached principals stay valid, so that models are still served (D4). */
+/** While the database is unavailable, cached principals stay valid, so that models are still served (D4). */
 const trustedForMs = 600_000
 /** Wait for a database that hangs before a cached principal is used. */
 const patienceMs = 250
@@ -137,7 +137,7 @@ export function createPrincipalWatch({ access, clock, log }: { access: AccessSto
       }
     },
 
-    /** Runs until aborted. While the database is away no stream is ended. */
+    /** Runs until aborted. While the database is unavailable no stream is ended. */
     run: (signal: AbortSignal): Promise<void> =>
       loop.run(async () => {
         await endRevoked()

@@ -1,9 +1,9 @@
-// Computes up to which sequence number all changes were read. Numbers are drawn before commit, so an open transaction may
-// still commit a smaller number than the largest one read. Such a transaction got its id before it drew its number; so a
-// transaction id drawn after the largest number was read is larger, and that number is settled once every transaction with
-// a smaller id has ended (xmin has reached it).
-// A foreign transaction that runs for hours on the same server must not hold up the cursor, so a checkpoint also settles by
-// age: no transaction of Muster lasts that long (see store/connect.ts).
+// Computes up to which sequence number all changes were read. Numbers are drawn before commit, so an open transaction may still
+// commit a smaller number than the largest one read. Such a transaction got its ID before it drew its number. So a transaction ID
+// drawn after the largest number was read is larger, and that number is settled when every transaction with a smaller ID has
+// ended (xmin has reached it).
+// A foreign transaction that runs for hours on the same server must not block the cursor, so a checkpoint also settles by age: no
+// transaction of Muster lasts that long (see store/connect.ts).
 
 export type Checkpoint = Readonly<{ seq: number; xid: bigint; at: number }>
 export type Checkpoints = Readonly<{

@@ -88,7 +88,7 @@ function archiveDigest({ uri, sha256, digest }: Source): Digest {
   return expected
 }
 
-/** Checks that the archive exists. Servers without HEAD are query for the first byte. */
+/** Checks that the archive exists. On servers without HEAD the first byte is requested. */
 async function sizeOfArchive(outbound: Outbound, uri: string, signal: AbortSignal): Promise<number | null> {
   const url = URL.parse(uri)
   if (url === null) throw invalidSource(`${JSON.stringify(uri)} is not a URL`)

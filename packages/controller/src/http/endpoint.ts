@@ -14,7 +14,7 @@ export interface Call<R> {
   readonly headers: Headers
   /** The raw request, for routes whose body is not JSON. The body can be read once. */
   readonly request: Request
-  /** HEAD on a GET route: the handler must open or use up nothing. */
+  /** HEAD on a GET route: the handler must not open or consume anything. */
   readonly isHead: boolean
   readonly remoteAddress: string
   /** Aborted when the caller disconnects or the controller stops. */

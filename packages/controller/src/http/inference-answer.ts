@@ -58,7 +58,7 @@ export function invalidField(param: string, message: string): InferenceAnswer {
   return { status: 400, body: { error: { message, type: 'invalid_request_error', param, code: 'invalid' } }, headers: {} }
 }
 
-/** The last event of a stream that the backend cut. */
+/** The last event of a stream that the backend broke off. */
 export function errorEvent(message: string): string {
   const error = {
     message: `the backend broke off in the middle of its answer: ${message}`,

@@ -19,7 +19,7 @@ export interface NodeAgentDeps {
   readonly joinFailures: FailureLimit
 }
 
-/** Each refusal names what the operator can do. */
+/** Each refusal tells the operator what to do. */
 const refusals = {
   wrong_token: () =>
     new HttpError(
@@ -42,7 +42,7 @@ const refusals = {
       'superseded',
       'another worker process with this key registered after this one and now speaks for the node; stop one of the two (a copied data directory needs a key of its own: remove node.key in the copy)',
     ),
-  // A code of its own: a worker exits on it, and a proxy in between may answer 404 for other reasons.
+  // Has its own code: a worker exits on it, and a proxy in between may answer 404 for other reasons.
   unknown: () => new HttpError(404, 'unknown_node', 'this key belongs to no node here: register again (a new node needs the join token)'),
 }
 

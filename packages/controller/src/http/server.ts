@@ -7,7 +7,10 @@ import { FleetError, systemRoutes } from '@muster/protocol'
 import { errorBody, starting } from './http-error.ts'
 import type { RawHandler } from './inference.ts'
 
-/** Ten seconds for the headers. limitBody allows a minute for the body, except for uploads, which the server cannot tell apart. */
+/**
+ * Ten seconds for the headers. limitBody allows a minute for the body, except for uploads; the server's own timeout could not
+ * exempt them.
+ */
 const limits = { headersTimeout: 10_000, requestTimeout: 0, keepAliveTimeout: 75_000, maxHeaderSize: 16 * 1024 }
 const graceMs = 4_000
 const bodyWithinMs = 60_000

@@ -1,5 +1,5 @@
-// Moves intents by events: many in one statement, each guarded by the row version that the decision was based on. An intent that
-// was moved meanwhile is read again, and the event is decided anew.
+// Applies events to intents: many in one statement, each guarded by the row version that the decision was based on. An intent
+// that was changed meanwhile is read again, and the event is decided again.
 import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import { isOpen, stepIntent, type Intent, type IntentEvent, type RetryPolicy } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
@@ -23,7 +23,7 @@ export type Advance = (move: IntentMove) => Promise<IntentRecord | null>
 
 /** Intents per statement. */
 const maxBatch = 200
-/** A round is lost only when another writer has moved the intent: in a storm of equal submissions, for example. */
+/** A round is lost only when another writer has changed the intent, for example in a storm of equal submissions. */
 const maxRounds = 100
 
 type QueuedMove = IntentMove & { readonly done: (record: IntentRecord | null) => void }
@@ -105,7 +105,7 @@ async function readAgain(left: readonly IntentMove[], { intents }: AdvanceDeps):
   })
 }
 
-/** A reply about one try says nothing about the next; an end does, and names its try. */
+/** A reply about one attempt does not apply to the next one; the end of an attempt names its attempt. */
 const isOfOneTry = (event: IntentEvent): boolean => event.type !== 'succeeded' && event.type !== 'cancel_requested' && !('epoch' in event)
 
 function settle(settled: readonly SettledIntent[], { onSettled, log }: AdvanceDeps): void {

@@ -1,5 +1,5 @@
-// Intents as work of the engine: sends what is due, takes over what a dead controller held, marks what is overdue, and queries
-// workers about what is quiet. It remembers nothing between rounds; events only wake it.
+// Intents as work of the engine: sends due intents, takes over intents of a dead controller, marks overdue ones, and queries
+// workers about quiet ones. It remembers nothing between rounds; events only wake it.
 import type { Clock, Log } from '@muster/host'
 import type { IntentEvent } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
@@ -29,10 +29,10 @@ export interface IntentWorkDeps {
 const lanes = 1_024
 const queryLanes = 256
 const batch = 200
-/** However often the loop is woken, work that runs is looked after this often. */
+/** Running intents are checked this often, however often the loop is woken. */
 const watchEveryMs = 500
 const cancelEveryMs = 1_000
-/** Workers reply within milliseconds whether they accept a command; 2 s later at the latest everybody sees it. */
+/** Workers reply within milliseconds whether they accept a command; an unanswered command is queried after 2 s. */
 const unansweredMs = 500
 
 type DueIntent = Readonly<{ row: Claimed; now: number }>
@@ -83,7 +83,7 @@ export function createIntentWork(deps: IntentWorkDeps): Engine {
       },
       async nextMs() {
         const { nextMs, isBusy } = await intents.outlook(timeouts)
-        // Intents that are past due and were not claimed are looked at with the next watch.
+        // Due intents that were not claimed are handled by the next watch.
         const soon = nextMs === null ? Infinity : nextMs > 0 ? nextMs : watchEveryMs
         return Math.min(soon, isBusy ? watchEveryMs : Infinity)
       },

@@ -13,7 +13,7 @@ import type { Plan } from '../store/plan.ts'
 import type { BytesSeen } from '../store/intent-rows.ts'
 import { endOf, hasMoved, outcomeOf, stallFailure, type StallLimits } from '../work/exchange.pure.ts'
 
-/** Queried or sent again this much later when the fate of a command is unknown. */
+/** Delay until the next query or send when the fate of a command is unknown. */
 export const againInMs = 2_000
 
 export function eventOfReply(kind: IntentKind, epoch: number, reply: CommandReply): IntentEvent {
@@ -48,8 +48,8 @@ export function eventOfStatus({ intent, bytes, polledAt }: QueriedIntent, reply:
   const end = eventOfEnd(reply)
   if (end !== null) return end
   if (reply.state === 'unknown') return { type: 'unknown_to_worker', againInMs }
-  // The worker accepted it, and the sender has not recorded that: it is gone, or the reply is. An older try is not this one:
-  // its end would end nothing.
+  // The worker accepted it, and the sender has not recorded that: the sender died, or the reply was lost. The end of an older
+  // attempt does not end this one.
   if (intent.state === 'sending') return reply.epoch === intent.epoch ? { type: 'accepted' } : null
   if (intent.state !== 'working') return null
   // Work that no controller has watched is not stalled: the first query only begins the watch.
@@ -65,13 +65,14 @@ export function eventOfCancel(intent: Intent, reply: OpStatusReply): IntentEvent
   return eventOfEnd(reply)
 }
 
-/** A reply about an older or newer intent under the same operation id says nothing about this one. */
+/** A reply about an older or newer intent under the same operation ID does not apply to this one. */
 export const isOfOtherGeneration = ({ generation }: Pick<Intent, 'generation'>, reply: OpStatusReply): boolean =>
   reply.generation !== undefined && reply.generation !== generation
 
 /**
- * True when the inventory of a node fulfills the intent. A list that was made before the worker accepted the intent does not
- * count: workers that number their intents report up to which one their list goes; for others it has to be in work.
+ * True when the inventory of a node fulfills the intent. A list made before the worker accepted the intent does not count:
+ * workers that number their intents report the last number that their list includes; for other workers the intent must be in
+ * progress.
  */
 export function isSatisfied({ intent, plan }: { intent: Intent; plan: Plan }, list: BackendList): boolean {
   if (!isOpen(intent)) return false
@@ -79,7 +80,7 @@ export function isSatisfied({ intent, plan }: { intent: Intent; plan: Plan }, li
     if (intent.state !== 'working') return false
   } else {
     if ((list.generations[intent.backend] ?? -1) < intent.generation) return false
-    // The version may be present and damaged: an upgrade that failed, or whose fate is unknown, is tried again to repair it.
+    // The version may be present but damaged: an upgrade that failed, or whose fate is unknown, is sent again to repair it.
     if (intent.state !== 'working' && intent.kind === 'upgrade') return false
   }
   const found = list.backends.find(({ name }) => name === intent.backend || name === plan.name)

@@ -1,5 +1,5 @@
-// Queries workers about intents that were quiet for a while, and repeats cancel requests until the worker confirms them. A reply
-// settles the intent, shows that its work lives, or shows a stall: then it is cancelled on the worker and tried again.
+// Queries workers about quiet intents, and repeats cancel requests until the worker confirms them. A reply settles the intent,
+// shows that its work is alive, or shows a stall: then the work is cancelled on the worker and tried again.
 import type { Bus } from '@muster/bus'
 import type { Log } from '@muster/host'
 import type { Claimed, IntentStore } from '../store/intents.ts'
@@ -31,11 +31,11 @@ export function createQuery(deps: QueryDeps): Query {
       if (!isAsyncWorker(row.features)) await queryLegacyWorker(row, now, { ...deps, limits })
       else if (row.intent.cancelRequested) await cancel(row, now, { ...deps, limits })
       else await query(row, now, { ...deps, limits })
-      // The node met no responders before, and has answered now.
+      // The node had no responders before, and has answered now.
       if (!row.isAnswering) await deps.pulses.recordAnswered({ id: row.intent.nodeId, incarnation: row.incarnation })
     } catch (error) {
       if (signal.aborted) return
-      // The query is repeated. Only commands, which are due tries, prove that a node does not answer.
+      // The query is repeated. Only commands of due attempts prove that a node does not answer.
       const { nodeId: node, backend } = row.intent
       deps.log.debug('status query failed', { node, backend, error })
     }
@@ -51,12 +51,12 @@ async function query(row: Claimed, now: number, { bus, intents, advance, quietMs
   if (event === null) return
   const moved = await advance({ record: row, event, now })
   if (reply.state === 'running' && event.type === 'moved') await intents.recordProgress([tickOf(intent, bytes, reply)])
-  // Another try may have begun meanwhile, under the same id: that one is left alone.
+  // Another attempt may have begun meanwhile under the same ID; it is not cancelled.
   const isStalled = event.type === 'failed' && reply.state === 'running' && moved !== null
   if (!isStalled) return
   const { nodeId: node, opId: op, epoch, backend } = intent
   log.warn('intent stalled; its work is cancelled on the worker', { node, op, epoch, backend })
-  // The intent waits for its next try already, so the end of this one changes nothing; unless it succeeded after all.
+  // The intent already waits for its next attempt, so the end of this one changes nothing, unless it succeeded.
   const last = await requestCancel(bus, intent, limits)
   const end = last.state === 'succeeded' ? eventOfEnd(last) : null
   if (end !== null) await advance({ record: row, event: end, now })

@@ -1,5 +1,5 @@
-// Settles intents by what workers report: the result of an operation, and the inventory of a node. Every controller receives
-// both; the first to write wins.
+// Settles intents by reports of workers: the result of an operation, and the inventory of a node. Every controller receives both;
+// the first to write wins.
 import type { Log } from '@muster/host'
 import type { BackendList, NodeId, OpStatusReply } from '@muster/protocol'
 import type { IntentStore } from '../store/intents.ts'

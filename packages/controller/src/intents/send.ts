@@ -1,5 +1,5 @@
-// Sends one claimed intent to its worker and moves it by the reply. A worker with the `async` feature replies within seconds
-// whether it accepts the command; work/legacy.ts has what other workers need.
+// Sends one claimed intent to its worker and applies the reply. A worker with the `async` feature replies within seconds whether
+// it accepts the command; work/legacy.ts handles other workers.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import {
@@ -67,7 +67,7 @@ async function exchange(
     await outcome.catch((error: unknown) => deps.log.warn('cannot record that a node answers', { error }))
   try {
     const reply = await sendCommand(claimed, { isAsync, limits }, deps)
-    // The reply counts, also when the database cannot record that the node answered.
+    // The reply counts even when the database cannot record that the node answered.
     if (!claimed.isAnswering) await record(deps.pulses.recordAnswered(node))
     return eventOfReply(intent.kind, intent.epoch, reply)
   } catch (error) {
@@ -81,7 +81,7 @@ async function exchange(
       case 'refused':
         return { type: 'failed', epoch, failure: failed.failure }
       case 'unknown':
-        // A worker that replies at the end is still at it; any other one is sent the command again.
+        // A worker that replies only at the end is still working; any other worker is sent the command again.
         return failed.hasTimedOut && !isAsync ? { type: 'overdue', againInMs: longMs } : { type: 'unheard', againInMs }
       case 'garbled':
         return { type: 'failed', epoch, failure: failed.failure, mayRun: true }

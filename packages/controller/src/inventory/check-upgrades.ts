@@ -15,7 +15,7 @@ import { isUpgradable, installedOf } from './upgrades.ts'
 export interface UpgradeCheckerDeps {
   readonly catalogue: Catalogue
   readonly resolve: ResolveSource
-  /** Nodes with inventories as far as they can be known. */
+  /** Nodes with inventories, as far as they are known. */
   readonly listNodes: () => Promise<readonly NodeRecord[]>
   readonly available: AvailableStore
   readonly duties: DutyStore
@@ -112,7 +112,7 @@ async function check(deps: UpgradeCheckerDeps, signal: AbortSignal): Promise<voi
   // While a gallery cannot be read, an entry of the same name in another one would count: that is no reason to upgrade.
   const isSure = offered.problems.length === 0
   const report: CheckReport = { problems: [...result.problems], tried: isSure ? await upgradeAll(deps, { nodes, result, tried }) : tried }
-  // An aborted check has given its lease back: its result is not recorded.
+  // An aborted check has released its lease, so its result is not recorded.
   signal.throwIfAborted()
   const isOurs = await available.record({ duty: checkDuty, holder, ...result, report })
   if (signal.aborted) return
@@ -122,7 +122,7 @@ async function check(deps: UpgradeCheckerDeps, signal: AbortSignal): Promise<voi
 
 type Upgrading = Readonly<{ nodes: readonly NodeRecord[]; result: FoundAvailable; tried: CheckReport['tried'] }>
 
-/** Submits upgrades, for each node and digest once. Returns what was tried, without backends that are no longer installed. */
+/** Submits upgrades, once for each node and digest. Returns the attempted ones, without backends that are no longer installed. */
 async function upgradeAll({ submitUpgrade, log }: UpgradeCheckerDeps, { nodes, result, tried }: Upgrading): Promise<CheckReport['tried']> {
   if (submitUpgrade === null) return tried
   const after: CheckReport['tried'] = {}

@@ -50,7 +50,7 @@ export async function findAvailable(
   }
 }
 
-/** One sentence per backend and reason, however many kinds of nodes it is about. */
+/** One sentence per backend and reason, for all kinds of nodes together. */
 function problemsOf(unclear: readonly Unresolved[]): UpgradeProblem[] {
   const keys = unclear.map(({ backend, problem }) => JSON.stringify([backend, problem]))
   return unclear
@@ -65,7 +65,7 @@ function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions
     for (const { node } of installed) {
       const kind = kindOfNode(node)
       const platform = platformOf({ platform: node.os, arch: node.arch })
-      // That no gallery has it is certain only if all could be read.
+      // A backend counts as missing only if all galleries could be read.
       if (!isOffered(offered, backend) && offered.problems.length > 0) {
         unclear.push({ backend, kind, problem: `whether there is a newer ${backend} is not known: a gallery can't be read` })
         continue
@@ -76,7 +76,7 @@ function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions
       if (offer?.kind !== 'source' || node.os === '' || node.arch === '') continue
       const { source, version, name } = offer
       const concrete = isOffered(offered, backend) ? (name ?? backend) : source.uri
-      // The version that is recorded is that of what is there, not of what would come.
+      // The recorded version is that of the installed build, not of the offered one.
       const says = isOffered(offered, backend) ? version : ''
       questions.set(JSON.stringify([backend, concrete, kind]), { backend, concrete, kind, version: says, platform, source })
     }

@@ -25,7 +25,7 @@ export type UpgradesAnswer = Readonly<{
 export type FleetBackends = ReturnType<typeof createFleetBackends>
 
 export function createFleetBackends({ nodes, available, duties, queries }: FleetBackendsDeps) {
-  /** Nodes with inventories as far as they can be known. */
+  /** Nodes with inventories, as far as they are known. */
   const listNodes = async (): Promise<NodeRecord[]> => {
     const known = await nodes.list()
     const doubtful = known.filter(isDoubtful)

@@ -1,6 +1,6 @@
-// Queries nodes for their inventory, all in one way: for listings, where the stored inventory is missing or cannot be trusted,
-// and as the probe of nodes that have not yet answered a command. A reply proves that commands reach the node, no responders
-// prove the opposite, a timeout proves nothing.
+// Queries nodes for their inventory: for listings, when the stored inventory is missing or cannot be trusted, and as the probe of
+// nodes that have not answered a command yet. A reply proves that commands reach the node, no responders prove the opposite, a
+// timeout proves nothing.
 import { type Bus, BusError } from '@muster/bus'
 import { type Clock, inLanes, type Log } from '@muster/host'
 import { backendList, type BackendList, type NodeId } from '@muster/protocol'
@@ -22,7 +22,7 @@ export interface NodeQueriesDeps {
 }
 
 const listing = { timeoutMs: 2_000, atOnce: 64 }
-/** A node that did not answer is left out of listings for a while: they must not become slow because of it. */
+/** A node that did not answer is left out of listings for a while, so that it does not slow them down. */
 const skipSilentMs = 10_000
 const maxRemembered = 10_000
 const probeTimeoutMs = 5_000
@@ -71,7 +71,7 @@ export function createNodeQueries(deps: NodeQueriesDeps) {
       const answers = await inLanes(queried, listing, async (node) => ((await queryForListing(node, askedAt)) ? [node.id] : []))
       return answers.flat()
     },
-    /** Sends the due probes and returns: a slow node holds up no other. */
+    /** Sends the due probes and returns: a slow node delays no other. */
     async probeUnproven(signal: AbortSignal): Promise<void> {
       for (const node of await pulses.takeUnproven(probePace)) {
         const probe = queryNode(deps, node, { timeoutMs: probeTimeoutMs, signal })

@@ -21,7 +21,7 @@ type PendingReport = Readonly<{ node: NodeId; report: InventoryReport }>
 const retryMs = 1_000
 const idleMs = 60_000
 const writeAtOnce = 4
-/** Ids come from the bus, where anybody could invent them, so memory for them is bounded. */
+/** IDs come from the bus and cannot be trusted, so memory for them is bounded. */
 const maxPending = 10_000
 
 export function createInventoryReports({ inventories, settleByInventory, clock, log }: InventoryReportsDeps) {

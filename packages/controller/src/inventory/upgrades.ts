@@ -41,7 +41,7 @@ export function installedOf(nodes: readonly NodeRecord[], available: readonly Av
 
 const hasBackends = (node: NodeRecord): boolean => node.nodeType !== 'agent' && node.approvedAt !== null
 
-/** A backend that is in no gallery is offered under the uri it came from. */
+/** A backend that is in no gallery is listed under its recorded URI. */
 const offerFor = (entry: InstalledBackend, offers: readonly AvailableBackend[]): AvailableBackend | null =>
   offers.find(({ concrete }) => concrete === entry.uri) ?? offers.find(({ concrete }) => isName(concrete)) ?? null
 

@@ -1,4 +1,4 @@
-// Moves a load by an event. A load that was moved meanwhile is read again, and the event is decided anew.
+// Applies an event to a load. A load that was changed meanwhile is read again, and the event is decided again.
 import type { Log } from '@muster/host'
 import { stepLoad, type Load, type LoadEvent } from '@muster/protocol'
 import type { LoadRecord } from '../store/load-rows.ts'
@@ -21,13 +21,13 @@ export interface LoadMove {
   /** Null: the event does not apply to this load. */
   readonly eventOf: (load: Load) => LoadEvent | null
   readonly detail?: StepDetail
-  /** The loads of the model that the decision was based on: if any was moved since, nothing is written. */
+  /** The loads of the model that the decision was based on: if any has changed since, nothing is written. */
   readonly among?: readonly LoadRecord[]
 }
 /** The written load; null when the event does not apply any more. `crowded`: replicas were added to the node since it was chosen. */
 export type Advance = (move: LoadMove) => Promise<LoadRecord | 'gone' | 'crowded' | null>
 
-/** A round is lost only when another writer has moved the load. */
+/** A round is lost only when another writer has changed the load. */
 const maxRounds = 20
 
 export function createAdvance({ loads, onStep, random, log }: AdvanceDeps): Advance {

@@ -116,7 +116,7 @@ async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Prom
   const place = deps.placing()
   const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, place) : unplaced
   const { old, set } = model === null ? noReplacement : await findReplaced({ load, model, placement }, { loads: deps.loads, place })
-  // Read after the nodes: a node that placement saw returned has its replicas returned too.
+  // Read after the nodes: when placement sees a node that returned, its replicas are visible here too.
   const unowned = isUnplaced && load.purpose === 'serve' ? await deps.replicas.findReturned(load) : null
   const returned = unowned === null ? null : returnOf(unowned)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
@@ -162,12 +162,12 @@ async function carryOut(decision: Decision, { claimed, model, seen, set }: Task,
   }
 }
 
-/** No other controller has moved the load. */
+/** No other controller has changed the load. */
 async function isUnmoved({ record: { load, version }, signal }: ClaimedLoad, { loads }: ApplyDeps): Promise<boolean> {
   return !signal.aborted && (await loads.find(load)).rows[0]?.version === version
 }
 
-/** Moves the load as it was claimed; does nothing if it was moved since. */
+/** Applies an event to the claimed load; does nothing if the load has changed since. */
 async function move(claimed: ClaimedLoad, event: LoadEvent, { advance, loads }: ApplyDeps, detail: StepDetail = {}): ReturnType<Advance> {
   const { load, version } = claimed.record
   let isFirst = true

@@ -1,4 +1,4 @@
-// Status of a model's loads for requests that wait for it: `ensure` starts a load, `status` reads how far it is. Concurrent
+// Status of a model's loads for requests that wait for it: `ensure` starts a load, `status` reads its progress. Concurrent
 // requests for one model share a query.
 import {
   type BackendName,

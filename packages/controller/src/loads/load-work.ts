@@ -1,5 +1,5 @@
-// Loads as work of the engine: keeps a load for every wanted replica and none for others, takes due loads one step further,
-// and looks after replicas that no load owns. It remembers nothing between rounds; events only wake it.
+// Loads as work of the engine: keeps a load for every desired replica and none for others, takes due loads one step further, and
+// tends replicas that no load owns. It remembers nothing between rounds; events only wake it.
 import type { Clock, Log } from '@muster/host'
 import type { LoadEvent } from '@muster/protocol'
 import type { Read } from '../store/intents.ts'
@@ -17,7 +17,10 @@ export interface LoadWorkDeps {
   readonly demand: Demands
   readonly advance: Advance
   readonly apply: Apply
-  /** Decides about replicas that no load owns, and unloads draining ones. True: some wait for other controllers, which wakes nobody. */
+  /**
+   * Decides about replicas that no load owns, and unloads draining ones. True: some wait for other controllers, and no event
+   * wakes the loop for that.
+   */
   readonly tendReplicas: (signal: AbortSignal) => Promise<boolean>
   readonly holder: string
   readonly idleMs: number
@@ -28,13 +31,16 @@ export interface LoadWorkDeps {
 
 const batch = 64
 const lanes = 256
-/** However often the loop is woken, loads on absent nodes are looked for this often. */
+/** Loads on absent nodes are searched this often, however often the loop is woken. */
 const lookEveryMs = 100
-/** The replicas that models want are compared with all loads this often, also unwoken. A cold model gets its load without that. */
+/** Desired replicas are compared with all loads this often, also unwoken. A cold model gets its load without that. */
 const compareEveryMs = 1_000
-/** Every step of a replica changes its node, and each look at a load judges all nodes: only the first few are looked at at once. */
+/**
+ * Every step of a replica changes its node, and every decision about a load rates all nodes, so only the first few are
+ * reconsidered at once.
+ */
 const reconsideredAtOnce = 8
-/** Requests may still arrive at draining replicas, so those are looked at more often. */
+/** Requests may still arrive at draining replicas, so those are checked more often. */
 const drainingEveryMs = 200
 
 type DueLoad = Readonly<{ row: LoadRecord; now: number }>
@@ -48,7 +54,7 @@ export class LoadWork {
   #comparedAt = -Infinity
   #hasNewNodes = false
   #areSomeDraining = false
-  /** Milliseconds until a comparison or look that a wake came too early for. */
+  /** Milliseconds until the comparison or search that was too early at the last wake. */
   #owedMs = Infinity
 
   constructor(deps: LoadWorkDeps) {
@@ -83,7 +89,7 @@ export class LoadWork {
     this.wake()
   }
 
-  /** Runs until aborted; what it holds then is claimed again when its lease ends. */
+  /** Runs until aborted; unfinished loads are claimed again when their lease ends. */
   async run(signal: AbortSignal): Promise<void> {
     await this.#engine.run(signal)
     await this.#tending.drained()
@@ -116,7 +122,7 @@ export class LoadWork {
     )
   }
 
-  /** Compares the replicas that models want with their loads. */
+  /** Compares the desired replicas of models with their loads. */
   async #compare(): Promise<void> {
     const { loads, idleMs, log } = this.#deps
     if (this.#hasNewNodes) {
@@ -125,7 +131,8 @@ export class LoadWork {
     }
     const idle = await loads.forgetIdle(idleMs)
     if (idle.length > 0) log.info('models became idle', { models: idle.slice(0, 20) })
-    // In this order: a load that is requested in between is missing here. The other way round it would seem superfluous.
+    // In this order: a load that is requested in between is only missing here. In the other order it would be removed as
+    // superfluous.
     const { rows, now } = await loads.listSets()
     const models = await this.#deps.demand.all()
     const byModel = Map.groupBy(rows, ({ load }) => load.model)
@@ -151,7 +158,7 @@ export class LoadWork {
     for (const record of rows) await this.#move({ record, now, event: { type: 'node_away' } })
   }
 
-  /** Moves the row as it was read; if it was moved since, the next round decides again. */
+  /** Applies an event to the row that was read; if the row has changed since, the next round decides again. */
   async #move({ record, now, event, among }: Move): ReturnType<Advance> {
     let rows: Read<LoadRecord>['rows'] = [record]
     const read = async (): Promise<Read<LoadRecord>> => {
@@ -164,7 +171,7 @@ export class LoadWork {
     return moved
   }
 
-  /** Beside the loads: workers that do not answer hold up none. */
+  /** Runs beside the loads, so that workers that do not answer delay none. */
   #tendReplicas(signal: AbortSignal): void {
     if (this.#tending.free() === 0) return
     this.#tending.add(this.#deps.tendReplicas(signal).then((areSomeDraining) => void (this.#areSomeDraining = areSomeDraining)))

@@ -36,8 +36,8 @@ export interface World {
 }
 
 /**
- * `ends`: `now`: it may end first, and leaves enough room. `soon`: it may when another new replica serves, which is starting.
- * `not`: it has to serve on, or there would be too little room without it as well.
+ * `now`: the old replica may end first, and frees enough room. `soon`: it may end when another new replica, which is starting,
+ * serves. `not`: it has to keep serving, or its end would not free enough room.
  */
 export type OldReplica = Readonly<{ ordinal: number; nodeId: NodeId; ends: 'now' | 'soon' | 'not' }>
 
@@ -49,17 +49,17 @@ export type Decision =
   | Readonly<{ do: 'evict'; nodeName: string; victims: readonly ReplicaId[] }>
   /** There is no room for both: the old replica ends first. */
   | Readonly<{ do: 'recreate'; old: OldReplica; note: string }>
-  /** It was quiet for a while: its worker is queried. */
+  /** The load was quiet for a while: its worker is queried. */
   | Readonly<{ do: 'query' }>
   | Readonly<{ do: 'nothing' }>
 
 /** Poll interval of an open install. */
 const lookEveryMs = 2_000
-/** A replica that ends wakes the loads that wait for room; this poll makes up for a lost event. */
+/** A replica that ends wakes the loads that wait for room; this poll covers a lost event. */
 export const afterRoomMs = 500
 /** The first start assembles built-in backends, which takes seconds. */
 const assembledInMs = 500
-/** Until then the process that has the slot is decided about. */
+/** Poll interval while a process that is about to end has the slot. */
 const afterTakenMs = 500
 /** After an administrator cancelled the install. */
 const afterCancelMs = 2_000
@@ -103,7 +103,7 @@ const nowhere = (name: ModelName, placement: Placement): Failure => ({
   ...{ code: 'no_capacity', retry: 'backoff', message: explainNoNode({ name }, placement) },
 })
 
-/** Exclusions that end when a process ends, and what is short then. */
+/** Exclusions that end when a process ends, and the missing resource. */
 const shortOf: Readonly<Partial<Record<Exclusion, string>>> = {
   memory: 'memory is short for two',
   places: 'there are no places for two',
@@ -200,7 +200,7 @@ export function eventOfReply(reply: CommandReply, quietMs: number): LoadEvent {
   }
 }
 
-/** A worker that is present and never answers queries is given up like one whose work does not move. */
+/** A worker that is present but never answers queries is given up like one whose work is stalled. */
 export function eventOfSilence({ signAt }: Extract<Load, { state: 'starting' }>, limits: StallLimits, againInMs: number): LoadEvent {
   if (limits.now - signAt <= limits.stallMs) return { type: 'looked', againInMs }
   const message = `the worker did not answer for ${Math.round(limits.stallMs / 1000)} s how the load goes; it is tried again`

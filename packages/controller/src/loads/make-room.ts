@@ -1,5 +1,5 @@
-// Places a load, and makes room for it: by an old replica of its own model, or by replicas of other models. The old replica is
-// decided on for all loads of the model together, and ended only if none of them has changed.
+// Places a load and makes room for it, by ending an old replica of its own model or by evicting replicas of other models. The old
+// replica is chosen for all loads of the model together, and ended only if none of them has changed.
 import { FleetError, type Failure, type Load, type ReplicaId } from '@muster/protocol'
 import type { Log } from '@muster/host'
 import type { Placer, ReplicaSnapshot, PlacementRequest } from '../placement/candidates.ts'

@@ -22,8 +22,8 @@ export class InvalidConfig extends Error {
 }
 
 /**
- * `name`: as the path says, and a name in the text must be the same; null: the text has to say it.
- * Throws InvalidConfig, or UnreadableConfig when it can't be read at all.
+ * `name`: the name in the path, which a name in the text must equal; null: the text must contain it. Throws InvalidConfig, or
+ * UnreadableConfig when the text cannot be parsed at all.
  */
 export function parseConfig(text: string, { name, format }: { name: ModelName | null; format: ConfigFormat }): ModelConfig {
   const read = readConfigText(text, format)
@@ -32,7 +32,7 @@ export function parseConfig(text: string, { name, format }: { name: ModelName | 
   return checkConfig(name === null ? read.value : { name, ...read.value }, { name, lineOf: read.lineOf })
 }
 
-/** The same for values that are there already, as of a gallery. */
+/** The same checks for parsed values, such as those of a gallery. */
 export function checkConfig(value: object, { name, lineOf }: { name: ModelName | null; lineOf: ConfigText['lineOf'] }): ModelConfig {
   const parsed = ModelConfig.safeParse(value)
   if (!parsed.success) throw explain(parsed.error, lineOf)
@@ -47,7 +47,7 @@ export function checkConfig(value: object, { name, lineOf }: { name: ModelName |
   return parsed.data
 }
 
-/** The first of them: the others are often its consequences. */
+/** Only the first issue: the others are often its consequences. */
 function explain(error: z.ZodError, lineOf: ConfigText['lineOf']): InvalidConfig {
   const unknown = error.issues.find((issue) => issue.code === 'unrecognized_keys')
   const issue = unknown ?? error.issues[0]
@@ -73,7 +73,7 @@ function knownAt([first]: readonly PropertyKey[]): string[] {
   return Object.keys(schema.shape)
 }
 
-/** Two files at one place, or one where another needs a folder. */
+/** Two files have the same path, or one file is where another needs a folder. */
 function clashing(names: readonly string[]): { index: number; message: string } | null {
   const files = new Set<string>()
   const folders = new Set<string>()
@@ -88,8 +88,8 @@ function clashing(names: readonly string[]): { index: number; message: string } 
   return null
 }
 
-// The revision: a hash of everything that a process is started with. Formatting, the order of keys and files, and scheduling are not
-// part of it.
+// The revision: a hash of everything that a process is started with. Formatting, the order of keys and files, and scheduling are
+// not part of it.
 
 type Meaning = Pick<ModelConfig, 'backend' | 'parameters' | 'context_size' | 'files' | 'options'>
 
@@ -148,7 +148,7 @@ function readConfigText(text: string, format: ConfigFormat): ConfigText {
   const document = composed(() => parseDocument(text, { ...options, lineCounter: lines }))
   const line = (offset: number): number => lines.linePos(offset).line
   const problem = document.errors[0] ?? document.warnings[0]
-  // Not all JSON is YAML (a tab may begin a line); then there is only no line to name.
+  // Not all JSON is YAML (a tab may begin a line). Then errors have no line.
   if (problem !== undefined) {
     if (json === undefined) throw refusal(line(problem.pos[0]), explainSyntax(problem.message))
     checkPlain(json.value, 0)
@@ -180,7 +180,7 @@ function checkPlain(value: unknown, depth: number): void {
 const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
 const notStorable = 'a text has no NUL and no half characters'
 
-/** Its stack ends where nesting goes too deep. */
+/** The stack overflows when nesting is too deep. */
 const explainSyntax = (message: string): string => (message.includes('call stack') ? 'it is nested too deeply' : message)
 
 function composed<T>(compose: () => T): T {
@@ -192,7 +192,7 @@ function composed<T>(compose: () => T): T {
 }
 
 function createReader(line: (offset: number) => number) {
-  // The library looks for an alias in the whole document each time.
+  // The library searches the whole document for each alias.
   const anchors = new Map<string, Node>()
   let count = 0
   const fail = (node: Node | null, what: string): never => {

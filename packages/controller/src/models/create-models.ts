@@ -1,4 +1,4 @@
-// The models folder, assembled: views, uploads, the catalogue, and the loops behind operations about models.
+// Assembles the models: views, uploads, the catalogue, and the loops behind operations about models.
 import type { Bus } from '@muster/bus'
 import { type Clock, createLoop, type Log } from '@muster/host'
 import { ModelName } from '@muster/protocol'
@@ -18,7 +18,7 @@ export interface ModelsDeps {
   readonly bus: Bus
   readonly store: Store
   readonly settings: ControllerSettings
-  /** This process; what it holds is taken over when it is gone. */
+  /** This process; when it is gone, other controllers take over its work. */
   readonly holder: string
   readonly builtin: Promise<BuiltinBlobs>
   readonly outbound: Outbound
@@ -42,13 +42,13 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
     read,
     catalogue: createModelCatalogue({ ...ways, galleries: store.galleries, clock }),
     receiveUpload: createReceiveUpload({ holders: store.fileHolders, models: store.models, controller: holder, clock, log }),
-    /** A process serves a model. */
+    /** True when a replica serves the model. */
     noteReady: loadInfo.wake,
     wake(): void {
       jobs.wake()
       removals.wake()
     },
-    /** Until aborted. */
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       await Promise.all([jobs.run(signal), removals.run(signal), loadInfo.run(signal)])
     },
@@ -65,8 +65,8 @@ export async function registerFirstModels(
   await models.begin(configs.map((config) => ({ config, revision: revisionOf(config) })))
 }
 
-// Stores the parameters of each model's last load. It has no memory: a replica that came up only wakes it. Serving does not wait
-// for it: a failed save is repeated later and logged once.
+// Stores the parameters of each model's last load. It remembers nothing: a replica that becomes ready only wakes it. Serving does
+// not wait for it: a failed save is repeated later and logged once.
 
 interface KeepLoadInfoDeps {
   readonly loadInfo: Pick<LoadInfoStore, 'saveNew'>
@@ -74,9 +74,9 @@ interface KeepLoadInfoDeps {
   readonly log: Log
 }
 
-/** The safety poll: another controller may have been killed between a load's last step and this. */
+/** The safety poll, for a controller that was killed between the last step of a load and this. */
 const idleMs = 10_000
-/** Replicas that come up at once are saved in one statement. */
+/** Replicas that become ready at once are saved in one statement. */
 const breathMs = 100
 
 export function createKeepLoadInfo({ loadInfo, clock, log }: KeepLoadInfoDeps) {

@@ -1,4 +1,4 @@
-// How many replicas a model is to have. Pure.
+// The desired number of replicas of a model. Pure.
 import type { Scheduling } from '@muster/protocol'
 
 export interface Demand {
@@ -9,16 +9,16 @@ export interface Demand {
   readonly isUnloaded: boolean
 }
 
-/** `matching`: nodes that it may run on, for `replicas: all`. */
+/** `matching`: the number of eligible nodes, for `replicas: all`. */
 export function desiredReplicas({ scheduling, requestedReplicas, isUnloaded }: Demand, matching: number): number {
   if (isUnloaded) return 0
-  // Without a node one is wanted all the same: it says why there is none, and one that serves on a drained node serves on.
+  // At least one without an eligible node: its load shows the reason, and a replica on a draining node keeps serving.
   if (scheduling.replicas === 'all') return Math.max(1, matching)
   const { min, max } = limitsOf(scheduling)
   return Math.min(max, Math.max(min, requestedReplicas))
 }
 
-/** With the defaults filled in: at most one, unless its minimum says more. */
+/** With defaults: at most one, unless the minimum is higher. */
 export function limitsOf({ min_replicas: min = 0, max_replicas: max = Math.max(1, min) }: Scheduling): { min: number; max: number } {
   return { min, max: max === 0 ? Number.POSITIVE_INFINITY : max }
 }

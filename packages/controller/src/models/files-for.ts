@@ -1,19 +1,19 @@
-// The files of a model as one node is told of them: each with the other nodes that have the very bytes, and what proves
-// at their gateways that it may have that file.
+// The files of a model for the load command of one node: each with the other nodes that have the same content, and the tokens for
+// their gateways.
 import { mintGatewayToken } from '@muster/host'
 import { Digest, gatewayPaths, gatewayScope, type ModelConfig, type ModelFile, type NodeId } from '@muster/protocol'
 import type { FileHolder, FileHolderStore } from '../store/inventory.ts'
 
 interface FilesForDeps {
-  /** The node that is to have them. */
+  /** The node that loads the model. */
   readonly nodeId: NodeId
-  /** Reachable nodes and what they keep. */
+  /** Reachable nodes with their files. */
   readonly holders: readonly FileHolder[]
-  /** Which controller vouches for it. */
+  /** Named in the tokens. */
   readonly controller: string
 }
 
-/** As many as a worker tries before it goes to the source. */
+/** A worker tries this many before it uses the source. */
 const maxPeers = 4
 const uploadScheme = 'upload:sha256:'
 
@@ -26,7 +26,7 @@ export function createFilesFor({ holders, controller }: { holders: Pick<FileHold
   }
 }
 
-/** Without one nobody can say that two files are the same. */
+/** Null: without a digest other nodes cannot be compared. */
 function digestOf({ uri, sha256 }: ModelConfig['files'][number]): Digest | null {
   const hex = uri.startsWith(uploadScheme) ? uri.slice(uploadScheme.length) : sha256
   return hex === undefined ? null : Digest.parse(`sha256:${hex}`)

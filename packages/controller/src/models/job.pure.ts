@@ -1,4 +1,5 @@
-// The next step of an operation about a model, from its loads, processes and nodes. Pure, so every controller decides the same.
+// Decides the next step of an operation about a model, from its loads, replicas and nodes. Pure, so every controller decides the
+// same.
 import { unreachable, type NodeId } from '@muster/protocol'
 import type { LoadBrief } from '../store/load-rows.ts'
 import type { Job, Verdict } from '../store/model-jobs.ts'
@@ -22,7 +23,7 @@ export function decideJob(job: Job): Verdict {
   }
 }
 
-/** Its nodes are settled when their files are deleted, or when they are removed. */
+/** A node is settled when its files are deleted, or when the node is removed. */
 function decideDelete({ nodes }: Job): Verdict {
   if (openOf(nodes).length > 0) return nothing
   const has = (status: string): boolean => nodes.some((node) => node.status === status)
@@ -67,7 +68,7 @@ function settledNodes({ nodes }: Job, show: Verdict['show'], ready: readonly Loa
 
 const readyMessage = (count: number): string => (count === 1 ? 'a replica is ready' : `${count} replicas are ready`)
 
-/** One row per node, also where it has several slots: what has furthest to go says how it is. */
+/** One row per node. Of several slots the one furthest from ready is shown. */
 function shownNodes(loads: readonly LoadBrief[]): Verdict['show'][number][] {
   const byNode = new Map<NodeId, LoadBrief>()
   for (const load of loads.toSorted((a, b) => order.indexOf(b.state) - order.indexOf(a.state)))
@@ -108,7 +109,7 @@ function decideInstall(job: Job): Verdict {
   return { ...nothing, progress: { current, total, fileName, message } }
 }
 
-/** While a worker is at it, it is told to stop, until it says that it has. */
+/** A worker that fetches the files is sent a stop command until it confirms. */
 function decideCancelled(stage: LoadBrief | undefined): Verdict {
   if (stage?.state === 'starting' && stage.nodeId !== null && stage.opId !== null)
     return { ...nothing, callOff: { nodeId: stage.nodeId, opId: stage.opId } }

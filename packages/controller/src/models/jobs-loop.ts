@@ -16,7 +16,7 @@ export interface JobsLoopDeps {
   readonly log: Log
 }
 
-/** Bytes are no change that wakes the loop: while operations are open they are looked at this often. */
+/** Progress does not wake the loop: while operations are open they are read this often. */
 const whileOpenMs = 1_000
 const breathMs = 20
 const lanes = 16
@@ -28,7 +28,7 @@ export function createJobsLoop(deps: JobsLoopDeps) {
   const streak = createFailureStreak({ what: 'cannot follow an operation about a model; retrying', clock, log })
 
   const round = async (signal: AbortSignal): Promise<number> => {
-    // An operation that always fails keeps no other one from its turn.
+    // An operation that always fails does not block the others.
     const failed: Fields[] = []
     const open = await jobs.open()
     await inLanes(open, { atOnce: lanes }, (operation) =>
@@ -50,14 +50,15 @@ async function advance(id: OperationId, deps: JobsLoopDeps, signal: AbortSignal)
   if (callOff !== null && (await hasStopped(callOff, deps, signal))) await deps.jobs.calledOff(id)
 }
 
-/** False while the work goes on, or its fate is unknown: the request is repeated. */
+/** False while the work continues, or its fate is unknown: the request is repeated. */
 async function hasStopped(work: NonNullable<Verdict['callOff']>, { bus }: JobsLoopDeps, signal: AbortSignal): Promise<boolean> {
   try {
     const { state } = await requestCancel(bus, work, { timeoutMs, signal })
     return state === 'cancelled' || state === 'failed' || state === 'unknown'
   } catch (error) {
     if (!(error instanceof BusError)) throw error
-    // Nothing listens on the node, so nothing downloads there either, or it ends without us. Superfluous files do no harm.
+    // Nothing listens on the node, so nothing downloads there, or the download ends without a command. Superfluous files do no
+    // harm.
     return error.code === 'no_responders'
   }
 }

@@ -1,5 +1,5 @@
-// The models that all galleries of the cluster offer, the built-in one first. Each gallery is read separately: one that cannot
-// be read is reported as a problem, and the others count.
+// The models of all galleries, the built-in one first. Each gallery is read separately: one that cannot be read is reported as a
+// problem, and the others count.
 import { text } from 'node:stream/consumers'
 import { type Clock, withDeadline } from '@muster/host'
 import {
@@ -19,11 +19,11 @@ import type { GalleryStore } from '../store/galleries.ts'
 import { checkConfig, InvalidConfig } from './config.ts'
 
 export interface OfferedModels {
-  /** In the order in which a name is looked up; a name that several offer is the first one's. */
+  /** In lookup order: if several galleries offer a name, the first one wins. */
   readonly models: readonly Readonly<{ gallery: string; entry: ModelGalleryEntry }>[]
   readonly problems: readonly Readonly<{ gallery: string; failure: Failure }>[]
 }
-/** As of now, or no older than told. */
+/** As of now, or no older than `maxAgeMs`. */
 export type ModelCatalogue = SharedRun<OfferedModels>
 
 export interface ModelCatalogueDeps {
@@ -61,7 +61,7 @@ async function textOf(builtin: BuiltinBlobs, digest: Digest): Promise<string> {
   return size === 0 ? '' : await text(builtin.open(digest, { start: 0, end: size - 1 }))
 }
 
-/** Throws FleetError `not_found`, also when it may be in a gallery that can't be read now: that one is named. */
+/** Throws FleetError `not_found`. If a gallery cannot be read now, the message names it. */
 export function findModel({ models, problems }: OfferedModels, name: ModelName): ModelConfig {
   const found = models.find(({ entry }) => entry.name === name)
   if (found !== undefined) return configOf(found)
@@ -74,7 +74,7 @@ export function findModel({ models, problems }: OfferedModels, name: ModelName):
   })
 }
 
-/** Files of the entry and of its configuration together; of one name the configuration's own. */
+/** Files of the entry and of its configuration; for equal names the configuration wins. */
 function configOf({ gallery, entry }: OfferedModels['models'][number]): ModelConfig {
   const own = Array.isArray(entry.config['files']) ? (entry.config['files'] as { filename?: unknown }[]) : []
   const named = new Set(own.map((file) => file.filename))

@@ -1,5 +1,5 @@
-// Removals as work of the engine: tells nodes to delete the files of deleted models. A node that fails is tried again with
-// backoff, one that is absent when it returns.
+// Removals as work of the engine: sends nodes the command to delete the files of deleted models. A node that fails is tried again
+// with backoff, an absent one when it returns.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log } from '@muster/host'
 import { backoffMs, modelDelete, type Failure } from '@muster/protocol'

@@ -1,4 +1,4 @@
-// Uploads of model files: streamed to two nodes at once where there are two, and added to the model's configuration.
+// Uploads of model files: streamed to two nodes at once if possible, and added to the model's configuration.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
@@ -36,7 +36,7 @@ export interface Upload {
 }
 export type ReceiveUpload = (upload: Upload) => Promise<FannedOut>
 
-/** One copy may be lost. */
+/** Two, so that one copy may be lost. */
 const wantedCopies = 2
 
 export function createReceiveUpload({ holders, models, controller, clock, log }: UploadDeps): ReceiveUpload {
@@ -55,7 +55,7 @@ export function createReceiveUpload({ holders, models, controller, clock, log }:
   }
 }
 
-/** The file of that name is what was sent, whatever it was before. */
+/** Replaces the file of this name, or adds it. */
 function withUpload(config: ModelConfig, { filename, digest }: { filename: string; digest: string }): ModelConfig {
   const file = { uri: `upload:${digest}`, filename, sha256: digest.slice('sha256:'.length) }
   const isNamed = config.files.some((each) => each.filename === filename)
@@ -70,16 +70,16 @@ const noCapacity = (sizeBytes: number | null): FleetError =>
     message: `no healthy node with a gateway has room for ${sizeBytes === null ? 'the file' : `${sizeBytes} bytes`}; approve one, or free some disk`,
   })
 
-// Streams to several gateways at once without storing anything here. A gateway that fails or stalls is dropped; the upload goes on
-// while one is left.
+// Streams to several gateways at once without storing anything on the controller. A gateway that fails or stalls is dropped; the
+// upload continues while one is left.
 
 interface FanOutDeps {
-  /** Which model it is for; a worker keeps it as long as there is that one. */
+  /** The worker keeps the file as long as this model exists. */
   readonly model: ModelName
   readonly targets: readonly UploadTarget[]
-  /** Which controller vouches for it. */
+  /** Named in the tokens. */
   readonly controller: string
-  /** As it was announced; null when nobody knows. */
+  /** The announced size; null: unknown. */
   readonly sizeBytes: number | null
   readonly clock: Clock
   readonly signal: AbortSignal
@@ -93,12 +93,12 @@ interface FannedOut {
   readonly failed: readonly Readonly<{ target: UploadTarget; code: FailureCode; reason: string }>[]
 }
 
-/** A gateway that takes nothing for that long holds up the others. */
+/** A gateway that accepts nothing for this long is dropped, because it delays the others. */
 const maxStallMs = 30_000
-/** It writes what it has down before it answers. */
+/** A gateway stores the content before it answers. */
 const answerWithinMs = 10 * 60_000
 
-/** Throws FleetError when nobody took it, with what each said. */
+/** Throws FleetError with the reason of each gateway when none accepted the file. */
 async function fanOut(body: AsyncIterable<Uint8Array>, deps: FanOutDeps): Promise<FannedOut> {
   const ending = new AbortController()
   const signal = AbortSignal.any([deps.signal, ending.signal])
@@ -116,7 +116,7 @@ async function fanOut(body: AsyncIterable<Uint8Array>, deps: FanOutDeps): Promis
     const results = await Promise.all(copies.map((copy) => copy.end(digest)))
     return settle({ digest, sizeBytes }, results)
   } finally {
-    // The sender went away: nodes that are still receiving get nothing more.
+    // The client disconnected: the nodes receive nothing more.
     ending.abort()
   }
 }
@@ -134,7 +134,7 @@ function settle(file: Pick<FannedOut, 'digest' | 'sizeBytes'>, results: readonly
 
 function createCopy(target: UploadTarget, { model, controller, sizeBytes, clock, signal }: Omit<FanOutDeps, 'targets'>) {
   const stream = new PassThrough({ highWaterMark: 1024 * 1024 })
-  stream.on('error', () => undefined) // told by the request
+  stream.on('error', () => undefined) // The request reports the error.
   const done = new AbortController()
   const outcome = send(target, stream, { model, controller, sizeBytes, signal: AbortSignal.any([signal, done.signal]) }).catch(
     (error: unknown): Sent => ({ code: 'unavailable', reason: error instanceof Error ? error.message : String(error) }),
@@ -173,7 +173,7 @@ async function within<T>(work: Promise<T>, { ms, clock, giveUp }: { ms: number; 
   try {
     return await Promise.race([work, late])
   } catch {
-    return null // a stream that was destroyed; the request says why
+    return null // The stream was destroyed; the request reports the error.
   } finally {
     done.abort()
   }
@@ -192,7 +192,7 @@ async function send(
     headers: { authorization: `Bearer ${token}`, ...(sizeBytes === null ? {} : { 'content-length': String(sizeBytes) }) },
     body,
     signal,
-    // Its own clocks would count the time of the upload.
+    // This timeout would include the time of the upload.
     headersTimeout: 0,
     bodyTimeout: 60_000,
   })

@@ -1,4 +1,4 @@
-// A model as the API shows it. Its state is never stored: it follows from its loads and replicas. Pure.
+// The API view of a model. Its state is not stored, but derived from its loads and replicas. Pure.
 import { type LoadFailure, type Loading, matchesSelector, type ModelState, type ModelView, type Scheduling } from '@muster/protocol'
 import { effectiveLabels } from '../nodes/labels.ts'
 import { statusOf } from '../nodes/view.ts'
@@ -7,7 +7,7 @@ import type { ModelRecord, ModelStore } from '../store/models.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { desiredReplicas } from './desired.pure.ts'
 
-/** `matching`: nodes that it may run on now. */
+/** `matching`: the number of eligible nodes. */
 export function viewModel(model: ModelRecord, matching: number): ModelView {
   const { name, backend, revision, config } = model
   return {
@@ -22,7 +22,7 @@ export function viewModel(model: ModelRecord, matching: number): ModelView {
   }
 }
 
-/** The furthest that anything of it has come. */
+/** From the most advanced state of a load to the least. */
 const ranks: readonly ModelState[] = ['loading', 'staging', 'installing', 'pending', 'failed']
 
 export function stateOf({ ready, loads }: Pick<ModelRecord, 'ready' | 'loads'>): ModelState {
@@ -35,9 +35,9 @@ function stateOfLoad({ state, purpose, phase }: LoadBrief): ModelState {
   if (state === 'waiting') return 'pending'
   if (state === 'installing') return 'installing'
   if (state === 'starting') return phase === 'starting' ? 'loading' : 'staging'
-  // That files are staged, or could not be, is told by the operation; nothing was to be served.
+  // The operation shows the outcome of staging; the model itself stays unloaded.
   if (purpose === 'stage') return 'unloaded'
-  // Ready, and no replica that can be reached: its slot is to be filled again.
+  // Ready, but its replica is unreachable: it will be replaced.
   return state === 'failed' ? 'failed' : 'pending'
 }
 
@@ -48,7 +48,7 @@ function failureOf({ loads }: Pick<ModelRecord, 'loads'>): LoadFailure | null {
   return { code, message, at: failed.failedAt ?? '', next_retry_at: failed.nextAt, attempts: failed.attempts }
 }
 
-/** How far it is with coming up: the load that is furthest says it. */
+/** Progress of the most advanced load. */
 export function loadingOf(model: Pick<ModelRecord, 'name' | 'ready' | 'loads'>): Loading & { failure: LoadFailure | null } {
   const state = stateOf(model)
   const load = state === 'ready' ? undefined : model.loads.find((each) => stateOfLoad(each) === state)
@@ -64,17 +64,17 @@ export function loadingOf(model: Pick<ModelRecord, 'name' | 'ready' | 'loads'>):
   }
 }
 
-/** Fetched is not ready yet: 100 is for a model that serves. */
+/** 100% is reached only when the model serves. */
 const percentageOf = (current: number, total: number): number =>
   total === 0 ? 0 : Math.min(99, Math.floor((Math.min(current, total) / total) * 1000) / 10)
 
-// Models as the API and the event stream show them, with the nodes that they could run on.
+// Views of models for the API and the event stream, with the number of eligible nodes.
 
 export type ShowModels = (models: readonly ModelRecord[]) => Promise<ModelView[]>
 
 export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'list'>; models: Pick<ModelStore, 'listByNames'> }) {
   const show: ShowModels = async (found) => {
-    // Only `replicas: all` asks how many nodes there are.
+    // Only `replicas: all` needs the nodes.
     const isAsked = found.some(({ config }) => config.scheduling.replicas === 'all')
     const all = isAsked ? await nodes.list() : []
     return found.map((model) => viewModel(model, all.filter((node) => mayRunOn(node, model.config.scheduling)).length))
@@ -87,7 +87,7 @@ export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'li
   }
 }
 
-/** For `replicas: all`: it gets one there. */
+/** True when `replicas: all` places a replica on this node. */
 export function mayRunOn(node: NodeRecord, { node_selector: selector }: Scheduling): boolean {
   if (node.nodeType === 'agent' || statusOf(node).status !== 'healthy') return false
   return selector === undefined || matchesSelector(selector, effectiveLabels(node))

@@ -7,7 +7,7 @@ import { SampleRing } from './sample-ring.ts'
 
 const intervalMs = 15_000
 const length = 240
-/** Ids come from the bus, where anybody could invent them, so memory is bounded: 77 MB. */
+/** IDs come from the bus and cannot be trusted, so memory is bounded: 77 MB. */
 const maxNodes = 10_000
 
 export const historyIntervalSeconds = intervalMs / 1000

@@ -101,5 +101,5 @@ async function sessionOf({ bus, workerSettings }: MembershipDeps, node: NodeReco
   return { status, bus: { url, ...(await credentials.for(node)) }, gateway_secret: secret, settings, etag }
 }
 
-/** Version of everything that a worker must react to. Its status is no part of it: the worker causes that. */
+/** Version of everything that a worker must react to. The node's status is not included, because the worker causes it. */
 const etagOf = (told: readonly unknown[]): string => sha256Hex(JSON.stringify(told)).slice(0, 32)

@@ -1,6 +1,6 @@
-// Liveness of nodes: heartbeats are written in batches, controllers that listened without a break declare nodes silent, and nodes
-// that have not answered a command yet are probed. Every controller receives every heartbeat; the database keeps the first to
-// write it, so N controllers cost N statements, not N rows.
+// Liveness of nodes: writes heartbeats in batches, marks nodes as silent if this controller has received heartbeats without a
+// break, and probes nodes that have not answered a command yet. Every controller receives every heartbeat; the first to write it
+// wins, so N controllers cost N statements, not N rows.
 import type { Bus } from '@muster/bus'
 import { createFailureStreak, createLoop, type Clock, type FailureStreak, type Log, type Loop } from '@muster/host'
 import type { Heartbeat, NodeId } from '@muster/protocol'
@@ -8,11 +8,11 @@ import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
 import type { EventOf } from '../work/inbound.ts'
 import { attend, inattentive, mayJudge, type Attention } from './attention.pure.ts'
 
-/** Heartbeats of this time are written in one statement. */
+/** Heartbeats of this period are written in one statement. */
 const flushEveryMs = 1_000
 /** The first heartbeat of a process makes its node healthy, so it is written sooner. */
 const flushFirstAfterMs = 50
-/** Ids come from the bus, where anybody could invent them, so memory for them is bounded. */
+/** IDs come from the bus and cannot be trusted, so memory for them is bounded. */
 const maxRemembered = 100_000
 const pingTimeoutMs = 2_000
 const limits = { maxGapMs: 5_000, maxClockJumpMs: 2_000 }
@@ -43,7 +43,7 @@ export class PulseLoop {
   readonly #pending = new Map<string, PendingBeat>()
   /** The last known process of each node. */
   readonly #incarnations = new Map<NodeId, string>()
-  /** Goodbyes of workers, kept until the database has them. */
+  /** Goodbye messages of workers, kept until the database has them. */
   readonly #goodbyes = new Map<NodeId, { incarnation: string; seq: number }>()
   readonly #loop: Loop
   readonly #streak: FailureStreak
@@ -69,7 +69,7 @@ export class PulseLoop {
     this.#note('http', beat)
   }
 
-  /** A node that leaves is shown as gone at once: its goodbye does not wait for the next tick. */
+  /** A node that leaves is shown as offline at once: its goodbye does not wait for the next tick. */
   receiveLeaving(goodbye: EventOf<'leaving'>, node: NodeId): void {
     if (this.#goodbyes.size < maxRemembered) this.#goodbyes.set(node, goodbye)
     this.#goodbyeFlush ??= this.#flushGoodbyes().finally(() => (this.#goodbyeFlush = null))

@@ -1,5 +1,5 @@
-// How far operations were shown to be. A bar never goes back: not when a node turns out to have more to fetch than was
-// thought, not when a try fails and begins anew. What was shown is kept once a second, so that no controller shows less later.
+// Keeps the progress of operations from going back: when a node turns out to have more to fetch than expected, or when an attempt
+// fails and starts again. The shown progress is stored once a second, so that no controller shows less later.
 import { createFailureStreak, type Clock, type Log } from '@muster/host'
 import type { OperationId, OperationView } from '@muster/protocol'
 import type { OperationStore } from '../store/operations.ts'
@@ -33,17 +33,17 @@ export function createBars({ operations, clock, log }: BarsDeps) {
   }
 
   return {
-    /** The same, no less far than it was shown before. `kept`: how far the database knows it to be. */
+    /** Returns the view with at least the progress shown before. `kept`: the stored progress. */
     raise(view: OperationView, kept: number): OperationView {
       const bar = bars.get(view.id)
-      // History does not move any more.
+      // A finished operation does not change any more.
       if (bar === undefined && view.finished_at !== null) return view
       const progress = Math.max(view.progress, bar?.progress ?? 0)
       const isKept = bar?.progress === progress ? bar.isKept : progress <= kept
       bars.set(view.id, { progress, fileName: view.file_name, isKept, shownAt: clock.monotonic() })
       return { ...view, progress }
     },
-    /** Until aborted. */
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {
         await keep()

@@ -1,4 +1,4 @@
-// The nodes of an operation. Pure.
+// Chooses the nodes of an operation. Pure.
 import { matchesSelector, type BackendName, type NodeId, type Selector } from '@muster/protocol'
 import { effectiveLabels } from '../nodes/labels.ts'
 import { statusOf } from '../nodes/view.ts'

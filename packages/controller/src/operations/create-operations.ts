@@ -1,4 +1,4 @@
-// The operations folder, assembled: the work on intents, results and progress of workers, and the views.
+// Assembles the operations: the work on intents, results and progress of workers, and the views.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import type { OperationId, OperationView } from '@muster/protocol'
@@ -21,7 +21,7 @@ export interface OperationsDeps {
   readonly bus: Bus
   readonly store: Store
   readonly settings: ControllerSettings
-  /** This process; what it holds is taken over when it is gone. */
+  /** This process; when it is gone, other controllers take over its work. */
   readonly holder: string
   readonly onSettled: (settled: readonly SettledIntent[]) => void
   readonly recordLoadProgress: IntentStore['recordProgress']
@@ -31,7 +31,7 @@ export interface OperationsDeps {
   readonly log: Log
 }
 
-/** Nothing heard of work for that long: its worker is asked. */
+/** After this time without a report the worker is queried. */
 const maxQuietMs = 5_000
 
 export function createOperations(deps: OperationsDeps) {
@@ -69,15 +69,15 @@ export function createOperations(deps: OperationsDeps) {
     read: async (ids: readonly string[]): Promise<Map<string, object>> =>
       new Map((await store.operations.listByIds(ids)).map((operation) => [operation.id, view(operation)])),
     publishTo: progressFeed.publishTo,
-    /** Until aborted. */
+    /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       await Promise.all([work.run(signal), cache.run(signal), bars.run(signal)])
     },
   }
 }
 
-// Sends operations to listeners while their progress moves, between changes that are stored. One round at a time: with a slow
-// database listeners get fewer, and nothing piles up.
+// Sends operations to listeners while their progress changes, between stored changes. One round at a time: with a slow database
+// listeners get fewer updates, and nothing piles up.
 
 interface ProgressFeedDeps {
   readonly operations: Pick<OperationStore, 'concernedBy'>

@@ -10,7 +10,7 @@ import { viewOperation } from './view.ts'
 
 export interface PreviewFacts {
   readonly nodes: readonly NodeRecord[]
-  /** Nodes on which processes of the backend live. */
+  /** Nodes on which replicas of the backend run. */
   readonly using: ReadonlySet<string>
   readonly now: string
 }

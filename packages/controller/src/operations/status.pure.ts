@@ -45,7 +45,7 @@ export function statusOfNode(row: OperationNodeRecord, hasProgress: boolean): No
   if (row.node === null) return { status: 'cancelled', message: 'node removed', nextRetryAt: null, node: null, flags: {} }
   const node = presenceOf(row.node)
   const flags = { ...(row.cancelRequested ? { cancelling: true } : {}), ...lastSeen(row.node, node) }
-  // A node that is away shows that: it goes on when the node returns.
+  // An absent node shows that it is absent: the work continues when the node returns.
   if (row.shown !== 'running_on_worker' && !canReceiveCommands(node))
     return { status: 'queued', message: `node ${node.status}, will retry when healthy`, nextRetryAt: null, node, flags }
   return { status: row.shown, message: row.message, nextRetryAt: row.shown === 'error' ? row.nextRetryAt : null, node, flags }
@@ -75,14 +75,17 @@ function rolloutMessage({ ring, record: { plan, awaitsRing } }: OpenNode): strin
   return plan.rollback === undefined ? '' : `returning to ${plan.version || (plan.digest ?? 'the version before')}`
 }
 
-/** An operation about a backend is its nodes; one about a model goes on until it has an outcome, whatever its nodes show. */
+/**
+ * An operation about a backend consists of its nodes; one about a model continues until it has an outcome, whatever its nodes
+ * show.
+ */
 export function statusOfOperation({ kind, job }: Pick<OperationRecord, 'kind' | 'job'>, nodes: readonly NodeOutcome[]): OperationState {
   const ofNodes = operationState(nodes)
   if (job === null) return ofNodes
   return job.outcome ?? (ofNodes === 'background' || isIdle(kind, job) ? 'background' : 'running')
 }
 
-/** Nothing is under way for now: everything that failed waits for its next try. */
+/** Nothing is in progress now: everything that failed waits for its next attempt. */
 function isIdle(kind: OperationRecord['kind'], { replicas, loads }: JobRecord): boolean {
   const of = (purpose: LoadBrief['purpose']): LoadBrief[] => loads.filter((load) => load.purpose === purpose)
   if (kind === 'model.install') return of('stage').some(({ state }) => state === 'failed')

@@ -27,7 +27,7 @@ export interface SubmitDeps {
   readonly planUpgrade: PlanUpgrade
   readonly store: Pick<SubmissionStore, 'submit'>
   readonly step: Step
-  /** There are new intents. */
+  /** Called when there are new intents. */
   readonly wake: () => void
 }
 export type By = Readonly<{ requestedBy: string; signal: AbortSignal }>
@@ -40,7 +40,7 @@ export function createSubmissions(deps: SubmitDeps) {
     install: (request: InstallRequest, by: By): Promise<Submission> => prepareInstall(request, by, deps),
     upgrade: (name: BackendName, request: UpgradeRequest, by: By): Promise<Submission> => prepareUpgrade({ name, request }, by, deps),
     remove: (name: BackendName, query: DeleteQuery, by: By): Promise<Submission> => prepareRemove({ name, query }, by, deps),
-    /** Stores what was prepared, all in one transaction. False when the key of the request was used meanwhile. */
+    /** Stores the prepared submissions in one transaction. False when the key of the request was used meanwhile. */
     submit: (prepared: readonly Submission[], once: AnswerOnce = null): Promise<boolean> => submit(prepared, once, deps),
   }
 }

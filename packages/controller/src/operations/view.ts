@@ -1,4 +1,4 @@
-// An operation as the API shows it. Pure.
+// The API view of an operation. Pure.
 import {
   stillInstallingMessage,
   FailureCode,
@@ -124,10 +124,10 @@ function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Node
   return { view, node, weight: row.total, heardAt: 0 }
 }
 
-/** `isHeard`: something was said of this very try. */
+/** `isHeard`: progress of this attempt was reported. */
 type Bytes = Readonly<{ bytes: BytesSeen; heardAt: number; isHeard: boolean }>
 
-/** The latest progress, if it is newer than the stored one. Progress without an epoch counts while there is a try. */
+/** The latest progress, if it is newer than the stored one. Progress without an epoch counts while an attempt runs. */
 function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, heard: LatestProgress): Bytes {
   const tick = heard(intent.nodeId, intent.opId, triedSince)
   const isOfThisTry = tick?.epoch === intent.epoch
@@ -140,7 +140,7 @@ function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, heard: Lat
 
 const isNewer = (tick: BytesSeen, stored: BytesSeen): boolean => tick.seq === null || stored.seq === null || tick.seq >= stored.seq
 
-/** Weighted by bytes; a node of which nobody knows how much it is counts as much as the average one. */
+/** Weighted by bytes; a node of unknown size counts as the average. */
 function progressOf(shown: readonly NodeView[]): number {
   const counted = shown.flatMap(({ view, weight }) => (weight === null ? [] : [{ percentage: view.percentage, weight }]))
   if (counted.length === 0) return 0
@@ -172,7 +172,7 @@ function messageOf(state: OperationState, nodes: readonly OperationNode[]): stri
   return busy === 0 ? progress : `${stillInstallingMessage}: ${progress}`
 }
 
-/** Why it failed, on whom: the first few in full, the others by number. */
+/** The reasons of the first failed nodes, and the number of the others. */
 function failureOf(nodes: readonly OperationNode[]): string {
   const named = nodes.filter((node) => node.status === 'error')
   const told = (named.length > 0 ? named : nodes).map((node) => `${node.node_name}: ${node.error ?? node.message}`)

@@ -183,7 +183,7 @@ export async function runProgram(program: Program, { input = '', signal }: { inp
   }
   child.stdout?.on('data', keep)
   child.stderr?.on('data', keep)
-  child.stdin?.on('error', () => {}) // The program may exit without reading; its exit code tells why.
+  child.stdin?.on('error', () => {}) // The program may exit without reading; its exit code has the reason.
   child.stdin?.end(input)
   try {
     await once(child, 'close')

@@ -1,5 +1,5 @@
-// Sends one check question to one replica through the gateway of its node. It has connections of its own: checks and requests of
-// clients do not hold up each other.
+// Sends one check question to one replica through the gateway of its node. Has its own connections, so that checks and requests
+// of clients do not delay each other.
 import { errorCode, mintGatewayToken, type Secret } from '@muster/host'
 import { gatewayPaths, gatewayScope, refusedHeader, replicaHeader, type NodeId, type ReplicaId } from '@muster/protocol'
 import { Agent, request as sendRequest, type Dispatcher } from 'undici'
@@ -54,7 +54,7 @@ function urlOf({ id, gatewayUrl }: CheckedReplica, { path }: Question): string {
 const tokenOf = ({ id, nodeId, gatewaySecret }: CheckedReplica, controller: string): string =>
   `Bearer ${mintGatewayToken({ secret: gatewaySecret.reveal(), nodeId, scope: gatewayScope.replica(id), controller })}`
 
-/** Only an answer with the id of the replica is its answer: another process may listen at its address by now (I14). */
+/** Only an answer with the ID of the replica counts: another process may listen at its address by now (I14). */
 async function read({ statusCode, headers, body }: Dispatcher.ResponseData, id: ReplicaId): Promise<Answer> {
   const refused = headers[refusedHeader]
   if (headers[replicaHeader] !== id || refused !== undefined) {

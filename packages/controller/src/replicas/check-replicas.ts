@@ -1,5 +1,5 @@
-// Replica checks as work of the engine: a replica that came up beside serving ones answers a check question before it gets
-// requests. Any controller claims due checks by lease; those of a dead controller are claimed again.
+// Replica checks as work of the engine: a replica that starts beside serving ones answers a check question before it gets
+// requests. Any controller claims due checks by lease; the checks of a dead controller are claimed again.
 import type { Clock, Log } from '@muster/host'
 import type { Failure } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
@@ -22,7 +22,7 @@ export interface CheckDeps {
   readonly log: Log
 }
 
-/** A backend without a GPU may need long for its first tokens; after this silence the check fails. */
+/** A backend without a GPU may need long for its first tokens; after this time without an answer the check fails. */
 const silenceMs = 60_000
 /** Every check makes a backend work: few at once, so that serving replicas are not disturbed. */
 const lanes = 4

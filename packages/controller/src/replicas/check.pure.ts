@@ -36,7 +36,7 @@ const kinds = [
   { path: '/v1/embeddings', usecase: 'embedding', ask: { input: 'OK' } },
 ] as const
 
-/** In this order; none when the model is for other uses. */
+/** The questions in order; none when the model is for other uses. */
 export function questionsFor({ model, usecases }: { readonly model: string; readonly usecases: readonly string[] }): Question[] {
   const isListed = (usecase: string): boolean => usecases.some((each) => each.toLowerCase().startsWith(usecase))
   return kinds

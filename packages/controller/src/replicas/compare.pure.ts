@@ -2,22 +2,22 @@
 import { unreachable, type ReplicaId, type ReplicaState } from '@muster/protocol'
 import type { ReplicaRecord } from '../store/replicas.ts'
 
-/** The list of a heartbeat, with its number and age. */
+/** The replica list of a heartbeat, with the sequence number and age of the heartbeat. */
 export interface ReplicaList {
   readonly incarnation: string
   readonly seq: number
-  /** Time since it arrived. */
+  /** Time since the heartbeat arrived. */
   readonly ageMs: number
   readonly replicas: readonly Readonly<{ replica_id: ReplicaId; state: ReplicaState }>[]
 }
 export type Finding =
   | Readonly<{ id: ReplicaId; is: 'ready' }>
-  /** Without the reason: the event was lost. */
+  /** Without a reason, because the event was lost. */
   | Readonly<{ id: ReplicaId; is: 'exited' }>
-  /** A process without a row: unloaded by its id. */
+  /** A process without a row is unloaded by its ID. */
   | Readonly<{ id: ReplicaId; is: 'orphan' }>
 
-/** Prefix of the ids that loads give. Workers give other ids to processes that older controllers start. */
+/** Prefix of the IDs that loads assign. Workers assign other IDs to processes that older controllers start. */
 export const replicaPrefix = 'r'
 const isOfLoad = (id: ReplicaId): boolean => id.startsWith(`${replicaPrefix}-`)
 
@@ -60,7 +60,7 @@ const isUnconfirmed = ({ state, stamp }: ReplicaRecord, { incarnation }: Replica
 const isOlder = ({ incarnation, seq }: ReplicaList, { stamp }: ReplicaRecord): boolean =>
   stamp !== null && stamp.incarnation === incarnation && seq <= stamp.seq
 
-/** The list lacks it. A load that was sent just now may be missing in a list that was made before. */
+/** The list lacks the replica. A load that was sent just now may be missing in a list that was made before. */
 function isGone({ state, ageMs, hasLoad }: ReplicaRecord, list: ReplicaList): boolean {
   // A load queries its starting replica; replicas without a load are not queried.
   if (state === 'starting') return !hasLoad && ageMs > list.ageMs + forgottenMs

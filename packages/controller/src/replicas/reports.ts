@@ -1,5 +1,5 @@
-// Records what workers report about replicas and loads: by event, and by the list in every heartbeat, which makes up for lost
-// events. Every controller receives both; the first to write wins. Reports of a process that was replaced do not count.
+// Records reports of workers about replicas and loads: events, and the list in every heartbeat, which covers lost events. Every
+// controller receives both; the first to write wins. Reports of a replaced process do not count.
 import { type Clock, createFailureStreak, createLoop, type Log } from '@muster/host'
 import type { Heartbeat, NodeId, OpStatusReply, ReplicaId } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
@@ -18,7 +18,7 @@ export interface ReplicaReportsDeps extends SettleDeps {
   readonly log: Log
 }
 
-/** Ids come from the bus, where anybody could invent them, so memory for them is bounded. */
+/** IDs come from the bus and cannot be trusted, so memory for them is bounded. */
 const maxPending = 20_000
 const compareEveryMs = 500
 /** A process needs a moment to end. */
@@ -34,7 +34,7 @@ export function createReplicaReports(deps: ReplicaReportsDeps) {
   const settle = async (signal: AbortSignal): Promise<void> => {
     const { events, beats } = pending.take()
     let hasFailed = false
-    /** A report that cannot be recorded keeps no other one from being recorded. */
+    /** A report that cannot be recorded does not block the others. */
     const record = async (about: object, work: () => Promise<void>): Promise<void> => {
       if (signal.aborted) return
       try {
@@ -90,7 +90,7 @@ function createPending({ clock, onEvent }: { clock: Clock; onEvent: () => void }
       if (beats.size < maxPending || before !== undefined) beats.set(node, { beat, arrivedAt: clock.monotonic() })
     },
     event(event: ReplicaEvent | ResultEvent, node: NodeId): void {
-      // An event beyond the limit is lost here; the next heartbeat makes up for it.
+      // An event beyond the limit is lost here; the next heartbeat covers it.
       if (events.length < maxPending) events.push({ node, event })
       onEvent()
     },
@@ -103,7 +103,7 @@ function createPending({ clock, onEvent }: { clock: Clock; onEvent: () => void }
   }
 }
 
-/** W16: exactly that process, by its id. */
+/** W16: only this process, by its ID. */
 function createUnloadOrphan({ unload, clock, log }: ReplicaReportsDeps) {
   const unloaded = new Map<ReplicaId, number>()
   return (replica: { id: ReplicaId; nodeId: NodeId }, signal: AbortSignal): void => {

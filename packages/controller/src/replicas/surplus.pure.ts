@@ -2,14 +2,14 @@
 import { OperationId, type Load, type LoadEvent } from '@muster/protocol'
 import type { ReplicaRecord } from '../store/replicas.ts'
 
-/** `wait`: a load may still fail because of it, and then take it. */
+/** `wait`: a load may still be refused because of this replica, and then take it. */
 export type Fate = Readonly<{ do: 'drain' } | { do: 'wait' } | { do: 'return'; to: Load }>
 
 type UnownedReplica = Pick<ReplicaRecord, 'revision' | 'opId' | 'nodeId' | 'state' | 'isNodeDraining'>
 
 /** `loads`: the current loads of its model. */
 export function fateOf(replica: UnownedReplica, loads: readonly Load[]): Fate {
-  // A replica of an older revision drains: no load wants it, and the new one needs its memory.
+  // A replica of an older revision drains: no load needs it, and the new one needs its memory.
   const serving = loads.filter(({ purpose, revision }) => purpose === 'serve' && revision === replica.revision)
   if (replica.opId === null) return { do: 'drain' }
   const open = serving.find(isOpen)
@@ -17,7 +17,7 @@ export function fateOf(replica: UnownedReplica, loads: readonly Load[]): Fate {
   return serving.some((load) => isInTheWayOf(replica, load)) ? { do: 'wait' } : { do: 'drain' }
 }
 
-/** A replica that starts on a draining node is useless: its load would leave it again. A ready one serves on. */
+/** A replica that starts on a draining node is useless: its load would leave the node again. A ready one keeps serving. */
 const canReturn = ({ state, isNodeDraining }: UnownedReplica): boolean => state === 'ready' || !isNodeDraining
 
 const isOpen = ({ state }: Load): boolean => state === 'waiting' || state === 'failed' || state === 'installing'

@@ -1,4 +1,4 @@
-// Looks after replicas without a load, and unloads draining ones: each by its own id, repeatedly until it is gone.
+// Tends replicas without a load, and unloads draining ones: each by its own ID, repeatedly until it has exited.
 import type { Bus } from '@muster/bus'
 import { inLanes, type Log } from '@muster/host'
 import { modelUnload, type NodeId, type ReplicaId } from '@muster/protocol'
@@ -16,7 +16,9 @@ export interface TendDeps {
 }
 
 const unloadEveryMs = 5_000
-/** A controller that is cut off delays an unload by this at most: the worker refuses its requests, and it tries another replica. */
+/**
+ * A disconnected controller delays an unload by this at most: the worker then refuses its requests, and it tries another replica.
+ */
 const patienceMs = 10_000
 const answerWithinMs = 2_000
 const batch = 64
@@ -24,7 +26,7 @@ const unloadAtOnce = 16
 
 export type Unload = (replica: { id: ReplicaId; nodeId: NodeId }, signal: AbortSignal) => Promise<void>
 
-/** Never rejects: the request is repeated until the process is gone. */
+/** Never rejects: the request is repeated until the process has exited. */
 export function createUnload({ bus, log }: Pick<TendDeps, 'bus' | 'log'>): Unload {
   return async ({ id, nodeId: node }, signal) => {
     try {
@@ -39,7 +41,7 @@ export function createUnload({ bus, log }: Pick<TendDeps, 'bus' | 'log'>): Unloa
 
 export function createTendReplicas(deps: TendDeps & { readonly unload: Unload }) {
   const { loads, replicas, unload } = deps
-  /** True: some wait until every controller routes without them, which wakes nobody. */
+  /** True: some wait until no controller routes to them, and no event wakes the loop for that. */
   return async (signal: AbortSignal): Promise<boolean> => {
     const surplus = await replicas.findSurplus(batch)
     if (surplus.length > 0) {
@@ -71,6 +73,6 @@ async function settle(
     return
   }
   const event = returnOf(replica)
-  // A load that has got another replica meanwhile keeps that one.
+  // A load that has another replica by now keeps that one.
   await advance({ read: () => loads.find(fate.to), eventOf: (load) => (load.revision === replica.revision ? event : null) })
 }

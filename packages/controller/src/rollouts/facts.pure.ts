@@ -1,52 +1,52 @@
-// The facts that a rollout is decided on, from the rows of its nodes: where each node stands, which replicas are left to be moved,
-// and which trouble speaks against the new version.
+// Derives the facts that decide about a rollout from the rows of its nodes: the stage of each node, the replicas left to move,
+// and the trouble that counts against the new version.
 import type { Failure, NodeId } from '@muster/protocol'
 import type { Exit } from '../store/replicas.ts'
 import type { MovingNode, RolloutLoad, RolloutNodeRecord, RolloutRecord, RolloutReplica } from '../store/rollout-facts.ts'
 
-/** A reason against the new version on a node. */
+/** Evidence against the new version on a node. */
 export type Trouble = Readonly<{ model: string }> &
   (
     | Readonly<{ kind: 'load'; failure: Failure }>
     | Readonly<{ kind: 'check' }>
-    /** A process that was started since exited unexpectedly. */
+    /** A replica that was started after the upgrade exited unexpectedly. */
     | Readonly<{ kind: 'exit'; exit: Exit }>
   )
 
-/** Where a node of the rollout stands. */
+/** The stage of a node in the rollout. */
 export type RolloutStand =
-  /** Its ring has not begun. */
+  /** The ring of the node has not begun. */
   | Readonly<{ state: 'held' }>
   | Readonly<{ state: 'begun'; isCalledOff: boolean }>
   /** The node has the new version; its replicas are moved to it and watched. */
   | Readonly<{
       state: 'proving'
-      /** Its message so far. */
+      /** The message shown so far. */
       message: string
-      /** Whose replicas are still to be moved, are not up or not checked yet: a model once for each. */
+      /** The models of replicas that still have to be moved, started or checked; a model appears once per replica. */
       left: readonly string[]
-      /** Unusual steps, and models that are not waited for. */
+      /** Deviations, and models that are not waited for. */
       notes: readonly string[]
-      /** An administrator does not want to wait for it. */
+      /** An administrator cancelled the wait for this node. */
       isCalledOff: boolean
       trouble: Trouble | null
     }>
   | Readonly<{ state: 'upgraded' }>
   | Readonly<{ state: 'failed'; failure: Failure }>
-  /** On its way back to the version before. */
+  /** The previous version is being installed again. */
   | Readonly<{ state: 'returning' }>
-  /** It has the version before again; replicas that run the new one are moved back. */
+  /** The node has the previous version again; replicas of the new version are moved back. */
   | Readonly<{ state: 'back'; left: readonly string[]; notes: readonly string[]; error: string }>
-  /** Over: it is back, was cancelled, or was superseded. */
+  /** The node is done: rolled back, cancelled or superseded. */
   | Readonly<{ state: 'settled' }>
 
 export type RolloutNode = Readonly<{
   nodeId: NodeId
   name: string
-  /** Null: nothing ran there. It is tried at once, and holds up nobody. */
+  /** Null: no replicas ran there. The node is upgraded at once and delays no ring. */
   ring: number | null
   isHere: boolean
-  /** It is known what it had before, and that is another version. */
+  /** The previous version is known and differs from the new one. */
   canReturn: boolean
   stand: RolloutStand
 }>
@@ -116,23 +116,23 @@ const isUp = ({ isOwn, state }: RolloutReplica): boolean => isOwn && (state === 
 
 const isInventoryNew = ({ inventoryAt, finishedAt }: MovingNode): boolean => inventoryAt !== null && inventoryAt >= finishedAt
 
-/** The version that the node has: the one it lists, unless its inventory is older than the upgrade. */
+/** The digest that the node should run: the listed one, unless the inventory is older than the upgrade. */
 function newDigest(moving: MovingNode): string | null {
   const { planDigest, listedDigest } = moving
   const isListed = (listedDigest !== null && listedDigest === planDigest) || isInventoryNew(moving)
   return isListed ? listedDigest || null : (planDigest ?? listedDigest)
 }
 
-/** It runs the version that the node has, as far as both are known. */
+/** True when the replica runs the version of the node, or when one of the two is unknown. */
 function isMoved({ state, digest }: RolloutReplica, moving: MovingNode): boolean {
   const wanted = newDigest(moving)
   return state !== 'starting' && (digest === null || digest === '' || wanted === null || digest === wanted)
 }
 
 /**
- * Models of the node that cannot move for reasons of their own, with the reason: their successors have to run elsewhere or have
- * another revision, and fail. The version is not at fault, so they are not waited for. A failure on another node of the rollout
- * may be the version's fault, and on the way back so may every failure but those of an edit and for lack of room.
+ * Models of the node that cannot move for reasons that are not the version's fault, with the reason: their successors have to run
+ * elsewhere or have another revision, and fail. They are not waited for. A failure on another node of the rollout may be the
+ * version's fault. During a rollback every failure may be, except failures of an edited model and for lack of capacity.
  */
 function stuckModels({ replicas, loads }: MovingNode, { isReturning }: { isReturning: boolean }): ReadonlyMap<string, string> {
   const hasOtherReady = ({ model, revision }: RolloutLoad): boolean =>
@@ -149,13 +149,13 @@ function stuckModels({ replicas, loads }: MovingNode, { isReturning }: { isRetur
     .filter((replica) => isUp(replica) && !isComing(replica))
     .flatMap((replica) => loads.filter((load) => blocks(load, replica)))
     .map(({ model, failure }) => [model, failure?.message ?? 'what takes its place does not come up'] as const)
-  // The first reason of each model, in order.
+  // Keeps the first reason of each model.
   return new Map(reasons.toSorted(([a, one], [b, two]) => (a === b ? (one < two ? 1 : -1) : a < b ? -1 : 1)))
 }
 
 const ailingWithinMs = 10 * 60_000
 
-/** Models that did not come up, or kept exiting, before the node had the new version: that they still do does not speak against it. */
+/** Models that failed to load or kept exiting before the upgrade; their failures do not count against the new version. */
 function ailingModels(moving: MovingNode): ReadonlySet<string> {
   const { replicas, loads, finishedAt } = moving
   const wanted = newDigest(moving)
@@ -177,7 +177,7 @@ function ailingModels(moving: MovingNode): ReadonlySet<string> {
   return new Set([...exited, ...failed.map(({ model }) => model)].toSorted())
 }
 
-/** It ended without a command to do so. */
+/** True when the process exited without a command. */
 const isUnexpected = ({ state, wasDrained, exit }: RolloutReplica): boolean =>
   state === 'exited' &&
   !wasDrained &&
@@ -185,7 +185,7 @@ const isUnexpected = ({ state, wasDrained, exit }: RolloutReplica): boolean =>
   (exit.exit_code !== undefined || exit.signal !== undefined) &&
   exit.expected !== true
 
-/** The first trouble since the node has the new version: a load that failed there, else a replica that failed its check or exited. */
+/** The first trouble after the upgrade: a load that failed there, else a replica that failed its check or exited. */
 function troubleOf({ replicas, loads, finishedAt }: MovingNode, isAwaited: (of: { model: string }) => boolean): Trouble | null {
   const [load] = loads
     .filter(({ pin, state, failure }) => pin === 'here' && state === 'failed' && failure !== null && failure.code !== 'no_capacity')

@@ -1,5 +1,5 @@
-// Carries rollouts on. Any controller may run it: a round reads, decides and writes in one transaction, so it needs no memory and
-// no lease, and a controller that ends delays nothing. Changes only wake it.
+// Advances rollouts. Any controller may run it: a round reads, decides and writes in one transaction, so it needs no memory and
+// no lease, and a controller that dies delays nothing. Changes only wake it.
 import { type Clock, createLoop, type Log } from '@muster/host'
 import type { OperationId } from '@muster/protocol'
 import type { RolloutAction, RolloutEnd, RolloutRecord } from '../store/rollout-facts.ts'
@@ -9,18 +9,18 @@ import { factsOf } from './facts.pure.ts'
 
 export interface RolloutsDeps {
   readonly store: Pick<RolloutStore, 'open' | 'advance'>
-  /** There are intents that may be tried now. */
+  /** Called when intents can be sent. */
   readonly wakeOperations: () => void
   readonly onEnded: (end: RolloutEnd) => void
   readonly clock: Clock
   readonly log: Log
 }
 
-/** How long something was well is a matter of time alone. */
+/** Poll interval while the healthy time of a ring runs. */
 const watchEveryMs = 1_000
-/** Nobody who is here is waited for: whatever changes wakes it, and this is for a wake that was lost. */
+/** Poll interval while no present node is waited for. Changes wake the loop; this covers a lost wake. */
 const restMs = 10_000
-/** However often it is woken. */
+/** Minimum time between rounds, however often the loop is woken. */
 const lookEveryMs = 100
 
 export function createRollouts(deps: RolloutsDeps) {
@@ -38,7 +38,7 @@ export function createRollouts(deps: RolloutsDeps) {
   }
   return {
     wake: (): void => rounds.wake(),
-    /** Until aborted. */
+    /** Runs until aborted. */
     run: (signal: AbortSignal): Promise<void> =>
       rounds.run(async () => {
         const restedMs = clock.monotonic() - lookedAt

@@ -1,5 +1,5 @@
-// The next step of a rollout. Pure: it is decided anew whenever something may have changed. One ring is under way at a time; a node
-// is done when its replicas have moved to the new version and stay healthy.
+// Decides the next step of a rollout. Pure: it is decided again whenever something may have changed. One ring is in progress at a
+// time; a node is done when its replicas have moved to the new version and stay healthy.
 import { type Failure, unreachable } from '@muster/protocol'
 import { failureOfExit } from '../loads/loads.pure.ts'
 import type { RolloutAction } from '../store/rollout-facts.ts'
@@ -7,7 +7,7 @@ import type { RolloutFacts, RolloutNode, RolloutStand, Trouble } from './facts.p
 
 type At<State extends RolloutStand['state']> = RolloutNode & { readonly stand: Extract<RolloutStand, { state: State }> }
 
-/** Replicas that should move and do not: nothing else would ever end the wait for them. */
+/** Time limit for replicas that should move and do not. */
 const maxWaitMs = 15 * 60_000
 
 export function decideRollout(facts: RolloutFacts): RolloutAction[] {
@@ -44,7 +44,7 @@ const unwatched = (inRings: readonly RolloutNode[]): RolloutAction[] =>
     isAt(node, 'proving') && node.stand.isCalledOff ? [{ do: 'prove', nodeId: node.nodeId, message: calledOff(node.stand) }] : [],
   )
 
-/** Nodes that were away while the others were rolled back, and are back now that those are tried again. */
+/** Nodes that were absent during the rollback, and are back while the others are upgraded again. */
 const latecomers = (inRings: readonly RolloutNode[]): RolloutAction[] =>
   inRings.flatMap((node) => (isAt(node, 'back') ? [{ do: 'returned', nodeId: node.nodeId, error: stillNew(node.stand) }] : []))
 
@@ -56,7 +56,7 @@ function tellings(facts: RolloutFacts): RolloutAction[] {
   })
 }
 
-/** Nothing new begins while something is under way; all of it is proven together. */
+/** No node begins while others are in progress; they are proven together. */
 function watch(underWay: readonly RolloutNode[], facts: RolloutFacts): RolloutAction[] {
   const { wellMs, spec } = facts
   const proving = underWay.filter(isWatched)
@@ -67,7 +67,7 @@ function watch(underWay: readonly RolloutNode[], facts: RolloutFacts): RolloutAc
   return [...proven, ...(wellMs === null ? [] : [{ do: 'watch', isWell: false } as const])]
 }
 
-/** How many are left to be moved, when nothing else is waited for. */
+/** The number of replicas left to move; null while something else is waited for. */
 function leftOf({ nodes, failure }: RolloutFacts): number | null {
   const inRings = nodes.filter((node) => node.ring !== null)
   const underWay = failure === null ? underWayOf(inRings) : nodes.filter((node) => node.isHere && isAt(node, 'back'))
@@ -81,7 +81,7 @@ function waiting(facts: RolloutFacts): RolloutAction[] {
   return left === (facts.waits?.left ?? null) ? [] : [{ do: 'wait', left }]
 }
 
-/** As many are left as were long ago. */
+/** The number of replicas left to move has not changed for too long. */
 const isOverdue = (facts: RolloutFacts): boolean =>
   facts.waits !== null && facts.waits.ms >= maxWaitMs && facts.waits.left === leftOf(facts)
 
@@ -90,7 +90,7 @@ function goFurther(inRings: readonly RolloutNode[], facts: RolloutFacts): Rollou
   const next = inRings.filter((node) => node.isHere && isAt(node, 'held'))
   if (next.length === 0) return isProven || inRings.every(isOver) ? end(inRings, isProven) : []
   const ring = Math.min(...next.map((node) => node.ring ?? facts.rings))
-  // As long as nothing has proven itself the next ones are the canaries, whatever ring they are in.
+  // Until a node is proven, the next nodes are canaries, whatever their ring.
   const atOnce = isProven ? facts.spec.maxParallel : facts.spec.canary
   const beginning = next.filter((node) => node.ring === ring).slice(0, atOnce)
   const entered: RolloutAction[] = ring > facts.ring ? [{ do: 'enter', ring }] : []
@@ -109,8 +109,8 @@ function end(inRings: readonly RolloutNode[], isProven: boolean): RolloutAction[
 }
 
 /**
- * Nothing new begins, and what has the new version gets the old one back. Over when nothing is left to be done anywhere; one
- * that is away goes back on its return, and holds up nobody.
+ * Rolls back: no node begins, and upgraded nodes return to the previous version. Ends when no node has anything left to do; an
+ * absent node returns to the previous version later and delays nothing.
  */
 function goBack(facts: RolloutFacts, failure: Failure, own: (node: RolloutNode) => Failure | null): RolloutAction[] {
   const isLate = isOverdue(facts)
@@ -121,7 +121,7 @@ function goBack(facts: RolloutFacts, failure: Failure, own: (node: RolloutNode) 
   return isEnded ? [...actions, { do: 'end', end: 'failed' }] : [...actions, ...waiting(facts)]
 }
 
-/** `own`: what failed there; `isLate`: replicas that run the new version are not waited for any longer. */
+/** `own`: the failure on this node; `isLate`: replicas of the new version are not waited for any longer. */
 type Why = Readonly<{ failure: Failure; own: Failure | null; isLate: boolean }>
 
 function goBackOn(node: RolloutNode, { failure, own, isLate }: Why): RolloutAction[] {
@@ -139,7 +139,7 @@ function goBackOn(node: RolloutNode, { failure, own, isLate }: Why): RolloutActi
     case 'upgraded':
       return node.canReturn ? [{ do: 'return', nodeId, error: rolledBack(failure) }] : []
     case 'back':
-      // An absent node has its version; its processes are moved when it returns.
+      // An absent node has its version; its replicas are moved when it returns.
       return stand.left.length === 0 || isLate || !node.isHere ? [{ do: 'returned', nodeId, error: stillNew(stand) }] : []
     case 'failed':
     case 'returning':
@@ -161,7 +161,7 @@ function failureAt({ stand, isHere }: RolloutNode, isLate: boolean): Failure | n
   return isLate && isHere && stand.left.length > 0 ? notMoved(stand, maxWaitMs) : null
 }
 
-/** True while a present node is waited for: then time alone may lead to the next step. */
+/** True while a present node is waited for: then the next step may depend on time only. */
 export const isUnderWay = ({ nodes }: RolloutFacts): boolean =>
   nodes.some((node) => node.isHere && node.ring !== null && (isAt(node, 'begun') || isAt(node, 'proving') || isAt(node, 'held')))
 
@@ -206,7 +206,7 @@ const stopping = ({ node, failure }: Failed): Failure => ({
 
 const rolledBack = ({ message }: Failure): string => `rolled back: ${message}`.slice(0, 8192)
 
-/** Its error when the wait ends. */
+/** The error of the node at the end of the rollback. */
 const stillNew = ({ left, notes, error }: Back): string =>
   withNotes(left.length === 0 ? error : `${error}; ${replicas(left)} still on the new version`, notes).slice(0, 8192)
 

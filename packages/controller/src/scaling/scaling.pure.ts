@@ -1,4 +1,4 @@
-// Decides how many replicas a model should have by how busy its replicas are. Streaks are columns, so that any controller can
+// Decides how many replicas a model should have, from the load of its replicas. Streaks are columns, so that any controller can
 // decide and a restart loses nothing; time is the database's.
 import { limitsOf } from '../models/desired.pure.ts'
 import type { ScalableModel } from '../store/scaling.ts'
@@ -34,7 +34,7 @@ function scaleOf({ model, inFlight, now, idleMs }: ScalingFacts): Scale {
   const desired = Math.min(max, Math.max(min, requestedReplicas))
   const settled = { requestedReplicas, busySince: null, slackSince: null }
   if (model.isUnloaded || model.scheduling.replicas === 'all') return settled
-  // While replicas start or end, the load of the others says nothing about the number needed.
+  // While replicas start or end, the load of the others does not show how many are needed.
   if (desired === 0 || model.loads !== desired || inFlight.length + model.failed !== desired) return settled
 
   if (desired < max && model.failed === 0 && isBusy(inFlight)) {

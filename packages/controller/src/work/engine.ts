@@ -12,9 +12,9 @@ export interface Work<Item> {
   readonly batch: number
   /** Takes due items under a lease. */
   claim(limit: number): Promise<readonly Item[]>
-  /** Brings one claimed item a step further, within its lease. */
+  /** Advances one claimed item by a step, within its lease. */
   run(item: Item, signal: AbortSignal): Promise<void>
-  /** Looks after everything that is not due; called once per round. True when more may be due now. */
+  /** Handles everything that is not due; called once per round. True when more may be due now. */
   tend?(signal: AbortSignal): Promise<boolean>
   /** Milliseconds until something is due; Infinity when only a change can make something due. */
   nextMs(): Promise<number>
@@ -32,7 +32,7 @@ export interface EngineDeps {
 
 export interface Engine {
   wake(): void
-  /** Runs until aborted, then waits for what is in its lanes. Items that were not finished are claimed again when their lease ends. */
+  /** Runs until aborted, then waits for the items in its lanes. Unfinished items are claimed again when their lease ends. */
   run(signal: AbortSignal): Promise<void>
 }
 
@@ -65,7 +65,7 @@ export function createEngine<Item>(work: Work<Item>, { intervalMs, clock, log }:
 
 export interface Lanes {
   free(): number
-  /** Runs it beside the others. An item that takes long holds up no other; one that throws is logged and left to its next try. */
+  /** Runs the item beside the others. A slow item delays no other; one that throws is logged and retried when it is due again. */
   add(work: Promise<void>): void
   drained(): Promise<void>
 }

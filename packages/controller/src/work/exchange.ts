@@ -18,7 +18,7 @@ export async function queryStatus(bus: Bus, { nodeId: node, opId: op_id }: WorkK
   return await bus.request(opStatus, { node }, { op_id }, limits)
 }
 
-/** The reply says how the work ended, or that it still runs. */
+/** The reply contains the end of the work, or that it still runs. */
 export async function requestCancel(bus: Bus, { nodeId: node, opId: op_id }: WorkKey, limits: RequestLimits): Promise<OpStatusReply> {
   return await bus.request(opCancel, { node }, { op_id }, limits)
 }
@@ -31,7 +31,7 @@ export type RequestError =
   | Readonly<{ is: 'no_responders'; failure: Failure }>
   /** The request may have been carried out, or be carried out later. */
   | Readonly<{ is: 'unknown'; hasTimedOut: boolean; failure: Failure }>
-  /** Worker and controller do not understand each other; the worker may carry it out all the same. */
+  /** Worker and controller do not understand each other; the worker may carry out the request nevertheless. */
   | Readonly<{ is: 'garbled'; failure: Failure }>
 
 /** Null: not an error of the worker or of the bus, so a bug of this controller. `commands`: kind of commands that nothing listens for. */

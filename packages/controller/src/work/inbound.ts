@@ -1,5 +1,5 @@
-// Receives everything that workers publish: one subscription per topic and controller, parsed once, dispatched by type.
-// Receivers only enqueue: they return at once, so a slow write of one type holds up neither another type nor another node.
+// Receives everything that workers publish: one subscription per topic and controller, parsed once, dispatched by type. Receivers
+// only enqueue and return at once, so a slow write of one type delays neither another type nor another node.
 import type { Bus, Subscription } from '@muster/bus'
 import type { Log } from '@muster/host'
 import { heartbeat, nodeEvents, progress, unreachable, type Heartbeat, type NodeEvent, type NodeId, type Progress } from '@muster/protocol'
@@ -9,7 +9,7 @@ export type EventOf<T extends NodeEvent['type']> = Extract<NodeEvent, { type: T 
 export type ReplicaEvent = EventOf<'replica.ready' | 'replica.exited'>
 export type ResultEvent = EventOf<'op.result'>
 
-/** Synchronous and bounded: each receiver has a queue of its own and says what it drops when that is full. */
+/** Synchronous and bounded: each receiver has its own queue and logs what it drops when the queue is full. */
 export type Receive<M> = (message: M, node: NodeId) => void
 
 export interface Receivers {
@@ -29,7 +29,7 @@ export interface InboundDeps {
 }
 
 export function createInbound({ bus, receivers, log }: InboundDeps) {
-  /** A receiver that throws keeps no other one from its message. */
+  /** A receiver that throws does not block the others. */
   const deliver = <M>(to: readonly Receive<M>[], message: M, node: NodeId): void => {
     for (const receive of to) {
       try {
@@ -60,7 +60,7 @@ export function createInbound({ bus, receivers, log }: InboundDeps) {
         if (message.node_id === node && message.op_id === op) deliver(listOf(receivers.progress), message, node)
       })
     } catch (error) {
-      // Operations are carried out without it; only their bytes are not shown.
+      // Operations run without it; only their progress is not shown.
       log.warn('cannot subscribe to the progress of operations; results are still received', { error })
       return null
     }

@@ -1,8 +1,8 @@
-// Leases of claimed work. A claim sets holder and end of the lease in the row; a controller that dies simply loses it, and the
-// next claim of any controller takes the row. Work that outlasts its lease renews it here while it runs.
+// Leases of claimed work. A claim sets the holder and the end of the lease in the row; when a controller dies, its lease ends,
+// and the next claim of any controller takes the row. Work that outlasts its lease renews it here while it runs.
 import type { Clock } from '@muster/host'
 
-/** A controller that has not recorded an outcome by then is gone, and another one goes on. */
+/** A controller that has not recorded an outcome within this time is gone, and another one continues. */
 export const claimLeaseMs = 8_000
 const renewEveryMs = 2_000
 

@@ -1,6 +1,6 @@
-// Everything that workers without the `async` feature need (S1.23). They reply to a command when it is done, so their requests
-// are held open under a lease that is renewed; they know neither op.status nor op.cancel, so their inventory is polled; and the
-// oldest have no backend.upgrade, so they get an install that overwrites.
+// Support for workers without the `async` feature (S1.23). They reply to a command when it is done, so their requests are held
+// open under a lease that is renewed; they know neither op.status nor op.cancel, so their inventory is polled; and the oldest
+// have no backend.upgrade, so they get an install that overwrites.
 import { BusError, type Bus } from '@muster/bus'
 import type { Clock, Log } from '@muster/host'
 import { backendInstall, backendList, type BackendName, type CommandReply, type Intent, type NodeId } from '@muster/protocol'
@@ -91,8 +91,9 @@ export async function queryLegacyWorker(row: Claimed, now: number, { bus, advanc
     await advance({ record: row, event: { type: 'succeeded', note: '' }, now })
     return
   }
-  // Nobody holds the request of a cancelled intent any more, and the worker cannot be told to stop: it may still finish there.
-  // An intent that waits for a result was accepted by a newer worker than the one that runs there now, which does not know it.
+  // No controller holds the request of a cancelled intent any more, and the worker cannot be stopped: the install may still
+  // finish there. An intent that waits for a result was accepted by a newer worker version than the one that runs now, which does
+  // not know it.
   const isLost = intent.state === 'working' && intent.wait.for === 'result'
   if (intent.cancelRequested || isLost) await advance({ record: row, event: { type: 'unknown_to_worker', againInMs: 0 }, now })
 }

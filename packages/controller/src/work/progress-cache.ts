@@ -7,7 +7,10 @@ import type { IntentStore, ProgressTick } from '../store/intents.ts'
 import { kindOfWork, type WorkKind } from './exchange.pure.ts'
 import type { WorkKey } from './exchange.ts'
 
-/** Ids come from the bus, so memory for them is bounded: in total, and per node, so that a node harms only itself. */
+/**
+ * IDs come from the bus and cannot be trusted, so memory for them is bounded: in total, and per node, so that a node harms only
+ * itself.
+ */
 const maxEntries = 50_000
 const maxPerNode = 256
 const forgetAfterMs = 300_000
@@ -75,7 +78,7 @@ export function createProgressCache({ recordProgress, onTicks, clock, log }: Pro
       if (entries.put(entryOf(message, known, clock.monotonic()))) news.set(keyOf(key), key)
     },
     heard: (nodeId: NodeId, opId: OperationId, since: number): BytesHeard | null => bytesOf(entries.get({ nodeId, opId }), since),
-    /** Stores the progress of this work now, before its end is: an end keeps the bytes that the row has. Never rejects. */
+    /** Stores the progress of this work before its end is stored: an end keeps the bytes in the row. Never rejects. */
     settle: (keys: readonly WorkKey[]): Promise<void> => store(keys.flatMap((key) => entries.get(key) ?? [])),
     /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
