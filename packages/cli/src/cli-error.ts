@@ -39,7 +39,7 @@ export class CliError extends Error {
     this.hint = options.hint ?? null
   }
 
-  /** The same error, prefixed with the one object among several that it concerns. */
+  /** The same error, prefixed with the object that it concerns. */
   about(subject: string): CliError {
     return new CliError(`${subject}: ${this.message}`, {
       exitCode: this.exitCode,

@@ -7,7 +7,7 @@ import { sha256Hex } from './random-id.ts'
 
 export interface SignedRequest {
   readonly method: string
-  /** As it stands in the request line. */
+  /** As in the request line. */
   readonly path: string
   readonly body: Uint8Array
   /** By lower-case name. */
@@ -19,7 +19,7 @@ export type VerificationResult =
   | { ok: true; publicKey: PublicKey; signedAt: Date }
   | { ok: false; code: 'bad_signature' | 'clock_skew'; message: string }
 
-/** Checks the signature before the time, so that only the owner of a key is told about its clock. */
+/** Checks the signature before the time, so that clock details are shown to the owner of the key only. */
 export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: number } = {}): (
   request: SignedRequest,
 ) => VerificationResult {

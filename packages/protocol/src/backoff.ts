@@ -8,7 +8,7 @@ export type Backoff = Readonly<{
 }>
 export type RetryPolicy = Readonly<{ baseMs: number; maxMs: number; maxAttempts: number }>
 
-/** After the n-th failed attempt, from 1: `min(base·2^(n−1), max)` ± jitter; `chance` in [0, 1) picks the place in that band. */
+/** After the n-th failed attempt, from 1: `min(base·2^(n−1), max)` ± jitter; `chance` in [0, 1) picks the point in that band. */
 export function backoffMs(attempt: number, { baseMs, maxMs, jitter = 0.1 }: Backoff, chance: number): number {
   // 2^52 times any base is beyond every maximum; a larger power would be Infinity, and 0 · Infinity is NaN.
   const doublings = Math.min(Math.max(attempt - 1, 0), 52)

@@ -1,5 +1,5 @@
 // The one shape of a failure that crosses a boundary: stored, sent and shown unchanged. FleetError carries it inside a process.
-// Decide on `code` and `retry`; `message` is for a person.
+// Decide on `code` and `retry`; `message` is for people.
 import { z } from 'zod'
 import { storableText } from './ids.ts'
 
@@ -21,9 +21,9 @@ export type FailureCode = z.infer<typeof FailureCode>
 
 export const Failure = z.object({
   code: FailureCode,
-  /** The sender knows whether trying again can help; receivers do not guess. */
+  /** The sender knows whether a retry can help; receivers do not guess. */
   retry: z.enum(['never', 'backoff']),
-  /** Says what failed, why, and what to do. */
+  /** What failed, why, and what to do. */
   message: storableText(8192),
 })
 export type Failure = z.infer<typeof Failure>

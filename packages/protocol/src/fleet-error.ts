@@ -11,7 +11,7 @@ export class FleetError extends Error {
   }
 }
 
-/** The failure inside anything thrown; an error that is not a FleetError is a bug and becomes `internal`. */
+/** The failure of anything thrown; an error that is not a FleetError is a bug and becomes `internal`. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof FleetError) return error.failure
   const message = error instanceof Error ? error.message : String(error)

@@ -1,6 +1,5 @@
-// The names that travel between processes. Each is validated where it enters and branded, so that
-// nothing unvalidated can become part of a subject, a path or a query. Never sanitised: a name that
-// does not fit is refused (sanitising makes two names one).
+// Names that travel between processes. Each is validated where it enters and branded, so that no unvalidated text can become part
+// of a subject, a path or a query. Invalid names are refused, not sanitized (sanitizing makes two names one).
 import { z } from 'zod'
 
 /** Foreign text without the characters that PostgreSQL cannot store: one text must not fail a statement about many rows. */
@@ -23,7 +22,7 @@ export const NodeId = z
   .brand('NodeId')
 export type NodeId = z.infer<typeof NodeId>
 
-/** A label for people: not unique, proves nothing, never part of a subject or a path. */
+/** A label for people: not unique, not verified, never part of a subject or a path. */
 export const NodeName = z
   .string()
   .min(1)
@@ -54,11 +53,11 @@ export type OperationId = z.infer<typeof OperationId>
 export const ReplicaId = z.string().regex(token, 'a replica id is 1–64 characters of A–Z, a–z, 0–9, _ and -').brand('ReplicaId')
 export type ReplicaId = z.infer<typeof ReplicaId>
 
-/** Made anew each time a worker process starts; tells a restarted worker from a second copy of it. */
+/** New for each start of a worker process; distinguishes a restarted worker from a second copy. */
 export const Incarnation = z.string().regex(token, 'an incarnation is 1–64 characters of A–Z, a–z, 0–9, _ and -').brand('Incarnation')
 export type Incarnation = z.infer<typeof Incarnation>
 
-/** An nkey *user* public key: what a node is. Its checksum is verified where the key is used. */
+/** An nkey *user* public key, the identity of a node. Its checksum is verified where the key is used. */
 export const PublicKey = z
   .string()
   .regex(/^U[A-Z2-7]{55}$/, 'a public key is an nkey user key: U and 55 base32 characters')

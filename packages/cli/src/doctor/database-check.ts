@@ -115,7 +115,7 @@ async function readIfThere(path: string): Promise<string | null> {
   return readFile(path, 'utf8').catch(() => null)
 }
 
-// A PostgreSQL server answers a request for encryption with one letter, before it asks for a user or password.
+// A PostgreSQL server answers a request for encryption with one letter, before it requests a user or password.
 /** Length 8 and the code 80877103 (PostgreSQL protocol, SSLRequest). */
 const sslRequest = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
 

@@ -20,7 +20,7 @@ export const bareRevision = (revision: string): string => revision.replace(/^sha
 /** The prefix that people compare. */
 export const shortRevision = (revision: string): string => bareRevision(revision).slice(0, 12)
 
-/** Ready of wanted replicas. */
+/** Ready and desired replicas. */
 const replicasText = ({ replicas_ready: ready, replicas_desired: desired }: ModelView): string => `${ready}/${desired}`
 
 /** The cause, its code, and the next attempt. */

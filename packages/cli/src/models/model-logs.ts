@@ -20,7 +20,7 @@ export async function showLogs(call: ClientCall, model: ModelName): Promise<void
         return nodes.length === 1 ? plainText(line) : `${plainText(node.name).padEnd(longest)}  ${plainText(line)}`
       })
   }
-  // A node that fails hides nothing of the others.
+  // A node that fails does not hide the others.
   await Promise.all(nodes.map((node) => show(node).catch((error: unknown) => reportNodeError(call, node, error))))
 }
 

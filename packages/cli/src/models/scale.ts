@@ -1,4 +1,4 @@
-// Pure: the number of replicas that `muster models scale` asks for, applied to the scheduling of a model.
+// Applies the number of replicas of `muster models scale` to the scheduling of a model. Pure.
 import { Scheduling } from '@muster/protocol'
 import { usageError } from '../cli-error.ts'
 import type { ClientCall } from '../commands/command.ts'

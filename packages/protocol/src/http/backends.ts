@@ -1,4 +1,4 @@
-// /api/backends: what is installed where, what is offered, and operations that change it.
+// /api/backends: installed and offered backends, and operations that change them.
 import { z } from 'zod'
 import { BackendName, Digest, NodeId, NodeStatus, OperationId } from '../ids.ts'
 import { route } from './define.ts'
@@ -31,7 +31,7 @@ export const BackendView = z.object({
   }),
   nodes: z.array(BackendOnNode),
   upgrade_available: z.boolean(),
-  /** Nodes of one platform hold different builds of it. */
+  /** Nodes of one platform have different builds. */
   drift: z.boolean(),
 })
 export type BackendView = z.infer<typeof BackendView>
@@ -47,9 +47,9 @@ export const UpgradeView = z.object({
 export type UpgradeView = z.infer<typeof UpgradeView>
 const upgrades = z.object({
   upgrades: z.record(z.string(), UpgradeView),
-  /** When galleries and registries were last asked; null: not yet. */
+  /** When galleries and registries were last checked; null: not yet. */
   checked_at: z.string().nullable(),
-  /** Sources that could not be read, and why. */
+  /** Sources that could not be read, with the reason. */
   problems: z.array(z.object({ backend: z.string().nullable(), message: z.string() })),
 })
 
@@ -68,7 +68,7 @@ export const OfferedBackend = z.object({
 })
 export type OfferedBackend = z.infer<typeof OfferedBackend>
 
-/** At most one of the two; neither: all nodes that can be meant. */
+/** At most one of the two; neither: all eligible nodes. */
 const targets = {
   nodes: z.array(NodeId).min(1, 'nodes is a list of node ids, or left out for all').max(10_000).optional(),
   selector: Selector.optional(),
@@ -124,7 +124,7 @@ const isTrue = z
   .enum(['true', 'false'])
   .optional()
   .transform((value) => value === 'true')
-/** As a query: `node=` with commas, or several times. */
+/** As a query: `node=` separated by commas, or repeated. */
 export const DeleteQuery = z.object({
   node: z
     .string()
@@ -137,7 +137,7 @@ export const DeleteQuery = z.object({
 })
 export type DeleteQuery = z.infer<typeof DeleteQuery>
 
-/** A dry run answers with the operation as it would be, unsaved. */
+/** A dry run answers with the operation that would be stored. */
 const accepted = z.union([z.object({ operation_id: OperationId }), OperationView])
 const params = z.object({ name: BackendName })
 

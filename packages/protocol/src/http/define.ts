@@ -1,6 +1,5 @@
-// How a route of the HTTP API is defined: once, for the controller that serves it, the clients that
-// call it, and the OpenAPI page that describes it. A route without an `access` does not compile:
-// nothing is reachable by accident.
+// The definition of a route of the HTTP API: once, for the controller that serves it, the clients that call it, and the OpenAPI
+// document. A route without an `access` does not compile, so that none is open by accident.
 import { z } from 'zod'
 
 /**
@@ -26,12 +25,12 @@ export interface Route<
   readonly params?: P
   readonly query?: Q
   readonly body?: B
-  /** The body of the answer; left out where it is not JSON (`produces` then names its type). */
+  /** The body of the answer; left out if it is not JSON (then `produces` has its type). */
   readonly response?: R
   readonly produces?: string
-  /** The status of success; 200 unless told. */
+  /** The status of success; default 200. */
   readonly status?: SuccessStatus
-  /** Another one that a handler may choose. */
+  /** Another status that a handler may choose. */
   readonly otherStatus?: SuccessStatus
 }
 
@@ -44,7 +43,7 @@ export type QueryOf<T> = T extends Route<infer _P, infer Q, infer _B, infer _R> 
 export type BodyOf<T> = T extends Route<infer _P, infer _Q, infer B, infer _R> ? z.infer<B> : never
 export type ResponseOf<T> = T extends Route<infer _P, infer _Q, infer _B, infer R> ? z.infer<R> : never
 
-// A part that a route does not define is inferred as unknown: it can't be given. One that it defines must be.
+// A part that a route does not define is inferred as unknown and cannot be passed; a part that it defines is required.
 type Part<Name extends string, Value> = unknown extends Value ? { readonly [K in Name]?: never } : { readonly [K in Name]: Value }
 /** Arguments of a call. */
 export type RouteInput<T> = Part<'params', ParamsOf<T>> & Part<'query', QueryOf<T>> & Part<'body', BodyOf<T>>
@@ -65,7 +64,7 @@ export function routeUrl(base: URL, target: Pick<Route, 'path'>, input: { params
     if (typeof value !== 'string') throw new Error(`route ${target.path} needs the parameter ${name}`)
     return encodeURIComponent(value)
   })
-  // A controller may stand behind a path of a reverse proxy.
+  // A controller may be behind a path of a reverse proxy.
   const url = new URL(base)
   url.pathname = base.pathname.replace(/\/+$/, '') + path
   url.search = ''

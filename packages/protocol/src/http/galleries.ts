@@ -1,4 +1,4 @@
-// /api/galleries: where backends and models are offered.
+// /api/galleries: sources of backends and models.
 import { z } from 'zod'
 import { route } from './define.ts'
 
@@ -21,12 +21,12 @@ export const GalleryUrl = z
   .regex(/^[\x21-\x7e]+$/, 'a URL has no spaces')
   .refine(isReadable, 'a gallery is at https://…, http://…, file:///… or github:owner/repo/path@ref, without a password')
 
-/** A gallery as workers are told of it. */
+/** A gallery in the settings of workers. */
 export const GalleryAddress = z.object({ name: z.string().max(63), url: z.string().max(2048), kind: GalleryKind })
 export type GalleryAddress = z.infer<typeof GalleryAddress>
 
 export const GalleryView = GalleryAddress.extend({
-  /** `builtin` comes with Muster, `setting` from the command line of a controller: neither is changed here. */
+  /** `builtin` is part of Muster, `setting` comes from the command line of a controller; the API changes neither. */
   from: z.enum(['builtin', 'setting', 'api']),
   created_at: z.string().nullable(),
 })

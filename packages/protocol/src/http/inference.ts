@@ -1,4 +1,5 @@
-// /v1: the OpenAI API, and what went through it. Bodies pass through: only what routes a request is read.
+// /v1: the OpenAI API, and its statistics. Bodies pass through unchanged: the controller reads only the fields that route a
+// request.
 import { z } from 'zod'
 import { ModelName } from '../ids.ts'
 import { route } from './define.ts'
@@ -31,7 +32,7 @@ export const inferenceRoutes = {
   embeddings: inference('/v1/embeddings', 'Embeddings, as numbers or base64'),
 }
 
-/** Ten seconds of one model on one node. `in_flight` is the highest that was seen. */
+/** Ten seconds of one model on one node. `in_flight` is the maximum. */
 export const StatsBucket = z.object({
   at: z.string(),
   model: z.string(),

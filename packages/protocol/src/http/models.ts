@@ -1,4 +1,4 @@
-// /api/models: what is to be served, how it is configured, and where it runs.
+// /api/models: models, their configuration, and their replicas.
 import { z } from 'zod'
 import { FailureCode } from '../failure.ts'
 import { BackendName, ModelName, NodeId, OperationId, plainText, ReplicaId, storableText } from '../ids.ts'
@@ -6,7 +6,7 @@ import { ModelFileName, ReplicaState } from '../messages/model.ts'
 import { route } from './define.ts'
 import { Selector } from './selector.ts'
 
-/** Where a file of a model comes from. `upload:` is what was sent to `PUT …/files/:filename`, by its digest. */
+/** The source of a model file. `upload:` is content sent to `PUT …/files/:filename`, by its digest. */
 export const ModelFileUri = z
   .string()
   .max(2048)
@@ -66,7 +66,7 @@ export const LoadFailure = z.object({
   code: FailureCode,
   message: storableText(8192),
   at: z.string(),
-  /** Null: it waits for `load` or a new revision. */
+  /** Null: no automatic retry; `load` or a new revision starts it again. */
   next_retry_at: z.string().nullable(),
   attempts: z.number(),
 })
@@ -85,7 +85,7 @@ export const ModelView = z.object({
 export type ModelView = z.infer<typeof ModelView>
 
 export const ModelDetail = ModelView.extend({
-  /** The newest replica that came up, now or before; null when it was never loaded. */
+  /** The newest replica that became ready, now or before; null: never loaded. */
   last_loaded: z.object({ at: z.string(), backend: z.string(), revision: z.string(), options: z.unknown() }).nullable().optional(),
 })
 export type ModelDetail = z.infer<typeof ModelDetail>
@@ -131,7 +131,7 @@ export type PlacementNode = z.infer<typeof PlacementNode>
 
 export const PlacementView = z.object({
   nodes: z.array(PlacementNode),
-  /** When no node is eligible: replicas of other models that would be ended to make room. None of them: some are ending. */
+  /** When no node is eligible: replicas of other models that would be evicted. Empty: other replicas are already ending there. */
   eviction: z
     .object({
       node_id: NodeId,
@@ -165,7 +165,7 @@ export const ConfigProblem = z.object({
   message: z.string(),
   line: z.number().optional(),
   key: z.string().optional(),
-  /** The known key that an unknown one is closest to. */
+  /** The known key that is closest to an unknown one. */
   closest: z.string().optional(),
 })
 export type ConfigProblem = z.infer<typeof ConfigProblem>
@@ -208,7 +208,7 @@ export const modelRoutes = {
     path: '/api/models/validate',
     access: 'read',
     summary: 'What a PUT of this configuration, JSON or YAML, would say; nothing is stored',
-    /** As the path of the PUT would have it; the text has to say it otherwise. */
+    /** The name in the path of the PUT; without it the text must contain the name. */
     query: z.object({ name: ModelName.optional() }),
     response: ValidatedConfig,
   }),

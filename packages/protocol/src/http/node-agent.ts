@@ -1,4 +1,4 @@
-// /api/node: what a worker says for itself, signed with its key.
+// /api/node: requests of workers, signed with the node's key.
 import { z } from 'zod'
 import { Digest, Incarnation, NodeId, NodeName, NodeStatus, NodeType, plainText, PublicKey } from '../ids.ts'
 import { Heartbeat, Resources } from '../messages/node.ts'
@@ -6,7 +6,7 @@ import { route } from './define.ts'
 import { GalleryAddress } from './galleries.ts'
 import { Labels } from './selector.ts'
 
-/** The headers that carry a worker's signature, and how far its clock may be off. */
+/** The headers with a worker's signature, and the maximum clock skew. */
 export const signatureHeaders = { key: 'x-muster-key', timestamp: 'x-muster-timestamp', signature: 'x-muster-signature' } as const
 export const maxClockSkewMs = 5 * 60_000
 
@@ -44,24 +44,24 @@ export type Registration = z.infer<typeof Registration>
 export const RegistrationReply = z.object({ id: NodeId, name: z.string(), status: NodeStatus })
 export type RegistrationReply = z.infer<typeof RegistrationReply>
 
-/** The settings of the cluster that its workers follow. */
+/** The cluster-wide settings of workers. */
 export const WorkerSettings = z.object({
   heartbeat_interval_ms: z.number().int().min(10),
-  /** Where controllers answer, so that a worker survives the loss of the one it joined through. */
+  /** URLs of controllers, so that a worker survives the loss of the one it joined through. */
   controllers: z.array(z.string()).max(64),
   allow_source: z.array(z.string()).max(1024).default([]),
-  /** In the order in which a name is looked up. `builtin://…@sha256:…` is a blob that any controller serves. */
+  /** In lookup order. `builtin://…@sha256:…` is a blob that any controller serves. */
   galleries: z.array(GalleryAddress).max(1024).default([]),
 })
 export type WorkerSettings = z.infer<typeof WorkerSettings>
 
 export const Session = z.object({
   status: NodeStatus,
-  /** Only once approved. `local:` is the bus inside the controller's own process. */
+  /** Null until approved. `local:` is the bus inside the controller's own process. */
   bus: z.object({ url: z.string(), credentials: z.string().nullable(), expires_at: z.string().nullable() }).nullable(),
   gateway_secret: z.string().optional(),
   settings: WorkerSettings,
-  /** Hand it back as `known`, and the next poll is answered when something differs. */
+  /** Send it back as `known`: the next poll is answered when something differs. */
   etag: z.string(),
 })
 export type Session = z.infer<typeof Session>

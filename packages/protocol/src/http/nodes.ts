@@ -1,4 +1,4 @@
-// /api/nodes: the fleet as an administrator sees it.
+// /api/nodes: the nodes of the fleet, for administrators.
 import { z } from 'zod'
 import { Failure } from '../failure.ts'
 import { BackendName, ModelName, NodeId, NodeStatus, NodeType, OperationId } from '../ids.ts'
@@ -49,7 +49,7 @@ export const IntentView = z.object({
   failure: Failure.nullable(),
   requested_at: z.string(),
   finished_at: z.string().nullable(),
-  /** Why it is not so yet, or what came of it. */
+  /** Why the intent is not applied yet, or its outcome. */
   message: z.string(),
 })
 export type IntentView = z.infer<typeof IntentView>

@@ -1,4 +1,4 @@
-// /api/operations: what administrators asked for, and what came of it on each node.
+// /api/operations: operations of administrators, and their state on each node.
 import { z } from 'zod'
 import { FailureCode } from '../failure.ts'
 import { NodeId, OperationId } from '../ids.ts'
@@ -37,7 +37,7 @@ export const OperationNode = z.object({
   dead: z.boolean(),
   ring: z.number().nullable(),
   error: z.string().nullable(),
-  /** `rolled_back` is set by controllers alone, when a rollout was rolled back. */
+  /** `rolled_back` is set by controllers only, when a rollout was rolled back. */
   error_code: z.union([FailureCode, z.literal('rolled_back')]).nullable(),
   /** The node has this version already, so nothing is done there. */
   up_to_date: z.boolean().optional(),
@@ -45,9 +45,9 @@ export const OperationNode = z.object({
   cancelling: z.boolean().optional(),
   /** Its ring of the rollout has not begun. */
   awaits_ring: z.boolean().optional(),
-  /** The rollout failed: it goes back to the version before. */
+  /** The rollout failed: the node returns to the previous version. */
   returning: z.boolean().optional(),
-  /** The last heartbeat of a node that is waited for and away. */
+  /** The last heartbeat of an absent node that the operation waits for. */
   last_seen_at: z.string().optional(),
 })
 export type OperationNode = z.infer<typeof OperationNode>
@@ -72,12 +72,12 @@ export const OperationView = z.object({
 })
 export type OperationView = z.infer<typeof OperationView>
 
-/** One event of the history of an operation: what happened to one of its intents. */
+/** One event of an operation's history: a step of one of its intents. */
 export const OperationEvent = z.object({
   at: z.string(),
   node_id: z.string(),
   generation: z.number(),
-  /** The try, counted over all attempts. */
+  /** The number of the attempt, counted over all retries. */
   epoch: z.number(),
   type: z.string(),
   detail: z.record(z.string(), z.unknown()),

@@ -12,7 +12,7 @@ export const LabelKey = z
   )
 export const LabelValue = z.string().regex(/^[^\p{C}\p{Zl}\p{Zp}]{0,255}$/u, 'a label value is at most 255 printable characters')
 
-/** A selector that is not one of Muster's own. */
+/** A selector that cannot be parsed. */
 export const SettableLabelKey = LabelKey.refine((key) => !automaticLabels.some((automatic) => automatic === key), {
   error: (issue) => `${String(issue.input)} is set by Muster itself and can't be changed`,
 })
@@ -22,7 +22,7 @@ const tooMany = 'a node has at most 64 labels'
 export const Labels = z.record(SettableLabelKey, LabelValue).refine(few, tooMany)
 export type Labels = z.infer<typeof Labels>
 
-/** A change: null takes a label away. */
+/** A change: null removes a label. */
 export const LabelPatch = z.record(SettableLabelKey, LabelValue.nullable()).refine(few, tooMany)
 export type LabelPatch = z.infer<typeof LabelPatch>
 
@@ -56,7 +56,7 @@ export function parseSelector(words: readonly string[]): ParsedSelector {
 export const matchesSelector = (selector: Selector, labels: Readonly<Record<string, string>>): boolean =>
   findMismatchedLabel(selector, labels) === null
 
-/** The first label for which the selector leaves a node out; null when it is chosen. */
+/** The first label for which the selector excludes a node; null when the node matches. */
 export function findMismatchedLabel(selector: Selector, labels: Readonly<Record<string, string>>): string | null {
   for (const key of Object.keys(selector)) {
     const wanted = selector[key]

@@ -1,9 +1,9 @@
-// Pure: server-sent events out of text that arrives in pieces (WHATWG HTML, "event stream
-// interpretation"). Keeps what is not finished until the next piece.
+// Parses server-sent events from text that arrives in pieces (WHATWG HTML, "event stream interpretation"). Keeps unfinished
+// events until the next piece. Pure.
 export interface ServerEvent {
   readonly type: string
   readonly data: string
-  /** The id to resume after. Stays what it was when an event carries none. */
+  /** The ID to resume after; unchanged by an event without an ID. */
   readonly lastEventId: string
 }
 
@@ -11,7 +11,7 @@ export interface SseParser {
   push(text: string): ServerEvent[]
 }
 
-/** More than any event of Muster has; a stream without line breaks must not fill the memory. */
+/** More than any event of Muster needs; a stream without line breaks must not fill the memory. */
 const maxBufferedChars = 16 * 1024 * 1024
 
 export function createSseParser(lastEventId: string): SseParser {
@@ -45,7 +45,7 @@ export function createSseParser(lastEventId: string): SseParser {
       rest += atStart ? text.replace(/^\uFEFF/, '') : text
       atStart = atStart && text === ''
       if (rest.length > maxBufferedChars) throw new Error('an event of the stream is too long')
-      // A CR at the very end may be half of a CRLF: leave it for the next piece.
+      // A CR at the end may be half of a CRLF: keep it for the next piece.
       const lines = rest.split(/\r\n|\n|\r(?!$)/)
       rest = lines.pop() ?? ''
       return lines.map(takeLine).filter((event) => event !== null)

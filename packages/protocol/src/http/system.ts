@@ -1,4 +1,4 @@
-// Health, keys, login, events: everything of /api that is not about one resource of the fleet.
+// Health, keys, login, events: the parts of /api that are not about one resource of the fleet.
 import { z } from 'zod'
 import { plainText } from '../ids.ts'
 import { NodeStatus } from '../ids.ts'
@@ -19,7 +19,7 @@ export type KeyView = z.infer<typeof KeyView>
 /** A setting of the running controller. */
 export const SettingView = z.object({
   flag: z.string(),
-  /** As a person would write it; of a secret only whether it is set. */
+  /** Formatted for people; a secret shows only whether it is set. */
   value: z.string(),
   default: z.string(),
   /** `the command line`, the name of an environment variable, `file:line`, or `default`. */

@@ -7,7 +7,7 @@ import { command, topic } from './define.ts'
 const params = { node: NodeId }
 const generation = z.number().int().min(0)
 
-/** With `async` the answer means accepted, never done; without it the answer comes at the end. */
+/** With `async` the answer means accepted; without it the answer comes when the work is done. */
 export const CommandReply = z.union([
   z.object({ accepted: z.literal(true) }),
   z.object({ accepted: z.literal(false), failure: Failure }),
@@ -27,9 +27,9 @@ const sourced = {
   digest: Digest.optional(),
   name: BackendName.optional(),
   alias: BackendName.optional(),
-  /** Other places of the same content, tried when `uri` does not answer. */
+  /** Other URIs of the same content, tried when `uri` does not answer. */
   mirrors: z.array(z.string().max(2048)).max(64).optional(),
-  /** From the gallery, for the record: many artifacts lack it. */
+  /** The version in the gallery; many artifacts lack one. */
   version: plainText(256).optional(),
   gallery_url: plainText(2048).optional(),
 }
@@ -40,7 +40,7 @@ export const InstallBackend = z.object({
   exact: z.boolean().optional(),
   model_id: ModelName.optional(),
   replica_index: z.number().int().min(0).max(4096).optional(),
-  /** JSON text of galleries, as the original sends it. Honored only behind `--accept-wire-galleries`. */
+  /** JSON text of galleries, as LocalAI sends it. Honored only with `--accept-wire-galleries`. */
   backend_galleries: z.string().max(262_144).optional(),
   force: z.boolean().optional(),
 })
@@ -64,20 +64,20 @@ export const InstalledBackend = z.object({
 })
 export type InstalledBackend = z.infer<typeof InstalledBackend>
 
-/** Content of a model file that a node keeps, complete and verified. */
+/** Content of a model file on a node, complete and verified. */
 export const StoredFile = z.object({ digest: Digest, size: z.number().int().min(0) })
 export type StoredFile = z.infer<typeof StoredFile>
 
 export const BackendList = z.object({
-  /** The original writes an empty list, and one it could not read, as null. */
+  /** LocalAI sends null for an empty list, and for one that it could not read. */
   backends: z
     .array(InstalledBackend)
     .max(4096)
     .nullable()
     .transform((list) => list ?? []),
-  /** The highest generation of each backend whose work has ended, read before the list: what the list says is no older. */
+  /** The highest generation of each backend whose work has ended, read before the list, so the list is no older. */
   generations: z.record(BackendName, generation).optional(),
-  /** Content of model files that is kept here, complete and verified. */
+  /** Content of model files on the node, complete and verified. */
   files: z.array(StoredFile).max(65_536).optional(),
   error: z.string().max(8192).optional(),
 })

@@ -1,4 +1,4 @@
-// Every conversation on the bus. The golden messages are checked against this list.
+// All commands and topics of the bus. The golden messages are checked against this list.
 import * as backend from './backend.ts'
 import type { Command, Topic } from './define.ts'
 import * as model from './model.ts'
@@ -23,5 +23,5 @@ export const messageCatalogue: Readonly<Record<string, Command | Topic>> = {
   events: node.nodeEvents,
 }
 
-/** Published by nodes; all others are requests to nodes. */
+/** Published by nodes; the others are requests to nodes. */
 export const nodeTopics: readonly Topic[] = [node.heartbeat, node.nodeEvents, node.progress]

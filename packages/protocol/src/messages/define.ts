@@ -1,10 +1,10 @@
-// How a conversation on the bus is defined: once, here, for both sides.
-// A subject is a template; its parameters are validated when it is built and when it is read back.
+// The definition of a command or topic on the bus: once, for both sides. A subject is a template; its parameters are validated
+// when it is formatted and when it is parsed.
 import type { z } from 'zod'
 
 export type ParamSchemas = Readonly<Record<string, z.ZodType<string, string>>>
 export type Params<P extends ParamSchemas> = { readonly [K in keyof P]: z.infer<P[K]> }
-/** For subscriptions: a parameter, or any. */
+/** For subscriptions: a parameter, or `*`. */
 export type ParamsOrAny<P extends ParamSchemas> = { readonly [K in keyof P]: z.infer<P[K]> | '*' }
 
 interface Addressed<P extends ParamSchemas> {
@@ -34,7 +34,7 @@ export const topic = <P extends ParamSchemas, M extends z.ZodType>(definition: O
   ...definition,
 })
 
-/** The subject for these parameters; throws on one that could change the subject's shape. */
+/** The subject for these parameters; throws on a parameter that could change the subject's shape. */
 export function formatSubject<P extends ParamSchemas>(definition: Addressed<P>, to: ParamsOrAny<P>): string {
   return definition.subject.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = to[name]
@@ -45,7 +45,7 @@ export function formatSubject<P extends ParamSchemas>(definition: Addressed<P>, 
   })
 }
 
-/** The parameters in a received subject; null when it is not of this definition. */
+/** The parameters of a received subject; null when it does not match this definition. */
 export function parseSubject<P extends ParamSchemas>(definition: Addressed<P>, subject: string): Params<P> | null {
   const want = definition.subject.split('.')
   const got = subject.split('.')

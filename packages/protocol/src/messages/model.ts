@@ -6,7 +6,7 @@ import { command } from './define.ts'
 
 const params = { node: NodeId }
 
-/** A path inside the model's own folder: no absolute one, no way up, no empty part. */
+/** A path inside the model's own folder: not absolute, no `..`, no empty part. */
 export const ModelFileName = z
   .string()
   .min(1)
@@ -25,7 +25,7 @@ export const ModelFile = z.object({
     .regex(/^[0-9a-f]{64}$/)
     .optional(),
   size: z.number().int().min(0).optional(),
-  /** Workers that have these very bytes, tried before `uri`: their gateways, and the header that is good for this file there alone. */
+  /** Workers that have the same content, tried before `uri`: the URL at their gateway, and a token for this file only. */
   peers: z
     .array(z.object({ url: z.string().max(512), authorization: z.string().max(512) }))
     .max(16)
@@ -43,9 +43,9 @@ export const LoadModel = z.object({
   files: z.array(ModelFile).max(1024),
   op_id: OperationId.optional(),
   epoch: z.number().int().min(0).optional(),
-  /** Which of the model's replicas this is; two processes never share one. */
+  /** Distinguishes the processes of the model on this node; two processes never share a slot. */
   slot: z.number().int().min(0).max(65_535).optional(),
-  /** Fetch and verify the files, start nothing: ends by `op.result`. */
+  /** Fetch and verify the files without starting a process; ends with `op.result`. */
   stage_only: z.boolean().optional(),
 })
 export type LoadModel = z.infer<typeof LoadModel>

@@ -1,4 +1,4 @@
-// A node's own signs of life: heartbeat, events, and being told to stop.
+// Messages about a node: heartbeat, events, and the stop command.
 import { z } from 'zod'
 import { BackendName, Digest, Incarnation, ModelName, NodeId, OperationId, plainText, ReplicaId, storableText } from '../ids.ts'
 import { BackendList } from './backend.ts'
@@ -6,8 +6,8 @@ import { topic } from './define.ts'
 import { ReplicaState } from './model.ts'
 import { OpStatusReply, Phase } from './op.ts'
 
-// Numbers come from foreign machines: an insane one becomes unknown (null), never zero and never infinite.
-/** 1 PiB: more memory or disk than any node has; larger claims are lies or bugs. */
+// Numbers come from other machines: an implausible one becomes unknown (null), never zero and never infinite.
+/** 1 PiB: more memory or disk than any node has. */
 const maxBytes = 2 ** 50
 const bytes = z.number().int().min(0).max(maxBytes).nullable().catch(null).default(null)
 
@@ -23,9 +23,9 @@ export const Resources = z.object({
   gpu_vendor: plainText(32).nullable().catch(null).default(null),
   /** CPU and GPU share one memory: `*_vram` then repeats `*_ram`, and the two must not be added. */
   unified_memory: z.boolean().catch(false).default(false),
-  /** How many replicas it runs at most; left out: as many as there is memory for. */
+  /** The maximum number of replicas; left out: limited by memory only. */
   max_replicas: z.number().int().min(1).max(65_536).optional().catch(undefined),
-  /** How long ago its memory was looked at; left out: nobody knows. */
+  /** The age of the memory figures; left out: unknown. */
   memory_age_ms: z.number().int().min(0).max(86_400_000).optional().catch(undefined),
 })
 export type Resources = z.infer<typeof Resources>
@@ -38,7 +38,7 @@ export const Heartbeat = z.object({
   resources: Resources,
   in_flight: z.number().int().min(0).max(1_000_000).default(0),
   ops: z.array(OperationId).max(4096).default([]),
-  /** Every process of a model that this worker has; left out by workers that have none of them. */
+  /** Every model process of this worker; left out by workers that run no models. */
   replicas: z
     .array(z.object({ replica_id: ReplicaId, state: ReplicaState, in_flight: z.number().int().min(0).max(1_000_000) }))
     .max(4096)
@@ -67,7 +67,7 @@ export const NodeEvent = z.discriminatedUnion('type', [
     exit_code: z.number().int().optional(),
     signal: z.string().max(32).optional(),
     last_lines: z.array(storableText(4096)).max(100).optional(),
-    /** It ended because it was told to. */
+    /** The process ended because of a command. */
     expected: z.boolean().optional(),
   }),
   z.object({ type: z.literal('leaving'), ...stamp }),
@@ -84,13 +84,13 @@ export const Progress = z.object({
   node_id: NodeId,
   backend: BackendName,
   file_name: storableText(1024).default(''),
-  /** Bytes; 0 when unknown. The original sends text for people ("412 MB"), or nothing. */
+  /** Bytes; 0 when unknown. LocalAI sends text for people ("412 MB"), or nothing. */
   current: z.number().int().min(0).catch(0),
   total: z.number().int().min(0).catch(0),
   percentage: z.number().min(0).max(100),
   phase: Phase.nullable().default(null),
   seq: z.number().int().min(0).optional(),
-  /** The try that it belongs to. */
+  /** The attempt that it belongs to. */
   epoch: z.number().int().min(0).optional(),
 })
 export type Progress = z.infer<typeof Progress>

@@ -1,4 +1,4 @@
-// Asking a worker about one operation, and calling one off.
+// Queries and cancels one operation on a worker.
 import { z } from 'zod'
 import { Failure } from '../failure.ts'
 import { Digest, NodeId, OperationId } from '../ids.ts'
@@ -13,10 +13,13 @@ export const OpStatusReply = z.object({
   phase: Phase.optional(),
   current: z.number().int().min(0).optional(),
   total: z.number().int().min(0).optional(),
-  /** Grows with every sign of life, also where no byte moves: that of the last progress, or of what it would have said. */
+  /**
+   * Grows with every sign of life, also when no byte moves: the number of the last progress message, or of the one that would be
+   * sent now.
+   */
   progress_seq: z.number().int().min(0).optional(),
   generation: z.number().int().min(0).optional(),
-  /** The try that it belongs to. */
+  /** The attempt that it belongs to. */
   epoch: z.number().int().min(0).optional(),
   failure: Failure.optional(),
   digest: Digest.optional(),

@@ -1,11 +1,11 @@
 // The durable demand for one backend on one node, and its state. One row per (node, backend); a newer intent takes the row
 // over with a new generation (store/submissions), everything else is a step here. Owners of the transitions:
-//   waiting    a submission, a retry, the end of a try that failed or is unknown        → sending (the reconciler's claim)
+//   waiting    a submission, a retry, an attempt that failed or whose fate is unknown     → sending (the reconciler's claim)
 //   sending    the controller that claimed it, until its lease ends                     → working, waiting, or an end
 //   working    the worker; controllers receive, poll, and mark it overdue               → waiting, or an end
-//   applied, failed, dead, cancelled   ends; only a newer intent or an administrator's retry opens the row again
-// An epoch names one try: it grows with every claim and is part of the command; reports of an older try settle nothing.
-// A timeout means *unknown*, so it counts no attempt.
+//   applied, failed, dead, cancelled   ends; only a newer intent or an administrator's retry reopens the row
+// An epoch names one attempt: it grows with every claim and is part of the command; reports of an older epoch settle nothing.
+// A timeout means *unknown* and does not count as a failed attempt.
 import { unreachable, type Failure } from '../failure.ts'
 import type { BackendName, NodeId, OperationId } from '../ids.ts'
 import { backoffMs, type RetryPolicy } from '../backoff.ts'
@@ -23,11 +23,14 @@ type Common = Readonly<{
   /** Failure replies, no responders and stalls. */
   attempts: number
   lastFailure: Failure | null
-  /** This try, or one that it continues, takes longer than its timeout; shown, and nothing else. */
+  /** This attempt, or the one that it continues, exceeds its timeout. Only shown. */
   isOverdue: boolean
-  /** An administrator cancelled it: no further try, and the worker is commanded to stop. */
+  /** An administrator cancelled it: no further attempt, and the worker is sent a cancel command. */
   cancelRequested: boolean
-  /** An upgrade that keeps the old version until the new one is there, and may delete it first where the disk is too small for both. */
+  /**
+   * An upgrade that keeps the old version until the new one is installed, but may delete it first when the disk is too small for
+   * both.
+   */
   mayRecreate: boolean
 }>
 
@@ -39,7 +42,7 @@ export type Intent = Common &
     | Readonly<{
         state: 'working'
         acceptedAt: number
-        /** When it was last seen to move. */
+        /** The last time progress was seen. */
         signAt: number
         wait: AwaitedResult
       }>
@@ -52,7 +55,7 @@ export type AwaitedResult =
   | Readonly<{ for: 'result' }>
   /** From the reply to a request that is held open (a worker without `async`). */
   | Readonly<{ for: 'reply'; holder: string; leaseUntil: number }>
-  /** The request timed out, or its holder is gone: sent again then. */
+  /** The request timed out, or its holder is gone: it is sent again at this time. */
   | Readonly<{ for: 'another_try'; nextAt: number }>
 
 export type OpenState = 'waiting' | 'sending' | 'working'
@@ -66,14 +69,17 @@ export type IntentEvent =
   | Readonly<{ type: 'request_opened'; holder: string; leaseUntil: number }>
   /** Sent, and neither accepted nor refused: unknown. */
   | Readonly<{ type: 'unheard'; againInMs: number }>
-  /** The controller that held it is gone. */
+  /** The controller that held the lease is gone. */
   | Readonly<{ type: 'lease_lost' }>
   | Readonly<{ type: 'moved' }>
   | Readonly<{ type: 'overdue'; againInMs: number }>
   /** The worker does not know it (any more). */
   | Readonly<{ type: 'unknown_to_worker'; againInMs: number }>
   | Readonly<{ type: 'succeeded'; note: string }>
-  /** `epoch`: the failed try; null when the worker does not report it. `mayRun`: it was given up, and may still run there. */
+  /**
+   * `epoch`: the failed attempt; null when the worker does not report it. `mayRun`: it was given up, and may still run on the
+   * worker.
+   */
   | Readonly<{ type: 'failed'; failure: Failure; epoch: number | null; mayRun?: boolean }>
   | Readonly<{ type: 'cancelled_on_worker'; failure: Failure; epoch: number | null }>
   | Readonly<{ type: 'cancel_requested' }>
@@ -85,7 +91,7 @@ export type StepFacts = Readonly<{ now: number; retry: RetryPolicy; /** In [0, 1
 export const isOpen = (intent: Intent): intent is OpenIntent =>
   intent.state === 'waiting' || intent.state === 'sending' || intent.state === 'working'
 
-/** Null: not legal here, or about an older try; the caller drops it. */
+/** Null: not legal in this state, or about an older attempt; the caller drops it. */
 export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts): Intent | null {
   if (!isOpen(intent)) return null
   const common = commonOf(intent)
@@ -188,7 +194,7 @@ function leaseLost(intent: OpenIntent, { now }: StepFacts): Intent | null {
   return { ...intent, wait: { for: 'another_try', nextAt: now } }
 }
 
-/** Counts no attempt: it goes on, and is shown as overdue. */
+/** Counts no attempt: the work continues, and is shown as overdue. */
 function overdue(intent: OpenIntent, againInMs: number, { now }: StepFacts): Intent | null {
   if (intent.state !== 'working') return null
   if (intent.wait.for === 'reply') return { ...intent, isOverdue: true, wait: { for: 'another_try', nextAt: now + againInMs } }
@@ -196,15 +202,15 @@ function overdue(intent: OpenIntent, againInMs: number, { now }: StepFacts): Int
 }
 
 /**
- * A try that failed before it was cancelled ends as failed, without another try. A failed try is over on the worker, so
- * cancelling it before the next one needs no command.
+ * An attempt that failed before it was cancelled ends as failed, without another attempt. A failed attempt is over on the worker,
+ * so cancelling before the next one needs no command.
  */
 function failed(intent: OpenIntent, { failure, mayRun = false }: { failure: Failure; mayRun?: boolean }, facts: StepFacts): Intent | null {
   if (intent.state === 'waiting' && !intent.cancelRequested) return null
   const common = { ...commonOf(intent), lastFailure: failure, attempts: intent.attempts + 1, isOverdue: false }
   if (intent.cancelRequested || failure.retry === 'never') return ended(common, 'failed', '', facts)
   if (common.attempts >= facts.retry.maxAttempts) return ended(common, 'dead', '', facts)
-  // Nothing was tried of that way yet, so it is due at once and has all its attempts.
+  // The new strategy was not tried yet, so it is due at once and has all its attempts.
   if (intent.mayRecreate && failure.code === 'disk_full')
     return waiting({ ...common, mayRecreate: false, attempts: 0, lastFailure: null }, facts.now, mayRun)
   return waiting(common, facts.now + backoffMs(common.attempts, facts.retry, facts.chance), mayRun)

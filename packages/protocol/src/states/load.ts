@@ -1,13 +1,13 @@
 // The demand for one replica of a model (or, `stage`, for its files on some node). One row per model and ordinal; requests,
-// `load` and minimums only see to it that the row exists. Owners of the transitions:
-//   waiting      the demand, or the end of a try that does not speak against another one   → the controller that claims it
+// `load` and minimums only insert the row. Owners of the transitions:
+//   waiting      the demand, or an attempt that ended without a failure   → the controller that claims it
 //   installing   the intent for the backend on that node, submitted by the load; the reconciler carries it out
-//   starting     the worker; controllers receive, poll, and notice that nothing moves
+//   starting     the worker; controllers receive, poll, and detect a stall
 //   ready        the worker's process; its exit, or its node's silence, ends it
-//   failed       the clock (`nextAt`); without one only `load` or a new revision opens it again
-// Steps about many rows at once are written in SQL, by the same rules (controller `store`): `claimed` by `claim`; `hurried` by
+//   failed       the clock (`nextAt`); without it only `load` or a new revision reopens it
+// Steps of many rows at once are written in SQL by the same rules (controller `store`): `claimed` by `claim`; `hurried` by
 // `reconsider` and, fresh, by `ensureLoads`; `looked` by `hurryInstalling`; `node_away` by `NodeStore.remove`.
-// A replica id is never used twice, so every report about one is about one try: it needs no other fence.
+// A replica ID is never used twice, so every report belongs to one attempt and needs no other fence.
 import { unreachable, type Failure } from '../failure.ts'
 import type { ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'
 import { backoffMs } from '../backoff.ts'
@@ -19,15 +19,15 @@ type Common = Readonly<{
   purpose: LoadPurpose
   ordinal: number
   revision: string
-  /** Names one try; part of the command. */
+  /** Names one attempt; part of the command. */
   epoch: number
   /** Consecutive failures: failed loads, and processes that exited soon. */
   attempts: number
-  /** The only node that will do: it replaces a replica there. */
+  /** The only possible node: the load replaces a replica there. */
   pin: NodeId | null
-  /** Others serve meanwhile: its replica is checked before it gets requests. */
+  /** Other replicas serve meanwhile, so the new replica is checked before it gets requests. */
   needsCheck: boolean
-  /** Shown with it: for example that the old replica had to end first. */
+  /** Shown with the load: for example that the old replica had to end first. */
   note: string
   lease: Readonly<{ holder: string; until: number }> | null
 }>
@@ -41,9 +41,9 @@ export type Load = Common &
         state: 'starting'
         nodeId: NodeId
         opId: OperationId
-        /** Null: its files only. */
+        /** Null: stages files only. */
         replicaId: ReplicaId | null
-        /** When it was last seen to move. */
+        /** The last time progress was seen. */
         signAt: number
         nextAt: number
       }>
@@ -58,49 +58,52 @@ export type LoadEvent =
   | Readonly<{ type: 'install_asked'; nodeId: NodeId; installId: OperationId }>
   /** The node was chosen and has everything needed; the command is sent under the lease. */
   | Readonly<{ type: 'placed'; nodeId: NodeId; opId: OperationId; replicaId: ReplicaId | null }>
-  /** Its end is not known yet; it is due again then. */
+  /** The outcome is not known yet; the load is due again at this time. */
   | Readonly<{ type: 'looked'; againInMs: number }>
   | Readonly<{ type: 'installed' }>
   | Readonly<{ type: 'install_failed'; failure: Failure }>
-  /** The backend's install was cancelled or superseded: a node is chosen anew. */
+  /** The backend's install was cancelled or superseded: a node is chosen again. */
   | Readonly<{ type: 'install_gone'; againInMs: number }>
   | Readonly<{ type: 'accepted'; quietMs: number }>
-  /** Sent, and unknown whether it arrived. */
+  /** Sent, but possibly not received. */
   | Readonly<{ type: 'unheard'; againInMs: number }>
   | Readonly<{ type: 'moved'; quietMs: number }>
   | Readonly<{ type: 'ready' }>
   | Readonly<{ type: 'failed'; failure: Failure }>
   /** The worker has a process in that slot, which is decided about first; not a failure of the load. */
   | Readonly<{ type: 'slot_taken'; againInMs: number }>
-  /** No responders: its worker ended a moment ago, say. That is recorded for the node, and is not a failure of the load. */
+  /**
+   * No responders, for example because the worker stopped a moment ago. That is recorded for the node, and is not a failure of
+   * the load.
+   */
   | Readonly<{ type: 'nobody_listens'; againInMs: number }>
-  /** Nothing moves any more, and its state is unknown: it may still run there. */
+  /** The work is stalled and its state unknown: it may still run on the worker. */
   | Readonly<{ type: 'given_up'; failure: Failure }>
-  /** `wasTold`: it was commanded to end. */
+  /** `wasTold`: the process ended because of a command. */
   | Readonly<{ type: 'exited'; failure: Failure; wasTold: boolean }>
-  /** It came up and failed its check. */
+  /** The replica became ready and failed its check. */
   | Readonly<{ type: 'check_failed'; failure: Failure }>
-  /** There is no room for it beside the replica that it replaces, which is ended first. */
+  /** There is no room beside the replica that it replaces, which ends first. */
   | Readonly<{ type: 'room_asked'; note: string; againInMs: number }>
-  /** It cannot run on its pinned node, and waiting does not help: it may go anywhere. */
+  /** It cannot run on its pinned node, and waiting does not help: the pin is removed. */
   | Readonly<{ type: 'unpinned' }>
   | Readonly<{ type: 'node_away' }>
-  /** A replica that was out of reach is back, and the load has no other. */
+  /** A replica that was unreachable is back, and the load has no other. */
   | Readonly<{ type: 'returned'; nodeId: NodeId; replicaId: ReplicaId; opId: OperationId; isReady: boolean }>
   | Readonly<{ type: 'revision_changed'; revision: string }>
-  /** It was requested (again), or something changed that it waits for. */
+  /** It was requested again, or something that it waits for changed. */
   | Readonly<{ type: 'hurried'; isFresh: boolean }>
   | Readonly<{ type: 'unwanted' }>
 
 export type LoadFacts = Readonly<{ now: number; /** In [0, 1). */ chance: number }>
 
 export const loadRetry = { baseMs: 5_000, maxMs: 300_000, maxAttempts: Infinity } as const
-/** When no node fits: it costs one look, and is looked at again when a node changes. */
+/** When no node fits: placement is cheap, and is tried again when a node changes. */
 export const noCapacityRetryMs = 5_000
-/** A process that lived this long is no crash loop. */
+/** A process that ran this long is not in a crash loop. */
 export const steadyMs = 60_000
 
-/** Null: not legal here, or about something that is over; the caller drops it. `gone`: the row goes. */
+/** Null: not legal in this state, or outdated; the caller drops it. `gone`: the row is deleted. */
 export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load | 'gone' | null {
   const { now } = facts
   switch (event.type) {
@@ -147,7 +150,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
     case 'returned':
       return isUnplaced(load) || load.state === 'installing' ? returned(load, event, now) : null
     case 'revision_changed':
-      // Where it has to be stays: whose place it takes is there still.
+      // The pin stays: the replica to replace is still there.
       return { ...waiting(load, now), revision: event.revision, attempts: 0, note: '' }
     case 'hurried':
       return hurried(load, event.isFresh, now)
@@ -158,7 +161,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
   }
 }
 
-/** How often an install under way is polled; its end wakes the load earlier. */
+/** Poll interval of an install in progress; its end wakes the load earlier. */
 const lookMs = 1_000
 
 export function isLoadDue(load: Load, now: number): boolean {
@@ -189,7 +192,7 @@ function placed(load: Load, { nodeId, opId, replicaId }: Extract<LoadEvent, { ty
   return {
     ...commonOf(load),
     ...{ state: 'starting', nodeId, opId, replicaId, lease, epoch: epoch + 1, signAt: now },
-    // The lease keeps other controllers off until the reply is recorded; one that takes over polls at once.
+    // The lease keeps other controllers away until the reply is recorded; a controller that takes over polls at once.
     nextAt: now,
   }
 }
@@ -219,11 +222,11 @@ function failed(load: Load, failure: Failure, { now, chance }: LoadFacts): Load 
 function exited(load: Load, { failure, wasTold }: { failure: Failure; wasTold: boolean }, facts: LoadFacts): Load | null {
   if (load.state === 'starting') return failed(load, failure, facts)
   if (load.state !== 'ready') return null
-  // It has replaced the old replica by now: its successor may run anywhere.
+  // It has replaced the old replica, so its successor may run on any node.
   if (wasTold) return { ...waiting(load, facts.now), pin: null }
   const attempts = facts.now - load.readyAt >= steadyMs ? 0 : load.attempts
   if (attempts === 0) return { ...waiting(load, facts.now), pin: null, attempts: 1 }
-  // As many pauses as there were failures before this one: the first exit had none.
+  // One less than the number of failures, because the first exit had no pause.
   const pauseMs = backoffMs(attempts, loadRetry, facts.chance)
   return {
     ...commonOf(load),

@@ -1,11 +1,11 @@
-// The status of a node. It is never stored: it is derived from facts, so it cannot be
-// latched wrong. Facts and the owners of their transitions:
+// The status of a node. It is not stored but derived from facts, so it cannot become stale. Facts and the owners of their
+// transitions:
 //   approved    an administrator (approve); bound to the key, nothing else sets it
 //   draining    an administrator (drain, resume); survives silence
 //   liveness    heartbeats (→ present), the worker's goodbye (→ left), the approval (→ new), and the silence
-//               sweep of a controller that was attentive all the while (→ silent → gone)
+//               sweep of a controller that received heartbeats without a break (→ silent → gone)
 //   answering   the outcome of commands: no responders (→ no), any answer (→ yes). A node that is back
-//               over HTTP only, or restarted after it met no responders, has to prove it (→ unproven)
+//               over HTTP only, or restarted after a command found no responders, has to prove it (→ unproven)
 import { unreachable } from '../failure.ts'
 import type { NodeStatus } from '../ids.ts'
 

@@ -58,7 +58,7 @@ const away = ({ status }: NodePresence): OpenNodeView => ({
   nextRetryAt: null,
 })
 
-/** Due tries are sent to it: it is healthy, or the try is the probe that finds out whether it answers again. */
+/** Due attempts are sent to the node: it is healthy, or the attempt is the probe. */
 export const canReceiveCommands = ({ status, isAnswering }: NodePresence): boolean =>
   status === 'healthy' || (status === 'unhealthy' && !isAnswering)
 

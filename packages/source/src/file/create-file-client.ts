@@ -16,7 +16,7 @@ export interface OpenAt {
 }
 
 export interface FileClient {
-  /** From `offset` on if the server supports it; otherwise from the beginning, as the answer tells. */
+  /** From `offset` on if the server supports it; otherwise from the beginning, as its answer states. */
   open(url: URL, at: OpenAt): Promise<OpenedStream>
 }
 

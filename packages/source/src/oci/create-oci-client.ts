@@ -13,7 +13,7 @@ export interface OciClient {
   resolve(reference: OciReference, platform: Platform, signal: AbortSignal): Promise<ResolvedImage>
   /** The layer of an artifact that is this file. */
   resolveFile(wanted: ArtifactQuery): Promise<ArtifactFile>
-  /** From `offset` on if the registry supports it; otherwise from the beginning, as the answer tells. */
+  /** From `offset` on if the registry supports it; otherwise from the beginning, as its answer states. */
   openBlob(reference: OciReference, digest: Digest, at: { offset: number; signal: AbortSignal }): Promise<OpenedStream>
 }
 

@@ -1,5 +1,5 @@
-// A directory → an OCI image: the same files give the same digest on any machine. Owner, times, order of the file system
-// and modes (but whether a file is executable) are not part of it.
+// Packs a directory as an OCI image: the same files give the same digest on any machine. Owner, times, order of the file system
+// and modes (except the executable bit) are not included.
 import { createHash } from 'node:crypto'
 import { defaultUnpackLimits, Digest, FleetError } from '@muster/protocol'
 import { type BlobSink, type Descriptor, digestOf, type ImageLayout, openLayout } from './image-layout.ts'

@@ -74,7 +74,7 @@ interface ConfirmSheetProps {
   readonly children: ReactNode
 }
 
-/** Asks for confirmation: says what will happen, and shows an error without closing. */
+/** Asks for confirmation: describes the effect, and shows an error without closing. */
 export function ConfirmSheet({ title, action, look, mutation, errorTitle = 'Request failed', ...rest }: ConfirmSheetProps) {
   const { dismiss = 'Cancel', onConfirm, onClose, children } = rest
   const error = mutation?.error ?? null

@@ -7,7 +7,7 @@ export interface LoadedProps<T> {
   readonly query: UseQueryResult<T>
   /** A noun, as in "Loading nodes…" and "Could not load nodes". */
   readonly what: string
-  /** Shown instead of an empty list; says what to do next. */
+  /** Shown instead of an empty list, with the next step. */
   readonly empty?: ReactNode
   readonly isEmpty?: (data: T) => boolean
   readonly children: (data: T) => ReactNode

@@ -76,8 +76,8 @@ function refusedRegistration(now: Extract<Membership, { state: 'registering' }>,
     const token = facts.hasToken ? `the join token is not accepted (${refusal.code})` : 'joining needs the join token'
     return refused(`${facts.controllerUrl} does not know ${who}, and ${token}. ${howToJoin(facts)}`)
   }
-  // The first response tells a mistyped URL from a controller. Later an unexpected response comes from something in between,
-  // and is no reason for a whole fleet to stop.
+  // The first response distinguishes a controller from a mistyped URL. Later an unexpected response comes from something in
+  // between, and is no reason for a whole fleet to stop.
   return now.nodeId === null
     ? refused(`${facts.controllerUrl} refused this worker: ${refusal.message} (${refusal.status} ${refusal.code})`)
     : again(now, refusal.retryAfterMs)

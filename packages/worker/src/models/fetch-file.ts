@@ -169,7 +169,7 @@ async function fetchByUri(
 
 type SizeContext = Pick<FileContext, 'onSize' | 'onSign'>
 
-/** Sends signs of life while a server asks for time, and reports the announced size. */
+/** Sends signs of life while a server delays its response, and reports the announced size. */
 function reportSize(context: SizeContext, open: (offset: number) => Promise<BlobSource>): (offset: number) => Promise<BlobSource> {
   return async (offset) => {
     const opened = await withSigns(context.onSign, () => open(offset))

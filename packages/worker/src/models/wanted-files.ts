@@ -1,5 +1,5 @@
-// The files that a command requests for a model, checked before anything is fetched: names stay inside the model's folder
-// and are unique, and every source is of a known kind.
+// The files that a load command requests, checked before anything is fetched: names stay inside the model's folder and are
+// unique, and every source is of a known kind.
 import { Digest, FleetError, ModelFileName, type ModelFile } from '@muster/protocol'
 import { parseModelUri, type ModelUri } from '@muster/source'
 

@@ -24,9 +24,9 @@ export type BackendHistory = Readonly<{
 }>
 
 export type Verdict =
-  /** Run it after the work that is under way; `cancels` are the intents that it replaces. */
+  /** Run it after the work in progress; `cancels` are the intents that it replaces. */
   | Readonly<{ do: 'accept'; cancels: readonly number[] }>
-  /** The same work is under way: share its end. */
+  /** The same work is in progress: share its outcome. */
   | Readonly<{ do: 'join'; id: number }>
   /** The same work has ended: report its result. */
   | Readonly<{ do: 'answer'; id: number }>
@@ -75,7 +75,7 @@ function accept(intent: BackendIntent, accepted: readonly AcceptedIntent[]): Ver
   return { do: 'accept', cancels: accepted.filter((each) => each.state === 'open' && replaces(intent, each)).map(({ id }) => id) }
 }
 
-/** Work towards the same result goes on: the newer intent needs the content that it fetches. */
+/** Work towards the same result continues: the newer intent needs the content that it fetches. */
 function replaces(newer: BackendIntent, older: BackendIntent): boolean {
   if (newer.direction !== older.direction) return true
   const isNumbered = newer.generation !== null && older.generation !== null

@@ -1,4 +1,4 @@
-// Ends a replica: a command drains and stops it, or its process exits. It is gone only when no process of it is left.
+// Ends a replica: a command drains and stops it, or its process exits. It is gone only when none of its processes is left.
 import { FleetError, type Failure } from '@muster/protocol'
 import { runOf } from './replica.pure.ts'
 import { isGone, move, stateOf, untilIdle, type Replica, type ReplicaDeps } from './replica.ts'
@@ -63,7 +63,7 @@ export function watchExit(replica: Replica, process: LeadProcess, deps: ReplicaD
     .catch((error: unknown) => deps.log.error('cannot handle the exit of a process', { replica_id: replica.id, error }))
 }
 
-/** Releases everything that the replica used, once no process of it runs. */
+/** Releases everything that the replica used, when none of its processes runs. */
 export async function finish(replica: Replica, { addresses, log }: ReplicaDeps): Promise<void> {
   const { stage } = replica.record
   replica.reporter.end(

@@ -70,7 +70,7 @@ export interface Replica {
   readonly onIdle: Set<() => void>
   /** Resolves when it is ready; rejects when it ends first. */
   readonly ready: PromiseWithResolvers<void>
-  /** Resolves when no process of it is left. */
+  /** Resolves when none of its processes is left. */
   readonly gone: PromiseWithResolvers<void>
   saving: Promise<void>
 }

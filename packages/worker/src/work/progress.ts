@@ -19,7 +19,7 @@ export type ProgressState = Readonly<{
 
 export interface ProgressReporter {
   report(progress: WorkProgress): void
-  /** The work goes on, and no figure changed. */
+  /** The work continues, and no figure changed. */
   sign(): void
   now(): ProgressState
   /** Publishes the last state; nothing when the work is left to the next start. */

@@ -1,5 +1,5 @@
 // Sends a request to a model and dispatches its progress as conversation events. While the model is loading, the request is
-// repeated when the server says so, until it is served or rejected.
+// repeated when the server allows it, until it is served or rejected.
 import { createSseParser, inferenceRoutes, Loading } from '@muster/protocol'
 import { z } from 'zod'
 import { ApiFailure, open, toApiFailure } from '../../api/client.ts'
