@@ -201,7 +201,7 @@ const galleries: readonly Row[] = [
   ['an archive without a hash', 'invalid', /needs a sha256/, offered([{ name: 'evil', uri: 'https://127.0.0.1/a.tar.gz' }])],
   ['a meta backend for nobody here', 'incompatible', /nothing for/, offered([{ name: 'evil', capabilities: { 'made-up': 'x' } }])],
   ['a meta backend for nothing', 'not_found', /no gallery offers/, offered([{ name: 'evil', capabilities: { default: 'none' } }])],
-  ['a meta backend for itself', 'not_found', /stands for|no gallery/, offered([{ name: 'evil', capabilities: { default: 'evil' } }])],
+  ['a meta backend for itself', 'not_found', /resolves to|no gallery/, offered([{ name: 'evil', capabilities: { default: 'evil' } }])],
   ['capabilities that are a list', 'invalid', /capabilities/, offered([{ name: 'evil', capabilities: ['default'] }])],
   ['an entry for macOS', 'incompatible', /macOS/, offered([{ name: 'evil', uri: 'a/metal-b' }])],
   ['nothing of that name', 'not_found', /no gallery offers/, offered([])],

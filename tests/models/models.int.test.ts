@@ -69,7 +69,7 @@ describe('a configuration', () => {
     })
     for (const [text, part] of [
       ['name: other\nbackend: llama', 'line 1: name'],
-      ['backend: a\nbackend: b', 'line 2: the key "backend" is there twice'],
+      ['backend: a\nbackend: b', 'line 2: duplicate key "backend"'],
       ['backend: [', 'line 1'],
       ['files: []', 'backend'],
     ] as const)

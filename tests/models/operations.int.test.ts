@@ -215,7 +215,7 @@ it('an unload of what is not loaded is over at once, and everybody is told', asy
   await create('idle', { scheduling: { min_replicas: 1 } })
   await using reader = await readEvents(world.api(1))
   const id = await start('idle', 'unload')
-  expect(await world.operation(id)).toMatchObject({ state: 'succeeded', nodes: [], message: 'nothing of it was loaded' })
+  expect(await world.operation(id)).toMatchObject({ state: 'succeeded', nodes: [], message: 'no replicas were running' })
   await reader.until('the end on another controller', ({ event, data }) => event === 'operation' && data['id'] === id)
   expect((await world.api().get('/api/models/idle')).body).toMatchObject({ replicas_desired: 0 })
   expect((await world.api().put('/api/models/idle/scheduling', { min_replicas: 2 })).body).toMatchObject({ replicas_desired: 2 })

@@ -29,7 +29,7 @@ describe('logging in', () => {
     await page.getByRole('button', { name: 'Log in' }).click()
     await page
       .getByRole('alert')
-      .getByText(/this key is not known here, or was revoked/)
+      .getByText(/unknown or revoked key/)
       .waitFor()
     await field.fill(adminKey)
     await field.press('Enter')

@@ -209,7 +209,7 @@ describe('nodes in the browser', () => {
   it('lists a machine that wants to join on the overview, and approves it by one click', async () => {
     await startWorker({ name: 'late', token: joinToken })
     await visitor.goto('/')
-    const item = page.getByText('late wants to join.')
+    const item = page.getByText('late is waiting for approval.')
     await item.waitFor()
     await page.getByRole('button', { name: 'Approve late' }).click()
     await item.waitFor({ state: 'hidden' })

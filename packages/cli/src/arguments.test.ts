@@ -25,7 +25,7 @@ describe('findByName', () => {
   ])('finds by %s', (_, wanted, id) => expect(findByName('node', items, wanted).id).toBe(id))
 
   it('refuses a name that several have, and lists their ids', () => {
-    expect(findRefusal('gpu')).toMatchObject({ exitCode: 2, message: '2 nodes are called "gpu": name one by its id', hint: 'n-1\nn-2' })
+    expect(findRefusal('gpu')).toMatchObject({ exitCode: 2, message: '2 nodes have the name "gpu": use the ID', hint: 'n-1\nn-2' })
   })
 
   it('says that nothing has this name, and how to see all', () => {

@@ -33,7 +33,7 @@ export function findByName<T extends Named>(kind: string, items: readonly T[], w
     throw new CliError(`no ${kind} has the id or name ${JSON.stringify(shown)}`, { hint: `\`muster ${kind}s ls\` lists all` })
   if (others.length > 0)
     throw usageError(
-      `${byName.length} ${kind}s are called ${JSON.stringify(shown)}: name one by its id`,
+      `${byName.length} ${kind}s have the name ${JSON.stringify(shown)}: use the ID`,
       byName.map((item) => item.id).join('\n'),
     )
   return only

@@ -117,7 +117,7 @@ describe('backends install', () => {
     [['llama', '--selector', 'rack=a', '--node', 'gpu-1'], /--node or --selector, not both/],
     [['llama', '--wait=soon'], /--wait: "soon" is not a duration/],
     [['llama', '--wait=-3s'], /--wait: "-3s" is negative/],
-    [['llama', '--node', 'twin'], /2 nodes are called "twin"/],
+    [['llama', '--node', 'twin'], /2 nodes have the name "twin"/],
     [['llama', 'other'], /too many arguments/],
   ])('%j is wrong usage', async (args, message) => {
     expect(await muster('backends', 'install', ...args)).toMatchObject({

@@ -40,7 +40,7 @@ const two = () => [
     id: 'node-bbbbbbbbbbbbbbbbbbbb',
     name: 'gpu-2',
     status: 'pending',
-    status_reason: 'waits for an administrator to approve it',
+    status_reason: 'waiting for an administrator to approve it',
   }),
 ]
 

@@ -123,7 +123,7 @@ export const nodeView = (some: Partial<Record<keyof NodeView, unknown>> = {}): N
     name: 'gpu-1',
     node_type: 'backend',
     status: 'healthy',
-    status_reason: 'heartbeats arrive',
+    status_reason: 'receiving heartbeats',
     draining: false,
     labels: { 'node.name': 'gpu-1' },
     vram_budget: null,

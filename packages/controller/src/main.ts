@@ -74,7 +74,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   const ended = Promise.withResolvers<never>()
   ended.promise.catch(() => undefined) // Awaiting it is optional.
   running.catch((error: unknown) => !stopping.signal.aborted && ended.reject(error))
-  log.info('controller listens', { url, version, bus: connected.bus.kind })
+  log.info('controller listening', { url, version, bus: connected.bus.kind })
 
   const owned = undo.move()
   return {
@@ -117,7 +117,7 @@ async function completeBuiltins(builtin: Promise<BuiltinBlobs>, deps: { signal: 
   try {
     await (await builtin).complete(deps)
   } catch (error) {
-    if (!deps.signal.aborted) deps.log.warn('cannot complete the built-in backends', { error })
+    if (!deps.signal.aborted) deps.log.warn('cannot assemble the built-in backends', { error })
   }
 }
 

@@ -60,10 +60,10 @@ export const controllerSettings = defineSettings({
   natsAccountSeed: secret({
     flag: 'nats-account-seed',
     check: isAccountSeed,
-    help: 'seed of the NATS account, made by "muster nats-config"; with it every node gets credentials of its own',
+    help: 'seed of the NATS account, made by "muster nats-config"; with it every node gets its own credentials',
   }),
-  adminKey: secret({ flag: 'admin-key', check: isLong, help: 'an admin key of your own; otherwise one is made at the first start' }),
-  joinToken: secret({ flag: 'join-token', check: isLong, help: 'a join token of your own; otherwise one is made at the first start' }),
+  adminKey: secret({ flag: 'admin-key', check: isLong, help: 'your own admin key; otherwise one is generated at the first start' }),
+  joinToken: secret({ flag: 'join-token', check: isLong, help: 'your own join token; otherwise one is generated at the first start' }),
   requireApiKey: bool({ flag: 'require-api-key', default: false, help: 'require a key on /v1 also on a loopback host' }),
   autoApprove: bool({ flag: 'auto-approve', default: false, help: 'approve every node that joins with the token' }),
   heartbeatInterval: duration({ flag: 'heartbeat-interval', default: '5s', help: 'how often workers report' }),
@@ -73,7 +73,7 @@ export const controllerSettings = defineSettings({
     flag: 'backend-install-timeout',
     aliases: ['LOCALAI_NATS_BACKEND_INSTALL_TIMEOUT'],
     default: '15m',
-    help: 'how long an install on a node may take before it is shown as running_on_worker; nothing ends then',
+    help: 'how long an install on a node may take before it is shown as running_on_worker; it is not aborted',
   }),
   backendUpgradeTimeout: duration({
     flag: 'backend-upgrade-timeout',
@@ -84,15 +84,15 @@ export const controllerSettings = defineSettings({
   opRetryBase: duration({
     flag: 'op-retry-base',
     default: '30s',
-    help: 'pause after the first failed try on a node; each further one is twice as long',
+    help: 'pause after the first failed attempt on a node; doubled after each further one',
   }),
-  opRetryMax: duration({ flag: 'op-retry-max', default: '15m', help: 'the longest pause between two tries' }),
+  opRetryMax: duration({ flag: 'op-retry-max', default: '15m', help: 'the longest pause between two attempts' }),
   opMaxAttempts: int({
     flag: 'op-max-attempts',
     default: 10,
     min: 1,
     max: 1_000,
-    help: 'failed tries after which a node is given up (and can be retried by hand)',
+    help: 'failed attempts after which a node is given up (and can be retried by hand)',
   }),
   opStallTimeout: duration({
     flag: 'op-stall-timeout',
@@ -102,7 +102,7 @@ export const controllerSettings = defineSettings({
   modelLoadWait: duration({
     flag: 'model-load-wait',
     default: '60s',
-    help: 'how long a request waits for a model that is not loaded before it is answered 503; the load goes on',
+    help: 'how long a request waits for a model that is not loaded before it is answered 503; the load continues',
   }),
   exposeRouting: bool({
     flag: 'expose-routing',
@@ -110,12 +110,12 @@ export const controllerSettings = defineSettings({
     help: 'send the node and replica that answered in response headers of /v1',
   }),
   reconcileInterval: duration({ flag: 'reconcile-interval', default: '10s', help: 'safety poll of the queue; events wake it earlier' }),
-  idleScaleDown: duration({ flag: 'idle-scale-down', default: '5m', help: 'idle time after which replicas above the minimum go' }),
+  idleScaleDown: duration({ flag: 'idle-scale-down', default: '5m', help: 'idle time after which replicas above the minimum are removed' }),
   historyRetention: duration({ flag: 'history-retention', default: '30d', help: 'how long finished operations and their events are kept' }),
   upgradeCheckInterval: duration({
     flag: 'upgrade-check-interval',
     default: '6h',
-    help: 'how often to look for newer builds of what is installed; also shortly after the start and after backend operations',
+    help: 'interval of the check for newer builds of installed backends; also shortly after the start and after backend operations',
   }),
   autoUpgrade: bool({ flag: 'auto-upgrade', default: false, help: 'upgrade backends automatically when a newer build is found' }),
   dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),

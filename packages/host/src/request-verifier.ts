@@ -31,7 +31,7 @@ export function createRequestVerifier({ maxKeys = 4096 }: { readonly maxKeys?: n
       headers[signatureHeaders.signature],
     ]
     if (typeof key !== 'string' || typeof timestamp !== 'string' || typeof signature !== 'string') {
-      return bad(`a worker's request carries ${Object.values(signatureHeaders).join(', ')}, each once`)
+      return bad(`a worker's request needs the headers ${Object.values(signatureHeaders).join(', ')}, each once`)
     }
     const publicKey = PublicKey.safeParse(key)
     const keyObject = publicKey.success ? keyOf(publicKey.data) : null
@@ -55,7 +55,7 @@ function judgeTime(timestamp: string, now: Date, publicKey: PublicKey): Verifica
   return {
     ok: false,
     code: 'clock_skew',
-    message: `signed at ${timestamp}, but it is ${now.toISOString()} here: the clocks are more than 5 minutes apart`,
+    message: `signed at ${timestamp}, but the controller's time is ${now.toISOString()}: the clocks differ by more than 5 minutes`,
   }
 }
 

@@ -23,7 +23,7 @@ export const Failure = z.object({
   code: FailureCode,
   /** The sender knows whether a retry can help; receivers do not guess. */
   retry: z.enum(['never', 'backoff']),
-  /** What failed, why, and what to do. */
+  /** The failure, its cause and the remedy, in this order. */
   message: storableText(8192),
 })
 export type Failure = z.infer<typeof Failure>

@@ -30,7 +30,7 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
   const key = await loadNodeKey(deps.dataDir)
   const stopping = new AbortController()
   const stop = (message: string): void => stopping.abort(message)
-  const onAbort = (): void => stop('told to stop')
+  const onAbort = (): void => stop('stopped by a signal')
   if (deps.signal?.aborted) onAbort()
   deps.signal?.addEventListener('abort', onAbort, { once: true })
 
@@ -45,7 +45,7 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
   return {
     nodeId: () => node.record().id,
     stop: async () => {
-      stop('told to stop')
+      stop('stopped by a signal')
       await ended
     },
     ended,

@@ -43,10 +43,10 @@ export function createWorkerMetrics({ resources, isBusConnected, replicas = () =
       }),
     )
   const heartbeats = counter('heartbeats_total', 'Heartbeats sent over the bus')
-  const reconnects = counter('bus_reconnects_total', 'Times the bus came back after it was lost')
-  const polls = counter('session_polls_total', 'Session polls by what came of them', ['outcome'])
-  const starts = counter('replica_starts_total', 'Processes of models started')
-  const exits = counter('replica_exits_total', 'Processes of models that ended, by whether they were told to', ['expected'])
+  const reconnects = counter('bus_reconnects_total', 'Reconnects to the bus')
+  const polls = counter('session_polls_total', 'Session polls by outcome', ['outcome'])
+  const starts = counter('replica_starts_total', 'Model processes started')
+  const exits = counter('replica_exits_total', 'Model processes that ended, by whether a command ended them', ['expected'])
   const showReplicas = (shown: Gauge): void => {
     const now = replicas()
     for (const state of ReplicaState.exclude(['exited']).options) shown.set({ state }, now.filter((each) => each.state === state).length)

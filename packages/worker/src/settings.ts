@@ -22,7 +22,7 @@ export const workerSettings = defineSettings({
   token: secret({ flag: 'token', allowFlag: true, help: 'the join token; needed the first time' }),
   name: string({
     flag: 'name',
-    help: 'what people call this node (default: its host name)',
+    help: 'name of this node (default: the host name)',
     check: orEmpty((name) => problemOf(NodeName, name)),
   }),
   labels: withoutDefault(
@@ -62,7 +62,7 @@ export const workerSettings = defineSettings({
   }),
   maxMemory: string({
     flag: 'max-memory',
-    help: 'how much of its memory (RAM) replicas may use, e.g. 12GB or 512MiB; "": all (default: all)',
+    help: 'memory (RAM) that replicas may use, e.g. 12GB or 512MiB; "": all (default: all)',
     check: orEmpty((text) => ((parseBytes(text) ?? 0) > 0 ? null : `"${text}" is not an amount of memory: use 12GB or 512MiB`)),
   }),
   allowSource: list({

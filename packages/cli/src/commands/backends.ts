@@ -58,7 +58,7 @@ const backendsInstall = (parent: Command, shell: Shell): Command =>
     arguments: [['[name]', 'the name in a gallery; or use --uri and --name']],
     options: [
       new Option('--uri <uri>', 'install this: an OCI image, an https archive, or file:/// on the nodes'),
-      new Option('--name <name>', 'the name that --uri is installed as'),
+      new Option('--name <name>', 'the name to install --uri under'),
       new Option('--alias <alias>', 'another name for what --uri installs'),
       new Option('--digest <digest>', 'exactly this build (sha256:…)'),
       new Option('--version <version>', 'exactly this version'),
@@ -85,7 +85,7 @@ function installRequest({ words: [backend], option, list, flag }: ClientCall): I
   if (backend === undefined && uri === undefined) throw usageError('name a backend of a gallery, or give --uri and --name')
   if (backend !== undefined && (uri !== undefined || option('name') !== undefined))
     throw usageError('name a backend of a gallery, or give --uri and --name, not both')
-  if (uri !== undefined && option('name') === undefined) throw usageError('--uri needs --name, the name it is installed as')
+  if (uri !== undefined && option('name') === undefined) throw usageError('--uri needs --name, the name to install it under')
   const selector = option('selector')
   if (selector !== undefined && list('node').length > 0) throw usageError('give --node or --selector, not both')
   const given = {

@@ -75,7 +75,7 @@ export async function startLocalWorker({
   }
   let isStopping = false
   const ended = worker.ended.then(({ message }) => {
-    if (!isStopping) log.warn('worker ended; the others continue', { reason: message })
+    if (!isStopping) log.warn('worker exited; the others continue', { reason: message })
     throw new FleetError({ code: 'unavailable', retry: 'never', message: `the worker ${name} ended: ${message}` })
   })
   const joined = Promise.race([connected.promise, ended])

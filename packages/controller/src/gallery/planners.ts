@@ -98,7 +98,7 @@ async function fromGallery(
 }
 
 function fromUri({ name, alias, digest, version }: InstallTarget, uri: string): InstallOffer {
-  if (name === undefined) throw invalidSource('a uri needs the name it is installed as')
+  if (name === undefined) throw invalidSource('a URI needs the name to install it under')
   const source = { uri, mirrors: [], sha256: '', digest: digest ?? null }
   const offer: NodeOffer = { kind: 'source', source, version: version ?? '', galleryUrl: '', name: null, alias: alias ?? null }
   return { backend: name, offerFor: () => offer }

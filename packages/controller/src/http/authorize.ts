@@ -46,12 +46,12 @@ export async function authorize(
     throw new HttpError(
       401,
       'unauthorized',
-      'this needs a key: send "Authorization: Bearer <key>" (the first admin key is in <data-dir>/admin.key)',
+      'this request needs a key: send "Authorization: Bearer <key>" (the first admin key is in <data-dir>/admin.key)',
       { headers: { 'www-authenticate': 'Bearer' } },
     )
   }
   if (verdict === 'forbidden')
-    throw new HttpError(403, 'forbidden', `this key may not do that: it needs the scope ${access === 'metrics' ? 'read' : access}`)
+    throw new HttpError(403, 'forbidden', `this key lacks the required scope: ${access === 'metrics' ? 'read' : access}`)
   if (principal.kind === 'nobody' && isFromElsewhere(provenance)) throw fromElsewhere(provenance)
   return principal
 }
@@ -70,7 +70,7 @@ async function findPrincipal(
     const principal = key === undefined ? null : await principals.byKey(key)
     if (principal === null && isOpen) return { kind: 'nobody' }
     if (principal === null)
-      throw new HttpError(401, 'unauthorized', 'this key is not known here, or was revoked', { headers: { 'www-authenticate': 'Bearer' } })
+      throw new HttpError(401, 'unauthorized', 'unknown or revoked key', { headers: { 'www-authenticate': 'Bearer' } })
     return principal
   }
   const cookie = sessionCookieOf(header('cookie'))

@@ -69,7 +69,7 @@ export function toHttpError(error: unknown): HttpError {
     return new HttpError(503, 'database_unavailable', toFleetError(error).failure.message, { headers: retryAfter, cause: error })
   }
   if (error instanceof BusError) return new HttpError(503, 'bus_unavailable', error.message, { headers: retryAfter, cause: error })
-  return new HttpError(500, 'internal', 'something went wrong inside the controller; its log has the cause under this request id', {
+  return new HttpError(500, 'internal', 'internal error; the controller log has the cause under this request ID', {
     cause: error,
   })
 }

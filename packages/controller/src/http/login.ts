@@ -62,7 +62,7 @@ function refusalOf(login: Exclude<KeyLogin, { outcome: 'ok' }>): HttpError {
       return new HttpError(
         401,
         'invalid_key',
-        'this key is not known here, or was revoked; the first admin key is in <data-dir>/admin.key on the controller’s machine',
+        'unknown or revoked key; the first admin key is in <data-dir>/admin.key on the controller’s machine',
       )
     default:
       return unreachable(login)

@@ -25,7 +25,7 @@ const refusals = {
     new HttpError(
       401,
       'wrong_token',
-      'this key is not known here, and joining needs the join token: run "muster worker --join URL --token T" (the token is in <data-dir>/join.token of the controller that made it)',
+      'unknown key, and joining needs the join token: run "muster worker --join URL --token T" (the token is in <data-dir>/join.token of the controller that made it)',
     ),
   too_many_pending: () =>
     new HttpError(429, 'too_many_pending', 'too many nodes wait for approval; approve or remove some first', {

@@ -65,7 +65,7 @@ export function operationEndpoints({ operations, reopen, modelJobs, idempotency,
         throw new HttpError(
           409,
           'conflict',
-          `the rollout of operation ${id} is still ${outcome === 'returning' ? 'going back' : 'under way'}; retry when it has ended`,
+          `the rollout of operation ${id} is still ${outcome === 'returning' ? 'rolling back' : 'in progress'}; retry when it has ended`,
         )
       wake()
       return await view(id)

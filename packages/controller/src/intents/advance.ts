@@ -31,7 +31,7 @@ type QueuedMove = IntentMove & { readonly done: (record: IntentRecord | null) =>
 export function createAdvance(deps: AdvanceDeps): Advance {
   let queue: QueuedMove[] = []
   let isBusy = false
-  const streak = createFailureStreak({ what: 'cannot record outcomes of intents; workers are queried', ...deps })
+  const streak = createFailureStreak({ what: 'cannot record outcomes of intents; querying workers', ...deps })
 
   const drain = async (): Promise<void> => {
     isBusy = true

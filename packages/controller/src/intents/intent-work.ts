@@ -65,7 +65,7 @@ export function createIntentWork(deps: IntentWorkDeps): Engine {
 
   const engine = createEngine<DueIntent>(
     {
-      what: 'cannot carry on with intents; retrying',
+      what: 'cannot advance intents; retrying',
       lanes,
       batch,
       async claim(limit) {

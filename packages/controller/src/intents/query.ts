@@ -55,7 +55,7 @@ async function query(row: Claimed, now: number, { bus, intents, advance, quietMs
   const isStalled = event.type === 'failed' && reply.state === 'running' && moved !== null
   if (!isStalled) return
   const { nodeId: node, opId: op, epoch, backend } = intent
-  log.warn('intent stalled; its work is cancelled on the worker', { node, op, epoch, backend })
+  log.warn('intent stalled; cancelling it on the worker', { node, op, epoch, backend })
   // The intent already waits for its next attempt, so the end of this one changes nothing, unless it succeeded.
   const last = await requestCancel(bus, intent, limits)
   const end = last.state === 'succeeded' ? eventOfEnd(last) : null

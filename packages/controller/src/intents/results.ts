@@ -43,7 +43,7 @@ export function createResults({ intents, advance, settleProgress, log }: Results
       const batch = queue.slice(0, maxBatch)
       queue = queue.slice(maxBatch)
       await settle(batch).catch((error: unknown) =>
-        log.warn('cannot record results; their workers are queried', { count: batch.length, error }),
+        log.warn('cannot record results; querying their workers', { count: batch.length, error }),
       )
     }
     isDraining = false

@@ -135,7 +135,7 @@ async function upgradeAll({ submitUpgrade, log }: UpgradeCheckerDeps, { nodes, r
       await submitUpgrade(backend)
       for (const { node, offer } of due) once[node.id] = offer?.digest ?? ''
     } catch (error) {
-      log.warn('automatic upgrade failed; it is retried at the next check', { backend, error })
+      log.warn('automatic upgrade failed; retrying at the next check', { backend, error })
     }
   }
   return after

@@ -67,7 +67,7 @@ function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions
       const platform = platformOf({ platform: node.os, arch: node.arch })
       // A backend counts as missing only if all galleries could be read.
       if (!isOffered(offered, backend) && offered.problems.length > 0) {
-        unclear.push({ backend, kind, problem: `whether there is a newer ${backend} is not known: a gallery can't be read` })
+        unclear.push({ backend, kind, problem: `cannot check ${backend} for updates: a gallery cannot be read` })
         continue
       }
       const offer = isOffered(offered, backend)

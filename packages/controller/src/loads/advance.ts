@@ -63,5 +63,5 @@ function logTransition({ from, to, event }: LoadTransition, log: Log): void {
   const which = 'replicaId' in to ? { replica: to.replicaId } : {}
   if (to.state === 'failed' && from.load.state !== 'failed')
     return log.warn('load failed', { ...about, ...where, error: to.failure.message, code: to.failure.code })
-  if (to.state !== from.load.state) log.info('load moved', { ...about, state: to.state, ...where, ...which })
+  if (to.state !== from.load.state) log.info('load changed state', { ...about, state: to.state, ...where, ...which })
 }

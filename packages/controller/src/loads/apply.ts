@@ -292,7 +292,7 @@ async function query({ claimed, model }: Target, deps: ApplyDeps): Promise<void>
     const moved = await move(claimed, event, deps, { backendDigest: reply.digest ?? null })
     if (event.type === 'moved') await deps.loads.recordProgress([tickOf(load, bytes, reply)], quietMs)
     if (event.type !== 'given_up' || moved === null) return
-    log.warn('load stalled; it is cancelled on the worker', about)
+    log.warn('load stalled; cancelling it on the worker', about)
     await requestCancel(bus, load, limits)
   } catch (error) {
     if (claimed.signal.aborted) return

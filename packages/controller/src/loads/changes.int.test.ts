@@ -327,7 +327,10 @@ describe('where there is no room for two', () => {
     await setResources(worker.id, { total_ram: 6 * gb, available_ram: 6 * gb })
     const next = await worker.untilLoads(2)
     const { load } = await world.untilState('tiny', 'starting', { ordinal: 1 })
-    expect(load).toMatchObject({ pin: worker.id, note: 'memory is short for two on one: the old replica was ended first (recreate)' })
+    expect(load).toMatchObject({
+      pin: worker.id,
+      note: 'not enough memory for two replicas on one: the old replica was stopped first (recreate)',
+    })
     // The slot that the old one had is free.
     expect(next.slot).toBe(0)
     worker.ready(next, newDigest)
@@ -476,7 +479,7 @@ describe('W16 a model that fits nowhere', () => {
     const next = await worker.untilLoads(2)
     expect(next.model).toBe('tiny')
     expect(worker.unloads).toEqual([small.replica_id])
-    expect((await world.rowOf('tiny'))?.load.note).toBe('room was made on one: small had to go')
+    expect((await world.rowOf('tiny'))?.load.note).toBe('evicted small on one to make room')
     worker.ready(next)
     await world.untilState('tiny', 'ready')
     const shownSmall = await world.store.models.find('small' as never)

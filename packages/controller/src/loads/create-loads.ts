@@ -109,7 +109,7 @@ export function createLoads(deps: LoadsDeps) {
     noteInstalled(nodeIds: readonly NodeId[]): void {
       void loads.hurryInstalling(nodeIds).then(
         () => work.wake(),
-        (error: unknown) => log.debug('cannot hurry loads', { error }),
+        (error: unknown) => log.debug('cannot wake loads', { error }),
       )
     },
     /** Runs until aborted. */

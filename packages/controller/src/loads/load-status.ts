@@ -52,7 +52,7 @@ const unknown = (model: ModelName): LoadStatus => ({
   kind: 'failed',
   failure: {
     code: 'not_found',
-    message: `no load info: there is no model ${model}, so nothing says how it is to be loaded; create it first`,
+    message: `no load info: there is no model ${model}; create it first`,
     ...{ at: '', next_retry_at: null, attempts: 0 },
   },
 })

@@ -64,7 +64,7 @@ export class LoadWork {
     this.#tending = createLanes({ size: 1, onFree: () => this.#areSomeDraining && this.wake(), log })
     this.#engine = createEngine<DueLoad>(
       {
-        what: 'cannot carry on with loads; retrying',
+        what: 'cannot advance loads; retrying',
         lanes,
         batch,
         async claim(limit) {

@@ -98,7 +98,11 @@ describe('what is next for a load', () => {
       'without room beside the one whose place it takes',
       { ...waiting, pin: nodeId },
       { placement: short, old: { ordinal: 3, nodeId, ends: 'now' } },
-      { do: 'recreate', old: { ordinal: 3 }, note: 'memory is short for two on one: the old replica was ended first (recreate)' },
+      {
+        do: 'recreate',
+        old: { ordinal: 3 },
+        note: 'not enough memory for two replicas on one: the old replica was stopped first (recreate)',
+      },
     ],
     [
       'without room beside the one whose place it takes, and others that may go: its own goes first',

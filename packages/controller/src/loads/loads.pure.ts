@@ -105,8 +105,8 @@ const nowhere = (name: ModelName, placement: Placement): Failure => ({
 
 /** Exclusions that end when a process ends, and the missing resource. */
 const shortOf: Readonly<Partial<Record<Exclusion, string>>> = {
-  memory: 'memory is short for two',
-  places: 'there are no places for two',
+  memory: 'not enough memory for two replicas',
+  places: 'the replica limit is too low for two',
 }
 
 /** No node is eligible. Null: no room can be made. */
@@ -122,8 +122,8 @@ function makeRoom(load: Load, { nodes, eviction }: Placement, { old }: World): D
   // Other models are not evicted where old replicas of this one make room.
   if (old?.ends === 'soon') return null
   if (old?.ends === 'now') {
-    const why = `${shortAt(old.nodeId) ?? 'room is short'} on ${nameOf(old.nodeId)}`
-    return { do: 'recreate', old, note: `${why}: the old replica was ended first (recreate)` }
+    const why = `${shortAt(old.nodeId) ?? 'not enough room'} on ${nameOf(old.nodeId)}`
+    return { do: 'recreate', old, note: `${why}: the old replica was stopped first (recreate)` }
   }
   if (eviction !== null) return { do: 'evict', nodeName: nameOf(eviction.nodeId), victims: eviction.victims }
   // No replica there may end for it: the one it was to replace is gone, and another one has the room.
@@ -203,7 +203,7 @@ export function eventOfReply(reply: CommandReply, quietMs: number): LoadEvent {
 /** A worker that is present but never answers queries is given up like one whose work is stalled. */
 export function eventOfSilence({ signAt }: Extract<Load, { state: 'starting' }>, limits: StallLimits, againInMs: number): LoadEvent {
   if (limits.now - signAt <= limits.stallMs) return { type: 'looked', againInMs }
-  const message = `the worker did not answer for ${Math.round(limits.stallMs / 1000)} s how the load goes; it is tried again`
+  const message = `the worker did not answer for ${Math.round(limits.stallMs / 1000)} s to status queries; retrying`
   return { type: 'given_up', failure: { code: 'timeout', retry: 'backoff', message } }
 }
 
@@ -239,9 +239,9 @@ export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): Re
     case 'failed':
       return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: event.failure.message.slice(0, 1024) }, stamp }]
     case 'nobody_listens':
-      return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'nothing on its node accepted the load' }, stamp }]
+      return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'no worker on the node accepted the load' }, stamp }]
     case 'slot_taken':
-      return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'its slot was taken on its node' }, stamp }]
+      return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'the slot was in use on the node' }, stamp }]
     case 'exited':
       return own === null ? [] : [{ id: own, do: 'exit', exit: detail.exit ?? {}, stamp }]
     case 'given_up':

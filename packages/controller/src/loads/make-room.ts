@@ -104,5 +104,5 @@ export async function evictFor(
   if (whose === null) return note
   onEvicted(victims.length)
   log.info('replicas evicted for another model', { model, node: nodeName, of: whose, replicas: victims })
-  return `room was made on ${nodeName}: ${whose.join(', ')} had to go`.slice(0, 1024)
+  return `evicted ${whose.join(', ')} on ${nodeName} to make room`.slice(0, 1024)
 }

@@ -78,7 +78,7 @@ function clashing(names: readonly string[]): { index: number; message: string } 
   const files = new Set<string>()
   const folders = new Set<string>()
   for (const [index, name] of names.entries()) {
-    if (files.has(name)) return { index, message: `two files are called ${JSON.stringify(name)}` }
+    if (files.has(name)) return { index, message: `two files have the name ${JSON.stringify(name)}` }
     const above = name.split('/').flatMap((_, depth, parts) => (depth === 0 ? [] : [parts.slice(0, depth).join('/')]))
     if (folders.has(name) || above.some((folder) => files.has(folder)))
       return { index, message: `${JSON.stringify(name)} is a file and the folder of another` }
@@ -178,7 +178,7 @@ function checkPlain(value: unknown, depth: number): void {
 }
 
 const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed()
-const notStorable = 'a text has no NUL and no half characters'
+const notStorable = 'text must not contain NUL or lone surrogates'
 
 /** The stack overflows when nesting is too deep. */
 const explainSyntax = (message: string): string => (message.includes('call stack') ? 'it is nested too deeply' : message)
@@ -209,22 +209,22 @@ function createReader(line: (offset: number) => number) {
     if (node.anchor !== undefined) anchors.set(node.anchor, node)
     if (isMap(node)) return readMap(node.items, { node, depth })
     if (isSeq(node)) return node.items.map((item) => read(item as Node, depth + 1))
-    return isScalar(node) ? checked(node.value, node) : fail(node, 'it has something that is neither a value, a list nor a mapping')
+    return isScalar(node) ? checked(node.value, node) : fail(node, 'it contains something other than values, lists and mappings')
   }
 
   function readMap(items: readonly Pair[], { node, depth }: { node: Node; depth: number }): unknown {
     const entries = new Map<string, unknown>()
     for (const { key, value } of items) {
-      if (!isScalar(key)) return fail(node, 'its keys must be plain words')
+      if (!isScalar(key)) return fail(node, 'keys must be plain strings')
       const name = String(checked(key.value, key))
-      if (entries.has(name)) return fail(key, `the key ${JSON.stringify(name)} is there twice`)
+      if (entries.has(name)) return fail(key, `duplicate key ${JSON.stringify(name)}`)
       entries.set(name, read(value as Node | null, depth + 1))
     }
     return Object.fromEntries(entries)
   }
 
   function checked(value: unknown, node: Node): unknown {
-    if (typeof value === 'number' && !Number.isFinite(value)) return fail(node, `${value} is no number that JSON has`)
+    if (typeof value === 'number' && !Number.isFinite(value)) return fail(node, `${value} is not a JSON number`)
     if (typeof value === 'string' && !isStorable(value)) return fail(node, notStorable)
     return value
   }

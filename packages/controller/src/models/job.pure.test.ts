@@ -36,9 +36,7 @@ describe('a load', () => {
       'shows the backend being installed',
       { loads: [on(a, { state: 'installing' })] },
       {
-        show: [
-          { nodeId: a, shown: { status: 'downloading', phase: 'downloading', message: 'its backend is installed first', attempts: 0 } },
-        ],
+        show: [{ nodeId: a, shown: { status: 'downloading', phase: 'downloading', message: 'installing the backend first', attempts: 0 } }],
       },
     ],
     [
@@ -77,7 +75,7 @@ describe('a load', () => {
     [
       'leaves a node that another took over from',
       { nodes: open(a), loads: [on(b)] },
-      { settle: [{ nodeId: a, settled: { status: 'skipped', message: 'it is loaded elsewhere' } }] },
+      { settle: [{ nodeId: a, settled: { status: 'skipped', message: 'loaded on another node' } }] },
     ],
     [
       'is nothing about slots that others asked for',
@@ -92,7 +90,7 @@ describe('a load', () => {
     [
       'is called off when less is wanted',
       { replicas: 2, model: { isUnloaded: false, requestedReplicas: 0, scheduling: { min_replicas: 1 } } },
-      { end: { outcome: 'cancelled', message: 'fewer replicas are wanted by now' } },
+      { end: { outcome: 'cancelled', message: 'fewer replicas are desired now' } },
     ],
     ['is called off by the deletion', { model: null }, { end: { outcome: 'cancelled', message: 'the model was deleted' } }],
   ])('%s', (_, fields, want) => {
@@ -108,7 +106,7 @@ describe('S0.38 an install', () => {
     [
       'shows its bytes',
       { loads: [stage({ fileName: 'f', currentBytes: 1, totalBytes: 2 })] },
-      { progress: { current: 1, total: 2, fileName: 'f', message: 'fetching its files on a' } },
+      { progress: { current: 1, total: 2, fileName: 'f', message: 'fetching files on a' } },
     ],
     [
       'waits for a node',
@@ -124,12 +122,12 @@ describe('S0.38 an install', () => {
     [
       'is done when the files are there',
       { loads: [stage({ state: 'ready' })] },
-      { end: { outcome: 'succeeded', message: 'its files are on a' } },
+      { end: { outcome: 'succeeded', message: 'the files are on a' } },
     ],
     [
       'is done also when somebody called it off too late',
       { cancelRequested: true, loads: [stage({ state: 'ready' })] },
-      { end: { outcome: 'succeeded', message: 'its files are on a' } },
+      { end: { outcome: 'succeeded', message: 'the files are on a' } },
     ],
     ['has its worker told to stop', { cancelRequested: true, loads: [stage()] }, { callOff: { nodeId: a, opId } }],
     [

@@ -44,7 +44,7 @@ const openOf = (nodes: Job['nodes']): NodeId[] => nodes.filter(({ status }) => s
 
 function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
   if (model.isUnloaded) return ended('cancelled', 'the model was unloaded')
-  if (desiredReplicas(model, job.replicas) < job.replicas) return ended('cancelled', 'fewer replicas are wanted by now')
+  if (desiredReplicas(model, job.replicas) < job.replicas) return ended('cancelled', 'fewer replicas are desired now')
   const own = job.loads.filter(({ purpose }) => purpose === 'serve')
   const ready = own.filter(({ state }) => state === 'ready')
   const show = shownNodes(own.filter(({ state }) => state !== 'ready'))
@@ -62,7 +62,7 @@ function settledNodes({ nodes }: Job, show: Verdict['show'], ready: readonly Loa
   const left = openOf(nodes).filter((nodeId) => !busy.has(nodeId) && !done.has(nodeId))
   return [
     ...[...done].map((nodeId) => ({ nodeId, settled: { status: 'success' as const } })),
-    ...left.map((nodeId) => ({ nodeId, settled: { status: 'skipped' as const, message: 'it is loaded elsewhere' } })),
+    ...left.map((nodeId) => ({ nodeId, settled: { status: 'skipped' as const, message: 'loaded on another node' } })),
   ]
 }
 
@@ -88,23 +88,23 @@ function shownOf({ state, failure, nextAt, attempts, phase, fileName, currentByt
       failure: failure ?? { code: 'internal', message: '' },
     }
   if (state === 'waiting') return { status: 'queued', attempts }
-  if (state === 'installing') return { status: 'downloading', phase: 'downloading', message: 'its backend is installed first', attempts }
+  if (state === 'installing') return { status: 'downloading', phase: 'downloading', message: 'installing the backend first', attempts }
   return { status: 'downloading', phase, fileName, current, total, attempts }
 }
 
 function decideInstall(job: Job): Verdict {
   const stage = job.loads.find(({ purpose }) => purpose === 'stage')
   const isDone = stage?.state === 'ready'
-  if (isDone) return ended('succeeded', `its files are on ${stage.nodeName ?? 'a node that was removed'}`)
+  if (isDone) return ended('succeeded', `the files are on ${stage.nodeName ?? 'a node that was removed'}`)
   if (job.cancelRequested) return decideCancelled(stage)
-  if (stage === undefined) return ended('cancelled', 'its files are not fetched any more')
+  if (stage === undefined) return ended('cancelled', 'the files are no longer fetched')
   const { state, failure, nextAt, fileName, currentBytes: current, totalBytes: total } = stage
   if (state === 'failed' && nextAt === null) return ended('failed', failure?.message ?? '')
   const message =
     state === 'failed'
       ? (failure?.message ?? '')
       : state === 'starting'
-        ? `fetching its files on ${stage.nodeName ?? '?'}`
+        ? `fetching files on ${stage.nodeName ?? '?'}`
         : 'waiting for a node'
   return { ...nothing, progress: { current, total, fileName, message } }
 }

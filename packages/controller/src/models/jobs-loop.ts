@@ -24,8 +24,8 @@ const timeoutMs = 10_000
 
 export function createJobsLoop(deps: JobsLoopDeps) {
   const { jobs, intervalMs, clock, log } = deps
-  const loop = createLoop({ what: 'cannot follow operations about models; retrying', breathMs, clock, log })
-  const streak = createFailureStreak({ what: 'cannot follow an operation about a model; retrying', clock, log })
+  const loop = createLoop({ what: 'cannot advance model operations; retrying', breathMs, clock, log })
+  const streak = createFailureStreak({ what: 'cannot advance a model operation; retrying', clock, log })
 
   const round = async (signal: AbortSignal): Promise<number> => {
     // An operation that always fails does not block the others.

@@ -66,7 +66,7 @@ export function findModel({ models, problems }: OfferedModels, name: ModelName):
   const found = models.find(({ entry }) => entry.name === name)
   if (found !== undefined) return configOf(found)
   const unread = problems.map(({ gallery, failure }) => `${gallery} (${failure.message})`).join('; ')
-  const beside = unread === '' ? '' : `, and these can't be read now: ${unread}`
+  const beside = unread === '' ? '' : `; these cannot be read now: ${unread}`
   throw new FleetError({
     code: 'not_found',
     retry: 'never',
@@ -83,7 +83,7 @@ function configOf({ gallery, entry }: OfferedModels['models'][number]): ModelCon
     return checkConfig({ ...entry.config, name: entry.name, files }, { name: entry.name, lineOf: () => null })
   } catch (error) {
     if (!(error instanceof InvalidConfig)) throw error
-    const message = `what the gallery ${gallery} says of ${entry.name} is no configuration: ${error.message}`
+    const message = `invalid configuration of ${entry.name} in the gallery ${gallery}: ${error.message}`
     throw new FleetError({ code: 'invalid', retry: 'never', message }, { cause: error })
   }
 }

@@ -33,7 +33,7 @@ export function createRemovals(deps: RemovalsDeps): Engine {
   const { removals, holder } = deps
   return createEngine<Removal>(
     {
-      what: 'cannot carry on with removals of models; retrying',
+      what: 'cannot remove model files; retrying',
       lanes,
       batch,
       claim: (limit) => removals.claim({ holder, leaseMs, limit }),

@@ -44,7 +44,7 @@ export function createReceiveUpload({ holders, models, controller, clock, log }:
     const targets = await holders.uploadTargets({ limit: wantedCopies, sizeBytes: sizeBytes ?? 0 })
     if (targets.length === 0) throw noCapacity(sizeBytes)
     const sent = await fanOut(body, { model, targets, controller, sizeBytes, clock, signal })
-    for (const { target, reason } of sent.failed) log.warn('upload has one copy less', { model, filename, node: target.id, reason })
+    for (const { target, reason } of sent.failed) log.warn('node dropped from an upload', { model, filename, node: target.id, reason })
     const { digest, sizeBytes: size, kept } = sent
     const isThere = await models.addUpload({ model, filename, digest, size, nodes: kept.map(({ id }) => id) }, (config) => {
       const changed = withUpload(config, { filename, digest })
@@ -129,7 +129,7 @@ function settle(file: Pick<FannedOut, 'digest' | 'sizeBytes'>, results: readonly
   if (kept.length > 0) return { ...file, kept, failed }
   const told = failed.map(({ target, reason }) => `${target.name}: ${reason}`).join('; ')
   const code = failed.every((each) => each.code === 'disk_full') ? 'disk_full' : 'unavailable'
-  throw new FleetError({ code, retry: 'backoff', message: `no node could keep the file: ${told}` })
+  throw new FleetError({ code, retry: 'backoff', message: `no node could store the file: ${told}` })
 }
 
 function createCopy(target: UploadTarget, { model, controller, sizeBytes, clock, signal }: Omit<FanOutDeps, 'targets'>) {
@@ -144,7 +144,7 @@ function createCopy(target: UploadTarget, { model, controller, sizeBytes, clock,
     given = sent
     stream.destroy()
   })
-  const giveUp = (): void => done.abort(new Error(`it took nothing for ${maxStallMs / 1000} s`))
+  const giveUp = (): void => done.abort(new Error(`it accepted no data for ${maxStallMs / 1000} s`))
   return {
     isOpen: (): boolean => given === null,
     async write(chunk: Uint8Array): Promise<void> {

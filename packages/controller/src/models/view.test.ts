@@ -46,7 +46,7 @@ describe('a model is', () => {
     ['ready', 'when one replica is', [], 1],
     ['ready', 'also while others come up or fail', [failed, starting('downloading')], 1],
     ['pending', 'while it waits for a place', [load()], 0],
-    ['pending', 'when what was ready can not be reached', [load({ state: 'ready' })], 0],
+    ['pending', 'when the ready replica cannot be reached', [load({ state: 'ready' })], 0],
     ['installing', 'while its backend is installed', [load({ state: 'installing' })], 0],
     ['staging', 'once it was sent', [starting(null)], 0],
     ['staging', 'while its files are fetched', [starting('downloading')], 0],

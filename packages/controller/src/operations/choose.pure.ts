@@ -36,7 +36,7 @@ function chooseNamed(all: readonly NodeRecord[], ids: readonly NodeId[]): Choice
 
 const whyNot = (node: NodeRecord): string | null => {
   if (node.nodeType === 'agent') return 'it is an agent node, which has no backends'
-  return node.approvedAt === null ? 'it waits for an administrator to approve it' : null
+  return node.approvedAt === null ? 'it is waiting for approval' : null
 }
 
 export const hasBackend = (node: NodeRecord, backend: BackendName): boolean => node.inventory.some(({ name }) => name === backend)

@@ -120,7 +120,7 @@ function createProgressFeed({ operations, clock, log }: ProgressFeedDeps) {
       if (isBusy || (heard.size === 0 && moved.size === 0)) return
       isBusy = true
       void show(hub)
-        .catch((error: unknown) => log.debug('progress could not be shown', { error }))
+        .catch((error: unknown) => log.debug('cannot broadcast progress', { error }))
         .finally(() => (isBusy = false))
     },
     publishTo: (given: EventHub): void => void (hub = given),

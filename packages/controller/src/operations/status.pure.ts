@@ -72,7 +72,7 @@ const lastSeen = ({ lastSeenAt }: NodeFactsRow, node: NodePresence): NodeFlags =
 /** The stage of its rollout; empty without one. */
 function rolloutMessage({ ring, record: { plan, awaitsRing } }: OpenNode): string {
   if (awaitsRing) return `waiting for ring ${ring ?? 1}`
-  return plan.rollback === undefined ? '' : `returning to ${plan.version || (plan.digest ?? 'the version before')}`
+  return plan.rollback === undefined ? '' : `returning to ${plan.version || (plan.digest ?? 'the previous version')}`
 }
 
 /**

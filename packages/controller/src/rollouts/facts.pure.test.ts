@@ -104,7 +104,12 @@ describe('replicas left to be moved', () => {
     const loads = [load({ note: 'recreated' }), failedLoad({ model: 'small', pin: 'elsewhere' })]
     const stand = standOf({ planDigest: null, inventoryAt: null, replicas: [replica({ model: 'small' })], loads }, { note: 'recreate' })
     expect(stand).toMatchObject({
-      notes: ['recreate', 'recreated', 'small stays on the version before for now: it crashed', 'it has not listed its new version yet'],
+      notes: [
+        'recreate',
+        'recreated',
+        'small stays on the previous version for now: it crashed',
+        'the node has not listed the new version yet',
+      ],
     })
   })
 })

@@ -104,9 +104,9 @@ function provingOf(
   const notes = [
     ...(note === '' ? [] : [note]),
     ...[...loadNotes].toSorted(),
-    ...[...stuck].map(([model, why]) => `${model} stays on the version before for now: ${why}`),
+    ...[...stuck].map(([model, why]) => `${model} stays on the previous version for now: ${why}`),
     ...[...ailing].filter((model) => !stuck.has(model)).map((model) => `${model} had trouble before the upgrade and is not waited for`),
-    ...(isListed ? [] : ['it has not listed its new version yet']),
+    ...(isListed ? [] : ['the node has not listed the new version yet']),
   ]
   const trouble = troubleOf(moving, isAwaited)
   return { state: 'proving', message, left: left.filter(isAwaited).map(({ model }) => model), notes, trouble, isCalledOff: cancelRequested }
@@ -148,7 +148,7 @@ function stuckModels({ replicas, loads }: MovingNode, { isReturning }: { isRetur
   const reasons = replicas
     .filter((replica) => isUp(replica) && !isComing(replica))
     .flatMap((replica) => loads.filter((load) => blocks(load, replica)))
-    .map(({ model, failure }) => [model, failure?.message ?? 'what takes its place does not come up'] as const)
+    .map(({ model, failure }) => [model, failure?.message ?? 'its replacement does not start'] as const)
   // Keeps the first reason of each model.
   return new Map(reasons.toSorted(([a, one], [b, two]) => (a === b ? (one < two ? 1 : -1) : a < b ? -1 : 1)))
 }

@@ -25,7 +25,7 @@ const lookEveryMs = 100
 
 export function createRollouts(deps: RolloutsDeps) {
   const { store, clock, log } = deps
-  const rounds = createLoop({ what: 'cannot carry on with rollouts; retrying', clock, log })
+  const rounds = createLoop({ what: 'cannot advance rollouts; retrying', clock, log })
   let lookedAt = -Infinity
 
   const look = async (id: OperationId): Promise<number> => {
@@ -54,12 +54,12 @@ export function createRollouts(deps: RolloutsDeps) {
 function report(id: OperationId, { backend, nodes }: RolloutRecord, action: RolloutAction, { log, onEnded }: RolloutsDeps): void {
   const about = { op: id, backend }
   if (action.do === 'end') {
-    log.info('a rollout has ended', { ...about, end: action.end })
+    log.info('rollout ended', { ...about, end: action.end })
     onEnded(action.end)
-  } else if (action.do === 'stop') log.warn('a rollout failed; what it changed is taken back', { ...about, error: action.failure.message })
-  else if (action.do === 'enter') log.info('a rollout goes on with its next ring', { ...about, ring: action.ring })
+  } else if (action.do === 'stop') log.warn('rollout failed; rolling back', { ...about, error: action.failure.message })
+  else if (action.do === 'enter') log.info('rollout entered the next ring', { ...about, ring: action.ring })
   else if ('nodeId' in action && action.do !== 'tell') {
     const node = nodes.find(({ nodeId }) => nodeId === action.nodeId)?.name ?? action.nodeId
-    log.info('a rollout moves a node', { ...about, node, what: action.do })
+    log.info('rollout step on a node', { ...about, node, what: action.do })
   }
 }

@@ -12,13 +12,13 @@ const upgraded: RolloutStand = { state: 'upgraded' }
 const settled: RolloutStand = { state: 'settled' }
 const returning: RolloutStand = { state: 'returning' }
 const failed: RolloutStand = { state: 'failed', failure }
-const watched = 'installed; its replicas are watched for 10 s'
+const watched = 'installed; watching its replicas for 10 s'
 const proving = (more: Partial<Extract<RolloutStand, { state: 'proving' }>> = {}): RolloutStand => ({
   ...{ state: 'proving', message: watched, left: [], notes: [], trouble: null, isCalledOff: false },
   ...more,
 })
 const bad = proving({ trouble: { kind: 'check', model: 'tiny' } })
-const moving = proving({ left: ['small', 'tiny'], message: 'installed; 2 replicas (small, tiny) are still to be moved to it' })
+const moving = proving({ left: ['small', 'tiny'], message: 'installed; 2 replicas (small, tiny) are still to be moved' })
 const backOn = (left: string[] = []): RolloutStand => ({ state: 'back', left, notes: [], error: 'e' })
 const long = 15 * 60_000
 const node = (name: string, ring: number | null, stand: RolloutStand, more: Partial<RolloutNode> = {}): RolloutNode => ({
@@ -141,12 +141,12 @@ describe('a failure', () => {
     const [done] = decideRollout(facts([node('a', 1, backOn(['small', 'tiny']))], { ...late, failure }))
     expect(done).toMatchObject({ error: 'e; 2 replicas (small, tiny) are still on the new version' })
     const [cancelled] = decideRollout(facts([node('a', 1, { ...moving, isCalledOff: true } as RolloutStand)]))
-    expect(cancelled).toMatchObject({ message: 'cancelled; 2 replicas (small, tiny) are not yet moved, and will be' })
+    expect(cancelled).toMatchObject({ message: 'cancelled; 2 replicas (small, tiny) are still to be moved' })
   })
 
   it('names the ring, the node and the cause', () => {
     const [stop, back] = decideRollout(facts([node('gpu-1', 2, bad), node('gpu-2', 1, upgraded)]))
-    const message = 'ring 2 failed on gpu-1: tiny came up on the new version and did not answer when it was asked something'
+    const message = 'ring 2 failed on gpu-1: tiny started on the new version but failed its check'
     expect(stop).toEqual({ do: 'stop', failure: { code: 'internal', retry: 'never', message } })
     expect(back).toMatchObject({ error: message.slice('ring 2 failed on gpu-1: '.length) })
   })

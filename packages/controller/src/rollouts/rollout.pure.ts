@@ -102,7 +102,7 @@ function end(inRings: readonly RolloutNode[], isProven: boolean): RolloutAction[
   const left = inRings.flatMap((node): RolloutAction[] => {
     if (isAt(node, 'held')) return [{ do: 'begin', nodeId: node.nodeId }]
     if (!isAt(node, 'proving')) return []
-    const message = ['it went away before its replicas were seen to be well', ...node.stand.notes].join('; ')
+    const message = ['the node went offline before its replicas were confirmed healthy', ...node.stand.notes].join('; ')
     return [{ do: 'prove', nodeId: node.nodeId, message }]
   })
   return [...left, { do: 'end', end: isProven ? 'succeeded' : 'cancelled' }]
@@ -133,7 +133,7 @@ function goBackOn(node: RolloutNode, { failure, own, isLate }: Why): RolloutActi
       return stand.isCalledOff ? [] : [{ do: 'call_off', nodeId }]
     case 'proving': {
       if (node.canReturn) return [{ do: 'return', nodeId, error: own?.message ?? rolledBack(failure) }]
-      const message = `${own?.message ?? failure.message}; it stays on the new version, as nobody knows which one it had before`
+      const message = `${own?.message ?? failure.message}; the node stays on the new version, because its previous version is unknown`
       return [{ do: 'fail', nodeId, failure: { ...(own ?? failure), message } }]
     }
     case 'upgraded':
@@ -173,12 +173,12 @@ function failureOfTrouble(trouble: Trouble): Failure {
   const { model } = trouble
   switch (trouble.kind) {
     case 'load':
-      return { ...trouble.failure, message: `${model} did not come up on the new version: ${trouble.failure.message}` }
+      return { ...trouble.failure, message: `${model} failed to start on the new version: ${trouble.failure.message}` }
     case 'check':
       return {
         code: 'internal',
         retry: 'never',
-        message: `${model} came up on the new version and did not answer when it was asked something`,
+        message: `${model} started on the new version but failed its check`,
       }
     case 'exit': {
       const { code, message } = failureOfExit(trouble.exit)
@@ -212,13 +212,12 @@ const stillNew = ({ left, notes, error }: Back): string =>
 
 const calledOff = ({ left, notes }: Proving): string =>
   withNotes(
-    left.length === 0 ? 'cancelled before its replicas were seen to be well' : `cancelled; ${replicas(left)} not yet moved, and will be`,
+    left.length === 0 ? 'cancelled before its replicas were confirmed healthy' : `cancelled; ${replicas(left)} still to be moved`,
     notes,
   )
 
 function messageOf({ left, notes }: Proving, { spec }: RolloutFacts): string {
-  const what =
-    left.length === 0 ? `its replicas are watched for ${seconds(spec.minHealthyMs)}` : `${replicas(left)} still to be moved to it`
+  const what = left.length === 0 ? `watching its replicas for ${seconds(spec.minHealthyMs)}` : `${replicas(left)} still to be moved`
   return withNotes(`installed; ${what}`, notes)
 }
 

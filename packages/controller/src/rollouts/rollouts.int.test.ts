@@ -39,10 +39,10 @@ describe('a rollout', () => {
     await world.done('a')
     expect(await world.row(id, 'a')).toMatchObject({ status: 'downloading', phase: 'starting' })
     expect(await world.look(id)).toEqual(['tell a'])
-    expect(await world.row(id, 'a')).toMatchObject({ message: 'installed; 1 replica (tiny) is still to be moved to it' })
+    expect(await world.row(id, 'a')).toMatchObject({ message: 'installed; 1 replica (tiny) is still to be moved' })
     await world.moveReplicas('a', '2')
     expect(await world.look(id)).toEqual(['tell a', 'watch'])
-    expect(await world.row(id, 'a')).toMatchObject({ status: 'downloading', message: 'installed; its replicas are watched for 10 s' })
+    expect(await world.row(id, 'a')).toMatchObject({ status: 'downloading', message: 'installed; watching its replicas for 10 s' })
     await world.pass(9_000)
     expect(await world.look(id)).toEqual([])
     expect(await world.send()).toEqual([])
@@ -93,7 +93,7 @@ describe('a rollout', () => {
     expect(await world.look(id)).toEqual(['prove a', 'prove b', 'watch', 'enter', 'begin c', 'begin d'])
   })
 
-  it('a node whose memory is short for two says so, also at the end', async () => {
+  it('a node whose not enough memory for two replicas says so, also at the end', async () => {
     await world.addNode('a')
     await sql`insert into models (name, config, revision, backend) values ('tiny', '{"name":"tiny","backend":"llama"}', 'r', 'llama')`.execute(
       world.db,
@@ -101,12 +101,12 @@ describe('a rollout', () => {
     const id = await world.upgrade(['a'])
     await world.send()
     await world.done('a')
-    const note = 'recreate: memory is short for two versions'
+    const note = 'recreate: not enough memory for two replicas versions'
     await sql`insert into loads (model, purpose, ordinal, revision, state, next_at, pinned_node_id, note)
       values ('tiny', 'serve', 0, 'r', 'waiting', now(), 'a', ${note})`.execute(world.db)
     await world.moveReplicas('a', '2')
     await world.look(id)
-    expect(await world.row(id, 'a')).toMatchObject({ message: `installed; 1 replica (tiny) is still to be moved to it (${note})` })
+    expect(await world.row(id, 'a')).toMatchObject({ message: `installed; 1 replica (tiny) is still to be moved (${note})` })
     await sql`update loads set state = 'ready', replica_id = 'r', next_at = null`.execute(world.db)
     await world.look(id)
     await world.pass(10_000)
@@ -152,7 +152,7 @@ describe('a ring that fails', () => {
     expect(record.plan).toMatchObject({ digest: expect.stringMatching(/:1+$/), version: 'v1', uri: 'oci://h/llama:latest' })
     await world.done('a')
     expect(await world.look(id)).toEqual(['returned a', 'end'])
-    const error = 'tiny came up on the new version and did not answer when it was asked something'
+    const error = 'tiny started on the new version but failed its check'
     expect(await world.operation(id)).toMatchObject({
       ...{ state: 'failed', message: `a: ${error}` },
       nodes: [{ status: 'error', error_code: 'rolled_back', error }, {}, {}],
@@ -237,7 +237,7 @@ describe('a ring that fails', () => {
     expect(await world.look(id)).toEqual(['tell a'])
     await fail('internal')
     expect(await world.look(id)).toContain('stop')
-    expect((await world.intentOf('a')).record.plan.rollback?.error).toBe('tiny did not come up on the new version: because')
+    expect((await world.intentOf('a')).record.plan.rollback?.error).toBe('tiny failed to start on the new version: because')
   })
 
   it('calls off what runs, and takes back what came to its end first', async () => {
@@ -270,7 +270,7 @@ describe('a ring that fails', () => {
     await world.failed('a', { code: 'integrity', message: 'its files are gone' })
     expect(await world.look(id)).toEqual(['end'])
     expect(await world.row(id, 'a')).toMatchObject({
-      ...{ status: 'error', error_code: 'integrity', error: 'it could not go back to the version before: its files are gone' },
+      ...{ status: 'error', error_code: 'integrity', error: 'the rollback failed: its files are gone' },
     })
   })
 
@@ -369,7 +369,7 @@ describe('somebody else', () => {
     expect(await world.row(id, 'a')).toMatchObject({ message: 'cancelling' })
     expect(await world.look(id)).toEqual(['prove a', 'end'])
     expect(await world.row(id, 'a')).toMatchObject({
-      ...{ status: 'success', message: 'cancelled; 1 replica (tiny) is not yet moved, and will be' },
+      ...{ status: 'success', message: 'cancelled; 1 replica (tiny) is still to be moved' },
     })
     expect(await world.operation(id)).toMatchObject({ state: 'succeeded' })
     expect(await world.store.reopen.cancel(id, null)).toBe('already_finished')

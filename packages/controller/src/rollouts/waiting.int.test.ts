@@ -38,7 +38,7 @@ describe('a model that cannot move for reasons of its own', () => {
     await world.done('a')
     expect(await prove(id)).toEqual(['prove a', 'watch', 'end'])
     expect(await world.row(id, 'a')).toMatchObject({
-      ...{ status: 'success', message: 'tiny stays on the version before for now: because' },
+      ...{ status: 'success', message: 'tiny stays on the previous version for now: because' },
     })
   })
 
@@ -133,7 +133,7 @@ describe('what should move and does not', () => {
     await world.moveReplicas('a', '2')
     await world.addReplica('a', null, { model: 'small' })
     expect(await prove(id)).toEqual([])
-    expect(await world.row(id, 'a')).toMatchObject({ message: 'installed; 1 replica (small) is still to be moved to it' })
+    expect(await world.row(id, 'a')).toMatchObject({ message: 'installed; 1 replica (small) is still to be moved' })
   })
 
   it('waits for the list of a node when only that says which version it has', async () => {
@@ -142,7 +142,7 @@ describe('what should move and does not', () => {
     await world.send()
     await world.step('a', { type: 'succeeded', note: '' })
     expect(await prove(id)).toEqual([])
-    expect((await world.row(id, 'a')).message).toContain('it has not listed its new version yet')
+    expect((await world.row(id, 'a')).message).toContain('the node has not listed the new version yet')
     await world.list('a', '2')
     await world.moveReplicas('a', '2')
     expect(await prove(id)).toEqual(['prove a', 'watch', 'end'])

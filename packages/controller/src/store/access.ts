@@ -83,7 +83,7 @@ export class AccessStore {
       .values({ secret_sha256: secretSha256, expires_at: sql<string>`now() + make_interval(secs => ${validMs / 1000})` })
       .returning('expires_at')
       .executeTakeFirstOrThrow()
-    if (row.expires_at === null) throw new Error('a join token for a while has no end')
+    if (row.expires_at === null) throw new Error('a temporary join token has no expiry')
     return row.expires_at
   }
 

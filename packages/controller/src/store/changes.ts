@@ -123,7 +123,7 @@ async function listenForEver(deps: ListenDeps, options: ListenOptions, signal: A
       },
     })
     if (signal.aborted) return
-    log.warn('lost the connection that hears of changes', { channel: options.channel, error })
+    log.warn('change listener disconnected; reconnecting', { channel: options.channel, error })
     await clock.sleep(backoffMs(failures + 1, { baseMs: 100, maxMs: 2_000, jitter: 0.2 }, random()), signal).catch(() => {})
   }
 }
@@ -146,7 +146,7 @@ async function listenOnce(
   const lost = new AbortController()
   const lose = (error: unknown): void => lost.abort(error)
   client.on('error', lose)
-  client.on('end', () => lose(new Error('the connection ended')))
+  client.on('end', () => lose(new Error('the connection was closed')))
   client.on('notification', (message) => onNotify(message.payload ?? ''))
   const ending = AbortSignal.any([signal, lost.signal])
   try {

@@ -120,9 +120,9 @@ async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
 // their query fails too.
 function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void>): Promise<void>; break(): void } {
   const open = new Map<ClientBase, Promise<void>>()
-  pool.on('error', (error) => log.warn('lost an idle connection to the database', { error }))
+  pool.on('error', (error) => log.warn('idle database connection lost', { error }))
   pool.on('connect', (client) => {
-    client.on('error', (error) => log.debug('lost a connection to the database', { error }))
+    client.on('error', (error) => log.debug('database connection lost', { error }))
     const ended = Promise.withResolvers<void>()
     open.set(client, ended.promise)
     client.on('end', () => {
@@ -131,7 +131,7 @@ function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void
     })
   })
   const breakAll = (): void => {
-    if (open.size > 0) log.warn('closing connections to the database that are still in use', { connections: open.size })
+    if (open.size > 0) log.warn('database connections still in use; closing them', { connections: open.size })
     for (const client of open.keys()) if (client instanceof Client) client.connection.stream.destroy()
   }
   return {

@@ -8,13 +8,13 @@ const unavailable: readonly [pattern: RegExp, meaning: string][] = [
   [/^08...$/, 'the connection to the database was lost'],
   [/^57P0[1-5]$/, 'the database is shutting down, starting or dropped the connection'],
   [/^53100$/, 'the disk of the database is full'],
-  [/^53...$/, 'the database has no room for another connection or query'],
+  [/^53...$/, 'the database is out of connections or memory'],
   [/^(57014|55P03)$/, 'the database took too long'],
   [/^25P0[34]$/, 'the transaction took too long'],
-  [/^25006$/, 'the database does not take writes at the moment'],
-  [/^58...$/, 'the database has trouble with its files'],
-  [/^(40001|40P01)$/, 'the database was asked for conflicting things at once'],
-  [/^(ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ETIMEDOUT)$/, 'the database can not be reached'],
+  [/^25006$/, 'the database is read-only at the moment'],
+  [/^58...$/, 'the database cannot access its files'],
+  [/^(40001|40P01)$/, 'concurrent transactions conflicted'],
+  [/^(ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ETIMEDOUT)$/, 'the database is unreachable'],
   [/^(ECONNRESET|EPIPE|ENOTCONN)$/, 'the connection to the database was lost'],
 ]
 

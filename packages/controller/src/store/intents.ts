@@ -301,13 +301,13 @@ const followed = sql`
     select n.operation_id, n.node_id, m.generation from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'
   ), proving as (
     update operation_nodes n set generation = null, proving = m.generation, shown = 'downloading', phase = 'starting',
-      message = case when m.is_rollback then 'back on the version before; its replicas follow' else 'installed; its replicas are moved to it' end, attempts = m.attempts, current_bytes = m.current_bytes,
+      message = case when m.is_rollback then 'previous version restored; moving replicas back' else 'installed; moving its replicas' end, attempts = m.attempts, current_bytes = m.current_bytes,
       total_bytes = m.total_bytes, percentage = m.percentage
     from moved m where n.generation = m.generation and n.status = 'open' and n.ring is not null and m.is_rolled_out
   ), ended as (
     select m.*, case
         when m.state in ('failed', 'dead') and m.is_rollback
-          then 'it could not go back to the version before: ' || (m.last_failure ->> 'message')
+          then 'the rollback failed: ' || (m.last_failure ->> 'message')
         when m.state in ('failed', 'dead') then m.last_failure ->> 'message'
         when m.state = 'applied' and m.is_rollback then m.plan -> 'rollback' ->> 'error' end as error,
       case when m.state in ('failed', 'dead') then m.last_failure ->> 'code'

@@ -140,7 +140,7 @@ describe('migrate', () => {
     await rm(join(directory, '0002_newer.sql'))
     const said: string[] = []
     await run(newPool(), { ...silentLog, info: (message) => said.push(message) })
-    expect(said).toEqual(['the database is newer than this controller'])
+    expect(said).toEqual(['database is newer than this controller'])
     expect(await rows('select version from schema_migrations')).toHaveLength(2)
   })
 

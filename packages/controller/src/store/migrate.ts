@@ -60,7 +60,7 @@ export async function migrate<T>({ pool, directory, log, afterwards, signal }: M
 async function lock(client: PoolClient, log: Log): Promise<void> {
   const attempt = await client.query<{ locked: boolean }>('select pg_try_advisory_lock($1) as locked', [lockNumber])
   if (attempt.rows[0]?.locked === true) return
-  log.info('waiting for another controller that migrates the database')
+  log.info('another controller migrates the database; waiting')
   await withoutLimits(client, `select pg_advisory_lock(${lockNumber})`)
 }
 
@@ -75,7 +75,7 @@ async function bringForward(client: PoolClient, { migrations, log }: { migration
   const { rows: applied } = await client.query<Applied>('select version, name, checksum from schema_migrations order by version')
   verify(applied, migrations)
   if (applied.length > migrations.length) {
-    log.info('the database is newer than this controller', { known: migrations.length, applied: applied.length })
+    log.info('database is newer than this controller', { known: migrations.length, applied: applied.length })
   }
   for (const migration of migrations.slice(applied.length)) {
     await apply(client, migration)
@@ -112,7 +112,7 @@ async function apply(client: PoolClient, { version, name, checksum, sql }: Migra
   try {
     const before = await transactionId(client)
     await withoutLimits(client, sql)
-    if ((await transactionId(client)) !== before) throw new Error('it ends its own transaction, so it could be applied by half')
+    if ((await transactionId(client)) !== before) throw new Error('it ends its own transaction, so it could be applied in part')
     await client.query('insert into schema_migrations (version, name, checksum) values ($1, $2, $3)', [version, name, checksum])
     await client.query('commit')
   } catch (error) {

@@ -199,13 +199,13 @@ describe('S0.38 an install', () => {
     await move('taken', sql`${starting(one)}, phase = 'downloading', file_name = 'f', current_bytes = 30, total_bytes = 100`)
     expect(await look(id)).toMatchObject({
       ...{ kind: 'model.install', state: 'running', progress: 30, current_bytes: 30, total_bytes: 100, file_name: 'f', nodes: [] },
-      message: 'fetching its files on one',
+      message: 'fetching files on one',
     })
     expect(await shown('taken')).toMatchObject({ state: 'staging' })
     await move('taken', sql`current_bytes = 10`)
     expect(await look(id)).toMatchObject({ progress: 30 })
     await move('taken', sql`state = 'ready', next_at = null`)
-    expect(await look(id)).toMatchObject({ state: 'succeeded', progress: 100, message: 'its files are on one', nodes: [] })
+    expect(await look(id)).toMatchObject({ state: 'succeeded', progress: 100, message: 'the files are on one', nodes: [] })
     expect(await shown('taken')).toMatchObject({ state: 'unloaded' })
   })
 

@@ -109,7 +109,7 @@ export class ModelJobStore {
       if (job === null) return 'already_finished'
       if (kind === 'model.load') await askForReady(tx, model)
       // The configuration is already deleted; files that were not deleted yet stay.
-      if (kind === 'model.delete') await cancelRemovals(tx, { operationId: id }, 'cancelled: its files stay there')
+      if (kind === 'model.delete') await cancelRemovals(tx, { operationId: id }, 'cancelled: the files stay on the node')
       // A worker that fetches the files has to stop first.
       if (kind === 'model.install' && job.loads.some((load) => load.purpose === 'stage' && load.state === 'starting')) {
         await tx.updateTable('operations').set({ cancel_requested: true }).where('id', '=', id).execute()

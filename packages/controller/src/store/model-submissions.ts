@@ -53,7 +53,7 @@ export class ModelSubmissionStore {
       const nodes = await nodesWithReplicas(tx, submission.model)
       await drainReplicas(tx, submission.model)
       await open(tx, submission, 'model.unload', { nodes })
-      if (nodes.length === 0) await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'nothing of it was loaded')
+      if (nodes.length === 0) await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'no replicas were running')
       return 'done'
     })
   }
@@ -70,7 +70,7 @@ export class ModelSubmissionStore {
       const nodes = await nodesThatMayHaveFiles(tx)
       await open(tx, submission, 'model.delete', { nodes })
       await insertRemovals(tx, submission, nodes)
-      if (nodes.length === 0) await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'no node had anything of it')
+      if (nodes.length === 0) await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'no node had its files')
       return 'done'
     })
   }
@@ -86,7 +86,7 @@ export class ModelSubmissionStore {
       if ((await createModel(tx, submission.config, submission.revision)) === 'differs') return 'differs'
       await open(tx, submission, 'model.install', { message: 'waiting for a node' })
       if (submission.config.files.length === 0)
-        await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'it has no files to fetch')
+        await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'the model has no files')
       else await ensureLoads(tx, { model: submission.model, purpose: 'stage', count: 1, operationId: submission.id })
       return 'done'
     })

@@ -229,11 +229,11 @@ describe('an operation about a model', () => {
     await store.modelOperations.progress(id, { current: 60, total: 100, fileName: 'a' })
     await store.modelOperations.progress(id, { current: 10, total: 100, fileName: 'b' })
     expect(await view(id)).toMatchObject({ progress: 60, current_bytes: 10, total_bytes: 100, file_name: 'b' })
-    expect(await store.modelOperations.finish(id, 'succeeded', 'its files are on up')).toBe(true)
+    expect(await store.modelOperations.finish(id, 'succeeded', 'the files are on up')).toBe(true)
     expect(await store.modelOperations.finish(id, 'failed', 'too late')).toBe(false)
     await store.modelOperations.progress(id, { current: 1, total: 100 })
     const end = await view(id)
-    expect(end).toMatchObject({ state: 'succeeded', progress: 100, message: 'its files are on up' })
+    expect(end).toMatchObject({ state: 'succeeded', progress: 100, message: 'the files are on up' })
     expect(end.finished_at).not.toBeNull()
   })
 

@@ -230,8 +230,7 @@ export class LoadInfoStore {
 
   /** The last of concurrent writers wins. */
   async save({ model, backend, revision, options }: Omit<LoadInfo, 'updatedAt'>): Promise<void> {
-    if (model === '')
-      throw new FleetError({ code: 'invalid', retry: 'never', message: 'load info is kept by the name of a model, which is empty' })
+    if (model === '') throw new FleetError({ code: 'invalid', retry: 'never', message: 'load info needs the name of a model' })
     await sql`
       insert into model_load_info as i (model, backend, revision, options) values (${model}, ${backend}, ${revision}, ${JSON.stringify(options)}::jsonb)
       on conflict (model) do update set backend = excluded.backend, revision = excluded.revision, options = excluded.options,

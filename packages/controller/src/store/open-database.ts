@@ -51,7 +51,7 @@ export async function openDatabase({ url, dataDir, clock, log, signal: giveUp }:
         } catch (error) {
           // Waiting does not repair a wrong password or a broken migration: it fails at once.
           if (!isUnavailable(error) || signal.aborted) throw error
-          log.warn('the database is not ready; trying again', { error })
+          log.warn('database is not ready; retrying', { error })
           await clock.sleep(retryEveryMs, signal)
         }
       }

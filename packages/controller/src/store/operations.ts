@@ -277,7 +277,7 @@ function nodeOf(row: NodeRow): OperationNodeRecord {
     return { ...about, status: 'shown', shown, cancelRequested, phase, fileName, nextRetryAt, node, ...said, ...bytes }
   }
   if (row.status === 'open') {
-    if (row.intent === null || row.facts === null) throw new Error(`operation ${row.operation_id} waits for a row that is not there`)
+    if (row.intent === null || row.facts === null) throw new Error(`operation ${row.operation_id} waits for an intent that does not exist`)
     return { ...about, status: 'open', record: fromIntentRow(row.intent), node: factsOf(row.facts) }
   }
   return { ...about, status: row.status, dead: row.dead, ...said, ...bytes }

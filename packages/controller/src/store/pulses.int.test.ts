@@ -151,7 +151,7 @@ describe('a batch of heartbeats', () => {
     expect(Date.now() - Date.parse((await get()).last_seen_at ?? '')).toBeLessThan(15_000)
   })
 
-  it('does not bring back who said goodbye after it', async () => {
+  it('does not bring back a node that said goodbye after it', async () => {
     await put({ liveness: 'present', answering: 'yes' })
     await pulses.recordLeaving(id, { incarnation: 'second', seq: 7 })
     expect(await pulses.recordBeats([beat({ seq: 6 })])).toBe(0)

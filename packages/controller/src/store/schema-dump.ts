@@ -23,7 +23,7 @@ async function refuseUnknown(pool: Pool): Promise<void> {
      union all select extname::text from pg_extension where extname <> 'plpgsql'
      order by 1`,
   )
-  if (rows.length > 0) throw new Error(`schema-dump.ts has to learn about ${rows.map(({ name }) => name).join(', ')}`)
+  if (rows.length > 0) throw new Error(`schema-dump.ts does not support ${rows.map(({ name }) => name).join(', ')}`)
 }
 
 // Sequences of identity columns are part of the column.

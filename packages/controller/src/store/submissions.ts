@@ -250,7 +250,7 @@ async function attach(tx: Tx, submission: Submission, nodes: readonly Planned[])
 
 /** Nodes with an open install are skipped by the upgrade; the message says why. */
 async function skip(tx: Tx, submission: Submission, repinned: readonly Planned[]): Promise<void> {
-  const waiting = repinned.map((node) => ({ ...node, skip: 'its install is still open, and now goes to the newest version' }))
+  const waiting = repinned.map((node) => ({ ...node, skip: 'the open install continues with the newest version' }))
   const skipped = [...submission.nodes.flatMap((node) => ('skip' in node ? [node] : [])), ...waiting]
   if (skipped.length === 0) return
   await tx

@@ -76,7 +76,7 @@ export function createLanes({ size, onFree, log }: { size: number; onFree: () =>
     free: () => size - running.size,
     add(work) {
       const tracked = work
-        .catch((error: unknown) => log.error('work failed unexpectedly; it is retried', { error }))
+        .catch((error: unknown) => log.error('work failed unexpectedly; retrying', { error }))
         .finally(() => {
           running.delete(tracked)
           onFree()

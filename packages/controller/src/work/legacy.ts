@@ -46,7 +46,7 @@ export function createHeldRequests({ intents, holder, onEnd, clock, log }: HeldR
     hold({ nodeId, backend, generation, epoch }: Intent, request: Promise<void>): void {
       const key = `${nodeId} ${backend} ${generation} ${epoch}`
       const done = request
-        .catch((error: unknown) => log.error('held request failed unexpectedly; it is retried', { node: nodeId, backend, error }))
+        .catch((error: unknown) => log.error('held request failed unexpectedly; retrying', { node: nodeId, backend, error }))
         .finally(() => {
           held.delete(key)
           onEnd()

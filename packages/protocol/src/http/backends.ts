@@ -106,11 +106,11 @@ export const InstallRequest = z
     ...targets,
   })
   .refine((body) => (body.backend === undefined) !== (body.uri === undefined), {
-    message: 'say {"backend": name} for one of a gallery, or {"uri": …, "name": …} for one that is in none',
+    message: 'set "backend" for an entry of a gallery, or "uri" and "name" for any other source',
   })
   .refine((body) => body.uri === undefined || body.name !== undefined, {
     path: ['name'],
-    message: 'a uri needs the name it is installed as',
+    message: 'a URI needs the name to install it under',
   })
   .refine(oneOfTargets, onlyOne)
 export type InstallRequest = z.infer<typeof InstallRequest>
@@ -146,14 +146,14 @@ export const backendRoutes = {
     method: 'GET',
     path: '/api/backends',
     access: 'read',
-    summary: 'What is installed, over all nodes',
+    summary: 'List installed backends over all nodes',
     response: z.object({ backends: z.array(BackendView) }),
   }),
   gallery: route({
     method: 'GET',
     path: '/api/backends/gallery',
     access: 'read',
-    summary: 'What the galleries offer, and which nodes it fits',
+    summary: 'List the backends of all galleries, with the nodes that each one fits',
     response: z.object({
       backends: z.array(OfferedBackend),
       problems: z.array(z.object({ gallery: z.string(), message: z.string() })),
@@ -173,14 +173,14 @@ export const backendRoutes = {
     method: 'GET',
     path: '/api/backends/upgrades',
     access: 'read',
-    summary: 'Backends that have a newer build, or differ between nodes',
+    summary: 'List backends that have a newer build, or differ between nodes',
     response: upgrades,
   }),
   upgradeAll: route({
     method: 'POST',
     path: '/api/backends/upgrades',
     access: 'admin',
-    summary: 'Upgrade every backend that has an upgrade or drift, or those that are named',
+    summary: 'Upgrade every backend that has an upgrade or drift, or only the named ones',
     body: z.object({ backends: z.array(BackendName).min(1).max(1_000).optional() }),
     response: z.object({ operations: z.array(z.object({ backend: z.string(), operation_id: OperationId })) }),
     status: 202,
@@ -190,7 +190,7 @@ export const backendRoutes = {
     method: 'POST',
     path: '/api/backends/upgrades/check',
     access: 'admin',
-    summary: 'Ask galleries and registries now',
+    summary: 'Check galleries and registries for updates now',
     body: z.object({}),
     response: upgrades,
   }),
@@ -209,7 +209,7 @@ export const backendRoutes = {
     method: 'DELETE',
     path: '/api/backends/:name',
     access: 'admin',
-    summary: 'Delete a backend from nodes, also from those that are away',
+    summary: 'Delete a backend from nodes, including absent ones',
     params,
     query: DeleteQuery,
     response: accepted,

@@ -14,7 +14,7 @@ export const LabelValue = z.string().regex(/^[^\p{C}\p{Zl}\p{Zp}]{0,255}$/u, 'a 
 
 /** A selector that cannot be parsed. */
 export const SettableLabelKey = LabelKey.refine((key) => !automaticLabels.some((automatic) => automatic === key), {
-  error: (issue) => `${String(issue.input)} is set by Muster itself and can't be changed`,
+  error: (issue) => `${String(issue.input)} is set by Muster and cannot be changed`,
 })
 const few = (labels: object): boolean => Object.keys(labels).length <= 64
 const tooMany = 'a node has at most 64 labels'

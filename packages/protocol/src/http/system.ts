@@ -32,29 +32,35 @@ export type SettingView = z.infer<typeof SettingView>
 const health = z.object({ status: z.enum(['ok', 'unavailable']) })
 
 export const systemRoutes = {
-  healthz: route({ method: 'GET', path: '/healthz', access: 'open', summary: 'The process lives', response: health }),
-  readyz: route({ method: 'GET', path: '/readyz', access: 'open', summary: 'Database and bus work', response: health }),
-  version: route({ method: 'GET', path: '/version', access: 'open', summary: 'The version', response: z.object({ version: z.string() }) }),
+  healthz: route({ method: 'GET', path: '/healthz', access: 'open', summary: 'Liveness: the process runs', response: health }),
+  readyz: route({ method: 'GET', path: '/readyz', access: 'open', summary: 'Readiness: database and bus work', response: health }),
+  version: route({
+    method: 'GET',
+    path: '/version',
+    access: 'open',
+    summary: 'Get the version',
+    response: z.object({ version: z.string() }),
+  }),
   metrics: route({ method: 'GET', path: '/metrics', access: 'metrics', summary: 'Prometheus metrics', produces: 'text/plain' }),
   openapi: route({
     method: 'GET',
     path: '/api/openapi.json',
     access: 'read',
-    summary: 'This description of the API',
+    summary: 'Get the OpenAPI document',
     produces: 'application/json',
   }),
   events: route({
     method: 'GET',
     path: '/api/events',
     access: 'read',
-    summary: 'Server-sent events: the current object of whatever changes',
+    summary: 'Stream changed objects as server-sent events',
     produces: 'text/event-stream',
   }),
   status: route({
     method: 'GET',
     path: '/api/status',
     access: 'read',
-    summary: 'The cluster at a glance',
+    summary: 'Get a summary of the cluster',
     response: z.object({
       version: z.string(),
       controllers: z.array(
@@ -74,7 +80,7 @@ export const systemRoutes = {
     method: 'GET',
     path: '/api/settings',
     access: 'read',
-    summary: 'The settings of the controller that answers, and where each comes from; of secrets only whether they are set',
+    summary: 'List the settings of this controller with their origins; secrets are not shown',
     response: z.object({ controller: z.string(), settings: z.array(SettingView) }),
   }),
 }
@@ -84,14 +90,14 @@ export const keyRoutes = {
     method: 'GET',
     path: '/api/keys',
     access: 'admin',
-    summary: 'Keys, without their secrets',
+    summary: 'List keys, without their secrets',
     response: z.object({ keys: z.array(KeyView) }),
   }),
   create: route({
     method: 'POST',
     path: '/api/keys',
     access: 'admin',
-    summary: 'Make a key; it is shown once',
+    summary: 'Create a key; it is shown once',
     body: z.object({ name: plainText(255).min(1), scope: Scope }),
     response: KeyView.extend({ key: z.string() }),
     status: 201,
@@ -111,7 +117,7 @@ export const loginRoutes = {
     method: 'POST',
     path: '/api/login-links',
     access: 'admin',
-    summary: 'A link that logs a browser in, once',
+    summary: 'Create a link that logs a browser in, once',
     response: z.object({ url: z.string(), expires_at: z.string() }),
     status: 201,
   }),
@@ -127,9 +133,9 @@ export const loginRoutes = {
     method: 'POST',
     path: '/api/login',
     access: 'open',
-    summary: 'Exchange an admin key for a cookie; it ends with the key, or after seven days',
+    summary: 'Exchange an admin key for a cookie, valid for seven days or until the key is revoked',
     body: z.object({ key: z.string('a login needs a key').trim().min(1, 'a login needs a key').max(512) }),
     status: 204,
   }),
-  logout: route({ method: 'POST', path: '/api/logout', access: 'read', summary: 'Forget the cookie', status: 204 }),
+  logout: route({ method: 'POST', path: '/api/logout', access: 'read', summary: 'Log out: delete the cookie', status: 204 }),
 }

@@ -40,7 +40,7 @@ export function formatSubject<P extends ParamSchemas>(definition: Addressed<P>, 
     const value = to[name]
     if (value === '*') return '*'
     const parsed = definition.params[name]?.safeParse(value)
-    if (!parsed?.success) throw new Error(`${JSON.stringify(value)} is no ${name} for the subject ${definition.subject}`)
+    if (!parsed?.success) throw new Error(`${JSON.stringify(value)} is not a valid ${name} for the subject ${definition.subject}`)
     return parsed.data
   })
 }

@@ -55,17 +55,17 @@ export function step(pulse: Pulse, event: PulseEvent): Pulse {
 export type NodeFacts = Readonly<{ approved: boolean; draining: boolean; lastSeenAt: string | null }> & Pulse
 
 export function nodeStatus(node: NodeFacts): { status: NodeStatus; reason: string } {
-  const since = node.lastSeenAt === null ? 'it was never heard' : `last heard ${node.lastSeenAt}`
-  if (!node.approved) return { status: 'pending', reason: 'waits for an administrator to approve it' }
+  const since = node.lastSeenAt === null ? 'no heartbeat yet' : `last heard ${node.lastSeenAt}`
+  if (!node.approved) return { status: 'pending', reason: 'waiting for an administrator to approve it' }
   switch (node.liveness) {
     case 'left':
-      return { status: 'offline', reason: `the worker was stopped and said goodbye; ${since}` }
+      return { status: 'offline', reason: `the worker was stopped; ${since}` }
     case 'gone':
       return { status: 'offline', reason: `silent for longer than the offline limit; ${since}` }
     case 'silent':
       return { status: 'unhealthy', reason: `no heartbeat for longer than the node timeout; ${since}` }
     case 'new':
-      return { status: 'unhealthy', reason: 'approved, and has not reported over the bus yet' }
+      return { status: 'unhealthy', reason: 'approved, but has not reported over the bus yet' }
     case 'present':
       break
     default:
@@ -75,12 +75,12 @@ export function nodeStatus(node: NodeFacts): { status: NodeStatus; reason: strin
     case 'no':
       return { status: 'unhealthy', reason: 'not answering commands: nothing listens on its command subjects' }
     case 'unproven':
-      return { status: 'unhealthy', reason: 'reports, and has yet to answer a command' }
+      return { status: 'unhealthy', reason: 'reporting, but has not answered a command yet' }
     case 'yes':
       break
     default:
       return unreachable(node.answering)
   }
-  if (node.draining) return { status: 'draining', reason: 'an administrator drained it: it gets no new work' }
-  return { status: 'healthy', reason: 'heartbeats arrive' }
+  if (node.draining) return { status: 'draining', reason: 'drained by an administrator: gets no new work' }
+  return { status: 'healthy', reason: 'receiving heartbeats' }
 }

@@ -36,7 +36,7 @@ function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): 
       if (!canReceiveCommands(node)) return away(node)
       const { lastFailure, nextAt } = intent
       if (lastFailure !== null) return { status: 'error', message: lastFailure.message, nextRetryAt: nextAt }
-      return { status: 'queued', message: intent.wasSent ? 'sent; nothing was heard, it is sent again' : '', nextRetryAt: null }
+      return { status: 'queued', message: intent.wasSent ? 'sent; no reply, sending again' : '', nextRetryAt: null }
     }
     case 'sending':
       if (isSilent(node)) return away(node)

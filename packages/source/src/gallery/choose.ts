@@ -32,7 +32,7 @@ export function chooseBackend(galleries: readonly Gallery[], wanted: string, nod
   if (concrete === null) return { kind: 'unfit', reason: `${wanted} has nothing for ${node.capability}` }
   const found = concrete === asked.entry.name ? asked : (findBackend([asked.gallery], concrete) ?? findBackend(galleries, concrete))
   if (found === null || isMeta(found.entry)) {
-    return { kind: 'unknown', reason: `${wanted} stands for ${concrete} on ${node.capability}, which no gallery offers` }
+    return { kind: 'unknown', reason: `${wanted} resolves to ${concrete} on ${node.capability}, which no gallery offers` }
   }
   if (found.entry.uri === '') return { kind: 'unfit', reason: `${concrete} names nothing to install` }
   const fit = fitsNode(found.entry, node)

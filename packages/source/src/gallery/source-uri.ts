@@ -34,9 +34,9 @@ export function findUriProblem(uri: string, origin: GalleryOrigin): string | nul
   // Control characters and spaces end up in requests and logs.
   if (/[^\x21-\x7e]/.test(uri)) return `${shown} has characters that no source has`
   const kind = sourceKind(uri)
-  if (kind === null) return `${shown} is not a source: it is oci://…, host/name:tag, https://… or file:///…`
+  if (kind === null) return `unsupported source ${shown}; expected oci://…, host/name:tag, https://… or file:///…`
   if (kind === 'file' && origin === 'remote') return `${shown} names a file of the node, which only a gallery on the machine itself may do`
-  if (kind === 'builtin' && origin === 'remote') return `${shown} names a backend of Muster's own, which only its own gallery may do`
+  if (kind === 'builtin' && origin === 'remote') return `${shown} names a built-in backend; only the built-in gallery may do that`
   return null
 }
 

@@ -58,7 +58,7 @@ function createReader({ what, limits, lines }: { what: string; limits: YamlLimit
   }
   const count = (node: Node, weight: number): void => {
     total += weight
-    if (total > limits.maxValues) fail(node, `its aliases stand for more than ${limits.maxValues} values`)
+    if (total > limits.maxValues) fail(node, `its aliases expand to more than ${limits.maxValues} values`)
   }
 
   function read(node: Node, depth: number): Made {
@@ -82,7 +82,7 @@ function createReader({ what, limits, lines }: { what: string; limits: YamlLimit
   function readPlain(node: Node, depth: number): Made {
     if (isScalar(node)) return { value: limits.scalars === 'typed' ? typedValue(node) : scalarValue(node), weight: 1 }
     if (isMap(node)) return readMap(node, depth)
-    if (!isSeq(node)) return fail(node, 'it has something that is neither a value, a list nor a mapping')
+    if (!isSeq(node)) return fail(node, 'it contains something other than values, lists and mappings')
     const items = node.items.map((item) => read(item as Node, depth + 1))
     return { value: items.map((item) => item.value), weight: sum(items) }
   }
@@ -91,12 +91,12 @@ function createReader({ what, limits, lines }: { what: string; limits: YamlLimit
     const own = new Map<string, Made>()
     const merged: Made[] = []
     for (const { key, value } of node.items) {
-      if (!isScalar(key)) return fail(node, 'its keys must be plain words')
+      if (!isScalar(key)) return fail(node, 'keys must be plain strings')
       const made = value === null ? { value: null, weight: 1 } : read(value as Node, depth + 1)
       if (isMergeKey(key)) merged.push(made)
       else {
         const name = scalarValue(key) ?? ''
-        if (own.has(name)) return fail(key, `the key ${JSON.stringify(name)} is there twice`)
+        if (own.has(name)) return fail(key, `duplicate key ${JSON.stringify(name)}`)
         own.set(name, made)
       }
     }

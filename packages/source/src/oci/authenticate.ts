@@ -171,7 +171,7 @@ export function checkRealm(realm: string | undefined, { registry, isListed }: { 
   const url = realm === undefined || realm.length > 2048 ? null : URL.parse(realm)
   if (url === null) return refuse(`${registry.host} asks for a token and does not say from where`)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return refuse(`${registry.host} asks for a token from ${url.protocol}//…`)
-  if (registry.protocol === 'https:' && url.protocol === 'http:') return refuse(`${registry.host} asks for a token over plain http`)
+  if (registry.protocol === 'https:' && url.protocol === 'http:') return refuse(`${registry.host} requires a token over plain http`)
   if (url.username !== '' || url.password !== '') return refuse(`${registry.host} asks for a token from a URL with a password`)
   if (registrableHost(url.hostname) !== registrableHost(registry.hostname) && !isListed(url))
     return refuse(`${registry.host} asks for a token from ${url.host}, which is another host; to allow it: --allow-source ${url.host}`)

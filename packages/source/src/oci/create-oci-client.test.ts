@@ -269,7 +269,7 @@ describe('H15 H16 a hostile manifest is refused', () => {
     registry.on('manifests/v1', { do: 'lie', headers: { 'content-type': 'application/json; charset=utf-8' } }, 1)
     await expect(resolve()).resolves.toMatchObject({ manifestDigest: image.manifest.digest })
     addTagged({ ...manifest, mediaType: undefined }, 'application/json')
-    await expect(resolve('a/b:bad')).rejects.toEqual(failing('invalid', 'never', /nothing says that it is an image/))
+    await expect(resolve('a/b:bad')).rejects.toEqual(failing('invalid', 'never', /its media type is neither an image/))
     addTagged({ ...manifest, mediaType: undefined })
     await expect(resolve('a/b:bad')).resolves.toMatchObject({ config: { digest: image.config.digest } })
   })

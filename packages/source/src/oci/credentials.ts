@@ -40,7 +40,7 @@ export function dockerCredentials({ path, log }: { path: string; log: Log }): Cr
       const login = Object.entries(file.auths ?? {}).find(([key]) => registryOf(key) === registry)?.[1]
       const found = login === undefined ? null : credentialOf(login, { path, registry })
       if (found === null && (file.credsStore !== undefined || file.credHelpers?.[registry] !== undefined))
-        log.warn('credential helpers are not run; log in without one', { registry, path })
+        log.warn('credential helpers are not supported; log in without one', { registry, path })
       return found
     },
   }

@@ -63,7 +63,7 @@ export function parseManifest(bytes: Uint8Array, { what, contentType, describedA
     return refuse(what, `it calls itself ${JSON.stringify(own)}`)
   const names = new Set([own, manifestTypeOf(contentType), describedAs].filter((name) => typeof name === 'string'))
   const [type] = names
-  if (type === undefined) return refuse(what, 'nothing says that it is an image or an index')
+  if (type === undefined) return refuse(what, 'its media type is neither an image nor an index')
   if (names.size > 1) return refuse(what, `it is called ${[...names].join(' and ')}`)
   const kind = indexTypes.has(type) ? 'index' : 'manifest'
   if (kind === 'index') return { kind, ...check(Index, document, what) }
@@ -72,10 +72,10 @@ export function parseManifest(bytes: Uint8Array, { what, contentType, describedA
 }
 
 function checkImage(manifest: Manifest, what: string): Manifest {
-  if (!configTypes.has(manifest.config.mediaType)) return refuse(what, `it is no image: its config is ${manifest.config.mediaType}`)
+  if (!configTypes.has(manifest.config.mediaType)) return refuse(what, `it is not an image: its config is ${manifest.config.mediaType}`)
   const sizes = new Map<Digest, number>()
   for (const { mediaType, digest, size } of manifest.layers) {
-    if (layerCompression(mediaType) === null) return refuse(what, `a layer is ${mediaType}, which can't be unpacked`)
+    if (layerCompression(mediaType) === null) return refuse(what, `a layer is ${mediaType}, which cannot be unpacked`)
     if ((sizes.get(digest) ?? size) !== size) return refuse(what, `it gives the layer ${digest} two sizes`)
     sizes.set(digest, size)
   }

@@ -116,7 +116,7 @@ export function followRedirect(
   const location = response.headers['location']
   if (!redirects.has(response.status) || location === undefined || (sent.method !== 'GET' && sent.method !== 'HEAD')) return null
   const url = location.length > longestLocation ? null : URL.parse(location, sent.url.href)
-  if (url === null) throw new SourceForbidden(`${formatUrl(sent.url)} redirects to something that is no URL`)
+  if (url === null) throw new SourceForbidden(`${formatUrl(sent.url)} redirects to an invalid URL`)
   if (sent.url.protocol === 'https:' && url.protocol === 'http:')
     throw new SourceForbidden(`${formatUrl(sent.url)} redirects from https to plain http`)
   url.hash = ''

@@ -19,7 +19,7 @@ export async function statusFailure(response: OutboundResponse, { what, who, now
       retryAfterMs(response.headers['retry-after'], now),
     )
   if (status === 404 || status === 410) return failure('not_found', `${what} does not exist${said}`)
-  if (status === 401) return failure('invalid', `${what}: ${who} wants other credentials (401)${said}`)
+  if (status === 401) return failure('invalid', `${what}: ${who} requires other credentials (401)${said}`)
   if (status === 403) return failure('invalid', `${what}: ${who} forbids access (403)${said}`)
   return failure('invalid', `${what}: ${who} answers ${status}${said}`)
 }

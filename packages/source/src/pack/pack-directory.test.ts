@@ -195,7 +195,7 @@ describe('what a worker would refuse to unpack is not packed', () => {
   })
 
   it('a file instead of a directory, and nothing at all, are refused with a sentence', async () => {
-    await expect(pack(join(root, 'missing'))).rejects.toThrow("can't be packed")
+    await expect(pack(join(root, 'missing'))).rejects.toThrow('cannot pack')
     await writeFile(join(root, 'file'), '')
     await expect(pack(join(root, 'file'))).rejects.toThrow('it is not a directory')
   })

@@ -15,10 +15,10 @@ interface Walk {
 /** Parents before children, names in the order of their bytes. */
 export async function walkDirectory(root: string, signal: AbortSignal): Promise<TarSource[]> {
   const own = await lstat(root).catch((error: unknown) => {
-    throw refusal(`${root} can't be packed: ${error instanceof Error ? error.message : String(error)}`)
+    throw refusal(`cannot pack ${root}: ${error instanceof Error ? error.message : String(error)}`)
   })
   const realRoot = await realpath(root)
-  if (!own.isDirectory() && !(await lstat(realRoot)).isDirectory()) throw refusal(`${root} can't be packed: it is not a directory`)
+  if (!own.isDirectory() && !(await lstat(realRoot)).isDirectory()) throw refusal(`cannot pack ${root}: it is not a directory`)
   const walk: Walk = { root: realRoot, realRoot, signal, found: [] }
   await visit(walk, '')
   const bytes = walk.found.reduce((total, { entry }) => total + entry.sizeBytes, 0)

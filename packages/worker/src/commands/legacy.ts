@@ -50,7 +50,7 @@ export async function installAndStart({ command, isAsync, name }: InstallAndStar
     if (!submitted.accepted) return { accepted: false, failure: submitted.failure }
     submitted.ended
       .then(async ({ state }) => state === 'succeeded' && (await findOrStartReplica(name, { replicas, log })))
-      .catch((error: unknown) => log.warn('backend installed, but no process of it started', { ...name, error }))
+      .catch((error: unknown) => log.warn('backend installed, but its process did not start', { ...name, error }))
     return { accepted: true }
   }
   const installed = await replyAtEnd(command, context)
@@ -77,7 +77,7 @@ export async function findReplica(name: ReplicaName, { replicas, log }: ReplicaS
   if (found === undefined) return null
   const run = runOf(found.record.stage)
   if (run !== null && !isAlive(run.process)) {
-    log.warn('stale replica: its process is gone; another one is started', { replica_id: found.id, pid: run.process.pid })
+    log.warn('replica is stale: its process is gone; starting another one', { replica_id: found.id, pid: run.process.pid })
     await found.gone.promise
     return null
   }

@@ -32,8 +32,7 @@ export function serveCommands(nodeType: NodeType, context: CommandContext): Subs
 
 /** By the name of the message in the catalogue. */
 export const commandHandlers = {
-  stop: ({ bus, nodeId, requestStop }) =>
-    bus.subscribe(nodeStop, { node: nodeId }, () => requestStop('a controller told this worker to stop')),
+  stop: ({ bus, nodeId, requestStop }) => bus.subscribe(nodeStop, { node: nodeId }, () => requestStop('a controller stopped this worker')),
   'backend.install': serveInstall,
   'backend.upgrade': (context) =>
     context.bus.serve(backendUpgrade, { node: context.nodeId }, (body) =>

@@ -57,7 +57,7 @@ async function removeVersions(deps: RoomDeps, { backend, strategy }: InstallRequ
   const { store, log } = deps
   // The upgrade makes the active version the previous one. Processes still running from the old previous one hold it.
   if (await store.forgetPrevious(backend)) {
-    log.warn('previous version dropped: too little disk space', { backend })
+    log.warn('previous version removed: too little disk space', { backend })
     await collectGarbage(deps, context)
     return 'previous'
   }

@@ -111,7 +111,7 @@ async function store(work: Work, { journal, step }: ExecutorDeps): Promise<void>
 const progressOf = (live: RunningWork | undefined): ProgressState | null => (live?.isRunning === true ? live.reporter.now() : null)
 
 async function storeCancel({ id }: Work, failure: Failure, { journal, log }: ExecutorDeps): Promise<void> {
-  await journal.append({ type: 'cancel', id, failure }).catch((error: unknown) => log.warn('cannot store a cancel', { error }))
+  await journal.append({ type: 'cancel', id, failure }).catch((error: unknown) => log.warn('cannot store a cancel request', { error }))
 }
 
 function createReporters({ ledger, publisher, clock, log }: ExecutorDeps): (work: Work) => ProgressReporter {

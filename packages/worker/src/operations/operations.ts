@@ -104,7 +104,7 @@ function registerIn(registry: WorkRegistry, executor: () => Executor): Operation
 
 async function readInventory({ installer, files, log }: OperationsDeps): Promise<BackendList> {
   // A list that cannot be read is left out: an absent list does not mean that there are no files.
-  const stored = await files?.().catch((error: unknown) => log.warn('cannot list the content of model files', { error }))
+  const stored = await files?.().catch((error: unknown) => log.warn('cannot list model files', { error }))
   const listed = stored === undefined ? {} : { files: [...stored] }
   try {
     return { backends: [...(await installer.inventory())], ...listed }

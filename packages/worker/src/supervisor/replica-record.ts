@@ -56,7 +56,7 @@ export async function openReplicaRecords({ directory, log }: { directory: string
     if (!name.endsWith('.json') || !id.success) continue
     const read = parse(await readFile(path, 'utf8'))
     if (read === 'newer') {
-      log.error('replica record written by a newer version; it is left untouched and models are not loaded until that version runs again', {
+      log.error('replica record written by a newer version; not loading models until that version runs again', {
         path,
       })
       newer.push(id.data)

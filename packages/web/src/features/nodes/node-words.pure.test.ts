@@ -7,7 +7,7 @@ const silence = 'no heartbeat for longer than the node timeout; last heard 2026-
 const seen = '2026-01-01T11:58:00Z'
 const node = (name: string, status: NodeStatus = 'healthy', more: Partial<NodeView> = {}): NodeView => ({
   ...NodeView.parse({
-    ...{ id: 'n-1', name, node_type: 'backend', status, status_reason: 'heartbeats arrive', draining: false, labels: {}, resources: {} },
+    ...{ id: 'n-1', name, node_type: 'backend', status, status_reason: 'receiving heartbeats', draining: false, labels: {}, resources: {} },
     ...{ vram_budget: null, version: '1', os: 'linux', arch: 'x64', capability: 'default', features: [], gateway_url: '', public_key: '' },
     ...{ created_at: '', approved_at: null, last_seen_at: seen, in_flight: 0, models: [], backends: [], pending_ops: 0 },
   }),
@@ -27,8 +27,8 @@ it.each([
   ],
   [
     'another reason than a missing heartbeat',
-    [node('a', 'unhealthy', { status_reason: 'reports, and has yet to answer a command' })],
-    '1 node, 0 healthy. a is unhealthy: reports, and has yet to answer a command.',
+    [node('a', 'unhealthy', { status_reason: 'reporting, but has not answered a command yet' })],
+    '1 node, 0 healthy. a is unhealthy: reporting, but has not answered a command yet.',
   ],
   ['several of a kind', [silent('a'), silent('b'), silent('c'), silent('d')], '4 nodes, 0 healthy. a, b and 2 more are unhealthy.'],
 ] as const)('describes nodes: %s', (_, nodes, want) => expect(describeNodes(nodes, now)).toBe(want))

@@ -31,7 +31,7 @@ describe('a problem', () => {
     [
       'a node that wants to join',
       { nodes: [node('a', { status: 'pending' })] },
-      [['a wants to join. Approve it only if you know this machine.', 'approve']],
+      [['a is waiting for approval. Approve only machines that you know.', 'approve']],
     ],
     [
       'an operation out of attempts',

@@ -72,7 +72,7 @@ const pendingNodes = ({ nodes }: FleetState): Attention[] =>
     .map(({ id, name }) => ({
       key: `pending ${id}`,
       tone: 'wait',
-      text: `${name} wants to join. Approve it only if you know this machine.`,
+      text: `${name} is waiting for approval. Approve only machines that you know.`,
       remedy: { type: 'approve', nodeId: id, name },
     }))
 
