@@ -4,7 +4,7 @@ import { markdownTable, withGeneratedParts } from './generated-part.ts'
 const page = 'Before.\n<!-- begin generated: a -->\nold\n<!-- end generated: a -->\nAfter.\n'
 
 describe('a generated part of a page', () => {
-  it('replaces what is between its markers and nothing else', () => {
+  it('replaces the text between its markers and nothing else', () => {
     expect(withGeneratedParts(page, { a: 'new' })).toBe('Before.\n<!-- begin generated: a -->\nnew\n<!-- end generated: a -->\nAfter.\n')
   })
 

@@ -30,7 +30,7 @@ function publishSlowly(name: string, version = '1.0'): void {
 }
 
 describe('twenty slow installs on the only worker', () => {
-  it('S1.2 S1.24 do not delay the load of a model whose backend is there', async () => {
+  it('S1.2 S1.24 do not delay the load of a model whose backend is installed', async () => {
     for (const name of slow) publishSlowly(name)
     const answers = await Promise.all(slow.map((backend) => world.api.post('/api/backends/install', { backend })))
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([202]))

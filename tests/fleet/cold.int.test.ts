@@ -20,7 +20,7 @@ describe('a cold model', () => {
     expect((await world.replicas('crowd')).filter(({ state }) => state !== 'exited')).toHaveLength(1)
   })
 
-  it('G3 goes on loading when whoever asked went away', async () => {
+  it('G3 continues loading when its client disconnects', async () => {
     await world.putModel('left', { start_delay_ms: 1_500 })
     const abandoned = fetch(`${world.api.url}/v1/chat/completions`, {
       method: 'POST',

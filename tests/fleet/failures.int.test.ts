@@ -40,7 +40,7 @@ describe('a model that does not come up', () => {
     await world.api.delete(`/api/models/${name}`)
   })
 
-  it('G4 whose file has another hash than it should: never tried again by itself', async () => {
+  it('G4 whose file has another hash than configured: never retried automatically', async () => {
     const models = join(world.directory, 'models')
     await mkdir(models, { recursive: true })
     await writeFile(join(models, 'weights.bin'), 'not what was promised')
@@ -71,7 +71,7 @@ describe('a model that does not come up', () => {
     ])
   })
 
-  it('a placement is told as if its scheduling were another, and stays what it is', async () => {
+  it('a placement is previewed with another scheduling, and nothing is stored', async () => {
     await world.putModel('previewed')
     const path = '/api/models/previewed/placement'
     const preview = await world.api.post(path, { scheduling: { node_selector: { gpu: 'yes' } } })
@@ -117,7 +117,7 @@ describe('an answer that goes wrong', () => {
     expect(scriptedOf(await world.ask('bad')).replica_id).toBe(replica_id)
   })
 
-  it('G17 a client that never reads holds its own stream up and nobody else', async () => {
+  it('G17 a client that never reads delays only its own stream', async () => {
     const { port } = new URL(world.api.url)
     const body = JSON.stringify({
       model: 'bad',

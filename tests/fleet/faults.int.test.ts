@@ -63,7 +63,7 @@ describe.skipIf(!canMakeNetworks())('two replicas wanted on three nodes, under l
     expect(load.longestGapMs()).toBeLessThan(boundMs(mostGapMs))
   }
 
-  it('I9 I11 C1 a node cut off: its replica is replaced, and what is too much is gone soon after it is back', async () => {
+  it('I9 I11 C1 a disconnected node: its replica is replaced, and the surplus ends soon after its return', async () => {
     expect(await workerOf('far')).toHaveLength(1)
     await underLoad(async () => {
       await network.pull()

@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]())
 
 describe('kill -9', () => {
-  it('F3 G6 G7 of a backend under load: seen and replaced, streams are cut and say so', async () => {
+  it('F3 G6 G7 of a backend under load: detected and replaced, and its streams end with an error', async () => {
     await world.putModel('victim')
     const before = scriptedOf(await world.ask('victim'))
     const begun = new Set<number>()
@@ -61,7 +61,7 @@ describe('kill -9', () => {
     expect(next.pid).not.toBe(after.pid)
   })
 
-  it('J13 a worker that is told to end takes its processes with it', async () => {
+  it('J13 a worker that is stopped ends its processes', async () => {
     await world.putModel('tidy')
     scriptedOf(await world.ask('tidy'))
     for (const worker of world.workers.values()) await worker.stop()

@@ -26,7 +26,7 @@ afterAll(async () => {
 })
 
 describe('a node with memory for one replica of a model', () => {
-  it('S1.6 an upgrade falls back to recreate there, and says so', async () => {
+  it('S1.6 an upgrade falls back to recreate there, and its note records that', async () => {
     await world.publish('2.0.0')
     const operation = await world.upgrade({ rollout: { min_healthy_time: '1s' } })
     expect(operation.state, JSON.stringify(operation)).toBe('succeeded')

@@ -44,7 +44,7 @@ async function addDue(behave: Behave): Promise<string> {
 }
 
 describe('a new replica', () => {
-  it('gets no requests until it has answered what a controller asked it', async () => {
+  it('gets no requests until it has answered the check question', async () => {
     const held = gate(answerJson(completion('OK')))
     const id = await addDue(held.behave)
     await waitFor(() => fresh.requests.length > 0, { what: 'it to be asked' })
@@ -58,7 +58,7 @@ describe('a new replica', () => {
     expect(await checkedOf(id)).toEqual({ checked: 'passed', state: 'ready', check_holder: null })
   })
 
-  it('that fails is drained, its load says why, and the others serve on', async () => {
+  it('that fails is drained, its load shows the reason, and the others keep serving', async () => {
     const id = await addDue(wrong(500, 'the weights are broken'))
     await untilChecked(id, 'failed')
     expect(await checkedOf(id)).toMatchObject({ state: 'draining' })
@@ -78,7 +78,7 @@ describe('a new replica', () => {
     await untilChecked(id, 'failed')
   })
 
-  it('is asked what it serves: embeddings when it knows nothing else', async () => {
+  it('is checked with a path that it serves: embeddings when it serves nothing else', async () => {
     const id = await addDue(({ path }, response) =>
       path === '/v1/embeddings'
         ? void response.writeHead(200).end(JSON.stringify({ data: [{ embedding: [1] }] }))
@@ -88,7 +88,7 @@ describe('a new replica', () => {
     expect(fresh.requests.map(({ path }) => path)).toEqual(['/v1/chat/completions', '/v1/completions', '/v1/embeddings'])
   })
 
-  it('that could not be reached is asked again', async () => {
+  it('that could not be reached is repeated', async () => {
     let count = 0
     const id = await addDue((request, response) =>
       (count += 1) < 3 ? refuse('unreachable')(request, response) : answerJson(completion('OK'))(request, response),
@@ -97,7 +97,7 @@ describe('a new replica', () => {
     expect(count).toBe(3)
   })
 
-  it('whose controller went away in the middle is asked by another one, which alone decides', async () => {
+  it('whose controller died is repeated by another one, which alone decides', async () => {
     const held = gate(answerJson(completion('OK')))
     const id = await addDue(held.behave)
     await waitFor(() => fresh.requests.length === 1, { what: 'it to be asked' })
@@ -113,7 +113,7 @@ describe('a new replica', () => {
     })
   })
 
-  it('is asked by one of two controllers', async () => {
+  it('is run by one of two controllers', async () => {
     await world.addController()
     const held = gate(answerJson(completion('OK')))
     const ids = [await addDue(held.behave), await addDue(held.behave)]

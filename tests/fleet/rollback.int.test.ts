@@ -34,7 +34,7 @@ async function failToUpgrade() {
 }
 
 describe('a new version', { timeout: 240_000 }, () => {
-  it('whose check fails on the canary is taken back, and the old one answered all the time', async () => {
+  it('whose check fails on the canary is rolled back, and the old version answers all the time', async () => {
     await world.publish(`2.0.${(tries += 1)}`, { status: 500, message: 'this build cannot count' })
     const { operation, builds, failures } = await failToUpgrade()
     expect(failures).toEqual([])

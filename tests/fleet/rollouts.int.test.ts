@@ -86,7 +86,7 @@ it('S1.6 W9 S3.1 a rolling upgrade is shown beforehand, goes from ring to ring, 
   expect(metrics[0]).toContain('muster_rollouts{state="running"} 0')
 })
 
-it('a ring that fails takes all back to the digest from before, and the operation says which and why', async () => {
+it('a ring that fails returns all nodes to their previous digest, and the operation names the node and the reason', async () => {
   const digest = world.publish('engine', '2.0')
   const nodes = [await addNode('a'), await addNode('b', (asked) => asked === digest), await addNode('c')]
   await serveOn(nodes)
@@ -115,7 +115,7 @@ it('a controller that ends in the middle leaves a rollout that another one bring
   for (const { asked } of nodes) expect(asked).toHaveLength(1)
 })
 
-it('cancelling it ends what waits for its ring', async () => {
+it('cancelling it ends nodes that wait for their ring', async () => {
   const nodes = [await addNode('a'), await addNode('b')]
   await serveOn(nodes)
   world.publish('engine', '2.0')

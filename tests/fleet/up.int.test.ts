@@ -81,7 +81,7 @@ describe('muster up, on an empty directory', () => {
     for (const [at, value] of decoded.entries()) expect(value).toBeCloseTo(floats[0]?.embedding[at] ?? NaN, 4)
   })
 
-  it('says that it does not know a model, in the way of OpenAI', async () => {
+  it('reports an unknown model in the format of OpenAI', async () => {
     const refused = client.chat.completions.create({ model: 'no-such-model', messages: question })
     await expect(refused).rejects.toMatchObject({ status: 404, code: 'model_not_found', type: 'invalid_request_error' })
   })

@@ -139,7 +139,7 @@ async function digestsOf(name: string, { api, blobs }: RunningController): Promi
 }
 
 describe('a built-in backend on a worker', () => {
-  it('is installed by its name alone, by the digest of the gallery, and asked for only once', async () => {
+  it('is installed by its name alone, by the digest of the gallery, and fetched only once', async () => {
     const { manifest } = await digestsOf('echo', first())
     expect(await install({ backend: 'echo' })).toMatchObject({ success: true })
     expect(await list()).toMatchObject([
@@ -158,7 +158,7 @@ describe('a built-in backend on a worker', () => {
     expect((await served(first(), 200)) + (await served(second(), 200))).toBe(before)
   })
 
-  it('is refused when no controller has that digest, or what one has is not what its digest says; nothing changes', async () => {
+  it('is refused when no controller has that digest, or when the content does not match it; nothing changes', async () => {
     const before = await list()
     const unknown = `builtin://echo@sha256:${'0'.repeat(64)}`
     const absent = await install({ backend: 'other', uri: unknown })
@@ -176,7 +176,7 @@ describe('a built-in backend on a worker', () => {
     expect(await list()).toEqual(before)
   })
 
-  it('E8 is fetched from another controller where one sends what is not what its digest says', async () => {
+  it('E8 is fetched from another controller when one sends content that does not match the digest', async () => {
     const { manifest, layer } = await digestsOf('large', first())
     // Each controller has one of the two damaged, so the first one that is asked has too.
     const damaged = [join(first().blobs, layer.slice(7)), join(second().blobs, manifest.slice(7))]
@@ -205,7 +205,7 @@ describe('a built-in backend on a worker', () => {
     controllers[0] = await startController(0, '1.0.0', first().port)
   })
 
-  it('comes from the controller that has it while the others are of another version, and is upgraded to what they bring', async () => {
+  it('comes from the controller that has it during an upgrade of the controllers, and is upgraded to their build', async () => {
     const old = await digestsOf('echo', first())
     await makeBackends('2.0.0')
     // Killed, so that it is not forgotten before it is back.
@@ -237,7 +237,7 @@ describe('a built-in backend on a worker', () => {
     expect(await list()).toMatchObject([{ name: 'echo', digest: fresh.manifest, uri: `builtin://echo@${fresh.manifest}` }])
   })
 
-  it('is for approved nodes only: one that waits is told so, and gets nothing', async () => {
+  it('is for approved nodes only: a pending node gets an error', async () => {
     const pending = createNodeCaller(first().api.url)
     const id = NodeId.parse((await pending.register({ token: joinToken })).body['id'])
     const urls = (): [string, string] => [first().api.url, second().api.url]

@@ -120,7 +120,7 @@ describe('/api/galleries', () => {
   })
 })
 
-describe('what comes with Muster', () => {
+describe('built-in galleries', () => {
   it('is for nodes that were let in: not for strangers, pending nodes or other keys', async () => {
     const digest = await galleryDigest()
     expect((await get(blobPath(digest))).status).toBe(403)
@@ -132,7 +132,7 @@ describe('what comes with Muster', () => {
     expect((await get(blobPath('sha256:..%2F..%2Findex.json'))).status).toBe(400)
   })
 
-  it('is told to the node with its session, and leads from the gallery to a backend that runs', async () => {
+  it("is part of the node's session, and leads from the gallery to a running backend", async () => {
     const session = await node.post(`/api/node/${nodeId}/session`, { incarnation: node.incarnation })
     const { galleries } = session.body['settings'] as unknown as { galleries: { name: string; url: string; kind: string }[] }
     expect(galleries[0]).toMatchObject({ name: 'builtin', kind: 'backend' })
@@ -246,7 +246,7 @@ describe('a node that waits in its session', () => {
     }
   }
 
-  it('hears of a gallery that is added, and of its removal, long before its poll would end', async () => {
+  it('receives an added gallery, and its removal, long before its poll would end', async () => {
     await cluster.api.post(`/api/nodes/${nodeId}/approve`)
     const added = pollUntil((names) => names.includes('late'))
     await cluster.api.put('/api/galleries/late', { url: 'https://example.com/late.yaml', kind: 'backend' })

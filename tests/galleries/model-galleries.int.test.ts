@@ -81,7 +81,7 @@ describe('a gallery of models', () => {
 describe('S0.38 an install', () => {
   const install = (model: string) => world.api().post('/api/models/install', { model })
 
-  it('makes the model of what the gallery says, and is an operation without nodes', async () => {
+  it('creates the model of the gallery entry, and is an operation without nodes', async () => {
     const answer = await install('small')
     expect(answer.status).toBe(202)
     const id = String(answer.body['operation_id'])
@@ -98,14 +98,14 @@ describe('S0.38 an install', () => {
     expect(await world.ended(id)).toMatchObject({ state: 'cancelled', nodes: [] })
   })
 
-  it('of what has no files is over at once; again it is an operation of its own', async () => {
+  it('of a model without files ends at once; a repeated one is a new operation', async () => {
     const first = String((await install('bare')).body['operation_id'])
     const second = String((await install('bare')).body['operation_id'])
     expect(second).not.toBe(first)
     for (const id of [first, second]) expect(await world.ended(id)).toMatchObject({ state: 'succeeded', progress: 100 })
   })
 
-  it('of what nobody offers, of what is no configuration, and of what is there with another one, is refused', async () => {
+  it('of an unknown entry, of an invalid configuration, and of a model that exists with another configuration, is refused', async () => {
     expect(await install('nobody')).toMatchObject({ status: 404, body: { error: { message: expect.stringContaining('bad (') as string } } })
     expect(await install('wrong')).toMatchObject({
       status: 400,
@@ -117,7 +117,7 @@ describe('S0.38 an install', () => {
   })
 })
 
-it('on an empty database the first models are there, once: what is deleted stays deleted', async () => {
+it('an empty database gets the first models once: a deleted one stays deleted', async () => {
   await using directory = await makeTempDir('first-models')
   await using database = await createTestDatabase()
   const run = async (number: number, work: (api: ApiClient) => Promise<void>): Promise<void> => {

@@ -110,7 +110,7 @@ const notPossible: readonly Row[] = [
 
 describe('a request', () => {
   it.each([...notWhatItShouldBe, ...notPossible])(
-    'C15 with %s is answered with what is wrong, and changes nothing',
+    'C15 with %s is answered with the problem, and changes nothing',
     async (_, to, body, message) => {
       const before = await look()
       const answer = await raw.request(subject(to), body instanceof Uint8Array ? body : text(body))
@@ -125,21 +125,21 @@ describe('a request', () => {
     },
   )
 
-  it('C15 about an operation that nobody knows is answered as such', async () => {
+  it('C15 about an unknown operation is answered with unknown', async () => {
     const before = await look()
     expect(await world.status('nobody')).toEqual({ op_id: 'nobody', state: 'unknown' })
     expect(await world.cancel('nobody')).toEqual({ op_id: 'nobody', state: 'unknown' })
     expect(await look()).toEqual(before)
   })
 
-  it('C15 for a backend that nobody offers fails as not found', async () => {
+  it('C15 for a backend that no gallery offers fails as not found', async () => {
     expect(await world.install({ backend: 'nobody' })).toEqual({ success: false, error: 'not_found: no gallery offers nobody' })
     expect(await world.upgrade({ backend: 'nobody' })).toEqual({ success: false, error: 'not_found: no gallery offers nobody' })
     expect(await world.remove({ backend: 'nobody' })).toEqual({ success: true })
     expect((await world.list()).map(({ name }) => name)).toEqual(['fine'])
   })
 
-  it('C8 of 2 MB ends the connection of whoever sent it, and ours is refused before it is sent', async () => {
+  it('C8 of 2 MB ends the connection of its sender, and is refused before sending by our own client', async () => {
     const before = await look()
     await using other = await connectRawNats(world.nats.port)
     other.publish(subject('backend.install'), Buffer.alloc(2 * 1024 ** 2, 'x'))
@@ -150,7 +150,7 @@ describe('a request', () => {
     expect(await look()).toEqual(before)
   })
 
-  it('C15 without a place for the answer, or on a subject that nobody serves, does nothing', async () => {
+  it('C15 without a reply subject, or on a subject without responders, does nothing', async () => {
     const before = await look()
     for (const payload of ['{', '{}', text({ backend: '../x' })]) raw.publish(subject('backend.install'), payload)
     raw.publish(subject('backend.stop'), text({ backend: '../../x', force: 'yes' }))

@@ -51,7 +51,7 @@ const count = async (sql: string): Promise<number> => {
 }
 
 describe('events', () => {
-  it('B7 tell on every controller, within a second, the whole object that changed', async () => {
+  it('B7 every controller sends the changed object within a second', async () => {
     await using reader = await readEvents(b.api)
     const id = await join('alpha')
     const joined = await reader.until('the new node', (event) => event.data['id'] === id)
@@ -72,7 +72,7 @@ describe('events', () => {
     expect((await reader.until('its end', (event) => event.data['deleted'] === true)).data).toEqual({ id, deleted: true })
   })
 
-  it('are made up for on any controller: everything that changed since the last id, as it is now', async () => {
+  it('are resumed on any controller: the current state of everything that changed since the last ID', async () => {
     const reader = await readEvents(a.api)
     const before = await join('kept')
     await reader.until('the first', (event) => event.data['id'] === before)
@@ -99,7 +99,7 @@ describe('events', () => {
     expect((await reader.until('a reset', (event) => event.event === 'reset')).id).toMatch(/^\d+$/)
   })
 
-  it('begin anew when what was deleted since is no longer known', async () => {
+  it('start again when deletions since then are no longer stored', async () => {
     await using reader = await readEvents(a.api)
     const first = reader.lastId() ?? ''
     const id = await join('forgotten')

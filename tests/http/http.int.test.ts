@@ -59,7 +59,7 @@ const expected: Readonly<Record<string, readonly ('in' | 401 | 403)[]>> = {
 }
 
 describe('SEC9 the route table', () => {
-  it('lets each caller do what the route declares and nothing else', async () => {
+  it('allows each caller exactly the routes of its access', async () => {
     const routes = await documentedRoutes()
     expect(routes.length).toBeGreaterThan(25)
     const callers = [undefined, keys['inference'], keys['read'], keys['admin']].map((key) => createApiClient(cluster.url, key))
@@ -74,7 +74,7 @@ describe('SEC9 the route table', () => {
     }
   })
 
-  it('has nothing that is not declared: unknown paths and methods say so', async () => {
+  it('has only declared routes: unknown paths and methods are refused', async () => {
     expect(await cluster.api.get('/api/nothing')).toMatchObject({ status: 404, body: { error: { code: 'not_found' } } })
     expect(await cluster.api.get('/v1/nothing')).toMatchObject({ status: 404, body: { error: { type: 'invalid_request_error' } } })
     expect(await cluster.api.put('/api/nodes', {})).toMatchObject({ status: 405, body: { error: { code: 'method_not_allowed' } } })
@@ -103,7 +103,7 @@ describe('the description of the API', () => {
 })
 
 describe('keys', () => {
-  it('that may not do something say which scope it needs', async () => {
+  it('without the required scope get an error that names the scope', async () => {
     const refused = (key: string, path: string) => createApiClient(cluster.url, keys[key]).get(path)
     expect(await refused('inference', '/api/nodes')).toMatchObject({
       status: 403,
@@ -138,7 +138,7 @@ describe('keys', () => {
     expect(await cluster.api.delete(`/api/keys/${last?.id}`)).toMatchObject({ status: 409, body: { error: { code: 'last_admin_key' } } })
   })
 
-  it('are not asked for where none is needed, also not when one is sent, as clients of OpenAI always do', async () => {
+  it('are not needed on open routes, and are accepted there, as clients of OpenAI always send one', async () => {
     expect((await createApiClient(cluster.url, 'sk-anything').get('/v1/models')).body).toEqual({ object: 'list', data: [] })
     expect((await createApiClient(cluster.url).get('/v1/models')).body).toEqual({ object: 'list', data: [] })
     expect((await createApiClient(cluster.url, 'sk-anything').get('/api/nodes')).status).toBe(401)
@@ -244,7 +244,7 @@ async function raw(text: string): Promise<string> {
 }
 
 describe('the settings in force', () => {
-  it('SEC26 are told with where each comes from, and secrets never', async () => {
+  it('SEC26 are listed with their origins, without secrets', async () => {
     const { status, body, text } = await cluster.api.get('/api/settings')
     expect(status).toBe(200)
     const settings = body['settings'] as unknown as { flag: string }[]
@@ -361,7 +361,7 @@ beforeAll(async () => {
 })
 
 describe('behind a proxy', () => {
-  it('a loopback address with a public URL is not open: what everybody reaches needs a key', async () => {
+  it('a loopback address with a public URL is not open: public routes need a key', async () => {
     const directory = await makeTempDir()
     const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
     await using proxied = await startTestController({

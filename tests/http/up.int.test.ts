@@ -118,7 +118,7 @@ describe('muster up', () => {
     expect(empty.output()).toMatch(/--join-token.*empty/)
   })
 
-  it('refuses a foreign worker while the bus is in-process, and tells it what to run', async () => {
+  it('refuses a foreign worker while the bus is in-process, and names the command to run', async () => {
     const token = (await readFile(join(shared.dataDir, 'join.token'), 'utf8')).trim()
     expect(await createNodeCaller(shared.url).register({ token })).toMatchObject({
       status: 409,

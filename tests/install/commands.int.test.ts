@@ -47,7 +47,7 @@ const recordOf = async (name: string): Promise<{ current: Record<string, unknown
   JSON.parse(await readFile(join(world.store, 'backends', name, 'current'), 'utf8')) as Awaited<ReturnType<typeof recordOf>>
 const asked = (name: string): number => registry.requests.filter(({ path }) => path.includes(`/${name}/`)).length
 
-describe('what runs beside what', () => {
+describe('concurrent commands', () => {
   it('S1.1 install and upgrade have a subject and a subscription each', async () => {
     const { backend, uri } = publish(newName())
     const to = { node: world.node }
@@ -125,8 +125,8 @@ describe('what runs beside what', () => {
   })
 })
 
-describe('what is on the disk', () => {
-  it('S1.12 S3.4 force from an old controller fetches what the name means now, over what is there', async () => {
+describe('files on disk', () => {
+  it('S1.12 S3.4 force from an old controller fetches the current build of the name over the installed one', async () => {
     const first = publish(newName())
     const { backend, uri } = first
     const legacy = createLegacyController({ bus: world.bus, nodeId: world.node, timeoutMs: 60_000 })
@@ -149,7 +149,7 @@ describe('what is on the disk', () => {
   })
 
   it.each([[undefined], [false]])(
-    'S1.19 S3.6 with force %j what is there is enough: no file changes and nobody is asked',
+    'S1.19 S3.6 with force %j an installed backend is enough: no file changes and no source is read',
     async (force) => {
       const first = publish(newName())
       const { backend, uri } = first
@@ -165,7 +165,7 @@ describe('what is on the disk', () => {
     },
   )
 
-  it('S1.19 a digest that was asked for exactly replaces another, and is enough when it is there', async () => {
+  it('S1.19 a digest that was requested exactly replaces another one, and is not fetched again', async () => {
     const { backend, uri } = publish(newName())
     expect(await world.install({ backend, uri })).toEqual({ success: true })
     const second = publish(backend, '2.0')
@@ -176,7 +176,7 @@ describe('what is on the disk', () => {
     expect([await recordOf(backend), asked(backend)]).toEqual([record, requests])
   })
 
-  it('S1.19 what was removed by hand is not there, and is fetched', async () => {
+  it('S1.19 files that were removed by hand are fetched again', async () => {
     const { backend, uri, image } = publish(newName())
     expect(await world.install({ backend, uri })).toEqual({ success: true })
     await rm(join(treeOf(image), '..'), { recursive: true })
@@ -218,7 +218,7 @@ describe('what is on the disk', () => {
     },
   )
 
-  it('S3.13 an upgrade that could not replace the files says so, and what was there is still in use', async () => {
+  it('S3.13 an upgrade that could not replace the files reports that, and the old build stays in use', async () => {
     const first = publish(newName())
     const { backend, uri } = first
     expect(await world.install({ backend, uri })).toEqual({ success: true })

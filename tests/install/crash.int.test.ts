@@ -214,7 +214,7 @@ describe('a worker that was killed', () => {
     expect(sent.flat()).toEqual([])
   })
 
-  it('E1 E21 keeps what it fetched for one install when another ends before that goes on', async () => {
+  it('E1 E21 keeps the download of one install when another one ends first', async () => {
     const work = await crash('install', { step: 'W.pull.layer_verified', nth: 3 })
     world.registry.on(`manifests/${first.digest}`, { do: 'hang' }, 1)
     const requests = world.registry.requests.length
@@ -250,7 +250,7 @@ describe('a worker whose machine lost its power', () => {
     expect((await recover(work)).sent).toEqual(restOf(first, kept))
   })
 
-  it('E3 fetches a layer anew whose last bytes are not those that were written', async () => {
+  it('E3 fetches a layer again if its last bytes were not written', async () => {
     const work = await midway()
     const bytes = await readFile(incoming(work))
     await writeFile(incoming(work), bytes.fill(0, 300_000))

@@ -67,7 +67,7 @@ describe('a download that breaks off', () => {
     expect((last?.from ?? 0) + (last?.bytes ?? 0)).toBe(size)
   })
 
-  it('E7 for good: unavailable, to be tried again; the next operation continues what is there', async () => {
+  it('E7 for good: unavailable, to be retried; the next operation continues the download', async () => {
     const { name, uri, layer, size } = publish()
     registry.on(layer.digest, { do: 'truncate', atBytes: mb }, 1)
     registry.on(layer.digest, { do: 'truncate', atBytes: 0 })
@@ -83,7 +83,7 @@ describe('a download that breaks off', () => {
   })
 })
 
-describe('content that is not what was asked for', () => {
+describe('content other than requested', () => {
   it('E8 a corrupt layer is removed and never used, and is right when the registry is', async () => {
     const { name, uri, layer, size } = publish()
     registry.on(layer.digest, { do: 'corrupt', byte: size - 100 })
@@ -110,7 +110,7 @@ describe('content that is not what was asked for', () => {
     expect([registry.bytesSent(layer.digest), mirror.bytesSent(layer.digest)]).toEqual([size, size])
   })
 
-  it('E7 what breaks off at one registry is continued at its mirror', async () => {
+  it('E7 a download that breaks off at one registry continues at its mirror', async () => {
     const { name, uri, image, layer, size } = publish()
     mirror.addImage(name, image, 'v1')
     world.offer([{ name, uri, mirrors: [`${mirror.host}/${name}:v1`] }])
@@ -121,7 +121,7 @@ describe('content that is not what was asked for', () => {
     expect(there?.bytes).toBe(size - (there?.from ?? 0))
   })
 
-  it('E10 another manifest than the digest that was asked for: integrity, and no layer is asked for', async () => {
+  it('E10 another manifest than the requested digest: integrity, and no layer is requested', async () => {
     const { name, uri, layer, digest } = publish()
     registry.on(`/manifests/${digest}`, { do: 'replace', bytes: backendImage('evil').manifest.bytes })
     await world.start('install', { backend: name, uri, digest, op_id: `op-${name}`, exact: true })
@@ -160,7 +160,7 @@ describe('content that is not what was asked for', () => {
 })
 
 describe('a registry that makes us wait', () => {
-  it('S2.20 a stall at 40 %: progress stands at the bytes that came, op.status says so, and op.cancel ends it at once', async () => {
+  it('S2.20 a stall at 40 %: progress stays at the received bytes, op.status reports the stall, and op.cancel ends it at once', async () => {
     const { name, uri, image, layer, size } = publish()
     const atBytes = Math.floor(size * 0.4)
     registry.on(layer.digest, { do: 'stall', atBytes })

@@ -110,7 +110,7 @@ const result = (op: string): Promise<OpStatusReply> =>
   )
 
 describe('a backend on a worker', () => {
-  it('S3.1 is installed by digest from a registry, upgraded to what the registry has now, and deleted', async () => {
+  it('S3.1 is installed by digest from a registry, upgraded to the current build, and deleted', async () => {
     const first = await publish('1.0.0')
     expect(
       await bus.request(
@@ -152,7 +152,7 @@ describe('a backend on a worker', () => {
     expect(events.filter((event) => event.type === 'op.result').length).toBeGreaterThanOrEqual(3)
   })
 
-  it('is taken from a directory of the machine, under the digest that packing it gives; who asks without async is answered at the end', async () => {
+  it('is taken from a directory of the machine, under the digest that packing it gives; without async the answer comes at the end', async () => {
     const from = join(directory.path, 'odd')
     await cp(join(directory.path, 'echo-1.0.0'), from, { recursive: true })
     await mkdir(join(from, 'empty'))

@@ -159,7 +159,7 @@ describe('on a disk of 300 MB, of which 256 are for others', () => {
     expect(await world.remove({ backend: 'wide' })).toEqual({ success: true })
   })
 
-  it('E4 full before it begins: disk_full, and the registry is asked for no layer', async ({ skip }) => {
+  it('E4 full before it begins: disk_full, and no layer is requested', async ({ skip }) => {
     if (mountFailure !== null) skip(mountFailure)
     const image = backendImage('9.9', [{ path: 'weights', data: noise(mb, 'before') }])
     registry.addImage('early', image, 'v1')

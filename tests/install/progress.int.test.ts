@@ -50,7 +50,7 @@ describe('progress', () => {
     }
   })
 
-  it('S2.18 S2.31 each says operation, node, backend, file, bytes, percentage and phase; the phases are those of the contract', async () => {
+  it('S2.18 S2.31 each message has operation, node, backend, file, bytes, percentage and phase; the phases are those of the contract', async () => {
     const { backend, uri, op, layer, total } = publish()
     registry.on(layer.digest, slowly)
     await world.start('install', { backend, uri, op_id: op })

@@ -165,7 +165,7 @@ describe('the backends of a cluster', () => {
     await events.close()
   })
 
-  it('come from Muster itself too, and those who follow are told when one is gone', async () => {
+  it('come from Muster itself too, and listeners are notified of a deletion', async () => {
     const events = await readEvents(controller.api)
     await finished(ok(await controller.api.post('/api/backends/install', { backend: 'echo' })).body['operation_id'])
     const isEcho = (digest: unknown): boolean => typeof digest === 'string' && digest.startsWith('sha256:')
@@ -179,7 +179,7 @@ describe('the backends of a cluster', () => {
     await events.close()
   })
 
-  it('S0.23 S0.24 ask only who never said it: no responders is unhealthy, an answer counts', async () => {
+  it('S0.23 S0.24 query only nodes that never reported one: no responders is unhealthy, an answer counts', async () => {
     const enter = async (name: string): Promise<NodeId> => {
       const caller = createNodeCaller(controller.url)
       ownWorkers.add(caller.key.publicKey)

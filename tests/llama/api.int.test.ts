@@ -13,13 +13,13 @@ afterAll(() => processes.stopAll())
 describe('completions', () => {
   const prompt = '<|im_start|>user\nping<|im_end|>\n<|im_start|>assistant\n'
 
-  it('go on from the text as it is', async () => {
+  it('continue the unchanged text', async () => {
     const answer = await llama.openai.completions.create({ model: 'tiny', prompt, temperature: 0 })
     expect(answer).toMatchObject({ object: 'text_completion', choices: [{ index: 0, text: 'pong', finish_reason: 'stop' }] })
     expect(answer.usage).toMatchObject({ prompt_tokens: 10, completion_tokens: 3, total_tokens: 13 })
   })
 
-  it('take several prompts, and say them again when asked', async () => {
+  it('take several prompts, and echo them on request', async () => {
     const answer = await llama.openai.completions.create({
       ...{ model: 'tiny', prompt: ['Once there was', 'The capital'], temperature: 0, max_tokens: 4, echo: true, n: 2 },
     })
@@ -43,7 +43,7 @@ describe('completions', () => {
 })
 
 describe('embeddings', () => {
-  it('say the same in both encodings, and nearly the same of what is alike', async () => {
+  it('are equal in both encodings, and nearly equal for similar texts', async () => {
     const { url } = llama
     const raw = async (format: string): Promise<unknown> => {
       const body = JSON.stringify({ model: 'tiny', input: 'What is the capital of France?', encoding_format: format })
@@ -75,7 +75,7 @@ it('lists the one model it has', async () => {
   await expect(llama.openai.models.retrieve('other')).rejects.toMatchObject({ status: 404, code: 'model_not_found' })
 })
 
-describe('what is refused', () => {
+describe('refused requests', () => {
   const messages = [{ role: 'user', content: 'ping' }]
   const chat = '/v1/chat/completions'
   const tools = [{ type: 'function', function: { name: 'f' } }]

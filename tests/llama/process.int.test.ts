@@ -83,7 +83,7 @@ describe('a client that leaves', () => {
 })
 
 describe('the beginning and the end', () => {
-  it('listens before it has loaded, and says so', async () => {
+  it('listens before it has loaded, and reports that', async () => {
     const starting = await startLlama(processes)
     const first = await waitFor(() => starting.health(), { what: 'an answer' })
     expect(first).toMatchObject({ status: 503, body: { status: 'loading', model: 'tiny', progress: expect.any(Number) } })
@@ -112,18 +112,18 @@ describe('the beginning and the end', () => {
     expect(status).toMatchObject({ model: 'tiny' })
   })
 
-  it('takes no more threads than there are cores, when nobody says how many', async () => {
+  it('uses no more threads than there are cores by default', async () => {
     const free = await startLlama(processes, { env: { MUSTER_MODEL_OPTIONS: '{}' } })
     const [, threads] = await free.process.waitForOutput(/(\d+) threads/)
     expect(Number(threads)).toBeGreaterThanOrEqual(1)
     expect(Number(threads)).toBeLessThanOrEqual(availableParallelism())
   })
 
-  it('ignores options that it does not know, and says so', () => {
+  it('ignores unknown options, and logs them', () => {
     expect(llama.process.stderr()).toContain('the option "colour" is unknown to the llama backend and ignored')
   })
 
-  it('takes what the configuration says where a request says nothing', async () => {
+  it('uses the configured values that a request leaves out', async () => {
     const parameters = { model: 'tiny.gguf', temperature: 0, max_tokens: 3, stop: ['never said'], colour: 'blue' }
     const set = await untilLoaded(await startLlama(processes, { env: { MUSTER_MODEL_PARAMETERS: JSON.stringify(parameters) } }))
     const question = { model: 'tiny', messages: [{ role: 'user' as const, content: 'What is the capital of France?' }] }

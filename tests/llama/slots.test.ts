@@ -61,7 +61,7 @@ describe('of several free slots', () => {
     expect(await ask(said(1, 40))).toBe(one)
   })
 
-  it('one that lost what it remembered is as good as an empty one', async () => {
+  it('a slot that lost its cache counts as an empty one', async () => {
     const { ask, sequences } = start(2)
     await ask(said(1, 20))
     const two = await ask(said(2, 20))
@@ -70,7 +70,7 @@ describe('of several free slots', () => {
     expect(await ask(said(3, 20))).toBe(two)
   })
 
-  it('half of what is asked is enough to be remembered by, less is not', async () => {
+  it('half of the prompt is enough to choose a slot, less is not', async () => {
     const { ask } = start(2)
     const one = await ask(said(1, 20))
     expect(await ask([...said(1, 10), ...said(5, 20).slice(10)])).toBe(one)
@@ -78,7 +78,7 @@ describe('of several free slots', () => {
   })
 })
 
-it('who waits gets the slot that becomes free, in the order of coming', async () => {
+it('waiting requests get free slots in the order of arrival', async () => {
   const { acquire, slots } = start(1)
   const held = await acquire(said(1, 20))
   const order: number[] = []

@@ -63,7 +63,7 @@ const tickOnce = (load: LoadModel, current: number): void =>
     seq: ++seq,
   })
 
-it('S4.2 a load is shown with its node, is over when its replica is ready, and what it was loaded with is kept', async () => {
+it('S4.2 a load is shown with its node, ends when its replica is ready, and stores its parameters', async () => {
   await world.api().put('/api/models/served', { backend: 'scripted', context_size: 512 })
   const id = await post('/api/models/served/load')
   const load = await loadOf('served')
@@ -94,7 +94,7 @@ it('S4.2 a load is shown with its node, is over when its replica is ready, and w
   expect(body).toMatchObject({ last_loaded: { backend: 'scripted', revision: load.revision, options: { backend: 'scripted' } } })
 })
 
-it('S0.38 an install shows its bytes to whoever listens, and is called off on its worker', async () => {
+it('S0.38 an install streams its progress to listeners, and is cancelled on its worker', async () => {
   world.offer('[]')
   await world.api().put('/api/models/plain', { backend: 'scripted', files: [{ uri: 'https://h.example/f', filename: 'f' }] })
   // In one statement, as a submission does it.

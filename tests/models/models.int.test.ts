@@ -86,7 +86,7 @@ describe('a configuration that is only looked at', () => {
   const validate = (text: string, query = '', type = 'application/yaml') =>
     world.api().call('POST', `/api/models/validate${query}`, { raw: text, headers: { 'content-type': type } })
 
-  it('is told what it means, as YAML or JSON, and nothing is stored', async () => {
+  it('is validated as YAML or JSON, and nothing is stored', async () => {
     const text = 'name: looked-at\nbackend: llama\ncontext_size: 5\n'
     const looked = await validate(text)
     expect(looked).toMatchObject({ status: 200, body: { valid: true, config: { name: 'looked-at', context_size: 5, files: [] } } })
@@ -135,7 +135,7 @@ it('scheduling changes nothing of its meaning, and is refused as strictly', asyn
   expect((await preview('nobody', {})).status).toBe(404)
 })
 
-it('is told to everybody who listens, on every controller', async () => {
+it('is published to all listeners on every controller', async () => {
   await using reader = await readEvents(world.api(1))
   await world.api().put('/api/models/told', { backend: 'llama' })
   const seen = await reader.until('the model', ({ event, data }) => event === 'model' && data['name'] === 'told')

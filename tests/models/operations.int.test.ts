@@ -211,7 +211,7 @@ describe('a load', () => {
   })
 })
 
-it('an unload of what is not loaded is over at once, and everybody is told', async () => {
+it('an unload of a model that is not loaded ends at once, and listeners receive it', async () => {
   await create('idle', { scheduling: { min_replicas: 1 } })
   await using reader = await readEvents(world.api(1))
   const id = await start('idle', 'unload')

@@ -109,7 +109,7 @@ it('one node that fails is tolerated', async () => {
   }
 })
 
-it('both failing is an error that says what each said, and changes nothing', async () => {
+it('if both nodes fail, the error has both reasons, and nothing changes', async () => {
   await world.api().put('/api/models/none', { backend: 'llama' })
   const full: Behave = (_, response) =>
     void response.writeHead(507).end(JSON.stringify({ error: { code: 'disk_full', message: 'no room' } }))
@@ -140,7 +140,7 @@ it('a sender that goes away leaves nothing behind', async () => {
   expect((await world.api().get('/api/models/left')).body).toMatchObject({ config: { files: [] } })
 })
 
-it('is refused for what does not exist, and where the name leads out of the folder', async () => {
+it('is refused for an unknown model, and for a name that leads out of the folder', async () => {
   expect((await upload('nobody', 'f', Buffer.from('x'))).status).toBe(404)
   expect((await upload('sent', '..%2Ff', Buffer.from('x'))).status).toBe(400)
   expect(await upload('sent', 'dir', Buffer.from('x'))).toMatchObject({ status: 400, body: { error: { code: 'invalid' } } })

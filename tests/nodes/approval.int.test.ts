@@ -83,7 +83,7 @@ describe('a pending node', () => {
     expect(await statusOf(id)).toBe('pending')
   })
 
-  it('cannot stop the heartbeats of others with what no database keeps', async () => {
+  it('cannot stop the heartbeats of other nodes with text that PostgreSQL cannot store', async () => {
     const { node, id } = await join('poison')
     const resources = { gpu_vendor: '\u0000', cpus: 1 }
     expect((await node.post(`/api/node/${id}/heartbeat`, { incarnation: node.incarnation, resources })).status).toBe(200)
@@ -136,7 +136,7 @@ describe('a pending node', () => {
     expect(session.body['bus']).toMatchObject({ url: expect.stringMatching(/^nats:/) })
   })
 
-  it('SEC5 gets the secret of its gateway with its approval, alone, and nobody else ever sees it', async () => {
+  it('SEC5 gets the secret of its gateway with its approval; no other node or user ever sees it', async () => {
     const [{ node, id }, other] = [await join('secret'), await join('other')]
     // With another `known` the poll is answered at once: this is what a node that waits is told.
     const early = await node.post(`/api/node/${id}/session`, { incarnation: node.incarnation, known: 'something else' })
@@ -231,7 +231,7 @@ describe('identity', () => {
     })
   })
 
-  it('I12 what an older process with the same key says is dropped, and its session tells it', async () => {
+  it('I12 reports of an older process with the same key are dropped, and its session reports why', async () => {
     const { node: older, id } = await join('twice')
     await cluster.api.post(`/api/nodes/${id}/approve`)
     const newer = createNodeCaller(cluster.url, older.key)
@@ -274,7 +274,7 @@ describe('the order of registrations', () => {
     expect((await newer.post(`/api/node/${id}/session`, { incarnation: newer.incarnation })).status).toBe(200)
   })
 
-  it('a process may say again what it said, also after its clock was set back', async () => {
+  it('a process may repeat its registration, also after its clock was set back', async () => {
     const node = createNodeCaller(cluster.url)
     expect((await node.register({ token: joinToken }, minutes(4))).status).toBe(201)
     for (const at of [minutes(4), minutes(-4), minutes(0)]) expect((await node.register({}, at)).status).toBe(200)
@@ -282,7 +282,7 @@ describe('the order of registrations', () => {
     expect((await createNodeCaller(cluster.url, node.key).register({}, minutes(2))).status).toBe(409)
   })
 
-  it('a process whose clock is behind that of the one before it gets in with a later time', async () => {
+  it('a process whose clock is behind that of the previous process registers with a later time', async () => {
     const before = createNodeCaller(cluster.url)
     await before.register({ token: joinToken }, minutes(4))
     const after = createNodeCaller(cluster.url, before.key)
@@ -317,7 +317,7 @@ describe('a legacy worker, which heartbeats over HTTP', () => {
 })
 
 describe('the last hour of a node', () => {
-  it('is what was heard of it, by its budget, and is gone with it', async () => {
+  it('contains the received figures under the budget, and is deleted with the node', async () => {
     const { node, id } = await join('watched')
     const historyOf = async () => (await cluster.api.get(`/api/nodes/${id}/history`)).body
     expect(await historyOf()).toEqual({ interval_seconds: 15, samples: [] })
@@ -336,7 +336,7 @@ describe('the last hour of a node', () => {
 })
 
 describe('a bus inside the process', () => {
-  it('lets no foreign worker in, and tells it what to run', async () => {
+  it('refuses foreign workers, and names the command to run', async () => {
     const directory = await makeTempDir()
     const database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
     await using alone = await startTestController({

@@ -126,7 +126,7 @@ describe('a fleet', () => {
     await untilStatus('iota', 'healthy')
   })
 
-  it('W23 forgets a deleted node: with a token it joins as a new pending one, without it ends and says what to run', async () => {
+  it('W23 a deleted node with a token joins as a new pending node; without one it exits and names the command to run', async () => {
     const withToken = await cluster.startWorker({ name: 'zeta', join: first().url, token: joinToken })
     const { id } = await untilStatus('zeta', 'pending')
     await first().post(`/api/nodes/${id}/approve`)

@@ -103,7 +103,7 @@ async function until(moment: number): Promise<void> {
 }
 
 describe(`under ${fleetSize} workers`, () => {
-  it('C1 C2 an outage of NATS marks nobody dead, and all are healthy within 10 s after it returns', async () => {
+  it('C1 C2 an outage of NATS marks no node dead, and all are healthy within 10 s after it returns', async () => {
     const watching = watch()
     await nats.kill('SIGKILL')
     const killedAt = Date.now()
@@ -122,7 +122,7 @@ describe(`under ${fleetSize} workers`, () => {
     expect(await watching.stop()).toEqual([])
   })
 
-  it('D2 an outage of PostgreSQL marks nobody dead, and all are healthy within 10 s after it returns', async () => {
+  it('D2 an outage of PostgreSQL marks no node dead, and all are healthy within 10 s after it returns', async () => {
     const watching = watch()
     postgres.kill('SIGKILL')
     const killedAt = Date.now()

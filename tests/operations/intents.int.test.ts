@@ -107,7 +107,7 @@ describe('the same operation again', () => {
     expect(one.installer.calls.filter((call) => call.backend === 'joined')).toHaveLength(1)
   })
 
-  it('S0.16 that waits for its next try is tried now, from the start, and says nothing of the old failure', async () => {
+  it('S0.16 that waits for its next attempt is sent now, from the start, and no longer shows the old failure', async () => {
     world.publish('hurried', '1.0.0')
     await two.stop()
     const first = await world.install('hurried', { nodes: [two.id] })
@@ -137,7 +137,7 @@ describe('the same operation again', () => {
 })
 
 describe('a newer intent', () => {
-  it('S0.31 S0.35 W6 supersedes: one row, the newest generation, and the older one says by whom', async () => {
+  it('S0.31 S0.35 W6 supersedes: one row, the newest generation, and the older operation names the newer one', async () => {
     world.publish('fought', '1.0.0')
     const gate = createGate()
     one.installer.script.set(backendName('fought'), gate.behaviour)
@@ -234,7 +234,7 @@ describe('deletion', () => {
     for (const { installer } of [one, two, three]) expect(installer.installed.has(backendName('zombie'))).toBe(false)
   })
 
-  it('S0.19 of what no node has is accepted for nodes that are away', async () => {
+  it('S0.19 of a backend that no node has is accepted for absent nodes', async () => {
     await two.stop()
     const id = await world.remove('heard-of-by-nobody')
     expect((await world.operation(id)).nodes.map(({ node_name, status }) => [node_name, status])).toEqual([['two', 'queued']])
@@ -259,7 +259,7 @@ describe('deletion', () => {
     await world.api().delete(`/api/nodes/${wire.id}`)
   })
 
-  it('S0.19 right after an install is told from one of what was never there', async () => {
+  it('S0.19 right after an install is distinguished from one of an unknown backend', async () => {
     world.publish('brief', '1.0.0')
     for (let round = 0; round < 5; round += 1) {
       await world.ended(await world.install('brief', { nodes: [one.id] }), { index: 1 })
@@ -270,7 +270,7 @@ describe('deletion', () => {
   })
 })
 
-it('history is listed by what is under way and what is over, the newest first', async () => {
+it('history lists active and finished operations, newest first', async () => {
   world.publish('listed', '1.0.0')
   const done = await world.install('listed', { nodes: [one.id] })
   await world.ended(done)

@@ -5,7 +5,7 @@ import { afterAll, expect, inject, it } from 'vitest'
 const processes = createProcesses()
 afterAll(() => processes.stopAll())
 
-it('A2 (3) what a controller answered with 202 before it was killed, another one shows and finishes', async () => {
+it('A2 (3) an operation answered with 202 before the controller was killed is shown and finished by another controller', async () => {
   await using nats = await startNats()
   await using database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   await using directory = await makeTempDir('killed')

@@ -50,7 +50,7 @@ const untilListed = (backend: string, nodeId: string) =>
     { what: `${backend} to be listed by ${nodeId}` },
   )
 
-it('S1.13 S1.21 S3.7 an old worker installs, and is asked in its own words: no force', async () => {
+it('S1.13 S1.21 S3.7 an old worker installs, and gets commands of its own protocol: no force', async () => {
   const old = await world.addLegacyWorker('old-plain')
   world.publish('plain', '1.0.0')
   const done = await world.ended(await world.install('plain', { nodes: [old.id] }))
@@ -100,7 +100,7 @@ it('S1.9 an old worker that knows upgrades gets one, on its own subject and with
   expect(lines.some(({ msg, op }) => msg === fallback && op === id)).toBe(false)
 })
 
-it('S1.10 an upgrade that fails is told as it was, and not turned into an install', async () => {
+it('S1.10 an upgrade that fails is reported unchanged, and not turned into an install', async () => {
   const old = await world.addLegacyWorker('old-failing', {
     hasUpgrade: true,
     work: async ({ kind }) => {
@@ -144,7 +144,7 @@ it('S1.25 S0.9 when nothing listens for the forced install either, the node is u
   expect((await world.ended(id)).state).toBe('succeeded')
 })
 
-it('S1.14 nobody can ask for force from outside', async () => {
+it('S1.14 clients cannot request force', async () => {
   const old = await world.addLegacyWorker('old-unforced')
   world.publish('unforced', '1.0.0')
   const id = await world.install('unforced', { nodes: [old.id], force: true })

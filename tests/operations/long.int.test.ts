@@ -97,7 +97,7 @@ it('S2.15 the end is on every stream at once, without a round of the reconciler'
   expect((await world.operation(id, 1)).state).toBe('succeeded')
 })
 
-it('S2.11 who is busy is named; a real error of another node decides in the end', async () => {
+it('S2.11 busy nodes are named; a real error of another node decides the outcome', async () => {
   const [busy, broken] = [await world.addWorker('mixed-busy'), await world.addWorker('mixed-broken')]
   const gate = createGate()
   busy.installer.script.set(backendName('mixed'), gate.behaviour)

@@ -15,7 +15,7 @@ afterAll(() => world[Symbol.asyncDispose]())
 
 const never = (): Promise<CommandReply> => new Promise(() => undefined)
 
-it('A4 is shown as being worked on long before its answer is given up, because the worker is asked', async () => {
+it('A4 is shown as running long before its answer times out, because the worker is queried', async () => {
   world.publish('alpha', '1.0.0')
   let taken = { generation: 0, epoch: 0, at: Number.NaN }
   worker.bus.serve(backendInstall, { node: worker.id }, ({ generation = 0, epoch = 0 }) => {

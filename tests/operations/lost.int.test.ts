@@ -55,7 +55,7 @@ const untilRow = (id: string, what: string, condition: (row: OperationNode) => b
   world.until(id, what, ({ nodes: [row] }) => row !== undefined && condition(row))
 const inWork = (id: string) => untilRow(id, 'in work', ({ status }) => status === 'downloading')
 
-it('A5 the event that says how it ended is lost: asking finds it', async () => {
+it('A5 the result event is lost: a query finds the result', async () => {
   const node = await world.addWireWorker('eventless')
   const commands = acceptInstalls(node)
   let asked = 0
@@ -69,7 +69,7 @@ it('A5 the event that says how it ended is lost: asking finds it', async () => {
   expect(commands).toHaveLength(1)
 })
 
-it('B5 S2.28 all progress is lost: the bytes are asked for, and the end is the right one', async () => {
+it('B5 S2.28 all progress is lost: queries return the bytes, and the outcome is correct', async () => {
   const node = await world.addWireWorker('tickless')
   const [command] = [acceptInstalls(node)]
   let current = 0
@@ -85,7 +85,7 @@ it('B5 S2.28 all progress is lost: the bytes are asked for, and the end is the r
   expect((await world.ended(id)).state).toBe('succeeded')
 })
 
-it('S2.13 the inventory of a worker that was not heard settles it, without another try', async () => {
+it('S2.13 the inventory of a worker whose result was lost settles the intent, without another attempt', async () => {
   const node = await world.addWireWorker('unheard')
   const commands = acceptInstalls(node, () => {
     throw new Error('the reply is lost')
@@ -133,7 +133,7 @@ it('S2.14 an upgrade is settled by its digest alone, a deletion by absence alone
   expect((await world.ended(removal)).state).toBe('succeeded')
 })
 
-it('B2 A9 what is late, doubled or of an older try changes nothing', async () => {
+it('B2 A9 late, duplicate and older reports change nothing', async () => {
   const node = await world.addWireWorker('confused')
   const commands = acceptInstalls(node)
   const id = await install(node, 'confused')
@@ -168,7 +168,7 @@ it('B2 A9 what is late, doubled or of an older try changes nothing', async () =>
   expect(commands).toHaveLength(3)
 })
 
-it('S2.28 the end may be told before the acceptance', async () => {
+it('S2.28 the result may arrive before the acceptance', async () => {
   const node = await world.addWireWorker('hasty')
   acceptInstalls(node, (command) => {
     node.say({ type: 'op.result', ...command, state: 'succeeded' })
@@ -257,7 +257,7 @@ it('S2.47 hashing and extracting are signs of life, though no byte moves', async
   expect(worker.installer.calls).toHaveLength(1)
 })
 
-it('A19 S2.47 by asking alone: numbered signs keep it alive, and a worker stuck at bytes that nobody was told of is found out', async () => {
+it('A19 S2.47 by queries alone: numbered signs keep it alive, and a worker stuck at unreported bytes is detected', async () => {
   const node = await world.addWireWorker('asked')
   const commands = acceptInstalls(node)
   const cancelled: string[] = []
@@ -309,7 +309,7 @@ it('S2.47 a silent old worker that was restarted in its work is sent the command
   expect(begun).toHaveLength(2)
 })
 
-it('W10 an old worker that cannot be called off runs to its end, which is then told', async () => {
+it('W10 an old worker that cannot be cancelled runs to its end, which is then recorded', async () => {
   const opened = Promise.withResolvers<void>()
   const old = await world.addLegacyWorker('old-cancelled', { work: () => opened.promise })
   const id = await install(old, 'old-cancelled')

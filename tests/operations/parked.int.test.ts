@@ -38,7 +38,7 @@ it('S0.4 S0.37 an intent for a node that is away is parked, and resumed when the
   for (const id of [first, second]) expect(await world.ended(id)).toMatchObject({ state: 'succeeded', nodes: [{ attempts: 0 }] })
 })
 
-it('S0.37 what was set aside by mistake is taken up by the sweep', async () => {
+it('S0.37 an intent that was parked by mistake is resumed by the sweep', async () => {
   // As if the intent had been written while the node changed its status.
   world.publish('gamma', '1')
   await administer(world.database.url, (client) =>

@@ -53,7 +53,7 @@ const tick = (id: string, backend: string, fields: Partial<Parameters<WireWorker
   wire.tick(id, { backend: backendName(backend), file_name: '', current: 0, total: 0, percentage: 0, phase: 'downloading', ...fields })
 const finish = (id: string): void => wire.say({ type: 'op.result', op_id: id as never, state: 'succeeded', epoch: epochOf(id) })
 
-describe('what a worker says of its bytes', () => {
+describe('reported progress', () => {
   it('S2.22 S2.26 S2.29 S2.31 S2.36 S2.48 is shown with its phase and file, from the first tick on, as downloading', async () => {
     const gate = createGate()
     const phases: Behaviour = async (context) => {
@@ -91,7 +91,7 @@ describe('what a worker says of its bytes', () => {
     expect(only(await world.ended(id))).toMatchObject({ status: 'success', phase: null, percentage: 100, current: 100, total: 100 })
   })
 
-  it('S2.30 S2.44 B1 B2 I10 never goes back: what is stale, foreign, or comes after the end is dropped', async () => {
+  it('S2.30 S2.44 B1 B2 I10 never goes back: stale, foreign and late reports are dropped', async () => {
     const id = await begin('p2')
     const other = await begin('p2-other')
     tick(id, 'p2', { percentage: 50, current: 50, total: 100, seq: 50, epoch: epochOf(id) })
@@ -118,7 +118,7 @@ describe('what a worker says of its bytes', () => {
     await world.ended(other)
   })
 
-  it('I10 S0.33 of a try that failed does not count for the next, and the whole keeps what was shown', async () => {
+  it('I10 S0.33 of a failed attempt does not count for the next one, and the total keeps the shown value', async () => {
     const id = await begin('p3')
     const failed = epochOf(id)
     tick(id, 'p3', { percentage: 60, current: 60, total: 100, file_name: 'old', seq: 1, epoch: failed })
@@ -197,7 +197,7 @@ describe('what a worker says of its bytes', () => {
 })
 
 describe('old workers', () => {
-  it('S2.27 S2.48 one that says nothing until its end: queued, then green, without errors', async () => {
+  it('S2.27 S2.48 a worker that reports nothing until the end: queued, then done, without errors', async () => {
     const gate = Promise.withResolvers<void>()
     const silent = await world.addLegacyWorker('silent', { work: () => gate.promise })
     world.publish('p6', '1.0.0')
@@ -208,7 +208,7 @@ describe('old workers', () => {
     expect(only(await world.ended(id))).toMatchObject({ status: 'success', error: null, attempts: 0 })
   })
 
-  it('W14 S2.22 one that says percentages and text for people: downloading, with its percentage', async () => {
+  it('W14 S2.22 a worker that reports percentages and text: downloading, with the percentage', async () => {
     const gate = Promise.withResolvers<void>()
     const talking = await world.addLegacyWorker('talking', {
       hasProgress: true,

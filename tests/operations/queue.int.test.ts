@@ -29,7 +29,7 @@ const query = async (text: string, values: unknown[] = []): Promise<Record<strin
 const rowsOf = (backend: string) => query('select * from intents where backend = $1 order by node_id', [backend])
 const unavailable = { code: 'unavailable', retry: 'backoff', message: 'the registry is down' } as const
 
-describe('who gets a row', () => {
+describe('nodes that get an intent', () => {
   it('S0.1 S0.3 S0.36 agents and pending nodes are left out without a word; naming one is refused', async () => {
     const agent = await world.addWireWorker('agent', { node_type: 'agent' })
     const pending = await createNodeCaller(world.api().url).register({ name: 'stranger', token: joinToken })
@@ -63,7 +63,7 @@ describe('who gets a row', () => {
     await world.api().delete(`/api/nodes/${untyped.id}`)
   })
 
-  it('S0.4 S0.6 nodes that are away have a durable row, are not tried, and say why', async () => {
+  it('S0.4 S0.6 absent nodes have a durable intent, are not tried, and show the reason', async () => {
     const silent = await world.addWireWorker('silent')
     silent.beSilent(true)
     await two.stop()
@@ -219,7 +219,7 @@ describe('a try', () => {
     expect(await rowsOf('again')).toHaveLength(1)
   })
 
-  it('S0.25 S0.26 a refusal of an old worker says what failed, and the row stays', async () => {
+  it('S0.25 S0.26 a refusal of an old worker shows the cause, and the intent stays', async () => {
     const legacy = await world.addLegacyWorker('legacy', {
       hasUpgrade: true,
       work: async ({ kind, request }) => {
@@ -240,7 +240,7 @@ describe('a try', () => {
     await legacy.stop()
   })
 
-  it('S0.25 deleting what is absent is success', async () => {
+  it('S0.25 deleting an absent backend succeeds', async () => {
     const done = await world.ended(await world.remove('nobody-has-it', `?node=${one.id}`))
     expect(done).toMatchObject({ state: 'succeeded', nodes: [{ status: 'success', error: null }] })
   })

@@ -106,7 +106,7 @@ describe('refused before anything is queued', () => {
     expect(await world.ended(String(accepted.body['operation_id']))).toMatchObject({ state: 'succeeded' })
   })
 
-  it('S0.5 a database that takes no writes is told as such', async () => {
+  it('S0.5 a read-only database is reported', async () => {
     world.publish('read-only', '1.0.0')
     const held = await holdTable('intents')
     const before = await count()

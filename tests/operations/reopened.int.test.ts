@@ -32,7 +32,7 @@ const unavailable = { code: 'unavailable', retry: 'backoff', message: 'the regis
 const inWork = (id: string) => world.until(id, 'in work', ({ nodes }) => nodes.some(({ status }) => status === 'downloading'))
 
 describe('cancel', () => {
-  it('of what was not sent yet is final at once, and the node never hears of it', async () => {
+  it('of an intent that was not sent yet is final at once, and the node never receives it', async () => {
     world.publish('unsent', '1.0.0')
     await two.stop()
     const id = await world.install('unsent', { nodes: [two.id] })
@@ -49,7 +49,7 @@ describe('cancel', () => {
     expect(two.installer.calls.filter(({ backend }) => backend === 'unsent')).toEqual([])
   })
 
-  it('W10 of what runs reaches the worker, and is over when it says so', async () => {
+  it('W10 of running work reaches the worker, and ends when the worker confirms', async () => {
     world.publish('running', '1.0.0')
     const gate = createGate()
     one.installer.script.set(backendName('running'), gate.behaviour)
@@ -65,7 +65,7 @@ describe('cancel', () => {
     expect(gate.arrived()).toBe(1)
   })
 
-  it('is shown as cancelling, and asked for once more does no harm, until the worker has answered', async () => {
+  it('is shown as cancelling until the worker has answered, and may be repeated', async () => {
     const wire = await world.addWireWorker('wire')
     const served = [wire.bus.serve(backendInstall, { node: wire.id }, () => ({ accepted: true as const }))]
     const told = Promise.withResolvers<void>()
@@ -90,7 +90,7 @@ describe('cancel', () => {
     await world.api().delete(`/api/nodes/${wire.id}`)
   })
 
-  it('comes too late for what was done before it: that is told as it was', async () => {
+  it('comes too late for completed work, which keeps its outcome', async () => {
     const wire = await world.addWireWorker('quick')
     const served = [
       wire.bus.serve(backendInstall, { node: wire.id }, () => ({ accepted: true as const })),
@@ -128,7 +128,7 @@ describe('cancel', () => {
     gate.open()
   })
 
-  it('of work on a node that is away is asked for on its return', async () => {
+  it('of work on an absent node is sent when the node returns', async () => {
     world.publish('gone-away', '1.0.0')
     const gate = createGate()
     two.installer.script.set(backendName('gone-away'), gate.behaviour)
@@ -145,7 +145,7 @@ describe('cancel', () => {
     expect(two.installer.installed.has(backendName('gone-away'))).toBe(false)
   })
 
-  it('of what an old worker does waits for its end, which is told as it was', async () => {
+  it('of work on an old worker waits for its end, which is recorded unchanged', async () => {
     const gate = Promise.withResolvers<void>()
     let isBad = false
     const legacy = await world.addLegacyWorker('legacy', {
@@ -174,7 +174,7 @@ describe('cancel', () => {
     await legacy.stop()
   })
 
-  it('stops further tries of what failed before', async () => {
+  it('stops further attempts of failed work', async () => {
     world.publish('between', '1.0.0')
     one.installer.script.set(backendName('between'), failing(unavailable))
     await query(`create function wait_long() returns trigger language plpgsql as $$ begin
@@ -254,7 +254,7 @@ describe('retry', () => {
     expect(await retry(id)).toMatchObject({ status: 409, body: { error: { code: 'nothing_failed' } } })
   })
 
-  it('of what has not failed, or is still tried, is 409', async () => {
+  it('of work that has not failed, or is still retried, is 409', async () => {
     world.publish('fine', '1.0.0')
     await two.stop()
     const id = await world.install('fine')

@@ -148,7 +148,7 @@ it('a stream that is continued on the other controller misses nothing', async ()
   await reader.close()
 })
 
-it('B4 B13 a flood of ticks is bounded and harms nobody: others are shown, heartbeats count, a listener that never reads holds up none', async () => {
+it('B4 B13 a flood of ticks is bounded and harmless: other operations are shown, heartbeats count, and a listener that never reads delays no other', async () => {
   world.publish('flood', '1.0.0')
   world.publish('calm', '1.0.0')
   const flooded = await world.install('flood', { nodes: [wire.id] })

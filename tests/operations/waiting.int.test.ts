@@ -86,7 +86,7 @@ it('S0.9 any answered command heals a node that met no responders, also a questi
   await world.api().delete(`/api/nodes/${patchy.id}`)
 })
 
-it('S0.14 S0.15 a start cancels, once and with an event, what is aimed at nodes that are agents now; the rest stays', async () => {
+it('S0.14 S0.15 a start cancels, once and with an event, intents of nodes that are agents now; the others stay', async () => {
   const caller = createNodeCaller(world.api().url)
   const joined = await caller.register({ name: 'turned', token: joinToken })
   const turned = NodeId.parse(joined.body['id'])

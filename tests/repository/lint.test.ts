@@ -57,11 +57,11 @@ describe('oxlint', () => {
   const saidAbout = (path: string): string[] =>
     found.filter(({ filename }) => filename === path).map(({ code, message, help }) => `${code}: ${message} ${help}`)
 
-  it.each(violations)('$rule in $path says "$says"', ({ path, rule, says }) => {
+  it.each(violations)('$rule in $path reports "$says"', ({ path, rule, says }) => {
     expect(saidAbout(path)).toSatisfy((said: string[]) => said.some((line) => line.startsWith(`${rule}: `) && line.includes(says)))
   })
 
-  it.each(clean)('has nothing to say about %s', (path) => {
+  it.each(clean)('reports nothing about %s', (path) => {
     expect(saidAbout(path)).toEqual([])
   })
 
@@ -98,7 +98,7 @@ it('oxfmt refuses code that is not formatted', async () => {
   expect(output).not.toContain('formatted/good.ts')
 })
 
-it('knip finds an export that nobody imports, a file and a dependency that nobody uses', async () => {
+it('knip finds an unused export, an unused file and an unused dependency', async () => {
   plant('packages/one/package.json', '{ "name": "@muster/one", "exports": { ".": "./src/index.ts" }, "dependencies": { "pino": "*" } }')
   plant('packages/one/src/index.ts', "export { used } from './part.ts'\n")
   plant('packages/one/src/part.ts', 'export const used = 1\nexport const unused = 2\n')

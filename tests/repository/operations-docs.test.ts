@@ -10,10 +10,10 @@ describe('docs/operations.md', () => {
     'S2.41 explains the setting %s',
     (setting) => expect(page).toContain(setting),
   )
-  it.each([...OperationNodeStatus.options, ...OperationState.options])('S2.41 explains what %s means', (word) => {
+  it.each([...OperationNodeStatus.options, ...OperationState.options])('S2.41 explains %s', (word) => {
     expect(page).toMatch(new RegExp(`\\b${word}\\b`))
   })
-  it('S2.41 tells what a silent old worker looks like, and what to do about a dead one', () => {
+  it('S2.41 explains a silent old worker and the remedy for a dead one', () => {
     expect(page).toMatch(/old worker/i)
     expect(page).toMatch(/silent/i)
     expect(page).toMatch(/dead/)

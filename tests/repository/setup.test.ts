@@ -50,7 +50,7 @@ const setup = (): Promise<StartedProcess> =>
   })
 
 describe('setup', () => {
-  it('installs once, and then has nothing to do or to say', async () => {
+  it('installs once, and then does and prints nothing', async () => {
     const first = await setup()
     expect(await first.exited).toEqual({ code: 0, signal: null })
     expect(first.stderr()).toMatch(/^setup: installing packages \(npm ci\) …\nsetup: packages installed in .* s\n$/)
@@ -89,7 +89,7 @@ describe('setup', () => {
     expect(timesInstalled()).toBe(1)
   })
 
-  it('fails with what npm said, and tries again the next time', async () => {
+  it('fails with the output of npm, and tries again the next time', async () => {
     npmDoes('echo "no network" >&2; exit 7')
     const failed = await setup()
     expect(await failed.exited).toEqual({ code: 1, signal: null })

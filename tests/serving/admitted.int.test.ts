@@ -29,7 +29,7 @@ async function changeOf(replica: string): Promise<number> {
 const untilAllAre = (seq: number): Promise<unknown> =>
   waitFor(async () => (await told()).length === 2 && (await told()).every((each) => each >= seq), { what: 'all controllers to know' })
 
-it('every controller tells that it routes to a new replica, and then it does', async () => {
+it('every controller publishes that it routes to a new replica, and then routes to it', async () => {
   const replica = await world.addReplica('tiny', node)
   await untilAllAre(await changeOf(replica))
   for (const at of [world.controller, other]) {
@@ -38,7 +38,7 @@ it('every controller tells that it routes to a new replica, and then it does', a
   }
 })
 
-it('W21 one that tells that it knows of a drained replica sends nothing more there', async () => {
+it('W21 a controller that has published the drain of a replica sends it no more requests', async () => {
   const [stays, goes] = [await world.addNode('stays'), await world.addNode('goes')]
   const model = `moving-${newId()}`
   const [, old = ''] = await world.serve(model, [stays, goes], { policy: 'least' })

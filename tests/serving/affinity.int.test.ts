@@ -65,7 +65,7 @@ it('W20 all turns of a conversation go to one replica, through either controller
   expect((await world.controller.api.get('/metrics')).text).toMatch(/muster_affinity_total\{result="hit"\} [1-9]/)
 })
 
-it('policy least spreads what is the same', async () => {
+it('policy least spreads requests with the same prefix', async () => {
   const { model, replicas } = await serve({ policy: 'least' })
   const counts = new Map(replicas.map((id) => [id, 0]))
   for (let i = 0; i < 30; i += 1) {
@@ -76,7 +76,7 @@ it('policy least spreads what is the same', async () => {
   expect([...counts.values()]).toEqual([10, 10, 10])
 })
 
-it('a conversation whose replica goes is answered by another, and stays there; others stay where they were', async () => {
+it('a conversation whose replica ends is answered by another one and stays there; other conversations do not move', async () => {
   const { model, replicas } = await serve({})
   // One after the other: at once some would be moved, because their first choice is full.
   const before: Awaited<ReturnType<typeof ask>>[] = []
@@ -94,7 +94,7 @@ it('a conversation whose replica goes is answered by another, and stays there; o
   }
 })
 
-it('G12 W21 a replica that is drained gets nothing new, and what it streams comes to its end', async () => {
+it('G12 W21 a draining replica gets no new requests, and its streams finish', async () => {
   const { model, replicas } = await serve({})
   const { replica } = await ask(model, talk(5))
   const node = nodes[replicas.indexOf(replica ?? '')]
@@ -117,7 +117,7 @@ it('G12 W21 a replica that is drained gets nothing new, and what it streams come
   expect(await streaming.text()).toBe(`${chunkOf('one')}${chunkOf('two')}data: [DONE]\n\n`)
 })
 
-it('one conversation that everybody has does not bury its replica', async () => {
+it('one popular conversation does not overload its replica', async () => {
   const { model, replicas } = await serve({})
   const ended = Promise.withResolvers<void>()
   for (const [i, id] of replicas.entries()) {

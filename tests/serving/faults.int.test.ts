@@ -87,7 +87,7 @@ describe('a backend that breaks off', () => {
     await expect(world.chat('tiny').then((response) => response.text())).rejects.toThrow()
   })
 
-  it('G7 before its first byte, with no other replica: 502 after one more try, and it says why', async () => {
+  it('G7 before its first byte, with no other replica: 502 with the reason after one more attempt', async () => {
     const before = node.requests.length
     node.behave(replica, (_, response) => void response.socket?.resetAndDestroy())
     const response = await world.chat('tiny')
@@ -115,8 +115,8 @@ describe('a backend that breaks off', () => {
   })
 })
 
-describe('who answers', () => {
-  it('I14 F10 whatever else listens at a recycled address never answers for the model', async () => {
+describe('the answering replica', () => {
+  it('I14 F10 another process at a recycled address never answers for the model', async () => {
     const gone = await world.addNode('recycled')
     await world.addModel('recycled')
     const id = await world.addReplica('recycled', gone)
@@ -143,7 +143,7 @@ describe('who answers', () => {
     await world.db.query('update replicas set state = $2, exited_at = now() where id = $1', [id, 'exited'])
   })
 
-  it('G19 what a backend streams passes unchanged, whatever it is', async () => {
+  it('G19 streamed bytes of a backend pass unchanged', async () => {
     const bytes = Buffer.concat([
       Buffer.from('data: \xff\xfe\0'),
       Buffer.from('é').subarray(0, 1),
@@ -268,7 +268,7 @@ describe('G18 a body that is wrong', () => {
     expect(node.requests.at(-1)?.body).toBe(body)
   })
 
-  it('more than is announced and less than it says', async () => {
+  it('more and fewer bytes than announced', async () => {
     const { got, ended } = raw(
       'POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n' +
         `${big.toString(16)}\r\n${'x'.repeat(big)}`,
@@ -278,7 +278,7 @@ describe('G18 a body that is wrong', () => {
   })
 })
 
-describe('G20 two ways to say where a request ends', () => {
+describe('G20 two conflicting lengths of a request', () => {
   it.each([
     ['both', 'content-length: 4\r\ntransfer-encoding: chunked\r\n'],
     ['two lengths', 'content-length: 4\r\ncontent-length: 5\r\n'],
@@ -294,7 +294,7 @@ describe('G20 two ways to say where a request ends', () => {
   })
 })
 
-describe('SEC28 what nobody may read', () => {
+describe('SEC28 private content', () => {
   it('neither prompts nor completions are in the log, also when it goes wrong', async () => {
     const secret = 'canary-prompt-8f3a'
     const prompt = { messages: [{ role: 'user', content: secret }] }

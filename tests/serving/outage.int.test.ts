@@ -30,7 +30,7 @@ async function transactions(): Promise<number> {
 }
 
 describe('a model that is up', () => {
-  it('W28 is asked without a single query, however often', async () => {
+  it('W28 serves requests without a single query', async () => {
     const quiet = async (work: () => Promise<void>): Promise<number> => {
       const before = await transactions()
       const began = performance.now()
@@ -58,7 +58,7 @@ describe('a model that is up', () => {
 })
 
 describe('D4 the database is away', () => {
-  it('and what is known is served on, to who is known; the rest is 503, and all is well when it is back', async () => {
+  it('known models are served to known keys, other requests get 503, and everything recovers with the database', async () => {
     const ask = () => world.chat('tiny', {}, { headers: { authorization: `Bearer ${adminKey}`, origin: 'http://elsewhere.example' } })
     expect((await ask()).status).toBe(200)
     postgres.kill('SIGKILL')

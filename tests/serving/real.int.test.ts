@@ -91,7 +91,7 @@ async function answerOf(response: Response): Promise<Answer> {
 }
 
 describe('a cold model', () => {
-  it('G1 asked 60 times at once over two controllers is loaded once, and answers everybody', async () => {
+  it('G1 60 concurrent requests over two controllers load the model once, and all are answered', async () => {
     await putModel('cold')
     const answers = await Promise.all(
       Array.from({ length: 60 }, async (_, i) => {
@@ -114,7 +114,7 @@ describe('a cold model', () => {
     expect(text).toContain('hi hi hi')
   })
 
-  it('that cannot start: 503 with the cause, to everybody', async () => {
+  it('that cannot start: every request gets 503 with the cause', async () => {
     await putModel('broken', { options: { crash_at_start: 'no such tensor', exit_code: 3 } })
     const responses = await Promise.all(Array.from({ length: 5 }, () => chat('broken')))
     for (const response of responses) {
@@ -126,7 +126,7 @@ describe('a cold model', () => {
 })
 
 describe('under load', () => {
-  it('G6 G10 S3.11 a backend that is killed: streams say so, nobody else gets a wrong answer, and it is served again', async () => {
+  it('G6 G10 S3.11 a backend that is killed: streams end with an error, no other request gets a wrong answer, and the model is served again', async () => {
     await putModel('loaded', { scheduling: { min_replicas: 2, max_replicas: 2 } })
     await waitFor(
       async () => {

@@ -22,7 +22,7 @@ afterAll(() => world[Symbol.asyncDispose]())
 const client = () => new OpenAI({ baseURL: `${world.controller.url}/v1`, apiKey: 'none', maxRetries: 0 })
 
 describe('the OpenAI API', () => {
-  it('answers a whole completion, with who answered', async () => {
+  it('answers a whole completion, and names the replica', async () => {
     node.behave(replica, answerJson(completion('hi there')))
     const { data, response } = await client()
       .chat.completions.create({ model: 'org/tiny', messages: [{ role: 'user', content: 'hello' }] })

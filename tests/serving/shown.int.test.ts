@@ -39,7 +39,7 @@ async function sums(): Promise<Record<'requests' | 'errors' | 'prompt_tokens' | 
 }
 
 describe('statistics', () => {
-  it('count requests, errors and tokens per model and node, and are told as events', async () => {
+  it('count requests, errors and tokens per model and node, and are sent as events', async () => {
     const events = await readEvents(world.controller.api)
     node.behave(replica, (_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
@@ -117,7 +117,7 @@ describe('logs of a node', () => {
     await gone.promise
   })
 
-  it('of nobody, of an agent, and of a node that does not answer', async () => {
+  it('of an unknown node, of an agent, and of a node that does not answer', async () => {
     expect((await world.controller.api.get('/api/nodes/nobody/logs')).status).toBe(404)
     expect((await createApiClient(world.controller.url).get(`/api/nodes/${node.nodeId}/logs`)).status).toBe(401)
     const agent = await world.addNode('agent')

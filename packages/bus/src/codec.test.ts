@@ -10,7 +10,7 @@ const answer = (text: string | null, kind: 'message' | 'failure' | 'no_responder
 })
 
 describe('encode', () => {
-  it('leaves out what the schema does not know', () => {
+  it('leaves out fields that are not in the schema', () => {
     expect(encode(backendStop.message, { backend: 'llama', password: 'secret' }, 's')).toBe('{"backend":"llama"}')
   })
 
@@ -22,7 +22,7 @@ describe('encode', () => {
     expect(() => encode(InstalledBackend.array(), galleries, 's')).toThrow(expect.objectContaining({ code: 'too_large' }))
   })
 
-  it('says which field is wrong and where it was to go', () => {
+  it('names the wrong field and the subject', () => {
     expect(() => encode(heartbeat.message, { node_id: 'N' }, 'nodes.n.heartbeat')).toThrow(/nodes\.n\.heartbeat: node_id/)
   })
 })

@@ -19,7 +19,7 @@ function requestOver(send: Wire['send']) {
   return { log, failing: bus.request(backendList, { node: NodeId.parse('n-1') }, {}, { timeoutMs: 5_000 }) }
 }
 
-it('a bug of the wire is a bug: it is logged with its stack, and nobody takes it for something about the message', async () => {
+it('a bug of the wire is logged with its stack, and not taken for an error of the message', async () => {
   const bug = new TypeError('undefined is not a function')
   const { log, failing } = requestOver(() => {
     throw bug
@@ -28,7 +28,7 @@ it('a bug of the wire is a bug: it is logged with its stack, and nobody takes it
   expect(log.lines).toMatchObject([{ level: 'error', fields: { error: bug } }])
 })
 
-it('what a wire refuses is what the caller gets, and no line in the log', async () => {
+it('the caller gets the refusal of a wire, without a log line', async () => {
   const refusal = new BusError('too_large', 'larger than this server takes')
   const { log, failing } = requestOver(() => {
     throw refusal

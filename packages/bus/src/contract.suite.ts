@@ -113,12 +113,12 @@ export function busContract(world: BusWorld): void {
       ])
     })
 
-    it('C9 a subject that nobody serves fails as no_responders', async () => {
+    it('C9 a subject without a responder fails as no_responders', async () => {
       const { asker, node } = await pair()
       expect(await codeOf(asker.request(backendList, { node }, {}, soon))).toBe('no_responders')
     })
 
-    it('no answer in time is a timeout, and a late answer harms nobody', async () => {
+    it('no answer in time is a timeout, and a late answer is harmless', async () => {
       const { asker, server, node } = await pair()
       const release = Promise.withResolvers<void>()
       server.serve(opStatus, { node }, async ({ op_id }) => {
@@ -172,7 +172,7 @@ export function busContract(world: BusWorld): void {
       expect(Math.min(calls.server, calls.other)).toBeGreaterThan(10)
     })
 
-    it('serves any node and says which one was asked', async () => {
+    it('serves any node and names the addressed one', async () => {
       const { asker, server, node } = await pair()
       server.serve(opStatus, { node: '*' }, ({ op_id }, to) => ({ ...running(op_id), version: to.node }))
       await settle(server)
@@ -204,7 +204,7 @@ export function busContract(world: BusWorld): void {
       expect(logged('command handler failed')).toHaveLength(1)
     })
 
-    it('a reply that is not what the definition says is an internal failure, not a timeout', async () => {
+    it('a reply that does not match the definition is an internal failure, not a timeout', async () => {
       const { asker, server, node } = await pair()
       server.serve(opStatus, { node }, () => ({ op_id: op, state: 'sleeping' as never }))
       await settle(server)
@@ -282,7 +282,7 @@ export function busContract(world: BusWorld): void {
       expect(asker.stats().sent).toBe(0)
     })
 
-    it('a stopped server finishes what it began, and is then gone', async () => {
+    it('a stopped server finishes its open requests, and is then gone', async () => {
       const { asker, server, node } = await pair()
       const started = Promise.withResolvers<void>()
       const release = Promise.withResolvers<void>()
@@ -343,7 +343,7 @@ export function busContract(world: BusWorld): void {
       expect(seen).toEqual([[{ node, op: 'op-2' }, 'extracting', '']])
     })
 
-    it('of a queue group one member gets each message, everybody else gets all', async () => {
+    it('of a queue group one member gets each message, other subscribers get all', async () => {
       const { asker: sender, server: a, node } = await pair()
       const b = await connect()
       const seen = { a: 0, b: 0, everybody: 0 }
@@ -358,7 +358,7 @@ export function busContract(world: BusWorld): void {
       expect(Math.min(seen.a, seen.b)).toBeGreaterThan(20)
     })
 
-    it('B4 a slow handler loses its oldest messages, counted, with one log line, and delays nobody else', async () => {
+    it('B4 a slow handler loses its oldest messages, counted, with one log line, and delays no other', async () => {
       const { asker: sender, server: receiver, node } = await pair()
       const started = Promise.withResolvers<void>()
       const release = Promise.withResolvers<void>()
@@ -387,7 +387,7 @@ export function busContract(world: BusWorld): void {
       expect(slow).toEqual([0, 6, 7, 8, 9])
     })
 
-    it('C15 messages that are not what the definition says are counted and dropped, the next one arrives', async () => {
+    it('C15 messages that do not match the definition are counted and dropped, the next one arrives', async () => {
       const { asker: sender, server: receiver, node } = await pair()
       const seen: number[] = []
       receiver.subscribe(heartbeat, { node }, ({ seq }) => void seen.push(seq))
@@ -401,7 +401,7 @@ export function busContract(world: BusWorld): void {
       expect(logged('message dropped: malformed').length).toBeLessThan(10)
     })
 
-    it('a message that is not what the definition says is not sent', async () => {
+    it('a message that does not match the definition is not sent', async () => {
       const { asker: sender, node } = await pair()
       expect(() => sender.publish(heartbeat, { node }, { ...beat(node, 1), seq: 'one' as never })).toThrow(
         expect.objectContaining({ code: 'invalid', message: expect.stringContaining('seq') }),
@@ -424,7 +424,7 @@ export function busContract(world: BusWorld): void {
       expect(logged('message handler failed')).toHaveLength(2)
     })
 
-    it('what was published before anyone listened is lost', async () => {
+    it('messages published before a subscription are lost', async () => {
       const { asker: sender, server: receiver, node } = await pair()
       const seen: number[] = []
       sender.publish(heartbeat, { node }, beat(node, 1))
@@ -516,7 +516,7 @@ export function busContract(world: BusWorld): void {
       await late.stop()
     })
 
-    it('a listener of the connection that throws harms nobody, and one that was removed hears nothing', async () => {
+    it('a listener of the connection that throws is harmless, and a removed one receives nothing', async () => {
       const { asker, server } = await pair()
       const changes: boolean[] = []
       asker.onConnection(() => {
@@ -549,7 +549,7 @@ export function busContract(world: BusWorld): void {
       expect(await waiting).toMatchObject({ state: 'succeeded' })
     })
 
-    it('close ends requests as closed, is idempotent, and afterwards nothing can be asked', async () => {
+    it('close ends requests as closed, is idempotent, and refuses later requests', async () => {
       const { asker, server, node } = await pair()
       const started = Promise.withResolvers<void>()
       const release = Promise.withResolvers<void>()

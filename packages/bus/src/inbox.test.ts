@@ -25,7 +25,7 @@ describe('createInbox', () => {
     expect(counts.dropped).toBe(3)
   })
 
-  it('tells of each burst once, and of the next one again', async () => {
+  it('reports each burst once, and the next one again', async () => {
     const seen: number[] = []
     const { inbox, counts } = inboxOf({ maxPending: 2, handle: (item) => void seen.push(item) })
     for (const item of [1, 2, 3, 4]) inbox.push(item, 1)

@@ -166,7 +166,7 @@ describe('connectNats', () => {
     await Promise.all([bus.close(), other.close()])
   })
 
-  it('tells a wrong URL at once, without repeating what may be a password', async () => {
+  it('refuses a wrong URL at once, without repeating a possible password', async () => {
     for (const url of ['http://127.0.0.1:4222', 'nats://user:secret@', '', 'ws://h']) {
       await expect(open(url), url).rejects.toThrow(/NATS URL/)
       await expect(open(url), url).rejects.not.toThrow(/secret/)
@@ -175,7 +175,7 @@ describe('connectNats', () => {
 })
 
 describe('connectNats to a server that takes less than 1 MiB', () => {
-  it('C8 refuses what is larger before sending, and answers when a reply is', async () => {
+  it('C8 refuses larger messages before sending, and answers when a reply is too large', async () => {
     await using dir = await makeTempDir('nats')
     const config = join(dir.path, 'nats.conf')
     await writeFile(config, 'max_payload: 10000')
@@ -197,7 +197,7 @@ describe('connectNats to a server that takes less than 1 MiB', () => {
 
 // Each has a server of its own.
 describe.concurrent('connectNats while NATS is not well', () => {
-  it('C2 starts while NATS is down, says so, and is connected soon after it comes', async () => {
+  it('C2 starts while NATS is down, logs that, and connects soon after it is back', async () => {
     await using server = await startNats()
     await server.kill('SIGKILL')
     const log = recordingLog()

@@ -7,13 +7,13 @@ function setUp() {
 }
 const times = (count: number, act: () => void): void => Array.from({ length: count }).forEach(act)
 
-it('says the 1st, 2nd, 4th, 8th time', () => {
+it('logs the 1st, 2nd, 4th, 8th time', () => {
   const { said, sparse } = setUp()
   times(9, () => sparse.report('a'))
   expect(said).toEqual(['a 1', 'a 2', 'a 4', 'a 8'])
 })
 
-it('says a new reason at once, and two that take turns no more often than one', () => {
+it('logs a new reason at once, and two alternating ones no more often than one', () => {
   const { said, sparse } = setUp()
   times(3, () => {
     sparse.report('a')

@@ -28,7 +28,7 @@ describe('findByName', () => {
     expect(findRefusal('gpu')).toMatchObject({ exitCode: 2, message: '2 nodes have the name "gpu": use the ID', hint: 'n-1\nn-2' })
   })
 
-  it('says that nothing has this name, and how to see all', () => {
+  it('reports an unknown name, and the command that lists all', () => {
     expect(findRefusal('x\u001b[2J')).toMatchObject({ exitCode: 1, message: 'no node has the id or name "x"' })
     expect(findRefusal('x')).toBeInstanceOf(CliError)
   })

@@ -93,7 +93,7 @@ describe('backends install', () => {
     },
   )
 
-  it('shows with --dry-run what would be done', async () => {
+  it('shows the effect with --dry-run', async () => {
     controller.answer(
       backendRoutes.install,
       operationView({ state: 'running', nodes: [operationNode({ status: 'skipped', phase: null, message: 'nothing for it' })] }),
@@ -128,7 +128,7 @@ describe('backends install', () => {
     expect(changes()).toEqual([])
   })
 
-  it('tells a refusal with its code', async () => {
+  it('prints a refusal with its code', async () => {
     controller.refuse(backendRoutes.install, 409, { code: 'no_eligible_nodes', message: 'no node can take llama' })
     expect(await muster('backends', 'install', 'llama')).toMatchObject({
       code: 1,
@@ -150,7 +150,7 @@ describe('backends rm', () => {
     expect(changes()).toMatchObject([{ method: 'DELETE', path: '/api/backends/llama', query }])
   })
 
-  it('tells that it is in use', async () => {
+  it('prints that it is in use', async () => {
     controller.refuse(backendRoutes.remove, 409, { code: 'in_use', message: 'llama serves tiny on gpu-1' })
     expect(await muster('backends', 'rm', 'llama')).toMatchObject({ code: 1, stderr: expect.stringContaining('(in_use)') as string })
   })
@@ -168,7 +168,7 @@ describe('backends upgrade', () => {
     ])
   })
 
-  it('says how a rollout goes, and shows its rings beforehand', async () => {
+  it('shows the progress of a rollout, and its rings beforehand', async () => {
     const args = ['--canary', '2', '--max-parallel', '4', '--min-healthy-time', '1m']
     expect((await muster('backends', 'upgrade', 'a', ...args, '--no-wait')).code).toBe(0)
     const rollout = { canary: 2, max_parallel: 4, min_healthy_time: '1m' }
@@ -218,7 +218,7 @@ describe('backends upgrade', () => {
 })
 
 describe('lists', () => {
-  it('backends ls: versions, what is to do, and where', async () => {
+  it('backends ls: versions, available actions, and nodes', async () => {
     controller.answer(backendRoutes.list, { backends: [backend(), backend({ name: 'echo', upgrade_available: false, drift: false })] })
     const { stdout, stderr } = await muster('backends', 'ls')
     expect(
@@ -237,7 +237,7 @@ describe('lists', () => {
     })
   })
 
-  it('backends gallery: what is offered, how many nodes it fits, and what could not be read', async () => {
+  it('backends gallery: offered backends, the number of nodes each one fits, and unreadable galleries', async () => {
     const node = (name: string, reason: string | null) => ({ node_id: NodeId.parse(name), node_name: name, fits: reason === null, reason })
     const offered = (name: string, nodes: readonly object[]) =>
       OfferedBackend.parse({
@@ -263,7 +263,7 @@ describe('lists', () => {
     expect(stderr).toBe('cannot read gallery far: unreachable\n')
   })
 
-  it('backends upgrades: what differs, found last or now', async () => {
+  it('backends upgrades: the differences of the last check, or of a new one', async () => {
     const found = {
       installed_version: '1.3',
       available_version: '1.4',
@@ -287,7 +287,7 @@ describe('lists', () => {
     expect(stderr).toContain('cannot check echo: no answer')
   })
 
-  it('ops ls: the active ones unless told', async () => {
+  it('ops ls: the active ones by default', async () => {
     controller.answer(operationRoutes.list, { operations: [operationView({ state: 'background' })] })
     expect((await muster('ops', 'ls')).stdout).toMatch(/^op-1 +backend\.install +llama +background +25 % .* 0 of 1 nodes done$/m)
     await muster('ops', 'ls', '--state', 'finished')
@@ -323,7 +323,7 @@ describe('ops', () => {
     expect(await muster('ops', 'retry', 'op-1')).toMatchObject({ code: 1, stderr: expect.stringContaining('(superseded)') as string })
   })
 
-  it('cancel: says how it stands, and what is still to come', async () => {
+  it('cancel: prints the state, and the remaining work', async () => {
     controller.answer(operationRoutes.cancel, operationView({ message: 'cancelling' }))
     const { code, stdout, stderr } = await muster('ops', 'cancel', 'op-1')
     expect({ code, stdout }).toEqual({ code: 0, stdout: 'install llama (op-1) is running: cancelling\n' })

@@ -70,7 +70,7 @@ describe('one question', () => {
     expect(Object.keys(questions()[0]?.body ?? {})).toEqual(['model', 'messages', 'stream', 'stream_options'])
   })
 
-  it('can be piped in, and takes what the model is to be told', async () => {
+  it('can be piped in, and takes a system prompt', async () => {
     answers(...whole)
     const args = ['chat', 'team/tiny', '--system', 'Be short.', '--temperature', '0.5', '--max-tokens', '9', '--seed', '42', '--stats']
     const { code, stdout, stderr } = await runInProcess(args, env(), 'two\nlines\n')
@@ -100,7 +100,7 @@ describe('one question', () => {
     expect(await chat('tiny', 'hi')).toEqual({ code: 0, stdout: 'Hello\n', stderr: '' })
   })
 
-  it('says when the answer was ended by its length', async () => {
+  it('prints when the answer was ended by its length', async () => {
     answers(piece('Hel'), piece('', 'length'), '[DONE]')
     expect(await chat('tiny', 'hi', '--stats')).toMatchObject({
       code: 0,
@@ -187,7 +187,7 @@ describe('a model that is not loaded', () => {
     else expect({ json: JSON.parse(stdout) as unknown, stderr }).toEqual({ json: { choices: [] }, stderr: '' })
   })
 
-  it('is told of while the request waits, with each step once, as far as the key may look', async () => {
+  it('is printed while the request waits, with each step once, as far as the key may read it', async () => {
     const states: ModelState[] = ['installing', 'installing', 'loading']
     let held: ServerResponse | null = null
     controller.reply(inferenceRoutes.chat, (_, response) => void (held = response))
@@ -259,7 +259,7 @@ describe('a conversation on a terminal', () => {
     }
   }
 
-  it('remembers what was said; Ctrl-C stops an answer only, Ctrl-D ends with 0', async () => {
+  it('remembers the conversation; Ctrl-C stops an answer only, Ctrl-D ends with 0', async () => {
     let count = 0
     let cutOff = false
     controller.reply(inferenceRoutes.chat, (_, response) => {
@@ -297,7 +297,7 @@ describe('a conversation on a terminal', () => {
     ])
   })
 
-  it('goes on after an answer that was refused or cut off, as if it had not been asked', async () => {
+  it('continues after an answer that was refused or cut off, without that question', async () => {
     let count = 0
     controller.reply(inferenceRoutes.chat, (_, response) => {
       count += 1

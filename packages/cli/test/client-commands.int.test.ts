@@ -62,7 +62,7 @@ describe('finding the server', () => {
     expect(controller.asked[0]?.headers['authorization']).toBe('Bearer other-key')
   })
 
-  it('sends the key of this machine to no other one, and says how to give it one', async () => {
+  it('sends the key of this machine to no other one, and explains how to set one', async () => {
     const result = await muster(['nodes', 'ls', '--url', 'http://muster.invalid:8080'])
     expect(result).toMatchObject({ code: 2, stdout: '' })
     expect(result.stderr).toContain(`http://muster.invalid:8080 (--url) is not the controller of ${dataDir.path}`)
@@ -81,7 +81,7 @@ describe('finding the server', () => {
       expect(JSON.parse((await muster(args, empty)).stdout)).toEqual({ nodes: [] })
   })
 
-  it('says the URL, where it came from and what to run when nothing listens', async () => {
+  it('prints the URL, its origin and the command to run when nothing listens', async () => {
     const url = `http://127.0.0.1:${await freePort()}`
     const result = await spawnMuster(['status', '--url', url])
     expect(result).toMatchObject({ code: 1, stdout: '' })
@@ -90,7 +90,7 @@ describe('finding the server', () => {
     expect(result.stderr).not.toMatch(/\n\s+at /)
   })
 
-  it('says how to give a key when the server wants one, and shows none', async () => {
+  it('explains how to set a key when the server needs one, and shows none', async () => {
     controller.refuse(nodeRoutes.list, 401, { code: 'unauthorized', message: 'this key is not known' })
     const result = await muster(['nodes', 'ls'])
     expect(result.code).toBe(1)
@@ -99,7 +99,7 @@ describe('finding the server', () => {
     expect(result.stderr).not.toContain(adminKey)
   })
 
-  it('tells an answer of another program, and of another version, from an error of the controller', async () => {
+  it('distinguishes an answer of another program, and of another version, from an error of the controller', async () => {
     controller.reply(nodeRoutes.list, (_, response) => void response.writeHead(404, { 'content-type': 'text/html' }).end('<h1>nginx</h1>'))
     expect((await muster(['nodes', 'ls'])).stderr).toContain('is not a Muster controller')
     controller.reply(
@@ -121,7 +121,7 @@ describe('nodes', () => {
     expect(stderr).toContain('waiting for approval: gpu-2')
   })
 
-  it('prints with -o json what the API answered, unknown fields too, and nothing else', async () => {
+  it('prints with -o json the answer of the API, unknown fields too, and nothing else', async () => {
     const nodes = two()
     controller.answer(nodeRoutes.list, { nodes }, { added_later: true })
     const { stdout, stderr } = await spawnMuster(['nodes', 'ls', '-o', 'json'])
@@ -221,7 +221,7 @@ describe('nodes', () => {
     expect((await muster(['nodes', 'show', 'gpu-1'])).stdout).toMatch(/GPU budget +80%/)
   })
 
-  it('asks nobody about a label that can be seen to be wrong', async () => {
+  it('sends no request for an invalid label', async () => {
     expect(await muster(['nodes', 'label', 'gpu-1', 'rack'])).toMatchObject({ code: 2 })
     expect(controller.asked).toEqual([])
   })

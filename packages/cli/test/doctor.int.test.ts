@@ -67,7 +67,7 @@ describe('doctor', () => {
     expect({ code, ok: report.ok }).toEqual({ code: 0, ok: true })
   })
 
-  it('tells of each thing that is wrong, does not stop at the first, and ends with 1', async () => {
+  it('reports each problem, does not stop at the first, and ends with 1', async () => {
     await chmod(dataDir.path, 0o755)
     await writeFile(join(dataDir.path, 'muster.yaml'), 'prot: 9000\n')
     const nobody = await freePort()
@@ -116,7 +116,7 @@ describe('doctor', () => {
     await nats.stop()
   })
 
-  it('takes nothing for fine that a controller which is not ready does not tell of', async () => {
+  it('does not report as fine what an unready controller does not report', async () => {
     scriptHealthy()
     controller.reply(systemRoutes.readyz, (_, response) => void response.writeHead(503).end('{"status":"unavailable"}'))
     controller.refuse(systemRoutes.status, 503, { code: 'database_unavailable', message: 'cannot reach the database' })
@@ -131,7 +131,7 @@ describe('doctor', () => {
     expect(code).toBe(1)
   })
 
-  it('notices that the embedded database of a data directory is gone, and says what `muster up` would', async () => {
+  it('detects that the embedded database of a data directory is missing, with the error of `muster up`', async () => {
     await mkdir(join(dataDir.path, 'postgres'))
     await writeFile(join(dataDir.path, 'postgres', 'location.json'), '{"id":"gonegonegone"}')
     expect((await doctor()).check('database')).toMatchObject({
@@ -141,14 +141,14 @@ describe('doctor', () => {
     })
   })
 
-  it('tells a port that another program holds from one that a controller holds', async () => {
+  it('distinguishes a port of another program from one of a controller', async () => {
     const port = new URL(controller.url).port
     expect((await doctor(['--port', port])).check('port')?.level).toBe('fail')
     controller.answer(systemRoutes.version, { version })
     expect((await doctor(['--port', port])).check('port')?.level).toBe('ok')
   })
 
-  it('hangs on no server that accepts and says nothing', async () => {
+  it('does not hang on a server that accepts and sends nothing', async () => {
     controller.reply(systemRoutes.healthz, () => undefined)
     controller.reply(systemRoutes.readyz, () => undefined)
     controller.reply(systemRoutes.version, () => undefined)

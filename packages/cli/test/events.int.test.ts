@@ -36,7 +36,7 @@ function follow(some: { silenceMs?: number } = {}) {
 }
 
 describe('followEvents', () => {
-  it('hands on what comes, and ends when it is told to', async () => {
+  it('passes events on, and ends on abort', async () => {
     const { done, kinds, until } = follow()
     await until('connected')
     controller.emit({ type: 'node', id: '7', data: 1 })

@@ -22,7 +22,7 @@ async function untilStatus({ api }: RunningController, name: string, status: str
   await waitFor(isSo, { what: `${name} to be ${status}` })
 }
 
-it('an install ends with 3 while a node is away; who watches it sees its end, though the controller was killed', async () => {
+it('an install ends with 3 while a node is absent; a later watch sees its end, although the controller was killed', async () => {
   await using nats = await startNats()
   await using database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   await using directory = await makeTempDir('cli')

@@ -107,7 +107,7 @@ describe('following', () => {
     })
   })
 
-  it('goes on with --wait through what happens in the background', async () => {
+  it('continues with --wait through background work', async () => {
     const running = install('--wait')
     await followed()
     await read()
@@ -129,13 +129,13 @@ describe('following', () => {
     expect(stderr).toBe('')
   })
 
-  it('prints with --no-wait the id, with -o json what the server answered', async () => {
+  it('prints with --no-wait the ID, with -o json the answer of the server', async () => {
     expect(await install('--no-wait')).toEqual({ code: 0, stdout: 'op-1\n', stderr: '' })
     expect(JSON.parse((await install('--no-wait', '-o', 'json')).stdout)).toEqual({ operation_id: 'op-1' })
     expect(controller.asked.every(({ path }) => path === '/api/backends/install')).toBe(true)
   })
 
-  it('comes through a restart of the controller, and finds an end that nobody told', async () => {
+  it('survives a restart of the controller, and finds an end without an event', async () => {
     const running = install()
     await followed()
     controller.emit({ type: 'operation', id: '7', data: operationView({ progress: 30 }) })
@@ -194,7 +194,7 @@ describe('following', () => {
     expect(await running).toMatchObject({ code: 1, stderr: expect.stringContaining('there is no operation op-1 (not_found)') as string })
   })
 
-  it('on Ctrl-C leaves the operation alone, and says how to come back', async () => {
+  it('on Ctrl-C leaves the operation running, and prints how to follow it again', async () => {
     const run = await processes.muster(['backends', 'install', 'llama', '--wait'], { env: env() })
     await run.waitForOutput(/downloading/)
     run.kill('SIGINT')

@@ -48,7 +48,7 @@ name: other
 backend: echo
 `
 
-it('a model is applied, changed and scaled; what is wrong is named with its line of the file', async () => {
+it('a model is applied, changed and scaled; errors name the line of the file', async () => {
   const created = await apply(yaml)
   expect(created.stdout, created.stderr).toMatch(
     /^team\/tiny created \(revision ([0-9a-f]{12})\)\nother created \(revision [0-9a-f]{12}\)\n$/,

@@ -34,7 +34,7 @@ const failure = {
 }
 
 describe('models ls and show', () => {
-  it('list what there is, with what failed', async () => {
+  it('list the models, with failures', async () => {
     controller.answer(modelRoutes.list, {
       models: [modelView(), modelView({ name: 'team/big', state: 'failed', replicas_ready: 0, failure, revision: revision('b') })],
     })
@@ -48,7 +48,7 @@ describe('models ls and show', () => {
     expect(stderr).toContain('muster models why NAME')
   })
 
-  it('say what to do when there is nothing', async () => {
+  it('print the next step when there are none', async () => {
     controller.answer(modelRoutes.list, { models: [] })
     expect(await muster('models', 'ls')).toMatchObject({ code: 0, stdout: '', stderr: expect.stringContaining('no models yet') as string })
     expect(JSON.parse((await muster('models', 'ls', '-o', 'json')).stdout)).toEqual({ models: [] })
@@ -74,7 +74,7 @@ describe('models ls and show', () => {
     expect(json).toMatchObject({ name: 'team/big', new_field: 1, replicas: [{ id: 'r-1' }, { id: 'r-2' }] })
   })
 
-  it('refuse what can be no name, before anybody is asked', async () => {
+  it('refuse an invalid name without a request', async () => {
     expect(await muster('models', 'show', '../x')).toMatchObject({ code: 2, stderr: expect.stringContaining('a model name is') as string })
     expect(controller.asked).toEqual([])
   })
@@ -93,7 +93,7 @@ describe('models apply', () => {
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(after))
     })
 
-  it('sends each document as it is written, on the lines that it has in the file', async () => {
+  it('sends each document unchanged, on the lines that it has in the file', async () => {
     putAnswers(201, modelView())
     const path = await file(yaml)
     const { code, stdout } = await muster('models', 'apply', '-f', path)
@@ -125,7 +125,7 @@ describe('models apply', () => {
     expect(changes().at(-1)).toMatchObject({ headers: { 'content-type': 'application/json' }, body: { name: 'tiny' } })
   })
 
-  it('shows what the controller refuses with the file, goes on with the next one, and ends with 1', async () => {
+  it('prints refusals of the controller with the file, continues with the next one, and ends with 1', async () => {
     controller.reply(modelRoutes.put, ({ path }, response) => {
       const isGood = path.endsWith('tiny')
       const error = { code: 'invalid', message: 'line 9: unknown key "context_sise"; the closest known key is context_size' }
@@ -207,7 +207,7 @@ describe('models load, unload, rm and install', () => {
 })
 
 describe('models gallery', () => {
-  it('lists what is offered, and what cannot be read', async () => {
+  it('lists offered models, and unreadable galleries', async () => {
     controller.answer(modelRoutes.gallery, {
       models: [
         {
@@ -279,7 +279,7 @@ describe('models scale', () => {
 })
 
 describe('models why', () => {
-  it('says of every node whether it would do, the best first, how far the load is, and what failed', async () => {
+  it('rates every node, the best first, with the progress of the load and failures', async () => {
     controller.answer(modelRoutes.loadStatus, {
       model: 'tiny',
       state: 'staging',
@@ -329,7 +329,7 @@ describe('models why', () => {
 })
 
 describe('models upload', () => {
-  it('sends the file as it is, and says under which uri it is to be used', async () => {
+  it('sends the file unchanged, and prints its URI', async () => {
     const digest = `sha256:${'cd'.repeat(32)}`
     controller.answer(modelRoutes.upload, { filename: 'sub/model.gguf', digest, size: 11, nodes: [nodeId] })
     const path = join(dir.path, 'model.gguf')
@@ -344,7 +344,7 @@ describe('models upload', () => {
     expect(changes()[1]?.path).toBe('/api/models/tiny/files/model.gguf')
   })
 
-  it('shows a refusal as it is, and sends nothing that is no file', async () => {
+  it('prints a refusal unchanged, and sends only files', async () => {
     controller.refuse(modelRoutes.upload, 503, { code: 'disk_full', message: 'no worker has room for model.gguf' })
     const path = join(dir.path, 'model.gguf')
     await writeFile(path, 'hello world')
@@ -387,7 +387,7 @@ describe('models logs', () => {
     expect((await muster('models', 'logs', 'tiny', '--node', 'b')).stdout).toBe('b one\nb two\n')
   })
 
-  it('says when what is followed breaks off, and ends with 1', async () => {
+  it('reports when a followed log breaks off, and ends with 1', async () => {
     controller.answer(nodeRoutes.list, { nodes: [nodeView()] })
     expect(await muster('models', 'logs', 'tiny', '--node', 'gpu-1', '-f')).toEqual({
       code: 1,

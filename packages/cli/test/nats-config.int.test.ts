@@ -8,7 +8,7 @@ import { runInProcess } from './run-in-process.ts'
 const processes = createProcesses()
 afterAll(() => processes.stopAll())
 
-it('lets the user of nats-server read the configuration, whatever the umask is, and nobody else the seed', async () => {
+it('lets the user of nats-server read the configuration, whatever the umask is, and only the owner the seed', async () => {
   await using directory = await makeTempDir('nats')
   const out = join(directory.path, 'etc', 'muster')
   const before = process.umask(0o077)
@@ -18,7 +18,7 @@ it('lets the user of nats-server read the configuration, whatever the umask is, 
   expect(modes).toEqual([0o755, 0o755, 0o644, 0o600])
 })
 
-it('leaves a directory that is there as it is', async () => {
+it('leaves an existing directory unchanged', async () => {
   await using directory = await makeTempDir('nats')
   await chmod(directory.path, 0o700)
   expect((await runInProcess(['nats-config', '--out', directory.path], {})).code).toBe(0)

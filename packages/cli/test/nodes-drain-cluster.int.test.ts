@@ -16,7 +16,7 @@ afterAll(() => world[Symbol.asyncDispose]())
 const homes = async (): Promise<string[]> =>
   (await world.replicas('moved')).filter(({ state }) => state === 'ready').map((each) => each.node_name)
 
-it('drains one node, says what has no place when the last is drained, and is done when there is one', async () => {
+it('drains one node, lists replicas without a place when the last node is drained, and ends when there is one', async () => {
   for (const name of ['one', 'two']) await muster('nodes', 'resume', name)
   await world.putModel('moved', {}, { scheduling: { min_replicas: 1 } })
   await world.until('moved', ({ replicas_ready: ready }) => ready === 1)

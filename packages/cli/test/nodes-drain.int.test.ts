@@ -55,7 +55,7 @@ describe('nodes drain', () => {
     expect(controller.asked.filter(({ method }) => method === 'POST')).toMatchObject([{ path: `/api/nodes/${id}/drain` }])
   })
 
-  it('ends with 3 when what is left waits for a place, and says which model and why', async () => {
+  it('ends with 3 when the remaining replicas wait for a node, and prints the model and the reason', async () => {
     script([[replicaView({ in_flight: 0 })]], { model: modelView({ failure: noPlace }) })
     const { code, stdout, stderr } = await muster('nodes', 'drain', 'gpu-1')
     expect(code).toBe(3)
@@ -64,7 +64,7 @@ describe('nodes drain', () => {
     expect(stderr).toContain(`muster nodes resume ${id}`)
   })
 
-  it('waits for that too with --wait, and at most as long as told', async () => {
+  it('waits for that too with --wait, for at most the given time', async () => {
     script([[replicaView()], [replicaView()], []], { model: modelView({ failure: noPlace }) })
     const { code, stderr } = await muster('nodes', 'drain', 'gpu-1', '--wait')
     expect({ code, reasons: stderr.split('\n').filter((line) => line.startsWith('tiny keeps serving')).length }).toEqual({
@@ -99,7 +99,7 @@ describe('nodes drain', () => {
     expect(result.stdout + result.stderr).toMatch(said)
   })
 
-  it('prints one object with -o json: the node, and what is left on it', async () => {
+  it('prints one object with -o json: the node, and its remaining replicas', async () => {
     script([[replicaView()], []])
     const { code, stdout } = await muster('nodes', 'drain', 'gpu-1', '-o', 'json')
     expect({ code, json: JSON.parse(stdout) as unknown }).toEqual({ code: 0, json: { ...draining, replicas: [] } })

@@ -65,7 +65,7 @@ describe('muster pack', () => {
     expect(index).toMatchObject({ manifests: [{ platform: { architecture: 'amd64' } }, { platform: { architecture: 'arm64' } }] })
   })
 
-  it('says in words what it did', async () => {
+  it('describes the result', async () => {
     const { stdout, stderr } = await runInProcess(['pack', backend, '-t', `${registry.host}/a:1`, '--push', '--allow-source', '127.0.0.1'])
     expect(stdout).toMatch(/Digest +sha256:[0-9a-f]{64}\n/)
     expect(stdout).toMatch(/Pushed +yes/)

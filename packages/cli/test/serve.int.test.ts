@@ -68,7 +68,7 @@ describe('a start that is refused', () => {
     expect(code).toBe(2)
   })
 
-  it('a worker that knows no controller says what it needs', async () => {
+  it('a worker without a controller prints the required settings', async () => {
     const { code, stderr } = await muster(['worker'])
     expect(stderr).toMatch(/--join/)
     expect(code).toBe(1)
@@ -83,7 +83,7 @@ describe('a start that is refused', () => {
 })
 
 describe('a worker that is refused for good', () => {
-  it('says why once, does not promise to try on, and ends with 1', async () => {
+  it('prints the reason once, does not promise a retry, and ends with 1', async () => {
     await using controller = await startScriptedController()
     controller.refuse(nodeAgentRoutes.register, 401, { code: 'wrong_token', message: 'this token is not known' })
     const run = await processes.muster(['join', controller.url, '--token', 'canary-token'], { env: { MUSTER_DATA_DIR: dataDir.path } })
@@ -108,7 +108,7 @@ describe('a worker that waits for its controller', () => {
     expect(run.output()).not.toContain('canary')
   })
 
-  it('keeps its data directory to itself, and is named to whoever else wants it', async () => {
+  it('locks its data directory, and a second process gets an error that names the first', async () => {
     const first = await start()
     await first.waitForOutput(/127\.0\.0\.1:1/)
     const second = await start()

@@ -14,7 +14,7 @@ describe('usage', () => {
     },
   )
 
-  it('helps with a controller as it is: database and bus are needed', async () => {
+  it('explains that a controller needs a database and a bus', async () => {
     const { stdout } = await muster(['controller', '--help'])
     expect(stdout).toMatch(/--database-url <secret> +PostgreSQL 15 to 18 \(needed\)/)
     expect(stdout).toMatch(/--nats-url <text> +NATS server of the cluster \(needed\)/)

@@ -65,7 +65,7 @@ describe('nodes ls --watch', () => {
     await run.stop()
   })
 
-  it('prints one object per line with -o json, and only what --status asks for', async () => {
+  it('prints one object per line with -o json, and only the requested --status', async () => {
     const run = await watch('-o', 'json', '--status', 'healthy')
     controller.emit({ type: 'node', id: '3', data: silent })
     await waitFor(() => run.stdout().trimEnd().split('\n').length === 2, { what: 'the second line' })

@@ -62,7 +62,7 @@ describe('how long operations may take', () => {
   const given = (flags: Readonly<Record<string, string>>, env: Readonly<Record<string, string>> = {}) =>
     resolveSettings(controllerSettings, { flags, env })
 
-  it('S1.18 S2.1 S2.2 is 15 minutes unless told, and 0 means that', () => {
+  it('S1.18 S2.1 S2.2 is 15 minutes by default, and 0 means 15 minutes too', () => {
     for (const settings of [given({}), given({ 'backend-install-timeout': '0', 'backend-upgrade-timeout': '0s' })])
       expect(settings).toMatchObject({ backendInstallTimeout: 15 * minutes, backendUpgradeTimeout: 15 * minutes })
     expect(given({ 'backend-install-timeout': '2s' })).toMatchObject({ backendInstallTimeout: 2_000, backendUpgradeTimeout: 15 * minutes })
@@ -85,7 +85,7 @@ describe('how long operations may take', () => {
     expect(() => given({ [flag]: value })).toThrow(`--${flag}`)
   })
 
-  it('S0.12 S0.13 tries ten times, over more than an hour, unless told', () => {
+  it('S0.12 S0.13 makes ten attempts, over more than an hour, by default', () => {
     expect(given({})).toMatchObject({ opRetryBase: 30_000, opRetryMax: 15 * minutes, opMaxAttempts: 10, opStallTimeout: 2 * minutes })
     expect(() => checkSettings(given({ 'op-retry-base': '10m', 'op-retry-max': '1m' }))).toThrow('--op-retry-max')
   })

@@ -48,7 +48,7 @@ describe('opening', () => {
     expect(await modeOf(dir.root)).toBe(0o700)
   })
 
-  it('leaves alone a directory full of what is not Muster’s', async () => {
+  it('leaves a directory with foreign files alone', async () => {
     await mkdir(path, { recursive: true })
     await writeFile(join(path, 'thesis.tex'), '')
     await chmod(path, 0o755)
@@ -59,7 +59,7 @@ describe('opening', () => {
     expect(await readdir(path)).toEqual(['thesis.tex'])
   })
 
-  it.skipIf(process.getuid?.() !== 0)('does not change the mode of somebody else’s directory', async () => {
+  it.skipIf(process.getuid?.() !== 0)('does not change the mode of a foreign directory', async () => {
     await mkdir(path, { recursive: true })
     await chmod(path, 0o775)
     await chown(path, 65534, 65534)
@@ -83,7 +83,7 @@ describe('opening', () => {
     await second.release()
   })
 
-  it('removes what a crash left half written, but nothing fresh and nothing else', async () => {
+  it('removes half-written files of a crash, but nothing fresh and nothing else', async () => {
     await mkdir(path, { recursive: true })
     const [old, fresh] = [temporaryName(join(path, 'admin.key')), temporaryName(join(path, 'admin.key'))]
     const longAgo = new Date(Date.now() - 120_000)

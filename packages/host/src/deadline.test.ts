@@ -4,7 +4,7 @@ import { abortable } from './deadline.ts'
 
 const never = new Promise<never>(() => undefined)
 
-it('gives what was waited for, and listens no longer', async () => {
+it('returns the awaited value, and stops listening', async () => {
   const { signal } = new AbortController()
   expect(await abortable(Promise.resolve('there'), signal)).toBe('there')
   await expect(abortable(Promise.reject(new Error('broken')), signal)).rejects.toThrow('broken')

@@ -31,7 +31,7 @@ describe('parseDuration', () => {
     expect(() => parseDuration(text)).toThrow(/is negative/)
   })
 
-  it('refuses what leads beyond all dates', () => {
+  it('refuses durations beyond all dates', () => {
     expect(() => parseDuration('9'.repeat(400) + 'd')).toThrow(/longer than a hundred years/)
     expect(() => parseDuration('36501d')).toThrow(/longer than a hundred years/)
   })
@@ -49,7 +49,7 @@ describe('formatDuration', () => {
     expect(formatSettingDuration(ms)).toBe(text)
   })
 
-  it('writes what parseDuration reads back', () => {
+  it('writes text that parseDuration reads back', () => {
     fc.assert(fc.property(fc.integer({ min: 0, max: 36_500 * 86_400_000 }), (ms) => parseDuration(formatSettingDuration(ms)) === ms))
   })
 })

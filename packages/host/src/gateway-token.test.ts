@@ -6,7 +6,7 @@ const grant = { secret: 'a'.repeat(64), nodeId: 'n-1', scope: 'replica:r-1' }
 describe('a gateway token', () => {
   const token = mintGatewayToken({ ...grant, controller: 'c-1' })
 
-  it('tells who made it', () => expect(checkGatewayToken(token, grant)).toBe('c-1'))
+  it('names its controller', () => expect(checkGatewayToken(token, grant)).toBe('c-1'))
 
   it.each([
     ['another node', { nodeId: 'n-2' }],

@@ -68,7 +68,7 @@ describe('json', () => {
     expect(json()[0]?.error).toEqual({ message: 'no answer', code: 'timeout', stack: expect.stringContaining('log.test.ts') })
   })
 
-  it('says something about an error with several reasons and no message', () => {
+  it('describes an error with several reasons and no message', () => {
     const { log, json } = capture('json')
     log.warn('down', { error: new AggregateError([new Error('refused ::1'), new Error('refused 127.0.0.1')]) })
     expect(json()[0]?.error).toMatchObject({ message: 'refused ::1; refused 127.0.0.1' })
@@ -89,7 +89,7 @@ describe('json', () => {
     expect(json()[0]).toMatchObject({ nodeId: 'b', pid: 1, level: 30, msg: 'x', _level: 'mine', _time: 'mine', _msg: 'mine' })
   })
 
-  it('survives what JSON has no word for', () => {
+  it('survives values that JSON cannot represent', () => {
     const { log, json } = capture('json')
     const circle: Record<string, unknown> = { big: 10n }
     circle.self = circle
@@ -124,7 +124,7 @@ it.each(['text', 'json'] as const)('SEC26 a secret in a field, however deep, is 
   expect(text()).not.toContain('canary')
 })
 
-it('has a log that says nothing', () => {
+it('has a silent log', () => {
   expect(silentLog.child({ a: 1 })).toBe(silentLog)
   expect(silentLog.error('x')).toBeUndefined()
 })

@@ -21,7 +21,7 @@ it('SEC3 knows the sender by its signature', () => {
   expect(verifyRequest(good)).toEqual({ ok: true, publicKey: key.publicKey, signedAt: now })
 })
 
-it('accepts what the nkeys library signed', () => {
+it('accepts a signature of the nkeys library', () => {
   const pair = createUser()
   const timestamp = '2025-01-02T04:04:05+01:00'
   const text = signedText({ ...request, timestamp, bodySha256: sha256Hex(body) })
@@ -93,7 +93,7 @@ describe('clocks', () => {
     })
   })
 
-  it('are not told to somebody else', () => {
+  it('are not shown to other callers', () => {
     expect(verifyRequest({ ...good, path: '/other', now: later(3_600_000) })).toMatchObject({ code: 'bad_signature' })
   })
 })

@@ -51,7 +51,7 @@ async function youngerProcess(): Promise<ProcessIdentity | null> {
 }
 
 describe('takes the lock', () => {
-  it('at once when nobody has it, and leaves nothing behind', async () => {
+  it('at once when it is free, and leaves nothing behind', async () => {
     const { clock, slept } = fakeClock()
     const lock = await take(clock)
     expect(lock.held).toBe(true)
@@ -80,7 +80,7 @@ describe('takes the lock', () => {
     expect(await readdir(directory)).toHaveLength(1)
   })
 
-  it('whoever holds another role', async () => {
+  it('while another process has another role', async () => {
     await claim(JSON.stringify(identifyProcess(process.ppid)), 'controller.other.json')
     expect((await take(fakeClock().clock)).held).toBe(true)
   })
@@ -129,7 +129,7 @@ describe('is refused', () => {
   })
 })
 
-it('gives up waiting when told so, and withdraws', async () => {
+it('stops waiting on abort, and withdraws', async () => {
   await claimOf(await youngerProcess())
   const { clock } = fakeClock()
   await expect(take(clock, AbortSignal.abort(new Error('stopped')))).rejects.toThrow('stopped')

@@ -4,7 +4,7 @@ import { Secret } from './secret.ts'
 
 const secret = new Secret('canary')
 
-it('gives its value to whoever asks for it', () => {
+it('reveals its value on request', () => {
   expect(secret.reveal()).toBe('canary')
 })
 

@@ -173,7 +173,7 @@ describe('secrets', () => {
   })
 })
 
-describe('a bad value is refused with flag, source and what is accepted', () => {
+describe('a bad value is refused with flag, source and the accepted values', () => {
   it.each<[Partial<SettingsSources>, string]>([
     [{ flags: { port: '65536' } }, '--port (from the command line): "65536" is not a whole number from 0 up to 65535'],
     [{ env: { MUSTER_PORT: '80a' } }, '--port (from MUSTER_PORT): "80a" is not a whole number from 0 up to 65535'],

@@ -41,7 +41,7 @@ it('counts the bytes of each answer, and where it began', async () => {
   expect((await fetch(url, { headers: { range: 'bytes=200000-' } })).status).toBe(416)
 })
 
-it('changes one byte, or cuts off, and counts what it sent', async () => {
+it('changes one byte, or cuts off, and counts the bytes sent', async () => {
   registry.on(blob.digest, { do: 'corrupt', byte: 7 }, 1)
   const corrupt = await read()
   expect([corrupt.length, corrupt.findIndex((byte, at) => byte !== content[at])]).toEqual([content.length, 7])
@@ -66,7 +66,7 @@ it('sends so much and then nothing, for as long as the client waits', async () =
   expect([came, registry.bytesSent(blob.digest)]).toEqual([1000, 1000])
 })
 
-it('uses what it was told in order, as often as it was told, until it behaves', async () => {
+it('applies its faults in order, as often as configured, until it behaves', async () => {
   registry.on(blob.digest, { do: 'answer', status: 429, headers: { 'retry-after': '1' } }, 2)
   registry.on(/blobs/, { do: 'answer', status: 503 })
   const statuses = []

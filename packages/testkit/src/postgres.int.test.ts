@@ -18,7 +18,7 @@ describe('a PostgreSQL server for tests', () => {
   })
   afterAll(() => postgres.stop())
 
-  it('keeps what was committed when it is killed and started again, at the same address', async () => {
+  it('keeps committed data when it is killed and started again, at the same address', async () => {
     const url = postgres.url(await postgres.createDatabase())
     await query(url, 'create table kept (x int); insert into kept values (1)')
     const { pid } = postgres
@@ -28,7 +28,7 @@ describe('a PostgreSQL server for tests', () => {
     expect(await query(url, 'select x from kept')).toEqual([{ x: 1 }])
   })
 
-  it('makes a template once for all who ask at the same time, and copies it', async () => {
+  it('creates a template once for concurrent callers, and copies it', async () => {
     let prepared = 0
     const template: Template = {
       name: `a table, ${Math.random()}`,

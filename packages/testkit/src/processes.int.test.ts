@@ -19,12 +19,12 @@ describe('createProcesses', () => {
     expect(child.stdout()).toMatch(/^\[ 'v(2[4-9]|[3-9]\d)\..*', undefined, 'yes' \]/)
   })
 
-  it('shows the last lines when the process ends without saying what was expected', async () => {
+  it('shows the last lines when the process ends without the expected output', async () => {
     const child = await processes.start('sh', { args: ['-c', 'echo out; echo err >&2; exit 3'] })
     await expect(child.waitForOutput(/ready/)).rejects.toThrow(/ended \(3\) without \/ready\/ in its output: sh -c .*\nout\nerr/)
   })
 
-  it('says which program is missing', async () => {
+  it('names a missing program', async () => {
     await expect(processes.start('no-such-program')).rejects.toThrow('cannot start no-such-program')
   })
 
@@ -36,7 +36,7 @@ describe('createProcesses', () => {
     expect(child.hasExited()).toBe(true)
   })
 
-  it('kills a process that ignores SIGTERM, and says so', async () => {
+  it('kills a process that ignores SIGTERM, and reports that', async () => {
     const child = await createProcesses().start('sh', {
       args: ['-c', 'trap "" TERM; echo deaf; while :; do sleep 1; done'],
       stopTimeoutMs: 100,

@@ -38,7 +38,7 @@ const chat = (url: string, content: string, more: object = {}, init: RequestInit
   })
 
 describe('the scripted backend', () => {
-  it('says in every answer which build, replica, model and process it is', async () => {
+  it('names its build, replica, model and process in every answer', async () => {
     await using directory = await makeTempDir('scripted')
     const copy = join(directory.path, 'other')
     await copyScriptedBackend(copy, { version: '2.0.0' })
@@ -51,14 +51,14 @@ describe('the scripted backend', () => {
     expect(JSON.parse(await readFile(join(scriptedBackend, 'backend.json'), 'utf8'))).toMatchObject({ version: '1.0.0' })
   })
 
-  it('streams as many tokens as it is told, and ends properly', async () => {
+  it('streams the configured number of tokens, and ends properly', async () => {
     const { url } = await ready()
     const text = await (await chat(url, scripted({ tokens: 7, delay_ms: 1 }), { stream: true })).text()
     expect(text.match(/token-\d/g)).toHaveLength(7)
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
   })
 
-  it('counts requests whose caller went away', async () => {
+  it('counts requests whose caller disconnected', async () => {
     const { url, state } = await ready()
     const leaving = new AbortController()
     const asked = chat(url, scripted({ never_end: true }), { stream: true }, { signal: leaving.signal })
@@ -68,7 +68,7 @@ describe('the scripted backend', () => {
     expect((await state()).running).toBe(0)
   })
 
-  it('dies, cuts, refuses and talks garbage when it is told to', async () => {
+  it('dies, cuts, refuses and sends garbage on command', async () => {
     const { url, process } = await ready()
     expect((await chat(url, scripted({ status: 429 }))).status).toBe(429)
     await expect(chat(url, scripted({ garbage: true }))).rejects.toThrow('fetch failed')

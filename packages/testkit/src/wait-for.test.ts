@@ -8,7 +8,7 @@ describe('waitFor', () => {
     expect([answer, asked]).toEqual(['third', 3])
   })
 
-  it('says what it waited for and what it saw last', async () => {
+  it('names the awaited condition and the last value', async () => {
     const waiting = waitFor(() => false, { what: 'rain', timeoutMs: 60 })
     await expect(waiting).rejects.toThrow('waited 60 ms for rain; last seen: false')
   })

@@ -39,7 +39,7 @@ describe('the settings of a worker', () => {
     expect(() => resolve({ 'model-dir': 'models' })).toThrow(/absolute/)
   })
 
-  it('take what a command line gives', () => {
+  it('take the values of a command line', () => {
     const given = resolve({
       join: 'http://c:8080',
       token: 'secret',

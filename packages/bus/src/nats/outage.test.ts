@@ -12,7 +12,7 @@ function outageAt(): { outage: ReturnType<typeof createOutage>; at: (ms: number)
 }
 
 describe('createOutage', () => {
-  it('says why at once, repeats it every half minute, and says when the reason changes', () => {
+  it('logs the reason at once, repeats it every half minute, and logs a new reason', () => {
     const { outage, at, said } = outageAt()
     outage.failed('connection refused')
     expect(said()).toEqual([['warn', 'connection refused', 0]])
@@ -33,7 +33,7 @@ describe('createOutage', () => {
     expect(said()).toEqual([['warn', 'connection refused', 0]])
   })
 
-  it('a lost connection is told once, then every half minute while the library tries silently', () => {
+  it('a lost connection is logged once, then every half minute while the library retries silently', () => {
     const { outage, at, said } = outageAt()
     outage.begin({})
     expect(said()).toEqual([['warn', null, null]])

@@ -23,19 +23,19 @@ describe('repeatBroken', () => {
     expect(tries()).toBe(1)
   })
 
-  it('repeats after a broken connection, also while nobody listens for a moment', async () => {
+  it('repeats after a broken connection, also while nothing listens for a moment', async () => {
     const { result, slept } = world(broken('ECONNRESET'), broken('ECONNREFUSED'), 'done')
     expect(await result).toBe('done')
     expect(slept).toEqual([250, 500])
   })
 
-  it('does not repeat what never left', async () => {
+  it('does not repeat a request that was never sent', async () => {
     const { result, tries } = world(broken('ECONNREFUSED'), 'done')
     await expect(result).rejects.toThrow('ECONNREFUSED')
     expect(tries()).toBe(1)
   })
 
-  it('gives up in the end, with what went wrong last', async () => {
+  it('gives up in the end, with the last error', async () => {
     const { result, slept } = world(broken('ECONNRESET'), broken('EPIPE'))
     await expect(result).rejects.toThrow('EPIPE')
     expect(slept.reduce((sum, ms) => sum + ms, 0)).toBeLessThan(30_000)

@@ -60,12 +60,12 @@ describe('explainRefusal', () => {
     expect(`${explained.message}${explained.hint}`).not.toContain('canary')
   })
 
-  it('says that something else than a controller answers', () =>
+  it('explains that another program answers', () =>
     expect(explainRefusal(refusal({ contentType: 'text/html', text: '<html>' }), target()).message).toBe(
       'the server at http://h:1 (/d/endpoint) is not a Muster controller: HTTP 404, text/html',
     ))
 
-  it('says where a redirect leads and does not follow it', () =>
+  it('names the target of a redirect and does not follow it', () =>
     expect(explainRefusal(refusal({ status: 301, location: 'https://h/' }), target()).message).toContain('redirects to https://h/'))
 
   it('passes on nothing that a terminal obeys', () =>

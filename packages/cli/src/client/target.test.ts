@@ -73,7 +73,7 @@ describe('resolveTarget', () => {
     expect(resolve({ url: 'https://h:1' })).toMatchObject({ key: null, isKeyWithheld: true })
   })
 
-  it('says what to run when no controller is known', () => {
+  it('prints the command to run when no controller is known', () => {
     expect(refusal({})).toBeInstanceOf(CliError)
     expect(refusal({})).toMatchObject({ exitCode: 1, hint: expect.stringContaining('muster up') as string })
   })

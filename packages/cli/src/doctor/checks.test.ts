@@ -23,7 +23,7 @@ describe('runChecks', () => {
     ])
   })
 
-  it('waits for none that hangs, and tells it to end', async () => {
+  it('does not wait for a check that hangs, and aborts it', async () => {
     let told = false
     const hanging = {
       name: 'hangs',
@@ -44,7 +44,7 @@ describe('runChecks', () => {
 })
 
 describe('renderFindings', () => {
-  it('puts what to do below what was found, and ends with a sum', () =>
+  it('prints the remedy below the finding, and ends with a summary', () =>
     expect(
       renderFindings(
         [

@@ -134,7 +134,7 @@ const status = (some: { database?: string; bus?: object } = {}): HttpFinding =>
 
 const unavailable = answered(503, { error: { code: 'database_unavailable', message: 'the database is away' } })
 
-describe('what the controller says of itself', () => {
+describe('the report of the controller', () => {
   it.each<[string, { status: HttpFinding; ready: HttpFinding }, Partial<ControllerReport>]>([
     ['all', { status: status(), ready: answered(200) }, { kind: 'status' }],
     ['all, also while its bus is away', { status: status({ bus: { connected: false } }), ready: answered(503) }, { kind: 'status' }],
@@ -169,7 +169,7 @@ describe('database and bus, as the controller sees them', () => {
   ])('bus: %s', (_, word, level) => expect(judgeBusOfController(word)?.level).toBe(level))
 })
 
-describe('what the controller does not tell', () => {
+describe('figures that the controller does not report', () => {
   const seen = { level: 'ok', found: 'it answers' } as const
   const broken = { level: 'fail', found: 'it is gone', advice: 'bring it back' } as const
   const notReady: ControllerReport = { kind: 'not_ready', reason: 'the database is away' }
@@ -257,7 +257,7 @@ describe('clock', () => {
     [-300_001, 'fail'],
   ])('%d ms off is %s', (offMs, level) => expect(judgeClockSkew({ offMs, whose: 'the database' }).level).toBe(level))
 
-  it('says in which direction', () => {
+  it('names the direction', () => {
     expect(judgeClockSkew({ offMs: 60_000, whose: 'the database' }).found).toBe('this machine is 1m ahead of the database')
     expect(judgeClockSkew({ offMs: -60_000, whose: 'the database' }).found).toBe('this machine is 1m behind the database')
   })

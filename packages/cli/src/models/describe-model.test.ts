@@ -6,7 +6,7 @@ const now = Date.parse('2030-01-01T00:00:00Z')
 const failure: LoadFailure = { code: 'unavailable', message: 'no route', at: '2030-01-01T00:00:00Z', next_retry_at: null, attempts: 2 }
 const loading: Loading = { model: 'm', state: 'pending', node: null, progress: 0, current_bytes: 0, total_bytes: 0 }
 
-describe('what is said of a model', () => {
+describe('the description of a model', () => {
   it.each<[Partial<LoadFailure>, string]>([
     [{}, 'no route (unavailable); 2 tries, waits for `muster models load` or a new revision'],
     [{ next_retry_at: '2030-01-01T00:00:40Z', attempts: 1 }, 'no route (unavailable); 1 try, next in 40s'],

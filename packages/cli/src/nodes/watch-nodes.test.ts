@@ -31,7 +31,7 @@ describe('lines', () => {
       return createNodeLines({ print: createPrinter(terminal, 'text'), clock, status })
     })
 
-  it('say how long ago a node was seen when the line is written, not when the watching began', () => {
+  it('show the age of the last heartbeat when the line is written, not when the watch began', () => {
     const { view, written, pass } = lines()
     view.replace([seen()])
     expect(written.at(-1)).toMatch(/ 0s$/)
@@ -40,7 +40,7 @@ describe('lines', () => {
     expect(written.at(-1)).toMatch(/unhealthy .* 42s$/)
   })
 
-  it('are not added for what only ticks', () => {
+  it('are not added for changed figures only', () => {
     const { view, written, pass } = lines()
     view.replace([seen()])
     const before = written.length
@@ -71,7 +71,7 @@ describe('the table on a terminal', () => {
     expect(drawn()[1]).toMatch(/ 1s$/)
   })
 
-  it('shows each node once, sorted by name, as it is now', () => {
+  it('shows each node once, sorted by name, in its current state', () => {
     const { view, drawn } = table()
     view.replace([seen({ id: 'node-b', name: 'b' })])
     view.put(seen({ id: 'node-a', name: 'a', status: 'pending' }))
@@ -85,7 +85,7 @@ describe('the table on a terminal', () => {
     expect(drawn()).toHaveLength(2)
   })
 
-  it('shows only what was asked for, and a node again when it is that once more', () => {
+  it('shows only the requested status, and a node again when it returns to it', () => {
     const { view, drawn } = table('healthy')
     view.replace([seen()])
     view.put(seen({ status: 'unhealthy' }))
@@ -94,7 +94,7 @@ describe('the table on a terminal', () => {
     expect(drawn()).toHaveLength(2)
   })
 
-  it('says below that the connection is lost, until all was read again', () => {
+  it('shows below that the connection is lost, until everything was read again', () => {
     const { view, drawn } = table()
     view.replace([seen()])
     view.connectionLost('closed')

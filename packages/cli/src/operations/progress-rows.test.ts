@@ -2,14 +2,14 @@ import { describe, expect, it } from 'vitest'
 import { createRateMeter } from './progress-rows.ts'
 
 describe('createRateMeter', () => {
-  it('says nothing before a second has passed', () => {
+  it('is empty before a second has passed', () => {
     const meter = createRateMeter()
     expect(meter.measure('a', 0, 0)).toBeNull()
     expect(meter.measure('a', 500, 500)).toBeNull()
     expect(meter.measure('a', 1000, 1000)).toBe(1000)
   })
 
-  it('follows what happened in the last seconds, and falls to 0 when nothing comes', () => {
+  it('follows the last seconds, and falls to 0 when nothing arrives', () => {
     const meter = createRateMeter()
     for (let second = 0; second <= 10; second += 1) meter.measure('a', second * 1000, second * 1000)
     expect(meter.measure('a', 10_000, 12_000)).toBeLessThan(1000)

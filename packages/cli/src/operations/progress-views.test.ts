@@ -121,7 +121,7 @@ describe('operations on a terminal', () => {
     expect(drawings).toBe(3)
   })
 
-  it('are drawn in one place, with the rate of now, and say when nothing is heard', () => {
+  it('are drawn in one place, with the current rate, and show a lost connection', () => {
     let at = 0
     let drawn: readonly string[] = []
     const screen = { width: () => 120, height: () => 10, draw: (lines: readonly string[]) => void (drawn = lines) }
@@ -161,7 +161,7 @@ describe('lines', () => {
     return { view, put, written }
   }
 
-  it('tell what is, then each change of status and phase', () => {
+  it('print the current state, then each change of status and phase', () => {
     const { put } = lines()
     expect(put({ status: 'queued', phase: null, percentage: 0, current: 0, total: 0 })).toEqual([
       'install llama: gpu-1: queued',
@@ -185,13 +185,13 @@ describe('lines', () => {
     expect(counts.reduce((sum, one) => sum + one, 0)).toBe(9)
   })
 
-  it('are not added for a message that says the same in other words of the whole', () => {
+  it('are not added for an equivalent message about the whole operation', () => {
     const { put } = lines()
     put({})
     expect(put({}, { message: '1 of 2 nodes done', progress: 30 })).toEqual([])
   })
 
-  it('tell a loss once', () => {
+  it('print a loss once', () => {
     const { view, written } = lines()
     view.connectionLost('a')
     view.connectionLost('b')

@@ -19,7 +19,7 @@ describe('renderTable', () => {
   it('shows an empty cell as a dash, so that columns can be counted', () =>
     expect(renderTable(columns, [row({ name: '' })], null).split('\n')[1]).toBe('-     n-1     0'))
 
-  it('cuts only what may shrink to the width of the terminal', () => {
+  it('cuts only columns that may shrink to the width of the terminal', () => {
     const lines = renderTable(columns, [row({ name: 'n'.repeat(100), id: 'i'.repeat(40) })], 80).split('\n')
     expect(lines.map(displayWidth)).toEqual([80, 80])
     expect(lines[1]).toContain('i'.repeat(40))
@@ -29,7 +29,7 @@ describe('renderTable', () => {
   it('cuts nothing where no terminal is: others search and split the lines', () =>
     expect(renderTable(columns, [row({ name: 'n'.repeat(100) })], null)).toContain('n'.repeat(100)))
 
-  it('is wider than the terminal rather than cut what people copy', () =>
+  it('is wider than the terminal rather than cut text that people copy', () =>
     expect(renderTable(columns, [row({ id: 'i'.repeat(90) })], 40)).toContain('i'.repeat(90)))
 
   it('keeps columns straight with wide characters', () => {

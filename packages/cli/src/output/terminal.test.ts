@@ -10,7 +10,7 @@ function screenOf(rows: number) {
 }
 
 describe('createScreen', () => {
-  it('draws in place of what it drew before, and clears what is left of it', () => {
+  it('draws over its last output, and clears the rest', () => {
     const { screen, last, lines } = screenOf(24)
     screen.draw(['a', 'b', 'c'])
     expect(last()).not.toMatch(/␛\[\d+A/)
@@ -20,7 +20,7 @@ describe('createScreen', () => {
     expect(last()).toMatch(/\n␛\[J/)
   })
 
-  it('draws no more than there is room for, and says how much is left out', () => {
+  it('draws no more than there is room for, and prints how much is left out', () => {
     const { screen, lines } = screenOf(5)
     screen.draw(['1', '2', '3', '4'])
     expect(lines()).toEqual(['1', '2', '3', '4'])

@@ -66,7 +66,7 @@ describe('readyMessage', () => {
     expect(readyMessage(facts())).not.toContain('shown once')
   })
 
-  it('says what other machines need, by the bus', () => {
+  it('prints the needs of other machines, by the bus', () => {
     expect(readyMessage(facts())).toContain('  muster up --host 0.0.0.0 --nats-url nats://HOST:4222\n')
     expect(readyMessage(facts())).toContain('muster nats-config')
     const onNats = readyMessage(facts({ bus: 'nats', url: 'https://muster.example' }))

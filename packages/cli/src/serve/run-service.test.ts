@@ -43,7 +43,7 @@ describe('runService', () => {
     expect(listeners()).toEqual(before)
   })
 
-  it('ends at once when it is told twice', async () => {
+  it('ends at once after a second signal', async () => {
     const stopping = Promise.withResolvers<void>()
     let now = 0
     const { run, happened, started } = setUp({ clock: { ...patient, monotonic: () => now }, service: { stop: () => stopping.promise } })
@@ -68,7 +68,7 @@ describe('runService', () => {
     expect(logged).toMatchObject([{ fields: { limitMs: 10_000 } }])
   })
 
-  it('stops what was still starting when the signal came', async () => {
+  it('stops a service that was still starting when the signal came', async () => {
     const happened: string[] = []
     const running = Promise.withResolvers<Service>()
     let signal: AbortSignal | undefined
@@ -105,7 +105,7 @@ describe('runService', () => {
     expect(logged).toEqual([{ message: 'this is a bug in muster', fields: { error: bug } }])
   })
 
-  it('tells why it could not start, in a sentence', async () => {
+  it('prints why it could not start, in a sentence', async () => {
     const run = (error: unknown) =>
       runService({ log: silentLog, clock: patient, exit: () => undefined, start: () => Promise.reject(error) })
     await expect(run(new Error('the disk is full'))).rejects.toMatchObject({
@@ -119,13 +119,13 @@ describe('runService', () => {
     await expect(run(bug)).rejects.toBe(bug)
   })
 
-  it('stops the rest and tells why when it had to end by itself', async () => {
+  it('stops the others and prints the reason when it ends without a signal', async () => {
     const { run, happened } = setUp({ service: { ended: Promise.reject(new Error('removed')) } })
     await expect(run).rejects.toThrow('removed')
     expect(happened).toEqual(['stopped'])
   })
 
-  it('is done when it ended by itself, in order', async () => {
+  it('is done when it ends in order without a signal', async () => {
     const { run, happened } = setUp({ service: { ended: Promise.resolve() } })
     await run
     expect(happened).toEqual(['stopped'])

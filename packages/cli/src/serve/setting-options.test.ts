@@ -23,7 +23,7 @@ function parse(args: readonly string[], env: Readonly<Record<string, string>> = 
 }
 
 describe('settings on the command line', () => {
-  it('leaves what was not given to the environment and the defaults', () => {
+  it('leaves omitted options to the environment and the defaults', () => {
     expect(parse([], { MUSTER_PORT: '9' })).toMatchObject({ host: '127.0.0.1', port: 9, autoApprove: false, allowSource: [] })
   })
 
@@ -42,7 +42,7 @@ describe('settings on the command line', () => {
     expect(values.labels).toEqual({ x: '1', y: '2', z: '3' })
   })
 
-  it('SEC26 takes a secret only where that is said, and tells how to give the others', () => {
+  it('SEC26 takes a secret only from the documented places, and explains how to set the others', () => {
     expect(parse(['--token', 't']).token?.reveal()).toBe('t')
     expect(() => parse(['--admin-key', 'canary'])).toThrow(/MUSTER_ADMIN_KEY/)
     expect(() => parse(['--admin-key', 'canary'])).not.toThrow(/canary/)

@@ -43,7 +43,7 @@ describe('an assembled backend', () => {
     )
   })
 
-  it('contains only what it needs, and the licenses of the bundled packages', async () => {
+  it('contains only the needed files, and the licenses of the bundled packages', async () => {
     const backend = await toy()
     await assembleImage(backend, cache, signal)
     const at = assembledDirectory(backend, cache, 'linux-arm64')

@@ -161,7 +161,7 @@ describe('the security policy of the page', () => {
 })
 
 describe('a page that is not built yet', () => {
-  it('says so, reloads automatically, and is not cached', async () => {
+  it('shows that, reloads automatically, and is not cached', async () => {
     page = { state: 'building' }
     const { status, headers, body } = await ask('/nodes')
     expect([status, headers['retry-after'], headers['cache-control']]).toEqual([503, '1', 'no-store'])

@@ -79,7 +79,7 @@ describe('a report about the end of the work', () => {
     expect(eventOfEnd(reply)).toEqual(want)
   })
 
-  it('that failed without a reason is told so, and tried again', () => {
+  it('that failed without a reason is recorded as such, and tried again', () => {
     expect(eventOfEnd(said('failed'))).toMatchObject({ type: 'failed', failure: { code: 'internal', retry: 'backoff' } })
   })
 })
@@ -106,7 +106,7 @@ describe('a status query', () => {
     expect(eventOfStatus({ intent, bytes: downloading, polledAt }, reply, facts)?.type ?? null).toBe(want)
   })
 
-  it('A19 a stall may go on there, says since when, and where it stood', () => {
+  it('A19 a stall may continue on the worker; its message has the time and the bytes', () => {
     const event = eventOfStatus({ intent: working(), bytes: downloading, polledAt: 199_000 }, same, facts)
     expect(event).toMatchObject({ type: 'failed', epoch: 3, mayRun: true, failure: { code: 'timeout', retry: 'backoff' } })
     expect(event).toHaveProperty(
@@ -115,7 +115,7 @@ describe('a status query', () => {
     )
   })
 
-  it('what the worker does not know is sent again a little later', () => {
+  it('a command that the worker does not know is sent again a little later', () => {
     expect(eventOfStatus({ intent: working(), bytes: quiet, polledAt: null }, said('unknown'), facts)).toEqual(unknown)
   })
 })

@@ -60,7 +60,7 @@ function live(from: Intent, beganAt: number, workMs: number): { intent: Intent; 
 }
 
 describe('ten minutes of work under a timeout of two seconds', () => {
-  it('S2.7 S2.9 A17 is running_on_worker from then on, costs no attempt, and ends as what it was', () => {
+  it('S2.7 S2.9 A17 is running_on_worker from then on, costs no attempt, and keeps its outcome', () => {
     const { intent, shown } = live(waiting, 0, 600_000)
     expect(intent).toMatchObject({ state: 'applied', attempts: 0, epoch: 1 })
     expect(shown.filter(({ at }) => at < timeoutMs).every(({ status }) => status === 'downloading')).toBe(true)
@@ -81,7 +81,7 @@ describe('ten minutes of work under a timeout of two seconds', () => {
     expect(shown.some(({ status }) => status === 'running_on_worker')).toBe(true)
   })
 
-  it('S2.12 says what is going on', () => {
+  it('S2.12 shows the state in its message', () => {
     expect(
       viewOpenIntent({ ...waiting, isOverdue: true, state: 'working', acceptedAt: 0, signAt: 0, wait: { for: 'result' } }, healthy, true)
         .message,

@@ -94,7 +94,7 @@ const known = async () =>
 const report = async () => CheckReport.parse((await store.duties.read(checkDuty)).report)
 
 describe('a check for newer builds', () => {
-  it('S0.27 S3.17 asks for what any node has, also one that is away, a meta backend per kind of node', async () => {
+  it('S0.27 S3.17 checks every installed backend, also of absent nodes, and a meta backend per kind of node', async () => {
     await checker().checkNow()
     expect(await known()).toEqual([
       ['cpu-llama', 'linux/amd64 default', digest('1')],
@@ -103,14 +103,14 @@ describe('a check for newer builds', () => {
     expect((await store.duties.read(checkDuty)).doneAt).not.toBeNull()
   })
 
-  it('asks where it came from for what is in no gallery, and forgets what nobody has', async () => {
+  it('checks the recorded source of a backend in no gallery, and drops backends that are no longer installed', async () => {
     await checker().checkNow()
     nodes = [nodeRecord('a', { inventory: inventory('mine', { uri: 'r.example/mine:1', is_meta: false }) })]
     await checker().checkNow()
     expect(await known()).toEqual([['r.example/mine:1', 'linux/amd64 default', digest('3')]])
   })
 
-  it('keeps what was known of what does not answer, and says so', async () => {
+  it('keeps the last result of sources that do not answer, and reports them', async () => {
     await checker().checkNow()
     answers.set('r.example/cpu:1', new FleetError({ code: 'unavailable', retry: 'backoff', message: 'r.example does not answer' }))
     answers.set('r.example/cuda:1', digest('4'))
@@ -124,7 +124,7 @@ describe('a check for newer builds', () => {
     expect((await report()).problems[0]).toEqual({ backend: null, message: failure.message })
   })
 
-  it('tells who follows that something is on offer, once', async () => {
+  it('publishes a new offer to listeners, once', async () => {
     const before = (await store.changes.readSince(0)).last
     await checker().checkNow()
     const after = await store.changes.readSince(before)
@@ -135,7 +135,7 @@ describe('a check for newer builds', () => {
 })
 
 describe('of several controllers', () => {
-  it('S3.17 one at a time looks, however many are asked to', async () => {
+  it('S3.17 one controller at a time checks, however many are requested to', async () => {
     let [running, most, runs] = [0, 0, 0]
     const catalogue = async (): Promise<Offers> => {
       running += 1
@@ -151,7 +151,7 @@ describe('of several controllers', () => {
     expect(runs).toBeLessThanOrEqual(6)
   })
 
-  it('one whose lease is gone writes nothing', async () => {
+  it('a controller that lost its lease writes nothing', async () => {
     const catalogue = async (): Promise<Offers> => {
       await sql`update duties set holder = 'c-2'`.execute(connection.db)
       return main
@@ -226,7 +226,7 @@ describe('--auto-upgrade', () => {
     expect(tries).toBe(2)
   })
 
-  it('is off unless told', async () => {
+  it('is off by default', async () => {
     await checker({ submitUpgrade: null }).checkNow()
     expect((await report()).tried).toEqual({})
   })

@@ -84,7 +84,7 @@ describe('an inventory that is stored', () => {
     expect(await namesOf(id)).toEqual(['new'])
   })
 
-  it('is replaced by an answer only if that was asked for afterwards, and by any later event', async () => {
+  it('is replaced by an answer only if that was requested afterwards, and by any later event', async () => {
     const id = await put()
     const early = { id, incarnation: 'i-1', askedAt: await store.inventory.now() }
     await store.inventory.record(id, { incarnation: 'i-1', seq: 5, backends: backends('pushed') })
@@ -197,7 +197,7 @@ describe('queries of inventories', () => {
     await served.stop()
   })
 
-  it('S0.24 W34 no responders makes unhealthy, any other trouble is that node’s alone, and all are asked at once', async () => {
+  it('S0.24 W34 no responders makes unhealthy, other errors affect that node only, and all are queried at once', async () => {
     const [nobody, broken, hanging, agent] = [await put(), await put(), await put(), await put({ agent: true })]
     const well = await Promise.all(Array.from({ length: 3 }, () => put()))
     const hang = Promise.withResolvers<{ backends: InstalledBackend[] }>()

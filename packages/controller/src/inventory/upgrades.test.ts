@@ -33,7 +33,7 @@ describe('S0.28 an upgrade is on offer', () => {
     expect(upgradeIn([has('a', entry)], [offer('', available)]).hasUpgrade).toBe(expected)
   })
 
-  it('tells of the first node that has one', () => {
+  it('is shown for the first node that has one', () => {
     const nodes = [has('a', { digest: 'd2', version: '2' }), has('b', { digest: 'd1', version: '1' })]
     expect(upgradeIn(nodes, [offer('d2', { version: '2' })]).view).toMatchObject({
       installed_version: '1',
@@ -111,7 +111,7 @@ const offers = fc.array(
 )
 
 describe('S0.21 S0.22 the backends of all nodes', () => {
-  it('are merged by name, with the metadata of the first node by name, and each node as it is', () => {
+  it('are merged by name, with the metadata of the first node by name, and the build of each node', () => {
     const nodes = [
       has('n-2', { digest: 'd2', version: '2', is_system: true, uri: 'r/2' }, { name: 'zeta' }),
       has(

@@ -188,7 +188,7 @@ it('two controllers that decide at once never let two go', async () => {
   expect(await ordinals()).toHaveLength(1)
 })
 
-it('what is told to end, or unknown to a worker that began anew, counts for none that serves', async () => {
+it('a draining replica, or one that a restarted worker does not know, does not count as serving', async () => {
   const first = await controller()
   const { worker, old } = await up()
   running.splice(running.indexOf(first), 1)
@@ -218,7 +218,7 @@ it('of many that found no room a few are looked at again at once, those first th
   expect(rows.map(({ load }) => load.ordinal)).toEqual([12])
 })
 
-it('what was started after its node said what it has is not replaced for that list, and for the next one is', async () => {
+it('a replica started after the inventory of its node is not replaced because of that inventory, but because of the next one', async () => {
   const worker = await world.addWorker('one')
   await worker.upgrade(`sha256:${'1'.repeat(64)}`)
   await world.addModel('tiny', one)
@@ -265,7 +265,7 @@ describe('a node that is drained', () => {
     expect(await ordinals()).toEqual([1])
   })
 
-  it('keeps what it has when that is called off', async () => {
+  it('keeps its replicas when that is cancelled', async () => {
     await controller()
     const { worker, old } = await up()
     await world.setDraining(worker.id, true)
@@ -276,7 +276,7 @@ describe('a node that is drained', () => {
     expect([...worker.unloads, ...worker.loads.slice(1)]).toEqual([])
   })
 
-  it('loses what is still starting there to another one', async () => {
+  it('loses a replica that is still starting there to another node', async () => {
     await controller()
     const worker = await world.addWorker('one')
     await world.addModel('tiny', one)
@@ -289,7 +289,7 @@ describe('a node that is drained', () => {
     await untilReplica(first.replica_id, 'exited')
   })
 
-  it('and was away is taken back with what serves there, and left for another one', async () => {
+  it('and was absent is taken back with its serving replica, which is then moved to another node', async () => {
     await controller()
     const { worker, old } = await up()
     await world.setDraining(worker.id, true)
@@ -316,7 +316,7 @@ const keep = (id: string, sizes: Readonly<Record<string, number>>) => {
 }
 
 describe('where there is no room for two', () => {
-  it('the old one goes first, and its load says so', async () => {
+  it('the old replica ends first, and the note of its load records that', async () => {
     await controller()
     const { worker, old } = await up({ ...one, files: [file('a')] }, oldDigest)
     await keep(worker.id, { a: 4 * gb })
@@ -470,7 +470,7 @@ describe('W16 a model that fits nowhere', () => {
     return { worker, small }
   }
 
-  it('S4.12 has the place of another one that is worth less, which comes back only when it is asked for', async () => {
+  it('S4.12 evicts a replica of lower priority, which comes back only on request', async () => {
     const { loads } = await controller()
     const { worker, small } = await full({ priority: -1 })
     await world.store.loadInfo.saveNew()
@@ -496,7 +496,7 @@ describe('W16 a model that fits nowhere', () => {
     expect(worker.unloads).toEqual([])
   })
 
-  it('takes nothing from one that is below what it keeps by now, or that is gone', async () => {
+  it('does not evict a model at its minimum, or a replica that is gone', async () => {
     const { small } = await (async () => {
       await controller()
       return await full({ priority: -1 })

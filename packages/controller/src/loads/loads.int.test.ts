@@ -42,7 +42,7 @@ describe('a cold model', () => {
     expect(worker.loads).toHaveLength(1)
   })
 
-  it('G1 I15 S1.15 has one load, however many ask on three controllers', async () => {
+  it('G1 I15 S1.15 has one load, however many requests arrive on three controllers', async () => {
     const three = [await controller(), await controller(), await controller()]
     const workers = [await world.addWorker('one'), await world.addWorker('two')]
     const tiny = await world.addModel('tiny')
@@ -55,7 +55,7 @@ describe('a cold model', () => {
     expect(await world.store.replicas.listOfModel('tiny')).toHaveLength(1)
   })
 
-  it('that fails tells every controller the real cause, and when it is tried again', async () => {
+  it('that fails shows the real cause and the next attempt on every controller', async () => {
     const [one, two] = [await controller(), await controller()]
     const worker = await world.addWorker('one')
     const tiny = await world.addModel('tiny')
@@ -73,7 +73,7 @@ describe('a cold model', () => {
     expect(worker.loads).toHaveLength(1)
   })
 
-  it('G15 without a node that fits says so at once, and loads when there is one', async () => {
+  it('G15 without a node that fits fails at once with the reason, and loads when there is one', async () => {
     const { loads } = await controller()
     const tiny = await world.addModel('tiny')
     await loads.cold.ensure(tiny)
@@ -86,7 +86,7 @@ describe('a cold model', () => {
   })
 })
 
-it('S4.10 without a model there is no load info, and nobody tries; with one no earlier request is needed', async () => {
+it('S4.10 without a model there is no load info, and nothing is tried; with one no earlier request is needed', async () => {
   const { loads, taken } = await controller()
   const worker = await world.addWorker('one')
   // Left behind, or never there: what is started is started from the model's own configuration alone.
@@ -104,7 +104,7 @@ it('S4.10 without a model there is no load info, and nobody tries; with one no e
   expect(worker.loads.map(({ model }) => model)).toEqual(['tiny'])
 })
 
-describe('S4.12 what a model was loaded with is kept', () => {
+describe('S4.12 the parameters of a load are stored', () => {
   const ways: [string, (found: { worker: ModelWorker; replica: ReplicaId }) => Promise<unknown>][] = [
     ['when its process exits', async ({ worker, replica }) => worker.exit(replica, { exit_code: 1 })],
     ['when it is stopped by hand', () => world.setModel('tiny', { isUnloaded: true })],
@@ -144,8 +144,8 @@ const replicaOf = async (id: ReplicaId) => await world.store.replicas.find(id)
 const untilReplica = (id: ReplicaId, state: string) =>
   waitFor(async () => (await replicaOf(id))?.state === state, { what: `${id} to be ${state}` })
 
-describe('what is wanted', () => {
-  it('S1.16 S4.9 W35 comes up without a request, all slots at once and on different nodes', async () => {
+describe('desired replicas', () => {
+  it('S1.16 S4.9 W35 start without a request, all ordinals at once and on different nodes', async () => {
     // After everything was stopped: the last load info is stored, and nothing runs.
     await world.store.loadInfo.save({ model: 'tiny', backend: 'llama', revision: 'rev-1', options: {} })
     await controller()
@@ -158,7 +158,7 @@ describe('what is wanted', () => {
     expect(workers.flatMap(({ loads }) => loads)).toHaveLength(2)
   })
 
-  it('W16 goes when it is held, that very process and no other', async () => {
+  it('W16 end when the model is unloaded, those processes and no others', async () => {
     await controller()
     const kept = await up('kept')
     const { worker, replica } = await up('tiny')
@@ -171,7 +171,7 @@ describe('what is wanted', () => {
     expect(kept.worker.loads.length + worker.loads.length).toBe(other)
   })
 
-  it('goes when nobody has asked for it for long', async () => {
+  it('are removed after a long time without requests', async () => {
     const { loads } = await controller({ settings: { opStallTimeout: 4_000, reconcileInterval: 200, idleScaleDown: 600 } })
     const worker = await world.addWorker('one')
     const tiny = await world.addModel('tiny')
@@ -234,7 +234,7 @@ describe('a load that cannot heal', () => {
     await waitFor(async () => (await world.rowOf('tiny'))?.load.revision === 'rev-2', { what: 'the new revision' })
   })
 
-  it('unknown backend: says which, and what is offered', async () => {
+  it('unknown backend: the reason names it and the offered ones', async () => {
     const { loads } = await controller()
     await world.addWorker('one')
     const tiny = await world.addModel('tiny', { backend: 'nonesuch' })
@@ -247,7 +247,7 @@ describe('a load that cannot heal', () => {
   })
 })
 
-describe('what cannot be recorded', () => {
+describe('a report that cannot be recorded', () => {
   /** The database refuses every change of that replica until it is released. */
   async function refuse(replica: ReplicaId): Promise<AsyncDisposable> {
     await sql`create function refuse() returns trigger language plpgsql as $$ begin raise 'not this one'; end $$`.execute(world.db)
@@ -261,7 +261,7 @@ describe('what cannot be recorded', () => {
     }
   }
 
-  it('keeps no other event from being so', async () => {
+  it('does not block other events', async () => {
     await controller()
     const [one, two] = [await up('tiny'), await up('small')]
     await using _ = await refuse(one.replica)
@@ -271,7 +271,7 @@ describe('what cannot be recorded', () => {
     expect(await replicaOf(one.replica)).toMatchObject({ state: 'ready' })
   })
 
-  it('keeps nothing else that heartbeats say from being so', async () => {
+  it('does not block other reports of heartbeats', async () => {
     await controller()
     const [one, two] = [await up('tiny'), await up('small')]
     await using _ = await refuse(one.replica)
@@ -282,7 +282,7 @@ describe('what cannot be recorded', () => {
     expect(await replicaOf(one.replica)).toMatchObject({ state: 'ready' })
   })
 
-  it('because two statements met in a circle is recorded at the next try', async () => {
+  it('because of a deadlock is recorded at the next attempt', async () => {
     await controller()
     const { replica } = await up('tiny')
     await sql`create sequence tries`.execute(world.db)
@@ -298,7 +298,7 @@ describe('what cannot be recorded', () => {
   })
 })
 
-describe('what is not heard', () => {
+describe('lost messages', () => {
   it('a lost replica.ready is in the next heartbeat', async () => {
     await controller({ settings: { opStallTimeout: 600_000, reconcileInterval: 10_000, idleScaleDown: 300_000 } })
     const worker = await world.addWorker('one')
@@ -309,7 +309,7 @@ describe('what is not heard', () => {
     expect((await world.untilState('tiny', 'ready')).load).toMatchObject({ replicaId: load.replica_id })
   })
 
-  it('a lost replica.ready is learnt by asking', async () => {
+  it('a lost replica.ready is found by a query', async () => {
     await controller()
     const worker = await world.addWorker('one')
     await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
@@ -333,7 +333,7 @@ describe('what is not heard', () => {
     expect(await replicaOf(replica)).toMatchObject({ state: 'exited' })
   })
 
-  it('a command that was not answered is asked about, and sent again under the same id', async () => {
+  it('a command without an answer is queried, and sent again under the same ID', async () => {
     await controller({ settings: { opStallTimeout: 60_000, reconcileInterval: 10_000, idleScaleDown: 300_000 } })
     const worker = await world.addWorker('one')
     worker.answer = 'silent'
@@ -347,7 +347,7 @@ describe('what is not heard', () => {
     expect(await world.store.replicas.listOfModel('tiny')).toHaveLength(1)
   })
 
-  it('a load that stands still is cancelled, its process ended, and tried again', async () => {
+  it('a stalled load is cancelled, its process ended, and tried again', async () => {
     await controller({ settings: { opStallTimeout: 1_000, reconcileInterval: 10_000, idleScaleDown: 300_000 } })
     const worker = await world.addWorker('one')
     await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
@@ -360,7 +360,7 @@ describe('what is not heard', () => {
     await untilReplica(load.replica_id, 'exited')
   })
 
-  it('W16 a process that belongs to nobody is ended, that very one', async () => {
+  it('W16 an unknown process is ended, by its ID', async () => {
     await controller()
     const { worker, replica } = await up('tiny')
     const orphan = ReplicaId.parse('r-orphan')
@@ -384,7 +384,7 @@ async function released(): Promise<{ worker: ModelWorker; replica: ReplicaId }> 
 }
 
 describe('a node', () => {
-  it('on which nobody listens any more loses the load to another one, and nothing has failed', async () => {
+  it('without responders loses the load to another node, and nothing has failed', async () => {
     const { taken } = await controller()
     const gone = await world.addWorker('a')
     await gone.bus.close()

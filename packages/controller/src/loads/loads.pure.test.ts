@@ -45,7 +45,7 @@ const world = (over: Partial<World> = {}): World => ({
   ...over,
 })
 
-describe('what is next for a load', () => {
+describe('the next step of a load', () => {
   it.each<[string, Load, Partial<World>, Decision | object]>([
     ['whose model is gone', ready, { model: null }, { do: 'step', event: { type: 'unwanted' } }],
     ['that nobody wants', ready, { model: { name: common.model, revision: 'rev-1', isWanted: false } }, { event: { type: 'unwanted' } }],
@@ -174,7 +174,7 @@ it('a step that was taken is not taken twice', () => {
   expect(stepLoad(after, decision.event, { now: 2, chance: 0 })).toBeNull()
 })
 
-describe('W30 what follows for its replica', () => {
+describe('W30 the changes of its replica', () => {
   it.each([
     ['unwanted', { type: 'unwanted' }, 'drain'],
     ['given up', { type: 'given_up', failure: soft }, 'drain'],
@@ -213,7 +213,7 @@ describe('a load that its worker refuses', () => {
   })
 })
 
-describe('what a worker answers', () => {
+describe('answers of a worker', () => {
   const seen = { phase: 'downloading' as const, fileName: '', current: 5, total: 9, seq: 3 }
   const facts = { now: 10_000, quietMs: 5_000, stallMs: 60_000 }
   it.each([

@@ -309,7 +309,7 @@ describe('whatever is found', () => {
     )
   })
 
-  it('what is new of one on every node comes up where an old one is', () => {
+  it('a new replica of a model with one per node starts where an old one is', () => {
     fc.assert(
       fc.property(found, (facts) => {
         const everywhere = { ...facts, isEverywhere: true, isUnloaded: false, members: [] }

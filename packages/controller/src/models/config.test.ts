@@ -16,7 +16,7 @@ function refused(text: string, format: ConfigFormat = 'yaml'): { message: string
   throw new Error('it was taken')
 }
 
-it('YAML and JSON say the same', () => {
+it('YAML and JSON give the same result', () => {
   const yaml = `
 name: tiny
 backend: llama
@@ -36,13 +36,13 @@ scheduling: { node_selector: { gpu.vendor: nvidia }, min_replicas: 1, max_replic
   expect(parse(yaml)).toEqual(parse(json, 'json'))
 })
 
-it('what is left out has its default, the name that of the path', () => {
+it('omitted fields have their defaults, and the name is that of the path', () => {
   expect(parse('backend: llama')).toEqual({
     ...{ name, backend: 'llama', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: {} },
   })
 })
 
-it('an alias is what it stands for', () => {
+it('an alias is replaced by its value', () => {
   expect(parse('backend: llama\noptions: { a: &x [1, 2], b: *x }').options).toEqual({ a: [1, 2], b: [1, 2] })
 })
 
@@ -148,7 +148,7 @@ describe('is refused', () => {
     expect(refused('{ backend: llama }', 'json').message).toContain('not JSON')
   })
 
-  it('JSON that has no lines, and what the database cannot keep', () => {
+  it('JSON without lines, and text that the database cannot store', () => {
     const tabs = (options: string): string => `{\n\t"backend": "b",\n\t"options": {\n\t\t"x": ${options}\n\t}\n}`
     expect(refused(tabs('"a\\u0000b"'), 'json').message).toContain('no NUL')
     expect(refused(tabs('"\\ud800"'), 'json').message).toContain('lone surrogates')

@@ -18,6 +18,6 @@ it.each<[string, Scheduling, Partial<Demand>, number]>([
   expect(desiredReplicas({ scheduling, requestedReplicas: 0, isUnloaded: false, ...demand }, 7)).toBe(want)
 })
 
-it('one where no node fits: it says so, and what serves on a drained node serves on', () => {
+it('one where no node fits: its load shows the reason, and a replica on a draining node keeps serving', () => {
   expect(desiredReplicas({ scheduling: { replicas: 'all' }, requestedReplicas: 0, isUnloaded: false }, 0)).toBe(1)
 })

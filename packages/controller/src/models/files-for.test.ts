@@ -39,7 +39,7 @@ it('the authorization is for that file at that gateway, and for nothing else', (
     expect(checkGatewayToken(token, { ...grant, ...other })).toBeNull()
 })
 
-it('is asked of a few at most', () => {
+it('names a few peers at most', () => {
   const holders = Array.from({ length: 40 }, (_, index) => holder(`n${index}`, hexA))
   const [a] = filesFor(config, { nodeId: NodeId.parse('one'), holders, controller: 'c1' })
   expect(a?.peers).toHaveLength(4)

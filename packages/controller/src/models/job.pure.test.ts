@@ -175,7 +175,7 @@ describe('S0.29 a deletion', () => {
   })
 })
 
-it('what was decided once is decided again the same way: nothing is left to say', () => {
+it('a repeated decision is the same: nothing is left to show', () => {
   const first = decideJob(job({ loads: [ready(a)] }))
   expect(decideJob(job({ loads: [ready(a)], nodes: [{ id: a, status: 'success' }] }))).toEqual(first)
 })

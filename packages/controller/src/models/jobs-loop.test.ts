@@ -72,7 +72,7 @@ it('an unexpected error during a cancel request does not count as its confirmati
   expect(lines).toHaveLength(1)
 })
 
-it('stops at once, also while a worker is asked', async () => {
+it('stops at once, also while a worker is queried', async () => {
   const { worker, heard, stop } = start({ advance: async () => ({ nodeId, opId: op('op-1') }), due: [] })
   const asked = Promise.withResolvers<void>()
   worker.serve(opCancel, { node: nodeId }, async () => {

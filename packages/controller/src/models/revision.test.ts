@@ -27,7 +27,7 @@ const config = fc
 
 const reversed = <T extends object>(value: T): T => Object.fromEntries(Object.entries(value).toReversed()) as T
 
-it('#11566 is of the meaning: neither the order of keys and files, nor what only schedules or describes changes it', () => {
+it('#11566 depends on the meaning: the order of keys and files, scheduling and descriptions do not change it', () => {
   fc.assert(
     fc.property(config, (given) => {
       const written = {

@@ -71,12 +71,12 @@ it('shows why it failed, and when it is tried again', () => {
   expect(viewModel(model({ loads: [{ ...failed, nextAt: 'then' }] }), 0).failure?.next_retry_at).toBe('then')
 })
 
-it('is ready with a failure when another one could not come up beside what serves', () => {
+it('is ready with a failure when another replica could not start beside a serving one', () => {
   const shown = viewModel(model({ ready: 1, loads: [load({ state: 'ready' }), { ...failed, ordinal: 1 }] }), 0)
   expect(shown).toMatchObject({ state: 'ready', replicas_ready: 1, failure: { code: 'integrity', message: 'another sha256' } })
 })
 
-it('says how far it is with coming up, and guesses nothing', () => {
+it('shows the loading progress, and guesses nothing', () => {
   const loads = [{ ...starting('downloading'), currentBytes: 410, totalBytes: 1000 }]
   expect(loadingOf(model({ loads }))).toEqual({
     ...{ model: 'm', state: 'staging', node: 'gpu-1', progress: 41, current_bytes: 410, total_bytes: 1000, failure: null },

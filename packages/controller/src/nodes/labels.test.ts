@@ -13,13 +13,13 @@ const node = (changes: Partial<LabelSources> = {}): LabelSources => ({
 const automatic = { 'gpu.vendor': 'nvidia', 'gpu.vram': '80GB', 'node.arch': 'x64', 'node.name': 'gpu-1', 'node.os': 'linux' }
 
 describe('labels', () => {
-  it('are what Muster knows, over what an administrator set, over what the worker brings', () => {
+  it('are labels of Muster, over labels of an administrator, over labels of the worker', () => {
     const labels = effectiveLabels(
       node({ reportedLabels: { rack: 'a', 'node.os': 'lie' }, labelOverrides: { rack: 'b', 'node.name': 'lie' } }),
     )
     expect(labels).toEqual({ ...automatic, rack: 'b' })
   })
-  it('say nothing of a GPU that is not there', () => {
+  it('contain no GPU labels without a GPU', () => {
     expect(Object.keys(effectiveLabels(node({ resources: { gpu_vendor: null, total_vram: null }, reportedLabels: {} })))).toEqual([
       'node.arch',
       'node.name',
@@ -43,7 +43,7 @@ describe('labels', () => {
       message: expect.stringContaining('129 labels'),
     })
   })
-  it('may be called like what every object has', () => {
+  it('may have names that every object has', () => {
     const labelOverrides = replaceLabels(node({ reportedLabels: { constructor: 'x', toString: 'y' } }), {})
     expect(labelOverrides).toEqual({ constructor: null, toString: null })
     expect(patchLabels(node(), { constructor: null })).toEqual({})

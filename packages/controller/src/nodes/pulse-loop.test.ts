@@ -112,7 +112,7 @@ it.each(['bus', 'database'])('does not judge while the %s is away, nor within a 
   expect(state.sweeps.some((at) => at > backAt + nodeTimeoutMs)).toBe(true)
 })
 
-it('writes what was heard before it judges, and keeps what could not be written', async () => {
+it('writes received heartbeats before it marks nodes, and keeps those that could not be written', async () => {
   const { state, hub, run } = world()
   const [node, incarnation] = [NodeId.parse('n-1'), Incarnation.parse('i')]
   const worker = hub.connect()

@@ -85,7 +85,7 @@ it.each([
   expect(seen(samples)).toEqual(want.map((row) => [...row, null]))
 })
 
-it('shows nothing that is older than its length, however long nothing was said', () => {
+it('shows nothing older than its length, after any time without samples', () => {
   const samples = ring()
   samples.note(0, [1, 1])
   samples.note(30, [4, 4])

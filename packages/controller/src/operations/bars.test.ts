@@ -46,12 +46,12 @@ it('S2.33 a bar is never shown less far than it was', () => {
   expect(shown(5, 'then')).toBe(41.3)
 })
 
-it('history is shown as it is', () => {
+it('history is shown unchanged', () => {
   const { shown } = world()
   expect([shown(60, 'then'), shown(40, 'then')]).toEqual([60, 40])
 })
 
-it('D12 what was shown is kept, once', async () => {
+it('D12 shown progress is stored, once', async () => {
   const { shown, run, kept } = world()
   for (const progress of [10, 20, 30]) shown(progress)
   await run(3)

@@ -174,7 +174,7 @@ describe('a node', () => {
     expect(node).toMatchObject({ status, phase, percentage: 30 })
   })
 
-  it('B2 S2.44 what is heard after the end changes nothing', () => {
+  it('B2 S2.44 progress after the end changes nothing', () => {
     const done = settled('n', 'success', { current: 10, total: 10, percentage: 100 })
     expect(view([done], { n: { percentage: 3, current: 1, seq: 999 } }).nodes[0]).toMatchObject({
       status: 'success',
@@ -186,7 +186,7 @@ describe('a node', () => {
 })
 
 describe('the whole', () => {
-  it('S2.33 is weighted by bytes; who has not said how much counts as the average', () => {
+  it('S2.33 is weighted by bytes; a node of unknown size counts as the average', () => {
     const big = open('big', { bytes: { percentage: 10, current: 90, total: 900, seq: 1 } })
     const small = settled('small', 'success', { current: 100, total: 100, percentage: 100 })
     expect(view([big, small])).toMatchObject({ progress: 19, current_bytes: 190, total_bytes: 1000 })
@@ -195,11 +195,11 @@ describe('the whole', () => {
     expect(view([settled('s', 'skipped'), settled('b', 'success')]).progress).toBe(100)
   })
 
-  it('S2.33 never goes below what was shown before', () => {
+  it('S2.33 never goes below the shown progress', () => {
     expect(viewOperation(operation([open('a')], { progress: 41.2 })).progress).toBe(41.2)
   })
 
-  it('S2.33 names the file that was heard of last', () => {
+  it('S2.33 names the file of the latest progress', () => {
     const rows = [open('a'), open('b')]
     const [older, newer] = [
       { fileName: 'old', heardAt: 5, seq: 1 },

@@ -101,7 +101,7 @@ it('the password of another database: which file to remove', async () => {
   expect({ code, message }).toEqual({ code: 'conflict', message: expect.stringContaining(`remove ${path}`) })
 })
 
-it('a disk that is full at the first start: how much is needed, where, and what else would do', async ({ skip }) => {
+it('a disk that is full at the first start: the needed space, the directory, and the alternatives', async ({ skip }) => {
   const small = join(temp.path, 'small')
   await mkdir(small)
   try {

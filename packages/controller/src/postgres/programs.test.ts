@@ -70,7 +70,7 @@ it('keeps the programs of a cluster when the package is of another major version
   expect(await provide(null)).toEqual(old)
 })
 
-it('says what to do when there are no programs', async () => {
+it('explains the remedy when there are no programs', async () => {
   await expect(provide(null)).rejects.toThrow(/no embedded database for .* --database-url/)
   await makeCluster(17)
   await expect(provide(await makePackage('18.4.0'))).rejects.toThrow(/was created by PostgreSQL 17/)

@@ -61,7 +61,7 @@ it.each<[string, RequestListener, string]>([
   expect('why' in answer && answer.why).toContain(why)
 })
 
-it('who answers without an end is read no further', async () => {
+it('an endless answer is not read further', async () => {
   const answer = await ask((_, response) => {
     response.writeHead(200, named)
     const more = (): void => void (response.writable && response.write('x'.repeat(65_536), more))
@@ -70,7 +70,7 @@ it('who answers without an end is read no further', async () => {
   expect('body' in answer && answer.body.length).toBeLessThan(3 * 1024 ** 2)
 })
 
-it('is called off when nobody wants to know any more', async () => {
+it('is aborted with its signal', async () => {
   const calling = new AbortController()
   const asked = ask(() => calling.abort(new Error('not ours any more')), { signal: calling.signal })
   await expect(asked).rejects.toThrow('not ours any more')

@@ -9,7 +9,7 @@ const answer = (status: number, body: unknown): Answer => ({
 })
 const choices = [{ index: 0, message: { role: 'assistant', content: 'OK' }, finish_reason: 'stop' }]
 
-describe('what a new replica is asked', () => {
+describe('check questions for a new replica', () => {
   it.each([
     [[], ['/v1/chat/completions', '/v1/completions', '/v1/embeddings']],
     [['chat'], ['/v1/chat/completions']],
@@ -44,11 +44,11 @@ describe('its answer', () => {
     expect(judge(question(), given)).toEqual({ is: 'passed' })
   })
 
-  it.each([404, 405, 501])('%i: it does not serve that, also when its model is said to', (status) => {
+  it.each([404, 405, 501])('%i: the path is not served, also when the configuration lists it', (status) => {
     for (const isKnown of [true, false]) expect(judge(question({ isKnown }), answer(status, 'no'))).toEqual({ is: 'not_served' })
   })
 
-  it('400 is a failure only of what its model is for', () => {
+  it('400 is a failure only for a use that the configuration lists', () => {
     const given = answer(400, { error: { message: 'no chat template' } })
     expect(judge(question(), given)).toEqual({ is: 'not_served' })
     expect(judge(question({ isKnown: true }), given)).toEqual({
@@ -76,11 +76,11 @@ describe('its answer', () => {
     )
   })
 
-  it('of somebody else, or none: nobody knows', () => {
+  it('of another process, or none: unclear', () => {
     expect(judge(question(), { is: 'no_answer', why: 'connection refused' })).toEqual({ is: 'unclear', why: 'connection refused' })
   })
 
-  it('is told in one line of bounded length', () => {
+  it('is quoted in one line of bounded length', () => {
     const verdict = judge(question(), answer(500, 'x'.repeat(100_000)))
     expect('cause' in verdict && verdict.cause.length).toBeLessThan(600)
   })

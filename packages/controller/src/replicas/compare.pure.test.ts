@@ -33,7 +33,7 @@ const said = (state: ReplicaState | null, over: Partial<ReplicaList> = {}): Repl
   ...over,
 })
 
-describe('what a node lists', () => {
+describe('the replica list of a node', () => {
   it.each<[string, ReplicaRecord[], ReplicaList, Finding['is'] | null]>([
     ['and is as known is no news', [known('ready')], said('ready'), null],
     ['as ready, and was starting, is ready', [known('starting')], said('ready'), 'ready'],

@@ -20,7 +20,7 @@ const untilBlocked = () =>
     { what: 'somebody waits for a lock' },
   )
 
-it('a node that comes true while its rollout ends is done: nobody would prove it any more', async () => {
+it('a node whose intent is applied while its rollout ends is done, because no later step would prove it', async () => {
   await world.addNode('a')
   const id = await world.upgrade(['a'])
   await world.send()
@@ -34,7 +34,7 @@ it('a node that comes true while its rollout ends is done: nobody would prove it
   expect(await world.operation(id)).toMatchObject({ state: 'succeeded', nodes: [{ status: 'success' }] })
 })
 
-it('a rollout that ends takes along what was still to be proven when it is written', async () => {
+it('a rollout that ends settles nodes that are still to be proven', async () => {
   for (const name of ['a', 'b']) await world.addNode(name)
   const id = await world.upgrade(['a', 'b'], { canary: 2 })
   await world.send()
@@ -62,7 +62,7 @@ it('a cancellation that meets another transaction in a circle is tried again as 
   expect(await world.operation(id)).toMatchObject({ state: 'cancelled' })
 })
 
-it('a cancellation does not call off what goes back', async () => {
+it('a cancellation does not cancel a rollback', async () => {
   for (const name of ['a', 'b']) await world.addNode(name)
   const id = await world.upgrade(['a', 'b'])
   await world.send()

@@ -133,7 +133,7 @@ describe('a failure', () => {
     expect(decide(facts(nodes, more))).toBe(want)
   })
 
-  it('says what was not moved, and what still runs the new version at the end', () => {
+  it('names replicas that were not moved, and those that still run the new version at the end', () => {
     const late = { waits: { left: 2, ms: long } }
     expect(decideRollout(facts([node('a', 1, moving)], late))[0]).toMatchObject({
       failure: { code: 'timeout', message: expect.stringContaining('2 replicas (small, tiny) are not moved to the new version') },

@@ -57,7 +57,7 @@ describe('a rollout', () => {
     expect(await world.look(id)).toEqual([])
   })
 
-  it('upgrades what runs nothing at once, and takes no rings where nothing runs at all', async () => {
+  it('upgrades nodes without replicas at once, and makes no rings when no node has any', async () => {
     await addAll()
     await world.addNode('d', { replicas: 0 })
     const id = await world.upgrade([...names, 'd'])
@@ -93,7 +93,7 @@ describe('a rollout', () => {
     expect(await world.look(id)).toEqual(['prove a', 'prove b', 'watch', 'enter', 'begin c', 'begin d'])
   })
 
-  it('a node whose not enough memory for two replicas says so, also at the end', async () => {
+  it('a node without enough memory for two replicas has a note about it, also at the end', async () => {
     await world.addNode('a')
     await sql`insert into models (name, config, revision, backend) values ('tiny', '{"name":"tiny","backend":"llama"}', 'r', 'llama')`.execute(
       world.db,
@@ -114,7 +114,7 @@ describe('a rollout', () => {
     expect(await world.row(id, 'a')).toMatchObject({ status: 'success', message: note })
   })
 
-  it('a node whose disk is too small for two versions is recreated, and says so', async () => {
+  it('a node whose disk is too small for two versions is recreated, with a note about it', async () => {
     await world.addNode('a')
     const id = await world.upgrade(['a'])
     await world.send()
@@ -135,7 +135,7 @@ describe('a rollout', () => {
 })
 
 describe('a ring that fails', () => {
-  it('on the canary: nothing else begins, it returns to what it had, and says why', async () => {
+  it('on the canary: no other node begins, the canary returns to its previous version, and shows the reason', async () => {
     await addAll()
     const id = await world.upgrade(names)
     await world.send()
@@ -240,7 +240,7 @@ describe('a ring that fails', () => {
     expect((await world.intentOf('a')).record.plan.rollback?.error).toBe('tiny failed to start on the new version: because')
   })
 
-  it('calls off what runs, and takes back what came to its end first', async () => {
+  it('cancels running work, and rolls back work that ended first', async () => {
     for (const name of ['a', 'b', 'c']) await world.addNode(name)
     const id = await world.upgrade(['a', 'b', 'c'], { canary: 3 })
     expect(await world.send()).toEqual(['a', 'b', 'c'])
@@ -259,7 +259,7 @@ describe('a ring that fails', () => {
     expect(await world.shown(id)).toBe('a:error b:cancelled c:error')
   })
 
-  it('a node that cannot go back says so, and the rollout ends', async () => {
+  it('a node that cannot be rolled back shows its failure, and the rollout ends', async () => {
     await addAll()
     const id = await world.upgrade(names)
     await world.send()
@@ -274,7 +274,7 @@ describe('a ring that fails', () => {
     })
   })
 
-  it('tells it too when nobody knows what the node had before', async () => {
+  it('shows it too when the previous version of the node is unknown', async () => {
     await world.addNode('a')
     await sql`update nodes set inventory = '[]'`.execute(world.db)
     const id = await world.upgrade(['a'])
@@ -288,7 +288,7 @@ describe('a ring that fails', () => {
 })
 
 describe('a node that is away', () => {
-  it('holds up nobody, and takes the version when it returns', async () => {
+  it('delays no other node, and is upgraded when it returns', async () => {
     await addAll()
     await world.turn('b', false)
     const id = await world.upgrade(names)
@@ -358,8 +358,8 @@ describe('a node that is away', () => {
   })
 })
 
-describe('somebody else', () => {
-  it('cancels it: what has not begun ends at once, what is watched ends with what is so', async () => {
+describe('an administrator', () => {
+  it('cancels it: nodes that have not begun end at once, watched nodes end with their current state', async () => {
     await addAll()
     const id = await world.upgrade(names)
     await world.send()
@@ -440,7 +440,7 @@ describe('somebody else', () => {
     expect(await world.state(id)).toBe('succeeded')
   })
 
-  it('retries it: what was taken back is upgraded again, ring by ring', async () => {
+  it('retries it: nodes that were rolled back are upgraded again, ring by ring', async () => {
     await addAll()
     const id = await world.upgrade(names)
     await upgradeOn(id, 'a')
@@ -467,7 +467,7 @@ describe('somebody else', () => {
   })
 })
 
-it('two controllers look at once: what follows is written once', async () => {
+it('two controllers decide at once: the steps are written once', async () => {
   await addAll()
   const id = await world.upgrade(names)
   await world.send()

@@ -42,7 +42,7 @@ describe('a model that cannot move for reasons of its own', () => {
     })
   })
 
-  it('an edit of a model that is everywhere, whose successor has to be there too, is no failure of the version', async () => {
+  it('an edit of a model with one replica per node, whose successor must run on the same node, is not a failure of the version', async () => {
     await world.addNode('a')
     await world.addModel('tiny')
     await addLoad({ pin: 'a', attempts: 2 })
@@ -53,7 +53,7 @@ describe('a model that cannot move for reasons of its own', () => {
     expect(await prove(id)).toEqual(['prove a', 'watch', 'end'])
   })
 
-  it('does not hold up the way back either', async () => {
+  it('does not delay the rollback either', async () => {
     await world.addNode('a')
     await world.addModel('tiny')
     const id = await world.upgrade(['a'])
@@ -69,7 +69,7 @@ describe('a model that cannot move for reasons of its own', () => {
     expect((await world.row(id, 'a')).error).toContain('tiny stays on the new version for now: because')
   })
 
-  it('is told from one that fails by the version: that holds up the way back until nothing runs it', async () => {
+  it('is distinguished from one that fails because of the version: that delays the rollback until no replica runs it', async () => {
     for (const name of ['a', 'b']) await world.addNode(name)
     await world.addModel('tiny')
     const id = await world.upgrade(['a', 'b'], { canary: 2 })
@@ -86,7 +86,7 @@ describe('a model that cannot move for reasons of its own', () => {
     expect(await world.look(id)).toEqual(['returned b'])
   })
 
-  it('one that kept exiting before says nothing against the version', async () => {
+  it('one that kept exiting before does not count against the version', async () => {
     await world.addNode('a')
     await crash(await world.addReplica('a', '1'), '1 minute')
     await crash(await world.addReplica('a', '1'), '2 minutes')
@@ -100,8 +100,8 @@ describe('a model that cannot move for reasons of its own', () => {
   })
 })
 
-describe('what should move and does not', () => {
-  it('fails the ring after a while without progress; the way back ends with what is so', async () => {
+describe('replicas that should move and do not', () => {
+  it('fail the ring after a while without progress; the rollback ends with the current state', async () => {
     await world.addNode('a')
     await world.addNode('b')
     const id = await world.upgrade(['a', 'b'])
@@ -125,7 +125,7 @@ describe('what should move and does not', () => {
     )
   })
 
-  it('counts those that are starting', async () => {
+  it('include those that are starting', async () => {
     await world.addNode('a')
     const id = await world.upgrade(['a'])
     await world.send()
@@ -136,7 +136,7 @@ describe('what should move and does not', () => {
     expect(await world.row(id, 'a')).toMatchObject({ message: 'installed; 1 replica (small) is still to be moved' })
   })
 
-  it('waits for the list of a node when only that says which version it has', async () => {
+  it('are unknown until the inventory of a node when only that shows its version', async () => {
     await world.addNode('a')
     const id = await world.upgrade(['a'], {}, '2', { digest: null, uri: 'file:///x' })
     await world.send()

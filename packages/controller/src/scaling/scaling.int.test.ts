@@ -244,7 +244,7 @@ describe('a minimum that cannot be met', () => {
     expect(new Set(live().map(({ node }) => node))).toEqual(new Set(workers.slice(2).map(({ id }) => id)))
   })
 
-  it('G15 does not stop replicas that fit, reports what the others lack, and is met by one more node', async () => {
+  it('G15 does not stop replicas that fit, reports the missing resources of the others, and is fulfilled by one more node', async () => {
     await start({ nodes: ['one', 'two'] })
     const ids = workers.map(({ id }) => id)
     await sql`update node_pulses set resources = resources || '{"max_replicas": 1}' where node_id = any(${ids}::text[])`.execute(world.db)

@@ -10,7 +10,7 @@ interface Row {
   note: Json
 }
 
-it('says what is read and what is written (checked by the compiler)', () => {
+it('define the types for reading and writing (checked by the compiler)', () => {
   type Time = string | Date
   expectTypeOf<Selectable<Row>>().branded.toEqualTypeOf<{
     id: number

@@ -124,7 +124,7 @@ describe('sessions', () => {
 })
 
 describe('a statement that comes again', () => {
-  it('J4 works on when another version adds a column to what it returns', async () => {
+  it('J4 keeps working when another version adds a column to its result', async () => {
     // One connection, on which it was prepared.
     const { db } = connect({ connections: 1 })
     await sql`create table things (id int)`.execute(db)
@@ -208,7 +208,7 @@ describe('failures', () => {
     }
   })
 
-  it('D6 when all connections are in use, the next one fails in time and says that it is not its fault', async () => {
+  it('D6 when all connections are in use, the next one fails in time with that reason', async () => {
     const connected = await withNotes({ connections: 2, acquireMs: boundMs(150) })
     const release = Promise.withResolvers<void>()
     const holders = [1, 2].map((id) =>
@@ -249,7 +249,7 @@ describe('close', () => {
     await waitFor(async () => (await others.execute(watcher.db)).rows.length === 0, { what: 'the server to see it too' })
   })
 
-  it('does not wait for ever for a connection that nobody gives back', async () => {
+  it('does not wait forever for a connection that is never released', async () => {
     const connected = connect({ answerMs: 100 })
     const kept = await connected.pool.connect()
     await connected.close()
@@ -289,7 +289,7 @@ describe('a network that swallows everything', () => {
 })
 
 describe('listen', () => {
-  it('D11 hears notifications, and after a lost connection wakes its owner and hears again', async () => {
+  it('D11 receives notifications, and after a lost connection wakes its owner and receives again', async () => {
     const { db, listen } = connect()
     const heard: (string | null)[] = []
     const listener = listen({ channel: 'Some "channel"', onNotify: (payload) => heard.push(payload) })

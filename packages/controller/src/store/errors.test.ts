@@ -45,18 +45,18 @@ it.each([
   expect(isUnavailable(new Error(message))).toBe(true)
 })
 
-it('D7 says that the disk is full', () => {
+it('D7 reports a full disk', () => {
   expect(toFleetError(withCode('53100')).failure.message).toContain('disk of the database is full')
 })
 
-it('finds the reason under what was said of it', () => {
+it('finds the reason in the causes of an error', () => {
   expect(isUnavailable(new Error('migration 7 failed', { cause: withCode('57P01') }))).toBe(true)
   const circle = new Error('round')
   circle.cause = circle
   expect(isUnavailable(circle)).toBe(false)
 })
 
-it('leaves a failure that was translated before as it is', () => {
+it('leaves a translated failure unchanged', () => {
   const error = new FleetError({ code: 'conflict', retry: 'never', message: 'taken' })
   expect(toFleetError(error)).toBe(error)
   expect(isUnavailable(toFleetError(withCode('57P01')))).toBe(true)

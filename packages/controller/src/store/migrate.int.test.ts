@@ -38,7 +38,7 @@ async function rows(sql: string): Promise<unknown[]> {
 }
 
 describe('migrate', () => {
-  it('applies what is new, in order, and only once', async () => {
+  it('applies new migrations, in order, and only once', async () => {
     await write('0001_first.sql', 'create table a (x int); insert into a values (1);')
     await run()
     await write('0002_second.sql', 'alter table a add y int default 7; insert into a values (2);')
@@ -73,7 +73,7 @@ describe('migrate', () => {
     expect(cleanUps).toBe(4)
   })
 
-  it('S4.11 what models were loaded with has its table from the same run, however many controllers start', async () => {
+  it('S4.11 the table of load parameters comes from the same run, however many controllers start', async () => {
     const own = join(import.meta.dirname, 'migrations')
     const start = () => migrate({ pool: newPool(), directory: own, log: silentLog, afterwards: async () => undefined })
     await Promise.all([start(), start(), start()])
@@ -124,7 +124,7 @@ describe('migrate', () => {
     await expect(run()).rejects.toThrow(/migration 1 \(first\) was applied to this database with another content/)
   })
 
-  it('A25 refuses a database from before the first release, and tells the operator what to do', async () => {
+  it('A25 refuses a database from before the first release, with the remedy', async () => {
     await write('0001_foundation.sql', 'create table a (x int);')
     await run()
     const own = join(import.meta.dirname, 'migrations')
@@ -158,7 +158,7 @@ describe('migrate', () => {
     await expect(run()).rejects.toThrow(/migration/)
   })
 
-  it('gives up waiting for another controller when it is told to', async () => {
+  it('stops waiting for another controller on abort', async () => {
     const holder = await newPool().connect()
     await holder.query('select pg_advisory_lock(120351215609202)')
     const giveUp = new AbortController()

@@ -140,7 +140,7 @@ describe('a load', () => {
     expect(await shown('broken')).toMatchObject({ state: 'pending', failure: null })
   })
 
-  it('without a place waits in the background, and says why', async () => {
+  it('without a node waits in the background, and shows the reason', async () => {
     await create('homeless')
     const id = await load('homeless')
     await move(
@@ -159,7 +159,7 @@ describe('a load', () => {
     expect(await store.modelSubmissions.load({ ...submission('doomed'), replicas: 1 }, null)).toBe('unknown')
   })
 
-  it('called off leaves what is ready, and wants nothing more', async () => {
+  it('that is cancelled keeps its ready replicas and requests no more', async () => {
     await create('called-off', { scheduling: { max_replicas: 3 } })
     const id = await load('called-off', 3)
     await sql`update loads set state = 'ready', replica_id = 'r-c', node_id = ${one}, next_at = null where model = 'called-off' and ordinal = 0`.execute(
@@ -209,7 +209,7 @@ describe('S0.38 an install', () => {
     expect(await shown('taken')).toMatchObject({ state: 'unloaded' })
   })
 
-  it('of what is there is an operation of its own; of another one of that name it is refused', async () => {
+  it('of an existing model is a new operation; with another configuration of that name it is refused', async () => {
     expect((await install('taken', [file])).outcome).toBe('done')
     expect((await install('taken', [])).outcome).toBe('differs')
   })
@@ -241,7 +241,7 @@ describe('S0.38 an install', () => {
   })
 })
 
-it('S0.29 a deletion takes everything of the model with it, and waits for what nodes have', async () => {
+it('S0.29 a deletion removes everything of the model, and waits for the files on nodes', async () => {
   await create('whole', { scheduling: { min_replicas: 1 } })
   await load('whole')
   await addReplica('r-whole', 'whole', one)
@@ -282,7 +282,7 @@ describe('load info', () => {
     expect(await store.loadInfo.find('info')).toMatchObject({ model: 'info', backend: 'llama', revision: 'rev', options })
   })
 
-  it('S4.2 is of the replica that came up last, also when it has exited before anybody wrote it down', async () => {
+  it('S4.2 is of the newest replica that became ready, also when it exited before it was recorded', async () => {
     await sql`insert into replicas (id, model, revision, node_id, backend, config, state, ready_at, exited_at)
       values ('r-newer', 'info', 'newer', ${one}, 'llama', '{}', 'exited', clock_timestamp(), clock_timestamp())`.execute(connection.db)
     await store.loadInfo.saveNew()

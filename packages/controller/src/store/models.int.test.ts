@@ -47,7 +47,7 @@ async function addNode(name: string): Promise<NodeId> {
   return id
 }
 
-it('nobody is told that what found no node is looked at again, nor of models and nodes when an exited replica is forgotten', async () => {
+it('no change is published for a load without a node that is reconsidered, nor for the pruning of an exited replica', async () => {
   const node = await addNode('told')
   await put(configOf('told'))
   const failureOf = (code: string) => JSON.stringify({ code, retry: 'backoff', message: 'no' })
@@ -110,7 +110,7 @@ describe('a statement about many models that meets another one in a circle', () 
 })
 
 describe('a model', () => {
-  it('is new, changed, or the same, which nobody is told', async () => {
+  it('is new, changed, or the same; the same publishes nothing', async () => {
     const first = configOf('put')
     expect(await put(first)).toEqual({ outcome: 'created' })
     const told = await changeOf('model', 'put')
@@ -216,7 +216,7 @@ describe('an operation about a model', () => {
     return opened
   }
 
-  it('S0.38 without nodes follows its job, whose bar never goes back', async () => {
+  it('S0.38 without nodes shows the progress of its job, which never goes back', async () => {
     const id = await begin('op-install', 'model.install')
     expect(await view(id)).toMatchObject({
       kind: 'model.install',
@@ -237,7 +237,7 @@ describe('an operation about a model', () => {
     expect(end.finished_at).not.toBeNull()
   })
 
-  it('shows nodes as they are said to be, tells of changes only, and ends them with itself', async () => {
+  it('shows the reported state of nodes, publishes changes only, and ends the nodes with itself', async () => {
     const node = await addNode('worker-a')
     const id = await begin('op-load', 'model.load')
     const said = { status: 'downloading', phase: 'downloading', current: 5, total: 10, fileName: 'f' } as const

@@ -110,7 +110,7 @@ const cases: [PulseEvent, () => Promise<unknown>, Partial<Parameters<typeof put>
 
 describe.each(cases)('%o', (event, apply, situation) => {
   const states = livenesses.flatMap((liveness) => answerings.map((answering) => ({ liveness, answering })))
-  it.each(states)('in $liveness/$answering does what step() says', async (state) => {
+  it.each(states)('in $liveness/$answering equals step()', async (state) => {
     await put({ ...state, ...situation })
     await apply()
     const { liveness, answering } = await get()
@@ -151,21 +151,21 @@ describe('a batch of heartbeats', () => {
     expect(Date.now() - Date.parse((await get()).last_seen_at ?? '')).toBeLessThan(15_000)
   })
 
-  it('does not bring back a node that said goodbye after it', async () => {
+  it('does not bring back a node that left after it', async () => {
     await put({ liveness: 'present', answering: 'yes' })
     await pulses.recordLeaving(id, { incarnation: 'second', seq: 7 })
     expect(await pulses.recordBeats([beat({ seq: 6 })])).toBe(0)
     expect((await get()).liveness).toBe('left')
   })
 
-  it('judges nobody while the clock of the database is not what it was seen to be', async () => {
+  it('marks no node while the clock of the database differs from the expected time', async () => {
     await put({ liveness: 'present', answering: 'yes', seenSecondsAgo: 999 })
     expect(await pulses.sweep(limits, (await pulses.databaseNow()) - 3_600_000)).toEqual([])
     expect((await get()).liveness).toBe('present')
     expect(await pulses.sweep(limits, await pulses.databaseNow())).toEqual([{ id: 'n-1', liveness: 'gone' }])
   })
 
-  it('says nothing of a process that the answer was not asked of', async () => {
+  it('does not count for another process than the queried one', async () => {
     await put({ liveness: 'present', answering: 'unproven' })
     await pulses.recordNoResponders({ id, incarnation: 'first' })
     await pulses.recordAnswered({ id, incarnation: 'first' })

@@ -32,7 +32,7 @@ const asked = (secondsAgo: number, leftSecondsAgo: number) =>
     update replicas set check_since = now() - make_interval(secs => ${secondsAgo}),
       check_until = now() - make_interval(secs => ${leftSecondsAgo})`.execute(world.db)
 
-it('is asked for no time at its first question, however long it waited for its turn', async () => {
+it('starts its time limit with the first question, however long it waited for its turn', async () => {
   await addDue()
   const [check] = await take()
   expect(check).toMatchObject({ id: 'r-a', askedForMs: 0 })
@@ -45,7 +45,7 @@ it('counts from the first question as long as one follows the other', async () =
   expect((await take())[0]?.askedForMs).toBeGreaterThanOrEqual(40_000)
 })
 
-it('counts anew after its node was away, and nothing is said of it meanwhile', async () => {
+it('starts again after its node was absent, and is not decided meanwhile', async () => {
   const node = await addDue()
   const id = ReplicaId.parse('r-a')
   await take()

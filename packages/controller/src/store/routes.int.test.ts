@@ -50,7 +50,7 @@ it.each<[string, Row, number]>([
   }
 })
 
-it('how far a controller routes is told once it has a row, and never less than before', async () => {
+it('the routing position of a controller is recorded once it has a row, and never decreases', async () => {
   const told = async () => (await connection.db.selectFrom('controllers').select('routes_seq').executeTakeFirst())?.routes_seq
   expect(await store.controllers.recordRoutes('c', 5)).toBe(false)
   await store.controllers.heartbeat({ id: 'c', url: 'http://c', version: '1' })

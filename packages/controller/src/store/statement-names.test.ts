@@ -16,7 +16,7 @@ describe('the name of a statement', () => {
     names.forget('select 1')
     expect(ask(names, 'select 1', 5)).toEqual(Array.from({ length: 5 }))
   })
-  it('is given to so many only: what differs each time is not kept', () => {
+  it('is given to a limited number: texts that differ each time are not kept', () => {
     const names = createStatementNames()
     for (let n = 0; n < 300; n += 1) ask(names, `select ${n}`, 3)
     expect(names.nameOf('select 199')).toBe('s199')

@@ -109,7 +109,7 @@ it('I10 a bar never goes back within an attempt, though its worker was restarted
   await stop()
 })
 
-it('what a worker without epochs says counts for any attempt', async () => {
+it('progress of a worker without epochs counts for any attempt', async () => {
   const { cache, say, stop } = await world()
   await say({ percentage: 40 })
   await say({ percentage: 30 })
@@ -117,7 +117,7 @@ it('what a worker without epochs says counts for any attempt', async () => {
   await stop()
 })
 
-it('D12 stores what is new once a second, each once, and tells every 250 ms', async () => {
+it('D12 stores new progress once a second, and publishes it every 250 ms', async () => {
   const { say, pass, written, told, stop } = await world()
   for (let seq = 1; seq <= 20; seq += 1) await say({ percentage: seq, seq })
   await pass(250)
@@ -131,7 +131,7 @@ it('D12 stores what is new once a second, each once, and tells every 250 ms', as
   await stop()
 })
 
-it('what was said last is stored before an end is, which keeps the bytes that the row has', async () => {
+it('the last progress is stored before an end, which keeps the bytes in the row', async () => {
   const { cache, say, written, stop } = await world()
   await say({ percentage: 10, seq: 1 })
   await say({ percentage: 10, seq: 1 }, { node: n2 })
@@ -141,7 +141,7 @@ it('what was said last is stored before an end is, which keeps the bytes that th
   await stop()
 })
 
-it('B3 forgets at once what nobody asked for, or what has come to its end', async () => {
+it('B3 drops progress of unknown or ended work at once', async () => {
   const { cache, say, pass, stop } = await world({ isOpen: (op) => op === op1 })
   await say({ percentage: 10, seq: 1 })
   await say({ percentage: 10, seq: 1 }, { op: op2 })
@@ -150,7 +150,7 @@ it('B3 forgets at once what nobody asked for, or what has come to its end', asyn
   await stop()
 })
 
-it('B4 one node that names operations without end takes nobody else’s place', async () => {
+it('B4 one node that names endless operations does not displace other nodes', async () => {
   const { cache, say, bus, pass, written, stop } = await world({ isOpen: (op) => op === op1 })
   for (let i = 0; i < 51_000; i += 1) {
     const op = OperationId.parse(`op-x${i}`)
@@ -169,7 +169,7 @@ it('B4 one node that names operations without end takes nobody else’s place', 
   await stop()
 })
 
-it('S2.25 a database that does not answer keeps nobody from hearing', async () => {
+it('S2.25 a database that does not answer does not delay listeners', async () => {
   const { cache, say, pass, stop } = await world({ record: () => new Promise(() => undefined) })
   await say({ percentage: 10, seq: 1 })
   await pass(1_000)
@@ -178,7 +178,7 @@ it('S2.25 a database that does not answer keeps nobody from hearing', async () =
   void stop()
 })
 
-it('what could not be stored is stored the next time', async () => {
+it('progress that could not be stored is stored the next time', async () => {
   let isBroken = true
   const { say, pass, written, stop } = await world({
     record: async () => {

@@ -19,7 +19,7 @@ describe('formatSubject', () => {
     expect(formatSubject(progress, { node, op: OperationId.parse('op-2') })).toBe('nodes.n-1.backend.install.op-2.progress')
   })
 
-  it('stands for any node only where a star is asked for', () => {
+  it('matches any node only for a wildcard', () => {
     expect(formatSubject(heartbeat, { node: '*' })).toBe('nodes.*.heartbeat')
     expect(formatSubject(progress, { node: '*', op: '*' })).toBe('nodes.*.backend.install.*.progress')
   })

@@ -215,7 +215,7 @@ describe('whatever happens to a load', () => {
     return seen
   }
 
-  it('it has a reason when it failed, and a time to look unless nobody has to', () => {
+  it('it has a reason when it failed, and a next time unless the failure is permanent', () => {
     fc.assert(
       fc.property(history, (happened) => {
         for (const load of run(happened)) {
@@ -240,7 +240,7 @@ describe('whatever happens to a load', () => {
     )
   })
 
-  it('nothing that is ready is due, and nothing that is held by somebody', () => {
+  it('a ready load is not due, and neither is a leased one', () => {
     fc.assert(
       fc.property(history, (happened) => {
         for (const load of run(happened)) {

@@ -69,7 +69,7 @@ describe('a node of an operation', () => {
     expect(viewOpenIntent(intent, node, hasProgress)).toMatchObject({ status, message })
   })
 
-  it('S0.33 tells when the next try is', () => {
+  it('S0.33 shows the time of the next attempt', () => {
     expect(viewOpenIntent(failed, healthy, false).nextRetryAt).toBe(5)
     expect(viewOpenIntent(fresh, healthy, false).nextRetryAt).toBeNull()
   })

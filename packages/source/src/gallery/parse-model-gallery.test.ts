@@ -2,7 +2,7 @@ import { FleetError } from '@muster/protocol'
 import { expect, it } from 'vitest'
 import { parseModelGallery } from './parse-model-gallery.ts'
 
-it('numbers and booleans are what they are', () => {
+it('numbers and booleans keep their types', () => {
   const [tiny] = parseModelGallery(`
 - name: tiny
   description: small

@@ -66,7 +66,7 @@ describe('a gallery is read', () => {
     expect(await reader(address, AbortSignal.timeout(20_000))).toMatchObject({ entries: [{ name: 'b' }] })
   })
 
-  it("from Muster's own, which may name what is built in", async () => {
+  it("from Muster's own, which may name built-in backends", async () => {
     expect(await read(formatBuiltinUri({ name: 'gallery', digest }))).toMatchObject({ entries: [{ name: 'echo' }] })
   })
 })

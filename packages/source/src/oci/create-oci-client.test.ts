@@ -87,7 +87,7 @@ describe('resolving', () => {
     expect(waits).toEqual([])
   })
 
-  it('E10 SEC12 a tag is asked for once; when it moves, what was resolved stays', async () => {
+  it('E10 SEC12 a tag is resolved once; when it moves, the resolved digest stays', async () => {
     const resolved = await resolve()
     registry.addImage('a/b', makeImage({ layers: [bytes('moved')] }), 'v1')
     const again = await client().resolve(resolved.reference, amd64, never)
@@ -95,7 +95,7 @@ describe('resolving', () => {
     expect(paths().filter((path) => path === 'manifests/v1')).toHaveLength(1)
   })
 
-  it('a layer that is there twice is counted once', async () => {
+  it('a layer that is listed twice is counted once', async () => {
     const twice = makeImage({ layers: [bytes('same'), bytes('same')] })
     registry.addImage('a/b', twice, 'twice')
     const resolved = await resolve('a/b:twice')
@@ -103,8 +103,8 @@ describe('resolving', () => {
   })
 })
 
-describe('E10 SEC12 what a document is', () => {
-  it('is said by its digest: another one under a pinned digest is refused', async () => {
+describe('E10 SEC12 the content of a document', () => {
+  it('is verified by its digest: another one under a pinned digest is refused', async () => {
     const other = makeImage({ layers: [bytes('other')] })
     registry.on(`manifests/${image.manifest.digest}`, { do: 'replace', bytes: other.manifest.bytes })
     await expect(resolve(`a/b@${image.manifest.digest}`)).rejects.toEqual(
@@ -113,18 +113,18 @@ describe('E10 SEC12 what a document is', () => {
     expect(paths()).toHaveLength(1)
   })
 
-  it('in an index is said by the index', async () => {
+  it('in an index is verified by the index', async () => {
     registry.addManifest('a/b', makeIndex([image]), 'multi')
     registry.on(`manifests/${image.manifest.digest}`, { do: 'corrupt', byte: 20 })
     await expect(resolve('a/b:multi')).rejects.toEqual(failing('integrity', 'backoff'))
   })
 
-  it('of a config is said by the manifest', async () => {
+  it('of a config is verified by the manifest', async () => {
     registry.on(image.config.digest, { do: 'corrupt', byte: 3 })
     await expect(resolve()).rejects.toEqual(failing('integrity', 'backoff'))
   })
 
-  it('is never said by Docker-Content-Digest', async () => {
+  it('is never verified by Docker-Content-Digest', async () => {
     const lie = digestOf(Buffer.from('another'))
     registry.on('manifests/v1', { do: 'lie', headers: { 'docker-content-digest': lie } }, 1)
     await expect(resolve()).rejects.toEqual(failing('integrity', 'backoff'))
@@ -238,7 +238,7 @@ describe('H15 H16 a hostile manifest is refused', () => {
     await expect(resolve()).rejects.toEqual(failing('invalid', 'never', /larger than 4194304 bytes/))
   })
 
-  it('of another size than the index says', async () => {
+  it('of another size than in the index', async () => {
     for (const [size, reason] of [
       [5, /larger than 5 bytes/],
       [image.manifest.bytes.length + 1, /has \d+ bytes, not \d+/],
@@ -262,7 +262,7 @@ describe('H15 H16 a hostile manifest is refused', () => {
     await expect(resolve('a/b:bad')).rejects.toEqual(failing('invalid', 'never', /manifests/))
   })
 
-  it('sent as what it is not', async () => {
+  it('with a wrong media type', async () => {
     registry.on('manifests/v1', { do: 'lie', headers: { 'content-type': 'application/vnd.oci.image.index.v1+json' } }, 1)
     await expect(resolve()).rejects.toEqual(failing('invalid', 'never', /is called/))
     // A type that is not about manifests is accepted.
@@ -288,7 +288,7 @@ describe('E12 E13 E14 a registry in trouble', () => {
     expect([registry.requests.length, waits]).toEqual([1, []])
   })
 
-  it('E12 what it says is shown without control characters, and not at length', async () => {
+  it('E12 its message is shown without control characters, and shortened', async () => {
     const message = `\u001b[31mred\u0007\n${'x'.repeat(5000)}`
     registry.on('manifests/v1', { do: 'answer', status: 404, body: JSON.stringify({ errors: [{ message }] }) })
     await expect(resolve()).rejects.toSatisfy((error: Error) => !/\p{C}/u.test(error.message) && error.message.length < 500)
@@ -314,7 +314,7 @@ describe('E12 E13 E14 a registry in trouble', () => {
     expect(waits).toEqual([500, 1000, 2000])
   })
 
-  it('E14 one that does not end is told to the caller, who may know a mirror', async () => {
+  it('E14 a lasting outage is reported to the caller, who may know a mirror', async () => {
     registry.on('manifests/v1', { do: 'answer', status: 503 })
     await expect(resolve()).rejects.toEqual(failing('unavailable', 'backoff', /answers 503/))
     expect(registry.requests).toHaveLength(4)
@@ -325,7 +325,7 @@ describe('E12 E13 E14 a registry in trouble', () => {
     await expect(resolve()).resolves.toMatchObject({ manifestDigest: image.manifest.digest })
   })
 
-  it('E13 whoever waits can be called off', async () => {
+  it('E13 a waiting caller can cancel', async () => {
     registry.on('manifests/v1', { do: 'answer', status: 429, headers: { 'retry-after': '120' } })
     const outbound = createOutbound({ allow: ['127.0.0.1'], clock: systemClock, log: silentLog })
     const patient = createOciClient({ outbound, credentials: noCredentials, clock: systemClock, log: silentLog })
@@ -382,7 +382,7 @@ describe('E7 a layer', () => {
     expect([second.offset, Buffer.concat([...came, await buffer(second.stream)]).equals(layer.bytes)]).toEqual([length, true])
   })
 
-  it('E14 whose registry is busy is opened after a while, at the same place', async () => {
+  it('E14 whose registry is busy is opened later, at the same offset', async () => {
     registry.on(layer.digest, { do: 'answer', status: 503 }, 2)
     const blob = await open(15)
     expect([blob.offset, waits.length]).toEqual([15, 2])
@@ -438,7 +438,7 @@ describe('E11 credentials', () => {
     expect(registry.requests.map(({ headers }) => headers.authorization)).toEqual([undefined, basic, basic])
   })
 
-  it('that are wrong, or missing, are told as such after one attempt', async () => {
+  it('that are wrong or missing are reported after one attempt', async () => {
     registry.guard({ challenge: 'Basic realm="x"', accepts: (header) => header === basic })
     await expect(resolve('a/b:v1', amd64, client({ credentials: password('user', 'wrong') }))).rejects.toEqual(
       failing('invalid', 'never', /401/),
@@ -448,7 +448,7 @@ describe('E11 credentials', () => {
     expect(registry.requests).toHaveLength(3)
   })
 
-  it('buy one token for all requests, for what is needed and not for what the registry would like', async () => {
+  it('get one token for all requests, with the needed scope instead of the offered one', async () => {
     guardWithToken()
     registry.on('/token', { do: 'answer', status: 200, body: '{"token":"good","expires_in":300}' })
     await resolve('a/b:v1', amd64, client({ credentials: password('user', 'hunter2') }))
@@ -457,7 +457,7 @@ describe('E11 credentials', () => {
     ])
   })
 
-  it('are not needed for a token that everybody gets', async () => {
+  it('are not needed for an anonymous token', async () => {
     guardWithToken()
     registry.on('/token', { do: 'answer', status: 200, body: '{"access_token":"good"}' })
     await expect(resolve()).resolves.toMatchObject({ manifestDigest: image.manifest.digest })
@@ -567,12 +567,12 @@ describe('E11 credentials', () => {
 })
 
 describe('SEC21 https and plain http', () => {
-  it('this machine is not asked unless it is listed', async () => {
+  it('this machine is not contacted unless it is listed', async () => {
     await expect(resolve('a/b:v1', amd64, client({ allow: [] }))).rejects.toThrow(/^source_forbidden: 127\.0\.0\.1 is a loopback address/)
     expect(registry.requests).toEqual([])
   })
 
-  it('is asked by https where it speaks it, and never by plain http after a wrong certificate', async () => {
+  it('is contacted by https if it supports that, and never by plain http after a wrong certificate', async () => {
     const certificate = makeCertificate('127.0.0.1')
     const secure = await startHostileRegistry({ tls: certificate })
     secure.addImage('a/b', image, 'v1')

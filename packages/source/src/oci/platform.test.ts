@@ -57,7 +57,7 @@ describe('E17 which image of an index', () => {
     )
   })
 
-  it('says what there is', () => {
+  it('lists the available platforms', () => {
     expect(() =>
       chooseManifest([entry('linux/arm64/v8'), entry('linux/s390x')], { platform: platform('linux/amd64'), what: 'it' }),
     ).toThrow('it has nothing for linux/amd64, only for linux/arm64/v8, linux/s390x')

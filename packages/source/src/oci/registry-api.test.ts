@@ -37,21 +37,21 @@ const fail = (error: Error): never => {
   throw error
 }
 
-it('SEC21 a registry is asked by https', async () => {
+it('SEC21 a registry is contacted by https', async () => {
   const { api, asked } = scripted(fine)
   await send(api)
   await api.send({ reference: parseReference('alpine'), path: 'tags/list', signal })
   expect(asked).toEqual(['https://registry.test/v2/a/b/tags/list', 'https://registry-1.docker.io/v2/library/alpine/tags/list'])
 })
 
-it('SEC21 one that does not speak https is asked by plain http, where that is open, and from then on', async () => {
+it('SEC21 a registry without https is contacted by plain http if that is allowed, and from then on', async () => {
   const { api, asked } = scripted((url) => (url.protocol === 'https:' ? fail(unavailable('EPROTO')) : fine(url)))
   await send(api)
   await send(api)
   expect(asked.map((url) => url.slice(0, 6))).toEqual(['https:', 'http:/', 'http:/'])
 })
 
-it('SEC21 where plain http is closed, the failure says how to open it', async () => {
+it('SEC21 where plain http is not allowed, the failure explains how to allow it', async () => {
   const { api } = scripted((url) => fail(url.protocol === 'https:' ? unavailable('EPROTO') : new SourceForbidden('plain http')))
   await expect(send(api)).rejects.toMatchObject({
     failure: {
@@ -71,7 +71,7 @@ it.each(['DEPTH_ZERO_SELF_SIGNED_CERT', 'CERT_HAS_EXPIRED', 'ERR_TLS_CERT_ALTNAM
   },
 )
 
-it('SEC21 one that spoke https is never asked by plain http', async () => {
+it('SEC21 a registry that used https is never contacted by plain http', async () => {
   let broken = false
   const { api, asked } = scripted((url) => (broken ? fail(unavailable('EPROTO')) : fine(url)))
   await send(api)
@@ -80,7 +80,7 @@ it('SEC21 one that spoke https is never asked by plain http', async () => {
   expect(asked.every((url) => url.startsWith('https:'))).toBe(true)
 })
 
-it('one that has https now is asked by https again', async () => {
+it('a registry that has https now is contacted by https again', async () => {
   let hasTls = false
   const { api, asked } = scripted((url) => {
     if ((url.protocol === 'https:') !== hasTls) return fail(unavailable(hasTls ? 'ECONNRESET' : 'EPROTO'))

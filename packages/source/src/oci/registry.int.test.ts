@@ -86,7 +86,7 @@ it('E7 a layer is sent whole, and from where an earlier attempt ended', async ()
   }
 })
 
-it('E12 what is not there is not found, by tag, by digest and by layer', async () => {
+it('E12 missing content is not found, by tag, by digest and by layer', async () => {
   const failure = { code: 'not_found', retry: 'never' }
   await expect(client.resolve(reference('team/echo:v2'), amd64, signal)).rejects.toMatchObject({ failure })
   await expect(client.resolve(reference('team/nobody:v1'), amd64, signal)).rejects.toMatchObject({ failure })

@@ -75,7 +75,7 @@ describe('a request', () => {
     await expect(response.bytes(300_000)).rejects.toMatchObject({ failure: { code: 'unavailable', retry: 'backoff' } })
   })
 
-  it('nobody has to read a body that fails', async () => {
+  it('a body that fails need not be read', async () => {
     registry.on(path, { do: 'truncate', atBytes: 10 })
     const response = await get(`${registry.url}${path}`)
     response.body.resume()
@@ -91,7 +91,7 @@ describe('a request', () => {
     await expect(get(`${registry.url}/v2/`)).rejects.toMatchObject({ failure: { code: 'unavailable', retry: 'backoff' } })
   })
 
-  it('nobody there is unavailable', async () => {
+  it('a host that does not listen is unavailable', async () => {
     await other.stop()
     await expect(get(`${other.url}/v2/`)).rejects.toMatchObject({
       failure: { code: 'unavailable', retry: 'backoff', message: expect.stringContaining('ECONNREFUSED') },
@@ -148,7 +148,7 @@ describe('E15 time', () => {
     await expect(response.text(10)).resolves.toBe('{}')
   })
 
-  it('whoever asked can call it off: before, while it waits for the answer, and in the body', async () => {
+  it('the caller can cancel it: before, while it waits for the answer, and in the body', async () => {
     const reason = new Error('called off')
     await expect(get(`${registry.url}/v2/`, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
     registry.on('/v2/', { do: 'hang' }, 1)
@@ -170,7 +170,7 @@ describe('E15 time', () => {
 describe('E16 SEC21 redirects', () => {
   const credentials = { authorization: 'Basic c2VjcmV0', cookie: 'a=b', 'x-api-key': 'secret', range: 'bytes=5-', accept: 'a/b' }
 
-  it('are followed, and say where they led', async () => {
+  it('are followed, and the final URL is reported', async () => {
     registry.on('/start', { do: 'redirect', to: `${other.url}${path}` })
     const response = await get(`${registry.url}/start`)
     expect([response.status, response.url.href]).toEqual([200, `${other.url}${path}`])

@@ -106,14 +106,14 @@ describe('packDirectory', () => {
     expect(execFileSync('stat', ['-c', '%a', 'run.sh', 'backend.json', 'lib'], { cwd: target, encoding: 'utf8' })).toBe('755\n644\n755\n')
   })
 
-  it('says the same diff_id however the layer is compressed', async () => {
+  it('gives the same diff_id with every compression', async () => {
     const directory = await fill(await freshDirectory(), 'forwards')
     const ids = [await pack(directory), await pack(directory, { compression: 'gzip' }), await pack(directory, { compression: 'none' })]
     expect(new Set(ids.map((image) => image.diffId)).size).toBe(1)
     expect(ids[2]?.blobs[0]?.digest).toBe(ids[2]?.diffId)
   })
 
-  it('makes an index with an image for each platform, whose layer is there once', async () => {
+  it('creates an index with an image for each platform, and stores a shared layer once', async () => {
     const directory = await fill(await freshDirectory(), 'forwards')
     const arm = { os: 'linux', architecture: 'arm64' }
     const amd = { os: 'linux', architecture: 'amd64' }
@@ -147,7 +147,7 @@ describe('packDirectory', () => {
   })
 })
 
-describe('what a worker would refuse to unpack is not packed', () => {
+describe('content that a worker would refuse to unpack is not packed', () => {
   it.each<[string, (at: string) => Promise<unknown>, string]>([
     ['an absolute link', (at) => symlink('/etc/passwd', join(at, 'l')), 'l is a link to the absolute path /etc/passwd'],
     ['a link that leads out', (at) => symlink('../x', join(at, 'l')), 'l is a link that leads out of the directory, to ../x'],
@@ -179,7 +179,7 @@ describe('what a worker would refuse to unpack is not packed', () => {
     expect(String(refusal)).toContain(reason)
   })
 
-  it('what would look like a bomb, unless it is not compressed', async () => {
+  it('content that would look like a bomb, unless it is not compressed', async () => {
     const directory = await freshDirectory()
     await writeFile(join(directory, 'zeros'), '')
     await truncate(join(directory, 'zeros'), 70_000_000)

@@ -72,7 +72,7 @@ describe('pushImage', () => {
     for (const blob of image.blobs) expect((await fetchBytes(`/v2/${repository}/blobs/${blob.digest}`)).digest).toBe(blob.digest)
   })
 
-  it('sends what is there already no second time', async () => {
+  it('does not send existing blobs again', async () => {
     const outcomes: string[] = []
     const options = { ...optionsFor(registry.host, 'team/twice'), onBlob: (_: unknown, outcome: string) => void outcomes.push(outcome) }
     await pushImage(image, options)
@@ -80,7 +80,7 @@ describe('pushImage', () => {
     expect(outcomes).toEqual(['sent', 'sent', 'sent', 'there already', 'there already', 'there already'])
   })
 
-  it('SEC21 asks nobody that is not listed', async () => {
+  it('SEC21 contacts listed hosts only', async () => {
     const options = optionsFor(registry.host, 'team/closed', { allow: [] })
     await expect(pushImage(image, options)).rejects.toThrow('source_forbidden')
   })
@@ -113,7 +113,7 @@ describe('a registry that wants credentials', () => {
     expect(seen.filter((line) => line.endsWith(right)).length).toBeGreaterThan(4)
   })
 
-  it('is an error that says what to do when there are none', async () => {
+  it('that are missing cause an error with the remedy', async () => {
     const refused = await pushImage(image, optionsFor(host, 'team/x')).catch((error: unknown) => error)
     expect(refused).toMatchObject({ failure: { code: 'invalid', retry: 'never' } })
     expect(String(refused)).toContain('log in to the registry')

@@ -107,7 +107,7 @@ describe('the next controller', () => {
 })
 
 describe('a clock that is off', () => {
-  it('is corrected by what the controller says, once for all', async () => {
+  it("is corrected by the controller's time, once for all", async () => {
     const theirs = Date.now() - 7_200_000
     const { url, asked } = await serve(({ timestamp }) =>
       Math.abs(Date.parse(timestamp) - theirs) > 60_000
@@ -145,7 +145,7 @@ describe('a registration that is older than the newest of this node', () => {
     expect(signed[2]).toBeLessThan(newest)
   })
 
-  it('is signed with the time as it is when that is later already', async () => {
+  it('is signed with the current time if that is later already', async () => {
     const before = Date.now()
     const signed: number[] = []
     const { url } = await serve(({ timestamp }) => {

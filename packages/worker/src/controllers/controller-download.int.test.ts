@@ -64,7 +64,7 @@ describe('a download', () => {
     expect([one, two, stranger].map(({ requests }) => requests.length)).toEqual([1, 1, 0])
   })
 
-  it('is signed, and begins where it is asked to', async () => {
+  it('is signed, and begins at the requested offset', async () => {
     const verify = createRequestVerifier()
     const { url, requests } = await serve((request, response) => {
       const { method = '', url: path = '', headers } = request

@@ -27,10 +27,10 @@ describe('knownControllers', () => {
       expect(knownControllers('http://10.0.0.1:8080', [url])).toEqual(['http://10.0.0.1:8080'])
     },
   )
-  it('keeps loopback addresses for those who joined through one', () => {
+  it('keeps loopback addresses for workers that joined through one', () => {
     expect(knownControllers('http://127.0.0.1:1', ['http://localhost:2'])).toEqual(['http://127.0.0.1:1', 'http://localhost:2'])
   })
-  it('leaves out what is no URL', () => {
+  it('leaves out values that are not URLs', () => {
     expect(knownControllers('http://a:1', ['', 'c:8080', 'file:///etc'])).toEqual(['http://a:1'])
   })
 })

@@ -85,7 +85,7 @@ describe('on a small disk', () => {
   const publish = (tested: ServingInstaller, version: string) => tested.publish(version, Buffer.alloc(10 * mb, version))
   const failureIn = async (work: Promise<unknown>): Promise<Failure> => failureOf(await work.catch((error: unknown) => error))
 
-  it.skipIf(!isRoot)('E4 a third version takes the place of the one before, without disturbing what is in use', async () => {
+  it.skipIf(!isRoot)('E4 a third version replaces the previous one, without disturbing the version in use', async () => {
     await withDisk(50, async (tested) => {
       const first = await publish(tested, '2.0.0')
       await tested.carryOut({ digest: first.index })
@@ -115,22 +115,25 @@ describe('on a small disk', () => {
     })
   })
 
-  it.skipIf(!isRoot)('E4 S1.6 that recreate fails after the old one is gone is said, and the next try goes on from there', async () => {
-    await withDisk(34, async (tested) => {
-      const { world } = tested
-      const old = await publish(tested, '2.0.0')
-      await tested.carryOut({ digest: old.index })
-      await world.serve('r-1', {}, { slot: 0 })
-      const huge = await tested.publish('3.0.0', Buffer.alloc(20 * mb, 1))
-      const failure = await failureIn(tested.carryOut({ digest: huge.index, strategy: 'recreate' }))
-      expect(failure).toMatchObject({ code: 'disk_full', retry: 'backoff' })
-      expect(failure.message).toContain('the old version was removed to make room, so scripted is not installed on this node now')
-      expect(await tested.listed()).toBeUndefined()
-      expect(existsSync(world.store.treePath(old.manifest))).toBe(false)
-      expect(await world.replicas.load(loadOf('r-2'))).toMatchObject({ accepted: false, failure: { code: 'not_found' } })
-      const small = await publish(tested, '4.0.0')
-      expect(await tested.carryOut({ digest: small.index, strategy: 'recreate' })).toMatchObject({ digest: small.index })
-      expect(await world.store.verify(small.manifest, { signal: never })).toBe('intact')
-    })
-  })
+  it.skipIf(!isRoot)(
+    'E4 S1.6 a recreate that fails after the old version is removed is reported, and the next attempt continues from there',
+    async () => {
+      await withDisk(34, async (tested) => {
+        const { world } = tested
+        const old = await publish(tested, '2.0.0')
+        await tested.carryOut({ digest: old.index })
+        await world.serve('r-1', {}, { slot: 0 })
+        const huge = await tested.publish('3.0.0', Buffer.alloc(20 * mb, 1))
+        const failure = await failureIn(tested.carryOut({ digest: huge.index, strategy: 'recreate' }))
+        expect(failure).toMatchObject({ code: 'disk_full', retry: 'backoff' })
+        expect(failure.message).toContain('the old version was removed to make room, so scripted is not installed on this node now')
+        expect(await tested.listed()).toBeUndefined()
+        expect(existsSync(world.store.treePath(old.manifest))).toBe(false)
+        expect(await world.replicas.load(loadOf('r-2'))).toMatchObject({ accepted: false, failure: { code: 'not_found' } })
+        const small = await publish(tested, '4.0.0')
+        expect(await tested.carryOut({ digest: small.index, strategy: 'recreate' })).toMatchObject({ digest: small.index })
+        expect(await world.store.verify(small.manifest, { signal: never })).toBe('intact')
+      })
+    },
+  )
 })

@@ -65,7 +65,7 @@ function gatewayOf(worker: TestWorker): string {
 const noteGateway = (worker: TestWorker, url: string): void => void gateways.set(worker, url)
 
 describe('joining', () => {
-  it('waits for approval, logs once what to run, then serves, publishes heartbeats and a goodbye', async () => {
+  it('waits for approval, logs the command to run once, then serves, publishes heartbeats and a goodbye', async () => {
     const { cluster, controller, start, approve, beats, events, bus, oneMore } = await world()
     const worker = await start({ flags: { labels: 'rack=7,team=red', name: 'gpu 1' } })
     const node = await pendingNode(cluster)

@@ -127,11 +127,11 @@ describe('a worker with a token', () => {
   })
 })
 
-describe('what it keeps', () => {
+describe('the state it keeps', () => {
   it('begins with no failures', () => {
     expect(initialMembership(id)).toEqual(returning)
   })
-  it('takes the id that the controller says, also when it was another one before', () => {
+  it('takes the ID of the controller, also when it had another one before', () => {
     expect(step(returning, events.registered, { hasToken: false, controllerUrl: 'http://c' })).toMatchObject({
       nodeId: 'node-2',
       isApproved: true,

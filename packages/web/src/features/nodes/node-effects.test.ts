@@ -14,7 +14,7 @@ it('a drain lists the replicas that move', () => {
   expect(text).toContain('3 replicas (big and tiny ×2) move to other nodes')
   expect(text).not.toContain('old')
 })
-it('a drain without replicas says so', () => expect(drainEffects(node, [])[1]).toContain('No replicas to move'))
+it('a drain without replicas is described as such', () => expect(drainEffects(node, [])[1]).toContain('No replicas to move'))
 it('a removal stops replicas and cancels pending operations', () => {
   const text = removalEffects({ ...node, pending_ops: 2 }, [replica('tiny')]).join('\n')
   expect(text).toContain('1 replica (tiny) stops at once')

@@ -240,7 +240,7 @@ describe('failures', () => {
   })
 
   it.each([true, false])(
-    'F10 I14 W16 a process with another model answers nothing: another replica is asked (stream %s)',
+    'F10 I14 W16 a process with another model answers nothing: another replica is tried (stream %s)',
     async (stream) => {
       const wrong = await world.serve(spec({ actual_model: 'other.gguf' }))
       const answer = await say({}, { stream }, wrong)
