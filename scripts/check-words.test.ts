@@ -2,7 +2,8 @@
 import { describe, expect, it } from 'vitest'
 import { findPageProblems, findSubjectProblem, findWordProblems } from './check-words.ts'
 
-const rulesIn = (source: string, options?: { isPage?: boolean }): string[] => findWordProblems(source, options).map(({ rule }) => rule)
+const rulesIn = (source: string, options?: { isPage?: boolean; isTest?: boolean }): string[] =>
+  findWordProblems(source, options).map(({ rule }) => rule)
 
 describe('a source', () => {
   it.each([
@@ -57,6 +58,24 @@ describe('a page of the web', () => {
   ])('%s is accepted', (_, source) => expect(rulesIn(source, { isPage: true })).toEqual([]))
 
   it('is not read in other sources', () => expect(rulesIn("<p>The node can't be reached.</p>")).toEqual([]))
+})
+
+describe('a test', () => {
+  it.each([
+    ['a riddle in a name', "it('tells whoever listens', () => {})", 'test names: no riddles'],
+    ['a riddle in a group', "describe('what is so', () => {})", 'test names: no riddles'],
+    ['a riddle behind a table', "])('G3 %s ends by itself', () => {})", 'test names: no riddles'],
+    ['a riddle in a row of a table', "    ['a backend of ours', 1],", 'test names: no riddles'],
+    ['a riddle in double quotes', 'it("shows a worker\'s answer as it is", () => {})', 'test names: no riddles'],
+    ['two words for cannot', 'it(`W3 can not start`, () => {})', 'test names: cannot in one word'],
+  ])('with %s is found', (_, source, rule) => expect(rulesIn(source, { isTest: true })).toContain(rule))
+
+  it.each([
+    ['a plain name', "it('S2.9 the operation cannot end before its nodes', () => {})"],
+    ['an apostrophe in a comment', "// The worker's own word, and the node's."],
+  ])('with %s is accepted', (_, source) => expect(rulesIn(source, { isTest: true })).toEqual([]))
+
+  it('is not read in other sources', () => expect(rulesIn("const text = 'shown as it is'")).toEqual([]))
 })
 
 describe('a page of documentation', () => {

@@ -1,5 +1,5 @@
 // Holds the mechanical part of the language rules (CONTRIBUTING.md): openings of comments, log lines, errors and commits;
-// banned words; banned identifiers; spelling. `findWordProblems` is pure, so that each rule has a planted violation in a test.
+// banned words, also in names of tests; banned identifiers; spelling. `findWordProblems` is pure, so that each rule has a planted violation in a test.
 import { execFileSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,10 +17,13 @@ const firstCheckedCommit = '79dcbc8'
 const opening = /^(?:What|Who|Whoever|Whatever|Whether|Those|One that|Of)\b/
 const lowerOpening = /^(?:what|who|whoever|whatever|whether|those|one that|of)\b/
 type WordRule = readonly [rule: string, pattern: RegExp]
-const bannedWords: readonly WordRule[] = [
-  ['intent, not wish', /\bwish(?:es|ed|ing|er)?\b/i],
+const riddles: readonly WordRule[] = [
   ['no riddles', /\bwhoever\b|\bby itself\b|\bas it is\b|\bwhat is so\b|\bof ours\b/i],
   ['cannot in one word', /\bcan not\b/i],
+]
+const bannedWords: readonly WordRule[] = [
+  ['intent, not wish', /\bwish(?:es|ed|ing|er)?\b/i],
+  ...riddles,
   [
     'American spelling',
     /\b(?:authoris|artefact|licence|initialis|summaris|recognis|serialis|normalis|organis|synchronis|categoris|optimis(?:e|ing|ation)|prioritis|minimis|maximis|utilis|penalis|finalis|analys(?:e|ing)|defence|colour|favour|honour|neighbour)\w*/i,
@@ -33,16 +36,22 @@ const bannedTypes =
 const bannedIdentifiers =
   /\b(?:\w*[a-z])?(?:Wish|wish)(?:[A-Z]\w*|es\w*|ed\w*)?\b|\b(?:tellTo|NodeDoor|openDoor|createShowing|becomeSure|cancel_asked|cancelAsked)\b/
 const quotedText = String.raw`(['"\`])((?:\\.|(?!\1).)*)\1`
+const commentLine = /^\s*(?:\/\/|\/?\*)/
+const quotedName = new RegExp(quotedText, 'g')
 const logCall = new RegExp(String.raw`\blog\.(?:debug|info|warn|error)\(\s*${quotedText}`, 'g')
 const errorText = new RegExp(String.raw`\b(?:new \w*Error\(|usageError\(|message: |what: )\s*${quotedText}`, 'g')
 /** Texts between tags of a web page. Code between them has brackets, braces or operators, and is left out. */
 const pageText = />\s*([^<>{}=;()]*[a-z]{2} [^<>{}=;()]*)\s*<\//g
 
+/** `isPage`: a source with texts of a web page. `isTest`: a source with names of tests. */
+type SourceKind = Readonly<{ isPage?: boolean; isTest?: boolean }>
+
 /** Finds what breaks a rule in one TypeScript source. */
-export function findWordProblems(source: string, { isPage = false }: { isPage?: boolean } = {}): WordProblem[] {
+export function findWordProblems(source: string, { isPage = false, isTest = false }: SourceKind = {}): WordProblem[] {
   const lines = source.split('\n')
   return [
     ...lines.flatMap((line, index) => findLineRules(lines, index).map((rule) => ({ rule, line: index + 1, text: line.trim() }))),
+    ...(isTest ? findNameProblems(lines) : []),
     ...findTextRules(source, isPage).map(({ rule, at, found }) => ({ rule, line: source.slice(0, at).split('\n').length, text: found })),
   ]
 }
@@ -56,6 +65,17 @@ function findLineRules(lines: readonly string[], index: number): string[] {
     ...(comment !== null && startsSentence(lines, index) && opening.test(comment) ? ['name the subject'] : []),
     ...(comment === null ? [] : brokenRules(bannedWords, comment)),
   ]
+}
+
+/** Names of tests: of `describe` and `it`, and of the rows of `it.each`, so every quoted text of a test counts. */
+function findNameProblems(lines: readonly string[]): WordProblem[] {
+  return lines.flatMap((line, index) =>
+    commentLine.test(line)
+      ? []
+      : [...line.matchAll(quotedName)].flatMap(({ 2: words = '' }) =>
+          brokenRules(riddles, words).map((rule) => ({ rule: `test names: ${rule}`, line: index + 1, text: words })),
+        ),
+  )
 }
 
 /** Log lines, errors and, of a web page, its texts; a call may span lines. */
@@ -121,13 +141,14 @@ function checkTree(): string[] {
     path.includes('node_modules') || path === 'scripts/check-words.ts' || path === 'scripts/check-words.test.ts'
   const show = (path: string, found: readonly WordProblem[]): string[] =>
     found.map(({ rule, line, text }) => `${path}:${line}: ${rule}: ${text}`)
+  const isTest = (path: string): boolean => /^tests\/|\.(?:test|suite)\.tsx?$|^packages\/[^/]+\/test\//.test(path)
   const read = (path: string): string => readFileSync(join(root, path), 'utf8')
   const code = globSync(sources, { cwd: root }).filter((path) => !skipped(path))
   const pages = globSync(['*.md', 'docs/*.md', 'packages/**/design.md', 'bench/*.md', 'backends/*.md'], { cwd: root }).filter(
     (path) => !skipped(path),
   )
   return [
-    ...code.flatMap((path) => show(path, findWordProblems(read(path), { isPage: path.endsWith('.tsx') }))),
+    ...code.flatMap((path) => show(path, findWordProblems(read(path), { isPage: path.endsWith('.tsx'), isTest: isTest(path) }))),
     ...pages.flatMap((path) => show(path, findPageProblems(read(path)))),
   ]
 }

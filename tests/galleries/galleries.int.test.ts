@@ -98,7 +98,7 @@ describe('/api/galleries', () => {
 
   it.each([
     ['a name that is a path', '..%2Fx', { url: 'https://example.com/x', kind: 'backend' }],
-    ['a scheme that is none of ours', 'x', { url: 'ftp://example.com/x', kind: 'backend' }],
+    ['an unsupported scheme', 'x', { url: 'ftp://example.com/x', kind: 'backend' }],
     ['what is built in', 'x', { url: `builtin://gallery@sha256:${'0'.repeat(64)}`, kind: 'backend' }],
     ['a password', 'x', { url: 'https://me:secret@example.com/x', kind: 'backend' }],
     ['another kind', 'x', { url: 'https://example.com/x', kind: 'theme' }],

@@ -81,7 +81,7 @@ const notWhatItShouldBe: readonly Row[] = [
   ['a model that is a path', 'backend.install', { backend: 'a', model_id: '../../x' }, /model_id/],
   ['an alias that is a path', 'backend.install', { backend: 'a', alias: '../x' }, /alias/],
   ['a concrete name that is a path', 'backend.install', { backend: 'a', name: '/x' }, /name/],
-  ['a strategy that nobody knows', 'backend.upgrade', { backend: 'fine', strategy: 'explode' }, /strategy/],
+  ['an unknown strategy', 'backend.upgrade', { backend: 'fine', strategy: 'explode' }, /strategy/],
   ['an upgrade of a path', 'backend.upgrade', { backend: '../fine' }, /backend/],
   ['an upgrade of nothing', 'backend.upgrade', {}, /backend/],
   ['a deletion of a path', 'backend.delete', { backend: '../../..' }, /backend/],

@@ -303,7 +303,7 @@ describe('bad input', () => {
     ['an empty name', { name: '' }],
     ['a name of 300 characters', { name: 'x'.repeat(300) }],
     ['a node type that there is not', { node_type: 'boss' }],
-    ['a gateway that is no URL', { gateway_url: 'file:///etc/passwd' }],
+    ['a gateway that is not a URL', { gateway_url: 'file:///etc/passwd' }],
     ['too many labels', { labels: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`l${i}`, 'x'])) }],
     ['an incarnation with a dot', { incarnation: 'a.b' }],
     ['a NUL in its version', { version: '1\u0000' }],

@@ -53,7 +53,7 @@ const layers: readonly Row[] = (
     ['a layer with something behind its end', /archive_trailing_data/, Buffer.concat([good, tar([{ path: 'x' }])])],
     ['a layer of zstd that wants 2 GB', /archive_header|compression/, zstdWithWindow(good, 31)],
     ['an image that starts nothing', /artifact/, tar([{ path: 'readme', data: 'x' }])],
-    ['an image whose run.sh can not be run', /artifact/, tar([{ path: 'run.sh', data: 'x' }])],
+    ['an image whose run.sh is not executable', /artifact/, tar([{ path: 'run.sh', data: 'x' }])],
     [
       'an image that starts /bin/sh',
       /path_absolute/,
@@ -189,12 +189,7 @@ const galleries: readonly Row[] = [
     /names a file of the node/,
     offered([{ name: 'evil', uri: 'a/b', mirrors: ['file:///etc'] }]),
   ],
-  [
-    'an entry that is built in',
-    'invalid',
-    /backend of Muster's own/,
-    offered([{ name: 'evil', uri: `builtin://x@sha256:${'0'.repeat(64)}` }]),
-  ],
+  ['an entry that is built in', 'invalid', /built-in backend/, offered([{ name: 'evil', uri: `builtin://x@sha256:${'0'.repeat(64)}` }])],
   ['an entry with a line break', 'invalid', /characters that no source has/, offered([{ name: 'evil', uri: 'a/b\nHost: evil' }])],
   ['an entry by ftp', 'invalid', /not a source/, offered([{ name: 'evil', uri: 'ftp://a/b' }])],
   ['an entry with a hash that is none', 'invalid', /sha256/, offered([{ name: 'evil', uri: 'a/b', sha256: 'xyz' }])],

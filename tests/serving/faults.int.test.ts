@@ -283,7 +283,7 @@ describe('G20 two conflicting lengths of a request', () => {
     ['both', 'content-length: 4\r\ntransfer-encoding: chunked\r\n'],
     ['two lengths', 'content-length: 4\r\ncontent-length: 5\r\n'],
     ['a folded line', 'x-a: b\r\n c\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n'],
-    ['an encoding nobody knows', 'transfer-encoding: chunked, x\r\n'],
+    ['an unknown encoding', 'transfer-encoding: chunked, x\r\n'],
   ])('%s: 400, and the connection ends', async (_, headers) => {
     const { got, ended } = raw(
       `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\n${headers}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n`,

@@ -120,7 +120,7 @@ describe('nodes in the browser', () => {
     const added = page.getByRole('form', { name: 'New label' })
     await added.getByLabel('New label').fill('node.name')
     await added.getByRole('button', { name: 'Add' }).click()
-    await added.getByRole('alert').filter({ hasText: 'set by Muster itself' }).waitFor()
+    await added.getByRole('alert').filter({ hasText: 'set by Muster' }).waitFor()
     await added.getByLabel('New label').fill('tier')
     await added.getByLabel('New value').fill('<b>fast</b>')
     await added.getByRole('button', { name: 'Add' }).click()
@@ -206,7 +206,7 @@ describe('nodes in the browser', () => {
     expect(visitor.problems()).toEqual([])
   })
 
-  it('lists a machine that wants to join on the overview, and approves it by one click', async () => {
+  it('lists a machine that waits for approval on the overview, and approves it by one click', async () => {
     await startWorker({ name: 'late', token: joinToken })
     await visitor.goto('/')
     const item = page.getByText('late is waiting for approval.')

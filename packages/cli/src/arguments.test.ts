@@ -49,7 +49,7 @@ describe('parseLabelArguments', () => {
     ['an empty key', ['=x'], /KEY=VALUE/],
     ['a lone dash', ['-'], /KEY=VALUE/],
     ['the same key twice', ['a=1', 'a-'], /given twice/],
-    ['a label that Muster sets itself', ['gpu.vendor=nvidia'], /set by Muster itself/],
+    ['a label that Muster sets itself', ['gpu.vendor=nvidia'], /set by Muster/],
     ['a key that is none', ['a b=1'], /a label key is/],
     ['a value that is too long', [`a=${'x'.repeat(300)}`], /a label value is|255/],
   ])('refuses %s as wrong usage', (_, words, message) => {

@@ -163,7 +163,7 @@ describe('an answer that is not whole', () => {
       'tiny.gguf is damaged (model_load_failed)',
     ],
     [429, { message: 'slow down', type: 'rate_limit', param: null, code: null }, 'slow down (rate_limit)'],
-  ])('a refusal (%d) is shown as it is', async (status, error, said) => {
+  ])('a refusal (%d) is shown unchanged', async (status, error, said) => {
     controller.reply(inferenceRoutes.chat, (_, response) => {
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ error }))
     })

@@ -146,7 +146,7 @@ describe('models apply', () => {
     ['# nothing\n', /describes no model/],
     ['', /describes no model/],
     ['[]', /keys and values/],
-  ])('sends nothing of a file that can not be meant: %j', async (text, message) => {
+  ])('sends nothing of an invalid file: %j', async (text, message) => {
     expect(await muster('models', 'apply', '-f', await file(text))).toMatchObject({
       code: 2,
       stderr: expect.stringMatching(message) as string,

@@ -45,7 +45,7 @@ describe('a start that is refused', () => {
     ['SEC26 a secret as a flag', ['up', '--admin-key', 'canary-canary-canary'], {}, /MUSTER_ADMIN_KEY_FILE/],
     ['a configuration file that is not there', ['up', '--config', '/nowhere/muster.yaml'], {}, /cannot read the configuration file/],
     ['a join without its URL', ['join'], {}, /missing required argument 'url'/],
-    ['a join at something that is no URL', ['join', 'controller'], {}, /--join .*not the URL of a controller/],
+    ['a join at something that is not a URL', ['join', 'controller'], {}, /--join .*not the URL of a controller/],
   ])('%s is wrong usage (2)', async (_, args, env, message) => {
     const { code, stderr } = await muster(args, env)
     expect(stderr).toMatch(message)

@@ -18,7 +18,7 @@ const settings = defineSettings({
   }),
   wait: duration({ flag: 'wait', help: 'how long' }),
   gallery: list({ flag: 'gallery', help: 'NAME=URL' }),
-  labels: map({ flag: 'labels', help: 'k=v', check: (labels) => ('node.name' in labels ? 'node.name is set by Muster itself' : null) }),
+  labels: map({ flag: 'labels', help: 'k=v', check: (labels) => ('node.name' in labels ? 'node.name is set by Muster' : null) }),
   format: choice({ flag: 'log-format', values: ['text', 'json'], default: 'text', help: 'of logs' }),
   adminKey: secret({ flag: 'admin-key', help: 'of the administrator' }),
   token: secret({ flag: 'token', allowFlag: true, help: 'to join' }),
@@ -192,7 +192,7 @@ describe('a bad value is refused with flag, source and the accepted values', () 
     [{ flags: { 'log-format': 'xml' } }, '--log-format (from the command line): "xml" is not one of text, json'],
     [{ flags: { labels: 'zone' } }, '--labels (from the command line): "zone" is not of the form key=value'],
     [{ flags: { labels: ['a=1', 'a=2'] } }, '--labels (from the command line): "a" is given twice'],
-    [{ env: { MUSTER_LABELS: 'node.name=x' } }, '--labels (from MUSTER_LABELS): node.name is set by Muster itself'],
+    [{ env: { MUSTER_LABELS: 'node.name=x' } }, '--labels (from MUSTER_LABELS): node.name is set by Muster'],
   ])('%j', (sources, message) => {
     expect(() => resolve(sources)).toThrow(message)
     expect(() => resolve(sources)).toThrow(expect.objectContaining({ name: 'SettingsError' }))

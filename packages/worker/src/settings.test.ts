@@ -80,7 +80,7 @@ describe('the settings of a worker', () => {
     ['allow-source', '10.0.0.0/40', 'HOST:PORT'],
     ['name', 'a\u0000b', 'printable'],
     ['labels', '-x=1', 'label key'],
-    ['labels', 'node.name=me', 'set by Muster itself'],
+    ['labels', 'node.name=me', 'set by Muster'],
     ['type', 'gpu', 'backend, agent'],
     ['gateway-listen', 'http://x', '10.0.0.5:9000'],
     ['gateway-url', 'ftp://x', 'http://host:port'],

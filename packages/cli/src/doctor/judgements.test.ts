@@ -163,7 +163,7 @@ describe('database and bus, as the controller sees them', () => {
     ['nothing from one that is not ready', { kind: 'not_ready', reason: null }, undefined],
     ['it works when the controller is ready', { kind: 'ready' }, 'ok'],
     ['connected to NATS', told({}), 'ok'],
-    ['open to whoever reaches it', told({ bus: { open: true } }), 'warn'],
+    ['open to any client', told({ bus: { open: true } }), 'warn'],
     ['in-process', told({ bus: { kind: 'local' } }), 'ok'],
     ['cut off', told({ bus: { connected: false } }), 'fail'],
   ])('bus: %s', (_, word, level) => expect(judgeBusOfController(word)?.level).toBe(level))

@@ -164,7 +164,7 @@ describe('inventories that nodes publish', () => {
     expect(settled).toMatchObject([{ node: id, list: { generations: { llama: 7 } } }])
     expect(await namesOf(id)).toEqual(['llama'])
     say(2, { backends: [] })
-    say(4, { backends: [], error: 'can not read' })
+    say(4, { backends: [], error: 'cannot read' })
     say(5, { backends: backends('piper') })
     await waitFor(async () => (await namesOf(id))[0] === 'piper', { what: 'the newest inventory' })
     expect(settled).toHaveLength(2)

@@ -70,7 +70,7 @@ describe('the next step of a load', () => {
       { event: { failure: { code: 'no_capacity', message: expect.stringContaining('it is draining') } } },
     ],
     [
-      'that has to be where it can not be',
+      'that is pinned to a node where it cannot run',
       { ...waiting, pin: nodeId },
       { placement: places({ eligible: false, excludedBy: 'status' }) },
       { do: 'step', event: { type: 'unpinned' } },
@@ -150,7 +150,7 @@ describe('the next step of a load', () => {
     ['whose backend is being installed', installing, { install: { kind: 'open' } }, { event: { type: 'looked' } }],
     ['whose backend is installed', installing, { install: { kind: 'done' } }, { event: { type: 'installed' } }],
     [
-      'whose backend can not be installed',
+      'whose backend cannot be installed',
       installing,
       { install: { kind: 'failed', failure: soft } },
       { event: { type: 'install_failed', failure: soft } },

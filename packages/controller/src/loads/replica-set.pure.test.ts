@@ -123,7 +123,7 @@ describe('another version of the backend', () => {
   it.each<[string, WantedModel, Member[], Want]>([
     ['comes up beside the old one, on that node', one, [up(0, outdated)], { add: [[1, n1, true]] }],
     ['that is not known is none', one, [up(0, { listed: null })], {}],
-    ['of a replica that nobody knows is none', one, [up(0, { digest: null, listed: 'b' })], {}],
+    ['of a replica that is unknown is none', one, [up(0, { digest: null, listed: 'b' })], {}],
     ['on one node leaves the others alone', two, [up(0), up(1, { ...outdated, at: n2 })], { add: [[2, n2, true]] }],
     [
       'lets the one beside it go',

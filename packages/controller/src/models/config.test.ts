@@ -114,11 +114,11 @@ describe('is refused', () => {
   })
 
   it.each<[string, string, string]>([
-    ['a key that is there twice', 'backend: a\noptions: {}\nbackend: b', 'line 3: duplicate key "backend"'],
+    ['a duplicate key', 'backend: a\noptions: {}\nbackend: b', 'line 3: duplicate key "backend"'],
     ['one deeper down', 'backend: a\noptions:\n  x: 1\n  x: 2', 'line 4: duplicate key "x"'],
     ['what is no YAML', 'backend: [', 'line 1'],
-    ['a number that JSON has not', 'backend: b\noptions: { x: .inf }', 'line 2: Infinity'],
-    ['what the database can not keep', 'backend: b\noptions: { x: "a\\0b" }', 'line 2: a text has no NUL'],
+    ['a number that JSON does not have', 'backend: b\noptions: { x: .inf }', 'line 2: Infinity'],
+    ['text that the database cannot store', 'backend: b\noptions: { x: "a\\0b" }', 'line 2: text must not contain NUL'],
     ['a list as a key', 'backend: b\noptions: { [a]: b }', 'line 2: keys must be plain strings'],
     ['an alias of nothing', 'backend: *b', '*b'],
     ['what contains itself', 'backend: b\noptions: &o { x: *o }', 'nested'],
@@ -144,13 +144,13 @@ describe('is refused', () => {
       line: 3,
       closest: 'parameters',
     })
-    expect(refused('{ "backend": "a", "backend": "b" }', 'json').message).toContain('twice')
+    expect(refused('{ "backend": "a", "backend": "b" }', 'json').message).toContain('duplicate key')
     expect(refused('{ backend: llama }', 'json').message).toContain('not JSON')
   })
 
   it('JSON without lines, and text that the database cannot store', () => {
     const tabs = (options: string): string => `{\n\t"backend": "b",\n\t"options": {\n\t\t"x": ${options}\n\t}\n}`
-    expect(refused(tabs('"a\\u0000b"'), 'json').message).toContain('no NUL')
+    expect(refused(tabs('"a\\u0000b"'), 'json').message).toContain('NUL')
     expect(refused(tabs('"\\ud800"'), 'json').message).toContain('lone surrogates')
     expect(refused(tabs(`${'['.repeat(5_000)}${']'.repeat(5_000)}`), 'json').message).toContain('nested')
   })

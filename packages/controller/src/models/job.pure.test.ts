@@ -28,7 +28,7 @@ describe('a load', () => {
   it.each<[string, Partial<Job>, Partial<Verdict>]>([
     ['waits for a place', { loads: [load()] }, { show: [], settle: [], progress: { current: 0, total: 0, message: '' } }],
     [
-      'says why there is no place, and is tried again by itself',
+      'shows why no node fits, and is retried automatically',
       { loads: [load({ state: 'failed', failure, nextAt: 'then' })] },
       { progress: { current: 0, total: 0, message: 'no room' } },
     ],
@@ -50,7 +50,7 @@ describe('a load', () => {
       { show: [{ nodeId: a, shown: { status: 'error', message: 'no room', attempts: 2, nextRetryAt: 'then', failure } }] },
     ],
     [
-      'fails with what can not heal',
+      'fails with a permanent failure',
       { loads: [on(a, { state: 'failed', failure, attempts: 1 })] },
       { end: { outcome: 'failed', message: 'no room' } },
     ],
@@ -118,7 +118,11 @@ describe('S0.38 an install', () => {
       { loads: [stage({ state: 'failed', failure, nextAt: 'then' })] },
       { progress: { current: 0, total: 0, fileName: '', message: 'no room' } },
     ],
-    ['fails with what can not heal', { loads: [stage({ state: 'failed', failure })] }, { end: { outcome: 'failed', message: 'no room' } }],
+    [
+      'fails with a permanent failure',
+      { loads: [stage({ state: 'failed', failure })] },
+      { end: { outcome: 'failed', message: 'no room' } },
+    ],
     [
       'is done when the files are there',
       { loads: [stage({ state: 'ready' })] },
@@ -129,7 +133,7 @@ describe('S0.38 an install', () => {
       { cancelRequested: true, loads: [stage({ state: 'ready' })] },
       { end: { outcome: 'succeeded', message: 'the files are on a' } },
     ],
-    ['has its worker told to stop', { cancelRequested: true, loads: [stage()] }, { callOff: { nodeId: a, opId } }],
+    ['sends its worker a stop command', { cancelRequested: true, loads: [stage()] }, { callOff: { nodeId: a, opId } }],
     [
       'is over when no worker is at it',
       { cancelRequested: true, loads: [stage({ state: 'failed', failure, nextAt: 'then' })] },

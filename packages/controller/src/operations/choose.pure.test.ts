@@ -27,7 +27,7 @@ describe('a submission is about', () => {
   })
 
   it.each<[string, string, string]>([
-    ['nobody knows', 'stranger', 'unknown_node'],
+    ['an unknown node', 'stranger', 'unknown_node'],
     ['S0.36 is an agent', 'agent', 'not_eligible'],
     ['S0.36 is pending', 'pending', 'not_eligible'],
   ])('nothing when one is named that %s', (_, name, want) => {

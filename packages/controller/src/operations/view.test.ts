@@ -118,9 +118,14 @@ describe('a node', () => {
   })
 
   it.each<[string, Open, Partial<BytesHeard>, object]>([
-    ['what was heard is newer than what is stored', { bytes: { percentage: 10, seq: 3 } }, { percentage: 20, seq: 4 }, { percentage: 20 }],
     [
-      'S2.44 what was heard is older than what another controller stored',
+      'received progress is newer than the stored one',
+      { bytes: { percentage: 10, seq: 3 } },
+      { percentage: 20, seq: 4 },
+      { percentage: 20 },
+    ],
+    [
+      'S2.44 received progress is older than that stored by another controller',
       { bytes: { percentage: 30, seq: 9 } },
       { percentage: 20, seq: 4 },
       { percentage: 30 },
@@ -131,7 +136,7 @@ describe('a node', () => {
       { percentage: 2, current: 7, seq: 10 },
       { percentage: 30, current: 7 },
     ],
-    ['S2.48 sent and nothing heard', { how: reply }, { epoch: 0, seq: null }, { status: 'queued', phase: null }],
+    ['S2.48 sent without a reply', { how: reply }, { epoch: 0, seq: null }, { status: 'queued', phase: null }],
     ['an old worker that says no bytes yet is in work', { how: reply }, { fileName: 'layer', epoch: null }, { status: 'downloading' }],
     [
       'a tick without a try does not count once the try has failed',
@@ -140,7 +145,7 @@ describe('a node', () => {
       { status: 'error', percentage: 0, attempts: 1, next_retry_at: '1970-01-01T00:00:05.000Z', error_code: 'unavailable' },
     ],
     [
-      'I10 what was heard of a try that failed does not count for the next',
+      'I10 progress of a failed attempt does not count for the next',
       { how: { ...waiting, attempts: 1, lastFailure: failure }, since: 2 },
       { percentage: 60, seq: 7 },
       { status: 'error', percentage: 0, current: 0, file_name: '' },
@@ -164,8 +169,8 @@ describe('a node', () => {
   })
 
   it.each<[string, number, string, string | null]>([
-    ['S2.48 heard of before its answer', 1, 'downloading', 'resolving'],
-    ['S2.48 sent again, and only the try before was heard of', 0, 'queued', null],
+    ['S2.48 progress before the answer', 1, 'downloading', 'resolving'],
+    ['S2.48 sent again, with progress of the previous attempt only', 0, 'queued', null],
   ])('%s', (_, epoch, status, phase) => {
     const sending = { state: 'sending', holder: 'c', leaseUntil: 9 }
     const [node] = view([open('n', { how: sending, bytes: { percentage: 30, seq: 1 } })], {

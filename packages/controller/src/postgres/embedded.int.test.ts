@@ -256,7 +256,7 @@ describe('the files of an embedded server', () => {
   it('are all in the data directory when an ordinary user starts it', async ({ skip }) => {
     const user = isRoot ? serverUser() : null
     if (user !== null && spawnSync(process.execPath, ['-e', `require('fs').accessSync(${JSON.stringify(script)})`], user).status !== 0) {
-      skip('another user can not read this clone, so there is nobody to try it as')
+      skip('another user cannot read this clone, so the test has no user to run as')
     }
     const dir = join(top, 'ordinary')
     await mkdir(dir, { mode: 0o700 })

@@ -60,14 +60,14 @@ describe('the replica list of a node', () => {
       said(null),
       null,
     ],
-    ['W16 and nobody knows belongs to nobody', [], said('ready'), 'orphan'],
+    ['W16 and is unknown is an orphan', [], said('ready'), 'orphan'],
     [
       'S1.13 and was started for a controller of the original is not ours to end',
       [],
       said(null, { replicas: [{ replica_id: ReplicaId.parse('abc'), state: 'ready' }] }),
       null,
     ],
-    ['and nobody knows and has exited is over', [], said('exited'), null],
+    ['and is unknown and has exited is ignored', [], said('exited'), null],
     ['and has exited, as far as is known, says nothing more', [known('exited')], said('ready'), null],
   ])('%s', (_, rows, list, want) => {
     expect(compareReplicas(rows, list)).toEqual(want === null ? [] : [{ id, is: want }])

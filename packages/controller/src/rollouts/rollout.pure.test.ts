@@ -113,7 +113,7 @@ describe('a failure', () => {
     ['of an intent', [node('a', 1, failed), node('b', 2, held)], {}, 'stop, withdraw b'],
     ['of a check', [node('a', 1, bad), node('b', 2, held)], {}, 'stop, return a, withdraw b'],
     ['takes back what was done', [node('a', 1, upgraded), node('b', 2, failed), node('c', null, upgraded)], {}, 'stop, return a, return c'],
-    ['calls off what runs', [node('a', 1, failed), node('b', 1, begun), node('c', null, begun)], {}, 'stop, call_off b, call_off c'],
+    ['cancels running work', [node('a', 1, failed), node('b', 1, begun), node('c', null, begun)], {}, 'stop, call_off b, call_off c'],
     ['once', [node('a', 1, failed), node('b', 1, { state: 'begun', isCalledOff: true })], { failure }, ''],
     ['goes on where it was', [node('a', 1, returning), node('b', 2, held)], { failure }, 'withdraw b'],
     [
@@ -128,7 +128,12 @@ describe('a failure', () => {
     ['ends when all are back', [node('a', 1, settled), node('b', 2, settled)], { failure }, 'end failed'],
     ['does not wait for those that are away', [node('a', 1, returning, away), node('b', 2, settled)], { failure }, 'end failed'],
     ['with nothing to go back to', [node('a', 1, bad, { canReturn: false })], {}, 'stop, fail a'],
-    ['leaves what can not go back', [node('a', 1, upgraded, { canReturn: false }), node('b', 2, failed)], { failure }, 'end failed'],
+    [
+      'leaves nodes that cannot be rolled back',
+      [node('a', 1, upgraded, { canReturn: false }), node('b', 2, failed)],
+      { failure },
+      'end failed',
+    ],
   ])('%s', (_, nodes, more, want) => {
     expect(decide(facts(nodes, more))).toBe(want)
   })

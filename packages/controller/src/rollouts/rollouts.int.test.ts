@@ -207,7 +207,7 @@ describe('a ring that fails', () => {
 
   it.each([
     ['that was told to', `{"exit_code":0,"expected":true}`],
-    ['of which nobody knows why', `{"reason":"its worker does not list it any more"}`],
+    ['without a known reason', `{"reason":"its worker does not list it any more"}`],
   ])('not by an exit %s', async (_, exit) => {
     await addAll()
     const id = await world.upgrade(names)
@@ -282,7 +282,7 @@ describe('a ring that fails', () => {
     await world.done('a')
     await world.addReplica('a', '2', { checked: 'failed' })
     expect(await world.look(id)).toEqual(['stop', 'fail a', 'end'])
-    expect((await world.row(id, 'a')).error).toContain('nobody knows which one it had before')
+    expect((await world.row(id, 'a')).error).toContain('its previous version is unknown')
     expect(await world.operation(id)).toMatchObject({ state: 'failed' })
   })
 })

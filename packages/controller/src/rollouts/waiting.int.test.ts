@@ -28,7 +28,7 @@ const prove = async (id: Parameters<RolloutWorld['look']>[0]): Promise<string[]>
 describe('a model that cannot move for reasons of its own', () => {
   it.each([
     ['an edit that is broken', { code: 'internal', attempts: 3 }],
-    ['no room for what takes its place', { code: 'no_capacity' }],
+    ['no room for its replacement', { code: 'no_capacity' }],
   ])('by %s: it is not waited for, and the node says so', async (_, load) => {
     await world.addNode('a')
     await world.addModel('tiny')

@@ -151,7 +151,7 @@ describe('migrate', () => {
 
   it.each([
     ['a number that is left out', ['0001_a.sql', '0003_c.sql']],
-    ['a number that is there twice', ['0001_a.sql', '0001_b.sql']],
+    ['a duplicate number', ['0001_a.sql', '0001_b.sql']],
     ['a name without a number', ['a.sql']],
   ])('refuses %s', async (_, files) => {
     for (const file of files) await write(file, 'select 1;')

@@ -25,11 +25,11 @@ describe('formatSubject', () => {
   })
 
   it.each(hostileIds.filter((id) => id !== '*'))('C14 refuses the id %j', (id) => {
-    expect(() => formatSubject(heartbeat, { node: id as NodeId })).toThrow('is no node')
+    expect(() => formatSubject(heartbeat, { node: id as NodeId })).toThrow('is not a valid node')
   })
 
   it('C14 refuses a parameter that is missing', () => {
-    expect(() => formatSubject(progress, { node } as never)).toThrow('is no op')
+    expect(() => formatSubject(progress, { node } as never)).toThrow('is not a valid op')
   })
 
   it('C14 whatever the ids are, the subject keeps its shape or is refused', () => {

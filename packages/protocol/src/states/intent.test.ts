@@ -122,7 +122,7 @@ describe('an intent', () => {
     ],
     ['does that once', working({ attempts: 2 }), failed({ ...soft, code: 'disk_full' }), { state: 'waiting', attempts: 3 }],
     ['S0.12 is dead after the last attempt', working({ attempts: 9 }), failed(soft), { state: 'dead', attempts: 10 }],
-    ['I6 is not ended by what an older try says', working(), failed(soft, 2), null],
+    ['I6 is not ended by a report of an older attempt', working(), failed(soft, 2), null],
     ['is ended by a worker that names no try', working(), failed(soft, null), { state: 'waiting', attempts: 1 }],
     ['that waits already is not failed again by a late word', waiting({ attempts: 1, wasSent: true }), failed(soft), null],
     ['S0.7 comes true', working(), { type: 'succeeded', note: '' }, { state: 'applied' }],

@@ -118,7 +118,7 @@ describe('a load', () => {
     ['waits twice as long each time', { ...states.starting, attempts: 3 }, events.failed, { attempts: 4, nextAt: now + 40_000 }],
     ['waits 5 min at most', { ...states.starting, attempts: 30 }, events.failed, { attempts: 31, nextAt: now + 300_000 }],
     [
-      'that can not heal waits for nobody',
+      'that is permanent has no next attempt',
       states.starting,
       { type: 'failed', failure: hard },
       { attempts: 1, nextAt: null, failure: hard },
@@ -187,7 +187,7 @@ describe('a load', () => {
       { state: 'failed', pin: null },
     ],
     ['stays where it has to be when it fails there', states.starting, events.failed, { state: 'failed', pin: nodeId }],
-    ['that can not heal is not hurried by anything else', { ...states.failed, nextAt: null } as Load, events.hurried, null],
+    ['that is permanent is not hurried by anything else', { ...states.failed, nextAt: null } as Load, events.hurried, null],
   ])('%s', (_, load, event, want) => {
     const after = stepLoad(load, event, facts)
     if (want === null) expect(after).toBeNull()

@@ -33,8 +33,8 @@ const draining: NodePresence = { status: 'draining', isAnswering: true }
 describe('a node of an operation', () => {
   it.each<[string, OpenIntent, NodePresence, boolean, string, string]>([
     ['not sent yet', fresh, healthy, false, 'queued', ''],
-    ['S2.48 sent and nothing heard', sending, healthy, false, 'queued', ''],
-    ['S2.48 its bytes are heard of before its answer', sending, healthy, true, 'downloading', ''],
+    ['S2.48 sent without a reply', sending, healthy, false, 'queued', ''],
+    ['S2.48 its progress arrives before its answer', sending, healthy, true, 'downloading', ''],
     ['S2.36 S2.48 in work, whatever the phase', working, healthy, false, 'downloading', ''],
     ['S2.27 an old worker says nothing', legacy, healthy, false, 'queued', ''],
     ['an old worker that reports progress', legacy, healthy, true, 'downloading', ''],

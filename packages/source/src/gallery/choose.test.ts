@@ -58,7 +58,7 @@ describe('chooseBackend', () => {
   it.each([
     ['a meta backend by capability', 'engine', node('nvidia-cuda-12'), 'cuda12-engine'],
     ['a meta backend without a GPU', 'engine', node('default'), 'cpu-engine'],
-    ['a concrete one as it is', 'cpu-engine', node('nvidia'), 'cpu-engine'],
+    ['a concrete one unchanged', 'cpu-engine', node('nvidia'), 'cpu-engine'],
   ])('finds %s', (_, wanted, traits, want) => {
     expect(chooseBackend(galleries, wanted, traits)).toMatchObject({
       kind: 'found',

@@ -20,7 +20,7 @@ it.each<[string, string, string]>([
   ['what is no list', 'name: tiny', 'a gallery is a list of models'],
   ['what is no YAML', '- name: [', 'cannot read'],
   ['an entry without a name', '- description: x', 'entry 1: name'],
-  ['a key twice', '- name: a\n  name: b', 'twice'],
+  ['a key twice', '- name: a\n  name: b', 'duplicate key'],
   [
     'a file that leads out of its folder',
     '- { name: a, files: [{ uri: "https://h/f", filename: ../f }] }',

@@ -142,7 +142,11 @@ describe('H15 H16 a hostile manifest is refused', () => {
     ['that is a list', [manifest], /not a JSON object/],
     ['that is null', null, /not a JSON object/],
     ['without a config', { ...manifest, config: undefined }, /config/],
-    ['of a Helm chart', { ...manifest, config: { ...manifest.config, mediaType: 'application/vnd.cncf.helm.config.v1+json' } }, /no image/],
+    [
+      'of a Helm chart',
+      { ...manifest, config: { ...manifest.config, mediaType: 'application/vnd.cncf.helm.config.v1+json' } },
+      /not an image/,
+    ],
     ['without layers', { ...manifest, layers: [] }, /layers/],
     [
       'with 20,000 layers',
@@ -160,18 +164,22 @@ describe('H15 H16 a hostile manifest is refused', () => {
     [
       'with an encrypted layer',
       { ...manifest, layers: [{ ...manifest.layers[0], mediaType: 'application/vnd.oci.image.layer.v1.tar+gzip+encrypted' }] },
-      /can't be unpacked/,
+      /cannot be unpacked/,
     ],
     [
       'with a foreign layer',
       { ...manifest, layers: [{ ...manifest.layers[0], mediaType: 'application/vnd.docker.image.rootfs.foreign.diff.tar.gzip' }] },
-      /can't be unpacked/,
+      /cannot be unpacked/,
     ],
     ['with a layer of no type', { ...manifest, layers: [{ ...manifest.layers[0], mediaType: undefined }] }, /layers\.0\.mediaType/],
-    ['that calls itself something else', { ...manifest, mediaType: 'text/html' }, /calls itself "text\/html"/],
-    ['that calls itself a number', { ...manifest, mediaType: 2 }, /calls itself 2/],
-    ['that calls itself an index', { ...manifest, mediaType: 'application/vnd.oci.image.index.v1+json' }, /is called/],
-    ['that calls itself of Docker', { ...manifest, mediaType: 'application/vnd.docker.distribution.manifest.v2+json' }, /is called/],
+    ['that calls itself something else', { ...manifest, mediaType: 'text/html' }, /media type is "text\/html"/],
+    ['that calls itself a number', { ...manifest, mediaType: 2 }, /media type is 2/],
+    ['that calls itself an index', { ...manifest, mediaType: 'application/vnd.oci.image.index.v1+json' }, /has the media types/],
+    [
+      'that calls itself of Docker',
+      { ...manifest, mediaType: 'application/vnd.docker.distribution.manifest.v2+json' },
+      /has the media types/,
+    ],
     ['of schema 3', { ...manifest, schemaVersion: 3 }, /schemaVersion/],
   ])('%s', async (_what, document, reason) => {
     addTagged(document)
@@ -279,7 +287,7 @@ describe('E12 E13 E14 a registry in trouble', () => {
   it.each([
     [404, 'not_found', /does not exist \(MANIFEST_UNKNOWN: gone\)/],
     [403, 'invalid', /forbids access \(403\)/],
-    [401, 'invalid', /wants other credentials \(401\)/],
+    [401, 'invalid', /requires other credentials \(401\)/],
     [400, 'invalid', /answers 400/],
     [304, 'invalid', /answers 304/],
   ])('E12 %i is final: %s', async (status, code, reason) => {
@@ -489,7 +497,7 @@ describe('E11 credentials', () => {
     ['a metadata service', 'http://169.254.169.254/token', /is another host/],
     ['a file', 'file:///etc/passwd', /from file:/],
     ['nowhere', '', /does not say from where/],
-    ['something that is no URL', '///', /does not say from where/],
+    ['something that is not a URL', '///', /does not say from where/],
   ])('are not sent to %s', async (_what, realm, reason) => {
     guardWithToken(realm)
     await expect(resolve('a/b:v1', amd64, client({ credentials: password('user', 'hunter2') }))).rejects.toEqual(
@@ -538,7 +546,7 @@ describe('E11 credentials', () => {
   it.each([
     ['nothing', undefined],
     ['something unknown', 'Negotiate'],
-    ['something that can not be read', 'Bearer realm="'],
+    ['an unreadable challenge', 'Bearer realm="'],
     ['very much', `Bearer realm="${'x'.repeat(10_000)}"`],
   ])('a registry that asks for %s gets nothing', async (_what, challenge) => {
     registry.on('manifests/v1', { do: 'answer', status: 401, headers: challenge === undefined ? {} : { 'www-authenticate': challenge } })

@@ -60,11 +60,11 @@ export function parseManifest(bytes: Uint8Array, { what, contentType, describedA
     return refuse(what, "it is of Docker's old schema 1; push it again with a newer tool")
   const own = document['mediaType']
   if (own !== undefined && (typeof own !== 'string' || manifestTypeOf(own) !== own))
-    return refuse(what, `it calls itself ${JSON.stringify(own)}`)
+    return refuse(what, `its media type is ${JSON.stringify(own)}`)
   const names = new Set([own, manifestTypeOf(contentType), describedAs].filter((name) => typeof name === 'string'))
   const [type] = names
   if (type === undefined) return refuse(what, 'its media type is neither an image nor an index')
-  if (names.size > 1) return refuse(what, `it is called ${[...names].join(' and ')}`)
+  if (names.size > 1) return refuse(what, `it has the media types ${[...names].join(' and ')}`)
   const kind = indexTypes.has(type) ? 'index' : 'manifest'
   if (kind === 'index') return { kind, ...check(Index, document, what) }
   const manifest = check(Manifest, document, what)

@@ -116,7 +116,7 @@ describe('SEC21 the class of an address', () => {
     '[::1]',
     '1.2.3.4%eth0',
     '::1%',
-  ])('what %j is can not be said', (text) => {
+  ])('%j cannot be classified', (text) => {
     expect(classOf(text)).toBe(null)
   })
 

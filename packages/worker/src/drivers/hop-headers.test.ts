@@ -29,6 +29,6 @@ describe('to a backend', () => {
 })
 
 it.each(['Set-Cookie', 'Connection', 'Keep-Alive', 'Transfer-Encoding', 'x-muster-refused', 'X-Muster-Replica', 'Clear-Site-Data'])(
-  'a backend can not say %s to callers',
+  'a backend cannot send %s to callers',
   (name) => expect(toCaller([name, 'x', 'content-type', 'text/plain'])).toEqual(['content-type', 'text/plain']),
 )

@@ -74,7 +74,7 @@ it('W26 an alias names the one backend that has it, and none when two have it', 
 it.each([
   ['the concrete name', { name: 'cuda-llama' }, 'cuda-llama'],
   ['the alias', { alias: 'gguf' }, 'gguf'],
-])('W26 an install by %s of what is there says what that is', async (_, other, name) => {
+])('W26 an install by %s of an installed backend names its version', async (_, other, name) => {
   await install({ backend: 'llama', ...other })
   const [there] = await world.installer.inventory()
   await install({ backend: name, op_id: 'op-2' })

@@ -29,7 +29,7 @@ describe('a problem', () => {
   it.each<[string, Partial<FleetState>, (readonly [string, string])[]]>([
     ['none', {}, []],
     [
-      'a node that wants to join',
+      'a node that waits for approval',
       { nodes: [node('a', { status: 'pending' })] },
       [['a is waiting for approval. Approve only machines that you know.', 'approve']],
     ],

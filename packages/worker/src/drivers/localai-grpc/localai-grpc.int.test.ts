@@ -212,7 +212,7 @@ describe('other routes', () => {
   it.each([
     ['no JSON', '/v1/chat/completions', '{'],
     ['no messages', '/v1/chat/completions', { model: 'm' }],
-    ['a format that it can not promise', '/v1/chat/completions', chat('x', { response_format: { type: 'json_object' } })],
+    ['a format that it cannot guarantee', '/v1/chat/completions', chat('x', { response_format: { type: 'json_object' } })],
     ['several prompts', '/v1/completions', { prompt: ['a', 'b'] }],
     ['dimensions', '/v1/embeddings', { input: 'a', dimensions: 3 }],
   ])('refuses %s in the envelope of OpenAI', async (_, path, body) => {
@@ -289,7 +289,7 @@ describe('failures', () => {
   it.each([
     ['a stream', { never_end: true }, true],
     ['a whole answer', { hang: true }, false],
-  ] as const)('G5 I16 whoever goes away from %s ends the work within a second', async (_, script, stream) => {
+  ] as const)('G5 I16 a client that disconnects from %s ends the work within a second', async (_, script, stream) => {
     const replica = await world.serve(spec())
     const asker = new AbortController()
     const answer = ask(world, { replica: replica.spec.replicaId, body: chat(told(script), { stream }), signal: asker.signal })
