@@ -13,11 +13,11 @@ export type Decoded<T> = { readonly ok: true; readonly value: T } | { readonly o
 /** Removes fields that are not in the schema. */
 export function encode(schema: z.ZodType, value: unknown, subject: string): string {
   const parsed = schema.safeParse(value)
-  if (!parsed.success) throw new BusError('invalid', `not sent to ${subject}: ${explain(parsed.error)}`)
+  if (!parsed.success) throw new BusError('invalid', `cannot send to ${subject}: ${explain(parsed.error)}`)
   const text = toJson(parsed.data, subject)
   // A UTF-16 unit is at most 3 bytes of UTF-8: most texts need no counting.
   if (text.length * 3 > maxPayloadBytes && Buffer.byteLength(text) > maxPayloadBytes) {
-    throw new BusError('too_large', `not sent to ${subject}: ${Buffer.byteLength(text)} bytes, the limit is ${maxPayloadBytes}`)
+    throw new BusError('too_large', `cannot send to ${subject}: ${Buffer.byteLength(text)} bytes; the limit is ${maxPayloadBytes}`)
   }
   return text
 }
@@ -44,12 +44,12 @@ export function decodeAnswer<R extends z.ZodType>(reply: R, subject: string, ans
       const json = parseJson(answer.text)
       const failure = Failure.safeParse(json.ok && isRecord(json.value) ? json.value['failure'] : undefined)
       if (failure.success) throw new FleetError(failure.data)
-      throw new BusError('invalid', `${subject} failed, and its failure is unreadable: ${explain(failure.error)}`)
+      throw new BusError('invalid', `${subject} failed with an unreadable failure: ${explain(failure.error)}`)
     }
     case 'message': {
       const decoded = decode(reply, answer.text)
       if (decoded.ok) return decoded.value
-      throw new BusError('invalid', `malformed reply of ${subject}: ${decoded.reason}`)
+      throw new BusError('invalid', `malformed reply from ${subject}: ${decoded.reason}`)
     }
   }
 }
@@ -84,7 +84,7 @@ function toJson(value: unknown, subject: string): string {
   try {
     return JSON.stringify(value)
   } catch (error) {
-    throw new BusError('invalid', `not sent to ${subject}: cannot be written as JSON`, { cause: error })
+    throw new BusError('invalid', `cannot send to ${subject}: the value is not JSON`, { cause: error })
   }
 }
 

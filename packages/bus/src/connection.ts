@@ -63,11 +63,11 @@ export class BusConnection implements Bus {
     limits.signal?.throwIfAborted()
     const subject = exactSubject(command, to)
     const text = encode(command.request, body, subject)
-    if (this.#isClosed) throw new BusError('closed', `not sent to ${subject}: the bus was closed`)
+    if (this.#isClosed) throw new BusError('closed', `cannot send to ${subject}: the bus was closed`)
     const { token, answer } = this.#requests.open(subject, limits)
     try {
       const isSent = this.#send({ subject, text, reply: `${this.#wire.inbox}.${token}`, kind: 'message' })
-      if (!isSent) this.#requests.fail(token, new BusError('disconnected', `not sent to ${subject}: no connection to the bus`))
+      if (!isSent) this.#requests.fail(token, new BusError('disconnected', `cannot send to ${subject}: no connection to the bus`))
     } catch (error) {
       // Any other error is a bug of the wire.
       if (!(error instanceof BusError)) this.#log.error('cannot send request', { subject, error })

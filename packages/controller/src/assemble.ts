@@ -272,7 +272,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
     ...{ bus, store, settings, holder: id, submissions, random: Math.random, step: foundation.step ?? noStep, clock, log },
     catalogue: planners.catalogue,
     isComing: planners.isComing,
-    heard: operations.heard,
+    latestProgress: operations.latestProgress,
     settleProgress: operations.settleProgress,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),
     onRefused: metrics.placement.refused,

@@ -92,7 +92,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
       holder: `c-${stops.length}`,
       catalogue: async () => ({ galleries: [], problems: [] }),
       submissions: { install: () => Promise.reject(new Error('nothing is installed here')), submit: () => Promise.resolve(true) },
-      heard: () => null,
+      latestProgress: () => null,
       settleProgress: async () => undefined,
       filesFor: async ({ files }) => files,
       onStep: (step) => void taken.push(step),

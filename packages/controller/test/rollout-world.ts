@@ -78,8 +78,8 @@ export async function startRolloutWorld() {
       for (let each = 0; each < replicas; each += 1) await this.addReplica(name, digit)
     },
     /** Away, or back. */
-    async turn(node: string, isHere: boolean): Promise<void> {
-      await sql`update node_pulses set liveness = ${isHere ? 'present' : 'gone'} where node_id = ${node}`.execute(db)
+    async turn(node: string, isReachable: boolean): Promise<void> {
+      await sql`update node_pulses set liveness = ${isReachable ? 'present' : 'gone'} where node_id = ${node}`.execute(db)
     },
     /** Without a digit it is still starting. */
     async addReplica(node: string, digit: string | null, more: MoreReplica = {}): Promise<string> {

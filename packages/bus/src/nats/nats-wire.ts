@@ -78,7 +78,7 @@ class NatsWire implements Wire {
       return true
     } catch (error) {
       if (!(error instanceof InvalidArgumentError)) throw error
-      throw new BusError('too_large', `not sent to ${packet.subject}: larger than this NATS server takes`, { cause: error })
+      throw new BusError('too_large', `cannot send to ${packet.subject}: larger than this NATS server takes`, { cause: error })
     }
   }
 

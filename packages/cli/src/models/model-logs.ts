@@ -10,7 +10,7 @@ import { untilInterrupted } from '../shell.ts'
 
 export async function showLogs(call: ClientCall, model: ModelName): Promise<void> {
   const nodes = await findNodes(call, model)
-  if (nodes.length === 0) return call.print.remark('no node can have logs of this model')
+  if (nodes.length === 0) return call.print.remark('no node has logs of this model')
   using interrupted = untilInterrupted()
   const request = { model, isFollowing: call.flag('follow'), signal: interrupted.signal }
   const longest = Math.max(...nodes.map((node) => node.name.length))

@@ -5,7 +5,7 @@ import type { Principal } from './principal.ts'
 
 const key = (scope: 'inference' | 'read' | 'admin'): Principal => ({ kind: 'key', id: 'k', name: 'k', scope })
 const callers: readonly Principal[] = [
-  { kind: 'nobody' },
+  { kind: 'anonymous' },
   key('inference'),
   key('read'),
   key('admin'),

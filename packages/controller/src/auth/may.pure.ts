@@ -13,7 +13,7 @@ export function isOpenTo(access: Access, listener: Listener): boolean {
 
 export function may(principal: Principal, access: Exclude<Access, 'node'>, listener: Listener): Verdict {
   const scopes = (...allowed: readonly string[]): Verdict =>
-    principal.kind === 'nobody' ? 'unauthenticated' : allowed.includes(principal.scope) ? 'yes' : 'forbidden'
+    principal.kind === 'anonymous' ? 'unauthenticated' : allowed.includes(principal.scope) ? 'yes' : 'forbidden'
   switch (access) {
     case 'open':
       return 'yes'

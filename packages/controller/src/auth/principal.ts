@@ -8,7 +8,7 @@ export type Principal = Readonly<
   | { kind: 'key'; id: string; name: string; scope: Scope }
   /** `session` is the hash of the cookie, `key` the ID of the key that created the session, if any. */
   | { kind: 'browser'; session: string; key: string | null; scope: 'admin' }
-  | { kind: 'nobody' }
+  | { kind: 'anonymous' }
 >
 
 /** A revoked key stays valid for at most this long on every controller. */
@@ -127,7 +127,7 @@ export function createPrincipalWatch({ access, clock, log }: { access: AccessSto
   return {
     /** Calls `end` when the principal is no longer valid. Returns a function that stops the watch. */
     hold(principal: Principal, end: () => void): () => void {
-      if (principal.kind === 'nobody') return () => undefined
+      if (principal.kind === 'anonymous') return () => undefined
       if (principal.kind === 'key') return holdIn(streams.keys, principal.id, end)
       const ofSession = holdIn(streams.sessions, principal.session, end)
       const ofKey = principal.key === null ? null : holdIn(streams.keys, principal.key, end)

@@ -118,7 +118,7 @@ async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): P
   const { method = '', url = '', headers } = c.env.incoming
   const now = new Date(clock.now())
   const verified = verifyRequest({ method, path: url, body: raw, headers, now })
-  if (verified.ok) return { principal: { kind: 'nobody' }, signer: { key: verified.publicKey, signedAt: verified.signedAt }, raw }
+  if (verified.ok) return { principal: { kind: 'anonymous' }, signer: { key: verified.publicKey, signedAt: verified.signedAt }, raw }
   const details = { now: now.toISOString(), max_skew_ms: maxClockSkewMs }
   throw new HttpError(401, verified.code, verified.message, verified.code === 'clock_skew' ? { details } : {})
 }

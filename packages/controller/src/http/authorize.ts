@@ -35,11 +35,11 @@ export async function authorize(
   if (access === 'open') {
     // Reads of open routes are harmless; a page of another site must not be able to log a browser in here.
     if (caller.method !== 'GET' && caller.method !== 'HEAD' && isFromElsewhere(provenance)) throw fromElsewhere(provenance)
-    return { kind: 'nobody' }
+    return { kind: 'anonymous' }
   }
   const isOpen = isOpenTo(access, deps.listener)
   // An open route needs no principal, so nothing is looked up.
-  if (isOpen && !isFromElsewhere(provenance)) return { kind: 'nobody' }
+  if (isOpen && !isFromElsewhere(provenance)) return { kind: 'anonymous' }
   const principal = await findPrincipal(caller, provenance, { ...deps, isOpen })
   const verdict = may(principal, access, deps.listener)
   if (verdict === 'unauthenticated') {
@@ -52,7 +52,7 @@ export async function authorize(
   }
   if (verdict === 'forbidden')
     throw new HttpError(403, 'forbidden', `this key lacks the required scope: ${access === 'metrics' ? 'read' : access}`)
-  if (principal.kind === 'nobody' && isFromElsewhere(provenance)) throw fromElsewhere(provenance)
+  if (principal.kind === 'anonymous' && isFromElsewhere(provenance)) throw fromElsewhere(provenance)
   return principal
 }
 
@@ -68,14 +68,14 @@ async function findPrincipal(
   if (authorization !== undefined) {
     const key = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
     const principal = key === undefined ? null : await principals.byKey(key)
-    if (principal === null && isOpen) return { kind: 'nobody' }
+    if (principal === null && isOpen) return { kind: 'anonymous' }
     if (principal === null)
       throw new HttpError(401, 'unauthorized', 'unknown or revoked key', { headers: { 'www-authenticate': 'Bearer' } })
     return principal
   }
   const cookie = sessionCookieOf(header('cookie'))
-  if (cookie !== null && doesCookieCount(provenance)) return (await principals.byCookie(cookie)) ?? { kind: 'nobody' }
-  return { kind: 'nobody' }
+  if (cookie !== null && doesCookieCount(provenance)) return (await principals.byCookie(cookie)) ?? { kind: 'anonymous' }
+  return { kind: 'anonymous' }
 }
 
 const cookieName = 'muster_session'

@@ -75,7 +75,7 @@ function loadingMessage({ model, node, progress, eta_seconds: eta }: Loading): s
 }
 
 function failedMessage(model: string, { message, next_retry_at: next }: LoadFailure): string {
-  const whatNow = next === null ? 'no automatic retry: correct the cause and load it' : 'it is retried automatically'
+  const whatNow = next === null ? 'no automatic retry: fix the cause and load the model again' : 'it is retried automatically'
   return `model ${model} could not be loaded: ${message} (${whatNow})`
 }
 

@@ -73,7 +73,7 @@ function answerWhileStarting({ url }: Request): Response {
 
 function explain(error: NodeJS.ErrnoException, host: string, port: number): FleetError {
   const why: Record<string, string> = {
-    EADDRINUSE: `port ${port} on ${host} is in use; stop what uses it, or choose another with --port`,
+    EADDRINUSE: `port ${port} on ${host} is in use; stop the program that uses it, or choose another port with --port`,
     EACCES: `no permission to listen on port ${port}; choose one above 1023 with --port`,
     EADDRNOTAVAIL: `${host} is not an address of this machine; choose one with --host`,
   }

@@ -86,20 +86,20 @@ describe('an inventory that is stored', () => {
 
   it('is replaced by an answer only if that was requested afterwards, and by any later event', async () => {
     const id = await put()
-    const early = { id, incarnation: 'i-1', askedAt: await store.inventory.now() }
+    const early = { id, incarnation: 'i-1', requestedAt: await store.inventory.now() }
     await store.inventory.record(id, { incarnation: 'i-1', seq: 5, backends: backends('pushed') })
     expect(await store.inventory.recordAnswer(early, { backends: backends('stale') })).toBe(false)
     const asked = await waitFor(
       async () => {
-        const askedAt = await store.inventory.now()
-        return (await store.inventory.recordAnswer({ ...early, askedAt }, { backends: backends('answered') })) ? askedAt : null
+        const requestedAt = await store.inventory.now()
+        return (await store.inventory.recordAnswer({ ...early, requestedAt }, { backends: backends('answered') })) ? requestedAt : null
       },
       { what: 'a later millisecond' },
     )
     expect(await namesOf(id)).toEqual(['answered'])
-    expect(await store.inventory.recordAnswer({ ...early, incarnation: 'i-0', askedAt: asked }, { backends: backends('foreign') })).toBe(
-      false,
-    )
+    expect(
+      await store.inventory.recordAnswer({ ...early, incarnation: 'i-0', requestedAt: asked }, { backends: backends('foreign') }),
+    ).toBe(false)
     expect(await store.inventory.record(id, { incarnation: 'i-1', seq: 5, backends: backends('pushed') })).toBe(false)
     expect(await store.inventory.record(id, { incarnation: 'i-1', seq: 6, backends: backends('six') })).toBe(true)
   })
@@ -136,8 +136,8 @@ describe('files of models that a node keeps', () => {
 
   it('come with an answer too', async () => {
     const id = await put()
-    const askedAt = await store.inventory.now()
-    await store.inventory.recordAnswer({ id, incarnation: 'i-1', askedAt }, { backends: [], files: [{ digest: digest('c'), size: 7 }] })
+    const requestedAt = await store.inventory.now()
+    await store.inventory.recordAnswer({ id, incarnation: 'i-1', requestedAt }, { backends: [], files: [{ digest: digest('c'), size: 7 }] })
     expect(await filesOf(id)).toEqual([{ digest: digest('c'), size: 7 }])
   })
 })

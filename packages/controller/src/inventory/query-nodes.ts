@@ -5,7 +5,7 @@ import { type Bus, BusError } from '@muster/bus'
 import { type Clock, inLanes, type Log } from '@muster/host'
 import { backendList, type BackendList, type NodeId } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
-import type { AskedForInventory, InventoryStore } from '../store/inventory.ts'
+import type { InventoryRequest, InventoryStore } from '../store/inventory.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import { isAsyncWorker } from '../work/legacy.ts'
@@ -50,13 +50,13 @@ export function createNodeQueries(deps: NodeQueriesDeps) {
   const silentSince = new Map<NodeId, number>()
   const isSkipped = ({ id }: NodeRecord): boolean => clock.monotonic() - (silentSince.get(id) ?? -Infinity) < skipSilentMs
 
-  const start = ({ id, incarnation }: NodeRecord, askedAt: string): Promise<boolean> => {
-    const query = queryNode(deps, { id, incarnation, askedAt }, { timeoutMs: listing.timeoutMs }).finally(() => running.delete(id))
+  const start = ({ id, incarnation }: NodeRecord, requestedAt: string): Promise<boolean> => {
+    const query = queryNode(deps, { id, incarnation, requestedAt }, { timeoutMs: listing.timeoutMs }).finally(() => running.delete(id))
     running.set(id, query)
     return query
   }
-  const queryForListing = async (node: NodeRecord, askedAt: string): Promise<boolean> => {
-    const hasAnswered = await (running.get(node.id) ?? start(node, askedAt))
+  const queryForListing = async (node: NodeRecord, requestedAt: string): Promise<boolean> => {
+    const hasAnswered = await (running.get(node.id) ?? start(node, requestedAt))
     if (silentSince.size >= maxRemembered) silentSince.clear()
     if (hasAnswered) silentSince.delete(node.id)
     else silentSince.set(node.id, clock.monotonic())
@@ -67,8 +67,8 @@ export function createNodeQueries(deps: NodeQueriesDeps) {
     async query(nodes: readonly NodeRecord[]): Promise<NodeId[]> {
       const queried = nodes.filter((node) => mayBeQueried(node) && !isSkipped(node))
       if (queried.length === 0) return []
-      const askedAt = await inventories.now()
-      const answers = await inLanes(queried, listing, async (node) => ((await queryForListing(node, askedAt)) ? [node.id] : []))
+      const requestedAt = await inventories.now()
+      const answers = await inLanes(queried, listing, async (node) => ((await queryForListing(node, requestedAt)) ? [node.id] : []))
       return answers.flat()
     },
     /** Sends the due probes and returns: a slow node delays no other. */
@@ -90,7 +90,7 @@ export function createNodeQueries(deps: NodeQueriesDeps) {
 /** True when the node answered with its inventory. Throws only when the answer cannot be recorded. */
 async function queryNode(
   { bus, inventories, pulses, settleByInventory, log }: NodeQueriesDeps,
-  queried: AskedForInventory,
+  queried: InventoryRequest,
   limits: { timeoutMs: number; signal?: AbortSignal },
 ): Promise<boolean> {
   const node = queried.id

@@ -37,7 +37,7 @@ export interface LoadsDeps {
   readonly catalogue: Catalogue
   readonly isComing: (backend: string) => Promise<boolean>
   readonly submissions: Pick<Submissions, 'install' | 'submit'>
-  readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
+  readonly latestProgress: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
   /** Stores the last known progress before an end is recorded. */
   readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
@@ -60,7 +60,7 @@ export const quietMsOf = ({ opStallTimeout }: Pick<ControllerSettings, 'opStallT
   Math.min(maxQuietMs, opStallTimeout / 4)
 
 export function createLoads(deps: LoadsDeps) {
-  const { bus, store, settings, holder, heard, random, clock, log } = deps
+  const { bus, store, settings, holder, latestProgress, random, clock, log } = deps
   const { loads, replicas, nodes } = store
   const quietMs = quietMsOf(settings)
   const onStep = (transition: LoadTransition): void => {
@@ -87,7 +87,7 @@ export function createLoads(deps: LoadsDeps) {
     ...{ loads, replicas, nodes, advance, unload, clock, log },
     settleProgress: deps.settleProgress,
   })
-  const statuses = createLoadStatuses({ loads, replicas, nodes, heard, installBytes: installBytesOf(store) })
+  const statuses = createLoadStatuses({ loads, replicas, nodes, latestProgress, installBytes: installBytesOf(store) })
   return {
     cold: createColdLoads({ loads, statuses, wake: () => work.wake() }),
     place: explainOf(createPlacer(known), rowName),

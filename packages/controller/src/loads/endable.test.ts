@@ -39,7 +39,7 @@ const nowhere = (ordinal: number, note = ''): Member => ({
   },
   ready: null,
 })
-const serves: ReadyFacts = { checked: 'passed', isHere: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a' }
+const serves: ReadyFacts = { checked: 'passed', isReachable: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a' }
 type Up = Partial<ReadyFacts> & { at?: number; revision?: string; pin?: NodeId | null }
 const up = (ordinal: number, { at = ordinal, revision = 'rev-1', pin = null, ...facts }: Up = {}): Member => ({
   load: {
@@ -73,7 +73,7 @@ describe('an old one may end first', () => {
     ['but not when room was made for one of those', 3, [up(0, old), up(1, old), nowhere(4, 'recreate'), waiting(5)], [[0, 1], 'not']],
     ['but not when the one before it failed', 2, [up(1, old), failedAs(waiting(4).load), waiting(5)], [[1], 'not']],
     ['but not where its node is drained; there it counts', 2, [up(0, old), up(1, { isNodeDraining: true }), waiting(5)], [[0], 'now']],
-    ['but not when it is out of reach, nor counts then', 2, [up(0, old), up(1, { ...old, isHere: false }), waiting(5)], [[0], 'not']],
+    ['but not when it is out of reach, nor counts then', 2, [up(0, old), up(1, { ...old, isReachable: false }), waiting(5)], [[0], 'not']],
   ])('%s', (_, count, members, want) => {
     const found = endableFor(waiting(5).load, modelOf(count), members)
     expect([found.olds.map(({ load }) => load.ordinal), found.when]).toEqual(want)

@@ -24,7 +24,7 @@ export interface StatusDeps {
   readonly replicas: Pick<ReplicaStore, 'isServing'>
   readonly nodes: Pick<NodeStore, 'find'>
   /** The latest progress of a load, before it is stored. */
-  readonly heard: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
+  readonly latestProgress: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
   /** Progress of the install that a load waits for. */
   readonly installBytes: (nodeId: NodeId, backend: BackendName) => Promise<Bytes | null>
 }
@@ -110,7 +110,7 @@ async function loadingOf(record: LoadRecord, deps: StatusDeps): Promise<Loading>
 }
 
 async function bytesOf({ load, bytes }: LoadRecord, deps: StatusDeps): Promise<Bytes> {
-  if (load.state === 'starting') return deps.heard(load.nodeId, load.opId, load.epoch) ?? bytes
+  if (load.state === 'starting') return deps.latestProgress(load.nodeId, load.opId, load.epoch) ?? bytes
   if (load.state !== 'installing') return { current: 0, total: 0 }
   const model = await deps.loads.model(load.model)
   return (model === null ? null : await deps.installBytes(load.nodeId, model.backend)) ?? { current: 0, total: 0 }

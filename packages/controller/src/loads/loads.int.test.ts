@@ -37,7 +37,7 @@ describe('a cold model', () => {
     expect(row).toMatchObject({ replicaId: load.replica_id, nodeId: worker.id, attempts: 0 })
     expect(await loads.cold.status(tiny)).toEqual({ kind: 'ready' })
     expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([
-      { id: load.replica_id, state: 'ready', isHere: true, ordinal: 0 },
+      { id: load.replica_id, state: 'ready', isReachable: true, ordinal: 0 },
     ])
     expect(worker.loads).toHaveLength(1)
   })
@@ -423,11 +423,11 @@ describe('a node', () => {
     await world.setPulse(worker.id, 'silent')
     await world.untilState('tiny', 'failed')
     expect(await loads.cold.status('tiny')).toMatchObject({ kind: 'no_capacity' })
-    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isHere: false, ordinal: null })
+    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isReachable: false, ordinal: null })
     await world.setPulse(worker.id, 'present')
     const { load } = await world.untilState('tiny', 'ready')
     expect(load).toMatchObject({ replicaId: replica })
-    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isHere: true, ordinal: 0 })
+    expect(await replicaOf(replica)).toMatchObject({ state: 'ready', isReachable: true, ordinal: 0 })
     expect(worker.loads).toHaveLength(1)
   })
 
@@ -445,7 +445,7 @@ describe('a node', () => {
     await world.setPulse(worker.id, 'present')
     const { load } = await world.untilState('tiny', 'ready', { timeoutMs: boundMs(3_000) })
     expect(load).toMatchObject({ replicaId: replica, attempts: 0, ordinal: 0 })
-    expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([{ id: replica, state: 'ready', isHere: true, ordinal: 0 }])
+    expect(await world.store.replicas.listOfModel('tiny')).toMatchObject([{ id: replica, state: 'ready', isReachable: true, ordinal: 0 }])
     expect(worker.loads).toHaveLength(1)
     expect(worker.unloads).toEqual([])
     expect(taken.filter(({ from, event }) => from.load.model === 'tiny' && event.type === 'placed')).toHaveLength(1)

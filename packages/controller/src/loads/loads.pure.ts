@@ -210,8 +210,8 @@ export function eventOfSilence({ signAt }: Extract<Load, { state: 'starting' }>,
 /** Failure of the load whose process exited. */
 export function failureOfExit({ exit_code: code, signal, last_lines: lines }: Exit): Failure {
   const how = signal !== undefined ? `was ended by ${signal}` : code !== undefined ? `exited with ${code}` : 'is gone'
-  const said = lines === undefined || lines.length === 0 ? '' : `; its last lines: ${lines.slice(-5).join(' | ')}`
-  return { code: 'internal', retry: 'backoff', message: `the backend process ${how}${said}`.slice(0, 8192) }
+  const output = lines === undefined || lines.length === 0 ? '' : `; its last lines: ${lines.slice(-5).join(' | ')}`
+  return { code: 'internal', retry: 'backoff', message: `the backend process ${how}${output}`.slice(0, 8192) }
 }
 
 /** `seen`: the live replicas of the node when it was chosen. */

@@ -31,7 +31,7 @@ const up = (ordinal: number, { at = n1, revision = 'rev-1', pin, ...facts }: Up 
     ...{ ...common, ordinal, revision, pin: pin ?? null, state: 'ready', nodeId: at, readyAt: 0 },
     ...{ opId: OperationId.parse('ld-1'), replicaId: ReplicaId.parse(`r-${ordinal}`) },
   },
-  ready: { checked: 'passed', isHere: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a', ...facts },
+  ready: { checked: 'passed', isReachable: true, isNodeDraining: false, isAdmitted: true, digest: 'a', listed: 'a', ...facts },
 })
 const draining = { isNodeDraining: true }
 const outdated = { listed: 'b' }
@@ -100,7 +100,7 @@ describe('a new revision', () => {
       [up(0, { ...edited, checked: 'due' })],
       { gone: [0], add: [[1, null, false]] },
     ],
-    ['on a node that is away lets nobody go', one, [up(0, edited), up(1, { isHere: false })], {}],
+    ['on a node that is away lets nobody go', one, [up(0, edited), up(1, { isReachable: false })], {}],
     [
       'of one on every node comes up where the old one is',
       model({ scheduling: { replicas: 'all' }, matching: 1 }),
@@ -214,7 +214,7 @@ function worldOf({ min, isUnloaded, isEverywhere, members, drained, listed }: Si
     const pin = isPinned ? nodeOf(node) : null
     if (state !== 'ready')
       return load(ordinal, { ...(state === 'failed' ? { ...failed, nextAt: 5 } : { state: state as 'waiting' }), revision, pin })
-    const ready = { ...facts, isHere: true, isNodeDraining: drained.includes(node), listed: listed[node] ?? null }
+    const ready = { ...facts, isReachable: true, isNodeDraining: drained.includes(node), listed: listed[node] ?? null }
     return { ...up(ordinal, { at: nodeOf(node), revision }), load: { ...up(ordinal, { at: nodeOf(node), revision }).load, pin }, ready }
   })
   return { wanted, before }

@@ -112,7 +112,7 @@ function withDoubles({ config }: WantedModel, judged: readonly Judged[]): readon
 const unwanted = ({ load }: Member) => ({ load, event: { type: 'unwanted' } as const })
 const byOrdinal = <M extends Member>(members: readonly M[]): M[] => members.toSorted((a, b) => a.load.ordinal - b.load.ordinal)
 const isServing = ({ load, ready }: Member): boolean =>
-  load.state === 'ready' && ready !== null && ready.checked === 'passed' && ready.isHere
+  load.state === 'ready' && ready !== null && ready.checked === 'passed' && ready.isReachable
 const isAdmitted = (member: Member): boolean => isServing(member) && member.ready?.isAdmitted === true
 
 /** The most useful first: superfluous ones end from the other side. */

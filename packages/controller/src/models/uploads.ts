@@ -127,9 +127,9 @@ function settle(file: Pick<FannedOut, 'digest' | 'sizeBytes'>, results: readonly
   const kept = results.filter((result) => result.isKept).map(({ target }) => target)
   const failed = results.flatMap((result) => (result.isKept ? [] : [result]))
   if (kept.length > 0) return { ...file, kept, failed }
-  const told = failed.map(({ target, reason }) => `${target.name}: ${reason}`).join('; ')
+  const reasons = failed.map(({ target, reason }) => `${target.name}: ${reason}`).join('; ')
   const code = failed.every((each) => each.code === 'disk_full') ? 'disk_full' : 'unavailable'
-  throw new FleetError({ code, retry: 'backoff', message: `no node could store the file: ${told}` })
+  throw new FleetError({ code, retry: 'backoff', message: `no node could store the file: ${reasons}` })
 }
 
 function createCopy(target: UploadTarget, { model, controller, sizeBytes, clock, signal }: Omit<FanOutDeps, 'targets'>) {

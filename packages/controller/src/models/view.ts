@@ -75,8 +75,8 @@ export type ShowModels = (models: readonly ModelRecord[]) => Promise<ModelView[]
 export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'list'>; models: Pick<ModelStore, 'listByNames'> }) {
   const show: ShowModels = async (found) => {
     // Only `replicas: all` needs the nodes.
-    const isAsked = found.some(({ config }) => config.scheduling.replicas === 'all')
-    const all = isAsked ? await nodes.list() : []
+    const isNeeded = found.some(({ config }) => config.scheduling.replicas === 'all')
+    const all = isNeeded ? await nodes.list() : []
     return found.map((model) => viewModel(model, all.filter((node) => mayRunOn(node, model.config.scheduling)).length))
   }
   return {

@@ -102,4 +102,4 @@ async function sessionOf({ bus, workerSettings }: MembershipDeps, node: NodeReco
 }
 
 /** Version of everything that a worker must react to. The node's status is not included, because the worker causes it. */
-const etagOf = (told: readonly unknown[]): string => sha256Hex(JSON.stringify(told)).slice(0, 32)
+const etagOf = (parts: readonly unknown[]): string => sha256Hex(JSON.stringify(parts)).slice(0, 32)

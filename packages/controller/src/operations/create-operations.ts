@@ -54,13 +54,13 @@ export function createOperations(deps: OperationsDeps) {
   const recordProgress = { intent: (ticks: readonly ProgressTick[]) => intents.recordProgress(ticks), load: deps.recordLoadProgress }
   const cache = createProgressCache({ recordProgress, onTicks: progressFeed.onTicks, clock, log })
   const results = createResults({ intents, advance, settleProgress: cache.settle, log })
-  const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, cache.heard), operation.progress)
+  const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, cache.latest), operation.progress)
 
   return {
     view,
     wake: work.wake,
     /** The latest progress of some work, before it is stored. */
-    heard: cache.heard,
+    latestProgress: cache.latest,
     settleProgress: cache.settle,
     receiveResult: results.receive,
     receiveProgress: cache.receive,
@@ -92,14 +92,14 @@ const largeEveryMs = 1_000
 function createProgressFeed({ operations, clock, log }: ProgressFeedDeps) {
   let hub: EventHub | null = null
   let isBusy = false
-  const heard = new Map<string, WorkKey>()
+  const updated = new Map<string, WorkKey>()
   const moved = new Set<OperationId>()
   const restingUntil = new Map<OperationId, number>()
 
   const show = async (to: EventHub): Promise<void> => {
     const now = clock.monotonic()
-    const keys = [...heard.values()]
-    heard.clear()
+    const keys = [...updated.values()]
+    updated.clear()
     for (const [id, next] of restingUntil) if (next <= now) restingUntil.delete(id)
     for (const { id, nodes } of await operations.concernedBy(keys)) {
       moved.add(id)
@@ -115,9 +115,9 @@ function createProgressFeed({ operations, clock, log }: ProgressFeedDeps) {
 
   return {
     onTicks(keys: readonly WorkKey[]): void {
-      if (hub === null || hub.listenerCount() === 0) return heard.clear()
-      for (const key of keys) heard.set(`${key.nodeId} ${key.opId}`, key)
-      if (isBusy || (heard.size === 0 && moved.size === 0)) return
+      if (hub === null || hub.listenerCount() === 0) return updated.clear()
+      for (const key of keys) updated.set(`${key.nodeId} ${key.opId}`, key)
+      if (isBusy || (updated.size === 0 && moved.size === 0)) return
       isBusy = true
       void show(hub)
         .catch((error: unknown) => log.debug('cannot broadcast progress', { error }))

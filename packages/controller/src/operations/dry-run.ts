@@ -50,7 +50,7 @@ function ringsIn(submission: Submission, { nodes, using }: Pick<PreviewFacts, 'n
     if (!('plan' in node) || known === undefined) return []
     const { nodeId, nodeName, plan } = node
     const isChanged = plan.digest === null || !known.inventory.some((each) => each.name === backend && each.digest === plan.digest)
-    return [{ nodeId, nodeName, hasReplicas: using.has(nodeId), isHere: statusOf(known).status === 'healthy', isChanged }]
+    return [{ nodeId, nodeName, hasReplicas: using.has(nodeId), isReachable: statusOf(known).status === 'healthy', isChanged }]
   })
   return ringsOf(planned, rollout)
 }

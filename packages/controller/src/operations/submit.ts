@@ -60,8 +60,8 @@ async function prepareInstall(
 ): Promise<Submission> {
   const chosen = choose(await store.list(), request)
   if (chosen.length === 0) throw noEligibleNodes(request.selector !== undefined)
-  const asked = request.backend ?? request.name
-  const row = asked === undefined ? undefined : await intents.rowName(asked)
+  const name = request.backend ?? request.name
+  const row = name === undefined ? undefined : await intents.rowName(name)
   const planned = await planInstall(request, chosen, signal)
   const backend = row ?? planned.backend
   const name = backend === planned.backend ? null : planned.backend
@@ -165,9 +165,9 @@ const noEligibleNodes = (isSelected: boolean): Refused =>
   )
 
 const inUse = (backend: BackendName, using: readonly { model: string; nodeName: string }[]): Refused => {
-  const told = using.slice(0, 5).map(({ model, nodeName }) => `${model} on ${nodeName}`)
+  const users = using.slice(0, 5).map(({ model, nodeName }) => `${model} on ${nodeName}`)
   const more = using.length > 5 ? ` and ${using.length - 5} more` : ''
-  return new Refused('in_use', `${backend} runs ${told.join(', ')}${more}; unload them first, or delete it with ?force=true`)
+  return new Refused('in_use', `${backend} runs ${users.join(', ')}${more}; unload them first, or delete it with ?force=true`)
 }
 
 const notInstalled = (backend: BackendName): Refused =>

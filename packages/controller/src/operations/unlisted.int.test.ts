@@ -14,11 +14,11 @@ it('S0.19 a list that is older than the install and is written after it does not
   await world.addNode('a', { replicas: 0 })
   await world.upgrade(['a'])
   await world.send()
-  const askedAt = await world.store.inventory.now()
+  const requestedAt = await world.store.inventory.now()
   await world.step('a', { type: 'succeeded', note: '' })
   const { generation } = (await world.intentOf('a')).record.intent
 
-  expect(await world.store.inventory.recordAnswer({ id, incarnation: 'i', askedAt }, { backends: [] })).toBe(true)
+  expect(await world.store.inventory.recordAnswer({ id, incarnation: 'i', requestedAt }, { backends: [] })).toBe(true)
   expect(await unlisted()).toEqual(['a'])
   const say = (seq: number, of: number) =>
     world.store.inventory.record(id, { backends: [], generations: { [llama]: of }, incarnation: 'i', seq })

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
 import type { NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 import { nothingToFetch, type Plan } from '../store/plan.ts'
-import type { BytesHeard } from '../work/progress-cache.ts'
+import type { ReceivedProgress } from '../work/progress-cache.ts'
 import { viewOperation, type LatestProgress } from './view.ts'
 
 const opId = OperationId.parse('op-1')
@@ -63,11 +63,11 @@ const operation = (nodes: OperationNodeRecord[], fields: Partial<OperationRecord
   ...{ progress: 0, fileName: '', job: null, nodes, ...fields },
 })
 const hears =
-  (ticks: Record<string, Partial<BytesHeard>>): LatestProgress =>
+  (ticks: Record<string, Partial<ReceivedProgress>>): LatestProgress =>
   (nodeId, _, since) => {
     const tick = ticks[nodeId]
     if (tick === undefined || (tick.epoch === undefined ? 1 : (tick.epoch ?? since)) < since) return null
-    return { ...noBytes, heardAt: 1, epoch: 1, ...tick }
+    return { ...noBytes, receivedAt: 1, epoch: 1, ...tick }
   }
 const view = (nodes: OperationNodeRecord[], ticks: Parameters<typeof hears>[0] = {}): OperationView =>
   viewOperation(operation(nodes), hears(ticks))
@@ -117,7 +117,7 @@ describe('a node', () => {
     ])
   })
 
-  it.each<[string, Open, Partial<BytesHeard>, object]>([
+  it.each<[string, Open, Partial<ReceivedProgress>, object]>([
     [
       'received progress is newer than the stored one',
       { bytes: { percentage: 10, seq: 3 } },
@@ -207,8 +207,8 @@ describe('the whole', () => {
   it('S2.33 names the file of the latest progress', () => {
     const rows = [open('a'), open('b')]
     const [older, newer] = [
-      { fileName: 'old', heardAt: 5, seq: 1 },
-      { fileName: 'new', heardAt: 6, seq: 1 },
+      { fileName: 'old', receivedAt: 5, seq: 1 },
+      { fileName: 'new', receivedAt: 6, seq: 1 },
     ]
     expect(view(rows, { a: newer, b: older }).file_name).toBe('new')
     expect(view(rows, { a: older, b: newer }).file_name).toBe('new')

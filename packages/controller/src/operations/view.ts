@@ -13,15 +13,15 @@ import {
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
 import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 import { openIntent, statusOfNode, statusOfOperation } from './status.pure.ts'
-import type { BytesHeard } from '../work/progress-cache.ts'
+import type { ReceivedProgress } from '../work/progress-cache.ts'
 
 /** The progress of an intent since it was last stored, of an epoch from `since` on; null without any. */
-export type LatestProgress = (nodeId: NodeId, opId: OperationId, since: number) => BytesHeard | null
+export type LatestProgress = (nodeId: NodeId, opId: OperationId, since: number) => ReceivedProgress | null
 
-type NodeView = Readonly<{ view: OperationNode; node: NodePresence | null; weight: number | null; heardAt: number }>
+type NodeView = Readonly<{ view: OperationNode; node: NodePresence | null; weight: number | null; receivedAt: number }>
 
-export function viewOperation(operation: OperationRecord, heard: LatestProgress = () => null): OperationView {
-  const shown = operation.nodes.map((row) => showNode(row, heard))
+export function viewOperation(operation: OperationRecord, latestProgress: LatestProgress = () => null): OperationView {
+  const shown = operation.nodes.map((row) => showNode(row, latestProgress))
   const nodes = shown.map(({ view }) => view)
   const { job } = operation
   const state = statusOfOperation(
@@ -29,7 +29,7 @@ export function viewOperation(operation: OperationRecord, heard: LatestProgress 
     shown.map(({ view, node }) => ({ status: view.status, nextRetryAt: nextOf(view), node })),
   )
   const counted = nodes.filter((node) => node.status !== 'skipped')
-  const latest = shown.filter(({ view }) => view.file_name !== '').toSorted((a, b) => b.heardAt - a.heardAt)[0]?.view.file_name
+  const latest = shown.filter(({ view }) => view.file_name !== '').toSorted((a, b) => b.receivedAt - a.receivedAt)[0]?.view.file_name
   return {
     id: operation.id,
     kind: operation.kind,
@@ -49,8 +49,8 @@ export function viewOperation(operation: OperationRecord, heard: LatestProgress 
   }
 }
 
-function showNode(row: OperationNodeRecord, heard: LatestProgress): NodeView {
-  if (row.status === 'open') return showOpen(row, heard)
+function showNode(row: OperationNodeRecord, latestProgress: LatestProgress): NodeView {
+  if (row.status === 'open') return showOpen(row, latestProgress)
   if (row.status === 'shown') return showShown(row)
   const view: OperationNode = {
     node_id: row.nodeId,
@@ -69,14 +69,14 @@ function showNode(row: OperationNodeRecord, heard: LatestProgress): NodeView {
     error: row.error,
     error_code: codeOf(row.errorCode),
   }
-  return { view, node: null, weight: row.status === 'skipped' ? null : row.total, heardAt: 0 }
+  return { view, node: null, weight: row.status === 'skipped' ? null : row.total, receivedAt: 0 }
 }
 
-function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: LatestProgress): NodeView {
+function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, latestProgress: LatestProgress): NodeView {
   const { plan } = row.record
   const intent = openIntent(row)
-  const { bytes, heardAt, isHeard } = bytesOf(row.record, heard)
-  const { status, message, nextRetryAt, node, flags } = statusOfNode(row, isHeard)
+  const { bytes, receivedAt, hasProgress } = bytesOf(row.record, latestProgress)
+  const { status, message, nextRetryAt, node, flags } = statusOfNode(row, hasProgress)
   const total = bytes.total > 0 ? bytes.total : (plan.sizeBytes ?? 0)
   const isError = status === 'error'
   const view: OperationNode = {
@@ -97,7 +97,7 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, heard: 
     error_code: isError ? (intent.lastFailure?.code ?? null) : null,
     ...flags,
   }
-  return { view, node, weight: total, heardAt }
+  return { view, node, weight: total, receivedAt }
 }
 
 function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): NodeView {
@@ -121,21 +121,21 @@ function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Node
     error_code: isError ? codeOf(row.errorCode) : null,
     ...flags,
   }
-  return { view, node, weight: row.total, heardAt: 0 }
+  return { view, node, weight: row.total, receivedAt: 0 }
 }
 
-/** `isHeard`: progress of this attempt was reported. */
-type Bytes = Readonly<{ bytes: BytesSeen; heardAt: number; isHeard: boolean }>
+/** `hasProgress`: progress of this attempt was reported. */
+type Bytes = Readonly<{ bytes: BytesSeen; receivedAt: number; hasProgress: boolean }>
 
 /** The latest progress, if it is newer than the stored one. Progress without an epoch counts while an attempt runs. */
-function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, heard: LatestProgress): Bytes {
-  const tick = heard(intent.nodeId, intent.opId, triedSince)
+function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, latestProgress: LatestProgress): Bytes {
+  const tick = latestProgress(intent.nodeId, intent.opId, triedSince)
   const isOfThisTry = tick?.epoch === intent.epoch
-  const isSaid = (bytes: BytesSeen): boolean => bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0
+  const hasContent = (bytes: BytesSeen): boolean => bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0
   if (tick === null || !isNewer(tick, stored) || !(tick.epoch !== null || intent.state === 'working'))
-    return { bytes: stored, heardAt: 0, isHeard: isOfThisTry || (intent.state === 'working' && isSaid(stored)) }
+    return { bytes: stored, receivedAt: 0, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(stored)) }
   const bytes = { ...tick, percentage: Math.max(tick.percentage, stored.percentage) }
-  return { bytes, heardAt: tick.heardAt, isHeard: isOfThisTry || (intent.state === 'working' && isSaid(bytes)) }
+  return { bytes, receivedAt: tick.receivedAt, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(bytes)) }
 }
 
 const isNewer = (tick: BytesSeen, stored: BytesSeen): boolean => tick.seq === null || stored.seq === null || tick.seq >= stored.seq
@@ -175,9 +175,9 @@ function messageOf(state: OperationState, nodes: readonly OperationNode[]): stri
 /** The reasons of the first failed nodes, and the number of the others. */
 function failureOf(nodes: readonly OperationNode[]): string {
   const named = nodes.filter((node) => node.status === 'error')
-  const told = (named.length > 0 ? named : nodes).map((node) => `${node.node_name}: ${node.error ?? node.message}`)
-  const shown = told.slice(0, 3).join('; ')
-  return told.length > 3 ? `${shown}; and ${told.length - 3} more` : shown
+  const reasons = (named.length > 0 ? named : nodes).map((node) => `${node.node_name}: ${node.error ?? node.message}`)
+  const shown = reasons.slice(0, 3).join('; ')
+  return reasons.length > 3 ? `${shown}; and ${reasons.length - 3} more` : shown
 }
 
 const nextOf = (node: OperationNode): number | null => (node.next_retry_at === null ? null : Date.parse(node.next_retry_at))

@@ -69,7 +69,7 @@ async function checkOne(check: DueCheck, means: Means): Promise<void> {
       return
     case 'unclear':
       // A replica on an absent node does not fail its check.
-      if (check.askedForMs > patienceMs && (await checks.isDue(check.id)))
+      if (check.elapsedMs > patienceMs && (await checks.isDue(check.id)))
         return await fail(check, `it could not be reached: ${verdict.why}`, means)
       log.debug('replica could not be reached for its check', { ...about, why: verdict.why })
       await checks.keep(check.id, { holder, forMs: againInMs })

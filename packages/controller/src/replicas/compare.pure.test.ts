@@ -22,7 +22,7 @@ const known = (state: ReplicaState, over: Partial<ReplicaRecord> = {}): ReplicaR
     stamp: { incarnation: 'i-1', seq: 5 },
     createdAt: '',
     ageMs: 60_000,
-    isHere: true,
+    isReachable: true,
     isNodeDraining: false,
     hasLoad: true,
   },

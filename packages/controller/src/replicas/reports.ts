@@ -185,7 +185,7 @@ async function becameReady(id: ReplicaId, detail: StepDetail, deps: SettleDeps):
 }
 
 async function exited(id: ReplicaId, { exit, stamp }: { exit: Exit; stamp: Stamp }, deps: SettleDeps): Promise<void> {
-  const event = { type: 'exited', failure: failureOfExit(exit), wasTold: exit.expected === true } as const
+  const event = { type: 'exited', failure: failureOfExit(exit), wasCommanded: exit.expected === true } as const
   const moved = await deps.advance({ read: () => deps.loads.findByReplica(id), eventOf: () => event, detail: { exit, stamp } })
   if (moved !== null) return
   await deps.replicas.change({ id, do: 'exit', exit, stamp })

@@ -54,9 +54,9 @@ export function createTendReplicas(deps: TendDeps & { readonly unload: Unload })
           deps,
         )
     }
-    const { told, areSomeAsked } = await replicas.takeDrains({ everyMs: unloadEveryMs, patienceMs, limit: batch })
-    await inLanes(told, { atOnce: unloadAtOnce }, (drain) => unload(drain, signal))
-    return areSomeAsked
+    const { due, areSomeWaiting } = await replicas.takeDrains({ everyMs: unloadEveryMs, patienceMs, limit: batch })
+    await inLanes(due, { atOnce: unloadAtOnce }, (drain) => unload(drain, signal))
+    return areSomeWaiting
   }
 }
 

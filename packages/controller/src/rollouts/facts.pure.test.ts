@@ -1,7 +1,7 @@
 import { NodeId, type Failure } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import type { MovingNode, RolloutLoad, RolloutNodeRecord, RolloutReplica } from '../store/rollout-facts.ts'
-import { factsOf, type RolloutStand } from './facts.pure.ts'
+import { factsOf, type RolloutStage } from './facts.pure.ts'
 
 const [before, done, after] = [1_000_000, 2_000_000, 3_000_000]
 const failure: Failure = { code: 'internal', retry: 'backoff', message: 'it crashed' }
@@ -32,9 +32,9 @@ const load = (more: Partial<RolloutLoad> = {}): RolloutLoad => ({
 const failedLoad = (more: Partial<RolloutLoad> = {}): RolloutLoad =>
   load({ state: 'failed', attempts: 1, failure, failedAt: after, requestedAt: after, ...more })
 
-const standOf = (moving: Partial<MovingNode> | null, more: Partial<RolloutNodeRecord> = {}): RolloutStand | undefined => {
+const stageOf = (moving: Partial<MovingNode> | null, more: Partial<RolloutNodeRecord> = {}): RolloutStage | undefined => {
   const node: RolloutNodeRecord = {
-    ...{ nodeId: NodeId.parse('a'), name: 'a', ring: 1, isHere: true, canReturn: true, state: 'applied', awaitsRing: false },
+    ...{ nodeId: NodeId.parse('a'), name: 'a', ring: 1, isReachable: true, canReturn: true, state: 'applied', awaitsRing: false },
     ...{ cancelRequested: false, rollbackError: null, note: '', lastFailure: null, message: '' },
     moving:
       moving === null
@@ -44,21 +44,21 @@ const standOf = (moving: Partial<MovingNode> | null, more: Partial<RolloutNodeRe
   }
   const spec = { canary: 1, maxParallel: 1, minHealthyMs: 0 }
   const record = { backend: 'llama', spec, ring: 1, rings: 1, wellMs: null, waits: null, failure: null, nodes: [node] }
-  return factsOf(record).nodes[0]?.stand
+  return factsOf(record).nodes[0]?.stage
 }
 
 describe('a node of a rollout stands', () => {
-  it.each<[string, Partial<RolloutNodeRecord>, RolloutStand]>([
+  it.each<[string, Partial<RolloutNodeRecord>, RolloutStage]>([
     ['settled without an intent', { state: null }, { state: 'settled' }],
-    ['held until its ring begins', { state: 'waiting', awaitsRing: true }, { state: 'held' }],
-    ['begun', { state: 'working', cancelRequested: true }, { state: 'begun', isCalledOff: true }],
+    ['held until its ring begins', { state: 'waiting', awaitsRing: true }, { state: 'waiting' }],
+    ['begun', { state: 'working', cancelRequested: true }, { state: 'begun', cancelRequested: true }],
     ['returning', { state: 'waiting', rollbackError: 'e' }, { state: 'returning' }],
     ['upgraded when nothing is watched', {}, { state: 'upgraded' }],
     ['settled when it has returned', { rollbackError: 'e' }, { state: 'settled' }],
     ['failed', { state: 'dead', lastFailure: failure }, { state: 'failed', failure }],
     ['settled when its return failed', { state: 'failed', lastFailure: failure, rollbackError: 'e' }, { state: 'settled' }],
   ])('%s', (_, more, want) => {
-    expect(standOf(null, more)).toEqual(want)
+    expect(stageOf(null, more)).toEqual(want)
   })
 })
 
@@ -90,20 +90,20 @@ describe('replicas left to be moved', () => {
     ['not of a model that kept exiting before', { replicas: [replica(), crashed(done - 2), crashed(done - 1)] }, []],
     ['also of one that exited once before', { replicas: [replica(), crashed(done - 1)] }, ['tiny']],
   ])('%s', (_, moving, left) => {
-    expect(standOf(moving)).toMatchObject({ state: 'proving', left })
+    expect(stageOf(moving)).toMatchObject({ state: 'proving', left })
   })
 
   it('on the way back are those of the new version', () => {
     const back = { planDigest: 'old', listedDigest: 'old', replicas: [moved, replica()] }
-    expect(standOf(back, { rollbackError: 'e' })).toEqual({ state: 'back', left: ['tiny'], notes: [], error: 'e' })
-    const stuck = standOf({ ...back, loads: [failedLoad({ pin: 'none', failure: noRoom })] }, { rollbackError: 'e' })
+    expect(stageOf(back, { rollbackError: 'e' })).toEqual({ state: 'back', left: ['tiny'], notes: [], error: 'e' })
+    const stuck = stageOf({ ...back, loads: [failedLoad({ pin: 'none', failure: noRoom })] }, { rollbackError: 'e' })
     expect(stuck).toMatchObject({ left: [], notes: ['tiny stays on the new version for now: no room'] })
   })
 
   it('has notes about everything unusual', () => {
     const loads = [load({ note: 'recreated' }), failedLoad({ model: 'small', pin: 'elsewhere' })]
-    const stand = standOf({ planDigest: null, inventoryAt: null, replicas: [replica({ model: 'small' })], loads }, { note: 'recreate' })
-    expect(stand).toMatchObject({
+    const stage = stageOf({ planDigest: null, inventoryAt: null, replicas: [replica({ model: 'small' })], loads }, { note: 'recreate' })
+    expect(stage).toMatchObject({
       notes: [
         'recreate',
         'recreated',
@@ -125,6 +125,6 @@ describe('trouble with the new version', () => {
     ['is not an exit that was expected', { replicas: [crashed(after + 1, { exit: { exit_code: 0, expected: true } })] }, null],
     ['is not an exit of an older process', { replicas: [crashed(after, { createdAt: before })] }, null],
   ])('%s', (_, moving, trouble) => {
-    expect(standOf(moving)).toMatchObject({ state: 'proving', trouble })
+    expect(stageOf(moving)).toMatchObject({ state: 'proving', trouble })
   })
 })

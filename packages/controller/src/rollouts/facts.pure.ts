@@ -14,10 +14,10 @@ export type Trouble = Readonly<{ model: string }> &
   )
 
 /** The stage of a node in the rollout. */
-export type RolloutStand =
+export type RolloutStage =
   /** The ring of the node has not begun. */
-  | Readonly<{ state: 'held' }>
-  | Readonly<{ state: 'begun'; isCalledOff: boolean }>
+  | Readonly<{ state: 'waiting' }>
+  | Readonly<{ state: 'begun'; cancelRequested: boolean }>
   /** The node has the new version; its replicas are moved to it and watched. */
   | Readonly<{
       state: 'proving'
@@ -28,7 +28,7 @@ export type RolloutStand =
       /** Deviations, and models that are not waited for. */
       notes: readonly string[]
       /** An administrator cancelled the wait for this node. */
-      isCalledOff: boolean
+      cancelRequested: boolean
       trouble: Trouble | null
     }>
   | Readonly<{ state: 'upgraded' }>
@@ -45,10 +45,10 @@ export type RolloutNode = Readonly<{
   name: string
   /** Null: no replicas ran there. The node is upgraded at once and delays no ring. */
   ring: number | null
-  isHere: boolean
+  isReachable: boolean
   /** The previous version is known and differs from the new one. */
   canReturn: boolean
-  stand: RolloutStand
+  stage: RolloutStage
 }>
 
 export type RolloutFacts = Omit<RolloutRecord, 'nodes'> & Readonly<{ nodes: readonly RolloutNode[] }>
@@ -56,11 +56,11 @@ export type RolloutFacts = Omit<RolloutRecord, 'nodes'> & Readonly<{ nodes: read
 export const factsOf = (record: RolloutRecord): RolloutFacts => ({ ...record, nodes: record.nodes.map(nodeOf) })
 
 const nodeOf = (record: RolloutNodeRecord): RolloutNode => {
-  const { nodeId, name, ring, isHere, canReturn } = record
-  return { nodeId, name, ring, isHere, canReturn, stand: standOf(record) }
+  const { nodeId, name, ring, isReachable, canReturn } = record
+  return { nodeId, name, ring, isReachable, canReturn, stage: stageOf(record) }
 }
 
-function standOf({ state, rollbackError, awaitsRing, cancelRequested, lastFailure, ...node }: RolloutNodeRecord): RolloutStand {
+function stageOf({ state, rollbackError, awaitsRing, cancelRequested, lastFailure, ...node }: RolloutNodeRecord): RolloutStage {
   const isReturning = rollbackError !== null
   switch (state) {
     case null:
@@ -70,7 +70,7 @@ function standOf({ state, rollbackError, awaitsRing, cancelRequested, lastFailur
     case 'sending':
     case 'working':
       if (isReturning) return { state: 'returning' }
-      return awaitsRing ? { state: 'held' } : { state: 'begun', isCalledOff: cancelRequested }
+      return awaitsRing ? { state: 'waiting' } : { state: 'begun', cancelRequested }
     case 'applied':
       if (node.moving === null) return isReturning ? { state: 'settled' } : { state: 'upgraded' }
       return isReturning ? backOf(node.moving, rollbackError) : provingOf(node.moving, { ...node, cancelRequested })
@@ -80,7 +80,7 @@ function standOf({ state, rollbackError, awaitsRing, cancelRequested, lastFailur
   }
 }
 
-function backOf(moving: MovingNode, error: string): RolloutStand {
+function backOf(moving: MovingNode, error: string): RolloutStage {
   const stuck = stuckModels(moving, { isReturning: true })
   const left = moving.replicas.filter((replica) => isUp(replica) && !isMoved(replica, moving) && !stuck.has(replica.model))
   const notes = [...stuck].map(([model, why]) => `${model} stays on the new version for now: ${why}`)
@@ -90,7 +90,7 @@ function backOf(moving: MovingNode, error: string): RolloutStand {
 function provingOf(
   moving: MovingNode,
   { message, note, cancelRequested }: Pick<RolloutNodeRecord, 'message' | 'note' | 'cancelRequested'>,
-): RolloutStand {
+): RolloutStage {
   const stuck = stuckModels(moving, { isReturning: false })
   const ailing = ailingModels(moving)
   const isAwaited = ({ model }: { model: string }): boolean => !stuck.has(model) && !ailing.has(model)
@@ -109,7 +109,7 @@ function provingOf(
     ...(isListed ? [] : ['the node has not listed the new version yet']),
   ]
   const trouble = troubleOf(moving, isAwaited)
-  return { state: 'proving', message, left: left.filter(isAwaited).map(({ model }) => model), notes, trouble, isCalledOff: cancelRequested }
+  return { state: 'proving', message, left: left.filter(isAwaited).map(({ model }) => model), notes, trouble, cancelRequested }
 }
 
 const isUp = ({ isOwn, state }: RolloutReplica): boolean => isOwn && (state === 'starting' || state === 'ready')
@@ -137,14 +137,14 @@ function isMoved({ state, digest }: RolloutReplica, moving: MovingNode): boolean
 function stuckModels({ replicas, loads }: MovingNode, { isReturning }: { isReturning: boolean }): ReadonlyMap<string, string> {
   const hasOtherReady = ({ model, revision }: RolloutLoad): boolean =>
     replicas.some((other) => other.model === model && other.state === 'ready' && other.revision !== revision)
-  const isHere = ({ pin }: RolloutLoad): boolean => pin === 'here' || pin === 'here_other_backend'
+  const isPinnedHere = ({ pin }: RolloutLoad): boolean => pin === 'here' || pin === 'here_other_backend'
   const blocks = (load: RolloutLoad, replica: RolloutReplica): boolean =>
     load.model === replica.model &&
     (load.state === 'failed' || (load.state !== 'ready' && load.attempts > 1)) &&
     (!isReturning || load.revision !== replica.revision || load.failure?.code === 'no_capacity') &&
     (load.pin === 'none' || load.pin === 'elsewhere' || hasOtherReady(load))
   const isComing = (replica: RolloutReplica): boolean =>
-    loads.some((load) => load.model === replica.model && isHere(load) && load.state !== 'ready' && load.revision === replica.revision)
+    loads.some((load) => load.model === replica.model && isPinnedHere(load) && load.state !== 'ready' && load.revision === replica.revision)
   const reasons = replicas
     .filter((replica) => isUp(replica) && !isComing(replica))
     .flatMap((replica) => loads.filter((load) => blocks(load, replica)))

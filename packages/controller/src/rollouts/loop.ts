@@ -58,7 +58,7 @@ function report(id: OperationId, { backend, nodes }: RolloutRecord, action: Roll
     onEnded(action.end)
   } else if (action.do === 'stop') log.warn('rollout failed; rolling back', { ...about, error: action.failure.message })
   else if (action.do === 'enter') log.info('rollout entered the next ring', { ...about, ring: action.ring })
-  else if ('nodeId' in action && action.do !== 'tell') {
+  else if ('nodeId' in action && action.do !== 'message') {
     const node = nodes.find(({ nodeId }) => nodeId === action.nodeId)?.name ?? action.nodeId
     log.info('rollout step on a node', { ...about, node, what: action.do })
   }

@@ -3,29 +3,29 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RolloutAction } from '../store/rollout-facts.ts'
 import { decideRollout } from './rollout.pure.ts'
-import type { RolloutFacts, RolloutNode, RolloutStand } from './facts.pure.ts'
+import type { RolloutFacts, RolloutNode, RolloutStage } from './facts.pure.ts'
 
 const failure: Failure = { code: 'integrity', retry: 'never', message: 'another digest' }
-const held: RolloutStand = { state: 'held' }
-const begun: RolloutStand = { state: 'begun', isCalledOff: false }
-const upgraded: RolloutStand = { state: 'upgraded' }
-const settled: RolloutStand = { state: 'settled' }
-const returning: RolloutStand = { state: 'returning' }
-const failed: RolloutStand = { state: 'failed', failure }
+const held: RolloutStage = { state: 'waiting' }
+const begun: RolloutStage = { state: 'begun', cancelRequested: false }
+const upgraded: RolloutStage = { state: 'upgraded' }
+const settled: RolloutStage = { state: 'settled' }
+const returning: RolloutStage = { state: 'returning' }
+const failed: RolloutStage = { state: 'failed', failure }
 const watched = 'installed; watching its replicas for 10 s'
-const proving = (more: Partial<Extract<RolloutStand, { state: 'proving' }>> = {}): RolloutStand => ({
-  ...{ state: 'proving', message: watched, left: [], notes: [], trouble: null, isCalledOff: false },
+const proving = (more: Partial<Extract<RolloutStage, { state: 'proving' }>> = {}): RolloutStage => ({
+  ...{ state: 'proving', message: watched, left: [], notes: [], trouble: null, cancelRequested: false },
   ...more,
 })
 const bad = proving({ trouble: { kind: 'check', model: 'tiny' } })
 const moving = proving({ left: ['small', 'tiny'], message: 'installed; 2 replicas (small, tiny) are still to be moved' })
-const backOn = (left: string[] = []): RolloutStand => ({ state: 'back', left, notes: [], error: 'e' })
+const backOn = (left: string[] = []): RolloutStage => ({ state: 'back', left, notes: [], error: 'e' })
 const long = 15 * 60_000
-const node = (name: string, ring: number | null, stand: RolloutStand, more: Partial<RolloutNode> = {}): RolloutNode => ({
-  ...{ nodeId: NodeId.parse(name), name, ring, isHere: true, canReturn: true, stand },
+const node = (name: string, ring: number | null, stage: RolloutStage, more: Partial<RolloutNode> = {}): RolloutNode => ({
+  ...{ nodeId: NodeId.parse(name), name, ring, isReachable: true, canReturn: true, stage },
   ...more,
 })
-const away = { isHere: false }
+const away = { isReachable: false }
 const facts = (nodes: RolloutNode[], more: Partial<RolloutFacts> = {}): RolloutFacts => ({
   ...{
     backend: 'llama',
@@ -54,8 +54,8 @@ describe('while all is well', () => {
     ['notes what it waits for', [node('a', 1, moving), node('b', 2, held)], {}, 'wait 2'],
     ['waits for what is moved', [node('a', 1, moving), node('b', 2, held)], { waits: { left: 2, ms: long - 1 } }, ''],
     ['anew when one was moved', [node('a', 1, moving)], { waits: { left: 3, ms: long } }, 'wait 2'],
-    ['no longer for what was called off', [node('a', 1, proving({ left: ['tiny'], isCalledOff: true }))], {}, 'prove a'],
-    ['not even if it has trouble', [node('a', 1, { ...bad, isCalledOff: true } as RolloutStand)], {}, 'prove a'],
+    ['no longer for a cancelled node', [node('a', 1, proving({ left: ['tiny'], cancelRequested: true }))], {}, 'prove a'],
+    ['not even if it has trouble', [node('a', 1, { ...bad, cancelRequested: true } as RolloutStage)], {}, 'prove a'],
     ['tells of one that comes late to be taken back', [node('a', 1, begun), node('b', 1, backOn())], {}, 'returned b'],
     ['watches what was moved', [node('a', 1, proving()), node('b', 2, held)], {}, 'well'],
     ['goes on watching', [node('a', 1, proving()), node('b', 2, held)], { wellMs: 9_999 }, ''],
@@ -75,7 +75,7 @@ describe('while all is well', () => {
     ['has come to nothing when all was taken over', [node('a', 1, settled), node('b', 2, settled)], {}, 'end cancelled'],
     ['does not wait for what is in no ring', [node('a', 1, upgraded), node('b', null, begun)], {}, 'end succeeded'],
     ['nor fails with it', [node('a', 1, begun), node('b', null, failed)], {}, ''],
-    ['tells what it waits for', [node('a', 1, { ...moving, message: '' } as RolloutStand)], {}, 'tell a, wait 2'],
+    ['tells what it waits for', [node('a', 1, { ...moving, message: '' } as RolloutStage)], {}, 'tell a, wait 2'],
   ])('%s', (_, nodes, more, want) => {
     expect(decide(facts(nodes, more))).toBe(want)
   })
@@ -113,8 +113,8 @@ describe('a failure', () => {
     ['of an intent', [node('a', 1, failed), node('b', 2, held)], {}, 'stop, withdraw b'],
     ['of a check', [node('a', 1, bad), node('b', 2, held)], {}, 'stop, return a, withdraw b'],
     ['takes back what was done', [node('a', 1, upgraded), node('b', 2, failed), node('c', null, upgraded)], {}, 'stop, return a, return c'],
-    ['cancels running work', [node('a', 1, failed), node('b', 1, begun), node('c', null, begun)], {}, 'stop, call_off b, call_off c'],
-    ['once', [node('a', 1, failed), node('b', 1, { state: 'begun', isCalledOff: true })], { failure }, ''],
+    ['cancels running work', [node('a', 1, failed), node('b', 1, begun), node('c', null, begun)], {}, 'stop, cancel b, cancel c'],
+    ['once', [node('a', 1, failed), node('b', 1, { state: 'begun', cancelRequested: true })], { failure }, ''],
     ['goes on where it was', [node('a', 1, returning), node('b', 2, held)], { failure }, 'withdraw b'],
     [
       'of what should move and does not',
@@ -145,7 +145,7 @@ describe('a failure', () => {
     })
     const [done] = decideRollout(facts([node('a', 1, backOn(['small', 'tiny']))], { ...late, failure }))
     expect(done).toMatchObject({ error: 'e; 2 replicas (small, tiny) are still on the new version' })
-    const [cancelled] = decideRollout(facts([node('a', 1, { ...moving, isCalledOff: true } as RolloutStand)]))
+    const [cancelled] = decideRollout(facts([node('a', 1, { ...moving, cancelRequested: true } as RolloutStage)]))
     expect(cancelled).toMatchObject({ message: 'cancelled; 2 replicas (small, tiny) are still to be moved' })
   })
 
@@ -165,39 +165,39 @@ const happening = fc.record({
 })
 
 function happen(at: RolloutNode, what: Happening['what']): RolloutNode {
-  const { stand } = at
-  const to = (next: RolloutStand): RolloutNode => ({ ...at, stand: next })
-  if (what === 'away' || what === 'back') return { ...at, isHere: what === 'back' }
+  const { stage } = at
+  const to = (next: RolloutStage): RolloutNode => ({ ...at, stage: next })
+  if (what === 'away' || what === 'back') return { ...at, isReachable: what === 'back' }
   if (what === 'gone') return to(settled)
-  if (stand.state === 'begun' && what === 'done') return to(at.ring === null ? upgraded : moving)
-  if (stand.state === 'begun' && what === 'failed') return to(failed)
-  if (stand.state === 'begun' && stand.isCalledOff && what === 'confirmed') return to(settled)
-  if (stand.state === 'proving' && what === 'moved') return to({ ...stand, left: [] })
-  if (stand.state === 'proving' && what === 'bad') return to(bad)
-  if (stand.state === 'returning' && what === 'failed') return to(settled)
-  if (stand.state === 'returning' && what === 'done') return to(backOn(['tiny']))
-  if (stand.state === 'back' && what === 'moved') return to({ ...stand, left: [] })
+  if (stage.state === 'begun' && what === 'done') return to(at.ring === null ? upgraded : moving)
+  if (stage.state === 'begun' && what === 'failed') return to(failed)
+  if (stage.state === 'begun' && stage.cancelRequested && what === 'confirmed') return to(settled)
+  if (stage.state === 'proving' && what === 'moved') return to({ ...stage, left: [] })
+  if (stage.state === 'proving' && what === 'bad') return to(bad)
+  if (stage.state === 'returning' && what === 'failed') return to(settled)
+  if (stage.state === 'returning' && what === 'done') return to(backOn(['tiny']))
+  if (stage.state === 'back' && what === 'moved') return to({ ...stage, left: [] })
   return at
 }
 
 function obey(world: RolloutFacts, action: RolloutAction): RolloutFacts {
-  const on = (change: (stand: RolloutStand) => RolloutStand): RolloutFacts => ({
+  const on = (change: (stage: RolloutStage) => RolloutStage): RolloutFacts => ({
     ...world,
-    nodes: world.nodes.map((each) => ('nodeId' in action && each.nodeId === action.nodeId ? { ...each, stand: change(each.stand) } : each)),
+    nodes: world.nodes.map((each) => ('nodeId' in action && each.nodeId === action.nodeId ? { ...each, stage: change(each.stage) } : each)),
   })
   switch (action.do) {
     case 'begin':
       return on(() => begun)
-    case 'tell':
-      return on((stand) => (stand.state === 'proving' ? { ...stand, message: action.message } : stand))
+    case 'message':
+      return on((stage) => (stage.state === 'proving' ? { ...stage, message: action.message } : stage))
     case 'prove':
       return on(() => upgraded)
     case 'withdraw':
     case 'returned':
     case 'fail':
       return on(() => settled)
-    case 'call_off':
-      return on((stand) => (stand.state === 'begun' ? { ...stand, isCalledOff: true } : stand))
+    case 'cancel':
+      return on((stage) => (stage.state === 'begun' ? { ...stage, cancelRequested: true } : stage))
     case 'return':
       return on(() => returning)
     case 'enter':
@@ -241,23 +241,23 @@ function rest(from: RolloutFacts, check: (world: RolloutFacts, actions: readonly
   throw new Error('it never comes to rest')
 }
 
-const isBusy = ({ isHere, ring, stand }: RolloutNode): boolean =>
-  isHere && ring !== null && (stand.state === 'begun' || stand.state === 'proving')
+const isBusy = ({ isReachable, ring, stage }: RolloutNode): boolean =>
+  isReachable && ring !== null && (stage.state === 'begun' || stage.state === 'proving')
 
 function expectSound(world: RolloutFacts, actions: readonly RolloutAction[]): void {
   const of = <Do extends RolloutAction['do']>(what: Do) =>
     actions.filter((action): action is Extract<RolloutAction, { do: Do }> => action.do === what)
   const nodeOf = (id: string): RolloutNode | undefined => world.nodes.find((each) => each.nodeId === id)
   const begins = of('begin').flatMap(({ nodeId }) => nodeOf(nodeId) ?? [])
-  const here = begins.filter((each) => each.isHere)
-  const isProven = world.nodes.some((each) => each.ring !== null && each.stand.state === 'upgraded')
+  const here = begins.filter((each) => each.isReachable)
+  const isProven = world.nodes.some((each) => each.ring !== null && each.stage.state === 'upgraded')
   if (here.length > 0) {
     expect(world.nodes.some(isBusy), 'a ring begins when nothing is under way').toBe(false)
     expect(here.length).toBeLessThanOrEqual(isProven ? world.spec.maxParallel : world.spec.canary)
     const ring = Math.max(...here.map((each) => each.ring ?? 0))
-    const earlier = world.nodes.filter((each) => each.isHere && each.ring !== null && each.ring < ring)
+    const earlier = world.nodes.filter((each) => each.isReachable && each.ring !== null && each.ring < ring)
     expect(
-      earlier.every(({ stand }) => ['upgraded', 'settled'].includes(stand.state)),
+      earlier.every(({ stage }) => ['upgraded', 'settled'].includes(stage.state)),
       'after the ones before are proven',
     ).toBe(true)
   }
@@ -266,7 +266,7 @@ function expectSound(world: RolloutFacts, actions: readonly RolloutAction[]): vo
     expect([...begins, ...of('prove')], 'nothing begins after a failure').toEqual([])
     const returned = new Set(of('return').map(({ nodeId }) => nodeId as string))
     for (const each of world.nodes)
-      if (each.stand.state === 'upgraded' || each.stand.state === 'proving') expect(returned.has(each.nodeId), 'all go back').toBe(true)
+      if (each.stage.state === 'upgraded' || each.stage.state === 'proving') expect(returned.has(each.nodeId), 'all go back').toBe(true)
   }
   for (const { error } of of('return')) expect(error).not.toBe('')
   for (const told of [...of('stop'), ...of('fail')]) expect(told.failure.message).toMatch(/\S/)
@@ -287,7 +287,7 @@ it('whatever happens: rings come one after the other, a failure takes all back, 
       // Everybody is back, and does as told: it comes to an end.
       for (let round = 0; round < 200 && !now.isEnded; round += 1) {
         const { world } = now
-        const nodes = world.nodes.map((each) => happen(happen(happen({ ...each, isHere: true }, 'confirmed'), 'done'), 'moved'))
+        const nodes = world.nodes.map((each) => happen(happen(happen({ ...each, isReachable: true }, 'confirmed'), 'done'), 'moved'))
         now = rest({ ...world, nodes, wellMs: world.wellMs === null ? null : world.wellMs + 2 }, expectSound)
       }
       expect(now.isEnded).toBe(true)

@@ -3,9 +3,9 @@
 import { type Failure, unreachable } from '@muster/protocol'
 import { failureOfExit } from '../loads/loads.pure.ts'
 import type { RolloutAction } from '../store/rollout-facts.ts'
-import type { RolloutFacts, RolloutNode, RolloutStand, Trouble } from './facts.pure.ts'
+import type { RolloutFacts, RolloutNode, RolloutStage, Trouble } from './facts.pure.ts'
 
-type At<State extends RolloutStand['state']> = RolloutNode & { readonly stand: Extract<RolloutStand, { state: State }> }
+type At<State extends RolloutStage['state']> = RolloutNode & { readonly stage: Extract<RolloutStage, { state: State }> }
 
 /** Time limit for replicas that should move and do not. */
 const maxWaitMs = 15 * 60_000
@@ -29,30 +29,32 @@ function goOn(facts: RolloutFacts): RolloutAction[] {
   const done = [...unwatched(inRings), ...latecomers(inRings)]
   if (done.length > 0) return done
   const underWay = underWayOf(inRings)
-  const beside = tellings(facts)
+  const beside = messageUpdates(facts)
   return [...beside, ...(underWay.length > 0 ? watch(underWay, facts) : goFurther(inRings, facts))]
 }
 
 const underWayOf = (inRings: readonly RolloutNode[]): RolloutNode[] =>
-  inRings.filter((node) => node.isHere && (isAt(node, 'begun') || isWatched(node)))
+  inRings.filter((node) => node.isReachable && (isAt(node, 'begun') || isWatched(node)))
 
-const isWatched = (node: RolloutNode): node is At<'proving'> => isAt(node, 'proving') && !node.stand.isCalledOff
+const isWatched = (node: RolloutNode): node is At<'proving'> => isAt(node, 'proving') && !node.stage.cancelRequested
 
 /** A cancelled node is not waited for: it has the new version, and its replicas move on their own. */
 const unwatched = (inRings: readonly RolloutNode[]): RolloutAction[] =>
   inRings.flatMap((node) =>
-    isAt(node, 'proving') && node.stand.isCalledOff ? [{ do: 'prove', nodeId: node.nodeId, message: calledOff(node.stand) }] : [],
+    isAt(node, 'proving') && node.stage.cancelRequested
+      ? [{ do: 'prove', nodeId: node.nodeId, message: cancelledMessage(node.stage) }]
+      : [],
   )
 
 /** Nodes that were absent during the rollback, and are back while the others are upgraded again. */
 const latecomers = (inRings: readonly RolloutNode[]): RolloutAction[] =>
-  inRings.flatMap((node) => (isAt(node, 'back') ? [{ do: 'returned', nodeId: node.nodeId, error: stillNew(node.stand) }] : []))
+  inRings.flatMap((node) => (isAt(node, 'back') ? [{ do: 'returned', nodeId: node.nodeId, error: stillNew(node.stage) }] : []))
 
-function tellings(facts: RolloutFacts): RolloutAction[] {
+function messageUpdates(facts: RolloutFacts): RolloutAction[] {
   return facts.nodes.flatMap((node): RolloutAction[] => {
     if (!isWatched(node)) return []
-    const message = messageOf(node.stand, facts)
-    return message === node.stand.message ? [] : [{ do: 'tell', nodeId: node.nodeId, message }]
+    const message = messageOf(node.stage, facts)
+    return message === node.stage.message ? [] : [{ do: 'message', nodeId: node.nodeId, message }]
   })
 }
 
@@ -60,19 +62,19 @@ function tellings(facts: RolloutFacts): RolloutAction[] {
 function watch(underWay: readonly RolloutNode[], facts: RolloutFacts): RolloutAction[] {
   const { wellMs, spec } = facts
   const proving = underWay.filter(isWatched)
-  const isWell = proving.length === underWay.length && proving.every(({ stand }) => stand.left.length === 0)
+  const isWell = proving.length === underWay.length && proving.every(({ stage }) => stage.left.length === 0)
   if (!isWell) return [...waiting(facts), ...(wellMs === null ? [] : [{ do: 'watch', isWell } as const])]
   if ((wellMs ?? 0) < spec.minHealthyMs) return [...waiting(facts), ...(wellMs === null ? [{ do: 'watch', isWell } as const] : [])]
-  const proven = proving.map(({ nodeId, stand }): RolloutAction => ({ do: 'prove', nodeId, message: stand.notes.join('; ') }))
+  const proven = proving.map(({ nodeId, stage }): RolloutAction => ({ do: 'prove', nodeId, message: stage.notes.join('; ') }))
   return [...proven, ...(wellMs === null ? [] : [{ do: 'watch', isWell: false } as const])]
 }
 
 /** The number of replicas left to move; null while something else is waited for. */
 function leftOf({ nodes, failure }: RolloutFacts): number | null {
   const inRings = nodes.filter((node) => node.ring !== null)
-  const underWay = failure === null ? underWayOf(inRings) : nodes.filter((node) => node.isHere && isAt(node, 'back'))
+  const underWay = failure === null ? underWayOf(inRings) : nodes.filter((node) => node.isReachable && isAt(node, 'back'))
   if (underWay.some((node) => isAt(node, 'begun'))) return null
-  const left = underWay.reduce((sum, { stand }) => sum + ('left' in stand ? stand.left.length : 0), 0)
+  const left = underWay.reduce((sum, { stage }) => sum + ('left' in stage ? stage.left.length : 0), 0)
   return left === 0 ? null : left
 }
 
@@ -87,7 +89,7 @@ const isOverdue = (facts: RolloutFacts): boolean =>
 
 function goFurther(inRings: readonly RolloutNode[], facts: RolloutFacts): RolloutAction[] {
   const isProven = inRings.some((node) => isAt(node, 'upgraded'))
-  const next = inRings.filter((node) => node.isHere && isAt(node, 'held'))
+  const next = inRings.filter((node) => node.isReachable && isAt(node, 'waiting'))
   if (next.length === 0) return isProven || inRings.every(isOver) ? end(inRings, isProven) : []
   const ring = Math.min(...next.map((node) => node.ring ?? facts.rings))
   // Until a node is proven, the next nodes are canaries, whatever their ring.
@@ -100,9 +102,9 @@ function goFurther(inRings: readonly RolloutNode[], facts: RolloutFacts): Rollou
 /** Absent nodes are not waited for: they get the proven version when they return. */
 function end(inRings: readonly RolloutNode[], isProven: boolean): RolloutAction[] {
   const left = inRings.flatMap((node): RolloutAction[] => {
-    if (isAt(node, 'held')) return [{ do: 'begin', nodeId: node.nodeId }]
+    if (isAt(node, 'waiting')) return [{ do: 'begin', nodeId: node.nodeId }]
     if (!isAt(node, 'proving')) return []
-    const message = ['the node went offline before its replicas were confirmed healthy', ...node.stand.notes].join('; ')
+    const message = ['the node went offline before its replicas were confirmed healthy', ...node.stage.notes].join('; ')
     return [{ do: 'prove', nodeId: node.nodeId, message }]
   })
   return [...left, { do: 'end', end: isProven ? 'succeeded' : 'cancelled' }]
@@ -116,7 +118,7 @@ function goBack(facts: RolloutFacts, failure: Failure, own: (node: RolloutNode) 
   const isLate = isOverdue(facts)
   const actions = facts.nodes.flatMap((node) => goBackOn(node, { failure, own: own(node), isLate }))
   const isEnded = facts.nodes.every(
-    (node) => isOver(node) || (isAt(node, 'upgraded') && !node.canReturn) || (isAt(node, 'returning') && !node.isHere),
+    (node) => isOver(node) || (isAt(node, 'upgraded') && !node.canReturn) || (isAt(node, 'returning') && !node.isReachable),
   )
   return isEnded ? [...actions, { do: 'end', end: 'failed' }] : [...actions, ...waiting(facts)]
 }
@@ -125,12 +127,12 @@ function goBack(facts: RolloutFacts, failure: Failure, own: (node: RolloutNode) 
 type Why = Readonly<{ failure: Failure; own: Failure | null; isLate: boolean }>
 
 function goBackOn(node: RolloutNode, { failure, own, isLate }: Why): RolloutAction[] {
-  const { nodeId, stand } = node
-  switch (stand.state) {
-    case 'held':
+  const { nodeId, stage } = node
+  switch (stage.state) {
+    case 'waiting':
       return [{ do: 'withdraw', nodeId }]
     case 'begun':
-      return stand.isCalledOff ? [] : [{ do: 'call_off', nodeId }]
+      return stage.cancelRequested ? [] : [{ do: 'cancel', nodeId }]
     case 'proving': {
       if (node.canReturn) return [{ do: 'return', nodeId, error: own?.message ?? rolledBack(failure) }]
       const message = `${own?.message ?? failure.message}; the node stays on the new version, because its previous version is unknown`
@@ -140,33 +142,33 @@ function goBackOn(node: RolloutNode, { failure, own, isLate }: Why): RolloutActi
       return node.canReturn ? [{ do: 'return', nodeId, error: rolledBack(failure) }] : []
     case 'back':
       // An absent node has its version; its replicas are moved when it returns.
-      return stand.left.length === 0 || isLate || !node.isHere ? [{ do: 'returned', nodeId, error: stillNew(stand) }] : []
+      return stage.left.length === 0 || isLate || !node.isReachable ? [{ do: 'returned', nodeId, error: stillNew(stage) }] : []
     case 'failed':
     case 'returning':
     case 'settled':
       return []
     default:
-      return unreachable(stand)
+      return unreachable(stage)
   }
 }
 
 const isOver = (node: RolloutNode): boolean => isAt(node, 'settled') || isAt(node, 'failed')
 
-const isAt = <State extends RolloutStand['state']>(node: RolloutNode, state: State): node is At<State> => node.stand.state === state
+const isAt = <State extends RolloutStage['state']>(node: RolloutNode, state: State): node is At<State> => node.stage.state === state
 
-function failureAt({ stand, isHere }: RolloutNode, isLate: boolean): Failure | null {
-  if (stand.state === 'failed') return stand.failure
-  if (stand.state !== 'proving' || stand.isCalledOff) return null
-  if (stand.trouble !== null) return failureOfTrouble(stand.trouble)
-  return isLate && isHere && stand.left.length > 0 ? notMoved(stand, maxWaitMs) : null
+function failureAt({ stage, isReachable }: RolloutNode, isLate: boolean): Failure | null {
+  if (stage.state === 'failed') return stage.failure
+  if (stage.state !== 'proving' || stage.cancelRequested) return null
+  if (stage.trouble !== null) return failureOfTrouble(stage.trouble)
+  return isLate && isReachable && stage.left.length > 0 ? notMoved(stage, maxWaitMs) : null
 }
 
 /** True while a present node is waited for: then the next step may depend on time only. */
 export const isUnderWay = ({ nodes }: RolloutFacts): boolean =>
-  nodes.some((node) => node.isHere && node.ring !== null && (isAt(node, 'begun') || isAt(node, 'proving') || isAt(node, 'held')))
+  nodes.some((node) => node.isReachable && node.ring !== null && (isAt(node, 'begun') || isAt(node, 'proving') || isAt(node, 'waiting')))
 
-type Proving = Extract<RolloutStand, { state: 'proving' }>
-type Back = Extract<RolloutStand, { state: 'back' }>
+type Proving = Extract<RolloutStage, { state: 'proving' }>
+type Back = Extract<RolloutStage, { state: 'back' }>
 type Failed = Readonly<{ node: RolloutNode; failure: Failure }>
 
 function failureOfTrouble(trouble: Trouble): Failure {
@@ -210,7 +212,7 @@ const rolledBack = ({ message }: Failure): string => `rolled back: ${message}`.s
 const stillNew = ({ left, notes, error }: Back): string =>
   withNotes(left.length === 0 ? error : `${error}; ${replicas(left)} still on the new version`, notes).slice(0, 8192)
 
-const calledOff = ({ left, notes }: Proving): string =>
+const cancelledMessage = ({ left, notes }: Proving): string =>
   withNotes(
     left.length === 0 ? 'cancelled before its replicas were confirmed healthy' : `cancelled; ${replicas(left)} still to be moved`,
     notes,

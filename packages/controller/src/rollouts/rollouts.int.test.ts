@@ -245,7 +245,7 @@ describe('a ring that fails', () => {
     const id = await world.upgrade(['a', 'b', 'c'], { canary: 3 })
     expect(await world.send()).toEqual(['a', 'b', 'c'])
     await world.failed('a')
-    expect(await world.look(id)).toEqual(['stop', 'call_off b', 'call_off c'])
+    expect(await world.look(id)).toEqual(['stop', 'cancel b', 'cancel c'])
     await world.step('b', {
       type: 'cancelled_on_worker',
       epoch: null,
@@ -324,7 +324,7 @@ describe('a node that is away', () => {
     await world.send()
     await world.done('b')
     await world.addReplica('b', '2', { checked: 'failed' })
-    expect(await world.look(id)).toEqual(['stop', 'call_off a', 'return b', 'withdraw c'])
+    expect(await world.look(id)).toEqual(['stop', 'cancel a', 'return b', 'withdraw c'])
     await world.send()
     await world.done('b')
     expect(await world.look(id)).toEqual(['returned b'])

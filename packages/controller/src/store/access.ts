@@ -147,11 +147,11 @@ export class AccessStore {
   }
 
   /** Returns those of these keys (by ID) and sessions (by hash) that still exist. */
-  async stillValid(asked: { keys: readonly string[]; sessions: readonly string[] }): Promise<Record<'keys' | 'sessions', Set<string>>> {
+  async stillValid(given: { keys: readonly string[]; sessions: readonly string[] }): Promise<Record<'keys' | 'sessions', Set<string>>> {
     const { rows } = await sql<{ id: string; is_key: boolean }>`
-      select id, true as is_key from api_keys where id = any(${asked.keys})
+      select id, true as is_key from api_keys where id = any(${given.keys})
       union all
-      select secret_sha256, false from browser_sessions where secret_sha256 = any(${asked.sessions}) and expires_at > now()`.execute(
+      select secret_sha256, false from browser_sessions where secret_sha256 = any(${given.sessions}) and expires_at > now()`.execute(
       this.#db,
     )
     const idsOf = (isKey: boolean): Set<string> => new Set(rows.filter((row) => row.is_key === isKey).map((row) => row.id))

@@ -136,7 +136,7 @@ function trackConnections(pool: Pool, log: Log): { closed(patience: Promise<void
   }
   return {
     break: breakAll,
-    // The pool reports its end when it has asked its connections to close, not when they are closed.
+    // The pool reports its end when its connections are closing, not when they are closed.
     closed: async (patience) => {
       const all = Promise.all(open.values())
       await Promise.race([all, patience])

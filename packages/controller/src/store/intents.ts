@@ -181,12 +181,12 @@ export class IntentStore {
             then greatest(i.polled_at, i.lease_until - make_interval(secs => ${claimMs / 1000})) < now() - make_interval(secs => ${unansweredMs / 1000})
           else false end
         order by i.generation limit ${limit} for update of i skip locked
-      ), asked as (
+      ), polled as (
         update intents i set polled_at = now() from quiet
         where i.node_id = quiet.node_id and i.backend = quiet.backend
         returning i.*, quiet.features, quiet.node_incarnation, quiet.is_answering, quiet.before
       )
-      select asked.*, ${nowMs} as now_ms from asked`.execute(this.#db)
+      select polled.*, ${nowMs} as now_ms from polled`.execute(this.#db)
     return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => claimedOf({ ...row, polled_at: row.before })) }
   }
 
@@ -361,8 +361,8 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
   ), ${followed}, changed as (
     select 0 as rank, 'node' as kind, node_id as id from moved where finished_at is not null
     union select 1, 'operation', operation_id from concerned
-  ), told as (
+  ), recorded as (
     select count(*) as changes from (select * from changed order by rank, id) c cross join lateral record_change(c.kind, c.id, false)
   )
   select coalesce((select jsonb_agg(jsonb_build_object('nodeId', node_id, 'backend', backend)) from moved), '[]') as moved,
-    (select changes from told)`
+    (select changes from recorded)`

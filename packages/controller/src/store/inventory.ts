@@ -3,14 +3,14 @@
 import { type Kysely, sql } from 'kysely'
 import { Secret } from '@muster/host'
 import { type InstalledBackend, NodeId, type StoredFile } from '@muster/protocol'
-import { nodeIsHere } from './pulses.ts'
+import { nodeIsReachable } from './pulses.ts'
 import type { Database } from './tables.ts'
 
 /** The node, its registered process and the time when an inventory was requested. */
-export interface AskedForInventory {
+export interface InventoryRequest {
   readonly id: NodeId
   readonly incarnation: string | null
-  readonly askedAt: string
+  readonly requestedAt: string
 }
 
 type Listed = Readonly<{
@@ -27,11 +27,11 @@ export class InventoryStore {
   }
 
   /** False when the report is stale: from a process that is no longer registered, or older than the stored inventory. */
-  async record(id: NodeId, said: Listed & { incarnation: string; seq: number }): Promise<boolean> {
-    const { incarnation, seq } = said
+  async record(id: NodeId, report: Listed & { incarnation: string; seq: number }): Promise<boolean> {
+    const { incarnation, seq } = report
     const result = await sql`
-      update nodes set inventory = ${JSON.stringify(said.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_seq = ${seq},
-        inventory_at = ${madeAt(id, said)}, files = coalesce(${filesOf(said)}::jsonb, files)
+      update nodes set inventory = ${JSON.stringify(report.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_seq = ${seq},
+        inventory_at = ${madeAt(id, report)}, files = coalesce(${filesOf(report)}::jsonb, files)
       where id = ${id} and incarnation = ${incarnation} and node_type <> 'agent'
         and (inventory_incarnation is distinct from ${incarnation} or inventory_seq is null or inventory_seq < ${seq})`.execute(this.#db)
     return (result.numAffectedRows ?? 0n) > 0n
@@ -47,12 +47,12 @@ export class InventoryStore {
    * A reply is dated with the time of its request: it is stored unless a newer inventory arrived since. The number of the last
    * event stays, so that older events are still recognized.
    */
-  async recordAnswer({ id, incarnation, askedAt }: AskedForInventory, list: Listed): Promise<boolean> {
+  async recordAnswer({ id, incarnation, requestedAt }: InventoryRequest, list: Listed): Promise<boolean> {
     const result = await sql`
-      update nodes set inventory = ${JSON.stringify(list.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_at = ${askedAt}::timestamptz,
+      update nodes set inventory = ${JSON.stringify(list.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_at = ${requestedAt}::timestamptz,
         files = coalesce(${filesOf(list)}::jsonb, files), inventory_seq = case when inventory_incarnation = ${incarnation} then inventory_seq end
       where id = ${id} and incarnation = ${incarnation} and node_type <> 'agent'
-        and (inventory_at is null or inventory_incarnation is distinct from ${incarnation} or inventory_at <= ${askedAt}::timestamptz)`.execute(
+        and (inventory_at is null or inventory_incarnation is distinct from ${incarnation} or inventory_at <= ${requestedAt}::timestamptz)`.execute(
       this.#db,
     )
     return (result.numAffectedRows ?? 0n) > 0n
@@ -107,7 +107,7 @@ export class FileHolderStore {
     const { rows } = await sql<Row>`
       select n.id, n.gateway_url, n.gateway_secret, jsonb_object_agg(f ->> 'digest', f -> 'size') as files
       from nodes n join node_pulses p on p.node_id = n.id, jsonb_array_elements(n.files) f
-      where ${nodeIsHere()} and f ->> 'digest' = any(${digests}::text[])
+      where ${nodeIsReachable()} and f ->> 'digest' = any(${digests}::text[])
       group by n.id order by random()`.execute(this.#db)
     return rows.map((row) => ({
       id: NodeId.parse(row.id),
@@ -121,7 +121,7 @@ export class FileHolderStore {
   async uploadTargets({ limit, sizeBytes }: { limit: number; sizeBytes: number }): Promise<UploadTarget[]> {
     const { rows } = await sql<Omit<Row, 'files'> & { name: string }>`
       select n.id, n.name, n.gateway_url, n.gateway_secret from nodes n join node_pulses p on p.node_id = n.id
-      where ${nodeIsHere()} and not n.draining and n.node_type = 'backend'
+      where ${nodeIsReachable()} and not n.draining and n.node_type = 'backend'
         and n.gateway_url <> '' and 'async' = any(n.features) and coalesce((p.resources ->> 'available_disk')::bigint, ${sizeBytes}::bigint) >= ${sizeBytes}::bigint
       order by (p.resources ->> 'available_disk')::bigint desc nulls last, n.id limit ${limit}`.execute(this.#db)
     return rows.map((row) => ({

@@ -23,7 +23,7 @@ export interface ReadyFacts {
   /** Requests go to `passed` replicas only. */
   readonly checked: 'due' | 'passed' | 'failed'
   /** The replica is ready, its worker has confirmed it, and its node is reachable, draining or not. */
-  readonly isHere: boolean
+  readonly isReachable: boolean
   readonly isNodeDraining: boolean
   /** Every controller routes requests to it. */
   readonly isAdmitted: boolean

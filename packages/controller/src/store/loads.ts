@@ -16,7 +16,7 @@ import { evict } from './evict.ts'
 import { fromLoadRow, loadColumns, type ListedLoad, type LoadRecord, type LoadRow, type ReadyFacts } from './load-rows.ts'
 import type { ProgressTick, Read } from './intents.ts'
 import { lockModel } from './models.ts'
-import { nodeIsHere } from './pulses.ts'
+import { nodeIsReachable } from './pulses.ts'
 import { changeReplica, isConfirmed, lockToRetake, lockToStart, type ReplicaChange } from './replicas.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
@@ -57,7 +57,7 @@ type SetRow = TimedRow &
     checked: ReadyFacts['checked'] | null
     backend_digest: string | null
     draining: boolean | null
-    is_here: boolean
+    is_reachable: boolean
     is_admitted: boolean
     listed: string | null
   }>
@@ -153,7 +153,7 @@ export class LoadStore {
         where n.id in (select o.node_id from loads o where o.state = 'ready' and (${model}::text is null or o.model = ${model}))
       )
       select l.*, ${nowMs} as now_ms, r.checked, r.backend_digest, n.draining,
-        coalesce(r.state = 'ready' and ${nodeIsHere()} and ${isConfirmed}, false) as is_here,
+        coalesce(r.state = 'ready' and ${nodeIsReachable()} and ${isConfirmed}, false) as is_reachable,
         coalesce(r.state = 'ready' and r.checked = 'passed' and (${isCaughtUp} or c.at < now() - interval '30 seconds'), false) as is_admitted,
         -- A replica created after the inventory runs a newer build than the inventory lists, which is no reason to replace it.
         case when r.created_at <= n.inventory_at then i.digest end as listed
@@ -170,7 +170,7 @@ export class LoadStore {
     return await this.#read(sql`
       where l.state in ('installing', 'starting', 'ready') and exists (
         select from nodes n join node_pulses p on p.node_id = n.id where n.id = l.node_id
-          and (not ${nodeIsHere()} or n.draining and l.state <> 'ready')
+          and (not ${nodeIsReachable()} or n.draining and l.state <> 'ready')
       ) order by l.model, l.ordinal limit ${limit}`)
   }
 
@@ -203,7 +203,7 @@ export class LoadStore {
    */
   async ensure(model: ModelName): Promise<boolean> {
     const { rows } = await sql<{ added: number }>`
-      with asked as (
+      with woken as (
         update models set requested_replicas = greatest(requested_replicas, 1), is_unloaded = false, used_at = now(), updated_at = now()
         where name = ${model} and (requested_replicas < 1 or is_unloaded) returning name
       ), added as (
@@ -212,7 +212,7 @@ export class LoadStore {
         where m.name = ${model} and not exists (select from loads l where l.model = m.name and l.purpose = 'serve')
         on conflict do nothing returning model
       )
-      select ((select count(*) from asked) + (select count(*) from added))::int as added`.execute(this.#db)
+      select ((select count(*) from woken) + (select count(*) from added))::int as added`.execute(this.#db)
     return (rows[0]?.added ?? 0) > 0
   }
 
@@ -306,7 +306,7 @@ const readyOf = (row: SetRow): ReadyFacts | null =>
   row.checked === null
     ? null
     : {
-        ...{ checked: row.checked, isHere: row.is_here, isNodeDraining: row.draining === true, isAdmitted: row.is_admitted },
+        ...{ checked: row.checked, isReachable: row.is_reachable, isNodeDraining: row.draining === true, isAdmitted: row.is_admitted },
         // Older workers leave the digest empty.
         ...{ digest: row.backend_digest || null, listed: row.listed || null },
       }

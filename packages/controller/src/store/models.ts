@@ -4,7 +4,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import { FleetError, ModelConfig, ModelName, type NodeId, type Scheduling } from '@muster/protocol'
 import { type LoadBrief, LoadBriefs, loadsOf } from './load-rows.ts'
 import { cancelRemovals } from './model-removals.ts'
-import { nodeIsHere } from './pulses.ts'
+import { nodeIsReachable } from './pulses.ts'
 import type { Database } from './tables.ts'
 import { retryConflicts } from './errors.ts'
 
@@ -181,7 +181,7 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
   const { rows } = await sql<Row>`
     select m.name, m.config, m.revision, m.backend, m.requested_replicas, m.is_unloaded, m.used_at, (
       select count(*) from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = n.id
-      where r.model = m.name and r.state = 'ready' and r.checked = 'passed' and ${nodeIsHere()}
+      where r.model = m.name and r.state = 'ready' and r.checked = 'passed' and ${nodeIsReachable()}
         and (r.incarnation is null or r.incarnation = n.incarnation)
     )::int as ready, (${loadsOf(sql`m.name`)}) as loads
     from models m where ${names}::text[] is null or m.name = any(${names}::text[]) order by m.name collate "C"`.execute(db)

@@ -269,18 +269,18 @@ const factsOf = (facts: NodeFactsRow): NodeFactsRow => ({
 function nodeOf(row: NodeRow): OperationNodeRecord {
   const about = { nodeId: row.node_id, nodeName: row.node_name, ring: row.ring }
   const bytes = { attempts: row.attempts, current: row.current_bytes, total: row.total_bytes, percentage: row.percentage }
-  const said = { message: row.message, error: row.error, errorCode: row.error_code }
+  const texts = { message: row.message, error: row.error, errorCode: row.error_code }
   if (row.status === 'open' && row.shown !== null) {
     const { shown, phase, file_name: fileName, cancel_requested: cancelRequested } = row
     const nextRetryAt = row.next_retry_at === null ? null : Date.parse(row.next_retry_at)
     const node = row.facts === null ? null : factsOf(row.facts)
-    return { ...about, status: 'shown', shown, cancelRequested, phase, fileName, nextRetryAt, node, ...said, ...bytes }
+    return { ...about, status: 'shown', shown, cancelRequested, phase, fileName, nextRetryAt, node, ...texts, ...bytes }
   }
   if (row.status === 'open') {
     if (row.intent === null || row.facts === null) throw new Error(`operation ${row.operation_id} waits for an intent that does not exist`)
     return { ...about, status: 'open', record: fromIntentRow(row.intent), node: factsOf(row.facts) }
   }
-  return { ...about, status: row.status, dead: row.dead, ...said, ...bytes }
+  return { ...about, status: row.status, dead: row.dead, ...texts, ...bytes }
 }
 
 const JobOptions = z.object({ replicas: z.number().default(1) })

@@ -84,7 +84,7 @@ interface ReplicaRow {
   readonly files: string
   readonly fetched: number
   readonly scheduling: string
-  readonly asked: number
+  readonly requested_replicas: number
   readonly is_model_unloaded: boolean
   readonly ready_ms: number | null
   readonly ready_before_ms: number | null
@@ -127,7 +127,7 @@ export class PlacementStore {
       sql<ReplicaRow>`
         select r.id, r.node_id, r.model, r.state, r.checked, coalesce(r.revision = m.revision, false) as is_current, l.model is not null as has_load,
           coalesce(r.config ->> 'files', '[]') as files, coalesce(l.current_bytes, 0)::float8 as fetched,
-          coalesce(m.config ->> 'scheduling', '{}') as scheduling, coalesce(m.requested_replicas, 0) as asked, coalesce(m.is_unloaded, true) as is_model_unloaded,
+          coalesce(m.config ->> 'scheduling', '{}') as scheduling, coalesce(m.requested_replicas, 0) as requested_replicas, coalesce(m.is_unloaded, true) as is_model_unloaded,
           extract(epoch from now() - r.ready_at)::float8 * 1000 as ready_ms,
           extract(epoch from p.reported_at - r.ready_at)::float8 * 1000 as ready_before_ms,
           extract(epoch from p.reported_at - r.exited_at)::float8 * 1000 as exited_before_ms,
@@ -188,7 +188,7 @@ const replicaOf = (row: ReplicaRow, { files, scheduling }: Read): PlacementRepli
   files,
   fetchedBytes: row.fetched,
   scheduling,
-  requestedReplicas: row.asked,
+  requestedReplicas: row.requested_replicas,
   isModelUnloaded: row.is_model_unloaded,
   readyMs: row.ready_ms,
   readyBeforeMs: row.ready_before_ms,

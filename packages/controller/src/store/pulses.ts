@@ -31,7 +31,7 @@ export interface ProbedNode {
 const isPresent = (n: string) => sql`${sql.ref(`${n}.approved_at`)} is not null and p.liveness = 'present'`
 
 /** The node reports and answers. It may be draining: its ready replicas serve until they are replaced. */
-export const nodeIsHere = (n = 'n') => sql<boolean>`(${isPresent(n)} and p.answering = 'yes')`
+export const nodeIsReachable = (n = 'n') => sql<boolean>`(${isPresent(n)} and p.answering = 'yes')`
 
 /** Commands may be sent to the node. A node without responders is tried again; an unproven node is probed first. */
 export const nodeTakesCommands = sql<boolean>`(${isPresent('n')} and p.answering <> 'unproven')`
@@ -143,8 +143,8 @@ export class PulseStore {
    * Takes present nodes that have to answer a command before they count as healthy. Stamps them, so that one of several
    * controllers probes, and not too often.
    */
-  async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<(ProbedNode & { askedAt: string })[]> {
-    const result = await sql<ProbedNode & { askedAt: string }>`
+  async takeUnproven(pace: { unprovenMs: number; unansweredMs: number; limit: number }): Promise<(ProbedNode & { requestedAt: string })[]> {
+    const result = await sql<ProbedNode & { requestedAt: string }>`
       with due as (
         select p.node_id from node_pulses p join nodes n on n.id = p.node_id
         where n.approved_at is not null and p.liveness = 'present' and p.answering <> 'yes'
@@ -152,7 +152,7 @@ export class PulseStore {
             secs => case p.answering when 'unproven' then ${pace.unprovenMs / 1000}::float8 else ${pace.unansweredMs / 1000}::float8 end))
         order by p.node_id limit ${pace.limit} for no key update of p skip locked
       )
-      update node_pulses p set probed_at = now() from due where p.node_id = due.node_id returning p.node_id as id, p.incarnation, p.probed_at as "askedAt"`.execute(
+      update node_pulses p set probed_at = now() from due where p.node_id = due.node_id returning p.node_id as id, p.incarnation, p.probed_at as "requestedAt"`.execute(
       this.#db,
     )
     return result.rows

@@ -127,13 +127,13 @@ async function readWatched(tx: Tx, id: OperationId): Promise<readonly { node_id:
 async function unwatch(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
   if (nodeIds.length === 0) return
   const { rows } = await sql`
-    with asked as (
+    with cancelled as (
       update intents i set cancel_requested = true, row_version = i.row_version + 1 from operation_nodes n
       where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) and n.status = 'open' and n.proving = i.generation
         and i.node_id = n.node_id and i.state = 'applied' and not i.plan ? 'rollback'
       returning i.node_id, i.generation
     )
-    update operation_nodes n set message = 'cancelling' from asked a where n.proving = a.generation and n.operation_id = ${id} returning n.node_id`.execute(
+    update operation_nodes n set message = 'cancelling' from cancelled a where n.proving = a.generation and n.operation_id = ${id} returning n.node_id`.execute(
     tx,
   )
   if (rows.length > 0) await sql`select record_change('operation', ${id}, false)`.execute(tx)

@@ -35,14 +35,14 @@ const asked = (secondsAgo: number, leftSecondsAgo: number) =>
 it('starts its time limit with the first question, however long it waited for its turn', async () => {
   await addDue()
   const [check] = await take()
-  expect(check).toMatchObject({ id: 'r-a', askedForMs: 0 })
+  expect(check).toMatchObject({ id: 'r-a', elapsedMs: 0 })
 })
 
 it('counts from the first question as long as one follows the other', async () => {
   await addDue()
   await take()
   await asked(40, 1)
-  expect((await take())[0]?.askedForMs).toBeGreaterThanOrEqual(40_000)
+  expect((await take())[0]?.elapsedMs).toBeGreaterThanOrEqual(40_000)
 })
 
 it('starts again after its node was absent, and is not decided meanwhile', async () => {
@@ -55,5 +55,5 @@ it('starts again after its node was absent, and is not decided meanwhile', async
   await asked(40, 20)
   expect(await take()).toEqual([])
   await world.setPulse(node, 'present')
-  expect((await take())[0]?.askedForMs).toBe(0)
+  expect((await take())[0]?.elapsedMs).toBe(0)
 })

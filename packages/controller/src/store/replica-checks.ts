@@ -5,7 +5,7 @@ import { ModelName, NodeId, ReplicaId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
 import { retryConflicts } from './errors.ts'
-import { nodeIsHere } from './pulses.ts'
+import { nodeIsReachable } from './pulses.ts'
 import type { Database } from './tables.ts'
 
 export interface DueCheck {
@@ -17,7 +17,7 @@ export interface DueCheck {
   readonly gatewayUrl: string
   readonly gatewaySecret: Secret
   /** Time since the first of consecutive attempts, by the database's clock. */
-  readonly askedForMs: number
+  readonly elapsedMs: number
 }
 
 type Row = Readonly<{
@@ -28,14 +28,14 @@ type Row = Readonly<{
   node_name: string
   gateway_url: string
   gateway_secret: string
-  asked_for_ms: number
+  elapsed_ms: number
 }>
 
 const Usecases = z.array(z.string()).catch([])
 
 /** The replica is ready, on a reachable node (which may be draining), and a load waits for the result. */
 const isDue = sql`
-  r.state = 'ready' and r.checked = 'due' and ${nodeIsHere()}
+  r.state = 'ready' and r.checked = 'due' and ${nodeIsReachable()}
   and exists (select from loads l where l.replica_id = r.id and l.state = 'ready')`
 
 /** After a longer pause, because the node was absent or other checks came first, the time limit starts again. */
@@ -61,7 +61,7 @@ export class ReplicaCheckStore {
         from due where r.id = due.id returning r.*
       )
       select t.id, t.model, m.config -> 'known_usecases' as usecases, t.node_id, n.name as node_name, n.gateway_url, n.gateway_secret,
-        extract(epoch from now() - t.check_since)::float8 * 1000 as asked_for_ms
+        extract(epoch from now() - t.check_since)::float8 * 1000 as elapsed_ms
       from taken t join models m on m.name = t.model join nodes n on n.id = t.node_id`.execute(this.#db)
     return rows.map((row) => ({
       id: ReplicaId.parse(row.id),
@@ -71,7 +71,7 @@ export class ReplicaCheckStore {
       nodeName: row.node_name,
       gatewayUrl: row.gateway_url,
       gatewaySecret: new Secret(row.gateway_secret),
-      askedForMs: row.asked_for_ms,
+      elapsedMs: row.elapsed_ms,
     }))
   }
 

@@ -3,7 +3,7 @@
 import { NodeId, ReplicaId, type OperationId, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { isCaughtUp } from './controllers.ts'
-import { nodeIsHere } from './pulses.ts'
+import { nodeIsReachable } from './pulses.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
@@ -57,14 +57,14 @@ export interface ReplicaRecord {
   /** Time in the current state, by the database's clock. */
   readonly ageMs: number
   /** The node is reachable, draining or not. */
-  readonly isHere: boolean
+  readonly isReachable: boolean
   readonly isNodeDraining: boolean
   /** A load has this replica. */
   readonly hasLoad: boolean
 }
 
-/** `areSomeAsked`: other drains wait for controllers that may still route requests to them. */
-export type Drains = Readonly<{ told: readonly Readonly<{ id: ReplicaId; nodeId: NodeId }>[]; areSomeAsked: boolean }>
+/** `areSomeWaiting`: other drains wait for controllers that may still route requests to them. */
+export type Drains = Readonly<{ due: readonly Readonly<{ id: ReplicaId; nodeId: NodeId }>[]; areSomeWaiting: boolean }>
 
 interface Row {
   readonly id: string
@@ -83,7 +83,7 @@ interface Row {
   readonly created_at: string
   readonly age_ms: number
   readonly draining: boolean
-  readonly is_here: boolean
+  readonly is_reachable: boolean
   readonly has_load: boolean
 }
 
@@ -93,7 +93,7 @@ export const isConfirmed = sql`(r.state <> 'ready' or r.incarnation is null or r
 const select = sql`
   select r.id, r.model, r.revision, r.ordinal, r.slot, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
     r.seq, r.created_at, extract(epoch from now() - coalesce(r.exited_at, r.drain_since, r.ready_at, r.created_at))::float8 * 1000 as age_ms,
-    n.draining, ${nodeIsHere()} and ${isConfirmed} as is_here,
+    n.draining, ${nodeIsReachable()} and ${isConfirmed} as is_reachable,
     exists (select from loads l where l.replica_id = r.id) as has_load
   from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id`
 
@@ -114,7 +114,7 @@ const fromRow = (row: Row): ReplicaRecord => ({
   stamp: row.incarnation === null || row.seq === null ? null : { incarnation: row.incarnation, seq: row.seq },
   createdAt: row.created_at,
   ageMs: row.age_ms,
-  isHere: row.is_here,
+  isReachable: row.is_reachable,
   isNodeDraining: row.draining,
   hasLoad: row.has_load,
 })
@@ -136,7 +136,7 @@ export class ReplicaStore {
     const { rows } = await sql<{ is: boolean }>`
       select exists (
         select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
-        where r.model = ${model} and r.state = 'ready' and r.checked = 'passed' and ${nodeIsHere()} and ${isConfirmed}) as is`.execute(
+        where r.model = ${model} and r.state = 'ready' and r.checked = 'passed' and ${nodeIsReachable()} and ${isConfirmed}) as is`.execute(
       this.#db,
     )
     return rows[0]?.is ?? false
@@ -175,7 +175,7 @@ export class ReplicaStore {
   /** A replica of this revision without a load, on a reachable node, that can take this ordinal. */
   async findReturned({ model, revision, ordinal }: { model: string; revision: string; ordinal: number }): Promise<ReplicaRecord | null> {
     const [found = null] = await this.#read(sql`
-      where r.model = ${model} and r.revision = ${revision} and ${canRetake(ordinal)} and r.op_id is not null and ${nodeIsHere()} and ${isConfirmed}
+      where r.model = ${model} and r.revision = ${revision} and ${canRetake(ordinal)} and r.op_id is not null and ${nodeIsReachable()} and ${isConfirmed}
         and (r.state = 'ready' or not n.draining) and not exists (select from loads l where l.replica_id = r.id)
       order by r.state = 'ready' desc, r.created_at, r.id limit 1`)
     return found
@@ -184,7 +184,7 @@ export class ReplicaStore {
   /** Replicas without a load, on present nodes, that are neither draining nor exited. */
   async findSurplus(limit: number): Promise<ReplicaRecord[]> {
     return await this.#read(sql`
-      where r.state in ('starting', 'ready') and ${nodeIsHere()} and ${isConfirmed}
+      where r.state in ('starting', 'ready') and ${nodeIsReachable()} and ${isConfirmed}
         and not exists (select from loads l where l.replica_id = r.id)
       order by r.created_at, r.id limit ${limit}`)
   }
@@ -199,16 +199,16 @@ export class ReplicaStore {
       with due as (
         select r.id from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
           left join changes c on c.kind = 'replica' and c.id = r.id
-        where r.state = 'draining' and ${nodeIsHere()} and coalesce(r.stop_sent_at < now() - make_interval(secs => ${everyMs / 1000}), true)
+        where r.state = 'draining' and ${nodeIsReachable()} and coalesce(r.stop_sent_at < now() - make_interval(secs => ${everyMs / 1000}), true)
           and (r.drain_since < now() - make_interval(secs => ${patienceMs / 1000}) or ${isCaughtUp})
         order by r.id limit ${limit} for update of r skip locked
       )
       update replicas r set stop_sent_at = now() from due where r.id = due.id returning r.id, r.node_id`.execute(this.#db)
     const left = await sql<{ is: boolean }>`
       select exists (select from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id
-        where r.state = 'draining' and r.stop_sent_at is null and ${nodeIsHere()}) as is`.execute(this.#db)
-    const told = rows.map((row) => ({ id: ReplicaId.parse(row.id), nodeId: NodeId.parse(row.node_id) }))
-    return { told, areSomeAsked: left.rows[0]?.is ?? false }
+        where r.state = 'draining' and r.stop_sent_at is null and ${nodeIsReachable()}) as is`.execute(this.#db)
+    const due = rows.map((row) => ({ id: ReplicaId.parse(row.id), nodeId: NodeId.parse(row.node_id) }))
+    return { due, areSomeWaiting: left.rows[0]?.is ?? false }
   }
 
   /** For a replica without a load. True when the row changed. */

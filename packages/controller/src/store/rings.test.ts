@@ -3,10 +3,10 @@ import { describe, expect, it } from 'vitest'
 import { ringsOf, type RingNode } from './rings.ts'
 
 const node = (nodeName: string, fields: Partial<RingNode> = {}): RingNode => ({
-  ...{ nodeId: `id-${nodeName}`, nodeName, hasReplicas: true, isHere: true, isChanged: true },
+  ...{ nodeId: `id-${nodeName}`, nodeName, hasReplicas: true, isReachable: true, isChanged: true },
   ...fields,
 })
-const away = { isHere: false }
+const away = { isReachable: false }
 const show = (nodes: RingNode[], canary: number, maxParallel: number): string =>
   [...ringsOf(nodes, { canary, maxParallel })].map(([id, ring]) => `${id.slice(3)}${ring}`).join(' ')
 
@@ -26,7 +26,7 @@ describe('rings', () => {
   })
 
   it('are without gaps, and hold no more nodes that are here than they may', () => {
-    const nodes = fc.array(fc.record({ hasReplicas: fc.boolean(), isHere: fc.boolean(), isChanged: fc.boolean() }), { maxLength: 30 })
+    const nodes = fc.array(fc.record({ hasReplicas: fc.boolean(), isReachable: fc.boolean(), isChanged: fc.boolean() }), { maxLength: 30 })
     fc.assert(
       fc.property(nodes, fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 5 }), (fields, canary, maxParallel) => {
         const given = fields.map((each, index) => node(String(index).padStart(2, '0'), each))
@@ -34,7 +34,7 @@ describe('rings', () => {
         const used = [...new Set(rings.values())].toSorted((a, b) => a - b)
         expect(used).toEqual(used.map((_, index) => index + 1))
         for (const ring of used) {
-          const here = given.filter((each) => each.isHere && rings.get(each.nodeId) === ring)
+          const here = given.filter((each) => each.isReachable && rings.get(each.nodeId) === ring)
           expect(here.length).toBeGreaterThan(0)
           expect(here.length).toBeLessThanOrEqual(ring === 1 ? canary : maxParallel)
         }

@@ -15,7 +15,7 @@ export type RingNode = Readonly<{
   nodeName: string
   /** Replicas of the backend run there. */
   hasReplicas: boolean
-  isHere: boolean
+  isReachable: boolean
   /** The upgrade changes the version on this node. */
   isChanged: boolean
 }>
@@ -23,13 +23,13 @@ export type RingNode = Readonly<{
 /** The ring of each node that runs the backend. Absent nodes join the last ring; if all are absent, there are no rings. */
 export function ringsOf(nodes: readonly RingNode[], { canary, maxParallel }: Pick<RolloutSpec, 'canary' | 'maxParallel'>) {
   const concerned = nodes.filter((node) => node.hasReplicas && node.isChanged).toSorted(byName)
-  const here = concerned.filter((node) => node.isHere)
+  const here = concerned.filter((node) => node.isReachable)
   const rings = new Map<string, number>()
   for (const [index, { nodeId }] of here.entries()) {
     rings.set(nodeId, index < canary ? 1 : 2 + Math.floor((index - canary) / maxParallel))
   }
   const last = Math.max(0, ...rings.values())
-  if (last > 0) for (const { nodeId, isHere } of concerned) if (!isHere) rings.set(nodeId, last)
+  if (last > 0) for (const { nodeId, isReachable } of concerned) if (!isReachable) rings.set(nodeId, last)
   return rings
 }
 

@@ -53,7 +53,7 @@ export type RolloutNodeRecord = Readonly<{
   nodeId: NodeId
   name: string
   ring: number | null
-  isHere: boolean
+  isReachable: boolean
   /** The previous version is known and differs from the new one. */
   canReturn: boolean
   /** Null: the node has no intent of this rollout any more. */
@@ -89,10 +89,10 @@ export type RolloutEnd = 'succeeded' | 'failed' | 'cancelled'
 export type RolloutAction =
   /** The ring of the node begins, so its intent may be sent. */
   | Readonly<{ do: 'begin'; nodeId: NodeId }>
-  | Readonly<{ do: 'tell'; nodeId: NodeId; message: string }>
+  | Readonly<{ do: 'message'; nodeId: NodeId; message: string }>
   | Readonly<{ do: 'prove'; nodeId: NodeId; message: string }>
   | Readonly<{ do: 'withdraw'; nodeId: NodeId }>
-  | Readonly<{ do: 'call_off'; nodeId: NodeId }>
+  | Readonly<{ do: 'cancel'; nodeId: NodeId }>
   /** Return the node to the previous version; `error` is shown at the end. */
   | Readonly<{ do: 'return'; nodeId: NodeId; error: string }>
   /** No replica of the node runs the new version any more. */

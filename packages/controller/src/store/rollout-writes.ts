@@ -5,7 +5,7 @@ import { type BackendName, Digest, InstalledBackend, type IntentEvent, type Oper
 import { fromIntentRow, type IntentRecord, type IntentRow, renewedIntent } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
 import type { Plan } from './plan.ts'
-import { nodeIsHere } from './pulses.ts'
+import { nodeIsReachable } from './pulses.ts'
 import { ringsOf, type RolloutSpec } from './rings.ts'
 import type { RolloutAction } from './rollout-facts.ts'
 import type { Database } from './tables.ts'
@@ -18,10 +18,10 @@ export async function applyRollout(tx: Tx, { actions, ...about }: About & { read
   const all = <Do extends RolloutAction['do']>(what: Do): Of<Do>[] => actions.filter((action): action is Of<Do> => action.do === what)
   const idsOf = (list: readonly { nodeId: string }[]): string[] => list.map(({ nodeId }) => nodeId)
   await stepIntents(tx, about, { nodeIds: idsOf(all('withdraw')), event: { type: 'withdrawn', note: 'rollout stopped' } })
-  await stepIntents(tx, about, { nodeIds: idsOf(all('call_off')), event: { type: 'cancel_requested' } })
+  await stepIntents(tx, about, { nodeIds: idsOf(all('cancel')), event: { type: 'cancel_requested' } })
   const touched = [
     ...(await begin(tx, about, idsOf(all('begin')))),
-    ...(await tell(tx, about, all('tell'))),
+    ...(await updateMessages(tx, about, all('message'))),
     ...(await settle(tx, about, [...all('prove'), ...all('fail'), ...all('returned')])),
     ...(await giveBack(tx, about, all('return'))),
   ]
@@ -56,10 +56,10 @@ async function writeOwn(tx: Tx, { id }: About, action: RolloutAction): Promise<v
       await own.set({ state: action.end, finished_at: sql<string>`now()`, well_since: null, ...noWaits }).execute()
       return
     case 'begin':
-    case 'tell':
+    case 'message':
     case 'prove':
     case 'withdraw':
-    case 'call_off':
+    case 'cancel':
     case 'return':
     case 'returned':
     case 'fail':
@@ -108,9 +108,9 @@ async function begin(tx: Tx, { id, backend }: About, nodeIds: readonly string[])
   return rows.map((row) => row.operation_id)
 }
 
-async function tell(tx: Tx, { id, backend }: About, told: readonly Of<'tell'>[]): Touched {
-  if (told.length === 0) return []
-  const given = JSON.stringify(told.map(({ nodeId, message }) => ({ node_id: nodeId, message })))
+async function updateMessages(tx: Tx, { id, backend }: About, updates: readonly Of<'message'>[]): Touched {
+  if (updates.length === 0) return []
+  const given = JSON.stringify(updates.map(({ nodeId, message }) => ({ node_id: nodeId, message })))
   const { rows } = await sql<{ operation_id: string }>`
     update operation_nodes n set message = g.message
     from jsonb_to_recordset(${given}::jsonb) as g (node_id text, message text)
@@ -217,9 +217,9 @@ export async function beginRollout(
 ): Promise<ReadonlyMap<string, RolloutPlace>> {
   const found = await readNodes(tx, backend, nodes)
   const known = nodes.map((node) => {
-    const { has_replicas: hasReplicas = false, is_here: isHere = false, listed = null } = found.get(node.nodeId) ?? {}
+    const { has_replicas: hasReplicas = false, is_reachable: isReachable = false, listed = null } = found.get(node.nodeId) ?? {}
     const installed = InstalledBackend.safeParse(listed).data
-    return { ...node, hasReplicas, isHere, installed, isChanged: node.plan.digest === null || installed?.digest !== node.plan.digest }
+    return { ...node, hasReplicas, isReachable, installed, isChanged: node.plan.digest === null || installed?.digest !== node.plan.digest }
   })
   const rings = ringsOf(known, spec)
   if (rings.size === 0) return new Map()
@@ -235,13 +235,13 @@ export async function beginRollout(
   )
 }
 
-type NodeFacts = { readonly has_replicas: boolean; readonly is_here: boolean; readonly listed: unknown }
+type NodeFacts = { readonly has_replicas: boolean; readonly is_reachable: boolean; readonly listed: unknown }
 
 async function readNodes(tx: Transaction<Database>, backend: string, nodes: readonly Planned[]): Promise<Map<string, NodeFacts>> {
   if (nodes.length === 0) return new Map()
   const { rows } = await sql<NodeFacts & { node_id: string }>`
     select d.id as node_id,
-      ${nodeIsHere('d')} and not d.draining as is_here,
+      ${nodeIsReachable('d')} and not d.draining as is_reachable,
       exists (
         select from replicas r where r.node_id = d.id and r.state in ('starting', 'ready') and r.backend = ${backend}
       ) as has_replicas,

@@ -9,7 +9,7 @@ import { rowNameOf } from './intents.ts'
 import { retryConflicts } from './errors.ts'
 import { RolloutSpec } from './rings.ts'
 import { RolloutLoad, RolloutReplica, type RolloutAction, type RolloutNodeRecord, type RolloutRecord } from './rollout-facts.ts'
-import { nodeIsHere } from './pulses.ts'
+import { nodeIsReachable } from './pulses.ts'
 import type { Database } from './tables.ts'
 import { lockBackend } from './submissions.ts'
 
@@ -75,7 +75,7 @@ interface Row {
   readonly node_name: string
   readonly ring: number | null
   readonly message: string | null
-  readonly is_here: boolean
+  readonly is_reachable: boolean
   readonly can_return: boolean
   readonly state: RolloutNodeRecord['state']
   readonly awaits_ring: boolean
@@ -115,7 +115,7 @@ const nodeOf = (row: Row): RolloutNodeRecord => ({
   nodeId: NodeId.parse(row.node_id),
   name: row.node_name,
   ring: row.ring,
-  isHere: row.is_here,
+  isReachable: row.is_reachable,
   canReturn: row.can_return,
   state: row.state,
   awaitsRing: row.awaits_ring,
@@ -134,7 +134,7 @@ const selectRollout = (id: OperationId) => sql<Row>`
     (extract(epoch from now() - r.well_since) * 1000)::float8 as well_ms,
     r.waits_for, (extract(epoch from now() - r.waits_since) * 1000)::float8 as waits_ms,
     n.node_id, n.node_name, n.ring, shown.message,
-    coalesce(${nodeIsHere('d')} and not d.draining, false) as is_here,
+    coalesce(${nodeIsReachable('d')} and not d.draining, false) as is_reachable,
     n.previous is not null and n.previous ->> 'digest' is distinct from i.plan ->> 'digest' as can_return,
     i.state, coalesce(i.awaits_ring, false) as awaits_ring, coalesce(i.cancel_requested, false) as cancel_requested,
     coalesce(i.note, '') as note, i.last_failure,

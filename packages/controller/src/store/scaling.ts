@@ -79,24 +79,24 @@ export class ScalingStore {
     const numbers = (of: (change: Scaled) => number | null) => changes.map(of)
     const write = sql<{ name: string; is_step: boolean }>`
       with change as (
-        select name, seen_asked, to_timestamp(seen_busy / 1000.0) as seen_busy, to_timestamp(seen_slack / 1000.0) as seen_slack,
-          asked, to_timestamp(busy / 1000.0) as busy, to_timestamp(slack / 1000.0) as slack
+        select name, seen_replicas, to_timestamp(seen_busy / 1000.0) as seen_busy, to_timestamp(seen_slack / 1000.0) as seen_slack,
+          replicas, to_timestamp(busy / 1000.0) as busy, to_timestamp(slack / 1000.0) as slack
         from unnest(
           ${changes.map(({ from }) => from.name)}::text[],
           ${numbers(({ from }) => from.requestedReplicas)}::int[], ${numbers(({ from }) => from.busySince)}::bigint[],
           ${numbers(({ from }) => from.slackSince)}::bigint[], ${numbers(({ to }) => to.requestedReplicas)}::int[],
           ${numbers(({ to }) => to.busySince)}::bigint[], ${numbers(({ to }) => to.slackSince)}::bigint[]
-        ) as c (name, seen_asked, seen_busy, seen_slack, asked, busy, slack)
+        ) as c (name, seen_replicas, seen_busy, seen_slack, replicas, busy, slack)
       ), still as (
         select m.name from models m join change c on c.name = m.name
-        where m.requested_replicas = c.seen_asked
+        where m.requested_replicas = c.seen_replicas
           and m.busy_since is not distinct from c.seen_busy and m.slack_since is not distinct from c.seen_slack
         order by m.name for no key update of m skip locked
       )
-      update models m set requested_replicas = c.asked, busy_since = c.busy, slack_since = c.slack,
-        updated_at = case when c.asked = c.seen_asked then m.updated_at else now() end
+      update models m set requested_replicas = c.replicas, busy_since = c.busy, slack_since = c.slack,
+        updated_at = case when c.replicas = c.seen_replicas then m.updated_at else now() end
       from change c join still s on s.name = c.name where m.name = c.name
-      returning m.name, c.asked <> c.seen_asked as is_step`
+      returning m.name, c.replicas <> c.seen_replicas as is_step`
     const { rows } = await retryConflicts(() => write.execute(this.#db))
     return rows.filter((row) => row.is_step).map((row) => ModelName.parse(row.name))
   }

@@ -78,8 +78,8 @@ it('S2.32 keeps one entry per node and operation, the latest', async () => {
   await say({ percentage: 20, current: 2, total: 10, file_name: 'b', phase: 'extracting', seq: 2 })
   await say({ percentage: 70, seq: 9 }, { node: n2 })
   await say({ percentage: 90, seq: 9 }, { op: op2 })
-  expect(cache.heard(n1, op1, 0)).toMatchObject({ percentage: 20, current: 2, total: 10, fileName: 'b', phase: 'extracting', seq: 2 })
-  expect([cache.heard(n2, op1, 0)?.percentage, cache.heard(n1, op2, 0)?.percentage, cache.heard(n2, op2, 0)]).toEqual([70, 90, null])
+  expect(cache.latest(n1, op1, 0)).toMatchObject({ percentage: 20, current: 2, total: 10, fileName: 'b', phase: 'extracting', seq: 2 })
+  expect([cache.latest(n2, op1, 0)?.percentage, cache.latest(n1, op2, 0)?.percentage, cache.latest(n2, op2, 0)]).toEqual([70, 90, null])
   await stop()
 })
 
@@ -92,7 +92,7 @@ it.each<[string, Partial<Progress>]>([
   const { cache, say, stop } = await world()
   await say({ percentage: 50, seq: 5 })
   await say(fields)
-  expect([cache.heard(n1, op1, 0)?.percentage, cache.heard(n2, op1, 0), cache.heard(n1, op2, 0)]).toEqual([50, null, null])
+  expect([cache.latest(n1, op1, 0)?.percentage, cache.latest(n2, op1, 0), cache.latest(n1, op2, 0)]).toEqual([50, null, null])
   await stop()
 })
 
@@ -100,12 +100,12 @@ it('I10 a bar never goes back within an attempt, though its worker was restarted
   const { cache, say, stop } = await world()
   await say({ percentage: 52, seq: 5, epoch: 3 })
   await say({ percentage: 3, current: 3, seq: 2 ** 32, epoch: 3 })
-  expect(cache.heard(n1, op1, 3)).toMatchObject({ percentage: 52, current: 3 })
+  expect(cache.latest(n1, op1, 3)).toMatchObject({ percentage: 52, current: 3 })
   await say({ percentage: 4, seq: 2 ** 32 + 1, epoch: 4 })
-  expect(cache.heard(n1, op1, 3)?.percentage).toBe(52)
+  expect(cache.latest(n1, op1, 3)?.percentage).toBe(52)
   // Seen from the next attempt that is another try.
-  expect(cache.heard(n1, op1, 4)?.percentage).toBe(4)
-  expect(cache.heard(n1, op1, 5)).toBeNull()
+  expect(cache.latest(n1, op1, 4)?.percentage).toBe(4)
+  expect(cache.latest(n1, op1, 5)).toBeNull()
   await stop()
 })
 
@@ -113,7 +113,7 @@ it('progress of a worker without epochs counts for any attempt', async () => {
   const { cache, say, stop } = await world()
   await say({ percentage: 40 })
   await say({ percentage: 30 })
-  expect(cache.heard(n1, op1, 7)).toMatchObject({ percentage: 40, seq: null, epoch: null })
+  expect(cache.latest(n1, op1, 7)).toMatchObject({ percentage: 40, seq: null, epoch: null })
   await stop()
 })
 
@@ -146,7 +146,7 @@ it('B3 drops progress of unknown or ended work at once', async () => {
   await say({ percentage: 10, seq: 1 })
   await say({ percentage: 10, seq: 1 }, { op: op2 })
   await pass(1_000)
-  expect([cache.heard(n1, op1, 0)?.percentage, cache.heard(n1, op2, 0)]).toEqual([10, null])
+  expect([cache.latest(n1, op1, 0)?.percentage, cache.latest(n1, op2, 0)]).toEqual([10, null])
   await stop()
 })
 
@@ -163,7 +163,7 @@ it('B4 one node that names endless operations does not displace other nodes', as
   }
   await turns()
   await say({ percentage: 10, seq: 1 }, { node: n2 })
-  expect(cache.heard(n2, op1, 0)?.percentage).toBe(10)
+  expect(cache.latest(n2, op1, 0)?.percentage).toBe(10)
   await pass(1_000)
   expect(written[0]?.length).toBeLessThan(300)
   await stop()
@@ -174,7 +174,7 @@ it('S2.25 a database that does not answer does not delay listeners', async () =>
   await say({ percentage: 10, seq: 1 })
   await pass(1_000)
   await say({ percentage: 20, seq: 2 })
-  expect(cache.heard(n1, op1, 0)?.percentage).toBe(20)
+  expect(cache.latest(n1, op1, 0)?.percentage).toBe(20)
   void stop()
 })
 

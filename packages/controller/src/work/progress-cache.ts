@@ -20,9 +20,9 @@ const showEveryMs = 250
 const maxPeaks = 8
 
 type Peak = Readonly<{ epoch: number | null; percentage: number }>
-type Entry = Readonly<{ tick: ProgressTick; peaks: readonly Peak[]; heardAt: number }> & { isStored: boolean }
-/** `heardAt`: orders messages of several nodes. `epoch`: the try; null when the worker does not report it. */
-export type BytesHeard = BytesSeen & Readonly<{ heardAt: number; epoch: number | null }>
+type Entry = Readonly<{ tick: ProgressTick; peaks: readonly Peak[]; receivedAt: number }> & { isStored: boolean }
+/** `receivedAt`: orders messages of several nodes. `epoch`: the try; null when the worker does not report it. */
+export type ReceivedProgress = BytesSeen & Readonly<{ receivedAt: number; epoch: number | null }>
 
 type RecordProgress = IntentStore['recordProgress']
 
@@ -61,7 +61,7 @@ export function createProgressCache({ recordProgress, onTicks, clock, log }: Pro
   const storeAll = async (): Promise<void> => {
     await store(entries.all())
     const old = clock.monotonic() - forgetAfterMs
-    for (const { tick, heardAt } of entries.all()) if (heardAt < old) entries.forget(tick)
+    for (const { tick, receivedAt } of entries.all()) if (receivedAt < old) entries.forget(tick)
   }
   const show = (): void => {
     const keys = [...news.values()]
@@ -77,7 +77,7 @@ export function createProgressCache({ recordProgress, onTicks, clock, log }: Pro
       if (known !== undefined && seq !== null && known.tick.seq !== null && seq <= known.tick.seq) return
       if (entries.put(entryOf(message, known, clock.monotonic()))) news.set(keyOf(key), key)
     },
-    heard: (nodeId: NodeId, opId: OperationId, since: number): BytesHeard | null => bytesOf(entries.get({ nodeId, opId }), since),
+    latest: (nodeId: NodeId, opId: OperationId, since: number): ReceivedProgress | null => bytesOf(entries.get({ nodeId, opId }), since),
     /** Stores the progress of this work before its end is stored: an end keeps the bytes in the row. Never rejects. */
     settle: (keys: readonly WorkKey[]): Promise<void> => store(keys.flatMap((key) => entries.get(key) ?? [])),
     /** Runs until aborted. */
@@ -124,20 +124,20 @@ function createEntries() {
 
 const keyOf = ({ nodeId, opId }: { nodeId: string; opId: string }): string => `${nodeId} ${opId}`
 
-function entryOf(message: Progress, known: Entry | undefined, heardAt: number): Entry {
+function entryOf(message: Progress, known: Entry | undefined, receivedAt: number): Entry {
   const { node_id: nodeId, op_id: opId, phase, file_name: fileName, current, total, seq = null, epoch = null } = message
   const before = known?.peaks ?? []
   // Within one try the percentage never falls, also when the worker was restarted.
   const percentage = Math.max(message.percentage, before.find((peak) => peak.epoch === epoch)?.percentage ?? 0)
   const peaks = [...before.filter((peak) => peak.epoch !== epoch), { epoch, percentage }].slice(-maxPeaks)
-  return { tick: { nodeId, opId, phase, fileName, current, total, percentage, seq, epoch }, peaks, heardAt, isStored: false }
+  return { tick: { nodeId, opId, phase, fileName, current, total, percentage, seq, epoch }, peaks, receivedAt, isStored: false }
 }
 
 /** `since`: the first try of the attempt. Progress of an earlier one belongs to an attempt that failed. */
-function bytesOf(entry: Entry | undefined, since: number): BytesHeard | null {
+function bytesOf(entry: Entry | undefined, since: number): ReceivedProgress | null {
   if (entry === undefined || (entry.tick.epoch !== null && entry.tick.epoch < since)) return null
   const { phase, fileName, current, total, seq, epoch } = entry.tick
   const ofAttempt = entry.peaks.filter((peak) => peak.epoch === epoch || (peak.epoch !== null && peak.epoch >= since))
   const percentage = Math.max(...ofAttempt.map((peak) => peak.percentage))
-  return { phase, fileName, current, total, percentage, seq, heardAt: entry.heardAt, epoch }
+  return { phase, fileName, current, total, percentage, seq, receivedAt: entry.receivedAt, epoch }
 }

@@ -42,7 +42,7 @@ const events = {
   slot_taken: { type: 'slot_taken', againInMs: 500 },
   nobody_listens: { type: 'nobody_listens', againInMs: 500 },
   given_up: { type: 'given_up', failure: soft },
-  exited: { type: 'exited', failure: soft, wasTold: false },
+  exited: { type: 'exited', failure: soft, wasCommanded: false },
   check_failed: { type: 'check_failed', failure: soft },
   room_asked: { type: 'room_asked', note: 'the old one goes first', againInMs: 500 },
   unpinned: { type: 'unpinned' },
@@ -145,7 +145,7 @@ describe('a load', () => {
     [
       'whose process was told to end has not failed',
       { ...states.ready, attempts: 2 },
-      { ...events.exited, wasTold: true },
+      { ...events.exited, wasCommanded: true },
       { state: 'waiting', attempts: 2 },
     ],
     [

@@ -79,8 +79,8 @@ export type LoadEvent =
   | Readonly<{ type: 'nobody_listens'; againInMs: number }>
   /** The work is stalled and its state unknown: it may still run on the worker. */
   | Readonly<{ type: 'given_up'; failure: Failure }>
-  /** `wasTold`: the process ended because of a command. */
-  | Readonly<{ type: 'exited'; failure: Failure; wasTold: boolean }>
+  /** `wasCommanded`: the process ended because of a command. */
+  | Readonly<{ type: 'exited'; failure: Failure; wasCommanded: boolean }>
   /** The replica became ready and failed its check. */
   | Readonly<{ type: 'check_failed'; failure: Failure }>
   /** There is no room beside the replica that it replaces, which ends first. */
@@ -219,11 +219,11 @@ function failed(load: Load, failure: Failure, { now, chance }: LoadFacts): Load 
 }
 
 /** After the first exit it gets another replica at once; a process that keeps exiting has to wait. */
-function exited(load: Load, { failure, wasTold }: { failure: Failure; wasTold: boolean }, facts: LoadFacts): Load | null {
+function exited(load: Load, { failure, wasCommanded }: { failure: Failure; wasCommanded: boolean }, facts: LoadFacts): Load | null {
   if (load.state === 'starting') return failed(load, failure, facts)
   if (load.state !== 'ready') return null
   // It has replaced the old replica, so its successor may run on any node.
-  if (wasTold) return { ...waiting(load, facts.now), pin: null }
+  if (wasCommanded) return { ...waiting(load, facts.now), pin: null }
   const attempts = facts.now - load.readyAt >= steadyMs ? 0 : load.attempts
   if (attempts === 0) return { ...waiting(load, facts.now), pin: null, attempts: 1 }
   // One less than the number of failures, because the first exit had no pause.

@@ -12,16 +12,16 @@ type About = Readonly<{ what: string; who: string; now: number }>
 /** Includes the server's message, shortened. */
 export async function statusFailure(response: OutboundResponse, { what, who, now }: About): Promise<FleetError> {
   const { status } = response
-  const said = await sayingOf(response)
+  const detail = await sayingOf(response)
   if (status === 429 || status >= 500)
     return new SourceBusyError(
-      { code: 'unavailable', retry: 'backoff', message: `${what}: ${who} answers ${status}${said}` },
+      { code: 'unavailable', retry: 'backoff', message: `${what}: ${who} answers ${status}${detail}` },
       retryAfterMs(response.headers['retry-after'], now),
     )
-  if (status === 404 || status === 410) return failure('not_found', `${what} does not exist${said}`)
-  if (status === 401) return failure('invalid', `${what}: ${who} requires other credentials (401)${said}`)
-  if (status === 403) return failure('invalid', `${what}: ${who} forbids access (403)${said}`)
-  return failure('invalid', `${what}: ${who} answers ${status}${said}`)
+  if (status === 404 || status === 410) return failure('not_found', `${what} does not exist${detail}`)
+  if (status === 401) return failure('invalid', `${what}: ${who} requires other credentials (401)${detail}`)
+  if (status === 403) return failure('invalid', `${what}: ${who} forbids access (403)${detail}`)
+  return failure('invalid', `${what}: ${who} answers ${status}${detail}`)
 }
 
 const failure = (code: 'invalid' | 'not_found', message: string): FleetError => new FleetError({ code, retry: 'never', message })

@@ -96,8 +96,8 @@ async function putManifest(call: Call, { manifest, name, path }: { manifest: Des
 }
 
 async function refusalOf(response: OutboundResponse, doing: string): Promise<FleetError> {
-  const said = (await response.text(65_536).catch(() => '')).trim().slice(0, 300)
-  const message = `${response.url.host} answered ${response.status} when it ${doing}${said === '' ? '' : `: ${said}`}`
+  const detail = (await response.text(65_536).catch(() => '')).trim().slice(0, 300)
+  const message = `${response.url.host} answered ${response.status} when it ${doing}${detail === '' ? '' : `: ${detail}`}`
   if (response.status === 401 || response.status === 403) {
     const hint = 'log in to the registry first (docker login, or a config.json with its credentials)'
     return new FleetError({ code: 'invalid', retry: 'never', message: `${message}; ${hint}` })

@@ -17,7 +17,7 @@ export function LiveDot() {
   switch (liveness.state) {
     case 'live':
       return (
-        <Pill tone="good" sign="●" hint="Updates arrive as they happen">
+        <Pill tone="good" sign="●" hint="Live updates">
           live
         </Pill>
       )

@@ -56,7 +56,7 @@ async function untilReachable(): Promise<void> {
 
 function NotFoundPage() {
   return (
-    <Page title="Page not found" sentence="There is nothing at this address. It may have been renamed or removed.">
+    <Page title="Page not found" sentence="The page does not exist. It may have been renamed or removed.">
       <p>
         <Link to="/" className="underline underline-offset-2">
           Go to overview

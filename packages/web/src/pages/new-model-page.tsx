@@ -19,7 +19,7 @@ export function NewModelPage() {
   const name = validation.state === 'valid' ? validation.config.name : null
   const isTaken = models?.some((model) => model.name === name) ?? false
   return (
-    <Page title="New model" sentence="Define its name, backend and files.">
+    <Page title="New model" sentence="Define the name, backend and files.">
       <UnsavedGuard isDirty={text !== exampleConfig && !create.isPending && !create.isSuccess} what="the new model" />
       <ConfigEditor text={text} validation={validation} onChange={setText} />
       {create.error !== null && <Failed title="Could not create the model" error={create.error} />}

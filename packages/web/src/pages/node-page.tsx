@@ -30,7 +30,7 @@ export function NodePage() {
       <Loaded query={nodes} what="node">
         {() => (
           <Empty title={`Node ${id} does not exist.`}>
-            <p>It may have been removed.</p>
+            <p>The node may have been removed.</p>
             <Link to="/nodes" className="underline">
               All nodes
             </Link>

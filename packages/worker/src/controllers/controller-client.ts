@@ -71,7 +71,7 @@ function judge<R extends z.ZodType>(route: AnyRoute<R>, { url, response }: { url
     return { kind: 'unreachable', url, reason: `answered ${status} with an unexpected body`, retryAfterMs }
   }
   const body = ApiError.safeParse(response.body)
-  if (!body.success) return { kind: 'unreachable', url, reason: `answered ${status}, but not as a controller does`, retryAfterMs }
+  if (!body.success) return { kind: 'unreachable', url, reason: `answered ${status}, but is not a controller`, retryAfterMs }
   return { kind: 'refused', status, code: body.data.error.code, message: body.data.error.message, retryAfterMs }
 }
 
@@ -152,7 +152,7 @@ async function openFrom({ failover, clock }: Deps, url: string, wanted: Download
 /** A response that is not a controller's own error proves nothing about its content. */
 function readRefusal(status: number, body: unknown): Omit<Refusal, 'url'> {
   const error = ApiError.safeParse(body).data?.error
-  if (error === undefined) return { status: 0, message: `answered ${status}, but not as a controller does` }
+  if (error === undefined) return { status: 0, message: `answered ${status}, but is not a controller` }
   return { status, message: `answered ${status} (${error.code}: ${error.message.slice(0, 300)})` }
 }
 

@@ -201,7 +201,7 @@ export function TargetsField({ targets, onChange, nodes, allLabel, problem, hasL
           className="font-mono"
           value={labels}
           onChange={(event) => onChange({ ...targets, labels: event.target.value })}
-          hint="One per line, such as rack=b2. Repeat a key to allow several values. * means any value, ! no such label, !x any value but x."
+          hint="One per line, such as rack=b2. Repeat a key to allow several values. Use * for any value, ! for a missing label, !x for any value except x."
           error={labels === '' ? null : problem}
         />
       )}

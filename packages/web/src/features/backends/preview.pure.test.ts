@@ -140,7 +140,7 @@ describe('a running model', () => {
       'on another node is not affected',
       { kind: 'backend.delete' },
       [{ model: 'tiny', nodeId: 'n-x', nodeName: 'x' }],
-      'No models are running on it.',
+      'No running models are affected.',
     ],
   ])('%s', (_, change, running, want) =>
     expect(servingSentence(change, planned(running.length === 0 ? { unchanged: 2 } : { now: 2 }), running)).toBe(want),

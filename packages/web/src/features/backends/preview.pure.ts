@@ -108,7 +108,7 @@ export function servingSentence(
   const touched = new Set([...preview.now, ...preview.later].map(({ id }) => id))
   const running = replicas.filter(({ nodeId }) => touched.has(nodeId))
   if (touched.size === 0) return ''
-  if (running.length === 0) return 'No models are running on it.'
+  if (running.length === 0) return 'No running models are affected.'
   const models = [...new Set(running.map(({ model }) => model))].toSorted()
   const names = `${listNames(models)} (${plural(running.length, 'replica')} on ${listNames([...new Set(running.map(({ nodeName }) => nodeName))].toSorted())})`
   const [keeps, stops, it] = models.length === 1 ? ['keeps', 'stops', 'it'] : ['keep', 'stop', 'them']

@@ -103,7 +103,7 @@ export function ReplicaStateMark({ replica: { state, reachable } }: { readonly r
       <Pill tone={tones[state]}>{state}</Pill>
       {!reachable && state !== 'exited' && (
         <span className="block">
-          <Pill tone="bad" hint="Its node is unreachable; no requests are routed to it">
+          <Pill tone="bad" hint="Node unreachable; no requests are routed to this replica">
             unreachable
           </Pill>
         </span>

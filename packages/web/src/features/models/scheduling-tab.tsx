@@ -176,7 +176,8 @@ function SelectorFields({ rows, errors, onChange }: SelectorFieldsProps) {
         <Button onClick={() => onChange([...rows, { label: '', value: '' }])}>Add label</Button>
       </div>
       <p className="text-soft">
-        Separate several values with commas. <code>*</code> means any value, <code>!</code> no such label, <code>!x</code> any value but x.
+        Separate several values with commas. Use <code>*</code> for any value, <code>!</code> for a missing label, <code>!x</code> for any
+        value except x.
       </p>
     </fieldset>
   )

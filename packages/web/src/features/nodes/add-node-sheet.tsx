@@ -57,9 +57,9 @@ function Commands(token: JoinToken) {
         </p>
       )}
       <details>
-        <summary>Muster is not installed there yet?</summary>
+        <summary>Muster not installed on that machine?</summary>
         <div className="flex flex-col gap-2 pt-2">
-          <p>It needs Node 20 or newer and npm. Clone the same Muster repository there, and run this in the clone:</p>
+          <p>Requires Node 20 or newer and npm. Clone the same Muster repository there and run this in the clone:</p>
           <CopyBlock label="command for a clone" text={joinCommand({ ...token, isClone: true })} />
         </div>
       </details>

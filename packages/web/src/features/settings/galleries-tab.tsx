@@ -190,7 +190,7 @@ function RemoveGallerySheet({ gallery, onClose }: { readonly gallery: GalleryVie
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
-      <p>Its backends and models can no longer be installed by name, and it is no longer checked for updates. Installed ones are kept.</p>
+      <p>Its backends and models can no longer be installed by name or checked for updates. Installed ones are kept.</p>
       <p className="font-mono text-soft [overflow-wrap:anywhere]">{gallery.url}</p>
     </ConfirmSheet>
   )

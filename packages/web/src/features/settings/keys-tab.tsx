@@ -89,7 +89,7 @@ function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
       >
         <TextField
           label="Name"
-          hint="Who or what uses it, such as ci or grafana"
+          hint="The program or person that uses the key, such as ci or grafana"
           required
           maxLength={255}
           value={name}
