@@ -60,8 +60,8 @@ async function prepareInstall(
 ): Promise<Submission> {
   const chosen = choose(await store.list(), request)
   if (chosen.length === 0) throw noEligibleNodes(request.selector !== undefined)
-  const name = request.backend ?? request.name
-  const row = name === undefined ? undefined : await intents.rowName(name)
+  const requestedName = request.backend ?? request.name
+  const row = requestedName === undefined ? undefined : await intents.rowName(requestedName)
   const planned = await planInstall(request, chosen, signal)
   const backend = row ?? planned.backend
   const name = backend === planned.backend ? null : planned.backend

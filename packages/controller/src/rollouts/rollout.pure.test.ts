@@ -75,7 +75,7 @@ describe('while all is well', () => {
     ['has come to nothing when all was taken over', [node('a', 1, settled), node('b', 2, settled)], {}, 'end cancelled'],
     ['does not wait for what is in no ring', [node('a', 1, upgraded), node('b', null, begun)], {}, 'end succeeded'],
     ['nor fails with it', [node('a', 1, begun), node('b', null, failed)], {}, ''],
-    ['tells what it waits for', [node('a', 1, { ...moving, message: '' } as RolloutStage)], {}, 'tell a, wait 2'],
+    ['tells what it waits for', [node('a', 1, { ...moving, message: '' } as RolloutStage)], {}, 'message a, wait 2'],
   ])('%s', (_, nodes, more, want) => {
     expect(decide(facts(nodes, more))).toBe(want)
   })
