@@ -18,7 +18,7 @@ describe('kill -9', () => {
     const streams = Array.from({ length: 5 }, (_, index) =>
       world.stream('victim', { tokens: 1_000, delay_ms: 20 }, { onText: (text) => text.includes('token-0') && begun.add(index) }),
     )
-    // One that has no token yet would be served by the next replica, which is right and proves something else.
+    // A stream without a token yet would be served by the next replica, which is right and proves something else.
     await waitFor(() => begun.size === 5, { what: 'five streams' })
     process.kill(before.pid, 'SIGKILL')
     const killedAt = performance.now()
