@@ -147,7 +147,7 @@ const indexes: readonly HostileImage[] = [
   [
     'an index within an index, called an image',
     'invalid',
-    /is called/,
+    /has the media types/,
     (registry, repository) => {
       registry.addManifest(repository, inner)
       asIndex([{ ...describe(inner), mediaType: types.manifest, platform: base.platform }])(registry, repository)
