@@ -101,7 +101,7 @@ async function decideAndDo(claimed: ClaimedLoad, deps: ApplyDeps, choices = 1): 
   const outcome = await carryOut(decision, { claimed, ...found }, deps)
   if (outcome === 'done' || !(await isUnmoved(claimed, deps))) return
   if (choices < maxChoices) return await decideAndDo(claimed, deps, choices + 1)
-  await move(claimed, { type: 'room_asked', note: claimed.record.load.note, againInMs: afterRoomMs }, deps)
+  await move(claimed, { type: 'room_asked', made: null, againInMs: afterRoomMs }, deps)
 }
 
 type Observed = Readonly<{ model: WantedModel | null; world: World; seen: ReplicaSnapshot; set: Read<ListedLoad> }>
@@ -148,11 +148,11 @@ async function carryOut(decision: Decision, { claimed, model, seen, set }: Task,
     case 'start':
       return model === null ? 'done' : await start(decision.nodeId, { claimed, model, seen }, deps)
     case 'evict':
-      await move(claimed, { type: 'room_asked', note: await evictFor(claimed.record.load, decision, deps), againInMs: afterRoomMs }, deps)
+      await move(claimed, { type: 'room_asked', made: await evictFor(claimed.record.load, decision, deps), againInMs: afterRoomMs }, deps)
       return 'done'
     case 'recreate':
       if (!(await endFirst(decision.old, set, deps))) return 'outdated'
-      await move(claimed, { type: 'room_asked', note: decision.note, againInMs: afterRoomMs }, deps)
+      await move(claimed, { type: 'room_asked', made: decision.note, againInMs: afterRoomMs }, deps)
       return 'done'
     case 'query':
       if (model !== null) await query({ claimed, model }, deps)

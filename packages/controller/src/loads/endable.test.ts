@@ -14,7 +14,7 @@ const modelOf = (count: number): WantedModel => ({
 })
 const common = {
   ...{ model: name, purpose: 'serve' as const, revision: 'rev-1', epoch: 1, attempts: 0 },
-  ...{ pin: null, needsCheck: false, note: '', lease: null },
+  ...{ pin: null, needsCheck: false, isRoomMade: false, note: '', lease: null },
 }
 const waiting = (ordinal: number, pin: NodeId | null = null): Member => ({
   load: { ...common, ordinal, pin, state: 'waiting', nextAt: 0 },
@@ -32,9 +32,9 @@ const failedAs = (load: Load): Member => ({
   },
   ready: null,
 })
-const nowhere = (ordinal: number, note = ''): Member => ({
+const nowhere = (ordinal: number, isRoomMade = false): Member => ({
   load: {
-    ...{ ...common, ordinal, note, state: 'failed', failedAt: 0, nextAt: 0, nodeId: null },
+    ...{ ...common, ordinal, isRoomMade, state: 'failed', failedAt: 0, nextAt: 0, nodeId: null },
     failure: { code: 'no_capacity', retry: 'backoff', message: 'no node' },
   },
   ready: null,
@@ -70,7 +70,7 @@ describe('an old one may end first', () => {
     ],
     ['when the one before it is replaced', 3, [up(1, old), up(2, old), up(0), waiting(5)], [[1, 2], 'now']],
     ['when the others that are missing never had a place', 3, [up(0, old), up(1, old), nowhere(4), waiting(5)], [[0, 1], 'now']],
-    ['but not when room was made for one of those', 3, [up(0, old), up(1, old), nowhere(4, 'recreate'), waiting(5)], [[0, 1], 'not']],
+    ['but not when room was made for one of those', 3, [up(0, old), up(1, old), nowhere(4, true), waiting(5)], [[0, 1], 'not']],
     ['but not when the one before it failed', 2, [up(1, old), failedAs(waiting(4).load), waiting(5)], [[1], 'not']],
     ['but not where its node is drained; there it counts', 2, [up(0, old), up(1, { isNodeDraining: true }), waiting(5)], [[0], 'now']],
     ['but not when it is out of reach, nor counts then', 2, [up(0, old), up(1, { ...old, isReachable: false }), waiting(5)], [[0], 'not']],

@@ -13,6 +13,7 @@ const common = {
   attempts: 0,
   pin: null,
   needsCheck: false,
+  isRoomMade: false,
   note: '',
   lease: null,
 }
@@ -84,9 +85,9 @@ describe('the next step of a load', () => {
     ],
     [
       'without room, where something goes already',
-      { ...waiting, note: 'so it is' },
+      waiting,
       { placement: { ...short, eviction: { nodeId, victims: [] } } },
-      { event: { type: 'room_asked', note: 'so it is' } },
+      { event: { type: 'room_asked', made: null } },
     ],
     [
       'without room, and nothing that may go',

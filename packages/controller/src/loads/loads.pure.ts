@@ -118,7 +118,7 @@ function makeRoom(load: Load, { nodes, eviction }: Placement, { old }: World): D
   if (load.pin !== null && shortAt(load.pin) === undefined) return step({ type: 'unpinned' })
   const nameOf = (nodeId: NodeId): string => nodes.find((node) => node.node_id === nodeId)?.node_name ?? nodeId
   // The replicas that drain there already leave enough room.
-  if (eviction?.victims.length === 0) return step({ type: 'room_asked', note: load.note, againInMs: afterRoomMs })
+  if (eviction?.victims.length === 0) return step({ type: 'room_asked', made: null, againInMs: afterRoomMs })
   // Other models are not evicted where old replicas of this one make room.
   if (old?.ends === 'soon') return null
   if (old?.ends === 'now') {

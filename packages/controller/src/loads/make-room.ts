@@ -94,14 +94,14 @@ export interface EvictDeps {
   readonly log: Log
 }
 
-/** Evicts exactly the chosen replicas, and only if all of them may still end. Returns the note for the load. */
+/** Evicts exactly the chosen replicas, and only if all of them may still end. Returns the note for the load; null: none ended. */
 export async function evictFor(
-  { model, note }: Load,
+  { model }: Load,
   { victims, nodeName }: Extract<Decision, { do: 'evict' }>,
   { loads, onEvicted, log }: EvictDeps,
-): Promise<string> {
+): Promise<string | null> {
   const whose = await loads.evict(victims)
-  if (whose === null) return note
+  if (whose === null) return null
   onEvicted(victims.length)
   log.info('replicas evicted for another model', { model, node: nodeName, of: whose, replicas: victims })
   return `evicted ${whose.join(', ')} on ${nodeName} to make room`.slice(0, 1024)

@@ -17,7 +17,7 @@ const one = model({ scheduling: { min_replicas: 1 } })
 
 const common = {
   ...{ model: name, purpose: 'serve' as const, revision: 'rev-1', epoch: 1, attempts: 0 },
-  ...{ pin: null, needsCheck: false, note: '', lease: null },
+  ...{ pin: null, needsCheck: false, isRoomMade: false, note: '', lease: null },
 }
 const load = (ordinal: number, over: Partial<Load> = {}): Member => ({
   load: { ...common, ordinal, state: 'waiting', nextAt: 0, ...over } as Load,

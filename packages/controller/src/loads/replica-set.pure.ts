@@ -85,14 +85,12 @@ export function endableFor(load: Load, model: WantedModel, members: readonly Mem
   const others = kept.filter((member) => member.load.ordinal !== load.ordinal && !isAdmitted(member))
   // Loads that never had room are not missing: as many replicas serve as there is room for.
   const areAllThere = judged.every((member) => member.stale === null || isServing(member))
-  const neverFit = others.every((member) => isWithoutPlace(member.load) && hadNoRoomMade(member.load))
-  if (areAllThere && neverFit && hadNoRoomMade(load)) return { olds, when: 'now' }
+  const neverFit = others.every((member) => isWithoutPlace(member.load) && !member.load.isRoomMade)
+  if (areAllThere && neverFit && !load.isRoomMade) return { olds, when: 'now' }
   return { olds, when: others.some((member) => member.load.state !== 'failed') ? 'soon' : 'not' }
 }
 
 const isWithoutPlace = (load: Load): boolean => load.state === 'failed' && load.failure.code === 'no_capacity'
-/** Otherwise an old replica ended for it, which its note records. */
-const hadNoRoomMade = ({ note }: Load): boolean => note === ''
 
 type Judged = Member & Readonly<{ stale: Stale | null }>
 

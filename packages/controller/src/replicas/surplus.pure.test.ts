@@ -11,6 +11,7 @@ const common = {
   attempts: 0,
   pin: null,
   needsCheck: false,
+  isRoomMade: false,
   note: '',
   lease: null,
 }

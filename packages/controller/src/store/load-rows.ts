@@ -60,6 +60,7 @@ function loadOf(row: LoadRow): Load {
     attempts: row.attempts,
     pin: row.pinned_node_id === null ? null : NodeId.parse(row.pinned_node_id),
     needsCheck: row.needs_check,
+    isRoomMade: row.is_room_made,
     note: row.note,
     lease: row.holder === null ? null : { holder: row.holder, until: at(row.lease_until) },
   }
@@ -118,6 +119,7 @@ export function loadColumns(load: Load) {
     attempts: load.attempts,
     pinned_node_id: load.pin,
     needs_check: load.needsCheck,
+    is_room_made: load.isRoomMade,
     note: load.note,
     failure: load.state === 'failed' ? JSON.stringify(load.failure) : null,
     failed_at: load.state === 'failed' ? time(load.failedAt) : null,

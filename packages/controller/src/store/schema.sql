@@ -201,6 +201,7 @@ create table loads (
   current_bytes bigint not null default 0,
   total_bytes bigint not null default 0,
   progress_seq bigint,
+  is_room_made boolean not null default false,
   note text not null default ''::text,
   requested_at timestamp with time zone not null default now(),
   row_version bigint not null default 0,

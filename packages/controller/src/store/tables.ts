@@ -152,6 +152,7 @@ export interface LoadsTable {
   current_bytes: Defaulted<number>
   total_bytes: Defaulted<number>
   progress_seq: number | null
+  is_room_made: Defaulted<boolean>
   note: Defaulted<string>
   requested_at: Defaulted<Timestamp>
   row_version: Defaulted<number>

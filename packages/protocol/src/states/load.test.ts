@@ -12,7 +12,7 @@ const replicaId = ReplicaId.parse('r-1')
 const installId = OperationId.parse('op-1')
 const common = {
   ...{ model: ModelName.parse('tiny'), purpose: 'serve' as const, ordinal: 0, revision: 'rev-1', epoch: 3, attempts: 0 },
-  ...{ pin: NodeId.parse('n-1'), needsCheck: false, note: '' },
+  ...{ pin: NodeId.parse('n-1'), needsCheck: false, isRoomMade: false, note: '' },
   lease: { holder: 'c-1', until: now + 5_000 },
 }
 const soft: Failure = { code: 'internal', retry: 'backoff', message: 'out of memory' }
@@ -44,7 +44,7 @@ const events = {
   given_up: { type: 'given_up', failure: soft },
   exited: { type: 'exited', failure: soft, wasCommanded: false },
   check_failed: { type: 'check_failed', failure: soft },
-  room_asked: { type: 'room_asked', note: 'the old one goes first', againInMs: 500 },
+  room_asked: { type: 'room_asked', made: 'the old one goes first', againInMs: 500 },
   unpinned: { type: 'unpinned' },
   node_away: { type: 'node_away' },
   returned: { type: 'returned', nodeId, replicaId, opId, isReady: true },
@@ -166,11 +166,24 @@ describe('a load', () => {
       { ...events.returned, isReady: false },
       { state: 'starting', replicaId, opId },
     ],
+    ['records that a replica ended for it', states.waiting, events.room_asked, { isRoomMade: true, note: 'the old one goes first' }],
+    [
+      'keeps that record while it waits for room',
+      { ...states.waiting, isRoomMade: true, note: 'the old one goes first' },
+      { type: 'room_asked', made: null, againInMs: 500 },
+      { isRoomMade: true, note: 'the old one goes first' },
+    ],
+    [
+      'records nothing while no replica ended for it',
+      states.waiting,
+      { ...events.room_asked, made: null },
+      { isRoomMade: false, note: '' },
+    ],
     [
       'begins anew with a new revision',
-      { ...states.failed, attempts: 4 },
+      { ...states.failed, attempts: 4, isRoomMade: true, note: 'the old one goes first' },
       events.revision_changed,
-      { revision: 'rev-2', attempts: 0, nextAt: now },
+      { revision: 'rev-2', attempts: 0, nextAt: now, isRoomMade: false, note: '' },
     ],
     [
       'that was asked for by hand begins anew',

@@ -27,6 +27,8 @@ type Common = Readonly<{
   pin: NodeId | null
   /** Other replicas serve meanwhile, so the new replica is checked before it gets requests. */
   needsCheck: boolean
+  /** A replica ended to make room for the load, since its revision changed last. */
+  isRoomMade: boolean
   /** Shown with the load: for example that the old replica had to end first. */
   note: string
   lease: Readonly<{ holder: string; until: number }> | null
@@ -83,8 +85,8 @@ export type LoadEvent =
   | Readonly<{ type: 'exited'; failure: Failure; wasCommanded: boolean }>
   /** The replica became ready and failed its check. */
   | Readonly<{ type: 'check_failed'; failure: Failure }>
-  /** There is no room beside the replica that it replaces, which ends first. */
-  | Readonly<{ type: 'room_asked'; note: string; againInMs: number }>
+  /** There is no room for it beside others: a replica was ended first (`made` is the note about it), or is ending already. */
+  | Readonly<{ type: 'room_asked'; made: string | null; againInMs: number }>
   /** It cannot run on its pinned node, and waiting does not help: the pin is removed. */
   | Readonly<{ type: 'unpinned' }>
   | Readonly<{ type: 'node_away' }>
@@ -142,7 +144,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
     case 'check_failed':
       return load.state === 'ready' ? failed(load, event.failure, facts) : null
     case 'room_asked':
-      return isUnplaced(load) ? { ...waiting(load, now + event.againInMs), note: event.note } : null
+      return isUnplaced(load) ? withRoom(waiting(load, now + event.againInMs), event.made) : null
     case 'unpinned':
       return isUnplaced(load) && load.pin !== null ? { ...waiting(load, now), pin: null } : null
     case 'node_away':
@@ -151,7 +153,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
       return isUnplaced(load) || load.state === 'installing' ? returned(load, event, now) : null
     case 'revision_changed':
       // The pin stays: the replica to replace is still there.
-      return { ...waiting(load, now), revision: event.revision, attempts: 0, note: '' }
+      return { ...waiting(load, now), revision: event.revision, attempts: 0, isRoomMade: false, note: '' }
     case 'hurried':
       return hurried(load, event.isFresh, now)
     case 'unwanted':
@@ -172,7 +174,7 @@ export function isLoadDue(load: Load, now: number): boolean {
 type Unplaced = Extract<Load, { state: 'waiting' | 'failed' }>
 const isUnplaced = (load: Load): load is Unplaced => load.state === 'waiting' || load.state === 'failed'
 
-const commonOf = ({ model, purpose, ordinal, revision, epoch, attempts, pin, needsCheck, note }: Load): Common => ({
+const commonOf = ({ model, purpose, ordinal, revision, epoch, attempts, pin, needsCheck, isRoomMade, note }: Load): Common => ({
   model,
   purpose,
   ordinal,
@@ -181,11 +183,14 @@ const commonOf = ({ model, purpose, ordinal, revision, epoch, attempts, pin, nee
   attempts,
   pin,
   needsCheck,
+  isRoomMade,
   note,
   lease: null,
 })
 
 const waiting = (load: Load, nextAt: number): Extract<Load, { state: 'waiting' }> => ({ ...commonOf(load), state: 'waiting', nextAt })
+
+const withRoom = (load: Load, made: string | null): Load => (made === null ? load : { ...load, isRoomMade: true, note: made })
 
 function placed(load: Load, { nodeId, opId, replicaId }: Extract<LoadEvent, { type: 'placed' }>, now: number): Load {
   const { epoch, lease } = load

@@ -472,6 +472,8 @@ create table loads (
   current_bytes bigint not null default 0 check (current_bytes >= 0),
   total_bytes bigint not null default 0 check (total_bytes >= 0),
   progress_seq bigint,
+  -- A replica ended to make room for it, since its revision changed last.
+  is_room_made boolean not null default false,
   -- Shown with it: for example that the old replica had to end first.
   note text not null default '',
   requested_at timestamptz not null default now(),
